@@ -1,0 +1,49 @@
+"""The C extensions; everything else about the package is declared in pyproject.toml.
+
+Both backends come from the same single source (module.c includes the rest), so that the compiler sees the whole core at
+once and so that the two can never drift apart.
+
+Environment, for our own checks only:
+    WEFT_WERROR=1   -Wall -Wextra -Werror; not by default, because a user's newer compiler must not break the build
+    WEFT_ASSERTS=1  keep C asserts
+"""
+
+import os
+import platform
+import sys
+from glob import glob
+
+from setuptools import Extension, setup
+
+C_DIR = "src/weft/core/c"
+
+# Where slicing the C stack is known to work. Elsewhere the sliced backend refuses to compile and greenlet serves.
+SLICED_IS_KNOWN = (
+    sys.platform == "linux" and platform.machine() == "x86_64" and (3, 11) <= sys.version_info[:2] <= (3, 13)
+)
+
+
+def backend(name: str, macro: str, *, optional: bool) -> Extension:
+    flags = ["-O3", "-std=gnu11"]
+    if os.environ.get("WEFT_WERROR"):
+        flags += ["-Wall", "-Wextra", "-Werror"]
+    if os.environ.get("WEFT_ASSERTS"):
+        flags += ["-UNDEBUG"]
+    included = [path for ending in ("c", "h") for path in glob(f"{C_DIR}/**/*.{ending}", recursive=True)]
+    return Extension(
+        f"weft.core.{name}",
+        sources=[f"{C_DIR}/module.c"],
+        include_dirs=[C_DIR],
+        define_macros=[(macro, "1")],
+        depends=sorted(included),
+        extra_compile_args=flags,
+        optional=optional,
+    )
+
+
+setup(
+    ext_modules=[
+        backend("_sliced", "WEFT_SWITCH_SLICED", optional=not SLICED_IS_KNOWN),
+        backend("_greenlet", "WEFT_SWITCH_GREENLET", optional=False),
+    ]
+)
