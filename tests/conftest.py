@@ -1,0 +1,75 @@
+"""What holds for every test: it runs with the cyclic collector off and leaves nothing behind.
+
+After each test there is one runnable tasklet, and no thread, file descriptor, child process or uncollected object of
+weft that was not there before. A test that must leave something says what and why:
+    @pytest.mark.leaves("fds", reason="the descriptor belongs to a target that is being killed")
+"""
+
+import gc
+import os
+import sys
+from collections.abc import Generator, Iterator
+
+import pytest
+
+from tests.leftovers import KINDS, Inventory
+
+SOMETHING_FAILED = pytest.StashKey[bool]()
+
+
+def _allowed_leftovers(item: pytest.Item) -> frozenset[str]:
+    """The kinds of leftovers that the test's `leaves` markers allow; a marker without a reason or kind is an error."""
+    allowed: set[str] = set()
+    for marker in item.iter_markers("leaves"):
+        if not str(marker.kwargs.get("reason", "")).strip() or set(marker.kwargs) != {"reason"}:
+            raise pytest.UsageError(f"{item.nodeid}: leaves(...) needs reason='why this cannot be cleaned up'")
+        unknown = set(marker.args) - set(KINDS)
+        if unknown or not marker.args:
+            raise pytest.UsageError(f"{item.nodeid}: leaves{marker.args} must name one or more of {', '.join(KINDS)}")
+        allowed.update(marker.args)
+    return frozenset(allowed)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        _allowed_leftovers(item)
+
+
+def pytest_sessionstart() -> None:
+    gc.disable()
+
+
+@pytest.fixture(autouse=True)
+def leaves_nothing_behind(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Compare what exists before the test and after the tear-down of its own fixtures; fail on what is new.
+
+    Fixtures of a wider scope that the test uses are set up before this one, so what they hold is no leftover.
+    """
+    allowed = _allowed_leftovers(request.node)
+    before = Inventory.taken()
+    yield
+    # The traceback of a failed test keeps its frames, and with them whatever it had: only a passed test is judged.
+    if request.node.stash.get(SOMETHING_FAILED, False):
+        return
+    problems = [text for kind, text in before.what_is_left() if kind not in allowed]
+    if problems:
+        pytest.fail("the test left something behind:\n  " + "\n  ".join(problems), pytrace=False)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if report.failed:
+        item.stash[SOMETHING_FAILED] = True
+    return report
+
+
+def pytest_report_header() -> str:
+    backend = os.environ.get("WEFT_SWITCH") or "the loader's choice"
+    return f"weft: switching backend: {backend}; {sys.executable}"
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Repeat how the runs before this one ended (tools/run_tests.py), so that one look at the end shows all of them."""
+    for line in os.environ.get("WEFT_EARLIER_RUNS", "").splitlines():
+        terminalreporter.write_line(line)

@@ -1,0 +1,149 @@
+"""What a test can leave behind, and how it is found: threads, descriptors, children, tasklets and uncollected objects.
+
+Here is no policy: tests/conftest.py decides when to look and what to do about it.
+"""
+
+import gc
+import os
+import sys
+import threading
+import types
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+
+KINDS = ("tasklets", "threads", "fds", "children", "objects")
+
+# Threads and children need a moment to end after whoever ended them has returned: this long at most.
+GRACE_SECONDS = 2.0
+
+# weft's own daemon threads that outlive one use by design. Each name is documented where the thread is started.
+SERVICE_THREAD_PREFIX = "weft-service-"
+
+
+@dataclass
+class Inventory:
+    """What the process had at one moment."""
+
+    threads: frozenset[threading.Thread]
+    fds: dict[int, str]
+    children: frozenset[int]
+
+    @classmethod
+    def taken(cls) -> "Inventory":
+        """Look at the process now. What exists already is frozen out of later collections, which are cheap that way."""
+        gc.collect()
+        gc.freeze()
+        return cls(frozenset(threading.enumerate()), _open_fds(), frozenset(_children()))
+
+    def what_is_left(self) -> Iterator[tuple[str, str]]:
+        """Yield (kind, sentence) for each thing that exists now and did not then. Collects cycles as its last act."""
+        yield from (("tasklets", text) for text in _tasklets_left())
+        yield from (("threads", text) for text in self._threads_left())
+        yield from (("children", text) for text in self._children_left())
+        yield from (("fds", text) for text in self._fds_left())
+        yield from (("objects", text) for text in _uncollected())
+
+    def _threads_left(self) -> list[str]:
+        deadline = monotonic() + GRACE_SECONDS
+        left = []
+        for thread in set(threading.enumerate()) - self.threads:
+            if thread.daemon and thread.name.startswith(SERVICE_THREAD_PREFIX):
+                continue
+            thread.join(max(0.0, deadline - monotonic()))
+            if thread.is_alive():
+                left.append(f"thread {thread.name!r} is still running")
+        return left
+
+    def _children_left(self) -> list[str]:
+        return [f"child process {pid} ({_command(pid)}) was not waited for" for pid in _children() - self.children]
+
+    def _fds_left(self) -> list[str]:
+        now = _open_fds()
+        return [
+            f"file descriptor {fd} -> {target} is still open"
+            for fd, target in sorted(now.items())
+            if self.fds.get(fd) != target
+        ]
+
+
+def _open_fds() -> dict[int, str]:
+    found = {}
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            target = os.readlink(f"/proc/self/fd/{name}")
+        except FileNotFoundError:  # the descriptor that listed the folder
+            continue
+        found[int(name)] = target
+    return found
+
+
+def _children() -> frozenset[int]:
+    """Children of every thread of this process, zombies too."""
+    pids: set[int] = set()
+    for task in Path("/proc/self/task").iterdir():
+        try:
+            pids.update(int(pid) for pid in (task / "children").read_text().split())
+        except (FileNotFoundError, ProcessLookupError):  # the thread ended meanwhile
+            continue
+    return frozenset(pids)
+
+
+def _command(pid: int) -> str:
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+    except OSError:
+        return "gone"
+    return words[:120] or "a zombie"
+
+
+def _tasklets_left() -> list[str]:
+    weft = sys.modules.get("weft")
+    if weft is None or not hasattr(weft, "getruncount"):
+        return []
+    left = []
+    if weft.getcurrent() is not weft.getmain():
+        left.append(f"the current tasklet is {weft.getcurrent()!r}, not main")
+    if weft.getruncount() != 1:
+        left.append(f"{weft.getruncount()} tasklets are runnable, main included")
+    return left
+
+
+def _uncollected() -> list[str]:
+    """Objects of weft, and tracebacks that lead through its files, that only the cyclic collector could free."""
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    try:
+        gc.collect()
+    finally:
+        gc.set_debug(0)
+    found = [text for text in map(_blame, gc.garbage) if text]
+    gc.garbage.clear()
+    gc.collect()
+    return found[:10] + ([f"and {len(found) - 10} more"] if len(found) > 10 else [])
+
+
+def _blame(thing: object) -> str | None:
+    """Say what `thing` is when it is weft's own, or None when it is somebody else's garbage."""
+    kind = type(thing)
+    if isinstance(thing, types.TracebackType):
+        places = list(_files_of(thing))
+        if any("/weft/" in place for place in places):
+            return f"a traceback that only the cyclic collector frees, through {' < '.join(places)}"
+        return None
+    if kind.__module__.split(".")[0] == "weft":
+        return f"{_safe_repr(thing)}, a {kind.__module__}.{kind.__qualname__}, is kept by a reference cycle"
+    return None
+
+
+def _files_of(traceback: types.TracebackType | None) -> Iterable[str]:
+    while traceback is not None:
+        yield f"{traceback.tb_frame.f_code.co_filename}:{traceback.tb_lineno}"
+        traceback = traceback.tb_next
+
+
+def _safe_repr(thing: object) -> str:
+    try:
+        return repr(thing)[:100]
+    except Exception as error:  # half-collected objects may fail in any way, and the report must go on
+        return f"<unprintable: {error!r}>"
