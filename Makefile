@@ -1,0 +1,68 @@
+# Everything that people and CI type. `make demo` and `make test` each make what they need on a fresh machine.
+#
+#   PYTHON=/path/to/python3.12   the interpreter for .venv, instead of the newest one found
+#   ARGS='...'                   passed on to pytest (make test) or to the benchmark (make bench)
+
+SHELL := /bin/sh
+BIN := .venv/bin
+ARGS ?=
+
+C_SOURCES := $(shell find src/weft/core/c -name '*.[ch]' 2>/dev/null)
+PREPARE := tools/prepare.sh
+
+.PHONY: help demo test check docs bench test-all soak cleanroom clean
+
+help:
+	@echo 'make demo       local contexts and tasklets: the whole story in half a minute'
+	@echo 'make test       the test suite, at most 15 minutes on 2 cores'
+	@echo 'make check      format, lint, types, layers, C warnings, documentation'
+	@echo 'make bench      figures beside those of the peers'
+	@echo 'make test-all   core and remote tests with every Python >= 3.11 found'
+	@echo 'make soak       the tests that take longer'
+	@echo 'make cleanroom  clone into fresh Debian systems and make demo and test there (root, takes long)'
+
+# Stamps: each is newer than what it was made from. The packages first, then the C core alone when only it has changed.
+.venv/.packages: pyproject.toml setup.py $(PREPARE)
+	@PYTHON='$(PYTHON)' $(PREPARE) .venv demo,test
+	@touch $@ .venv/.core
+
+.venv/.core: .venv/.packages $(C_SOURCES)
+	@$(BIN)/python setup.py -q build_ext --inplace
+	@touch $@
+
+.venv/.dev: .venv/.packages
+	@$(PREPARE) .venv demo,test,dev
+	@touch $@
+
+.venv/.bench: .venv/.packages
+	@$(PREPARE) .venv demo,test,bench
+	@touch $@
+
+demo: .venv/.core
+	@$(BIN)/weft demo
+
+test: .venv/.core
+	@$(BIN)/python tools/run_tests.py $(ARGS)
+
+soak: .venv/.core
+	@$(BIN)/python -m pytest --color=no -m soak $(ARGS)
+
+check: .venv/.core .venv/.dev
+	@$(BIN)/python tools/check.py
+
+docs: .venv/.dev
+	@$(BIN)/python -m mkdocs build --quiet --strict --site-dir build/docs
+
+bench: .venv/.core .venv/.bench
+	@$(BIN)/python -m bench $(ARGS)
+
+test-all:
+	@tools/test_all.sh $(ARGS)
+
+cleanroom:
+	@tools/cleanroom.sh $(ARGS)
+
+clean:
+	rm -rf build .venv dist *.egg-info src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	find . -name __pycache__ -prune -exec rm -rf {} +
+	find src -name '*.so' -delete

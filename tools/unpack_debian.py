@@ -1,0 +1,104 @@
+"""Unpack Debian packages that are not installed here into a private folder: nothing is installed, nothing is started.
+
+    python tools/unpack_debian.py FOLDER PACKAGE...
+
+The packages and whatever they need that is missing are downloaded with apt (no root needed, only package lists that
+`apt-get update` has filled) and unpacked with dpkg-deb. Running it again with the same packages does nothing. As a
+module: `unpack(folder, packages)` and `environment(folder)`, the variables with which the unpacked programs find each other.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+NAME = re.compile(r"^Inst (\S+)", re.MULTILINE)
+
+
+class CannotUnpack(Exception):
+    """apt or dpkg-deb is missing or failed; the message says which and what to type instead."""
+
+
+def unpack(folder: Path, packages: list[str]) -> Path:
+    """Make `folder` hold `packages` and what they need beyond what is installed; returns `folder`.
+
+    Blocks while it downloads. Two processes may call it for the same folder: the first to finish wins.
+    """
+    marker = folder / ".packages"
+    wanted = " ".join(sorted(packages))
+    if marker.is_file() and marker.read_text().strip() == wanted:
+        return folder
+    for program in ("apt-get", "dpkg-deb"):
+        if shutil.which(program) is None:
+            raise CannotUnpack(
+                f"{program} is missing, so {wanted} cannot be unpacked. Install it with your own packager."
+            )
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".unpack-") as scratch:
+        fresh = Path(scratch) / "root"
+        fresh.mkdir()
+        _download(Path(scratch), _missing(packages))
+        for archive in sorted(Path(scratch).glob("*.deb")):
+            _run(["dpkg-deb", "-x", str(archive), str(fresh)], cwd=scratch)
+        (fresh / ".packages").write_text(wanted + "\n")
+        try:
+            fresh.rename(folder)
+        except OSError:  # it exists: another process was first, or it holds other packages
+            if not (marker.is_file() and marker.read_text().strip() == wanted):
+                shutil.rmtree(folder)
+                fresh.rename(folder)
+    return folder
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """PATH and LD_LIBRARY_PATH with the unpacked folder in front; for the unpacked programs alone."""
+    programs = [str(folder / part) for part in ("usr/sbin", "usr/bin", "sbin", "bin")]
+    libraries = sorted({str(path.parent) for path in folder.rglob("*.so.*") if path.is_file()})
+    return {
+        "PATH": os.pathsep.join([*programs, os.environ.get("PATH", os.defpath)]),
+        "LD_LIBRARY_PATH": os.pathsep.join(filter(None, [*libraries, os.environ.get("LD_LIBRARY_PATH", "")])),
+    }
+
+
+def _missing(packages: list[str]) -> list[str]:
+    """The packages that apt would install to have these."""
+    simulate = ["apt-get", "--simulate", "-o", "Debug::NoLocking=1", "--no-install-recommends", "install", *packages]
+    names = sorted(set(NAME.findall(_run(simulate, cwd="/"))))
+    return names or packages
+
+
+def _download(folder: Path, names: list[str]) -> None:
+    if os.geteuid() == 0:
+        folder.chmod(0o755)  # apt fetches as the user _apt where it can
+    _run(["apt-get", "download", "-q", *names], cwd=str(folder))
+
+
+def _run(argv: list[str], cwd: str) -> str:
+    done = subprocess.run(
+        argv, cwd=cwd, capture_output=True, text=True, check=False, timeout=300, stdin=subprocess.DEVNULL
+    )
+    if done.returncode:
+        raise CannotUnpack(
+            f"`{' '.join(argv)}` failed: {done.stderr.strip() or done.stdout.strip()}\n"
+            "    If the package lists are empty, fill them as root with: apt-get update"
+        )
+    return done.stdout
+
+
+def main(argv: list[str]) -> int:
+    if len(argv) < 2:
+        print(__doc__, file=sys.stderr)
+        return 2
+    try:
+        print(unpack(Path(argv[0]), argv[1:]))
+    except CannotUnpack as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
