@@ -1,7 +1,7 @@
 """`make test`: the whole suite on the default switching backend, then once more what must hold on both backends.
 
-The run on the greenlet backend comes first and its last line is repeated by tests/conftest.py right above the summary of
-the main run, so that the end of the output shows both. Further arguments go to pytest, in both runs.
+The run on the greenlet backend comes first. Its last line is repeated by tests/conftest.py right above the summary of the
+main run, so that the end of the output shows both. Further arguments go to pytest, in both runs.
 """
 
 import os

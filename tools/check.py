@@ -1,0 +1,143 @@
+"""`make check`: everything that can be said about the sources without running the tests.
+
+Each check prints one line; a failed one prints its output. All of them run, whatever fails: the status is 1 if any did.
+Names as arguments run those checks alone, for example: python tools/check.py lint types
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+C_FOLDER = Path("src/weft/core/c")
+PYTHON_SOURCES = [
+    name for name in ("src", "tests", "tools", "bench", "examples", "docs", "setup.py") if (ROOT / name).exists()
+]
+
+Command = tuple[list[str], dict[str, str]]
+
+
+def command(*words: str, **environment: str) -> Command:
+    return list(words), environment
+
+
+def module(name: str, *words: str) -> Command:
+    return command(sys.executable, "-m", name, *words)
+
+
+def formatting() -> Iterator[Command]:
+    yield module("ruff", "format", "--check", *PYTHON_SOURCES)
+
+
+def lint() -> Iterator[Command]:
+    yield module("ruff", "check", *PYTHON_SOURCES)
+
+
+def types() -> Iterator[Command]:
+    yield module("mypy", "--strict")
+
+
+def stubs() -> Iterator[Command]:
+    """The stubs of the C core say what is there, and nothing else."""
+    for stub in sorted((ROOT / "src/weft/core").glob("*.pyi")):
+        if stub.stem != "__init__":
+            yield module("mypy.stubtest", f"weft.core.{stub.stem}", "--concise")
+
+
+def layers() -> Iterator[Command]:
+    yield command(str(Path(sys.executable).parent / "lint-imports"), "--no-cache")
+
+
+def wire_syntax() -> Iterator[Command]:
+    """Payload sources in the common syntax of 2.7 and 3.6, with nothing newer than either has."""
+    if (ROOT / "src/weft/wire").exists():
+        words = ["--eval-annotations", "--backport", "typing", "--no-parse-comments"]
+        yield module("vermin", "-q", "-t=2.7", "-t=3.6", "--violations", *words, "src/weft/wire")
+
+
+def c_warnings() -> Iterator[Command]:
+    """Both backends without a single warning, as users build them and with asserts. Compiled, not installed."""
+    for asserts in ("", "1"):
+        with tempfile.TemporaryDirectory(prefix="weft-check-") as folder:
+            yield command(
+                *(sys.executable, "setup.py", "-q", "build_ext", "--force"),
+                *("--build-temp", f"{folder}/objects", "--build-lib", f"{folder}/library"),
+                WEFT_WERROR="1",
+                WEFT_ASSERTS=asserts,
+            )
+
+
+def c_tidy() -> Iterator[Command]:
+    """clang-tidy, where it is installed."""
+    if shutil.which("clang-tidy"):
+        for macro in ("WEFT_SWITCH_SLICED", "WEFT_SWITCH_GREENLET"):
+            yield command(
+                *("clang-tidy", "--quiet", "--warnings-as-errors=*", str(C_FOLDER / "module.c"), "--"),
+                *(f"-D{macro}=1", "-std=gnu11", f"-I{C_FOLDER}", f"-isystem{sysconfig.get_path('include')}"),
+            )
+
+
+def documentation() -> Iterator[Command]:
+    if (ROOT / "mkdocs.yml").exists():
+        yield module("mkdocs", "build", "--quiet", "--strict", "--site-dir", str(ROOT / "build/docs"))
+
+
+CHECKS: dict[str, Callable[[], Iterator[Command]]] = {
+    "format": formatting,
+    "lint": lint,
+    "types": types,
+    "stubs": stubs,
+    "layers": layers,
+    "wire-syntax": wire_syntax,
+    "c-warnings": c_warnings,
+    "c-tidy": c_tidy,
+    "docs": documentation,
+}
+
+
+def run(name: str) -> bool:
+    """Run one check and print how it went."""
+    started = time.monotonic()
+    outputs: list[str] = []
+    commands = 0
+    for words, environment in CHECKS[name]():
+        commands += 1
+        done = subprocess.run(
+            words,
+            cwd=ROOT,
+            env={**os.environ, "NO_COLOR": "1", **environment},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            outputs.append(f"$ {' '.join(words)}\n{done.stdout}")
+    verdict = "FAILED" if outputs else "ok" if commands else "nothing to check here"
+    print(f"{name:12} {verdict}  ({time.monotonic() - started:.1f} s)", flush=True)
+    for output in outputs:
+        print(output, flush=True)
+    return not outputs
+
+
+def main(names: list[str]) -> int:
+    """Run the named checks, or all of them."""
+    unknown = set(names) - set(CHECKS)
+    if unknown:
+        print(f"No such check: {', '.join(sorted(unknown))}. There are: {', '.join(CHECKS)}", file=sys.stderr)
+        return 2
+    failed = [name for name in names or CHECKS if not run(name)]
+    if failed:
+        print(f"make check failed: {', '.join(failed)}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,64 @@
+#!/bin/sh
+# The core, io and remote tests with every Python >= 3.11 of a different minor version found on this machine; C asserts on.
+#
+# Looks at PATH and at folders of versions as pyenv keeps them ($PYENV_ROOT or ~/.pyenv). Each gets build/venv-X.Y.
+#   tools/test_all.sh                    everything
+#   FOLDERS='tests/core' tools/test_all.sh -x      these folders; further words go to pytest
+set -u
+cd "$(dirname "$0")/.."
+
+candidates() {
+    for minor in 11 12 13 14 15; do
+        command -v "python3.$minor"
+        ls -d "${PYENV_ROOT:-$HOME/.pyenv}"/versions/3."$minor".*/bin/python 2>/dev/null
+    done
+    command -v python3
+}
+
+version_of() {
+    "$1" -I -c 'import sys, venv, ensurepip; assert sys.version_info >= (3, 11); print("%d.%d" % sys.version_info[:2])' 2>/dev/null
+}
+
+if [ -z "${FOLDERS:-}" ]; then
+    FOLDERS=
+    for folder in tests/core tests/io tests/sync tests/snapshot tests/remote; do
+        if [ -n "$(find "$folder" -name 'test_*.py' 2>/dev/null)" ]; then FOLDERS="$FOLDERS $folder"; fi
+    done
+fi
+
+status=0
+seen=
+report=
+mkdir -p build
+for python in $(candidates); do
+    version=$(version_of "$python") || continue
+    case " $seen " in *" $version "*) continue ;; esac
+    seen="$seen $version"
+    venv=build/venv-$version
+    echo "== Python $version ($python)"
+    if ! [ -x "$venv/bin/python" ]; then "$python" -m venv "$venv" || { status=1; continue; }; fi
+    # Built into the environment and not into src: the figures of .venv are not disturbed by a build with asserts.
+    if ! { "$venv/bin/python" -m pip install -q --disable-pip-version-check 'setuptools>=77' &&
+        WEFT_ASSERTS=1 "$venv/bin/python" -m pip install -q --disable-pip-version-check --no-build-isolation --force-reinstall --no-deps . &&
+        "$venv/bin/python" -m pip install -q --disable-pip-version-check --no-build-isolation '.[test]'; }; then
+        report="$report
+Python $version: does not build"
+        status=1
+        continue
+    fi
+    for backend in sliced greenlet; do
+        folders=$FOLDERS
+        # The remote tests do not depend on how tasklets switch: once is enough.
+        if [ "$backend" = greenlet ]; then folders=$(echo "$FOLDERS" | sed 's#tests/remote##'); fi
+        if [ -z "$(echo $folders)" ]; then continue; fi
+        # shellcheck disable=SC2086 # words
+        WEFT_SWITCH=$backend "$venv/bin/python" -m pytest --color=no -q $folders "$@" >build/test-all.log 2>&1
+        code=$?
+        cat build/test-all.log
+        if [ $code != 0 ]; then status=1; fi
+        report="$report
+Python $version, $backend: $(tail -n 1 build/test-all.log | tr -d '=')"
+    done
+done
+echo "== make test-all$report"
+exit $status
