@@ -1,0 +1,49 @@
+"""The `weft` command: parses, hands over to one file a command, and turns errors into messages and exit codes.
+
+0 all is well · 1 something failed over there · 2 the command line is wrong, nothing was touched · 130 interrupted
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+
+from weft.cli import demo, run
+from weft.cli._errors import UsageError
+
+__all__ = ["main"]
+
+COMMANDS = (demo, run)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line `argv` (default: sys.argv) and return the exit code. Prints; blocks until it is done."""
+    parser = _parser()
+    try:
+        options = parser.parse_args(argv)
+    except SystemExit as exit_of_argparse:
+        # argparse leaves by itself after --help (0) and after a wrong word (2, with its message on stderr).
+        return exit_of_argparse.code if isinstance(exit_of_argparse.code, int) else 2
+    try:
+        return int(options.command(options))
+    except UsageError as error:
+        print(f"weft {options.name}: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print(f"weft {options.name}: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        # Whoever read our output has gone, `| head` for one. Nothing more can be said to anybody.
+        sys.stderr.close()
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="weft", description="Tasklets and channels for CPython whose code travels.", allow_abbrev=False
+    )
+    parser.add_argument("--version", action="version", version=f"weft {version('weft')}")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True, dest="name")
+    for command in COMMANDS:
+        command.add_parser(commands)
+    return parser
