@@ -1,0 +1,94 @@
+"""`python -m bench`: take figures, print them, keep them as JSON, and write the docs' page from such a file."""
+
+import argparse
+import datetime
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from . import bars, machine, page, show, tables
+from .calls import measure as calls
+from .core import measure as core
+from .remote_import import measure as remote_import
+
+PARTS = {"core": core, "import": remote_import, "calls": calls}
+
+
+def parse(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench", description="Measure weft beside its peers, in one run.")
+    parser.add_argument(
+        "parts", nargs="*", metavar="core|import|calls", help="what to measure; without any, everything"
+    )
+    parser.add_argument(
+        "--json", type=Path, metavar="FILE", help="write every figure, the machine and the versions there"
+    )
+    parser.add_argument("--quick", action="store_true", help="fewer and shorter turns: under a minute, and noisier")
+    parser.epilog = "python -m bench render FILE PAGE writes the docs' page from the JSON of an earlier run."
+    parsed = parser.parse_args(arguments)
+    unknown = [part for part in parsed.parts if part not in PARTS]
+    if unknown:
+        parser.error(f"there is no part '{unknown[0]}' to measure; there are: {', '.join(PARTS)}")
+    return parsed
+
+
+def say(text: str) -> None:
+    """Progress, for who watches; it is no part of the output."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def take(parts: list[str], quick: bool) -> dict[str, Any]:
+    """Measure these parts: everything that the JSON holds."""
+    run: dict[str, Any] = {
+        "format": 1,
+        "taken": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "quick": quick,
+        "machine": machine.machine(),
+        "versions": machine.versions(),
+    }
+    for name in parts:
+        part = PARTS[name]
+        run[name] = part.measure(part.QUICK if quick else part.Settings(), say)
+    run["bars"] = bars.verdicts(run)
+    return run
+
+
+def report(run: dict[str, Any]) -> None:
+    for table in tables.tables(run):
+        show.show(table)
+    if "core" in run and not machine.is_312():
+        print(f"The core's bars were set on Python 3.12; this is {run['versions']['python']}.")
+    for part in PARTS:
+        for what, reason in run.get(part, {}).get("skipped", {}).items():
+            print(f"{part}: no figures of {what}: {reason.strip().splitlines()[-1]}")
+
+
+def main(arguments: list[str]) -> int:
+    if arguments[:1] == ["render"]:
+        return render(arguments[1:])
+    options = parse(arguments)
+    noise = machine.busy()
+    if noise:
+        say(noise)
+    run = take(options.parts or list(PARTS), options.quick)
+    report(run)
+    if noise:
+        print(noise)
+    if options.json:
+        options.json.write_text(json.dumps(run, indent=1) + "\n", encoding="utf-8")
+        say(f"every figure is in {options.json}")
+    return 0
+
+
+def render(arguments: list[str]) -> int:
+    """`render FILE PAGE`: the page of the docs from the JSON of a run."""
+    if len(arguments) != 2:
+        print("render needs two paths: python -m bench render FILE.json PAGE.md", file=sys.stderr)
+        return 2
+    source, target = map(Path, arguments)
+    target.write_text(page.page(json.loads(source.read_text(encoding="utf-8"))), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

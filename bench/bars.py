@@ -1,0 +1,112 @@
+"""The bars: what each figure has to reach, and whether it did. Pure: from the figures of one run to a list of verdicts."""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One thing to reach. `value` takes the whole run's figures and may raise KeyError when what it needs was not measured."""
+
+    part: str
+    title: str
+    limit: float
+    unit: str
+    value: Callable[[dict[str, Any]], float]
+    at_least: bool = False
+
+    def verdict(self, run: dict[str, Any]) -> dict[str, Any]:
+        """As plain data; `value` and `met` are None when the figure is missing from the run."""
+        try:
+            value = self.value(run)
+        except KeyError:
+            value = None
+        met = None
+        if value is not None:
+            met = value >= self.limit if self.at_least else value <= self.limit
+        kept = {key: entry for key, entry in asdict(self).items() if key != "value"}
+        return {**kept, "value": value, "met": met}
+
+
+def core_ratio(figure: str) -> Callable[[dict[str, Any]], float]:
+    """weft's time for one operation, in generator.sends of the same process."""
+
+    def value(run: dict[str, Any]) -> float:
+        taken = run["core"]["times"][figure]["weft"]
+        return float(taken["ns"] / taken["unit_ns"])
+
+    return value
+
+
+def core_peer(figure: str, peer: str) -> Callable[[dict[str, Any]], float]:
+    """weft's time as a part of a peer's."""
+
+    def value(run: dict[str, Any]) -> float:
+        taken = run["core"]["times"][figure]
+        return float(taken["weft"]["ns"] / taken[peer]["ns"])
+
+    return value
+
+
+def blocked(frames: int) -> Callable[[dict[str, Any]], float]:
+    return lambda run: run["core"]["blocked"]["weft"][str(frames)] / 1000
+
+
+def warm(run: dict[str, Any], side: str, line: str) -> dict[str, Any]:
+    taken: dict[str, Any] = run["import"]["warm"][side][line]
+    return taken
+
+
+def beyond_the_call(run: dict[str, Any]) -> float:
+    """Turnarounds on the wire while the call ran, at the slowest line, less the one that is the call itself."""
+    return float(warm(run, "weft", "200 ms")["import_turnarounds"] - 1)
+
+
+def import_time(*parts: str) -> Callable[[dict[str, Any]], float]:
+    """weft's seconds as a part of Mitogen's, at 200 ms."""
+
+    def value(run: dict[str, Any]) -> float:
+        ours, theirs = (sum(warm(run, side, "200 ms")[part] for part in parts) for side in ("weft", "mitogen"))
+        return float(ours / theirs)
+
+    return value
+
+
+def bootstrap_round_trips(run: dict[str, Any]) -> float:
+    """By the clock: how much longer connecting takes at 200 ms than at 0, in round trips."""
+    return float((warm(run, "weft", "200 ms")["connect_s"] - warm(run, "weft", "0 ms")["connect_s"]) / 0.2)
+
+
+def call_rate(way: str) -> Callable[[dict[str, Any]], float]:
+    """weft's calls per second as a multiple of Mitogen's."""
+
+    def value(run: dict[str, Any]) -> float:
+        taken = run["calls"]["rates"][way]
+        return float(taken["weft"]["per_s"] / taken["mitogen"]["per_s"])
+
+    return value
+
+
+SENDS, RATIO = "generator.sends", "x"
+BARS = (
+    Bar("core", "message", 4.8, SENDS, core_ratio("message")),
+    Bar("core", "schedule, 10 tasklets", 2.0, SENDS, core_ratio("schedule_10")),
+    Bar("core", "create + run + finish", 6.0, SENDS, core_ratio("create")),
+    Bar("core", "blocked, shallow", 2.7, "kB", blocked(1)),
+    Bar("core", "blocked, ten frames deep", 4.0, "kB", blocked(10)),
+    Bar("core", "message, weft / gevent", 0.05, RATIO, core_peer("message", "gevent")),
+    Bar("import", "round trips beyond the call", 1, "round trips", beyond_the_call),
+    Bar("import", "sent down by the call", 0.5, "MB", lambda run: warm(run, "weft", "0 ms")["import_down"] / 1e6),
+    Bar("import", "seconds at 200 ms, weft / Mitogen", 1 / 3, RATIO, import_time("import_s")),
+    Bar("import", "the same with connecting", 1 / 3, RATIO, import_time("connect_s", "import_s")),
+    Bar("import", "bootstrap, by the clock", 1.1, "round trips", bootstrap_round_trips),
+    Bar("import", "sent down to connect", 24, "kB", lambda run: warm(run, "weft", "0 ms")["connect_down"] / 1000),
+    Bar("calls", "one at a time, weft / Mitogen", 1.0, RATIO, call_rate("one"), at_least=True),
+    Bar("calls", "100 at once, weft / Mitogen", 1.0, RATIO, call_rate("many"), at_least=True),
+)
+
+
+def verdicts(run: dict[str, Any]) -> list[dict[str, Any]]:
+    """The verdict on each bar of the parts that this run measured."""
+    return [bar.verdict(run) for bar in BARS if bar.part in run]

@@ -1,0 +1,30 @@
+"""Figures of the core: what a tasklet, a message and a switch cost, in time and in memory.
+
+One module per figure. Each holds one function per peer, all of the form `peer(operations) -> seconds of thread CPU time`, and
+the table `PEERS` from the peer's name to its function. A peer's library is imported inside its function: a process that measures
+one peer must not carry the others, and weft refuses to switch inside somebody else's greenlet.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from . import buffered, create, message, ring, schedule
+
+
+class Figure(NamedTuple):
+    """One figure: its name in tables, what one operation is, how many operations belong together, and who can do it."""
+
+    title: str
+    operation: str
+    step: int
+    peers: Mapping[str, Callable[[int], float]]
+
+
+FIGURES = {
+    "create": Figure("create + run + finish", "one tasklet, in batches of 1000", create.STEP, create.PEERS),
+    "message": Figure("message", "send + receive, two switches", message.STEP, message.PEERS),
+    "schedule_10": Figure("schedule, 10 tasklets", "one switch", 10, schedule.peers(10)),
+    "schedule_1000": Figure("schedule, 1000 tasklets", "one switch", 1000, schedule.peers(1000)),
+    "ring": Figure("ring of 1000, per hop", "one receive, one send", ring.STEP, ring.PEERS),
+    "buffered": Figure("value through a buffer", "put + get, unbounded", buffered.STEP, buffered.PEERS),
+}

@@ -1,0 +1,60 @@
+"""The parent process of one side: `python -m bench.remote_import.worker SIDE VARIANT`, asked through bench.workers.
+
+VARIANT is the module with the function to call: import_at_top (this process has imported Django, then) or import_in_function (it
+has not, until one of the two sides imports it in order to read it).
+"""
+
+import sys
+import time
+from functools import partial
+from typing import Any
+
+from ..relay import read_counters
+from ..shipped import shipped
+from ..sides import SIDES, Side
+from ..workers import serve
+
+
+def fresh_import(side: Side, variant: str, python: str, counters: str) -> dict[str, Any]:
+    """Open a context through `python`, make the one call that imports Django there, close: what each part took.
+
+    "sent behind" is what still went down after the result was here: nobody waited for it.
+    """
+    load = shipped(variant).load
+    imported_here = "django.db.models" in sys.modules
+    before, cpu = side.requests(), time.process_time()
+    began = time.monotonic()
+    context = side.open(python)
+    connected, at_connect = time.monotonic(), read_counters(counters)
+    version, modules = side.call(context, load)
+    done, at_result = time.monotonic(), read_counters(counters)
+    side.close(context)
+    cpu, at_end, after = time.process_time() - cpu, read_counters(counters), side.requests()
+    return {
+        "django": version,
+        "modules": modules,
+        "imported_here": imported_here,
+        "connect_s": connected - began,
+        "import_s": done - connected,
+        "parent_cpu_s": cpu,
+        "connect_down": at_connect["down"],
+        "import_down": at_result["down"] - at_connect["down"],
+        "sent_behind": at_end["down"] - at_result["down"],
+        "import_up": at_result["up"] - at_connect["up"],
+        "connect_turnarounds": at_connect["turnarounds"],
+        "import_turnarounds": at_result["turnarounds"] - at_connect["turnarounds"],
+        "argv": at_connect["argv"],
+        "processes": at_connect["started"],
+        "requests": after["requests"] - before["requests"],
+        "requests_absent": after["absent"] - before["absent"],
+    }
+
+
+def main(name: str, variant: str) -> None:
+    side = SIDES[name]()
+    serve({"about": side.about, "fresh_import": partial(fresh_import, side, variant)})
+    side.stop()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,16 @@
+"""What is called over there when only the call itself is to be measured, and what the process over there says of itself."""
+
+import os
+import time
+from typing import Any
+
+
+def no_op() -> None:
+    pass
+
+
+def usage() -> dict[str, Any]:
+    """CPU seconds of this process since its start, the whole bootstrap included, and its resident bytes."""
+    with open("/proc/self/statm") as statm:
+        resident = int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    return {"cpu_s": time.process_time(), "resident": resident}

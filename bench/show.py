@@ -1,0 +1,53 @@
+"""How tables are shown: rich on a terminal, plain text in a pipe, Markdown in the reference docs."""
+
+import sys
+from typing import TextIO
+
+from .tables import Table
+
+
+def show(table: Table, out: TextIO = sys.stdout) -> None:
+    """Print one table: with rich where somebody looks at it and rich is there, else as plain columns."""
+    if out.isatty():
+        try:
+            from rich.console import Console  # here: a plain run needs no rich
+            from rich.table import Table as RichTable
+        except ImportError:
+            pass
+        else:
+            shown = RichTable(title=table.title, title_justify="left", title_style="bold")
+            for position, head in enumerate(table.heads):
+                shown.add_column(head, justify="right" if position else "left")
+            for row in table.rows:
+                shown.add_row(*row, style="bold red" if row[-1] == "MISSED" else None)
+            Console(file=out).print(shown, *table.notes, "", sep="\n")
+            return
+    print(plain(table), file=out)
+
+
+def plain(table: Table) -> str:
+    """Columns of text, as wide as their widest cell."""
+    widths = [max(len(row[column]) for row in [table.heads, *table.rows]) for column in range(len(table.heads))]
+
+    def line(cells: list[str]) -> str:
+        first, *rest = [
+            cell.rjust(width) if position else cell.ljust(width)
+            for position, (cell, width) in enumerate(zip(cells, widths, strict=True))
+        ]
+        return "  ".join([first, *rest]).rstrip()
+
+    return "\n".join(
+        [
+            table.title,
+            *(f"  {line(list(row))}" for row in [table.heads, *table.rows]),
+            *(f"  {note}" for note in table.notes),
+            "",
+        ]
+    )
+
+
+def markdown(table: Table) -> str:
+    """A Markdown table under its title, notes below."""
+    ruler = ["---", *(["---:"] * (len(table.heads) - 1))]
+    rows = ["| " + " | ".join(cells) + " |" for cells in [table.heads, ruler, *table.rows]]
+    return "\n".join([f"### {table.title}", "", *rows, "", *(f"{note}\n" for note in table.notes)])

@@ -1,0 +1,113 @@
+"""weft and Mitogen behind the same few calls, so that one piece of code measures both.
+
+A side opens contexts on this machine through a given command, calls functions in them one at a time or many at once, and says how
+often a context had to wait for a module. Everything is done the way each project's own documentation does it.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Protocol
+
+
+class Side(Protocol):
+    """One of the two. Contexts are opaque to the caller."""
+
+    def about(self) -> dict[str, Any]:
+        """Sizes that each says of itself, such as that of its payload."""
+
+    def open(self, python: str) -> Any:
+        """A fresh context, ready for calls, whose interpreter is started with the command `python`."""
+
+    def close(self, context: Any) -> None:
+        """End the context and wait until its process has gone."""
+
+    def call(self, context: Any, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Call and wait for the result."""
+
+    def call_many(self, context: Any, function: Callable[..., Any], count: int, at_once: int) -> None:
+        """Make `count` calls without arguments, `at_once` of them under way at any time, and wait for all results."""
+
+    def requests(self) -> dict[str, int]:
+        """Requests for modules that contexts have made so far, and how many of them were answered with "there is none"."""
+
+    def stop(self) -> None:
+        """Leave no thread and no process behind."""
+
+
+class MitogenSide:
+    """Mitogen: a broker thread, a router, and the calling thread outside of both."""
+
+    def __init__(self) -> None:
+        import mitogen.core
+        import mitogen.master
+
+        self._broker = mitogen.master.Broker()
+        self._router = mitogen.master.Router(self._broker)
+
+    def about(self) -> dict[str, Any]:
+        return {}
+
+    def open(self, python: str) -> Any:
+        return self._router.local(python_path=python)
+
+    def close(self, context: Any) -> None:
+        context.shutdown(wait=True)
+
+    def call(self, context: Any, function: Callable[..., Any], *arguments: Any) -> Any:
+        return context.call(function, *arguments)
+
+    def call_many(self, context: Any, function: Callable[..., Any], count: int, at_once: int) -> None:
+        """A window that slides: for each result that is taken, the next call is made."""
+        waiting = deque(context.call_async(function) for _ in range(at_once))
+        for _ in range(count - at_once):
+            waiting.popleft().get().unpickle()
+            waiting.append(context.call_async(function))
+        while waiting:
+            waiting.popleft().get().unpickle()
+
+    def requests(self) -> dict[str, int]:
+        responder = self._router.responder
+        return {"requests": responder.get_module_count, "absent": responder.bad_load_module_count}
+
+    def stop(self) -> None:
+        self._broker.shutdown()
+        self._broker.join()
+
+
+class WeftSide:
+    """weft: tasklets of the calling thread."""
+
+    def about(self) -> dict[str, Any]:
+        return {}
+
+    def open(self, python: str) -> Any:
+        from weft import remote
+
+        return remote.local(python=python)
+
+    def close(self, context: Any) -> None:
+        context.close()
+
+    def call(self, context: Any, function: Callable[..., Any], *arguments: Any) -> Any:
+        return context.call(function, arguments)
+
+    def call_many(self, context: Any, function: Callable[..., Any], count: int, at_once: int) -> None:
+        """`at_once` tasklets, each making its share of the calls one after the other."""
+        from weft import run, tasklet
+
+        def share() -> None:
+            for _ in range(count // at_once):
+                context.call(function)
+
+        for _ in range(at_once):
+            tasklet(share)()
+        run()
+
+    def requests(self) -> dict[str, int]:
+        return {"requests": 0, "absent": 0}
+
+    def stop(self) -> None:
+        pass
+
+
+SIDES: dict[str, Callable[[], Side]] = {"weft": WeftSide, "mitogen": MitogenSide}

@@ -1,0 +1,181 @@
+"""Tables: from one run's figures to rows of text, for the terminal and for the reference docs alike."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from .core import FIGURES, blocked
+
+SIDE_TITLES = {"weft": "weft", "mitogen": "Mitogen", "pipes": "bare pipes"}
+NONE = "-"
+
+
+@dataclass
+class Table:
+    """A title, the heads of the columns, rows of equal length, and notes to be read with it. First column left, others right."""
+
+    title: str
+    heads: Sequence[str]
+    rows: list[list[str]] = field(default_factory=list)
+    notes: Sequence[str] = ()
+
+
+def tables(run: dict[str, Any]) -> list[Table]:
+    """All tables of a run, in the order in which they are read: verdicts last."""
+    made: list[Table] = []
+    if "core" in run:
+        made += core_tables(run["core"])
+    if "import" in run:
+        made += import_tables(run["import"])
+    if "calls" in run:
+        made += call_tables(run["calls"])
+    made.append(bar_table(run))
+    return made
+
+
+def number(value: float | None, digits: int = 1) -> str:
+    if value is None:
+        return NONE
+    return f"{value:,.{digits}f}" if abs(value) < 1000 else f"{value:,.0f}"
+
+
+def runtimes(core: dict[str, Any]) -> list[str]:
+    """The runtimes with figures, in the order of their first appearance."""
+    return list(dict.fromkeys([*(name for taken in core["times"].values() for name in taken), *core["blocked"]]))
+
+
+def core_tables(core: dict[str, Any]) -> list[Table]:
+    names = runtimes(core)
+    absolute = Table(
+        f"Core: ns of CPU per operation; one generator.send takes {number(core['unit_ns'])}",
+        ["", *names],
+        notes=[
+            "greenlet and generators have neither scheduler nor channel: they are floors, not competitors.",
+            "asyncio's message goes through Queue(1), the nearest thing that it has; gevent's through its Channel.",
+        ],
+    )
+    sends = Table("Core: the same in generator.sends of the same process", ["", *names])
+    peers = [name for name in names if name != "weft"]
+    ratios = Table("Core: peer / weft", ["", *peers])
+    for key, figure in FIGURES.items():
+        taken = core["times"].get(key, {})
+        if not taken:
+            continue
+        absolute.rows.append([figure.title, *(number(taken[name]["ns"]) if name in taken else NONE for name in names)])
+        sends.rows.append(
+            [
+                figure.title,
+                *(number(taken[name]["ns"] / taken[name]["unit_ns"]) if name in taken else NONE for name in names),
+            ]
+        )
+        if "weft" in taken:
+            ours = taken["weft"]["ns"]
+            ratios.rows.append(
+                [figure.title, *(number(taken[name]["ns"] / ours) if name in taken else NONE for name in peers)]
+            )
+    return [table for table in (absolute, sends, ratios, blocked_table(core)) if table.rows]
+
+
+def blocked_table(core: dict[str, Any]) -> Table:
+    memory = core["blocked"]
+    table = Table(
+        f"Core: resident bytes per blocked tasklet, {core.get('members', 0):,} of them", ["Python frames", *memory]
+    )
+    for frames in map(str, blocked.DEPTHS):
+        row = [number(memory[name].get(frames), 0) for name in memory]
+        if any(cell != NONE for cell in row):
+            table.rows.append([frames, *row])
+    return table
+
+
+def import_tables(taken: dict[str, Any]) -> list[Table]:
+    sides = list(taken["first"])
+    if not sides:
+        return []
+    made = []
+    for kind, title in (
+        ("warm", "Import of django.db.models in a fresh context: seconds of the call, parent's scan warm"),
+        ("cold", "The same, by a function that imports it, from a parent that has not"),
+    ):
+        lines = list(dict.fromkeys(line for side in sides for line in taken[kind].get(side, {})))
+        table = Table(
+            title, ["round trip", *(SIDE_TITLES[side] for side in sides), "Mitogen / weft", "with connecting"]
+        )
+        for line in lines:
+            found = [taken[kind].get(side, {}).get(line) for side in sides]
+            ratio = [ratio_of(found, ["import_s"]), ratio_of(found, ["connect_s", "import_s"])]
+            table.rows.append([line, *(number(one and one["import_s"], 2) for one in found), *ratio])
+        made.append(table)
+    made.append(traffic_table(taken, sides))
+    return made
+
+
+def ratio_of(found: list[dict[str, Any] | None], parts: list[str]) -> str:
+    if len(found) < 2 or not all(found):
+        return NONE
+    ours, theirs = (sum(one[part] for part in parts) for one in found if one)
+    return number(theirs / ours)
+
+
+TRAFFIC = (
+    ("modules there", "modules", 1, 0),
+    ("requests that waited", "requests", 1, 0),
+    ("of these answered: there is none", "requests_absent", 1, 0),
+    ("turnarounds on the wire, the call itself included", "import_turnarounds", 1, 0),
+    ("kB down by the call", "import_down", 1e3, 1),
+    ("kB down behind the result", "sent_behind", 1e3, 1),
+    ("kB up by the call", "import_up", 1e3, 1),
+    ("kB down to connect", "connect_down", 1e3, 1),
+    ("bytes of the command line", "argv", 1, 0),
+    ("ms to connect", "connect_s", 1e-3, 0),
+    ("ms of CPU in the parent", "parent_cpu_s", 1e-3, 1),
+)
+
+
+def traffic_table(taken: dict[str, Any], sides: list[str]) -> Table:
+    """Counts and bytes, which are the same on every line: from the 0 ms one."""
+    heads = [f"{SIDE_TITLES[side]}, {kind}" for kind in ("warm", "cold") for side in sides]
+    table = Table("Import: what it took, at 0 ms", ["", *heads])
+    found = [taken[kind].get(side, {}).get("0 ms") for kind in ("warm", "cold") for side in sides]
+    for title, key, unit, digits in TRAFFIC:
+        table.rows.append([title, *(number(one[key] / unit, digits) if one else NONE for one in found)])
+    return table
+
+
+def call_tables(calls: dict[str, Any]) -> list[Table]:
+    made = []
+    for way, title in (("one", "one at a time"), ("many", f"{calls['at_once']} at once")):
+        table = Table(
+            f"No-op calls to a context on this machine, {title}",
+            ["", "per second", "median turn", "us CPU parent", "us CPU child"],
+        )
+        for side, taken in calls["rates"][way].items():
+            median = sorted(taken["turns"])[len(taken["turns"]) // 2]
+            cpu = [number(taken.get(f"{whose}_us")) for whose in ("parent", "child")]
+            table.rows.append([SIDE_TITLES[side], number(taken["per_s"], 0), number(median, 0), *cpu])
+        made.append(table)
+    table = Table(
+        "What one context costs",
+        ["", "ms to open", "ms CPU parent", "ms CPU child", "kB in the parent", "MB of the child"],
+    )
+    for side, taken in calls["contexts"].items():
+        table.rows.append(
+            [
+                SIDE_TITLES[side],
+                *(number(taken[key] * 1e3) for key in ("seconds", "parent_cpu_s", "child_cpu_s")),
+                number(taken["parent_bytes"] / 1e3),
+                number(taken["child_bytes"] / 1e6),
+            ]
+        )
+    return [*made, table]
+
+
+def bar_table(run: dict[str, Any]) -> Table:
+    table = Table("Bars", ["", "measured", "bar", "", "verdict"])
+    for bar in run["bars"]:
+        met = {True: "met", False: "MISSED", None: "not measured"}[bar["met"]]
+        sign = ">=" if bar["at_least"] else "<="
+        table.rows.append(
+            [f"{bar['part']}: {bar['title']}", number(bar["value"], 3), f"{sign} {bar['limit']:.3g}", bar["unit"], met]
+        )
+    return table

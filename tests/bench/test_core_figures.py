@@ -1,0 +1,60 @@
+"""Every core figure runs for every peer that is installed here, with tiny counts. How long it takes is not looked at."""
+
+import subprocess
+import sys
+from importlib.util import find_spec
+
+import pytest
+from bench.core import FIGURES, blocked
+from bench.core.measure import RUNTIMES, Settings, measure
+from bench.workers import ROOT, Worker
+
+NEEDS = {"weft": "weft", "greenlet": "greenlet", "gevent": "gevent", "asyncio": "asyncio", "generators": "types"}
+PEERS = [
+    pytest.param(peer, marks=pytest.mark.skipif(find_spec(needed) is None, reason=f"{needed} is not installed"))
+    for peer, needed in NEEDS.items()
+]
+
+
+@pytest.mark.parametrize("peer", PEERS)
+def test_each_figure_of_a_peer_takes_some_cpu_time(peer: str) -> None:
+    with Worker("bench.core.worker", peer) as worker:
+        assert isinstance(worker.ask("about"), dict)
+        taken = {
+            name: worker.ask(name, operations=2 * figure.step, timeout=30)
+            for name, figure in FIGURES.items()
+            if peer in figure.peers
+        }
+    assert taken
+    assert all(seconds > 0 for seconds in taken.values()), taken
+
+
+@pytest.mark.parametrize("peer", PEERS)
+def test_blocked_members_of_a_peer_take_memory_at_every_depth(peer: str) -> None:
+    for frames in blocked.DEPTHS:
+        done = subprocess.run(
+            [sys.executable, "-m", "bench.core.blocked", peer, "2000", str(frames)],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert float(done.stdout) > 0
+
+
+def test_a_whole_run_of_the_core_has_each_figure_or_says_why_it_has_not() -> None:
+    said: list[str] = []
+    run = measure(Settings(rounds=1, turn=0.0, members=2000, depths=(1,)), said.append)
+    for runtime in RUNTIMES:
+        if runtime.title in run["skipped"]:
+            assert runtime.title not in run["blocked"]
+            continue
+        assert run["blocked"][runtime.title]["1"] > 0
+        for name, figure in FIGURES.items():
+            if runtime.peer in figure.peers:
+                taken = run["times"][name][runtime.title]
+                assert taken["ns"] == min(taken["turns"])
+                assert taken["unit_ns"] >= run["unit_ns"] > 0
+    assert said

@@ -1,0 +1,121 @@
+"""From figures to verdicts, tables and the docs' page: pure, so nothing is measured here."""
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bench.bars import verdicts
+from bench.page import page
+from bench.show import plain, show
+from bench.tables import Table, tables
+
+from bench import __main__ as command
+
+
+def timed(ns: float) -> dict[str, Any]:
+    return {"ns": ns, "unit_ns": 20.0, "operations": 1, "turns": [ns]}
+
+
+def imported(seconds: float, turnarounds: int) -> dict[str, Any]:
+    counts = {"modules": 162, "requests": 0, "requests_absent": 0, "import_turnarounds": turnarounds, "argv": 500}
+    sizes = {"import_down": 450_000, "sent_behind": 0, "import_up": 300, "connect_down": 20_000}
+    return {**counts, **sizes, "connect_s": 0.1 + seconds / 10, "import_s": seconds, "parent_cpu_s": 0.01}
+
+
+def a_run() -> dict[str, Any]:
+    figures = {"message": {"weft": timed(90.0), "gevent": timed(2700.0)}, "create": {"weft": timed(200.0)}}
+    warm = {
+        "weft": {"0 ms": imported(0.4, 1), "200 ms": imported(0.6, 1)},
+        "mitogen": {"0 ms": imported(0.5, 13), "200 ms": imported(3.0, 13)},
+    }
+    rates = {"weft": {"per_s": 8000.0, "turns": [8000.0]}, "mitogen": {"per_s": 5000.0, "turns": [5000.0]}}
+    run: dict[str, Any] = {
+        "taken": "2026-01-01T00:00:00+00:00",
+        "quick": True,
+        "machine": {"processor": "a processor", "cores": 2, "memory_bytes": 2**34, "system": "Linux", "load": [0.1]},
+        "versions": {"python": "CPython 3.12.1", "compiler": "gcc", "weft": "0.1", "mitogen": "0.3"},
+        "core": {"unit_ns": 20.0, "times": figures, "blocked": {"weft": {"1": 2600.0}}, "members": 1000, "skipped": {}},
+        "import": {"first": {"weft": {}, "mitogen": {}}, "warm": warm, "cold": {}, "skipped": {}},
+        "calls": {
+            "rates": {"one": rates, "many": {}},
+            "at_once": 100,
+            "contexts": {},
+            "skipped": {"pipes": "none here"},
+        },
+    }
+    run["bars"] = verdicts(run)
+    return run
+
+
+def verdict(run: dict[str, Any], title: str) -> Any:
+    return next(bar for bar in run["bars"] if bar["title"] == title)
+
+
+def test_a_figure_within_its_bar_is_met_and_one_beyond_it_is_missed() -> None:
+    run = a_run()
+    assert (verdict(run, "message")["value"], verdict(run, "message")["met"]) == (4.5, True)
+    assert (verdict(run, "create + run + finish")["value"], verdict(run, "create + run + finish")["met"]) == (
+        10.0,
+        False,
+    )
+    assert verdict(run, "round trips beyond the call")["value"] == 0
+    assert verdict(run, "seconds at 200 ms, weft / Mitogen")["met"] is True
+    assert verdict(run, "one at a time, weft / Mitogen")["value"] == pytest.approx(1.6)
+
+
+def test_a_figure_that_is_missing_from_the_run_has_no_verdict() -> None:
+    run = a_run()
+    assert verdict(run, "schedule, 10 tasklets")["met"] is None
+    assert verdict(run, "100 at once, weft / Mitogen")["met"] is None
+
+
+def test_parts_that_did_not_run_have_no_bars() -> None:
+    run = a_run()
+    del run["core"], run["import"]
+    assert {bar["part"] for bar in verdicts(run)} == {"calls"}
+
+
+def test_every_row_of_every_table_has_a_cell_for_each_head() -> None:
+    made = tables(a_run())
+    assert len(made) >= 6
+    for table in made:
+        assert all(len(row) == len(table.heads) for row in table.rows), table.title
+
+
+def test_a_run_of_one_part_alone_can_be_shown_too() -> None:
+    for part in ("core", "import", "calls"):
+        run = {key: value for key, value in a_run().items() if key not in {"core", "import", "calls"} - {part}}
+        run["bars"] = verdicts(run)
+        assert part in plain(tables(run)[-1])
+
+
+def test_tables_are_plain_text_where_nobody_looks() -> None:
+    out = io.StringIO()
+    show(Table("A title", ["", "ns"], [["message", "90.0"]], ["a note"]), out)
+    assert out.getvalue().splitlines() == ["A title", "             ns", "  message  90.0", "  a note", ""]
+
+
+def test_the_page_says_what_it_was_taken_on_and_holds_all_tables(tmp_path: Path) -> None:
+    run = a_run()
+    source, target = tmp_path / "run.json", tmp_path / "benchmarks.md"
+    source.write_text(json.dumps(run))
+    assert command.main(["render", str(source), str(target)]) == 0
+    text = target.read_text()
+    assert text == page(run)
+    assert "a processor, 2 cores, 16 GiB" in text
+    assert "CPython 3.12.1 (gcc); weft 0.1, mitogen 0.3" in text
+    assert "does not model TCP slow start" in text
+    assert all(f"### {table.title}" in text for table in tables(run))
+
+
+def test_a_part_that_does_not_exist_is_refused_with_those_that_do(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        command.parse(["coer"])
+    assert "no part 'coer' to measure; there are: core, import, calls" in capsys.readouterr().err
+
+
+def test_what_was_skipped_is_told_with_its_reason(capsys: pytest.CaptureFixture[str]) -> None:
+    command.report(a_run())
+    assert "calls: no figures of pipes: none here" in capsys.readouterr().out
