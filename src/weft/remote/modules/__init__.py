@@ -1,0 +1,11 @@
+"""What a function needs over there: its name, its modules in one bundle, and the names that are known to be absent.
+
+The parent's side only, and nothing in it sends or executes anything: `name_of` and `code_of` say what to call, `plan`
+what to push before the call, `pull` what to answer to a target that asks. weft.wire holds the other side.
+"""
+
+from .bundle import Bundle, plan, pull, trim
+from .functions import FunctionName, code_of, name_of
+from .main_script import name_over_there
+
+__all__ = ["Bundle", "FunctionName", "code_of", "name_of", "name_over_there", "plan", "pull", "trim"]

@@ -1,0 +1,55 @@
+"""A cache that forgets what was used longest ago; for several threads."""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class Bounded(Generic[K, V]):
+    """A mapping whose entries weigh at most `limit` together; each weighs 1, or what `weight` says.
+
+    Thread-safe; no call blocks longer than a dictionary's own work. A value that alone weighs more than the limit is not kept.
+    """
+
+    def __init__(self, limit: int, weight: Callable[[V], int] = lambda value: 1) -> None:
+        self._limit = limit
+        self._weight = weight
+        self._total = 0
+        self._entries: OrderedDict[K, V] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: K) -> V | None:
+        """The value, which counts as used now, or None."""
+        with self._lock:
+            value = self._entries.get(key)
+            if value is not None:
+                self._entries.move_to_end(key)
+            return value
+
+    def put(self, key: K, value: V) -> None:
+        """Keep `value`, and forget what was used longest ago until all fits."""
+        weight = self._weight(value)
+        with self._lock:
+            old = self._entries.pop(key, None)
+            if old is not None:
+                self._total -= self._weight(old)
+            if weight > self._limit:
+                return
+            self._entries[key] = value
+            self._total += weight
+            while self._total > self._limit:
+                _, dropped = self._entries.popitem(last=False)
+                self._total -= self._weight(dropped)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            self._entries.clear()
+            self._total = 0
+
+    def __len__(self) -> int:
+        return len(self._entries)

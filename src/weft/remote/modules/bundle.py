@@ -1,0 +1,198 @@
+"""The bodies of MODULES frames: what a call needs, less what its target has, built once and remembered.
+
+What an import needs is computed in closure.py, the layout of a body is weft.wire.bundle's.
+"""
+
+import sys
+import threading
+from collections.abc import Callable, Collection, Hashable, Iterable
+from dataclasses import dataclass, field
+from types import CodeType
+
+from weft.remote.errors import CannotTravel, RemoteModuleNotFound
+from weft.wire import bundle as wire_bundle
+
+from . import main_script, scan, sources, standard
+from .bounded import Bounded
+from .closure import Closure, closure, closure_inside
+from .sources import Location, Missing
+
+# Level 9 makes Django's modules 1 % smaller than level 6 and takes four times as long, which no link of above
+# 300 kbit/s gives back.
+_LEVEL = 6
+_MOST_BYTES = 32 << 20
+_MOST_CLOSURES = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """What travels at once. `data` is the body of a MODULES frame.
+
+    `modules` are the names of the modules in it, dependencies first; `absent` are the names that it says are nowhere.
+    `source_size` is the size of the sources before compression. `second_wave(sent)` gives what the functions of these
+    modules import when they are called, less what `sent` names, or None; it takes as long as `plan`, so that it is best
+    asked for behind the call.
+    """
+
+    modules: tuple[str, ...]
+    absent: tuple[str, ...]
+    data: bytes = field(repr=False)
+    source_size: int
+    second_wave: Callable[[Collection[str]], "Bundle | None"] = field(repr=False, compare=False)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What a context should remember as sent once this bundle is on its way."""
+        return self.modules + self.absent
+
+
+@dataclass(slots=True)
+class _Entry:
+    """A closure and what it depended on."""
+
+    closure: Closure
+    had: frozenset[str]
+
+    def holds_for(self, has: Collection[str]) -> bool:
+        """True when the closure would come out the same for this target, now."""
+        if {top for top in self.closure.tops if top in has} != self.had:
+            return False
+        if any(name in sys.modules for name in self.closure.unloaded):
+            return False
+        return not sources.changed_since(self.closure.stamps.items())
+
+
+_closures: Bounded[Hashable, tuple[_Entry, ...]] = Bounded(_MOST_CLOSURES, len)
+_built: Bounded[Hashable, tuple[bytes, int]] = Bounded(_MOST_BYTES, lambda built: len(built[0]) + 200)
+# Of several threads that need the same, one builds and the others wait for it. Re-entrant: an import hook may come back.
+_building = threading.RLock()
+
+
+def plan(module: str, sent: Collection[str], has: Collection[str], code: CodeType | None = None) -> Bundle | None:
+    """What has to travel before a function of `module` can be called, or None when all is there.
+
+    `has` are the top-level names that import over there, `sent` the names (modules and absent ones) that bundles have
+    brought. `code` is that of the function: its own imports are about to run, so they travel with the first bundle.
+    Thread-safe, blocks for the time of reading, scanning and compressing (for Django about 0.2 s the first time, then
+    2 ms). Raises CannotTravel when the module is here but has no source, RemoteModuleNotFound when it is nowhere.
+    """
+    location = sources.find(module)
+    if isinstance(location, Missing) and not standard.stays_here(module) and module.partition(".")[0] not in has:
+        raise _unavailable(module, location)
+    more: tuple[tuple[str, scan.Imports], ...] = ()
+    if code is not None:
+        imports = scan.scan_function(code, module, isinstance(location, Location) and location.is_package)
+        if imports.at_import or imports.named_at_import:
+            more = ((module, imports),)
+    return _bundle_of((module,), more, sent, has)
+
+
+def pull(name: str, sent: Collection[str], has: Collection[str]) -> Bundle:
+    """The answer to a target that asks for the module `name`: it and what it needs, or that it is absent and why.
+
+    Never raises for a name that cannot be served. Otherwise as `plan`; the module itself is included even if it was sent.
+    """
+    sent = {one for one in sent if one != name}
+    return _bundle_of((name,), (), sent, has) or _pack(Closure(), (), {name: ""}, sent, has, ())
+
+
+def trim() -> None:
+    """Empty all caches of this package; the next call pays for scanning and compressing again."""
+    _closures.clear()
+    _built.clear()
+    scan.trim()
+    sources.trim()
+
+
+def _bundle_of(
+    roots: tuple[str, ...],
+    more: tuple[tuple[str, scan.Imports], ...],
+    sent: Collection[str],
+    has: Collection[str],
+) -> Bundle | None:
+    whole = _remembered((roots, more), has, lambda: closure(roots, has, more=more))
+    return _remaining(whole, sent, has, roots)
+
+
+def _remembered(key: Hashable, has: Collection[str], compute: Callable[[], Closure]) -> Closure:
+    with _building:
+        entries = _closures.get(key) or ()
+        for entry in entries:
+            if entry.holds_for(has):
+                return entry.closure
+        result = compute()
+        entry = _Entry(result, frozenset(top for top in result.tops if top in has))
+        kept = tuple(one for one in entries if one.had != entry.had)[-15:]
+        _closures.put(key, (*kept, entry))
+        return result
+
+
+def _remaining(whole: Closure, sent: Collection[str], has: Collection[str], eager: Iterable[str]) -> Bundle | None:
+    modules = tuple(one for one in whole.modules if one.name not in sent)
+    absent = {name: reason for name, reason in whole.absent.items() if name not in sent}
+    if not modules and not absent:
+        return None
+    return _pack(whole, modules, absent, sent, has, eager)
+
+
+def _pack(
+    whole: Closure,
+    modules: tuple[Location, ...],
+    absent: dict[str, str],
+    sent: Collection[str],
+    has: Collection[str],
+    eager: Iterable[str],
+) -> Bundle:
+    complete = {one.name: whole.complete[one.name] for one in modules if one.name in whole.complete}
+    key = (
+        tuple((one.name, one.origin, one.stamp) for one in modules),
+        tuple(absent.items()),
+        tuple(complete.items()),
+    )
+    with _building:
+        built = _built.get(key)
+        if built is None:
+            built = _compress(modules, absent, complete)
+            _built.put(key, built)
+    names = tuple(one.name for one in modules)
+    eager = tuple(eager)
+
+    def second_wave(sent: Collection[str]) -> Bundle | None:
+        return _second(whole, frozenset(names).union(sent), has, eager)
+
+    return Bundle(names, tuple(absent), built[0], built[1], second_wave)
+
+
+def _second(first: Closure, sent: Collection[str], has: Collection[str], eager: tuple[str, ...]) -> Bundle | None:
+    inside = tuple(first.inside)
+    whole = _remembered(("inside", inside, eager), has, lambda: closure_inside(inside, has, eager=eager))
+    return _remaining(whole, sent, has, ())
+
+
+def _compress(
+    modules: Iterable[Location], absent: dict[str, str], complete: dict[str, tuple[str, ...]]
+) -> tuple[bytes, int]:
+    parts = []
+    for one in modules:
+        kind = wire_bundle.NAMESPACE if one.is_namespace else wire_bundle.PACKAGE if one.is_package else wire_bundle.MODULE
+        try:
+            source = one.read()
+        except (OSError, ImportError) as error:
+            raise CannotTravel(
+                f"the module {one.name} cannot be sent: its source {one.origin} cannot be read ({error}); "
+                "was it moved or removed since it was imported?"
+            ) from error
+        parts.append((one.name, kind, source, one.origin or ""))
+    reasons = {name: reason for name, reason in absent.items() if reason}
+    listed = {package: list(submodules) for package, submodules in complete.items()}
+    data = wire_bundle.pack(parts, list(absent), reasons, listed, _LEVEL)
+    return data, sum(len(source) for _, _, source, _ in parts)
+
+
+def _unavailable(module: str, missing: Missing) -> CannotTravel | RemoteModuleNotFound:
+    if module == main_script.TRAVELS_AS or missing.reason:
+        return CannotTravel(f"the module {module} cannot be sent: {missing.reason}")
+    return RemoteModuleNotFound(
+        f"the module {module} is neither over there nor here: it has no source that could be sent. "
+        "Was it made by code at run time? Put the function into a module that has a file"
+    )

@@ -1,0 +1,255 @@
+"""Which imports a code object holds; nothing here knows modules, packages or files.
+
+Bytecode and not the syntax tree: where a .pyc file is there (and it is for all that was imported before), reading it and
+looking for one opcode takes a tenth of what parsing takes. What differs between CPython versions stands in `_statements`
+and `_reads`; on a version that is not known here both go through `dis`, which is slower and right everywhere.
+"""
+
+import dis
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from types import CodeType
+from typing import Any
+
+_KNOWN = sys.implementation.name == "cpython" and (3, 11) <= sys.version_info[:2] <= (3, 13)
+_IMPORT_NAME = dis.opmap["IMPORT_NAME"]
+_LOAD_CONST = dis.opmap["LOAD_CONST"]
+_EXTENDED_ARG = dis.EXTENDED_ARG
+# Opcodes that read a name -> how far their argument is shifted above the index of the name.
+_READS = {dis.opmap["LOAD_NAME"]: 0, dis.opmap["LOAD_ATTR"]: int(sys.version_info >= (3, 12))}
+if "LOAD_METHOD" in dis.opmap:  # 3.11; from 3.12 on it is a LOAD_ATTR
+    _READS[dis.opmap["LOAD_METHOD"]] = 0
+_READ_NAMES = frozenset(("LOAD_NAME", "LOAD_GLOBAL", "LOAD_ATTR", "LOAD_METHOD"))
+_CO_OPTIMIZED = 0x01  # set for functions, lambdas and comprehensions, not for modules and class bodies
+_TYPE_PARAMETERS = "<generic parameters of "
+_RUN_AT_ONCE = frozenset(("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"))
+_BY_NAME = frozenset(("import_module", "__import__", "find_spec"))
+_MODULE_NAME = re.compile(r"\.*(?!_+\Z)[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*\Z", re.ASCII)
+_FILE_NAME = re.compile(r"[\w-]+(?:\.[\w-]+)+\Z", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One import as written: `from ..a.b import c, d` is (2, "a.b", ("c", "d")); `import a.b` is (0, "a.b", ())."""
+
+    level: int
+    module: str
+    names: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Found:
+    """What code imports when it is imported itself (`at_import`), and what its functions import when called (`inside`).
+
+    `named_at_import` and `named_inside` are strings that look like modules in code that imports by name, as in
+    `import_module("x")`. `exported` are the strings of a module that defines __all__, `files` those that look like files.
+    """
+
+    at_import: list[Statement] = field(default_factory=list)
+    inside: list[Statement] = field(default_factory=list)
+    named_at_import: set[str] = field(default_factory=set)
+    named_inside: set[str] = field(default_factory=set)
+    exported: set[str] = field(default_factory=set)
+    files: set[str] = field(default_factory=set)
+
+
+def imports(code: CodeType) -> Found:
+    """All imports of a module's code object, at every depth.
+
+    A function that the module itself reads while it is imported (calls, decorates with, hands on) counts as run at
+    import, and so do the functions that it reads. Imports under `if TYPE_CHECKING:` and `if __name__ == "__main__":`
+    count nowhere.
+    """
+    found = Found()
+    bodies: list[CodeType] = []
+    functions: list[tuple[str, CodeType]] = []
+    _sort_out(code, code, bodies, functions)
+    importing = [name for name, function in functions if any(map(_may_import, _with_nested(function)))]
+    read: set[str] = set()
+    for body in bodies:
+        dead = _dead_ranges(body)
+        found.at_import += _statements(body, dead)
+        if importing or not _BY_NAME.isdisjoint(body.co_names):
+            reads = _reads(body, dead)
+            read |= reads
+            if not _BY_NAME.isdisjoint(reads):
+                found.named_at_import.update(_matching(_MODULE_NAME, body))
+        found.files.update(_matching(_FILE_NAME, body))
+    early = _reached(read, functions) if importing else frozenset[str]()
+    for name, function in functions:
+        statements, named = (
+            (found.at_import, found.named_at_import) if name in early else (found.inside, found.named_inside)
+        )
+        for one in _with_nested(function):
+            _add_function(one, statements, named, found.files)
+    if "__all__" in code.co_names:
+        found.exported.update(_matching(_MODULE_NAME, code))
+    if found.named_inside:  # a table of what is imported lazily stands beside the function, not in it
+        found.named_inside.update(name for name in _matching(_MODULE_NAME, code) if "." in name)
+    return found
+
+
+def imports_of_function(code: CodeType) -> Found:
+    """The imports of one function and of the functions in it, all as `at_import`: it is about to be called."""
+    found = Found()
+    for one in _with_nested(code):
+        _add_function(one, found.at_import, found.named_at_import, found.files)
+    return found
+
+
+def _add_function(code: CodeType, statements: list[Statement], named: set[str], files: set[str]) -> None:
+    if _may_import(code):
+        statements += _statements(code, _dead_ranges(code))
+        if not _BY_NAME.isdisjoint(code.co_names):
+            named.update(_matching(_MODULE_NAME, code))
+    files.update(_matching(_FILE_NAME, code))
+
+
+def _sort_out(code: CodeType, module: CodeType, bodies: list[CodeType], functions: list[tuple[str, CodeType]]) -> None:
+    """Tell what runs when the module is imported (its own level, class bodies) from the functions defined there.
+
+    Methods get a name that nothing reads: a class body can call its own functions, but hardly any does.
+    """
+    bodies.append(code)
+    for one in _nested(code):
+        if one.co_name in _RUN_AT_ONCE or one.co_name.startswith(_TYPE_PARAMETERS) or not one.co_flags & _CO_OPTIMIZED:
+            _sort_out(one, module, bodies, functions)
+        else:
+            functions.append((one.co_name if "." not in one.co_qualname else one.co_qualname, one))
+
+
+def _reached(read: set[str], functions: list[tuple[str, CodeType]]) -> frozenset[str]:
+    """The names of the functions that are read, or that one of these reads."""
+    by_name: dict[str, list[CodeType]] = {}
+    for name, function in functions:
+        by_name.setdefault(name, []).append(function)
+    reached: set[str] = set()
+    todo = [name for name in read if name in by_name]
+    while todo:
+        name = todo.pop()
+        if name in reached:
+            continue
+        reached.add(name)
+        for function in by_name[name]:
+            for one in _with_nested(function):
+                todo += [other for other in one.co_names if other in by_name and other not in reached]
+    return frozenset(reached)
+
+
+def _may_import(code: CodeType) -> bool:
+    return _IMPORT_NAME in code.co_code[::2] or not _BY_NAME.isdisjoint(code.co_names)
+
+
+def _nested(code: CodeType) -> Iterator[CodeType]:
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield constant
+
+
+def _with_nested(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for one in _nested(code):
+        yield from _with_nested(one)
+
+
+def _matching(pattern: re.Pattern[str], code: CodeType) -> Iterator[str]:
+    """The string constants of this code alone, also those inside of constant tuples and sets."""
+    todo: list[Any] = list(code.co_consts)
+    while todo:
+        constant = todo.pop()
+        if isinstance(constant, str):
+            if len(constant) < 200 and pattern.match(constant):
+                yield constant
+        elif isinstance(constant, (tuple, frozenset)):
+            todo += constant
+
+
+def _statements(code: CodeType, dead: list[tuple[int, int]]) -> list[Statement]:
+    """The import statements of this code alone, outside of the `dead` ranges of offsets."""
+    ops = code.co_code[::2]
+    if _IMPORT_NAME not in ops:
+        return []
+    if not _KNOWN:
+        return _statements_by_dis(code, dead)
+    args = code.co_code[1::2]
+    found = []
+    at = ops.find(_IMPORT_NAME)
+    while at >= 0:
+        if not any(start <= 2 * at < end for start, end in dead):
+            name, before = _argument(ops, args, at)
+            names, earlier = _argument(ops, args, before)
+            level, _ = _argument(ops, args, earlier)
+            if ops[before] != _LOAD_CONST or ops[earlier] != _LOAD_CONST:
+                return _statements_by_dis(code, dead)
+            found.append(_statement(code.co_consts[level], code.co_names[name], code.co_consts[names]))
+        at = ops.find(_IMPORT_NAME, at + 1)
+    return found
+
+
+def _argument(ops: bytes, args: bytes, at: int) -> tuple[int, int]:
+    """The whole argument of the instruction at this place, and the place of the instruction before it."""
+    value, shift, before = args[at], 8, at - 1
+    while before >= 0 and ops[before] == _EXTENDED_ARG:
+        value |= args[before] << shift
+        shift += 8
+        before -= 1
+    return value, before
+
+
+def _statements_by_dis(code: CodeType, dead: list[tuple[int, int]]) -> list[Statement]:
+    found = []
+    names: Any = None
+    level: Any = None
+    for instruction in dis.get_instructions(code):
+        if instruction.opcode == _EXTENDED_ARG:
+            continue
+        if instruction.opcode == _IMPORT_NAME and not any(start <= instruction.offset < end for start, end in dead):
+            found.append(_statement(level, instruction.argval, names))
+        level, names = names, instruction.argval
+    return found
+
+
+def _statement(level: Any, module: Any, names: Any) -> Statement:
+    return Statement(int(level or 0), str(module), tuple(names or ()))
+
+
+def _reads(code: CodeType, dead: list[tuple[int, int]]) -> set[str]:
+    """The names and attributes that this code reads, outside of the `dead` ranges of offsets."""
+    if not _KNOWN:
+        return {
+            str(instruction.argval)
+            for instruction in dis.get_instructions(code)
+            if instruction.opname in _READ_NAMES and not any(start <= instruction.offset < end for start, end in dead)
+        }
+    found = set()
+    high = 0
+    for at, (op, arg) in enumerate(zip(code.co_code[::2], code.co_code[1::2], strict=True)):
+        if op == _EXTENDED_ARG:
+            high = (high | arg) << 8
+            continue
+        shift = _READS.get(op)
+        if shift is not None and not any(start <= 2 * at < end for start, end in dead):
+            found.add(code.co_names[(high | arg) >> shift])
+        high = 0
+    return found
+
+
+def _dead_ranges(code: CodeType) -> list[tuple[int, int]]:
+    """The offsets of the blocks that never run over there: those of TYPE_CHECKING, and of the main guard."""
+    if "TYPE_CHECKING" not in code.co_names and not ("__name__" in code.co_names and "__main__" in code.co_consts):
+        return []
+    ranges = []
+    last: list[tuple[str, Any]] = [("", None)] * 3
+    for instruction in dis.get_instructions(code):
+        name = instruction.opname
+        if name in ("TO_BOOL", "EXTENDED_ARG", "NOT_TAKEN"):
+            continue
+        if name.startswith("POP_JUMP") and name.endswith("IF_FALSE"):
+            typing_only = last[-1][1] == "TYPE_CHECKING" and last[-1][0] in _READ_NAMES
+            guarded = last[-1][0] == "COMPARE_OP" and {last[-2][1], last[-3][1]} == {"__name__", "__main__"}
+            if (typing_only or guarded) and (not guarded or "==" in str(last[-1][1])):
+                ranges.append((instruction.offset, int(instruction.argval)))
+        last = [*last[1:], (name, instruction.argval)]
+    return ranges

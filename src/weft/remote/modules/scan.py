@@ -1,0 +1,152 @@
+"""What a module imports, by absolute names; remembered until its source changes.
+
+Nothing is executed: the code comes from a valid .pyc file, or the source is compiled here.
+"""
+
+import importlib.util
+import marshal
+import os
+import warnings
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+from types import CodeType
+
+from . import bytecode
+from .bounded import Bounded
+from .sources import Location
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    """`from base import names`, made absolute; `import base` has no names. `names` may be ("*",)."""
+
+    base: str
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Imports:
+    """The imports of one module, each once, in the order in which they are written.
+
+    `at_import` runs when the module is imported, `inside` when its functions are called. `named_*` are names of modules
+    that the code may import by a string. `exported` are names that a `from module import *` may hand out, `files` names
+    of files that the code may read.
+    """
+
+    at_import: tuple[Import, ...] = ()
+    inside: tuple[Import, ...] = ()
+    named_at_import: tuple[str, ...] = ()
+    named_inside: tuple[str, ...] = ()
+    exported: frozenset[str] = frozenset()
+    files: frozenset[str] = frozenset()
+    problem: str = ""
+    """Why nothing is known: the source does not compile here."""
+
+
+_NOTHING = Imports()
+_known: Bounded[str, tuple[Hashable, Imports]] = Bounded(4096)
+
+
+def scan(location: Location) -> Imports:
+    """The imports of a module. Thread-safe; reads and perhaps compiles its source the first time, then remembers.
+
+    A source that does not compile on this Python has no known imports, and `problem` says why: it may still be right
+    for the target's Python, so it travels all the same.
+    """
+    if location.is_namespace:
+        return _NOTHING
+    known = _known.get(location.name)
+    if known is not None and known[0] == location.stamp:
+        return known[1]
+    try:
+        result = resolve(bytecode.imports(code_of(location)), location.name, location.is_package)
+    except (SyntaxError, ValueError, OSError, ImportError, RecursionError) as error:
+        result = Imports(problem=f"{type(error).__name__}: {error}")
+    _known.put(location.name, (location.stamp, result))
+    return result
+
+
+def scan_function(code: CodeType, module: str, is_package: bool) -> Imports:
+    """The imports of a function that is about to be called, all as `at_import`. Not remembered: it is one small scan."""
+    return resolve(bytecode.imports_of_function(code), module, is_package)
+
+
+def resolve(found: bytecode.Found, module: str, is_package: bool) -> Imports:
+    """Make relative names absolute; one that leads out of the top-level package is left out, as it can only fail."""
+    package = module if is_package else module.rpartition(".")[0]
+    at_import = tuple(dict.fromkeys(_absolute(found.at_import, package)))
+    inside = tuple(dict.fromkeys(_absolute(found.inside, package)))
+    return Imports(
+        at_import,
+        tuple(one for one in inside if one not in at_import),
+        tuple(sorted(_absolute_names(found.named_at_import, package))),
+        tuple(sorted(_absolute_names(found.named_inside, package))),
+        frozenset(found.exported),
+        frozenset(found.files),
+    )
+
+
+def code_of(location: Location) -> CodeType:
+    """The code object of a module: from its .pyc file if that is valid, otherwise compiled, which takes far longer."""
+    if location.loader is None and location.origin is not None:
+        code = _cached_code(location.origin)
+        if code is not None:
+            return code
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the module's author is told when it is imported
+        return compile(location.read(), location.origin or f"<{location.name}>", "exec", dont_inherit=True)
+
+
+def trim() -> None:
+    """Forget all scans."""
+    _known.clear()
+
+
+def _cached_code(origin: str) -> CodeType | None:
+    """What a valid .pyc beside the source holds; the rules of validity are PEP 552's and importlib's."""
+    try:
+        with open(importlib.util.cache_from_source(origin), "rb") as file:
+            data = file.read()
+        status = os.stat(origin)
+    except (OSError, NotImplementedError):
+        return None
+    if len(data) < 16 or data[:4] != importlib.util.MAGIC_NUMBER:
+        return None
+    flags = int.from_bytes(data[4:8], "little")
+    if flags == 0:
+        time, size = int.from_bytes(data[8:12], "little"), int.from_bytes(data[12:16], "little")
+        valid = time == int(status.st_mtime) & 0xFFFFFFFF and size == status.st_size & 0xFFFFFFFF
+    elif flags == 0b11:
+        with open(origin, "rb") as file:
+            valid = importlib.util.source_hash(file.read()) == data[8:16]
+    else:
+        valid = flags == 0b01
+    if not valid:
+        return None
+    try:
+        code = marshal.loads(memoryview(data)[16:])
+    except (ValueError, EOFError, TypeError):
+        return None
+    return code if isinstance(code, CodeType) else None
+
+
+def _absolute(statements: Iterable[bytecode.Statement], package: str) -> Iterable[Import]:
+    for one in statements:
+        base = one.module
+        if one.level:
+            parts = package.split(".") if package else []
+            keep = len(parts) - (one.level - 1)
+            if keep <= 0:
+                continue
+            base = ".".join([*parts[:keep], *filter(None, [one.module])])
+        yield Import(base, one.names)
+
+
+def _absolute_names(names: Iterable[str], package: str) -> Iterable[str]:
+    for name in names:
+        stripped = name.lstrip(".")
+        if stripped == name:
+            yield name
+            continue
+        for one in _absolute([bytecode.Statement(len(name) - len(stripped), stripped, ())], package):
+            yield one.base
