@@ -1,0 +1,26 @@
+"""Each public name stands in the reference documentation of its module."""
+
+import importlib
+import re
+
+import pytest
+
+from tests.docs.blocks import ROOT
+
+PUBLIC = ["weft", "weft.io", "weft.remote"]
+
+
+@pytest.mark.parametrize("module_name", PUBLIC)
+def test_every_public_name_stands_in_the_reference_of_its_module(module_name):
+    public = importlib.import_module(module_name).__all__
+    page = ROOT / "docs/reference" / f"{module_name.removeprefix('weft.')}.md"
+    # Inside code: `name`, `name(...)`, `weft.name(...)` or `thing.name`.
+    words = set(re.findall(r"\w+", " ".join(re.findall(r"`([^`\n]+)`", page.read_text(encoding="utf-8")))))
+    assert sorted(name for name in public if name not in words) == []
+
+
+@pytest.mark.parametrize("module_name", PUBLIC)
+def test_every_public_name_exists_and_is_listed_once(module_name):
+    module = importlib.import_module(module_name)
+    assert len(module.__all__) == len(set(module.__all__))
+    assert [name for name in module.__all__ if not hasattr(module, name)] == []
