@@ -119,8 +119,7 @@ def ratio_of(found: list[dict[str, Any] | None], parts: list[str]) -> str:
 
 TRAFFIC = (
     ("modules there", "modules", 1, 0),
-    ("requests that waited", "requests", 1, 0),
-    ("of these answered: there is none", "requests_absent", 1, 0),
+    ("requests that an import waited for", "requests", 1, 0),
     ("turnarounds on the wire, the call itself included", "import_turnarounds", 1, 0),
     ("kB down by the call", "import_down", 1e3, 1),
     ("kB down behind the result", "sent_behind", 1e3, 1),

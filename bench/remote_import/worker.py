@@ -22,14 +22,15 @@ def fresh_import(side: Side, variant: str, python: str, counters: str) -> dict[s
     """
     load = shipped(variant).load
     imported_here = "django.db.models" in sys.modules
-    before, cpu = side.requests(), time.process_time()
+    cpu = time.process_time()
     began = time.monotonic()
     context = side.open(python)
     connected, at_connect = time.monotonic(), read_counters(counters)
     version, modules = side.call(context, load)
     done, at_result = time.monotonic(), read_counters(counters)
+    requests = side.requests(context)
     side.close(context)
-    cpu, at_end, after = time.process_time() - cpu, read_counters(counters), side.requests()
+    cpu, at_end = time.process_time() - cpu, read_counters(counters)
     return {
         "django": version,
         "modules": modules,
@@ -45,8 +46,7 @@ def fresh_import(side: Side, variant: str, python: str, counters: str) -> dict[s
         "import_turnarounds": at_result["turnarounds"] - at_connect["turnarounds"],
         "argv": at_connect["argv"],
         "processes": at_connect["started"],
-        "requests": after["requests"] - before["requests"],
-        "requests_absent": after["absent"] - before["absent"],
+        "requests": requests,
     }
 
 

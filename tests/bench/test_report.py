@@ -19,7 +19,7 @@ def timed(ns: float) -> dict[str, Any]:
 
 
 def imported(seconds: float, turnarounds: int) -> dict[str, Any]:
-    counts = {"modules": 162, "requests": 0, "requests_absent": 0, "import_turnarounds": turnarounds, "argv": 500}
+    counts = {"modules": 162, "requests": 0, "import_turnarounds": turnarounds, "argv": 500}
     sizes = {"import_down": 450_000, "sent_behind": 0, "import_up": 300, "connect_down": 20_000}
     return {**counts, **sizes, "connect_s": 0.1 + seconds / 10, "import_s": seconds, "parent_cpu_s": 0.01}
 
