@@ -21,9 +21,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = _parser()
     try:
         options = parser.parse_args(argv)
+        if options.name is None and not options.version:
+            parser.error("name a COMMAND; `weft --help` lists them")
     except SystemExit as exit_of_argparse:
         # argparse leaves by itself after --help (0) and after a wrong word (2, with its message on stderr).
         return exit_of_argparse.code if isinstance(exit_of_argparse.code, int) else 2
+    if options.version:
+        # Looked up only when asked for: reading the package's metadata takes longer than all parsing.
+        print(f"weft {version('weft')}")
+        return 0
     try:
         return int(options.command(options))
     except UsageError as error:
@@ -42,8 +48,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="weft", description="Tasklets and channels for CPython whose code travels.", allow_abbrev=False
     )
-    parser.add_argument("--version", action="version", version=f"weft {version('weft')}")
-    commands = parser.add_subparsers(metavar="COMMAND", required=True, dest="name")
+    parser.add_argument("--version", action="store_true", help="show weft's version and exit")
+    commands = parser.add_subparsers(metavar="COMMAND", dest="name")
     for command in COMMANDS:
         command.add_parser(commands)
     return parser

@@ -1,4 +1,4 @@
-"""What `weft demo` runs in its contexts. It needs Django and nothing of weft; no output here."""
+"""What `weft demo` runs in its contexts, loaded here and there as weft_demo_work. Needs Django, nothing of weft."""
 
 import platform
 import sys

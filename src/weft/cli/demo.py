@@ -9,7 +9,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, metadata
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
 from time import monotonic
+from types import ModuleType
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
 from weft.cli._errors import UsageError
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["add_parser"]
 
 CONTEXTS = 3
+WORK = "weft_demo_work"
 PACKAGES = ("django", "asgiref", "sqlparse")
 
 # No call of the demo takes a second on a slow machine; one that takes this long will never end.
@@ -139,6 +143,21 @@ def _stations(bare: Sequence[Interpreter]) -> list[Station]:
     return [Station(f"{letter} ({one.name})", one) for letter, one in zip("ABC", chosen, strict=True)]
 
 
+def _work() -> ModuleType:
+    """The module whose functions run in the contexts, under a name outside of weft's: weft's own modules never travel.
+
+    It imports Django, so it is loaded only once Django is known to be here.
+    """
+    if WORK not in sys.modules:
+        spec = spec_from_file_location(WORK, Path(__file__).with_name("_demo_work.py"))
+        assert spec is not None
+        assert spec.loader is not None
+        module = module_from_spec(spec)
+        spec.loader.exec_module(module)
+        sys.modules[WORK] = module
+    return sys.modules[WORK]
+
+
 @contextmanager
 def _open(interpreter: Interpreter) -> Iterator[Context]:
     # Inside: see demo().
@@ -153,9 +172,10 @@ def _open(interpreter: Interpreter) -> Iterator[Context]:
 
 def _import_everywhere(stations: Sequence[Station], opened: ExitStack, open_context: Open, console: "Console") -> None:
     """Open every context and import Django in it, all at once, one tasklet each. Raises the first failure."""
-    # Inside: see demo(). _demo_work imports Django, which is there only with the demo extra.
-    from weft.cli._demo_work import imported
+    # Inside: see demo().
     from weft.cli._fan_out import fan_out
+
+    imported = _work().imported
 
     def attend(station: Station) -> None:
         started = monotonic()
@@ -218,10 +238,10 @@ def _progress(stations: Sequence[Station], console: "Console") -> Iterator[None]
 
 def _pipeline(stations: Sequence[Station]) -> tuple[dict[str, list[str]], float]:
     """Send every field type through a channel, have the contexts say its lookups, collect: (answers, seconds)."""
-    # Inside: see _import_everywhere().
+    # Inside: see demo().
     import weft
-    from weft.cli._demo_work import lookups
 
+    lookups = _work().lookups
     jobs: weft.channel[str] = weft.channel()
     results: weft.channel[tuple[str, list[str]]] = weft.channel()
     report = stations[0].report

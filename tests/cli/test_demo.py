@@ -1,0 +1,89 @@
+"""`weft demo`: what it tells, and what it says where it cannot run."""
+
+import io
+import re
+import subprocess
+import sys
+
+import pytest
+
+from tests.cli.fakes import FakeContext
+from weft import WeftError
+from weft.cli import _parser, demo, main
+from weft.cli._interpreters import Interpreter
+
+BARE = Interpreter("/usr/bin/python3.12", (99, 1, 0), frozenset())
+
+
+@pytest.fixture
+def one_bare_interpreter(monkeypatch):
+    monkeypatch.setattr(demo, "interpreters", lambda packages: [BARE])
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _django_is_imported_already():
+    """So that what its first import leaves in this process is no leftover of a test."""
+    pytest.importorskip("django.db.models")
+
+
+def test_it_tells_the_story_with_a_table_and_three_sentences(one_bare_interpreter):
+    log = []
+    out = io.StringIO()
+    code = demo.demo(_parser().parse_args(["demo"]), lambda found: FakeContext(found.path, log=log), out)
+    told = out.getvalue()
+    assert code == 0
+    assert told.startswith("Three contexts without Django: python99.1 (/usr/bin/python3.12).")
+    assert re.search(r"A \(python99\.1\).*41.*1.*123\.5.*0\.8", told)
+    assert len(re.findall(r"(?m)\.$|platform:platform$", told.split("┘")[-1])) == 3
+    assert [entry[0] for entry in log].count("open") == [entry[0] for entry in log].count("close") == 3
+
+
+def test_every_context_takes_part_in_the_pipeline(one_bare_interpreter):
+    log = []
+    demo.demo(_parser().parse_args(["demo"]), lambda found: FakeContext(found.path, log=log), io.StringIO())
+    asked = [entry[2][0] for entry in log if entry[0] == "call" and entry[2]]
+    assert "CharField" in asked
+    assert len(asked) == len(set(asked))
+
+
+def test_a_context_that_fails_ends_it_with_1_and_the_reason(one_bare_interpreter):
+    out = io.StringIO()
+    error = WeftError("the interpreter died")
+    assert demo.demo(_parser().parse_args(["demo"]), lambda found: FakeContext(found.path, error), out) == 1
+    assert "weft demo failed: the interpreter died" in out.getvalue()
+
+
+def test_without_a_bare_interpreter_it_is_refused_and_says_what_would_help(monkeypatch, capsys):
+    full = Interpreter(BARE.path, BARE.version, frozenset({"django"}))
+    monkeypatch.setattr(demo, "interpreters", lambda packages: [full])
+    assert main(["demo"]) == 2
+    assert "no interpreter without Django was found" in capsys.readouterr().err
+
+
+def test_without_django_here_it_says_which_extra_brings_it(one_bare_interpreter, monkeypatch, capsys):
+    def none(name):
+        raise demo.PackageNotFoundError(name)
+
+    monkeypatch.setattr(demo, "metadata", none)
+    assert main(["demo"]) == 2
+    assert "pip install 'weft[demo]'" in capsys.readouterr().err
+
+
+def test_interpreters_too_old_for_django_are_left_out(monkeypatch):
+    old = Interpreter("/old", (3, 6, 0), frozenset())
+    monkeypatch.setattr(demo, "interpreters", lambda packages: [old, BARE])
+    assert demo._bare_interpreters() == [BARE]
+
+
+def test_the_real_thing_runs_and_shows_no_progress_where_the_output_is_no_terminal():
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-m", "weft", "demo"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "\x1b" not in done.stdout
+    assert "Three interpreters that have no Django imported it" in done.stdout

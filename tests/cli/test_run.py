@@ -1,0 +1,111 @@
+"""`weft run`: what it refuses, what it prints and with which exit code it ends; with contexts that are not real."""
+
+import io
+import json
+
+import pytest
+
+from tests.cli.fakes import FakeContext
+from weft.cli import _parser, main
+from weft.cli import run as command
+
+
+def run(words, errors=None):
+    """(exit code, output, log) of `weft run words`; `errors` maps the names of targets to what fails there."""
+    log = []
+    out = io.StringIO()
+    options = _parser().parse_args(["run", *words])
+    code = command.run(options, lambda target: FakeContext(target.name, (errors or {}).get(target.name), log=log), out)
+    return code, out.getvalue(), log
+
+
+def test_each_host_runs_the_function_once_and_gets_one_line():
+    code, output, log = run(["-H", "alpha,beta", "operator:add", "2", "3"])
+    assert code == 0
+    assert [line.split()[0] for line in output.splitlines()] == ["alpha", "beta"]
+    assert all(line.endswith("ok      5") for line in output.splitlines())
+    assert [entry for entry in log if entry[0] == "call"] == [
+        ("call", "alpha", (2, 3), None),
+        ("call", "beta", (2, 3), None),
+    ]
+
+
+def test_local_targets_are_numbered():
+    _, output, _ = run(["--local", "3", "platform:system"])
+    assert [line.split()[0] for line in output.splitlines()] == ["local-1", "local-2", "local-3"]
+
+
+def test_options_may_stand_in_several_words_and_hosts_carry_users():
+    _, output, _ = run(["-H", "root@alpha", "-H", "beta", "platform:system"])
+    assert [line.split()[0] for line in output.splitlines()] == ["root@alpha", "beta"]
+
+
+def test_a_host_that_fails_is_told_at_once_and_again_in_the_table_with_the_whole_reason():
+    error = LookupError("no such disk\n    Is it mounted?")
+    code, output, _ = run(["-H", "alpha,beta", "platform:system"], {"alpha": error})
+    lines = output.splitlines()
+    assert code == 1
+    assert lines[0].startswith("alpha") and lines[0].endswith("FAILED  LookupError: no such disk")
+    assert lines[1].startswith("beta") and "ok" in lines[1]
+    assert "1 of 2 failed" in output
+    assert "Is it mounted?" in output
+
+
+def test_every_context_is_closed_whatever_happened():
+    _, _, log = run(["-H", "alpha,beta", "platform:system"], {"alpha": ValueError("x")})
+    assert sorted(entry for entry in log if entry[0] == "close") == [("close", "alpha"), ("close", "beta")]
+
+
+def test_the_time_limit_reaches_the_call():
+    _, _, log = run(["--local", "1", "--timeout", "2.5", "platform:system"])
+    assert ("call", "local-1", (), 2.5) in log
+
+
+def test_json_is_one_object_per_line_with_values_and_errors():
+    code, output, _ = run(["-H", "alpha,beta", "--json", "operator:add", "1", "2"], {"beta": ValueError("no")})
+    alpha, beta = map(json.loads, output.splitlines())
+    assert code == 1
+    assert (alpha["host"], alpha["ok"], alpha["value"]) == ("alpha", True, 3)
+    assert (beta["host"], beta["ok"], beta["error"], beta["message"]) == ("beta", False, "ValueError", "no")
+
+
+def test_a_value_that_json_has_no_word_for_stands_as_repr_and_says_so():
+    _, output, _ = run(["--local", "1", "--json", "--text", "os:fsencode", "x"])
+    answer = json.loads(output)
+    assert (answer["value"], answer["repr"]) == ("b'x'", True)
+
+
+def test_text_leaves_arguments_alone():
+    _, _, log = run(["--local", "1", "--text", "operator:add", "1", "2"])
+    assert ("call", "local-1", ("1", "2"), None) in log
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--local", "0", "os:getpid"], "--local 0: give a number from 1 to 256"),
+        (["--local", "257", "os:getpid"], "--local 257: give a number from 1 to 256"),
+        (["-H", "alpha,,beta", "os:getpid"], "names an empty host"),
+        (["-H", "", "os:getpid"], "names an empty host"),
+        (["-H", "-oProxyCommand=x", "os:getpid"], "expected one argument"),
+        (["-H-oProxyCommand=x", "os:getpid"], "'-oProxyCommand=x' is no host name"),
+        (["-H", "a b", "os:getpid"], "'a b' is no host name"),
+        (["-H", "alpha,beta,alpha", "os:getpid"], "names 'alpha' more than once"),
+        (["--local", "1", "--timeout", "0", "os:getpid"], "--timeout 0: give a number of seconds above 0"),
+        (["--local", "1", "--timeout", "nan", "os:getpid"], "--timeout nan"),
+        (["--local", "1", "--python", "no-such-python", "os:getpid"], "there is no such program on this machine"),
+        (["-H", "alpha", "--python", "", "os:getpid"], "--python ''"),
+        (["--local", "1", "os.getpid"], "is not of the form MODULE:FUNCTION"),
+        (["--local", "1", "nowhere_at_all:f"], "there is no module 'nowhere_at_all'"),
+        (["os:getpid"], "one of the arguments --local -H/--hosts is required"),
+        (["--local", "1", "-H", "alpha", "os:getpid"], "not allowed with argument"),
+        (["--local", "1"], "required: MODULE:FUNCTION"),
+        (["--local", "many", "os:getpid"], "invalid int value: 'many'"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_a_wrong_command_line_is_refused_with_exit_code_2_before_anything_is_touched(words, message, capsys):
+    assert main(["run", *words]) == 2
+    said = capsys.readouterr()
+    assert message in said.err
+    assert said.out == ""
