@@ -1,0 +1,124 @@
+"""From the answer to a call to its value, or to the exception that the caller gets."""
+
+from typing import Any
+
+from weft.remote import _failures
+from weft.remote._facts import Facts
+from weft.remote.errors import (
+    CannotTravel,
+    FunctionExited,
+    FunctionNotFound,
+    ProtocolError,
+    RemoteError,
+    RemoteModuleNotFound,
+)
+from weft.wire import codec, protocol
+
+IMPORT_ERRORS = ("ImportError", "ModuleNotFoundError")
+FIELDS = (("reason", str), ("type", str), ("module", str), ("text", str), ("traceback", str))
+
+
+class Failure:
+    """The body of ERROR, checked."""
+
+    def __init__(self, said: Any) -> None:
+        if not isinstance(said, dict):
+            raise ValueError("ERROR is no dict")
+        for name, kind in FIELDS:
+            if type(said.get(name)) is not kind:
+                raise ValueError(f"ERROR says {name}={said.get(name)!r:.80}")
+        self.reason: str = said["reason"]
+        self.type_name: str = said["type"]
+        self.module: str = said["module"]
+        self.text: str = said["text"]
+        self.traceback: str = said["traceback"]
+        self.args: Any = said.get("args")
+
+
+def value(kind: int, body: bytes, name: str, facts: Facts, function: str) -> Any:
+    """The result of a call of `function` in the context `name`, or raise its error.
+
+    Raises ProtocolError when the bytes are no answer; the caller of this closes the context then.
+    """
+    try:
+        said = codec.loads(body)
+        if kind == protocol.RESULT:
+            return said
+        failure = Failure(said)
+    except ValueError as error:
+        raise ProtocolError(
+            f"{name!r} answered {function} with bytes that are no value, so it was closed: {error}.\n"
+            "    Something over there writes to descriptors that are not its own, or it means ill.",
+            context=name,
+            function=function,
+        ) from None
+    raise _error(failure, name, facts, function)
+
+
+def _error(failure: Failure, name: str, facts: Facts, function: str) -> Exception:
+    where = f"{name!r} ({facts.implementation} {facts.version})"
+    about = {"context": name, "function": function}
+    if failure.reason == protocol.ERROR_IMPORT:
+        return _noted(_import_error(failure, where, about), failure, about)
+    if failure.reason == protocol.ERROR_FUNCTION:
+        return FunctionNotFound(
+            f"{function} is not there in {where}: {failure.text}.\n"
+            "    Its module over there is another one than here: the target's own packages come before the parent's.",
+            **about,
+        )
+    if failure.reason == protocol.ERROR_RESULT:
+        travel = CannotTravel(
+            f"{function} ran in {where}, but what it returned cannot travel: {failure.text}.\n"
+            "    Plain values can: None, bool, int, float, complex, str, bytes, list, tuple, dict, set. Return what you need of it.",
+            **about,
+        )
+        travel.path = failure.text.partition(":")[0]
+        return travel
+    if failure.reason != protocol.ERROR_RAISED:
+        return RemoteError(f"{function} was not run in {where}: {failure.text or failure.reason}", **about)
+    if (failure.module, failure.type_name) == ("builtins", "SystemExit"):
+        code = failure.args[0] if isinstance(failure.args, tuple) and failure.args else None
+        left = FunctionExited(
+            f"{function} called sys.exit({'' if code is None else repr(code)}) in {where}. The context lives on.\n"
+            "    Let the function return, or raise an exception of its own.",
+            type_name="SystemExit",
+            traceback=failure.traceback,
+            **about,
+        )
+        left.code = code
+        return _noted(left, failure, about)
+    return _failures.rebuilt(
+        module=failure.module,
+        type_name=failure.type_name,
+        args=failure.args,
+        text=failure.text,
+        traceback=failure.traceback,
+        context=name,
+        function=function,
+    )
+
+
+def _import_error(failure: Failure, where: str, about: dict[str, str]) -> RemoteError:
+    """The function was never run: its module did not come about over there."""
+    module = about["function"].rpartition(".")[0]
+    if failure.type_name in IMPORT_ERRORS:
+        return RemoteModuleNotFound(
+            f"{about['function']} was not run in {where}: importing {module} failed there: {failure.text}.\n"
+            "    Pure Python modules travel by themselves when they can be imported here; what needs a compiler must be "
+            "installed over there.",
+            type_name=failure.type_name,
+            traceback=failure.traceback,
+            **about,
+        )
+    return RemoteError(
+        f"{about['function']} was not run in {where}: importing {module} failed there: {failure.type_name}: {failure.text}.\n"
+        "    The module runs on that Python as it stands here; does it use what that version lacks?",
+        type_name=f"{failure.module}.{failure.type_name}",
+        traceback=failure.traceback,
+        **about,
+    )
+
+
+def _noted(error: RemoteError, failure: Failure, about: dict[str, str]) -> RemoteError:
+    _failures.add_traceback(error, failure.traceback, about["context"], about["function"])
+    return error

@@ -1,0 +1,103 @@
+"""From a transport to a context: start the process, push the payload, hear its HELLO, or say why none came."""
+
+import itertools
+import logging
+import time
+
+from weft.remote import _threads
+from weft.remote._facts import Facts, facts_of
+from weft.remote._link import Link
+from weft.remote._output import Output, OutputFunction
+from weft.remote._process import Process
+from weft.remote._shipping import Shipping
+from weft.remote.context import Context
+from weft.remote.errors import ConnectError, ConnectTimeout, PythonTooOld
+from weft.remote.transports import Transport, quoted
+from weft.wire import build, protocol
+
+_numbers = itertools.count(1)
+
+
+def connect(transport: Transport, *, name: str | None, timeout: float, output: OutputFunction | None) -> Context:
+    """Open a context through `transport`. Blocks this tasklet only; see remote.ssh for the rest of the contract."""
+    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not timeout > 0:
+        raise ValueError(f"timeout must be a number of seconds above 0, not {timeout!r}")
+    if name is not None and (not isinstance(name, str) or not name):
+        raise ValueError(f"name must be a text that is not empty, not {name!r}")
+    deadline = time.monotonic() + timeout
+    threads = _threads.acquire()
+    try:
+        return _connect(transport, name or transport.name, deadline, timeout, output, threads)
+    except BaseException:
+        _threads.release(threads)
+        raise
+
+
+def _connect(
+    transport: Transport,
+    name: str,
+    deadline: float,
+    timeout: float,
+    output: OutputFunction | None,
+    threads: _threads.Threads,
+) -> Context:
+    number = next(_numbers) & 0xFFFFFFFF
+    token = build.new_token()
+    # The command line, the payload and CONFIG are one message: nobody waits for anybody before HELLO.
+    start = build.preamble({"id": number, "name": name, "log_level": _log_level()})
+    try:
+        process = Process(transport.argv(token), threads)
+    except OSError as error:
+        raise transport.cannot_start(error) from None
+    link = Link(process, transport, threads, Output(name, output, threads.callbacks), name=name, identifier=number, token=token)
+    try:
+        link.send(start)
+        greeted = link.greeted.wait(max(0.0, deadline - time.monotonic()))
+        if not greeted:
+            raise _too_late(transport, link, timeout)
+        facts = _facts(transport, link)
+    except BaseException:
+        link.close(patience=0)
+        raise
+    shipping = Shipping(link, facts.packages, threads.modules)
+    link.wanted = shipping.answer
+    return Context(link, shipping, facts, threads)
+
+
+def _log_level() -> int:
+    """What no handler here would show need not travel."""
+    return logging.getLogger().getEffectiveLevel()
+
+
+def _facts(transport: Transport, link: Link) -> Facts:
+    if link.hello is not None:
+        try:
+            return facts_of(link.hello)
+        except ValueError as error:
+            raise ConnectError(
+                f"the {transport.to} answered, but not as a context does: {error}.\n"
+                "    Is another version of weft in between, or a program that speaks for the interpreter?"
+            ) from None
+    link.ended.wait()
+    status, text = link.scanner.status, link.scanner.text
+    if status == protocol.TOO_OLD:
+        raise PythonTooOld(
+            f"the Python that answered for the {transport.to} is {text}, which is too old: a target needs CPython 2.7, or 3.6 "
+            "and later.\n    Give another one as python="
+        )
+    if status == protocol.NO_PYTHON:
+        raise transport.missing()
+    if status == protocol.START_FAILED:
+        raise ConnectError(f"the Python that answered for the {transport.to} could not start a context: {text}")
+    noise = link.scanner.noise.decode("utf-8", "replace").splitlines()
+    raise transport.explain(link.process.exit_code, [*noise, *link.process.said])
+
+
+def _too_late(transport: Transport, link: Link, timeout: float) -> ConnectTimeout:
+    noise = link.scanner.noise.decode("utf-8", "replace").splitlines()
+    said = [*noise, *link.process.said]
+    heard = f", and said so far:\n{quoted(said)}" if said else " and said nothing"
+    return ConnectTimeout(
+        f"the {transport.to} was not ready within {timeout} seconds{heard}\n"
+        "    Does the host answer, and does its login shell run commands? If it is only slow, give a longer timeout="
+    )

@@ -1,0 +1,363 @@
+"""The frames between this process and one context: what is sent, what comes, who waits for which answer, and the end.
+
+Written to by any thread, read by one tasklet on the thread for links. A frame goes straight into the pipe while nothing is
+queued; what the pipe does not take is queued and written by a tasklet there, and senders wait for room before they add more.
+"""
+
+import itertools
+import logging
+import os
+import threading
+from collections import deque
+from collections.abc import Callable
+
+from weft import io
+from weft.core import Waiter
+from weft.remote._output import Output
+from weft.remote._process import Process
+from weft.remote._threads import Threads
+from weft.remote._waiting import Latch
+from weft.remote.errors import ContextClosed, ContextDied, ForkedContext, ProtocolError
+from weft.remote.transports import Transport, quoted
+from weft.wire import codec, protocol
+from weft.wire.build import StartScanner
+
+ROOT = 0
+QUEUED = 1 << 20  # bytes that may wait for the pipe before senders do
+READ_SIZE = 1 << 18
+PATIENCE = 2.0  # seconds for a process to end by itself after it has closed its pipe
+STREAMS = {1: "stdout", 2: "stderr"}
+
+_log = logging.getLogger("weft.remote")
+
+Answer = tuple[int, bytes]
+"""Kind (RESULT or ERROR) and body of an answer. The caller decodes it: that is no work for the thread that all links share."""
+
+
+class Link:
+    """The parent's end of one context.
+
+    `greeted` is set when HELLO has come, `ended` when the process is gone and its descriptors are closed; the end sets
+    both. `wanted(number, name)` is called for each WANT, on the thread for links; it must not block.
+    """
+
+    def __init__(
+        self,
+        process: Process,
+        transport: Transport,
+        threads: Threads,
+        output: Output,
+        *,
+        name: str,
+        identifier: int,
+        token: str,
+    ) -> None:
+        self.process = process
+        self.transport = transport
+        self.output = output
+        self.name = name
+        self.identifier = identifier
+        self.scanner = StartScanner(token)
+        self.hello: bytes | None = None
+        self.greeted = Latch()
+        self.ended = Latch()
+        self.bytes_down = 0
+        self.bytes_up = 0
+        self.calls = 0
+        self.wanted: Callable[[int, str], None] | None = None
+        self._threads = threads
+        self._lock = threading.Lock()
+        self._numbers = itertools.count(1)
+        self._in_flight: dict[int, tuple[Waiter, str]] = {}
+        self._queue: deque[memoryview] = deque()
+        self._queued = 0
+        self._room: list[Waiter] = []
+        self._flushed = Latch()
+        self._flushed.set()
+        self._wrong: str | None = None
+        self._end: Closed | Died | Forked | None = None  # set when nothing may be sent any more: why
+        threads.links.post(self._read)
+
+    @property
+    def closed(self) -> bool:
+        """True when nothing can be sent any more, or soon nothing will be."""
+        return self._end is not None
+
+    # ---- sending
+
+    def ask(self, function: str, head: bytes, body: bytes) -> tuple[int, Waiter]:
+        """Send CALL with `body`, behind the frames in `head`; the waiter gets the Answer, or the error of the link's end.
+
+        Blocks this tasklet while the queue is full. Raises what `send` raises. Thread-safe.
+        """
+        waiter = Waiter()
+        with self._lock:
+            if self._end is not None:
+                raise self._end.error(function)
+            number = next(self._numbers)
+            self._in_flight[number] = (waiter, function)
+        self.calls += 1
+        try:
+            self.send(head + protocol.frame(self.identifier, ROOT, number, protocol.CALL, body))
+        except BaseException:
+            self.forget(number)
+            raise
+        return number, waiter
+
+    def forget(self, number: int) -> bool:
+        """Nobody waits for this answer any more. True when it had not come yet."""
+        with self._lock:
+            return self._in_flight.pop(number, None) is not None
+
+    def cancel(self, number: int) -> None:
+        """Forget the call and tell the other side, if that can be done without waiting."""
+        if self.forget(number):
+            self.send(protocol.frame(self.identifier, ROOT, number, protocol.CANCEL, b""), wait=False)
+
+    def send(self, data: bytes, *, wait: bool = True) -> None:
+        """Send whole frames. Thread-safe; the frames of one call stay together.
+
+        With `wait`, blocks this tasklet while more than QUEUED bytes wait for the pipe; never blocks the thread.
+        Raises ContextClosed or ContextDied when the link has ended.
+        """
+        while wait and self._queued > QUEUED:
+            self._wait_for_room()
+        with self._lock:
+            if self._end is not None:
+                raise self._end.error(None)
+            self._put(data)
+
+    def _put(self, data: bytes) -> None:
+        """Write or queue. Only under the lock."""
+        self.bytes_down += len(data)
+        left = memoryview(data)
+        if not self._queue:
+            left = left[self._write(left) :]
+            if not left:
+                return
+            self._flushed = Latch()
+            self._threads.links.post(self._flush)
+        self._queue.append(left)
+        self._queued += len(left)
+
+    def _write(self, data: memoryview) -> int:
+        """As much as the pipe takes at once. When nobody reads it any more, the reader of the other pipe will know why."""
+        try:
+            return os.write(self.process.down, data)
+        except BlockingIOError:
+            return 0
+        except OSError:
+            return len(data)
+
+    def _wait_for_room(self) -> None:
+        waiter = Waiter()
+        with self._lock:
+            if self._end is not None or self._queued <= QUEUED:
+                return
+            self._room.append(waiter)
+        waiter.wait()
+
+    def _flush(self) -> None:
+        """Write the queue until it is empty. Runs as a tasklet while something is queued; a pipe without reader takes all."""
+        while True:
+            io.wait_writable(self.process.down)
+            with self._lock:
+                while self._queue:
+                    written = self._write(self._queue[0])
+                    self._queued -= written
+                    if written < len(self._queue[0]):
+                        self._queue[0] = self._queue[0][written:]
+                        break
+                    self._queue.popleft()
+                empty = not self._queue
+                if self._queued <= QUEUED // 2:
+                    room, self._room = self._room, []
+                else:
+                    room = []
+            for waiter in room:
+                waiter.succeed()
+            if empty:
+                self._flushed.set()
+                return
+
+    # ---- reading
+
+    def _read(self) -> None:
+        """The reader's tasklet: from the first byte until the process is gone."""
+        try:
+            self._read_start()
+            if self.scanner.status == protocol.STARTED:
+                self._read_frames()
+        except (protocol.WireError, ValueError) as error:
+            self._wrong = str(error)
+        except OSError as error:
+            _log.debug("reading from %s failed: %s", self.name, error)
+        self._finish()
+
+    def _read_start(self) -> None:
+        while self.scanner.status is None:
+            data = io.read(self.process.up, READ_SIZE)
+            if not data:
+                return
+            self.scanner.feed(data)
+
+    def _read_frames(self) -> None:
+        frames = protocol.FrameReader()
+        data = self.scanner.rest
+        while True:
+            if data:
+                self.bytes_up += len(data)
+                for frame in frames.feed(data):
+                    self._take(*frame)
+                self.output.wait_for_room()
+            data = io.read(self.process.up, READ_SIZE)
+            if not data:
+                return
+
+    def _take(self, destination: int, source: int, number: int, kind: int, body: bytes) -> None:
+        """One frame from over there. Everything in it is somebody else's claim until it was checked."""
+        if source != self.identifier or destination != ROOT:
+            raise ValueError(f"a frame from {source} to {destination} on the link of {self.identifier}")
+        if kind in (protocol.RESULT, protocol.ERROR):
+            with self._lock:
+                waiting = self._in_flight.pop(number, None)
+            if waiting is not None:  # else it was cancelled
+                waiting[0].succeed((kind, body))
+        elif kind == protocol.STREAM and number in STREAMS:
+            self.output.text(STREAMS[number], body)
+        elif kind == protocol.LOG:
+            self._record(body)
+        elif kind == protocol.WANT:
+            self._want(number, body)
+        elif kind == protocol.HELLO and self.hello is None:
+            self.hello = body
+            self.greeted.set()
+        elif kind == protocol.GOODBYE:
+            _log.debug("%s said goodbye", self.name)
+        elif kind == protocol.PING:
+            self.send(protocol.frame(self.identifier, ROOT, number, protocol.PONG, body), wait=False)
+        elif kind != protocol.PONG:
+            raise ValueError(f"a {protocol.kind_name(kind)} message, which only goes down")
+
+    def _record(self, body: bytes) -> None:
+        fields = codec.loads(body)
+        if not isinstance(fields, tuple) or tuple(map(type, fields[:6])) != (str, int, str, float, str, int):
+            raise ValueError("a malformed LOG message")
+        logger, level, message, created, filename, line, thread, traceback = fields
+        self.output.record(
+            logger, level, message, created=created, pathname=filename, lineno=line, threadName=thread, exc_text=traceback
+        )
+
+    def _want(self, number: int, body: bytes) -> None:
+        name = codec.loads(body)
+        if not isinstance(name, str) or self.wanted is None:
+            raise ValueError("a malformed WANT message, or one that came too early")
+        self.wanted(number, name)
+
+    # ---- the end
+
+    def close(self, patience: float) -> None:
+        """End in order: GOODBYE, and the process has `patience` seconds to go. Blocks this tasklet until it is gone."""
+        with self._lock:
+            if self._end is None:
+                self._end = Closed(self.name)
+                self._put(protocol.frame(self.identifier, ROOT, 0, protocol.GOODBYE, b""))
+        if not self.ended.wait(patience):
+            self.process.end(patience=0)
+            self.ended.wait()
+
+    def break_off(self, why: str) -> None:
+        """End it because of what came: its process is killed. Never blocks; the reader does the rest."""
+        with self._lock:
+            if self._end is None:
+                self._wrong = why
+        self.process.kill()
+
+    def abandon(self) -> None:
+        """End it because nobody holds it any more. Never blocks."""
+        self._threads.links.post(lambda: self.close(PATIENCE))
+
+    def leave_to_parent(self) -> None:
+        """In a forked child, where no other thread is left: let go of the pipes, and refuse whatever comes."""
+        self._lock = threading.Lock()
+        self._end = Forked(self.name)
+        self.process.leave_to_parent()
+
+    def _finish(self) -> None:
+        """Nothing more comes: let the process end, tell everybody who waits, give the descriptors back."""
+        self.process.end(patience=0 if self._wrong else PATIENCE)
+        self.process.hear_out()
+        self.output.flush()
+        with self._lock:
+            if self._end is None:
+                self._end = Died(self, self._wrong)
+            in_flight, self._in_flight = self._in_flight, {}
+            room, self._room = self._room, []
+        for waiter, function in in_flight.values():
+            waiter.fail(self._end.error(function))
+        for waiter in room:
+            waiter.succeed()
+        self.wanted = None
+        self._flushed.wait()
+        self.process.close()
+        self.greeted.set()
+        self.ended.set()
+
+
+class Closed:
+    """The end that was asked for."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def error(self, function: str | None) -> ContextClosed:
+        """A new error for each who asks: an exception object belongs to one traceback."""
+        what = f"{function} in {self.name!r} has no answer: the context was closed" if function else f"{self.name!r} is closed"
+        hint = "    Keep calls inside the `with` block of their context, and wait for them before it ends."
+        return ContextClosed(f"{what}.\n{hint}", context=self.name, function=function)
+
+
+class Forked:
+    """The end of a link for a process that was forked off: it belongs to the parent."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def error(self, function: str | None) -> ForkedContext:
+        return ForkedContext(
+            f"{self.name!r} belongs to the process that this one was forked from, and cannot be used here.\n"
+            "    Open a context of your own in the child, or call before the fork.",
+            context=self.name,
+            function=function,
+        )
+
+
+class Died:
+    """The end that nobody asked for: what is known of it once the process is gone."""
+
+    def __init__(self, link: Link, wrong: str | None) -> None:
+        self.name = link.name
+        self.exit_code = link.process.exit_code
+        self.wrong = wrong
+        self.how = link.transport.describe_end(self.exit_code)
+        self.said = [*link.process.said, *link.output.last_errors]
+
+    def error(self, function: str | None) -> ContextDied:
+        """A new error for each who asks: an exception object belongs to one traceback."""
+        if self.wrong is not None:
+            error: ContextDied = ProtocolError(
+                f"{self.name!r} sent what no context sends, so it was closed and nothing of it was used: {self.wrong}.\n"
+                "    Something over there writes to descriptors that are not its own, or it means ill.",
+                context=self.name,
+                function=function,
+            )
+        else:
+            while_it = f" while it ran {function}" if function else ""
+            error = ContextDied(
+                f"{self.name!r} died{while_it}: {self.how}. The last lines of its stderr:\n{quoted(self.said)}",
+                context=self.name,
+                function=function,
+            )
+        error.exit_code = self.exit_code
+        error.signal = -self.exit_code if self.exit_code is not None and self.exit_code < 0 else None
+        return error

@@ -1,0 +1,137 @@
+"""What a child prints and logs, handed on in order to sys.stdout, sys.stderr, `logging` or the user's own function.
+
+It runs on the thread for callbacks, because printing may block and a user's function may do anything. What is not taken is
+kept up to a limit; then the link is read no further until there is room, which slows the child that prints so much.
+"""
+
+import codecs
+import logging
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable
+
+from weft.core import Waiter
+from weft.remote._waiting import Latch
+from weft.remote._threads import TaskletThread
+
+OutputFunction = Callable[[str, str, str], None]
+
+KEPT = 1 << 20  # characters
+LONGEST_LINE = 1 << 16
+SHOWN_AT_THE_END = 12
+
+_log = logging.getLogger("weft.remote")
+
+
+class Output:
+    """The output of one context.
+
+    `function(context, stream, line)` is called for each line, without its line break; stream is "stdout" or "stderr".
+    None means this process's own sys.stdout and sys.stderr. Lines of one context come one after the other.
+    """
+
+    def __init__(self, context: str, function: OutputFunction | None, thread: TaskletThread) -> None:
+        self.context = context
+        self.last_errors: deque[str] = deque(maxlen=SHOWN_AT_THE_END)
+        self._function = function or _print
+        self._thread = thread
+        self._lock = threading.Lock()
+        self._items: deque[tuple[int, Callable[[], None]]] = deque()
+        self._kept = 0
+        self._delivering = False
+        self._room: Waiter | None = None
+        self._idle = Latch()
+        self._idle.set()
+        self._decoders = {name: codecs.getincrementaldecoder("utf-8")("replace") for name in ("stdout", "stderr")}
+        self._unfinished = {"stdout": "", "stderr": ""}
+
+    def text(self, stream: str, data: bytes) -> None:
+        """Take what was printed on `stream`; lines that are complete are handed on. Called by the link's reader alone."""
+        lines = (self._unfinished[stream] + self._decoders[stream].decode(data)).split("\n")
+        last = lines.pop()
+        while len(last) > LONGEST_LINE:
+            lines.append(last[:LONGEST_LINE])
+            last = last[LONGEST_LINE:]
+        self._unfinished[stream] = last
+        for line in lines:
+            self._line(stream, line)
+
+    def flush(self) -> None:
+        """Hand on what has no line break yet: nothing follows."""
+        for stream, decoder in self._decoders.items():
+            line = self._unfinished[stream] + decoder.decode(b"", final=True)
+            self._unfinished[stream] = ""
+            if line:
+                self._line(stream, line)
+
+    def record(self, logger: str, level: int, message: str, **fields: object) -> None:
+        """Hand a log record on to the logger of the same name here, as the attribute `weft_context` says from where."""
+
+        def handle() -> None:
+            target = logging.getLogger(logger)
+            if target.isEnabledFor(level):
+                record = {"name": logger, "levelno": level, "levelname": logging.getLevelName(level), "msg": message}
+                target.handle(logging.makeLogRecord({**record, **fields, "weft_context": self.context}))
+
+        self._put(len(message), handle)
+
+    def wait_for_room(self) -> None:
+        """Block this tasklet while more is kept than the limit. Only the link's reader waits here."""
+        with self._lock:
+            if self._kept <= KEPT:
+                return
+            room = self._room = Waiter()
+        room.wait()
+
+    def wait_until_delivered(self, timeout: float) -> bool:
+        """Block this tasklet until everything was handed on; False when `timeout` passed first."""
+        if self._thread.is_current():
+            return False  # a callback closes its own context: it cannot wait for itself
+        return self._idle.wait(timeout)
+
+    def _line(self, stream: str, line: str) -> None:
+        if stream == "stderr":
+            self.last_errors.append(line)
+        self._put(len(line), lambda: self._function(self.context, stream, line))
+
+    def _put(self, size: int, deliver: Callable[[], None]) -> None:
+        with self._lock:
+            self._items.append((size, deliver))
+            self._kept += size
+            if self._delivering:
+                return
+            self._delivering = True
+            self._idle = Latch()
+        self._thread.post(self._deliver)
+
+    def _deliver(self) -> None:
+        while True:
+            with self._lock:
+                if not self._items:
+                    self._delivering = False
+                    self._idle.set()
+                    return
+                size, deliver = self._items.popleft()
+            try:
+                deliver()
+            except Exception:
+                # The user's function or handler: there is nobody to raise it to, and the next lines are wanted all the same.
+                _log.exception("the output function of context %r failed", self.context)
+            with self._lock:
+                self._kept -= size
+                room = self._room
+                if room is not None and self._kept <= KEPT // 2:
+                    self._room = None
+                else:
+                    room = None
+            if room is not None:
+                room.succeed()
+
+
+def _print(context: str, stream: str, line: str) -> None:
+    """The default: this process's own streams, as they are at that moment."""
+    target = sys.stderr if stream == "stderr" else sys.stdout
+    if target is not None:
+        target.write(line + "\n")
+        target.flush()

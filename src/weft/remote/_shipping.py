@@ -1,0 +1,108 @@
+"""What one context has been sent of the parent's modules, and what goes ahead of, behind and between its calls.
+
+Which modules those are is decided in modules/. Nothing is sent twice on a link, whoever needs it and however often.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from weft.core import Waiter
+from weft.remote import modules
+from weft.remote._link import ROOT, Link
+from weft.remote._threads import TaskletThread
+from weft.remote._waiting import Mutex
+from weft.remote.errors import RemoteError
+from weft.wire import bundle as wire_bundle
+from weft.wire import protocol
+
+PREPARED = 4096  # functions whose modules are known to be there; forgetting one costs a look at the plan
+
+_log = logging.getLogger("weft.remote")
+
+
+class Shipping:
+    """The modules of one link. Thread-safe; blocks tasklets only.
+
+    `modules` counts the modules sent, `round_trips` the questions that an import over there has waited for.
+    """
+
+    def __init__(self, link: Link, has: frozenset[str], thread: TaskletThread) -> None:
+        self.modules = 0
+        self.round_trips = 0
+        self._link = link
+        self._has = has
+        self._thread = thread
+        self._sent: set[str] = set()
+        self._prepared: set[modules.FunctionName] = set()
+        # Held from the plan until its frames are queued: nobody's call may overtake the modules that it counts on.
+        self._order = Mutex()
+
+    def call(
+        self, function: Callable[..., Any], name: modules.FunctionName, text: str, body: bytes
+    ) -> tuple[int, Waiter]:
+        """Send the call of `function`, `text` in messages, and, in the same write, what it needs and the other side lacks.
+
+        Returns what Link.ask does. Raises what modules.plan and Link.ask do.
+        """
+        if name in self._prepared:
+            return self._link.ask(text, b"", body)
+        with self._order:
+            bundle = modules.plan(name.module, self._sent, self._has, modules.code_of(function))
+            asked = self._link.ask(text, self._frame(bundle, 0), body)
+            if len(self._prepared) >= PREPARED:
+                self._prepared.clear()
+            self._prepared.add(name)
+        if bundle is not None:
+            self._later(bundle)
+        return asked
+
+    def answer(self, number: int, name: str) -> None:
+        """Answer WANT: the module and what it needs, or that it is absent. Returns at once."""
+        self.round_trips += 1
+
+        def answer() -> None:
+            with self._order:
+                if name in self._sent:  # it is on its way, or was known to be absent: the other side looks again
+                    data = wire_bundle.pack([])
+                    self._send(protocol.frame(self._link.identifier, ROOT, number, protocol.MODULES, data))
+                    return
+                try:
+                    bundle = modules.pull(name, self._sent, self._has)
+                except RemoteError as error:
+                    data = wire_bundle.pack([], [name], {name: str(error)})
+                    self._send(protocol.frame(self._link.identifier, ROOT, number, protocol.MODULES, data))
+                    return
+                self._send(self._frame(bundle, number))
+            self._later(bundle)
+
+        self._thread.post(answer)
+
+    def _later(self, bundle: modules.Bundle) -> None:
+        """Behind the call: what the functions of these modules import when they are called."""
+
+        def send_second_wave() -> None:
+            with self._order:
+                try:
+                    second = bundle.second_wave(self._sent)
+                except RemoteError as error:  # nobody has asked for it yet; whoever does gets this error with the answer
+                    _log.debug("nothing was sent behind the call: %s", error)
+                    return
+                self._send(self._frame(second, 0))
+
+        self._thread.post(send_second_wave)
+
+    def _frame(self, bundle: modules.Bundle | None, number: int) -> bytes:
+        """The frame of a bundle, which counts as sent from here on. Only in order."""
+        if bundle is None:
+            return b""
+        self._sent.update(bundle.names)
+        self.modules += len(bundle.modules)
+        return protocol.frame(self._link.identifier, ROOT, number, protocol.MODULES, bundle.data)
+
+    def _send(self, data: bytes) -> None:
+        if data:
+            try:
+                self._link.send(data)
+            except RemoteError as error:
+                _log.debug("modules were not sent: %s", error)

@@ -1,0 +1,117 @@
+"""The background threads that contexts share: one for the links, one for users' callbacks, one for finding modules.
+
+Each runs tasklets. They exist while a context is open: the first `acquire` makes them, the last `release` ends them and
+waits until they have ended. What is separate here is separate because it may take long: a callback that blocks its thread
+stalls no call, and neither does a large package that is being read and compressed.
+"""
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable
+
+from weft import io
+from weft.core import Waiter, tasklet
+
+Job = Callable[[], None]
+
+_log = logging.getLogger("weft.remote")
+
+
+class TaskletThread:
+    """An OS thread that runs each job as a tasklet of its own. It starts with the first job."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._lock = threading.Lock()
+        self._jobs: deque[Job] = deque()
+        self._wake = Waiter()
+        self._thread: threading.Thread | None = None
+        self._ending = False
+
+    def post(self, job: Job) -> None:
+        """Run `job` there soon, behind those before it. Thread-safe, never blocks. What it raises is logged."""
+        with self._lock:
+            if self._ending:
+                raise RuntimeError(f"{self.name} has ended")
+            self._jobs.append(job)
+            if self._thread is None:
+                self._thread = io.start_thread(self._main, self.name)
+        self._wake.succeed()
+
+    def is_current(self) -> bool:
+        return threading.current_thread() is self._thread
+
+    def stop(self) -> None:
+        """Let the jobs that were posted start, then end the thread. Their tasklets must not need it any more."""
+        with self._lock:
+            self._ending = True
+        self._wake.succeed()
+
+    def join(self) -> None:
+        """Wait until the thread has ended; it was told to. Blocks the calling thread, for an instant."""
+        if self._thread is not None and not self.is_current():
+            self._thread.join()
+
+    def _main(self) -> None:
+        while True:
+            wake = self._wake = Waiter()  # set before the look at the jobs: whoever posts after that look wakes this one
+            while self._jobs:
+                tasklet(_guarded)(self._jobs.popleft())
+            if self._ending:
+                return
+            wake.wait()
+
+
+def _guarded(job: Job) -> None:
+    """An error that left its tasklet would be raised in the thread's main tasklet and end all the others with it."""
+    try:
+        job()
+    except Exception:
+        _log.exception("a background job of weft.remote failed; this is a mistake in weft")
+
+
+class Threads:
+    """The three threads, and how many contexts need them."""
+
+    def __init__(self) -> None:
+        self.links = TaskletThread("weft-links")
+        self.callbacks = TaskletThread("weft-callbacks")
+        self.modules = TaskletThread("weft-modules")
+        self.users = 0
+
+
+_lock = threading.Lock()
+_threads: Threads | None = None
+
+
+def acquire() -> Threads:
+    """The threads, for one more context. Pair it with `release`."""
+    global _threads  # noqa: PLW0603 - they belong to the process
+    with _lock:
+        if _threads is None:
+            _threads = Threads()
+        _threads.users += 1
+        return _threads
+
+
+def release(threads: Threads) -> None:
+    """One context less; the last one ends the threads."""
+    global _threads  # noqa: PLW0603 - they belong to the process
+    with _lock:
+        threads.users -= 1
+        if threads.users:
+            return
+        if _threads is threads:
+            _threads = None
+    for thread in (threads.links, threads.callbacks, threads.modules):
+        thread.stop()
+    for thread in (threads.links, threads.callbacks, threads.modules):
+        thread.join()
+
+
+def forget_after_fork() -> None:
+    """In a forked child: the threads stayed with the parent, and so did their locks, in whatever state."""
+    global _threads, _lock  # noqa: PLW0603 - they belong to the process
+    _lock = threading.Lock()
+    _threads = None

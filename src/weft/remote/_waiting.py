@@ -1,0 +1,83 @@
+"""What many tasklets of many threads wait for: a one-time event, and a lock."""
+
+import threading
+from collections import deque
+from types import TracebackType
+
+from weft.core import Waiter
+
+
+class Latch:
+    """A one-time event. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._waiters: list[Waiter] = []
+        self.is_set = False
+
+    def set(self) -> None:
+        """Wake whoever waits; nobody waits from now on. Never blocks."""
+        with self._lock:
+            self.is_set = True
+            waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            waiter.succeed()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Block this tasklet until it is set; False when `timeout` seconds passed first."""
+        waiter = Waiter()
+        with self._lock:
+            if self.is_set:
+                return True
+            self._waiters.append(waiter)
+        try:
+            waiter.wait(timeout)
+        except TimeoutError:
+            return self.is_set
+        finally:
+            with self._lock:
+                if waiter in self._waiters:
+                    self._waiters.remove(waiter)
+        return True
+
+
+class Mutex:
+    """A lock that blocks tasklets, not threads; first come, first served. Not re-entrant."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._held = False
+        self._waiters: deque[Waiter] = deque()
+
+    def __enter__(self) -> None:
+        waiter = Waiter()
+        with self._lock:
+            if not self._held:
+                self._held = True
+                return
+            self._waiters.append(waiter)
+        try:
+            waiter.wait()  # release hands the lock over, so nobody barges in between
+        except BaseException:
+            with self._lock:
+                waiting = waiter in self._waiters
+                if waiting:
+                    self._waiters.remove(waiter)
+            if not waiting:
+                self._release()  # it was handed to a tasklet that is being killed
+            raise
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._release()
+
+    def _release(self) -> None:
+        while True:
+            with self._lock:
+                if not self._waiters:
+                    self._held = False
+                    return
+                waiter = self._waiters.popleft()
+            if waiter.succeed():
+                return

@@ -1,0 +1,191 @@
+"""What a user holds: a context, and the calls into it. How it came about stands in _connect.py."""
+
+import atexit
+import os
+import warnings
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, TypeVar
+
+from weft.remote import _answers, _threads, modules
+from weft.remote._facts import Facts
+from weft.remote._link import Link
+from weft.remote._shipping import Shipping
+from weft.remote.errors import CallTimeout, CannotTravel, ProtocolError
+from weft.wire import codec
+
+R = TypeVar("R")
+
+PATIENCE = 3.0  # seconds for an orderly end
+DELIVERY = 5.0  # seconds for what was printed to be handed on
+ARGUMENT_NAMES = ("module", "function", "args", "kwargs")
+
+
+@dataclass(frozen=True)
+class Stats:
+    """What a context has cost so far. `round_trips` are those that an import over there waited for; bytes include headers."""
+
+    calls: int
+    modules: int
+    round_trips: int
+    bytes_down: int
+    bytes_up: int
+
+
+class Context:
+    """A Python somewhere else, ready for calls. Made by `remote.local()`, `remote.ssh()` and their like, ended by `with`.
+
+    Every thread and tasklet of this process may use it, all at once. Calls block the calling tasklet only.
+    A forked child of this process cannot use it: every method raises ForkedContext there, and its parent's is not disturbed.
+    """
+
+    def __init__(self, link: Link, shipping: Shipping, facts: Facts, threads: _threads.Threads) -> None:
+        self.facts = facts
+        self._link = link
+        self._shipping = shipping
+        self._threads: _threads.Threads | None = threads
+        self._pid = os.getpid()
+        _open.add(self)
+
+    @property
+    def name(self) -> str:
+        """The host's name, "local", or what `name=` said."""
+        return self._link.name
+
+    @property
+    def closed(self) -> bool:
+        """True once it was closed, or has died."""
+        return self._link.closed
+
+    @property
+    def stats(self) -> Stats:
+        link, shipping = self._link, self._shipping
+        return Stats(link.calls, shipping.modules, shipping.round_trips, link.bytes_down, link.bytes_up)
+
+    def call(
+        self,
+        function: Callable[..., R],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        timeout: float | None = None,
+    ) -> R:
+        """Run `function(*args, **kwargs)` over there and return what it returns.
+
+        `function` is one that another process can find by its name: at the top of a module, of the main script too. Its
+        module is sent ahead with all that it imports, as far as the other side lacks it. Arguments and result are plain
+        values; they are copied.
+
+        Blocks this tasklet only; thread-safe; calls made at the same time run at the same time. When it is killed here, the
+        call over there is cancelled if it has not begun.
+
+        Raises what the function raised: the same type when it is one of Python's own, else RemoteError; CallTimeout after
+        `timeout` seconds; ContextDied when the other side dies first, ContextClosed when the context is closed; FunctionNotFound,
+        CannotTravel and RemoteModuleNotFound where the function, a value or a module cannot go.
+        """
+        name = modules.name_of(function)
+        text = f"__main__.{name.qualname}" if name.module == modules.name_over_there() else str(name)
+        arguments = (name.module, name.qualname, _positional(args, text), _keywords(kwargs, text))
+        try:
+            body = codec.dumps(arguments, parts=ARGUMENT_NAMES)
+        except codec.CannotTravel as error:
+            raise self._cannot_travel(error, text) from None
+        number, waiter = self._shipping.call(function, name, text, body)
+        try:
+            kind, answer = waiter.wait(timeout)
+        except TimeoutError:
+            self._link.cancel(number)
+            raise CallTimeout(
+                f"{text} in {self.name!r} did not answer within {timeout} seconds.\n"
+                "    If it has not begun it will not begin; if it runs, it goes on, and what it returns is dropped.",
+                context=self.name,
+                function=text,
+            ) from None
+        except BaseException:
+            self._link.forget(number) if self.closed else self._link.cancel(number)
+            raise
+        try:
+            return _answers.value(kind, answer, self.name, self.facts, text)  # type: ignore[no-any-return]
+        except ProtocolError:
+            self._link.break_off("an answer that is no value")
+            raise
+
+    def close(self) -> None:
+        """End it in order; what was printed and logged over there has been handed on when this returns.
+
+        Calls in flight raise ContextClosed. A process that does not end by itself within some seconds is terminated, then
+        killed. Blocks this tasklet only; thread-safe; closing again only waits. Raises nothing.
+        """
+        link = self._link
+        if self._pid != os.getpid():
+            return
+        link.close(PATIENCE)
+        link.output.wait_until_delivered(DELIVERY)
+        _open.discard(self)
+        threads, self._threads = self._threads, None
+        if threads is not None:
+            _threads.release(threads)
+
+    def __enter__(self) -> "Context":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = " closed" if self.closed else ""
+        return f"<weft.remote.Context {self.name!r}{state}: {self.facts}>"
+
+    def __del__(self) -> None:
+        if self._threads is not None and not self.closed and self._pid == os.getpid():
+            warnings.warn(f"{self!r} was never closed: use `with`, or close()", ResourceWarning, source=self, stacklevel=2)
+            self._link.abandon()
+
+    def _cannot_travel(self, error: codec.CannotTravel, function: str) -> CannotTravel:
+        refused = CannotTravel(
+            f"{function} was not called in {self.name!r}: {error}.\n"
+            "    Plain values travel: None, bool, int, float, complex, str, bytes, list, tuple, dict, set. Send what is needed to "
+            "make the object over there.",
+            context=self.name,
+            function=function,
+        )
+        refused.path = error.path
+        return refused
+
+
+def _positional(args: Sequence[Any], function: str) -> tuple[Any, ...]:
+    if isinstance(args, (str, bytes)) or not isinstance(args, (tuple, list)):
+        raise TypeError(f"args must be a tuple or a list, not {args!r:.80}: context.call({function}, (value,))")
+    return tuple(args)
+
+
+def _keywords(kwargs: Mapping[str, Any] | None, function: str) -> dict[str, Any] | None:
+    if kwargs is None:
+        return None
+    if not isinstance(kwargs, Mapping) or not all(type(name) is str for name in kwargs):
+        raise TypeError(f"kwargs must be a dict whose keys are str, not {kwargs!r:.80}, in the call of {function}")
+    return dict(kwargs)
+
+
+_open: "weakref.WeakSet[Context]" = weakref.WeakSet()
+
+
+def _forget_after_fork() -> None:
+    """In a forked child: let go of the parent's pipes, so that contexts over there still see when the parent is gone."""
+    _threads.forget_after_fork()
+    for context in list(_open):
+        context._link.leave_to_parent()
+    _open.clear()
+
+
+def _close_all() -> None:
+    """At the end of the process: in order, instead of leaving each to notice that its parent is gone."""
+    for context in list(_open):
+        context.close()
+
+
+os.register_at_fork(after_in_child=_forget_after_fork)
+atexit.register(_close_all)

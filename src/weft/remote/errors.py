@@ -1,0 +1,133 @@
+"""The errors of remote contexts; no code that detects them.
+
+Each also derives from the builtin that people already catch. What happened over there arrives as the same type where it is
+one of Python's own exceptions, with the remote traceback as a note; every other type arrives as a plain RemoteError.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from weft.core import WeftError
+
+
+class RemoteError(WeftError):
+    """Something went wrong with another context, or in it.
+
+    As itself: a function over there raised an exception that is not one of Python's own. `type_name` is that exception's
+    module and name, `args_text` its text, `traceback` the traceback over there. In subclasses those may be None.
+    `context` is the name of the context, `function` that of the function that was called, where there is one.
+    """
+
+    context: str | None
+    function: str | None
+    type_name: str | None
+    traceback: str | None
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        context: str | None = None,
+        function: str | None = None,
+        type_name: str | None = None,
+        traceback: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.context = context
+        self.function = function
+        self.type_name = type_name
+        self.traceback = traceback
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
+        return _bare, (type(self), str(self)), dict(vars(self))
+
+
+class ConnectError(RemoteError, ConnectionError):
+    """A context could not be opened. Nothing of it is left: no process, no descriptor."""
+
+
+class BadHostName(ConnectError, ValueError):
+    """What was given as host or user cannot be one; nothing was started."""
+
+
+class HostUnknown(ConnectError):
+    """The host's name cannot be resolved."""
+
+
+class HostUnreachable(ConnectError):
+    """The host has an address, but nobody answers ssh there, or the answer broke off."""
+
+
+class HostKeyRefused(ConnectError):
+    """The host's key is not the one that is known for it."""
+
+
+class HostKeyUnknown(ConnectError):
+    """No key is known for the host, and ssh may not ask anybody."""
+
+
+class AuthenticationFailed(ConnectError, PermissionError):
+    """The host does not let this user in with the keys that were offered."""
+
+
+class NoPython(ConnectError, FileNotFoundError):
+    """None of the interpreters that were tried is there."""
+
+
+class PythonTooOld(ConnectError):
+    """The interpreter that answered is older than what a target needs: CPython 2.7, or 3.6 and later."""
+
+
+class ConnectTimeout(ConnectError, TimeoutError):
+    """The context was not ready within its time."""
+
+
+class ContextClosed(RemoteError, ValueError):
+    """The context was closed: by `close()`, or by leaving its `with` block."""
+
+
+class ContextDied(RemoteError, ConnectionError):
+    """The process over there, or the connection to it, ended by itself. The message says how.
+
+    `exit_code` and `signal` tell how the local end of it ended, where that is known.
+    """
+
+    exit_code: int | None = None
+    signal: int | None = None
+
+
+class ProtocolError(ContextDied):
+    """The other end sent what it must never send; its context was closed, and nothing of what it sent was used."""
+
+
+class ForkedContext(RemoteError):
+    """The context belongs to the parent of this forked process; it cannot be used here."""
+
+
+class CallTimeout(RemoteError, TimeoutError):
+    """A call did not answer within its time. It was asked to stop; whether it does is up to its function."""
+
+
+class CannotTravel(RemoteError, TypeError):
+    """An argument or a result holds something that is not plain data. `path` names where in it."""
+
+    path: str | None = None
+
+
+class FunctionNotFound(RemoteError, AttributeError):
+    """The function has no name by which the other side could find it, or its module there has no such name."""
+
+
+class RemoteModuleNotFound(RemoteError, ModuleNotFoundError):
+    """A module is neither over there nor here."""
+
+
+class FunctionExited(RemoteError):
+    """The function called sys.exit(). The context lives on. `code` is what it was called with."""
+
+    code: Any = None
+
+
+def _bare(cls: type[RemoteError], message: str) -> RemoteError:
+    """For pickle and copy: the same error, its attributes follow."""
+    return cls(message)

@@ -1,0 +1,104 @@
+"""An interpreter on a machine that OpenSSH's client reaches, with the user's own configuration, agent and known hosts."""
+
+import re
+import sys
+from collections.abc import Sequence
+
+from weft.remote.errors import BadHostName, ConnectError, NoPython
+from weft.remote.transports import ended, ssh_failures
+from weft.remote.transports.local import checked_python, hint
+from weft.wire import build
+
+# Names, addresses, user@name, ssh:// is left out: it would bring its own port and user beside ours.
+HOST = re.compile(r"(?:[\w.+~-]+@)?[\w.:%\[\]+~-]+")
+USER = re.compile(r"[\w.+~$\\-]+")
+
+# Nobody can be asked for a password. A host that has vanished is noticed within a minute; without this, in hours, because
+# TCP alone keeps a silent connection for ever.
+OPTIONS = ("-o", "BatchMode=yes", "-o", "ServerAliveInterval=15", "-o", "ServerAliveCountMax=4")
+
+class Ssh:
+    """Starts a Python on `host`: the parent's minor version, then python3, then python, or the one asked for.
+
+    ssh's own configuration decides everything that is not given here. `ssh_args` stand in front of ours on the command
+    line, so that what they say wins.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        *,
+        python: str | None = None,
+        user: str | None = None,
+        port: int | None = None,
+        ssh_args: Sequence[str] = (),
+        timeout: float = 30,
+    ) -> None:
+        self.host = _checked_host(host)
+        self.user = _checked_user(user)
+        self.port = _checked_port(port)
+        self.ssh_args = _checked_args(ssh_args)
+        self.timeout = timeout
+        own = f"python{sys.version_info[0]}.{sys.version_info[1]}"
+        self.pythons = (own, "python3", "python") if python is None else (checked_python(python),)
+
+    @property
+    def name(self) -> str:
+        return self.host
+
+    @property
+    def to(self) -> str:
+        return f"ssh to {self.host!r}"
+
+    def argv(self, token: str) -> list[str]:
+        ours = ["-T", *OPTIONS, "-o", f"ConnectTimeout={max(1, round(self.timeout))}"]
+        if self.user is not None:
+            ours += ["-l", self.user]
+        if self.port is not None:
+            ours += ["-p", str(self.port)]
+        return ["ssh", *self.ssh_args, *ours, "--", self.host, build.shell_command(self.pythons, token)]
+
+    def cannot_start(self, error: OSError) -> ConnectError:
+        return ssh_failures.cannot_start(error)
+
+    def missing(self) -> NoPython:
+        return ssh_failures.no_python(self)
+
+    def explain(self, exit_code: int | None, said: list[str]) -> ConnectError:
+        return ssh_failures.explain(self, exit_code, said)
+
+    def describe_end(self, exit_code: int | None) -> str:
+        if exit_code == 255:
+            return "the connection was lost, or its process was killed (ssh ended with exit code 255)"
+        if exit_code is not None and exit_code < 0:
+            return f"the ssh to it {ended(exit_code)}"
+        return f"its process {ended(exit_code)}{hint(exit_code)}"
+
+
+def _checked_host(host: str) -> str:
+    if not isinstance(host, str):
+        raise TypeError(f"host must be a str such as 'alpha' or 'me@alpha', not {host!r}")
+    if host.startswith("-") or not HOST.fullmatch(host):
+        raise BadHostName(
+            f"{host!r} cannot be a host's name, so ssh was not started: give a name, an address or a Host of your ssh "
+            "configuration, such as 'alpha', 'me@alpha' or '192.0.2.7'; a port goes into port="
+        )
+    return host
+
+
+def _checked_user(user: str | None) -> str | None:
+    if user is not None and (not isinstance(user, str) or user.startswith("-") or not USER.fullmatch(user)):
+        raise BadHostName(f"{user!r} cannot be a user's name, so ssh was not started")
+    return user
+
+
+def _checked_port(port: int | None) -> int | None:
+    if port is not None and (isinstance(port, bool) or not isinstance(port, int) or not 0 < port < 65536):
+        raise ValueError(f"port must be a number from 1 to 65535, not {port!r}")
+    return port
+
+
+def _checked_args(ssh_args: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(ssh_args, str) or not all(isinstance(arg, str) and "\0" not in arg for arg in ssh_args):
+        raise TypeError(f"ssh_args takes a list of single arguments, such as ['-F', 'my_config'], not {ssh_args!r}")
+    return tuple(ssh_args)

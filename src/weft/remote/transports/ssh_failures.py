@@ -1,0 +1,122 @@
+"""What OpenSSH's client means by what it says when a connection does not come about.
+
+Its exit code is 255 for every failure of its own, so the reason stands in its messages alone. They are not translated and
+have been the same for many releases; what is not recognised is shown as it came.
+"""
+
+import re
+from typing import TYPE_CHECKING
+
+from weft.remote.errors import (
+    AuthenticationFailed,
+    ConnectError,
+    ConnectTimeout,
+    HostKeyRefused,
+    HostKeyUnknown,
+    HostUnknown,
+    HostUnreachable,
+    NoPython,
+)
+from weft.remote.transports import ended, quoted
+
+if TYPE_CHECKING:
+    from weft.remote.transports.ssh import Ssh
+
+OFFENDING = re.compile(r"Offending .*key in (?P<file>.+):(?P<line>\d+)")
+REMOVE = re.compile(r"^\s*(?P<command>ssh-keygen -f .* -R .*)$", re.MULTILINE)
+UNRESOLVED = re.compile(r"Could not resolve hostname (?P<name>[^:]+): (?P<why>.*)")
+DENIED = re.compile(r"Permission denied \((?P<methods>[^)]*)\)|Too many authentication failures|No more authentication methods")
+TIMED_OUT = re.compile(r"timed out|Timeout, server .* not responding", re.IGNORECASE)
+REFUSED = re.compile(
+    r"Connection refused|No route to host|Network is unreachable|kex_exchange_identification|Connection reset by|"
+    r"Connection closed by|ssh_exchange_identification|Connection to .* closed by remote host"
+)
+CONFIGURATION = re.compile(r"Bad configuration option|Bad owner or permissions on|unknown option|^usage: ssh", re.MULTILINE)
+
+
+def explain(ssh: "Ssh", exit_code: int | None, said: list[str]) -> ConnectError:
+    """The error for a connection that ended with `exit_code` after ssh, or the host, had said these lines on stderr."""
+    text = "\n".join(said)
+    for detect in (_host_key, _host, _authentication, _network):
+        error = detect(ssh, text, said)
+        if error is not None:
+            return error
+    if CONFIGURATION.search(text):
+        return ConnectError(f"{ssh.to} was not tried: ssh refuses its configuration or ssh_args:\n{quoted(said)}")
+    hint = (
+        "    Does the login shell there run commands? Try: " + " ".join(["ssh", *ssh.ssh_args, ssh.host, "echo", "hello"])
+    )
+    return ConnectError(f"{ssh.to} {ended(exit_code)} before a Python answered, and said:\n{quoted(said)}\n{hint}")
+
+
+def cannot_start(error: OSError) -> ConnectError:
+    if not isinstance(error, FileNotFoundError):
+        return ConnectError(f"ssh could not be started: {error.strerror}")
+    return ConnectError(
+        "ssh was not started: there is no program `ssh` on PATH. weft uses OpenSSH's client; on Debian: apt install openssh-client"
+    )
+
+
+def no_python(ssh: "Ssh") -> NoPython:
+    tried = ", ".join(ssh.pythons)
+    return NoPython(
+        f"no context on {ssh.host!r}: there is no Python of these names on the PATH that ssh commands get there: {tried}.\n"
+        "    Give the path of one: remote.ssh("
+        f"{ssh.host!r}, python='/path/to/python3'); a target needs CPython 2.7, or 3.6 and later."
+    )
+
+
+def _host_key(ssh: "Ssh", text: str, said: list[str]) -> ConnectError | None:
+    if "Host key verification failed" not in text and "REMOTE HOST IDENTIFICATION HAS CHANGED" not in text:
+        return None
+    if "HAS CHANGED" in text or "REVOKED" in text:
+        offending = OFFENDING.search(text)
+        where = f" (line {offending['line']} of {offending['file']})" if offending else ""
+        what = "is marked as revoked" if "REVOKED" in text else "is not the one in known_hosts"
+        remove = REMOVE.search(text)
+        command = remove["command"] if remove else f"ssh-keygen -R {ssh.host.rpartition('@')[2]}"
+        return HostKeyRefused(
+            f"{ssh.to} was refused: the host key {what}{where}.\n"
+            f"    If the machine was reinstalled, remove it with: {command}\n"
+            "    If it was not, somebody may be sitting in between: do not connect."
+        )
+    return HostKeyUnknown(
+        f"{ssh.to} was refused: no host key is known for it, and nobody can be asked.\n"
+        f"    Connect once by hand and compare the fingerprint: ssh {' '.join([*ssh.ssh_args, ssh.host])}"
+    )
+
+
+def _host(ssh: "Ssh", text: str, said: list[str]) -> ConnectError | None:
+    match = UNRESOLVED.search(text)
+    if match is None:
+        return None
+    return HostUnknown(
+        f"{ssh.to} failed: the name {match['name']!r} cannot be resolved ({match['why']}).\n"
+        "    Is it spelt right? Names of your own belong into /etc/hosts or into a Host entry of ~/.ssh/config."
+    )
+
+
+def _authentication(ssh: "Ssh", text: str, said: list[str]) -> ConnectError | None:
+    match = DENIED.search(text)
+    if match is None:
+        return None
+    methods = f"; it accepts {match['methods']}" if match["methods"] else ""
+    return AuthenticationFailed(
+        f"{ssh.to} was refused: the host does not let this user in with the keys that were offered{methods}.\n"
+        "    weft never types passwords: load the key with ssh-add, or name user= and an IdentityFile. See what ssh offers: "
+        f"ssh -v {' '.join([*ssh.ssh_args, ssh.host])} true"
+    )
+
+
+def _network(ssh: "Ssh", text: str, said: list[str]) -> ConnectError | None:
+    if TIMED_OUT.search(text):
+        return ConnectTimeout(
+            f"{ssh.to} failed: the host did not answer in time.\n{quoted(said)}\n"
+            "    Is it switched on, is the address right, does a firewall drop the packets? A slow one needs a longer timeout="
+        )
+    if REFUSED.search(text):
+        return HostUnreachable(
+            f"{ssh.to} failed: no ssh server answers there.\n{quoted(said)}\n"
+            "    Is sshd running, is the port right (port=), is there a route and no firewall in between?"
+        )
+    return None
