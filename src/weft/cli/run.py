@@ -129,11 +129,17 @@ def _connect(target: Target) -> Iterator[Context]:
     # Inside: see run().
     from weft import remote
 
-    opened = (
-        remote.local(python=target.python) if target.host is None else remote.ssh(target.host, python=target.python)
-    )
+    if target.host is None:
+        opened = remote.local(python=target.python, name=target.name, output=_hand_on)
+    else:
+        opened = remote.ssh(target.host, python=target.python, output=_hand_on)
     with opened as context:
         yield context
+
+
+def _hand_on(context: str, stream: str, line: str) -> None:
+    """What is printed over there goes to stderr, with the host in front: stdout holds the results and nothing else."""
+    print(f"{context}: {line}", file=sys.stderr, flush=True)
 
 
 def _line(outcome: "Outcome[Target, Any]", width: int) -> str:
