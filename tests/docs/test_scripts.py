@@ -1,30 +1,61 @@
 """The scripts of README.md and of the tutorial run as they stand and print what the page says they print."""
 
+import os
 import subprocess
 import sys
 
 import pytest
 
 from tests.docs.blocks import ROOT, Script, scripts
+from tests.remote.sshd import running_sshd
+from tools.unpack_debian import CannotUnpack
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("tutorial/*.md"))]
 
 
-@pytest.mark.parametrize("script", scripts(*PAGES), ids=lambda script: script.name)
-def test_a_script_of_the_documentation_runs_and_prints_what_the_page_says(script: Script, tmp_path):
-    path = tmp_path / "script.py"
+def run(script, folder, *words, environment=None):
+    path = folder / "script.py"
     path.write_text(script.text)
-    done = subprocess.run(
-        [sys.executable, "-W", "error", str(path)],
-        cwd=tmp_path,
+    return subprocess.run(
+        [sys.executable, "-W", "error", str(path), *words],
+        cwd=folder,
+        env=environment,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         timeout=60,
         check=False,
     )
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    """A real sshd, and in front of the PATH an `ssh` that reads the server's client configuration."""
+    folder = tmp_path_factory.mktemp("sshd")
+    try:
+        with running_sshd(folder) as started:
+            wrapper = folder / "bin" / "ssh"
+            wrapper.parent.mkdir()
+            wrapper.write_text(f'#!/bin/sh\nPATH=${{PATH#*:}} exec ssh {" ".join(started.ssh_args)} "$@"\n')
+            wrapper.chmod(0o755)
+            started.environment["PATH"] = f"{wrapper.parent}{os.pathsep}{started.environment['PATH']}"
+            yield started
+    except CannotUnpack as reason:
+        pytest.skip(f"no sshd: {reason}")
+
+
+@pytest.mark.parametrize("script", scripts(*PAGES), ids=lambda script: script.name)
+def test_a_script_of_the_documentation_runs_and_prints_what_the_page_says(script: Script, tmp_path):
+    done = run(script, tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == script.prints
+
+
+def test_the_first_script_for_hosts_reaches_a_host_over_ssh(server, tmp_path):
+    _, hosts = scripts(ROOT / "README.md")
+    done = run(hosts, tmp_path, server.host, environment=server.environment)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f"{server.host} CPython\n"
 
 
 def test_the_first_script_for_tasklets_and_the_first_for_hosts_are_in_the_readme():
