@@ -1,0 +1,88 @@
+"""The C core: tasklets, channels, the scheduler of each thread, timers and wake-ups. Chooses the switching backend.
+
+The backends are separate extension modules built from the same sources. `sliced` is the default where CPython's version
+and the platform are known to it, `greenlet` serves everywhere else; the environment variable WEFT_SWITCH names one.
+"""
+
+import atexit
+import importlib
+import os
+import sys
+from types import ModuleType
+
+_BACKENDS = ("sliced", "greenlet")
+
+
+def _load_backend() -> ModuleType:
+    if sys.platform == "win32":
+        raise ImportError("weft does not run on Windows: it needs Linux (x86-64, aarch64) or macOS")
+    wanted = os.environ.get("WEFT_SWITCH", "")
+    if wanted and wanted not in _BACKENDS:
+        raise ImportError(f"WEFT_SWITCH={wanted!r} names no switching backend: use one of {', '.join(_BACKENDS)}, or unset it")
+    reasons = []
+    for name in (wanted,) if wanted else _BACKENDS:
+        try:
+            return importlib.import_module(f"weft.core._{name}")
+        except ImportError as error:
+            reasons.append(f"{name}: {error}")
+    raise ImportError(
+        "weft's C core cannot be loaded (" + "; ".join(reasons) + "). Was it built for this Python "
+        f"({sys.implementation.cache_tag})? Build it with: {sys.executable} -m pip install --force-reinstall weft"
+    )
+
+
+# Under one name, whichever it is: types and pickles must not tell the backends apart.
+sys.modules["weft.core._core"] = _load_backend()
+
+from weft.core._core import (  # noqa: E402
+    ChannelClosed,
+    Deadlock,
+    NoCore,
+    TaskletExit,
+    Waiter,
+    WeftError,
+    backend,
+    channel,
+    end_thread,
+    getcurrent,
+    getmain,
+    getruncount,
+    install_hub,
+    mark_service_thread,
+    run,
+    schedule,
+    schedule_remove,
+    set_clock,
+    sleep,
+    started,
+    tasklet,
+    trim,
+)
+
+__all__ = [
+    "ChannelClosed",
+    "Deadlock",
+    "NoCore",
+    "TaskletExit",
+    "Waiter",
+    "WeftError",
+    "backend",
+    "channel",
+    "end_thread",
+    "getcurrent",
+    "getmain",
+    "getruncount",
+    "install_hub",
+    "mark_service_thread",
+    "run",
+    "schedule",
+    "schedule_remove",
+    "set_clock",
+    "sleep",
+    "started",
+    "tasklet",
+    "trim",
+]
+
+# The main thread's tasklets end before the interpreter does, with their finally blocks; other threads' with their thread.
+atexit.register(end_thread)

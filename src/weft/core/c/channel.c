@@ -1,0 +1,482 @@
+/* Channels: Stackless's rendezvous between tasklets. A value passes when a sender and a receiver meet; `preference`
+   decides who of the two runs on. Partners may live in different threads: the one that waited becomes runnable in its
+   own, and nobody switches. */
+
+/* Let the tasklet that waits at the head of the channel go; its reference passes to the caller. */
+static inline Tasklet *
+channel_take_head(Channel *channel)
+{
+    Tasklet *peer = channel->head;
+    channel->head = peer->next;
+    if (channel->head != NULL)
+        channel->head->prev = NULL;
+    else
+        channel->tail = NULL;
+    channel->balance -= peer->blocked;
+    peer->next = peer->prev = NULL;
+    peer->blocked = NOT_BLOCKED;
+    peer->waiting_on = NULL;
+    peer->iterating = false;
+    return peer;
+}
+
+/* Put the current tasklet, out of the ring, at the end of the channel's queue, which takes its reference. */
+static inline void
+channel_queue(Channel *channel, Tasklet *tasklet, int direction)
+{
+    tasklet->next = NULL;
+    tasklet->prev = channel->tail;
+    if (channel->tail != NULL)
+        channel->tail->next = tasklet;
+    else
+        channel->head = tasklet;
+    channel->tail = tasklet;
+    channel->balance += direction;
+    tasklet->blocked = (int8_t)direction;
+    tasklet->waiting_on = (PyObject *)channel;
+}
+
+/* Whether meeting the head of the queue means a switch at once. `direction` is the current tasklet's own. */
+static inline bool
+channel_switches(Scheduler *scheduler, Channel *channel, int direction)
+{
+    return (channel->preference == -direction || channel->schedule_all) && channel->head->scheduler == scheduler &&
+           !scheduler->idle && !scheduler->polling;
+}
+
+/* `peer` met the current tasklet: make it runnable, and switch when the channel says so. Steals peer.
+   0, or -1 with the exception set that the current tasklet was woken with. */
+static inline int
+channel_go_on(Scheduler *scheduler, Channel *channel, Tasklet *peer, bool switches)
+{
+    Tasklet *current = scheduler->current, *target = peer;
+    PyObject *unused;
+    if (!switches) {
+        ring_append(peer->scheduler, peer);
+        if (unlikely(peer->scheduler->sleeping))
+            scheduler_ring(peer->scheduler);
+        return 0;
+    }
+    if (channel->schedule_all) {
+        ring_append(scheduler, peer);
+        target = current->next;
+    } else
+        ring_link(current->next, peer);
+    if (scheduler_switch(scheduler, current, target, &unused) < 0)
+        return -1;
+    Py_XDECREF(unused);
+    return 0;
+}
+
+static void
+channel_closed_error(Channel *channel)
+{
+    PyErr_Format(ChannelClosed, "Send/receive operation on a closed channel: %R was closed and nothing waits in it; "
+                 "open() lets it be used again", channel);
+}
+
+/* Send `value` (borrowed), an exception to raise in the receiver when is_error. */
+static inline PyObject *
+channel_send_value(Channel *channel, PyObject *value, bool is_error)
+{
+    Scheduler *scheduler = scheduler_get();
+    Tasklet *current, *next;
+    PyObject *unused;
+    if (unlikely(scheduler == NULL))
+        return NULL;
+    if (channel->balance < 0) {
+        bool switches = channel_switches(scheduler, channel, 1);
+        if (switches) {
+            if (unlikely(scheduler_may_suspend(scheduler) < 0))
+                return NULL;
+            if (unlikely(channel->balance >= 0)) /* the hub, looked at on the way, woke the receiver */
+                return channel_send_value(channel, value, is_error);
+        }
+        Tasklet *peer = channel_take_head(channel);
+        assert(peer->tempval == NULL && !peer->raises);
+        peer->tempval = Py_NewRef(value);
+        peer->raises = is_error;
+        if (unlikely(channel_go_on(scheduler, channel, peer, switches) < 0))
+            return NULL;
+        Py_RETURN_NONE;
+    }
+    if (unlikely(channel->closing)) {
+        channel_closed_error(channel);
+        return NULL;
+    }
+    if (unlikely(scheduler_may_suspend(scheduler) < 0))
+        return NULL;
+    if (unlikely(channel->balance < 0 || channel->closing))
+        return channel_send_value(channel, value, is_error);
+    current = scheduler->current;
+    current->tempval = Py_NewRef(value);
+    current->sends_error = is_error;
+    next = scheduler_leave(current);
+    channel_queue(channel, current, BLOCKED_SEND);
+    if (unlikely(scheduler_suspend(scheduler, current, next, &unused) < 0))
+        return NULL;
+    Py_XDECREF(unused);
+    Py_RETURN_NONE;
+}
+
+/* Receive. With `iterating`, a closed channel gives NULL without an exception, which ends a loop. */
+static inline PyObject *
+channel_receive_value(Channel *channel, bool iterating)
+{
+    Scheduler *scheduler = scheduler_get();
+    Tasklet *current, *next;
+    PyObject *value;
+    if (unlikely(scheduler == NULL))
+        return NULL;
+    if (channel->balance > 0) {
+        bool is_error, switches = channel_switches(scheduler, channel, -1);
+        if (switches) {
+            if (unlikely(scheduler_may_suspend(scheduler) < 0))
+                return NULL;
+            if (unlikely(channel->balance <= 0))
+                return channel_receive_value(channel, iterating);
+        }
+        Tasklet *peer = channel_take_head(channel);
+        value = peer->tempval;
+        is_error = peer->sends_error;
+        peer->tempval = NULL;
+        peer->sends_error = false;
+        if (unlikely(channel_go_on(scheduler, channel, peer, switches) < 0)) {
+            PyObject *raised = error_take();
+            Py_DECREF(value);
+            error_raise(raised);
+            return NULL;
+        }
+        if (unlikely(is_error)) {
+            error_raise(value);
+            return NULL;
+        }
+        return value;
+    }
+    if (unlikely(channel->closing)) {
+        if (!iterating)
+            channel_closed_error(channel);
+        return NULL;
+    }
+    if (unlikely(scheduler_may_suspend(scheduler) < 0))
+        return NULL;
+    if (unlikely(channel->balance > 0 || channel->closing))
+        return channel_receive_value(channel, iterating);
+    current = scheduler->current;
+    next = scheduler_leave(current);
+    channel_queue(channel, current, BLOCKED_RECEIVE);
+    current->iterating = iterating;
+    current->timed_out = false;
+    if (unlikely(scheduler_suspend(scheduler, current, next, &value) < 0))
+        return NULL;
+    if (unlikely(value == NULL)) { /* woken without a value: by close() while iterating, or by insert() or run() */
+        if (current->timed_out) {
+            current->timed_out = false;
+            return NULL;
+        }
+        value = Py_NewRef(Py_None);
+    }
+    return value;
+}
+
+static PyObject *
+Channel_send(PyObject *self, PyObject *value)
+{
+    return channel_send_value((Channel *)self, value, false);
+}
+
+static PyObject *
+Channel_receive(PyObject *self, PyObject *Py_UNUSED(unused))
+{
+    return channel_receive_value((Channel *)self, false);
+}
+
+static PyObject *
+Channel_next(PyObject *self)
+{
+    return channel_receive_value((Channel *)self, true);
+}
+
+/* The exception object for (type or instance, value or arguments): a new reference, NULL with an exception set. */
+static PyObject *
+error_build(PyObject *type, PyObject *args, const char *what)
+{
+    if (PyExceptionInstance_Check(type) && PyTuple_GET_SIZE(args) == 0)
+        return Py_NewRef(type);
+    if (PyExceptionClass_Check(type)) {
+        PyObject *error = PyObject_CallObject(type, args);
+        if (error != NULL && !PyExceptionInstance_Check(error)) {
+            PyErr_Format(PyExc_TypeError, "%s: calling %R gave %R, which is no exception", what, type, error);
+            Py_CLEAR(error);
+        }
+        return error;
+    }
+    PyErr_Format(PyExc_TypeError, "%s takes an exception class with its arguments, or one exception instance, not %R", what, type);
+    return NULL;
+}
+
+static PyObject *
+Channel_send_exception(PyObject *self, PyObject *args)
+{
+    PyObject *rest, *error, *result;
+    if (PyTuple_GET_SIZE(args) < 1) {
+        PyErr_SetString(PyExc_TypeError, "send_exception() takes an exception class and its arguments: send_exception(ValueError, 'why')");
+        return NULL;
+    }
+    rest = PyTuple_GetSlice(args, 1, PyTuple_GET_SIZE(args));
+    error = rest != NULL ? error_build(PyTuple_GET_ITEM(args, 0), rest, "send_exception()") : NULL;
+    Py_XDECREF(rest);
+    if (error == NULL)
+        return NULL;
+    result = channel_send_value((Channel *)self, error, true);
+    Py_DECREF(error);
+    return result;
+}
+
+/* The exception of Stackless's (exc, val=None, tb=None) triple, as raise took it. A new reference or NULL. */
+static PyObject *
+error_from_triple(PyObject *type, PyObject *value, PyObject *traceback, const char *what)
+{
+    PyObject *args, *error;
+    if (traceback != Py_None && !PyTraceBack_Check(traceback)) {
+        PyErr_Format(PyExc_TypeError, "%s: the third argument is a traceback or None, not %.100s", what, Py_TYPE(traceback)->tp_name);
+        return NULL;
+    }
+    if (value != Py_None && PyExceptionInstance_Check(value) && PyExceptionClass_Check(type))
+        error = Py_NewRef(value);
+    else {
+        args = value == Py_None ? PyTuple_New(0) : PyTuple_Check(value) ? Py_NewRef(value) : PyTuple_Pack(1, value);
+        error = args != NULL ? error_build(type, args, what) : NULL;
+        Py_XDECREF(args);
+    }
+    if (error != NULL && traceback != Py_None && PyException_SetTraceback(error, traceback) < 0)
+        Py_CLEAR(error);
+    return error;
+}
+
+static PyObject *
+Channel_send_throw(PyObject *self, PyObject *args)
+{
+    PyObject *type, *value = Py_None, *traceback = Py_None, *error, *result;
+    if (!PyArg_ParseTuple(args, "O|OO:send_throw", &type, &value, &traceback))
+        return NULL;
+    error = error_from_triple(type, value, traceback, "send_throw()");
+    if (error == NULL)
+        return NULL;
+    result = channel_send_value((Channel *)self, error, true);
+    Py_DECREF(error);
+    return result;
+}
+
+static PyObject *
+Channel_send_sequence(PyObject *self, PyObject *values)
+{
+    Py_ssize_t count = 0;
+    PyObject *iterator = PyObject_GetIter(values), *value;
+    if (iterator == NULL)
+        return NULL;
+    while ((value = PyIter_Next(iterator)) != NULL) {
+        PyObject *sent = channel_send_value((Channel *)self, value, false);
+        Py_DECREF(value);
+        if (sent == NULL)
+            break;
+        Py_DECREF(sent);
+        count++;
+    }
+    Py_DECREF(iterator);
+    return PyErr_Occurred() ? NULL : PyLong_FromSsize_t(count);
+}
+
+static PyObject *
+Channel_close(PyObject *self, PyObject *Py_UNUSED(unused))
+{
+    Channel *channel = (Channel *)self;
+    Tasklet *t, *after;
+    channel->closing = true;
+    for (t = channel->head; t != NULL; t = after) { /* runs no Python code: the queue stays as it is */
+        after = t->next;
+        if (t->iterating) {
+            t->timed_out = true;
+            scheduler_wake(t);
+        }
+    }
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+Channel_open(PyObject *self, PyObject *Py_UNUSED(unused))
+{
+    ((Channel *)self)->closing = false;
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+Channel_new(PyTypeObject *type, PyObject *Py_UNUSED(args), PyObject *Py_UNUSED(kwargs))
+{
+    Channel *channel = (Channel *)type->tp_alloc(type, 0);
+    if (channel != NULL)
+        channel->preference = -1;
+    return (PyObject *)channel;
+}
+
+/* Nobody refers to the channel, so nobody can be blocked on it: a blocked tasklet's call holds a reference to it. */
+static void
+Channel_dealloc(PyObject *self)
+{
+    Channel *channel = (Channel *)self;
+    PyObject_GC_UnTrack(self);
+    if (channel->weakrefs != NULL)
+        PyObject_ClearWeakRefs(self);
+    assert(channel->head == NULL);
+    Py_TYPE(self)->tp_free(self);
+}
+
+static int
+Channel_traverse(PyObject *self, visitproc visit, void *arg)
+{
+    for (Tasklet *t = ((Channel *)self)->head; t != NULL; t = t->next)
+        Py_VISIT(t);
+    return 0;
+}
+
+static PyObject *
+Channel_repr(PyObject *self)
+{
+    Channel *channel = (Channel *)self;
+    const char *state = !channel->closing ? "" : channel->balance == 0 ? " closed" : " closing";
+    Py_ssize_t waiting = Py_ABS(channel->balance);
+    if (waiting == 0)
+        return PyUnicode_FromFormat("<%s at %p%s>", Py_TYPE(self)->tp_name, self, state);
+    return PyUnicode_FromFormat("<%s at %p%s, %zd %s waiting>", Py_TYPE(self)->tp_name, self, state, waiting,
+                                channel->balance < 0 ? "to receive" : "to send");
+}
+
+static PyObject *
+Channel_get_balance(PyObject *self, void *Py_UNUSED(closure))
+{
+    return PyLong_FromSsize_t(((Channel *)self)->balance);
+}
+
+static PyObject *
+Channel_get_queue(PyObject *self, void *Py_UNUSED(closure))
+{
+    Tasklet *head = ((Channel *)self)->head;
+    return Py_NewRef(head != NULL ? (PyObject *)head : Py_None);
+}
+
+static PyObject *
+Channel_get_closing(PyObject *self, void *Py_UNUSED(closure))
+{
+    return PyBool_FromLong(((Channel *)self)->closing);
+}
+
+static PyObject *
+Channel_get_closed(PyObject *self, void *Py_UNUSED(closure))
+{
+    return PyBool_FromLong(((Channel *)self)->closing && ((Channel *)self)->balance == 0);
+}
+
+static PyObject *
+Channel_get_preference(PyObject *self, void *Py_UNUSED(closure))
+{
+    return PyLong_FromLong(((Channel *)self)->preference);
+}
+
+static int
+Channel_set_preference(PyObject *self, PyObject *value, void *Py_UNUSED(closure))
+{
+    long preference;
+    if (value == NULL || !PyLong_Check(value)) {
+        PyErr_SetString(PyExc_TypeError, "preference must be set to an integer: -1 (the receiver runs first), 1 (the sender) or 0 (neither)");
+        return -1;
+    }
+    preference = PyLong_AsLong(value);
+    if (preference < -1 || preference > 1) {
+        PyErr_Clear();
+        PyErr_Format(PyExc_ValueError, "preference is -1 (the receiver runs first), 1 (the sender) or 0 (neither), not %R", value);
+        return -1;
+    }
+    ((Channel *)self)->preference = (int)preference;
+    return 0;
+}
+
+static PyObject *
+Channel_get_schedule_all(PyObject *self, void *Py_UNUSED(closure))
+{
+    return PyBool_FromLong(((Channel *)self)->schedule_all);
+}
+
+static int
+Channel_set_schedule_all(PyObject *self, PyObject *value, void *Py_UNUSED(closure))
+{
+    if (value == NULL || !PyLong_Check(value)) {
+        PyErr_SetString(PyExc_TypeError, "schedule_all must be set to a bool");
+        return -1;
+    }
+    ((Channel *)self)->schedule_all = PyObject_IsTrue(value);
+    return 0;
+}
+
+PyDoc_STRVAR(send_doc, "send($self, value, /)\n--\n\n"
+"Pass `value` to the receiver that has waited longest; wait for one when there is none.\n\n"
+"Blocks this tasklet only, until the value was received. Switches: with preference -1 (the default) a waiting receiver\n"
+"runs at once and this tasklet after it. The receiver may live in another thread. Raises ChannelClosed on a closed\n"
+"channel, Deadlock (in main) when nobody can ever receive.");
+PyDoc_STRVAR(receive_doc, "receive($self, /)\n--\n\n"
+"Take the value of the sender that has waited longest; wait for one when there is none.\n\n"
+"Blocks this tasklet only. Switches to the sender when preference is 1. Raises what was sent with send_exception,\n"
+"ChannelClosed when the channel is closed and empty, Deadlock (in main) when nobody can ever send. First come, first\n"
+"served among receivers, which may live in several threads.");
+PyDoc_STRVAR(send_exception_doc, "send_exception($self, exception, /, *args)\n--\n\n"
+"Like send, but the receiver raises exception(*args). `exception` is a class, or an instance without args.");
+PyDoc_STRVAR(send_throw_doc, "send_throw($self, exc, val=None, tb=None, /)\n--\n\n"
+"Like send, but the receiver raises the exception of this (type, value, traceback) triple.");
+PyDoc_STRVAR(send_sequence_doc, "send_sequence($self, values, /)\n--\n\n"
+"Send each of an iterable's values; return how many there were. Blocks as send does.");
+PyDoc_STRVAR(close_doc, "close($self, /)\n--\n\n"
+"Let nobody new wait here: what waits already may still be met. `for` loops over the channel end now, or when they have\n"
+"taken what waits. Does not switch.");
+PyDoc_STRVAR(open_doc, "open($self, /)\n--\n\nUndo close.");
+PyDoc_STRVAR(channel_doc, "channel()\n--\n\n"
+"A meeting place of tasklets: send and receive pass one value each, without a buffer.\n\n"
+"Iterating receives until the channel is closed. Thread-safe.");
+
+static PyMethodDef Channel_methods[] = {
+    {"send", Channel_send, METH_O, send_doc},
+    {"receive", Channel_receive, METH_NOARGS, receive_doc},
+    {"send_exception", Channel_send_exception, METH_VARARGS, send_exception_doc},
+    {"send_throw", Channel_send_throw, METH_VARARGS, send_throw_doc},
+    {"send_sequence", Channel_send_sequence, METH_O, send_sequence_doc},
+    {"close", Channel_close, METH_NOARGS, close_doc},
+    {"open", Channel_open, METH_NOARGS, open_doc},
+    {"__class_getitem__", Py_GenericAlias, METH_O | METH_CLASS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef Channel_getset[] = {
+    {"balance", Channel_get_balance, NULL, "How many tasklets wait here: senders count up, receivers down.", NULL},
+    {"queue", Channel_get_queue, NULL, "The tasklet that has waited longest, or None.", NULL},
+    {"closing", Channel_get_closing, NULL, "Whether close() was called.", NULL},
+    {"closed", Channel_get_closed, NULL, "Whether it is closing and nobody waits here any more.", NULL},
+    {"preference", Channel_get_preference, Channel_set_preference,
+     "Who runs when two meet: -1 the receiver (default), 1 the sender, 0 whoever ran already.", NULL},
+    {"schedule_all", Channel_get_schedule_all, Channel_set_schedule_all,
+     "When true, every operation lets the next tasklet run, whatever the preference.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyTypeObject Channel_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "weft.channel",
+    .tp_doc = channel_doc,
+    .tp_basicsize = sizeof(Channel),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+    .tp_new = Channel_new,
+    .tp_dealloc = Channel_dealloc,
+    .tp_traverse = Channel_traverse,
+    .tp_repr = Channel_repr,
+    .tp_iter = PyObject_SelfIter,
+    .tp_iternext = Channel_next,
+    .tp_weaklistoffset = offsetof(Channel, weakrefs),
+    .tp_methods = Channel_methods,
+    .tp_getset = Channel_getset,
+};

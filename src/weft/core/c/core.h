@@ -1,0 +1,129 @@
+/* The types that every part of the core shares: Tasklet, Channel, Waiter and the Scheduler of a thread.
+   How a C stack and CPython's thread state are swapped is switch/'s business, not this header's. */
+#ifndef WEFT_CORE_H
+#define WEFT_CORE_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#define likely(x) __builtin_expect(!!(x), 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
+#define UNUSED __attribute__((unused))
+
+typedef struct Tasklet Tasklet;
+typedef struct Channel Channel;
+typedef struct Waiter Waiter;
+typedef struct Scheduler Scheduler;
+
+#include "cpython/cpython.h"
+#include "switch/switch.h"
+
+/* What a suspended tasklet waits for. The two channel values are Stackless's own signs for the directions. */
+enum {
+    NOT_BLOCKED = 0,
+    BLOCKED_RECEIVE = -1,
+    BLOCKED_SEND = 1,
+    BLOCKED_WAIT = 2, /* a Waiter, or sleep when `waiting_on` is NULL */
+    BLOCKED_RUN = 3,  /* main, inside run() */
+};
+
+enum {
+    TASKLET_UNBOUND = 0, /* without arguments: never set up, or dead */
+    TASKLET_NEW = 1,     /* set up, has not run yet: no C stack, no frame */
+    TASKLET_STARTED = 2,
+};
+
+struct Tasklet {
+    PyObject_HEAD
+    Tasklet *next, *prev; /* neighbours in the run queue, or in the queue of the channel it is blocked on */
+    Scheduler *scheduler; /* of the thread it belongs to; counted in scheduler->tasklets */
+    PyObject *tempval;    /* the value in transit: what it sends, what its blocking call will return, or an exception */
+    PyObject *waiting_on; /* borrowed: the Channel or Waiter; its C frame holds the reference */
+    PyObject *function, *args, *kwargs;
+    PyObject *context; /* contextvars.Context that it will start in; NULL: an empty one */
+    Tasklet *started_next, *started_prev; /* the scheduler's list of started tasklets */
+    PyObject *weakrefs;
+    int timer;             /* index in the scheduler's heap of timers, -1: none */
+    int8_t blocked;        /* one of the values above */
+    uint8_t state;         /* TASKLET_UNBOUND, NEW or STARTED */
+    bool raises : 1;       /* tempval is an exception to raise here when it goes on */
+    bool sends_error : 1;  /* tempval is an exception to raise in the receiver */
+    bool timed_out : 1;    /* its timer fired before what it waited for */
+    bool daemon_wait : 1;  /* its wait neither keeps run() going nor hides a deadlock */
+    bool iterating : 1;    /* receives for a `for` loop: close() ends it */
+    SwitchState sw;
+};
+
+struct Channel {
+    PyObject_HEAD
+    Tasklet *head, *tail;  /* those blocked here, in order of arrival; each is owned by the queue */
+    Py_ssize_t balance;    /* > 0: so many senders wait; < 0: so many receivers */
+    int preference;        /* -1 the receiver runs first, 1 the sender, 0 whoever runs already */
+    bool schedule_all, closing;
+    PyObject *weakrefs;
+};
+
+struct Waiter {
+    PyObject_HEAD
+    Tasklet *tasklet;      /* owned: the tasklet that waits; NULL: nobody yet, or no longer */
+    PyObject *value;
+    enum { WAITER_PENDING, WAITER_VALUE, WAITER_ERROR, WAITER_ABANDONED } state;
+    bool used;
+    PyObject *weakrefs;
+};
+
+typedef struct {
+    int64_t when; /* ns on the core's monotonic clock */
+    uint64_t order;
+    Tasklet *tasklet; /* borrowed: a tasklet with a timer is blocked, and its reference is its blocker's or `timers'` */
+} Timer;
+
+struct Scheduler {
+    PyThreadState *tstate;
+    Tasklet *current; /* borrowed; in the run queue unless `idle`, or while it is being taken out */
+    Tasklet *main;    /* owned */
+    Tasklet *first;   /* while idle: the head of the run queue, NULL when it is empty */
+    PyObject *zombie; /* owned: a reference to drop by whoever runs next */
+    Tasklet *started; /* the list of all started tasklets but main */
+    int ticks, ticks_full;
+    bool idle;        /* nobody can run; `current` waits in scheduler_idle on behalf of all */
+    bool polling;     /* inside the hub's poll or a timer */
+    bool ending;      /* the thread is ending: tasklets are being killed */
+    bool run_waits;   /* main's run() also waits for timers and the hub */
+    bool service;     /* a thread of weft's own */
+    volatile bool sleeping; /* its thread sleeps with the GIL released; cleared by whoever rings */
+    int64_t last_tick;
+
+    Timer *timers;
+    int timer_count, timer_capacity;
+    uint64_t timer_order;
+    Py_ssize_t keepers;  /* waits (sleeps, descriptors, jobs) that keep run() going and forbid a deadlock */
+
+    PyObject *hub_poll;  /* callable(timeout: float | None) or NULL */
+    int hub_wake_fd;     /* an eventfd to write to when `sleeping` in hub_poll */
+    PyThread_type_lock doorbell; /* what it sleeps on without a hub; held by this thread */
+
+    Py_ssize_t tasklets; /* how many tasklets point here */
+    SwitchThread sw;
+};
+
+static PyTypeObject Tasklet_Type, Channel_Type, Waiter_Type;
+static PyObject *WeftError, *TaskletExit, *Deadlock, *ChannelClosed, *NoCore;
+
+/* The scheduler of this thread; NULL before its first use and after its end. */
+static __thread Scheduler *this_scheduler __attribute__((tls_model("initial-exec")));
+static Scheduler *scheduler_create(void);
+
+/* This thread's scheduler, made when first needed. NULL with an exception set when memory is out. */
+static inline Scheduler *
+scheduler_get(void)
+{
+    Scheduler *scheduler = this_scheduler;
+    return likely(scheduler != NULL) ? scheduler : scheduler_create();
+}
+
+#endif

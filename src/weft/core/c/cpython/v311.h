@@ -1,0 +1,81 @@
+/* CPython 3.11: frames hang off a _PyCFrame on the C stack; one recursion counter; entry frames are on the data stack. */
+#ifndef Py_BUILD_CORE
+#define Py_BUILD_CORE 1
+#endif
+#include "internal/pycore_frame.h"
+
+#define RECURSION_REMAINING recursion_remaining
+#define RECURSION_LIMIT recursion_limit
+#define TRACED_EVENT tracing_what
+#define NO_TRACED_EVENT 0
+#define ENTRY_FRAMES_ON_C_STACK 0
+
+typedef struct {
+    _PyCFrame *cframe;
+    int trash_nesting;
+} VersionFields;
+
+typedef struct {
+    _PyCFrame cframe; /* the bottom of a tasklet's chain of cframes */
+} VersionRoot;
+
+typedef struct {
+    char unused;
+} VersionThread;
+
+static inline __attribute__((always_inline)) void
+version_save(VersionFields *saved, PyThreadState *tstate)
+{
+    saved->cframe = tstate->cframe;
+    saved->trash_nesting = tstate->trash_delete_nesting;
+}
+
+/* `tracing` has been put back already. */
+static inline __attribute__((always_inline)) void
+version_load(VersionFields *saved, PyThreadState *tstate)
+{
+    /* use_tracing stands in each cframe, but tracing is the thread's: a frame suspended before settrace() must see it. */
+    bool traced = tstate->tracing == 0 && (tstate->c_tracefunc != NULL || tstate->c_profilefunc != NULL);
+    saved->cframe->use_tracing = traced ? 255 : 0;
+    tstate->cframe = saved->cframe;
+    tstate->trash_delete_nesting = saved->trash_nesting;
+}
+
+static inline void
+version_thread(VersionThread *thread, PyThreadState *tstate)
+{
+    (void)thread;
+    (void)tstate;
+}
+
+static inline void
+version_fresh(VersionFields *fresh, VersionRoot *root, VersionThread *thread, PyThreadState *tstate)
+{
+    (void)thread;
+    root->cframe.use_tracing = 0;
+    root->cframe.current_frame = NULL;
+    root->cframe.previous = &tstate->root_cframe;
+    fresh->cframe = &root->cframe;
+    fresh->trash_nesting = 0;
+}
+
+/* The innermost frame of a suspended tasklet. */
+static inline _PyInterpreterFrame *
+version_frame(VersionFields *saved)
+{
+    return saved->cframe->current_frame;
+}
+
+static inline _PyInterpreterFrame *
+tstate_frame(PyThreadState *tstate)
+{
+    return tstate->cframe->current_frame;
+}
+
+static inline void
+tstate_set_frame(PyThreadState *tstate, _PyInterpreterFrame *frame)
+{
+    tstate->cframe->current_frame = frame;
+}
+
+#include "fields.h"

@@ -1,0 +1,73 @@
+/* CPython 3.13: the current frame stands in the thread state itself; the trashcan has no nesting counter. */
+#ifndef Py_BUILD_CORE
+#define Py_BUILD_CORE 1
+#endif
+#include "internal/pycore_frame.h"
+
+#define RECURSION_REMAINING py_recursion_remaining
+#define RECURSION_LIMIT py_recursion_limit
+#define TRACED_EVENT what_event
+#define NO_TRACED_EVENT (-1)
+#define ENTRY_FRAMES_ON_C_STACK 1
+
+typedef struct {
+    struct _PyInterpreterFrame *frame;
+    int c_remaining;
+} VersionFields;
+
+typedef struct {
+    char unused;
+} VersionRoot;
+
+typedef struct {
+    int c_remaining; /* C calls left where tasklets start */
+} VersionThread;
+
+static inline __attribute__((always_inline)) void
+version_save(VersionFields *saved, PyThreadState *tstate)
+{
+    saved->frame = tstate->current_frame;
+    saved->c_remaining = tstate->c_recursion_remaining;
+}
+
+static inline __attribute__((always_inline)) void
+version_load(VersionFields *saved, PyThreadState *tstate)
+{
+    tstate->current_frame = saved->frame;
+    tstate->c_recursion_remaining = saved->c_remaining;
+}
+
+static inline void
+version_thread(VersionThread *thread, PyThreadState *tstate)
+{
+    thread->c_remaining = tstate->c_recursion_remaining;
+}
+
+static inline void
+version_fresh(VersionFields *fresh, VersionRoot *root, VersionThread *thread, PyThreadState *tstate)
+{
+    (void)root;
+    (void)tstate;
+    fresh->frame = NULL;
+    fresh->c_remaining = thread->c_remaining;
+}
+
+static inline _PyInterpreterFrame *
+version_frame(VersionFields *saved)
+{
+    return saved->frame;
+}
+
+static inline _PyInterpreterFrame *
+tstate_frame(PyThreadState *tstate)
+{
+    return tstate->current_frame;
+}
+
+static inline void
+tstate_set_frame(PyThreadState *tstate, _PyInterpreterFrame *frame)
+{
+    tstate->current_frame = frame;
+}
+
+#include "fields.h"

@@ -1,0 +1,295 @@
+/* The extension module: one translation unit for the whole core, so that the compiler sees every switch from the method
+   that asks for it down to the registers. Which backend it holds is chosen by the macro it is built with. */
+#include "core.h"
+
+#include <errno.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "timer.c"
+#include "scheduler.c"
+#include "waiter.c"
+#include "channel.c"
+#include "tasklet.c"
+#if defined(WEFT_SWITCH_SLICED)
+#include "switch/sliced.c"
+#define BACKEND "sliced"
+#define MODULE_INIT PyInit__sliced
+#else
+#include "switch/greenlet.c"
+#define BACKEND "greenlet"
+#define MODULE_INIT PyInit__greenlet
+#endif
+
+static PyObject *
+core_schedule(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count, PyObject *names)
+{
+    Scheduler *scheduler = scheduler_get();
+    PyObject *value, *result;
+    if (unlikely(scheduler == NULL))
+        return NULL;
+    if (unlikely(count > 1 || (names != NULL && count > 0) || (names != NULL && PyTuple_GET_SIZE(names) != 1) ||
+                 (names != NULL && PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, 0), "retval") != 0))) {
+        PyErr_SetString(PyExc_TypeError, "schedule() takes at most one argument, retval");
+        return NULL;
+    }
+    if (unlikely(scheduler_may_suspend(scheduler) < 0))
+        return NULL;
+    Tasklet *current = scheduler->current;
+    result = count == 1 || names != NULL ? args[0] : (PyObject *)current;
+    if (current->next != current) {
+        if (unlikely(scheduler_switch(scheduler, current, current->next, &value) < 0))
+            return NULL;
+        Py_XDECREF(value);
+    }
+    return Py_NewRef(result);
+}
+
+static PyObject *
+core_schedule_remove(PyObject *Py_UNUSED(module), PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"retval", NULL};
+    Scheduler *scheduler = scheduler_get();
+    PyObject *result = NULL, *value;
+    if (scheduler == NULL || !PyArg_ParseTupleAndKeywords(args, kwargs, "|O:schedule_remove", names, &result) ||
+        scheduler_may_suspend(scheduler) < 0)
+        return NULL;
+    if (result == NULL)
+        result = (PyObject *)scheduler->current;
+    if (scheduler_pause(scheduler, NULL, &value) < 0)
+        return NULL;
+    Py_XDECREF(value);
+    return Py_NewRef(result);
+}
+
+static PyObject *
+core_run(PyObject *Py_UNUSED(module), PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"hub", NULL};
+    Scheduler *scheduler = scheduler_get();
+    Tasklet *main, *next;
+    PyObject *value;
+    int hub = 1;
+    if (scheduler == NULL || !PyArg_ParseTupleAndKeywords(args, kwargs, "|$p:run", names, &hub))
+        return NULL;
+    main = scheduler->main;
+    if (scheduler->current != main) {
+        PyErr_SetString(PyExc_RuntimeError, "run() must be called from the main tasklet; in another one, schedule() lets "
+                                            "the others run");
+        return NULL;
+    }
+    if (scheduler_may_suspend(scheduler) < 0)
+        return NULL;
+    if (main->next == main && (!hub || scheduler->keepers == 0))
+        Py_RETURN_NONE;
+    next = scheduler_leave(main);
+    main->next = main->prev = NULL;
+    main->blocked = BLOCKED_RUN;
+    scheduler->run_waits = hub;
+    if (scheduler_suspend(scheduler, main, next, &value) < 0)
+        return NULL;
+    Py_XDECREF(value);
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+core_getcurrent(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
+{
+    Scheduler *scheduler = scheduler_get();
+    return scheduler != NULL ? Py_NewRef((PyObject *)scheduler->current) : NULL;
+}
+
+static PyObject *
+core_getmain(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
+{
+    Scheduler *scheduler = scheduler_get();
+    return scheduler != NULL ? Py_NewRef((PyObject *)scheduler->main) : NULL;
+}
+
+static PyObject *
+core_getruncount(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
+{
+    Scheduler *scheduler = scheduler_get();
+    Py_ssize_t count = 0;
+    Tasklet *start, *t;
+    if (scheduler == NULL)
+        return NULL;
+    start = t = scheduler->idle ? scheduler->first : scheduler->current;
+    while (t != NULL) {
+        count++;
+        t = t->next == start ? NULL : t->next;
+    }
+    return PyLong_FromSsize_t(count);
+}
+
+static PyObject *
+core_started(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
+{
+    Scheduler *scheduler = scheduler_get();
+    return scheduler != NULL ? scheduler_started(scheduler) : NULL;
+}
+
+static PyObject *
+core_install_hub(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    Scheduler *scheduler = scheduler_get();
+    PyObject *poll;
+    int wake_fd;
+    if (scheduler == NULL || !PyArg_ParseTuple(args, "Oi:install_hub", &poll, &wake_fd))
+        return NULL;
+    if (poll != Py_None && !PyCallable_Check(poll)) {
+        PyErr_Format(PyExc_TypeError, "install_hub(): poll is a callable that takes a time-out, or None, not %R", poll);
+        return NULL;
+    }
+    if (scheduler->sleeping || scheduler->polling) {
+        PyErr_SetString(PyExc_RuntimeError, "install_hub() was called while the hub polls");
+        return NULL;
+    }
+    scheduler->hub_wake_fd = wake_fd;
+    Py_XSETREF(scheduler->hub_poll, poll != Py_None ? Py_NewRef(poll) : NULL);
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+core_set_clock(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyObject *now = Py_None, *advance = Py_None;
+    if (!PyArg_ParseTuple(args, "|OO:set_clock", &now, &advance))
+        return NULL;
+    if ((now == Py_None) != (advance == Py_None)) {
+        PyErr_SetString(PyExc_TypeError, "set_clock() takes now and advance, or neither");
+        return NULL;
+    }
+    Py_XSETREF(clock_now, now != Py_None ? Py_NewRef(now) : NULL);
+    Py_XSETREF(clock_advance, advance != Py_None ? Py_NewRef(advance) : NULL);
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+core_mark_service_thread(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
+{
+    Scheduler *scheduler = scheduler_get();
+    if (scheduler == NULL)
+        return NULL;
+    service_threads += !scheduler->service;
+    scheduler->service = true;
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+core_end_thread(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
+{
+    Scheduler *scheduler = this_scheduler;
+    if (scheduler != NULL && scheduler->current == scheduler->main && !scheduler->idle && !scheduler->polling)
+        scheduler_kill_all(scheduler);
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+core_trim(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
+{
+    Scheduler *scheduler = scheduler_get();
+    if (scheduler == NULL)
+        return NULL;
+    while (tasklet_pooled > 0)
+        PyObject_GC_Del(tasklet_pool[--tasklet_pooled]);
+    switch_thread_trim(scheduler);
+    Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(schedule_doc, "schedule(retval=...)\n--\n\n"
+"Let the next tasklet of the run queue run; this one goes to its end. Returns retval, by default the current tasklet.\n"
+"Switches; raises what is thrown into this tasklet meanwhile.");
+PyDoc_STRVAR(schedule_remove_doc, "schedule_remove(retval=...)\n--\n\n"
+"Like schedule, but take this tasklet out of the run queue until it is inserted again.");
+PyDoc_STRVAR(run_module_doc, "run(*, hub=True)\n--\n\n"
+"Run until nothing is runnable and nothing waits in the hub: no sleep, descriptor, child process, job or remote reply.\n\n"
+"Called from the main tasklet, which raises what a tasklet did not catch; then run() may be called again. Tasklets that\n"
+"are blocked on channels do not keep it. With hub=False it returns as soon as the run queue is empty.");
+PyDoc_STRVAR(getcurrent_doc, "getcurrent()\n--\n\nThe tasklet that runs.");
+PyDoc_STRVAR(getmain_doc, "getmain()\n--\n\nThis thread's main tasklet.");
+PyDoc_STRVAR(getruncount_doc, "getruncount()\n--\n\nHow many tasklets of this thread are runnable, the current one included.");
+PyDoc_STRVAR(sleep_doc, "sleep(seconds, /)\n--\n\n"
+"Block this tasklet for at least `seconds` (float, >= 0); others run meanwhile.");
+PyDoc_STRVAR(started_doc, "started()\n--\n\nThis thread's tasklets that have started and not ended, main excepted; the oldest first.");
+PyDoc_STRVAR(install_hub_doc, "install_hub(poll, wake_fd, /)\n--\n\n"
+"Let this thread wait through poll(timeout), a float of seconds or None, which wakes tasklets by settling their Waiters.\n\n"
+"Another thread that makes a tasklet runnable here while poll sleeps writes 8 bytes to the eventfd wake_fd. poll may not\n"
+"block in weft. install_hub(None, -1) undoes it.");
+PyDoc_STRVAR(set_clock_doc, "set_clock(now=None, advance=None, /)\n--\n\n"
+"For tests: timers of all threads follow now() (seconds), and waiting for one calls advance(seconds). Without arguments\n"
+"the monotonic clock is back.");
+PyDoc_STRVAR(mark_service_thread_doc, "mark_service_thread()\n--\n\n"
+"Declare this thread one of weft's own, which by itself wakes nobody: it does not hide a deadlock.");
+PyDoc_STRVAR(end_thread_doc, "end_thread()\n--\n\n"
+"End this thread's tasklets, the oldest first, by TaskletExit. Done by itself when a thread ends.");
+PyDoc_STRVAR(trim_doc, "trim()\n--\n\nGive back the memory of this thread's pools.");
+
+static PyMethodDef core_methods[] = {
+    {"schedule", (PyCFunction)(void (*)(void))core_schedule, METH_FASTCALL | METH_KEYWORDS, schedule_doc},
+    {"schedule_remove", (PyCFunction)(void (*)(void))core_schedule_remove, METH_VARARGS | METH_KEYWORDS, schedule_remove_doc},
+    {"run", (PyCFunction)(void (*)(void))core_run, METH_VARARGS | METH_KEYWORDS, run_module_doc},
+    {"getcurrent", core_getcurrent, METH_NOARGS, getcurrent_doc},
+    {"getmain", core_getmain, METH_NOARGS, getmain_doc},
+    {"getruncount", core_getruncount, METH_NOARGS, getruncount_doc},
+    {"sleep", core_sleep, METH_O, sleep_doc},
+    {"started", core_started, METH_NOARGS, started_doc},
+    {"install_hub", core_install_hub, METH_VARARGS, install_hub_doc},
+    {"set_clock", core_set_clock, METH_VARARGS, set_clock_doc},
+    {"mark_service_thread", core_mark_service_thread, METH_NOARGS, mark_service_thread_doc},
+    {"end_thread", core_end_thread, METH_NOARGS, end_thread_doc},
+    {"trim", core_trim, METH_NOARGS, trim_doc},
+    {NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef core_module = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "weft.core._" BACKEND,
+    .m_doc = "Tasklets, channels and the scheduler, on the " BACKEND " switching backend.",
+    .m_size = -1,
+    .m_methods = core_methods,
+};
+
+/* Make the exception class `name` with these bases and add it. A new reference, kept for the process; or NULL. */
+static PyObject *
+add_exception(PyObject *module, const char *name, const char *doc, PyObject *base, PyObject *other)
+{
+    PyObject *bases = other != NULL ? PyTuple_Pack(2, base, other) : PyTuple_Pack(1, base), *class = NULL;
+    if (bases != NULL)
+        class = PyErr_NewExceptionWithDoc(name, doc, bases, NULL);
+    Py_XDECREF(bases);
+    if (class != NULL && PyModule_AddObjectRef(module, strrchr(name, '.') + 1, class) < 0)
+        Py_CLEAR(class);
+    return class;
+}
+
+static int
+add_exceptions(PyObject *module)
+{
+    WeftError = add_exception(module, "weft.WeftError", "The base of all errors of weft's own.", PyExc_Exception, NULL);
+    if (WeftError == NULL)
+        return -1;
+    TaskletExit = add_exception(module, "weft.TaskletExit", "Ends the tasklet it is raised in; not an error.", PyExc_SystemExit, NULL);
+    Deadlock = add_exception(module, "weft.Deadlock", "The main tasklet waits and nothing can ever wake it.", WeftError, PyExc_RuntimeError);
+    ChannelClosed = add_exception(module, "weft.ChannelClosed", "Send or receive on a closed channel.", WeftError, PyExc_ValueError);
+    NoCore = add_exception(module, "weft.NoCore", "The call needs weft's C core, which is not there.", WeftError, PyExc_RuntimeError);
+    return TaskletExit != NULL && Deadlock != NULL && ChannelClosed != NULL && NoCore != NULL ? 0 : -1;
+}
+
+PyMODINIT_FUNC
+MODULE_INIT(void)
+{
+    PyObject *module;
+    if (switch_module_init() < 0 || PyType_Ready(&Tasklet_Type) < 0 || PyType_Ready(&Channel_Type) < 0 ||
+        PyType_Ready(&Waiter_Type) < 0)
+        return NULL;
+    module = PyModule_Create(&core_module);
+    if (module == NULL)
+        return NULL;
+    if (PyModule_AddObjectRef(module, "tasklet", (PyObject *)&Tasklet_Type) < 0 ||
+        PyModule_AddObjectRef(module, "channel", (PyObject *)&Channel_Type) < 0 ||
+        PyModule_AddObjectRef(module, "Waiter", (PyObject *)&Waiter_Type) < 0 ||
+        PyModule_AddStringConstant(module, "backend", BACKEND) < 0 || add_exceptions(module) < 0)
+        Py_CLEAR(module);
+    return module;
+}

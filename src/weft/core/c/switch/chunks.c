@@ -1,0 +1,157 @@
+/* Memory for Python frames: the first data-stack chunk of each tasklet, and the 16 KiB chunks that CPython adds.
+
+   CPython never frees a chunk that it did not push, so a tasklet starts in a chunk of our own: no mmap to create one.
+   Most need 1 KiB. Which functions need more is learnt when one of their tasklets is suspended with frames beyond its
+   first chunk; only a size is remembered, in a fixed table, never the function. */
+
+#define CHUNK_POOL 1024     /* free first chunks kept per thread and size */
+#define LARGE_CHUNK 16384   /* what CPython asks of the arena allocator for more frames: DATA_STACK_CHUNK_SIZE */
+#define LARGE_POOL 64       /* free large chunks kept per process: 1 MiB at most */
+
+/* malloc's own header makes each of them a multiple of 16 that wastes nothing. */
+static const uint16_t chunk_sizes[CHUNK_CLASSES] = {1000, 1512, 2024, 3048, 4072, 8168};
+static uint8_t chunk_hints[256];
+
+struct RootChunk {
+    RootChunk *next;
+    uint64_t size_class;
+    _PyStackChunk chunk; /* `size` bytes from here */
+};
+
+static inline RootChunk *
+chunk_root(_PyStackChunk *chunk)
+{
+    return (RootChunk *)((char *)chunk - offsetof(RootChunk, chunk));
+}
+
+/* Where the size for tasklets of this function is remembered. Borrows function, which may be NULL. */
+static inline uint8_t
+chunk_hint(PyObject *function)
+{
+    uintptr_t key = (uintptr_t)function;
+    if (function != NULL && PyFunction_Check(function))
+        key = (uintptr_t)PyFunction_GET_CODE(function);
+    return (uint8_t)(key >> 4 ^ key >> 12 ^ key >> 20);
+}
+
+/* A first chunk of the class that `hint` asks for. Memory running out here ends the process: nothing could be undone. */
+static _PyStackChunk *
+chunk_take(SwitchThread *thread, uint8_t hint, uint8_t *size_class)
+{
+    uint8_t class = chunk_hints[hint];
+    RootChunk *root = thread->pool[class];
+    *size_class = class;
+    if (likely(root != NULL)) {
+        thread->pool[class] = root->next;
+        thread->pooled[class]--;
+        return &root->chunk;
+    }
+    root = malloc(offsetof(RootChunk, chunk) + chunk_sizes[class]);
+    if (root == NULL)
+        Py_FatalError("weft: out of memory while starting a tasklet");
+    root->size_class = class;
+    root->chunk.previous = NULL;
+    root->chunk.size = chunk_sizes[class];
+    root->chunk.top = 0;
+    return &root->chunk;
+}
+
+static void
+chunk_give(SwitchThread *thread, _PyStackChunk *chunk)
+{
+    RootChunk *root = chunk_root(chunk);
+    if (unlikely(thread->pooled[root->size_class] >= CHUNK_POOL)) {
+        free(root);
+        return;
+    }
+    root->next = thread->pool[root->size_class];
+    thread->pool[root->size_class] = root;
+    thread->pooled[root->size_class]++;
+}
+
+static void
+chunk_pool_free(SwitchThread *thread)
+{
+    for (int class = 0; class < CHUNK_CLASSES; class++) {
+        while (thread->pool[class] != NULL) {
+            RootChunk *root = thread->pool[class];
+            thread->pool[class] = root->next;
+            free(root);
+        }
+        thread->pooled[class] = 0;
+    }
+}
+
+/* A tasklet of this function was suspended with more frames than its first chunk holds: the next start larger. */
+static void
+chunk_learn(uint8_t hint, uint8_t size_class)
+{
+    if (chunk_hints[hint] == size_class && size_class + 1 < CHUNK_CLASSES)
+        chunk_hints[hint]++;
+}
+
+/* CPython maps a large chunk when a call passes the end of the one in use and unmaps it when that call returns: several
+   microseconds for each call in a loop at that depth. A free list in front of the arena allocator, through the public
+   hook for it, makes that a few nanoseconds. It must not trust the GIL: interpreters with their own share it. */
+static PyObjectArenaAllocator arena;
+static void *large_free;
+static int large_count;
+static char large_busy;
+
+static void *
+large_alloc(void *context, size_t size)
+{
+    if (size == LARGE_CHUNK && !__atomic_test_and_set(&large_busy, __ATOMIC_ACQUIRE)) {
+        void **block = large_free;
+        if (block != NULL) {
+            large_free = *block;
+            large_count--;
+        }
+        __atomic_clear(&large_busy, __ATOMIC_RELEASE);
+        if (block != NULL)
+            return block;
+    }
+    return arena.alloc(context, size);
+}
+
+static void
+large_give(void *context, void *block, size_t size)
+{
+    if (size == LARGE_CHUNK && !__atomic_test_and_set(&large_busy, __ATOMIC_ACQUIRE)) {
+        bool kept = large_count < LARGE_POOL;
+        if (kept) {
+            *(void **)block = large_free;
+            large_free = block;
+            large_count++;
+        }
+        __atomic_clear(&large_busy, __ATOMIC_RELEASE);
+        if (kept)
+            return;
+    }
+    arena.free(context, block, size);
+}
+
+static void
+large_pool_free(void)
+{
+    if (__atomic_test_and_set(&large_busy, __ATOMIC_ACQUIRE))
+        return;
+    while (large_free != NULL) {
+        void *block = large_free;
+        large_free = *(void **)block;
+        arena.free(arena.ctx, block, LARGE_CHUNK);
+    }
+    large_count = 0;
+    __atomic_clear(&large_busy, __ATOMIC_RELEASE);
+}
+
+static void
+large_pool_install(void)
+{
+    PyObjectArenaAllocator ours;
+    PyObject_GetArenaAllocator(&arena);
+    ours = arena;
+    ours.alloc = large_alloc;
+    ours.free = large_give;
+    PyObject_SetArenaAllocator(&ours);
+}

@@ -1,0 +1,182 @@
+/* The greenlet backend, for versions of CPython and platforms that the native ones do not know: each tasklet runs in a
+   greenlet, through greenlet's C API. Greenlets are pooled; one that ends a tasklet goes on with the next new one. */
+
+/* The functions of greenlet's C API, by their place in the table that its capsule holds (greenlet's documentation,
+   "C API Reference"). */
+enum { API_NEW = 3, API_GETCURRENT = 4, API_SWITCH = 6 };
+static void **greenlet_api;
+#define greenlet_new ((PyObject * (*)(PyObject * run, PyObject * parent)) greenlet_api[API_NEW])
+#define greenlet_getcurrent ((PyObject * (*)(void)) greenlet_api[API_GETCURRENT])
+#define greenlet_switch ((PyObject * (*)(PyObject * greenlet, PyObject * args, PyObject * kwargs)) greenlet_api[API_SWITCH])
+
+static PyObject *entry_function, *starter_function;
+
+/* What a pooled greenlet runs: tasklet after tasklet. Ends when somebody throws into it while it is in the pool. */
+static PyObject *
+greenlet_entry(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
+{
+    for (;;) {
+        Scheduler *scheduler = this_scheduler;
+        Tasklet *tasklet = scheduler->current;
+        PyObject *self = tasklet->sw.greenlet, *back;
+        Tasklet *next = tasklet_main(scheduler, tasklet);
+        tasklet->sw.greenlet = NULL;
+        if (next->state == TASKLET_NEW) {
+            next->sw.greenlet = self;
+            next->state = TASKLET_STARTED;
+            continue;
+        }
+        if (scheduler->sw.pooled == GREENLET_POOL) /* dropping it ends it; it looks at nothing of ours on its way out */
+            Py_DECREF(scheduler->sw.pool[--scheduler->sw.pooled]);
+        scheduler->sw.pool[scheduler->sw.pooled++] = self;
+        back = greenlet_switch(next->sw.greenlet, NULL, NULL);
+        if (back == NULL) {
+            PyErr_Clear(); /* GreenletExit: the pool was emptied */
+            Py_RETURN_NONE;
+        }
+        Py_DECREF(back);
+    }
+}
+
+/* What the starter runs: it starts greenlets for others, so that each begins at the same depth of the C stack and of
+   Python's recursion, however deep its creator is. */
+static PyObject *
+greenlet_starter(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
+{
+    PyObject *parent = greenlet_getcurrent();
+    Scheduler *scheduler = this_scheduler;
+    PyObject *back = greenlet_switch(scheduler->main->sw.greenlet, NULL, NULL);
+    while (back != NULL) {
+        Tasklet *tasklet = this_scheduler->current;
+        Py_DECREF(back);
+        tasklet->sw.greenlet = greenlet_new(entry_function, scheduler->main->sw.greenlet);
+        if (tasklet->sw.greenlet == NULL)
+            Py_FatalError("weft: out of memory while starting a tasklet");
+        back = greenlet_switch(tasklet->sw.greenlet, NULL, NULL);
+    }
+    Py_XDECREF(parent);
+    PyErr_Clear();
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef entry_method = {"tasklet", greenlet_entry, METH_VARARGS, NULL};
+static PyMethodDef starter_method = {"starter", greenlet_starter, METH_VARARGS, NULL};
+
+static int
+switch_module_init(void)
+{
+    greenlet_api = PyCapsule_Import("greenlet._C_API", 0);
+    if (greenlet_api == NULL)
+        return -1;
+    entry_function = PyCFunction_New(&entry_method, NULL);
+    starter_function = PyCFunction_New(&starter_method, NULL);
+    return entry_function != NULL && starter_function != NULL ? 0 : -1;
+}
+
+static int
+switch_thread_init(Scheduler *scheduler)
+{
+    PyObject *back;
+    scheduler->main->sw.greenlet = greenlet_getcurrent();
+    if (scheduler->main->sw.greenlet == NULL)
+        return -1;
+    scheduler->sw.starter = greenlet_new(starter_function, scheduler->main->sw.greenlet);
+    if (scheduler->sw.starter == NULL)
+        return -1;
+    back = greenlet_switch(scheduler->sw.starter, NULL, NULL);
+    Py_XDECREF(back);
+    return back != NULL ? 0 : -1;
+}
+
+static void
+switch_thread_trim(Scheduler *scheduler)
+{
+    while (scheduler->sw.pooled > 0)
+        Py_DECREF(scheduler->sw.pool[--scheduler->sw.pooled]);
+}
+
+static void
+switch_thread_end(Scheduler *scheduler)
+{
+    switch_thread_trim(scheduler);
+    Py_CLEAR(scheduler->sw.starter);
+}
+
+static inline int
+switch_guard(Scheduler *scheduler, Tasklet *tasklet)
+{
+    PyObject *current = greenlet_getcurrent();
+    (void)scheduler;
+    if (current == NULL)
+        return -1;
+    Py_DECREF(current);
+    if (likely(current == tasklet->sw.greenlet))
+        return 0;
+    PyErr_SetString(PyExc_RuntimeError,
+                    "this call would switch tasklets inside a greenlet that weft did not make, which would mix up two "
+                    "C stacks: let the greenlet return to its parent first, or call it from a thread of its own");
+    return -1;
+}
+
+static inline void
+switch_to(Scheduler *scheduler, Tasklet *from, Tasklet *to)
+{
+    PyObject *target = to->sw.greenlet, *back;
+    if (to->state == TASKLET_NEW) {
+        to->state = TASKLET_STARTED;
+        if (scheduler->sw.pooled > 0)
+            target = to->sw.greenlet = scheduler->sw.pool[--scheduler->sw.pooled];
+        else
+            target = scheduler->sw.starter;
+    }
+    back = greenlet_switch(target, NULL, NULL);
+    if (likely(back != NULL)) {
+        Py_DECREF(back);
+        return;
+    }
+    /* Somebody threw into the tasklet's greenlet: its blocking call raises it. */
+    Py_XSETREF(from->tempval, error_take());
+    from->raises = true;
+}
+
+static int
+switch_body_begin(Scheduler *scheduler, Tasklet *tasklet)
+{
+    (void)scheduler;
+    return PyContext_Enter(tasklet->context);
+}
+
+static void
+switch_body_done(Scheduler *scheduler)
+{
+    if (PyContext_Exit(scheduler->current->context) < 0)
+        PyErr_Clear(); /* somebody entered another context by hand and never left it: it goes with the greenlet's next use */
+}
+
+/* A greenlet starts without a context, and a pooled one keeps that of the tasklet before: each is entered by
+   tasklet_main, and an empty one is made for that. */
+static PyObject *
+switch_capture_context(Scheduler *scheduler)
+{
+    (void)scheduler;
+    return PyContext_CopyCurrent();
+}
+
+static PyObject *
+switch_frame(Tasklet *tasklet)
+{
+    return PyObject_GetAttrString(tasklet->sw.greenlet, "gr_frame");
+}
+
+static int
+switch_traverse(Tasklet *tasklet, visitproc visit, void *arg)
+{
+    Py_VISIT(tasklet->sw.greenlet);
+    return 0;
+}
+
+static inline void
+switch_free(Tasklet *tasklet)
+{
+    Py_CLEAR(tasklet->sw.greenlet);
+}

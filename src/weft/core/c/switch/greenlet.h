@@ -1,0 +1,13 @@
+/* State of the greenlet backend. See greenlet.c. */
+
+typedef struct {
+    PyObject *greenlet; /* owned: the greenlet that runs the tasklet; main: the one its thread was in */
+} SwitchState;
+
+#define GREENLET_POOL 1024
+
+typedef struct {
+    PyObject *starter; /* starts greenlets from a fixed depth */
+    PyObject *pool[GREENLET_POOL];
+    int pooled;
+} SwitchThread;

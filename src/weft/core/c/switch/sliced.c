@@ -1,0 +1,243 @@
+/* The sliced backend: stack slicing on the thread's own C stack.
+
+   Every tasklet of a thread starts at the same address of its C stack, `base`. A switch copies the slice [sp, base) of
+   the one that stops to its buffer and the slice of the one that goes on from its buffer, then swaps three registers
+   and CPython's thread state. Starting at a fixed address keeps slices small (a few hundred bytes for a tasklet that
+   blocks in Python code), however deep its starter was, and a tasklet that ends hands its stack to the next new one
+   without copying anything. */
+
+#if !defined(__x86_64__) || !defined(__linux__)
+#error "the sliced backend knows Linux on x86-64: greenlet serves elsewhere"
+#endif
+#include "x86_64.h"
+#include "chunks.c"
+#include "frames.c"
+
+/* C stack between the frame that makes a thread's scheduler and its tasklets, for calls of main that are a little deeper. */
+#define BASE_GAP 16384
+/* A buffer is made this much larger than the slice seems when the switch begins: registers and the call's own frame. */
+#define SLICE_SLACK 768
+#define SLICE_DISCARD UINT32_MAX
+
+static int
+slice_reserve(CStack *stack, size_t length)
+{
+    char *buffer;
+    length = (length + 127) & ~(size_t)127;
+    if (length >= SLICE_DISCARD || (buffer = realloc(stack->buffer, length)) == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    stack->buffer = buffer;
+    stack->capacity = (uint32_t)length;
+    return 0;
+}
+
+/* Save the slice of `from`, restore that of `to`. Called by stack_jump on a stack below both; must not touch Python. */
+void
+weft_slice_swap(CStack *from, CStack *to)
+{
+    if (likely(from->length != SLICE_DISCARD)) {
+        char *low = from->sp - RED_ZONE;
+        if (likely(low < from->base)) {
+            size_t length = (size_t)(from->base - low);
+            if (unlikely(length > from->capacity))
+                Py_FatalError("weft: a tasklet's slice of the C stack is larger than was reserved");
+            memcpy(from->buffer, low, length);
+            from->length = (uint32_t)length;
+        }
+    }
+    if (likely(to->length > 0)) {
+        memcpy(to->sp - RED_ZONE, to->buffer, to->length);
+        to->length = 0;
+    }
+}
+
+static int
+switch_module_init(void)
+{
+    static bool installed;
+    if (shadow_stack_enabled()) {
+        PyErr_SetString(PyExc_ImportError, "this process runs with a shadow stack, which stack slicing cannot follow: "
+                                           "set WEFT_SWITCH=greenlet or start it without user shadow stacks");
+        return -1;
+    }
+    if (!installed)
+        large_pool_install();
+    installed = true;
+    return 0;
+}
+
+static _PyStackChunk *
+root_of(_PyStackChunk *chunk)
+{
+    while (chunk != NULL && chunk->previous != NULL)
+        chunk = chunk->previous;
+    return chunk;
+}
+
+static int
+switch_thread_init(Scheduler *scheduler)
+{
+    char *here = __builtin_frame_address(0);
+    scheduler->sw.base = (char *)(((uintptr_t)here - BASE_GAP) & ~(uintptr_t)63);
+    version_thread(&scheduler->sw.version, scheduler->tstate);
+    scheduler->main->sw.stack.base = scheduler->sw.base;
+    scheduler->main->sw.chunk = root_of(scheduler->tstate->datastack_chunk);
+    return 0;
+}
+
+static void
+switch_thread_trim(Scheduler *scheduler)
+{
+    chunk_pool_free(&scheduler->sw);
+    large_pool_free();
+}
+
+static void
+switch_thread_end(Scheduler *scheduler)
+{
+    chunk_pool_free(&scheduler->sw);
+}
+
+/* The slow half of switch_guard: the frames do not begin in the chunk that is in use. */
+static __attribute__((noinline, cold)) int
+guard_chunk(Scheduler *scheduler, Tasklet *tasklet)
+{
+    _PyStackChunk *root = root_of(scheduler->tstate->datastack_chunk);
+    if (likely(root == tasklet->sw.chunk && root != NULL)) {
+        if (tasklet != scheduler->main)
+            chunk_learn(tasklet->sw.hint, tasklet->sw.size_class);
+        return 0;
+    }
+    if (tasklet == scheduler->main && tasklet->sw.chunk == NULL) {
+        tasklet->sw.chunk = root;
+        return 0;
+    }
+    PyErr_SetString(PyExc_RuntimeError,
+                    "this call would switch tasklets inside a greenlet that weft did not make, which would mix up two "
+                    "C stacks: let the greenlet return to its parent first, or call it from a thread of its own");
+    return -1;
+}
+
+static inline __attribute__((always_inline)) int
+switch_guard(Scheduler *scheduler, Tasklet *tasklet)
+{
+    CStack *stack = &tasklet->sw.stack;
+    size_t length = (size_t)(stack->base - (char *)__builtin_frame_address(0)) + SLICE_SLACK;
+    if (unlikely(scheduler->tstate->datastack_chunk != tasklet->sw.chunk) && guard_chunk(scheduler, tasklet) < 0)
+        return -1;
+    /* Negative as a signed number: main stands above the base, nothing of it is copied. */
+    if (unlikely((ptrdiff_t)length > (ptrdiff_t)stack->capacity || stack->capacity > 4 * length + 4096))
+        return (ptrdiff_t)length > 0 ? slice_reserve(stack, length) : 0;
+    return 0;
+}
+
+static void __attribute__((noreturn, noinline)) stack_entry(void);
+
+/* Make a new tasklet ready to be jumped to. */
+static inline void
+stack_start(Scheduler *scheduler, Tasklet *tasklet)
+{
+    SwitchState *sw = &tasklet->sw;
+    sw->hint = chunk_hint(tasklet->function);
+    sw->chunk = chunk_take(&scheduler->sw, sw->hint, &sw->size_class);
+    version_fresh(&sw->fields.version, &sw->root, &scheduler->sw.version, scheduler->tstate);
+    fields_fresh(&sw->fields, &sw->exc_base, sw->chunk, tasklet->context);
+    tasklet->context = NULL;
+    sw->stack.base = scheduler->sw.base;
+    sw->stack.sp = scheduler->sw.base - sizeof(void *); /* as after a call: the ABI aligns to 16 before the return address */
+    sw->stack.bp = NULL;
+    sw->stack.ip = (void *)stack_entry;
+    sw->stack.length = 0;
+    tasklet->state = TASKLET_STARTED;
+}
+
+/* Load the thread state of the tasklet that goes on. */
+static inline __attribute__((always_inline)) void
+stack_load(Scheduler *scheduler, Tasklet *to)
+{
+    if (unlikely(to->state == TASKLET_NEW))
+        stack_start(scheduler, to);
+#if ENTRY_FRAMES_ON_C_STACK
+    if (unlikely(to->sw.exposed != NULL))
+        frames_conceal(&to->sw);
+#endif
+    fields_load(&to->sw.fields, scheduler->tstate);
+}
+
+static inline __attribute__((always_inline)) void
+switch_to(Scheduler *scheduler, Tasklet *from, Tasklet *to)
+{
+    FloatControl control = float_control();
+    fields_save(&from->sw.fields, scheduler->tstate);
+#if ENTRY_FRAMES_ON_C_STACK
+    if (unlikely(frames_seen(tstate_frame(scheduler->tstate))))
+        frames_expose(&from->sw, tstate_frame(scheduler->tstate));
+#endif
+    stack_load(scheduler, to);
+    stack_jump(&from->sw.stack, &to->sw.stack);
+    float_control_restore(control);
+}
+
+/* Where every tasklet's C stack begins. Never returns: its end is a jump to the next. */
+static void
+stack_entry(void)
+{
+    static CStack nowhere = {.length = SLICE_DISCARD};
+    Scheduler *scheduler = this_scheduler;
+    Tasklet *tasklet = scheduler->current;
+    Tasklet *next = tasklet_main(scheduler, tasklet);
+    /* `tasklet` may be gone once the next runs, but not before: its last reference waits in scheduler->zombie. */
+    assert(scheduler->tstate->datastack_chunk == tasklet->sw.chunk);
+    chunk_give(&scheduler->sw, tasklet->sw.chunk);
+    tasklet->sw.chunk = NULL;
+    stack_load(scheduler, next);
+    stack_jump(&nowhere, &next->sw.stack);
+    Py_UNREACHABLE();
+}
+
+static inline int
+switch_body_begin(Scheduler *scheduler, Tasklet *tasklet)
+{
+    (void)scheduler;
+    (void)tasklet;
+    return 0;
+}
+
+static void
+switch_body_done(Scheduler *scheduler)
+{
+    PyThreadState *tstate = scheduler->tstate;
+    if (tstate->context != NULL) {
+        PyObject *context = tstate->context;
+        tstate->context = NULL;
+        tstate->context_ver++;
+        Py_DECREF(context);
+    }
+    Py_CLEAR(scheduler->current->sw.exc_base.exc_value);
+}
+
+static PyObject *
+switch_capture_context(Scheduler *scheduler)
+{
+    return scheduler->tstate->context == NULL ? NULL : PyContext_CopyCurrent();
+}
+
+static int
+switch_traverse(Tasklet *tasklet, visitproc visit, void *arg)
+{
+    if (tasklet->state == TASKLET_STARTED && tasklet->scheduler->current != tasklet) {
+        Py_VISIT(tasklet->sw.fields.context);
+        Py_VISIT(tasklet->sw.exc_base.exc_value);
+    }
+    return 0;
+}
+
+static inline void
+switch_free(Tasklet *tasklet)
+{
+    free(tasklet->sw.stack.buffer);
+    tasklet->sw.stack.buffer = NULL;
+    tasklet->sw.stack.capacity = 0;
+}

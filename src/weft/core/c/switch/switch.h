@@ -1,0 +1,45 @@
+/* The seam between tasklets and what carries them. A backend defines SwitchState (in each tasklet), SwitchThread (in
+   each scheduler) and the functions declared below; everything above it is the same for all backends.
+
+   The caller of switch_to has settled the run queue already: scheduler->current is the tasklet to go on with. */
+#ifndef WEFT_SWITCH_H
+#define WEFT_SWITCH_H
+
+#if defined(WEFT_SWITCH_SLICED)
+#include "sliced.h"
+#elif defined(WEFT_SWITCH_GREENLET)
+#include "greenlet.h"
+#else
+#error "no switching backend chosen: define WEFT_SWITCH_SLICED or WEFT_SWITCH_GREENLET"
+#endif
+
+/* Once a process, when the module is imported. -1 with an exception set when this backend cannot serve here. */
+static int switch_module_init(void);
+/* Once a thread: the running C stack becomes main's. -1 with an exception set. */
+static int switch_thread_init(Scheduler *scheduler);
+/* The thread ends, or its pools are to be given back (`weft.trim`): frees what is pooled. May run Python code. */
+static void switch_thread_trim(Scheduler *scheduler);
+static void switch_thread_end(Scheduler *scheduler);
+/* Before anything is changed for a switch away from `tasklet`: 0, or -1 with an exception set when it must not happen
+   (inside a foreign greenlet) or cannot (out of memory). */
+static inline int switch_guard(Scheduler *scheduler, Tasklet *tasklet);
+/* Leave `from`, go on with `to` (new or suspended), come back when somebody switches to `from`. Cannot fail. */
+static inline void switch_to(Scheduler *scheduler, Tasklet *from, Tasklet *to);
+/* Just before the tasklet's function is called: its context is entered. -1 with an exception set. */
+static inline int switch_body_begin(Scheduler *scheduler, Tasklet *tasklet);
+/* The tasklet's function has returned; its context and exception state are let go. May run Python code. */
+static void switch_body_done(Scheduler *scheduler);
+/* A new reference to the context that a tasklet set up now will start in; NULL for an empty one (no exception set), or
+   NULL with an exception set. */
+static PyObject *switch_capture_context(Scheduler *scheduler);
+/* The innermost frame of a started tasklet that is not running: a new reference, None, or NULL with an exception. */
+static PyObject *switch_frame(Tasklet *tasklet);
+static int switch_traverse(Tasklet *tasklet, visitproc visit, void *arg);
+/* Free what a tasklet that is not started holds. */
+static inline void switch_free(Tasklet *tasklet);
+
+/* Above the seam: run `tasklet` from its first instruction to its end. Returns the tasklet to go on with, which is
+   current already. Switches; runs Python code. */
+static Tasklet *tasklet_main(Scheduler *scheduler, Tasklet *tasklet);
+
+#endif

@@ -1,0 +1,69 @@
+/* The register part of a switch on x86-64 (System V ABI). */
+
+/* Leaf functions may keep data below the stack pointer; it is saved with the slice. */
+#define RED_ZONE 128
+
+__attribute__((noinline, used, visibility("hidden"))) void weft_slice_swap(CStack *from, CStack *to);
+
+/* Save where we are in `from`, let weft_slice_swap exchange the slices, go on where `to` stopped.
+   Only sp, bp and ip are saved by hand; the compiler saves what else it needs, because all is declared clobbered.
+   The copying runs on a stack below both slices, so that it never overwrites its own frame. */
+static inline __attribute__((always_inline)) void
+stack_jump(CStack *from, CStack *to)
+{
+    __asm__ volatile(
+        "leaq 1f(%%rip), %%rcx\n\t"
+        "movq %%rsp, 0(%0)\n\t"
+        "movq %%rbp, 8(%0)\n\t"
+        "movq %%rcx, 16(%0)\n\t"
+        "movq %1, %%rbx\n\t"
+        "movq 0(%1), %%rax\n\t"
+        "cmpq %%rsp, %%rax\n\t"
+        "cmovaq %%rsp, %%rax\n\t"
+        "leaq -512(%%rax), %%rsp\n\t"
+        "andq $-64, %%rsp\n\t"
+        "call weft_slice_swap\n\t"
+        "movq 8(%%rbx), %%rbp\n\t"
+        "movq 0(%%rbx), %%rsp\n\t"
+        "jmpq *16(%%rbx)\n\t"
+        "1: endbr64\n\t"
+        : "+D"(from), "+S"(to)
+        :
+        : "rax", "rbx", "rcx", "rdx", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "xmm0", "xmm1", "xmm2",
+          "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15",
+          "memory", "cc");
+}
+
+/* The control words of the two floating-point units belong to a tasklet as the registers do. */
+typedef struct {
+    uint32_t mxcsr;
+    uint16_t x87;
+} FloatControl;
+
+static inline __attribute__((always_inline)) FloatControl
+float_control(void)
+{
+    FloatControl control;
+    __asm__ volatile("stmxcsr %0\n\tfnstcw %1" : "=m"(control.mxcsr), "=m"(control.x87));
+    return control;
+}
+
+static inline __attribute__((always_inline)) void
+float_control_restore(FloatControl saved)
+{
+    FloatControl now = float_control();
+    if (unlikely(now.mxcsr != saved.mxcsr))
+        __asm__ volatile("ldmxcsr %0" : : "m"(saved.mxcsr));
+    if (unlikely(now.x87 != saved.x87))
+        __asm__ volatile("fldcw %0" : : "m"(saved.x87));
+}
+
+/* Whether the kernel keeps a shadow copy of return addresses for this process, which slicing would contradict. */
+#include <sys/syscall.h>
+#include <unistd.h>
+static bool
+shadow_stack_enabled(void)
+{
+    unsigned long features = 0;
+    return syscall(SYS_arch_prctl, 0x5005 /* ARCH_SHSTK_STATUS */, &features) == 0 && (features & 1) != 0;
+}

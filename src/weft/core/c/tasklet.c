@@ -1,0 +1,666 @@
+/* The tasklet type: binding, running and killing, and what can be seen of a tasklet from outside. */
+
+#define TASKLET_POOL 256
+static Tasklet *tasklet_pool[TASKLET_POOL];
+static int tasklet_pooled;
+
+/* A new tasklet of this thread's scheduler: a new reference, or NULL with an exception set. */
+static Tasklet *
+tasklet_alloc(PyTypeObject *type, Scheduler *scheduler)
+{
+    Tasklet *tasklet;
+    if (type == &Tasklet_Type && tasklet_pooled > 0) {
+        tasklet = tasklet_pool[--tasklet_pooled];
+        (void)PyObject_Init((PyObject *)tasklet, type);
+        PyObject_GC_Track(tasklet);
+    } else {
+        tasklet = (Tasklet *)type->tp_alloc(type, 0);
+        if (tasklet == NULL)
+            return NULL;
+    }
+    tasklet->timer = -1;
+    tasklet->scheduler = scheduler;
+    scheduler->tasklets++;
+    return tasklet;
+}
+
+static inline bool
+tasklet_alive(Tasklet *tasklet)
+{
+    return tasklet->state != TASKLET_UNBOUND;
+}
+
+static int
+thread_gone(Tasklet *tasklet)
+{
+    if (tasklet->scheduler->tstate != NULL)
+        return 0;
+    PyErr_Format(PyExc_RuntimeError, "the thread of %R has ended: tasklets do not outlive their thread", tasklet);
+    return -1;
+}
+
+/* Let `error` (stolen) be raised where the tasklet goes on. A value in transit is dropped, last: that may run code. */
+static void
+tasklet_set_error(Tasklet *tasklet, PyObject *error)
+{
+    PyObject *old = tasklet->tempval;
+    tasklet->tempval = error;
+    tasklet->raises = true;
+    tasklet->sends_error = false;
+    Py_XDECREF(old);
+}
+
+/* ---- binding ---- */
+
+/* Refuse to bind a tasklet that is running, waiting or under way. */
+static int
+tasklet_may_bind(Tasklet *tasklet)
+{
+    const char *why = NULL;
+    if (thread_gone(tasklet) < 0)
+        return -1;
+    if (tasklet == tasklet->scheduler->current)
+        why = "can't (re)bind the current tasklet";
+    else if (ring_holds(tasklet))
+        why = "tasklet is scheduled: kill() or remove() it before it is bound again";
+    else if (tasklet->state == TASKLET_STARTED)
+        why = "tasklet has C state on its stack: it is in the middle of its function; kill() it before it is bound again";
+    if (why == NULL)
+        return 0;
+    PyErr_SetString(PyExc_RuntimeError, why);
+    return -1;
+}
+
+static int
+tasklet_bind_function(Tasklet *tasklet, PyObject *function)
+{
+    if (function != NULL && !PyCallable_Check(function)) {
+        PyErr_Format(PyExc_TypeError, "tasklet function must be a callable or None, not %R", function);
+        return -1;
+    }
+    Py_XINCREF(function);
+    Py_XSETREF(tasklet->function, function);
+    tasklet->state = TASKLET_UNBOUND;
+    return 0;
+}
+
+/* Give a bound tasklet its arguments: it is alive from here on. Borrows args (a tuple) and kwargs (a dict or NULL). */
+static int
+tasklet_bind_args(Tasklet *tasklet, PyObject *args, PyObject *kwargs)
+{
+    PyObject *context;
+    if (tasklet->function == NULL) {
+        PyErr_SetString(PyExc_RuntimeError, "the tasklet was not bound to a function: tasklet(function)(*args)");
+        return -1;
+    }
+    context = switch_capture_context(tasklet->scheduler);
+    if (context == NULL && PyErr_Occurred())
+        return -1;
+    Py_XSETREF(tasklet->context, context);
+    Py_XSETREF(tasklet->args, Py_NewRef(args));
+    Py_XSETREF(tasklet->kwargs, Py_XNewRef(kwargs != NULL && PyDict_GET_SIZE(kwargs) > 0 ? kwargs : NULL));
+    tasklet->state = TASKLET_NEW;
+    return 0;
+}
+
+static int
+tasklet_insert(Tasklet *tasklet)
+{
+    if (thread_gone(tasklet) < 0)
+        return -1;
+    if (tasklet->blocked != NOT_BLOCKED) {
+        PyErr_Format(PyExc_RuntimeError, "You cannot run a blocked tasklet: %R waits for its channel or wake-up", tasklet);
+        return -1;
+    }
+    if (!tasklet_alive(tasklet)) {
+        PyErr_SetString(PyExc_RuntimeError, "You cannot run an unbound(dead) tasklet: bind it to a function and arguments first");
+        return -1;
+    }
+    if (tasklet->next == NULL) {
+        ring_append(tasklet->scheduler, (Tasklet *)Py_NewRef((PyObject *)tasklet));
+        if (unlikely(tasklet->scheduler->sleeping))
+            scheduler_ring(tasklet->scheduler);
+    }
+    return 0;
+}
+
+static PyObject *
+Tasklet_call(PyObject *self, PyObject *args, PyObject *kwargs)
+{
+    Tasklet *tasklet = (Tasklet *)self;
+    if (unlikely(tasklet_alive(tasklet))) {
+        PyErr_SetString(PyExc_RuntimeError, "tasklet is alive: it has its arguments already, and one tasklet runs once at a time");
+        return NULL;
+    }
+    if (tasklet_may_bind(tasklet) < 0 || tasklet_bind_args(tasklet, args, kwargs) < 0 || tasklet_insert(tasklet) < 0)
+        return NULL;
+    return Py_NewRef(self);
+}
+
+static PyObject *
+Tasklet_bind(PyObject *self, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"func", "args", "kwargs", NULL};
+    Tasklet *tasklet = (Tasklet *)self;
+    PyObject *function = Py_None, *call_args = Py_None, *call_kwargs = Py_None, *tuple;
+    int failed;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|OOO:bind", names, &function, &call_args, &call_kwargs))
+        return NULL;
+    if (call_kwargs != Py_None && !PyDict_Check(call_kwargs)) {
+        PyErr_Format(PyExc_TypeError, "bind(): kwargs is a dict or None, not %R", call_kwargs);
+        return NULL;
+    }
+    if (tasklet_may_bind(tasklet) < 0)
+        return NULL;
+    if (function != Py_None || (call_args == Py_None && call_kwargs == Py_None))
+        if (tasklet_bind_function(tasklet, function == Py_None ? NULL : function) < 0)
+            return NULL;
+    if (call_args != Py_None || call_kwargs != Py_None) {
+        tuple = call_args == Py_None ? PyTuple_New(0) : PySequence_Tuple(call_args);
+        failed = tuple == NULL || tasklet_bind_args(tasklet, tuple, call_kwargs == Py_None ? NULL : call_kwargs) < 0;
+        Py_XDECREF(tuple);
+        if (failed)
+            return NULL;
+    }
+    return Py_NewRef(self);
+}
+
+static PyObject *
+Tasklet_new(PyTypeObject *type, PyObject *Py_UNUSED(args), PyObject *Py_UNUSED(kwargs))
+{
+    Scheduler *scheduler = scheduler_get();
+    return scheduler != NULL ? (PyObject *)tasklet_alloc(type, scheduler) : NULL;
+}
+
+static int
+Tasklet_init(PyObject *self, PyObject *args, PyObject *kwargs)
+{
+    PyObject *bound = Tasklet_bind(self, args, kwargs);
+    Py_XDECREF(bound);
+    return bound != NULL ? 0 : -1;
+}
+
+/* tasklet(function), the common call, without the tuple that tp_new and tp_init want. */
+static PyObject *
+Tasklet_vectorcall(PyObject *type, PyObject *const *args, size_t flags, PyObject *names)
+{
+    Scheduler *scheduler;
+    Tasklet *tasklet;
+    if (unlikely(PyVectorcall_NARGS(flags) != 1 || names != NULL || args[0] == Py_None)) {
+        PyObject *tuple = PyTuple_New(PyVectorcall_NARGS(flags)), *kwargs = names != NULL ? PyDict_New() : NULL, *made = NULL;
+        bool failed = tuple == NULL || (names != NULL && kwargs == NULL);
+        for (Py_ssize_t i = 0; !failed && i < PyVectorcall_NARGS(flags); i++)
+            PyTuple_SET_ITEM(tuple, i, Py_NewRef(args[i]));
+        for (Py_ssize_t i = 0; !failed && names != NULL && i < PyTuple_GET_SIZE(names); i++)
+            failed = PyDict_SetItem(kwargs, PyTuple_GET_ITEM(names, i), args[PyVectorcall_NARGS(flags) + i]) < 0;
+        if (!failed && (made = Tasklet_new((PyTypeObject *)type, tuple, kwargs)) != NULL && Tasklet_init(made, tuple, kwargs) < 0)
+            Py_CLEAR(made);
+        Py_XDECREF(tuple);
+        Py_XDECREF(kwargs);
+        return made;
+    }
+    scheduler = scheduler_get();
+    tasklet = scheduler != NULL ? tasklet_alloc((PyTypeObject *)type, scheduler) : NULL;
+    if (likely(tasklet != NULL) && unlikely(tasklet_bind_function(tasklet, args[0]) < 0))
+        Py_CLEAR(tasklet);
+    return (PyObject *)tasklet;
+}
+
+static PyObject *
+Tasklet_setup(PyObject *self, PyObject *args, PyObject *kwargs)
+{
+    Tasklet *tasklet = (Tasklet *)self;
+    if (tasklet_alive(tasklet)) {
+        PyErr_SetString(PyExc_RuntimeError, "tasklet is alive: it has its arguments already");
+        return NULL;
+    }
+    if (tasklet_may_bind(tasklet) < 0 || tasklet_bind_args(tasklet, args, kwargs) < 0 || tasklet_insert(tasklet) < 0)
+        return NULL;
+    return Py_NewRef(self);
+}
+
+/* ---- running ---- */
+
+static PyObject *
+Tasklet_insert(PyObject *self, PyObject *Py_UNUSED(unused))
+{
+    return tasklet_insert((Tasklet *)self) < 0 ? NULL : Py_NewRef(self);
+}
+
+static PyObject *
+Tasklet_remove(PyObject *self, PyObject *Py_UNUSED(unused))
+{
+    Tasklet *tasklet = (Tasklet *)self;
+    if (tasklet->blocked != NOT_BLOCKED) {
+        PyErr_Format(PyExc_RuntimeError, "You cannot remove a blocked tasklet: %R is in no run queue", tasklet);
+        return NULL;
+    }
+    if (tasklet == tasklet->scheduler->current) {
+        PyErr_SetString(PyExc_RuntimeError, "The current tasklet cannot be removed: schedule_remove() suspends it");
+        return NULL;
+    }
+    if (tasklet->next != NULL) {
+        ring_remove(tasklet->scheduler, tasklet);
+        Py_DECREF(tasklet); /* the ring's; the caller has another */
+    }
+    return Py_NewRef(self);
+}
+
+/* Let the runnable tasklet `to` run at once, before the current one. Must be in the ring of this thread. */
+static PyObject *
+tasklet_run_now(Scheduler *scheduler, Tasklet *to)
+{
+    PyObject *value;
+    if (scheduler_switch(scheduler, scheduler->current, to, &value) < 0)
+        return NULL;
+    return value != NULL ? value : Py_NewRef(Py_None);
+}
+
+static PyObject *
+Tasklet_run(PyObject *self, PyObject *Py_UNUSED(unused))
+{
+    Tasklet *tasklet = (Tasklet *)self;
+    Scheduler *scheduler = scheduler_get();
+    if (scheduler == NULL)
+        return NULL;
+    if (tasklet == scheduler->current)
+        Py_RETURN_NONE;
+    if (tasklet->scheduler == scheduler && scheduler_may_suspend(scheduler) < 0)
+        return NULL;
+    if (tasklet_insert(tasklet) < 0)
+        return NULL;
+    if (tasklet->scheduler != scheduler)
+        Py_RETURN_NONE;
+    return tasklet_run_now(scheduler, tasklet);
+}
+
+/* Take the current tasklet out of the run queue; it is nobody's but its own holders' until it is inserted again. */
+static int
+scheduler_pause(Scheduler *scheduler, Tasklet *next, PyObject **value)
+{
+    Tasklet *current = scheduler->current, *after = scheduler_leave(current);
+    current->next = current->prev = NULL;
+    assert(scheduler->zombie == NULL);
+    scheduler->zombie = (PyObject *)current; /* the ring's reference: dropped by whoever runs next */
+    return scheduler_suspend(scheduler, current, next != NULL ? next : after, value);
+}
+
+static PyObject *
+Tasklet_switch(PyObject *self, PyObject *Py_UNUSED(unused))
+{
+    Tasklet *tasklet = (Tasklet *)self;
+    Scheduler *scheduler = scheduler_get();
+    PyObject *value;
+    if (scheduler == NULL)
+        return NULL;
+    if (tasklet == scheduler->current)
+        Py_RETURN_NONE;
+    if (tasklet->scheduler != scheduler) {
+        PyErr_SetString(PyExc_RuntimeError, "can't switch to a different thread: insert() makes the tasklet runnable there");
+        return NULL;
+    }
+    if (scheduler_may_suspend(scheduler) < 0 || tasklet_insert(tasklet) < 0)
+        return NULL;
+    if (scheduler_pause(scheduler, tasklet, &value) < 0)
+        return NULL;
+    return value != NULL ? value : Py_NewRef(Py_None);
+}
+
+/* Raise `error` (stolen) in the tasklet: at once, switching to it, or when it runs next. A new reference to None, or NULL
+   with an exception set: what was thrown when the tasklet is the current one, or why it could not be. */
+static PyObject *
+tasklet_throw(Tasklet *tasklet, PyObject *error, bool pending)
+{
+    Scheduler *scheduler = scheduler_get();
+    if (scheduler == NULL) {
+        Py_DECREF(error);
+        return NULL;
+    }
+    if (tasklet == scheduler->current && !scheduler->idle) {
+        error_raise(error);
+        return NULL;
+    }
+    if (!tasklet_alive(tasklet) || thread_gone(tasklet) < 0) {
+        bool harmless = PyErr_GivenExceptionMatches(error, TaskletExit) && !tasklet_alive(tasklet);
+        Py_DECREF(error);
+        if (harmless)
+            Py_RETURN_NONE;
+        if (!PyErr_Occurred())
+            PyErr_SetString(PyExc_RuntimeError, "You cannot throw to a dead tasklet: it has no frame to raise the exception in");
+        return NULL;
+    }
+    pending = pending || tasklet->scheduler != scheduler || scheduler->idle || scheduler->polling;
+    if (!pending && scheduler_may_suspend(scheduler) < 0) {
+        Py_DECREF(error);
+        return NULL;
+    }
+    Py_INCREF(tasklet); /* setting the error may drop what held it */
+    if (tasklet->blocked != NOT_BLOCKED)
+        scheduler_wake(tasklet);
+    else if (tasklet->next == NULL && tasklet_insert(tasklet) < 0) {
+        Py_DECREF(tasklet);
+        Py_DECREF(error);
+        return NULL;
+    }
+    tasklet_set_error(tasklet, error);
+    if (!pending && tasklet->raises && ring_holds(tasklet) && tasklet != scheduler->current) {
+        PyObject *value = tasklet_run_now(scheduler, tasklet);
+        Py_DECREF(tasklet);
+        if (value == NULL)
+            return NULL;
+        Py_DECREF(value);
+        Py_RETURN_NONE;
+    }
+    Py_DECREF(tasklet);
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+Tasklet_kill(PyObject *self, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"pending", NULL};
+    int pending = 0;
+    PyObject *error;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|p:kill", names, &pending))
+        return NULL;
+    error = PyObject_CallNoArgs(TaskletExit);
+    return error != NULL ? tasklet_throw((Tasklet *)self, error, pending) : NULL;
+}
+
+static PyObject *
+Tasklet_raise_exception(PyObject *self, PyObject *args)
+{
+    PyObject *rest, *error;
+    if (PyTuple_GET_SIZE(args) < 1) {
+        PyErr_SetString(PyExc_TypeError, "raise_exception() takes an exception class and its arguments: raise_exception(ValueError, 'why')");
+        return NULL;
+    }
+    rest = PyTuple_GetSlice(args, 1, PyTuple_GET_SIZE(args));
+    error = rest != NULL ? error_build(PyTuple_GET_ITEM(args, 0), rest, "raise_exception()") : NULL;
+    Py_XDECREF(rest);
+    return error != NULL ? tasklet_throw((Tasklet *)self, error, false) : NULL;
+}
+
+static PyObject *
+Tasklet_throw(PyObject *self, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"exc", "val", "tb", "pending", NULL};
+    PyObject *type, *value = Py_None, *traceback = Py_None, *error;
+    int pending = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|OOp:throw", names, &type, &value, &traceback, &pending))
+        return NULL;
+    error = error_from_triple(type, value, traceback, "throw()");
+    return error != NULL ? tasklet_throw((Tasklet *)self, error, pending) : NULL;
+}
+
+/* ---- life and death of the object ---- */
+
+/* The last reference to a suspended tasklet goes: end it, so that its finally blocks run and its frames are freed. */
+static void
+Tasklet_finalize(PyObject *self)
+{
+    Tasklet *tasklet = (Tasklet *)self;
+    PyObject *raised, *error, *result;
+    if (tasklet->state != TASKLET_STARTED || tasklet->scheduler->tstate == NULL)
+        return;
+    raised = error_take();
+    error = PyObject_CallNoArgs(TaskletExit);
+    result = error != NULL ? tasklet_throw(tasklet, error, false) : NULL;
+    if (result == NULL)
+        PyErr_WriteUnraisable(self);
+    Py_XDECREF(result);
+    if (raised != NULL)
+        error_raise(raised);
+}
+
+static void
+Tasklet_dealloc(PyObject *self)
+{
+    Tasklet *tasklet = (Tasklet *)self;
+    Scheduler *scheduler = tasklet->scheduler;
+    if (unlikely(tasklet->state == TASKLET_STARTED) && PyObject_CallFinalizerFromDealloc(self) < 0)
+        return;
+    PyObject_GC_UnTrack(self);
+    if (unlikely(tasklet->weakrefs != NULL))
+        PyObject_ClearWeakRefs(self);
+    Py_CLEAR(tasklet->function);
+    Py_CLEAR(tasklet->args);
+    Py_CLEAR(tasklet->kwargs);
+    Py_CLEAR(tasklet->context);
+    Py_CLEAR(tasklet->tempval);
+    switch_free(tasklet);
+    tasklet->scheduler = NULL;
+    if (scheduler != NULL)
+        scheduler_release(scheduler);
+    if (Py_IS_TYPE(self, &Tasklet_Type) && tasklet_pooled < TASKLET_POOL && !PyObject_GC_IsFinalized(self)) {
+        memset((char *)tasklet + sizeof(PyObject), 0, sizeof *tasklet - sizeof(PyObject));
+        tasklet_pool[tasklet_pooled++] = tasklet;
+    } else
+        Py_TYPE(self)->tp_free(self);
+}
+
+static int
+Tasklet_traverse(PyObject *self, visitproc visit, void *arg)
+{
+    Tasklet *tasklet = (Tasklet *)self;
+    Py_VISIT(tasklet->function);
+    Py_VISIT(tasklet->args);
+    Py_VISIT(tasklet->kwargs);
+    Py_VISIT(tasklet->context);
+    Py_VISIT(tasklet->tempval);
+    return switch_traverse(tasklet, visit, arg);
+}
+
+/* Only what a tasklet that has not started holds can be cut: a started one needs all it has until it ends. */
+static int
+Tasklet_clear(PyObject *self)
+{
+    Tasklet *tasklet = (Tasklet *)self;
+    if (tasklet->state == TASKLET_STARTED)
+        return 0;
+    Py_CLEAR(tasklet->function);
+    Py_CLEAR(tasklet->args);
+    Py_CLEAR(tasklet->kwargs);
+    Py_CLEAR(tasklet->context);
+    Py_CLEAR(tasklet->tempval);
+    return 0;
+}
+
+/* ---- what can be seen ---- */
+
+static const char *
+tasklet_condition(Tasklet *tasklet)
+{
+    if (!tasklet_alive(tasklet))
+        return tasklet->function != NULL ? "bound" : "dead";
+    if (tasklet == tasklet->scheduler->current)
+        return "current";
+    switch (tasklet->blocked) {
+    case BLOCKED_RECEIVE:
+        return "blocked in receive";
+    case BLOCKED_SEND:
+        return "blocked in send";
+    case BLOCKED_WAIT:
+        return tasklet->waiting_on != NULL ? "blocked in wait" : "asleep";
+    case BLOCKED_RUN:
+        return "blocked in run";
+    default:
+        return tasklet->next != NULL ? "scheduled" : "paused";
+    }
+}
+
+static PyObject *
+Tasklet_repr(PyObject *self)
+{
+    Tasklet *tasklet = (Tasklet *)self;
+    PyObject *name = NULL, *text;
+    const char *condition = tasklet_condition(tasklet);
+    if (tasklet->blocked == BLOCKED_RECEIVE || tasklet->blocked == BLOCKED_SEND || tasklet->blocked == BLOCKED_RUN)
+        condition = tasklet->blocked == BLOCKED_RECEIVE ? "blocked in receive"
+                    : tasklet->blocked == BLOCKED_SEND  ? "blocked in send"
+                                                        : "blocked in run";
+    if (tasklet == tasklet->scheduler->main)
+        name = PyUnicode_FromString("main");
+    else if (tasklet->function != NULL) {
+        name = PyObject_GetAttrString(tasklet->function, "__qualname__");
+        if (name == NULL) {
+            PyErr_Clear();
+            name = PyObject_Repr(tasklet->function);
+        }
+    } else
+        name = PyUnicode_FromString("without function");
+    if (name == NULL)
+        return NULL;
+    text = PyUnicode_FromFormat("<%s %S, %s, at %p>", Py_TYPE(self)->tp_name, name, condition, self);
+    Py_DECREF(name);
+    return text;
+}
+
+static PyObject *
+Tasklet_get_frame(PyObject *self, void *Py_UNUSED(closure))
+{
+    Tasklet *tasklet = (Tasklet *)self;
+    if (tasklet->state != TASKLET_STARTED || tasklet->scheduler->tstate == NULL)
+        Py_RETURN_NONE;
+    if (tasklet == tasklet->scheduler->current) {
+        PyObject *frame = (PyObject *)PyThreadState_GetFrame(tasklet->scheduler->tstate);
+        return frame != NULL ? frame : Py_NewRef(Py_None);
+    }
+    return switch_frame(tasklet);
+}
+
+static PyObject *
+Tasklet_get_alive(PyObject *self, void *Py_UNUSED(closure))
+{
+    return PyBool_FromLong(tasklet_alive((Tasklet *)self));
+}
+
+static PyObject *
+Tasklet_get_blocked(PyObject *self, void *Py_UNUSED(closure))
+{
+    return PyBool_FromLong(((Tasklet *)self)->blocked != NOT_BLOCKED);
+}
+
+static PyObject *
+Tasklet_get_scheduled(PyObject *self, void *Py_UNUSED(closure))
+{
+    Tasklet *tasklet = (Tasklet *)self;
+    return PyBool_FromLong(tasklet->next != NULL || tasklet->blocked != NOT_BLOCKED);
+}
+
+static PyObject *
+Tasklet_get_paused(PyObject *self, void *Py_UNUSED(closure))
+{
+    Tasklet *tasklet = (Tasklet *)self;
+    return PyBool_FromLong(tasklet_alive(tasklet) && tasklet->next == NULL && tasklet->blocked == NOT_BLOCKED);
+}
+
+static PyObject *
+Tasklet_get_is_main(PyObject *self, void *Py_UNUSED(closure))
+{
+    return PyBool_FromLong(((Tasklet *)self)->scheduler->main == (Tasklet *)self);
+}
+
+static PyObject *
+Tasklet_get_is_current(PyObject *self, void *Py_UNUSED(closure))
+{
+    return PyBool_FromLong(((Tasklet *)self)->scheduler->current == (Tasklet *)self);
+}
+
+static PyObject *
+Tasklet_get_thread_id(PyObject *self, void *Py_UNUSED(closure))
+{
+    PyThreadState *tstate = ((Tasklet *)self)->scheduler->tstate;
+    return PyLong_FromUnsignedLong(tstate != NULL ? tstate->thread_id : (unsigned long)-1);
+}
+
+static PyObject *
+tasklet_neighbour(Tasklet *tasklet)
+{
+    return Py_NewRef(tasklet != NULL ? (PyObject *)tasklet : Py_None);
+}
+
+static PyObject *
+Tasklet_get_next(PyObject *self, void *Py_UNUSED(closure))
+{
+    return tasklet_neighbour(((Tasklet *)self)->next);
+}
+
+static PyObject *
+Tasklet_get_prev(PyObject *self, void *Py_UNUSED(closure))
+{
+    return tasklet_neighbour(((Tasklet *)self)->prev);
+}
+
+PyDoc_STRVAR(tasklet_doc, "tasklet(func=None, args=None, kwargs=None)\n--\n\n"
+"A microthread of this OS thread: tasklet(func)(*args, **kwargs) puts func at the end of the run queue.\n\n"
+"With args or kwargs given here the tasklet is bound but not scheduled: insert() or run() it. It runs in a copy of the\n"
+"contextvars context of its creator. An exception that it does not catch is raised in the main tasklet, TaskletExit\n"
+"excepted. A tasklet that is suspended when the last reference to it goes is ended with TaskletExit.");
+PyDoc_STRVAR(bind_doc, "bind($self, /, func=None, args=None, kwargs=None)\n--\n\n"
+"Bind to a function; with args or kwargs also to its arguments, which makes it alive, paused. Without any, unbind.\n"
+"Raises RuntimeError for the current, a scheduled or a started tasklet. Returns the tasklet.");
+PyDoc_STRVAR(setup_doc, "setup($self, /, *args, **kwargs)\n--\n\n"
+"Give a bound tasklet its arguments and put it at the end of the run queue, as calling it does. Returns the tasklet.");
+PyDoc_STRVAR(insert_doc, "insert($self, /)\n--\n\n"
+"Put a paused tasklet at the end of its thread's run queue; one that is there already stays where it is. Thread-safe;\n"
+"does not switch. RuntimeError for a blocked or dead one. Returns the tasklet.");
+PyDoc_STRVAR(remove_doc, "remove($self, /)\n--\n\n"
+"Take a scheduled tasklet out of the run queue. RuntimeError for a blocked one and for the current. Returns it.");
+PyDoc_STRVAR(run_doc, "run($self, /)\n--\n\n"
+"Let the tasklet run at once; the caller follows it in the queue. Of another thread: insert() there.");
+PyDoc_STRVAR(switch_doc, "switch($self, /)\n--\n\n"
+"Let the tasklet run at once and take the caller out of the run queue until it is inserted again.");
+PyDoc_STRVAR(kill_doc, "kill($self, /, pending=False)\n--\n\n"
+"Raise TaskletExit in the tasklet, at once or, if pending, when it runs next. The caller follows it in the queue.\n"
+"A dead tasklet stays dead; one that never ran never will. In another thread's tasklet: pending.");
+PyDoc_STRVAR(raise_exception_doc, "raise_exception($self, exception, /, *args)\n--\n\n"
+"Raise exception(*args) in the tasklet at once. RuntimeError when it is dead.");
+PyDoc_STRVAR(throw_doc, "throw($self, /, exc, val=None, tb=None, pending=False)\n--\n\n"
+"Raise the exception of this triple in the tasklet, at once or when it runs next. RuntimeError when it is dead.");
+
+static PyMethodDef Tasklet_methods[] = {
+    {"bind", (PyCFunction)(void (*)(void))Tasklet_bind, METH_VARARGS | METH_KEYWORDS, bind_doc},
+    {"setup", (PyCFunction)(void (*)(void))Tasklet_setup, METH_VARARGS | METH_KEYWORDS, setup_doc},
+    {"insert", Tasklet_insert, METH_NOARGS, insert_doc},
+    {"remove", Tasklet_remove, METH_NOARGS, remove_doc},
+    {"run", Tasklet_run, METH_NOARGS, run_doc},
+    {"switch", Tasklet_switch, METH_NOARGS, switch_doc},
+    {"kill", (PyCFunction)(void (*)(void))Tasklet_kill, METH_VARARGS | METH_KEYWORDS, kill_doc},
+    {"raise_exception", Tasklet_raise_exception, METH_VARARGS, raise_exception_doc},
+    {"throw", (PyCFunction)(void (*)(void))Tasklet_throw, METH_VARARGS | METH_KEYWORDS, throw_doc},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef Tasklet_getset[] = {
+    {"frame", Tasklet_get_frame, NULL, "Its innermost frame, None before it starts and after its end. f_back leads to its first.", NULL},
+    {"alive", Tasklet_get_alive, NULL, "Whether it has arguments and has not ended.", NULL},
+    {"blocked", Tasklet_get_blocked, NULL, "Whether it waits: for a channel, a wake-up, a timer, or in run().", NULL},
+    {"scheduled", Tasklet_get_scheduled, NULL, "Whether it is in the run queue or blocked.", NULL},
+    {"paused", Tasklet_get_paused, NULL, "Whether it is alive, neither in the run queue nor blocked.", NULL},
+    {"is_main", Tasklet_get_is_main, NULL, "Whether it is its thread's main tasklet.", NULL},
+    {"is_current", Tasklet_get_is_current, NULL, "Whether it runs now, in its thread.", NULL},
+    {"thread_id", Tasklet_get_thread_id, NULL, "threading.get_ident() of its thread; after that ended, the largest value.", NULL},
+    {"next", Tasklet_get_next, NULL, "The neighbour behind it in the run queue or a channel's queue, or None.", NULL},
+    {"prev", Tasklet_get_prev, NULL, "The neighbour before it, or None.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyTypeObject Tasklet_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "weft.tasklet",
+    .tp_doc = tasklet_doc,
+    .tp_basicsize = sizeof(Tasklet),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+    .tp_new = Tasklet_new,
+    .tp_init = Tasklet_init,
+    .tp_vectorcall = Tasklet_vectorcall,
+    .tp_call = Tasklet_call,
+    .tp_dealloc = Tasklet_dealloc,
+    .tp_finalize = Tasklet_finalize,
+    .tp_traverse = Tasklet_traverse,
+    .tp_clear = Tasklet_clear,
+    .tp_repr = Tasklet_repr,
+    .tp_weaklistoffset = offsetof(Tasklet, weakrefs),
+    .tp_methods = Tasklet_methods,
+    .tp_getset = Tasklet_getset,
+};
