@@ -36,5 +36,6 @@ class FakeContext:
         assert threading.current_thread() is threading.main_thread()
         self.log.append(("call", self.name, args, timeout))
         if self.error is not None:
-            raise self.error
+            # A fresh one: kept by us, its traceback would hold this frame and with it us.
+            raise type(self.error)(*self.error.args)
         return function(*args)

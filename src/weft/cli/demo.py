@@ -189,7 +189,10 @@ def _import_everywhere(stations: Sequence[Station], opened: ExitStack, open_cont
     with _progress(stations, console):
         for outcome in fan_out(stations, attend):
             if outcome.error is not None:
-                raise outcome.error
+                try:
+                    raise outcome.error
+                finally:
+                    del outcome  # its error's traceback holds this frame
 
 
 @contextmanager
