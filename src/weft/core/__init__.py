@@ -18,7 +18,9 @@ def _load_backend() -> ModuleType:
         raise ImportError("weft does not run on Windows: it needs Linux (x86-64, aarch64) or macOS")
     wanted = os.environ.get("WEFT_SWITCH", "")
     if wanted and wanted not in _BACKENDS:
-        raise ImportError(f"WEFT_SWITCH={wanted!r} names no switching backend: use one of {', '.join(_BACKENDS)}, or unset it")
+        raise ImportError(
+            f"WEFT_SWITCH={wanted!r} names no switching backend: use one of {', '.join(_BACKENDS)}, or unset it"
+        )
     reasons = []
     for name in (wanted,) if wanted else _BACKENDS:
         try:
