@@ -93,7 +93,11 @@ def pull(name: str, sent: Collection[str], has: Collection[str]) -> Bundle:
     Never raises for a name that cannot be served. Otherwise as `plan`; the module itself is included even if it was sent.
     """
     sent = {one for one in sent if one != name}
-    return _bundle_of((name,), (), sent, has) or _pack(Closure(), (), {name: ""}, sent, has, ())
+    answer = _bundle_of((name,), (), sent, has)
+    if answer is None:
+        data, size = _body((), {name: ""}, {})
+        answer = Bundle((), (name,), data, size, lambda sent: None)
+    return answer
 
 
 def trim() -> None:
@@ -127,40 +131,33 @@ def _remembered(key: Hashable, has: Collection[str], compute: Callable[[], Closu
         return result
 
 
-def _remaining(whole: Closure, sent: Collection[str], has: Collection[str], eager: Iterable[str]) -> Bundle | None:
+def _remaining(whole: Closure, sent: Collection[str], has: Collection[str], eager: tuple[str, ...]) -> Bundle | None:
     modules = tuple(one for one in whole.modules if one.name not in sent)
     absent = {name: reason for name, reason in whole.absent.items() if name not in sent}
     if not modules and not absent:
         return None
-    return _pack(whole, modules, absent, sent, has, eager)
-
-
-def _pack(
-    whole: Closure,
-    modules: tuple[Location, ...],
-    absent: dict[str, str],
-    sent: Collection[str],
-    has: Collection[str],
-    eager: Iterable[str],
-) -> Bundle:
     complete = {one.name: whole.complete[one.name] for one in modules if one.name in whole.complete}
-    key = (
-        tuple((one.name, one.origin, one.stamp) for one in modules),
-        tuple(absent.items()),
-        tuple(complete.items()),
-    )
+    data, size = _body(modules, absent, complete)
+    names = tuple(one.name for one in modules)
+
+    def second_wave(sent: Collection[str]) -> Bundle | None:
+        return _second(whole, frozenset(names).union(sent), has, eager)
+
+    return Bundle(names, tuple(absent), data, size, second_wave)
+
+
+def _body(
+    modules: tuple[Location, ...], absent: dict[str, str], complete: dict[str, tuple[str, ...]]
+) -> tuple[bytes, int]:
+    """The body of a MODULES frame and the size of the sources in it; built once for all targets with the same needs."""
+    stamps = tuple((one.name, one.origin, one.stamp) for one in modules)
+    key = (stamps, tuple(absent.items()), tuple(complete.items()))
     with _building:
         built = _built.get(key)
         if built is None:
             built = _compress(modules, absent, complete)
             _built.put(key, built)
-    names = tuple(one.name for one in modules)
-    eager = tuple(eager)
-
-    def second_wave(sent: Collection[str]) -> Bundle | None:
-        return _second(whole, frozenset(names).union(sent), has, eager)
-
-    return Bundle(names, tuple(absent), built[0], built[1], second_wave)
+        return built
 
 
 def _second(first: Closure, sent: Collection[str], has: Collection[str], eager: tuple[str, ...]) -> Bundle | None:
@@ -174,7 +171,9 @@ def _compress(
 ) -> tuple[bytes, int]:
     parts = []
     for one in modules:
-        kind = wire_bundle.NAMESPACE if one.is_namespace else wire_bundle.PACKAGE if one.is_package else wire_bundle.MODULE
+        kind = (
+            wire_bundle.NAMESPACE if one.is_namespace else wire_bundle.PACKAGE if one.is_package else wire_bundle.MODULE
+        )
         try:
             source = one.read()
         except (OSError, ImportError) as error:

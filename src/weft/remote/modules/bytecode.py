@@ -18,10 +18,21 @@ _IMPORT_NAME = dis.opmap["IMPORT_NAME"]
 _LOAD_CONST = dis.opmap["LOAD_CONST"]
 _EXTENDED_ARG = dis.EXTENDED_ARG
 # Opcodes that read a name -> how far their argument is shifted above the index of the name.
-_READS = {dis.opmap["LOAD_NAME"]: 0, dis.opmap["LOAD_ATTR"]: int(sys.version_info >= (3, 12))}
+_READS = {
+    dis.opmap["LOAD_NAME"]: 0,
+    dis.opmap["LOAD_GLOBAL"]: 1,
+    dis.opmap["LOAD_ATTR"]: int(sys.version_info >= (3, 12)),
+}
 if "LOAD_METHOD" in dis.opmap:  # 3.11; from 3.12 on it is a LOAD_ATTR
     _READS[dis.opmap["LOAD_METHOD"]] = 0
 _READ_NAMES = frozenset(("LOAD_NAME", "LOAD_GLOBAL", "LOAD_ATTR", "LOAD_METHOD"))
+_SKIPPED = frozenset(dis.opmap[name] for name in ("CACHE", "EXTENDED_ARG", "TO_BOOL") if name in dis.opmap)
+_COMPARE_OP = dis.opmap["COMPARE_OP"]
+# The jump over the body of an `if`; how many words behind it its distance counts from; the bit from
+# which COMPARE_OP keeps the comparison.
+_JUMP = dis.opmap.get("POP_JUMP_FORWARD_IF_FALSE", dis.opmap.get("POP_JUMP_IF_FALSE", -1))
+_JUMP_FROM = 2 if sys.version_info >= (3, 13) else 1
+_COMPARISON_AT = 5 if sys.version_info >= (3, 13) else 4 if sys.version_info >= (3, 12) else 0
 _CO_OPTIMIZED = 0x01  # set for functions, lambdas and comprehensions, not for modules and class bodies
 _TYPE_PARAMETERS = "<generic parameters of "
 _RUN_AT_ONCE = frozenset(("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"))
@@ -45,6 +56,7 @@ class Found:
 
     `named_at_import` and `named_inside` are strings that look like modules in code that imports by name, as in
     `import_module("x")`. `exported` are the strings of a module that defines __all__, `files` those that look like files.
+    `by_name` is true when anything imports by name.
     """
 
     at_import: list[Statement] = field(default_factory=list)
@@ -53,6 +65,7 @@ class Found:
     named_inside: set[str] = field(default_factory=set)
     exported: set[str] = field(default_factory=set)
     files: set[str] = field(default_factory=set)
+    by_name: bool = False
 
 
 def imports(code: CodeType) -> Found:
@@ -72,6 +85,7 @@ def imports(code: CodeType) -> Found:
         dead = _dead_ranges(body)
         found.at_import += _statements(body, dead)
         if importing or not _BY_NAME.isdisjoint(body.co_names):
+            found.by_name = found.by_name or not _BY_NAME.isdisjoint(body.co_names)
             reads = _reads(body, dead)
             read |= reads
             if not _BY_NAME.isdisjoint(reads):
@@ -84,6 +98,7 @@ def imports(code: CodeType) -> Found:
         )
         for one in _with_nested(function):
             _add_function(one, statements, named, found.files)
+            found.by_name = found.by_name or not _BY_NAME.isdisjoint(one.co_names)
     if "__all__" in code.co_names:
         found.exported.update(_matching(_MODULE_NAME, code))
     if found.named_inside:  # a table of what is imported lazily stands beside the function, not in it
@@ -160,7 +175,7 @@ def _matching(pattern: re.Pattern[str], code: CodeType) -> Iterator[str]:
     while todo:
         constant = todo.pop()
         if isinstance(constant, str):
-            if len(constant) < 200 and pattern.match(constant):
+            if len(constant) < 100 and pattern.match(constant):
                 yield constant
         elif isinstance(constant, (tuple, frozenset)):
             todo += constant
@@ -240,6 +255,47 @@ def _dead_ranges(code: CodeType) -> list[tuple[int, int]]:
     """The offsets of the blocks that never run over there: those of TYPE_CHECKING, and of the main guard."""
     if "TYPE_CHECKING" not in code.co_names and not ("__name__" in code.co_names and "__main__" in code.co_consts):
         return []
+    return _dead_by_words(code) if _KNOWN else _dead_by_dis(code)
+
+
+def _dead_by_words(code: CodeType) -> list[tuple[int, int]]:
+    ranges = []
+    ops, args = code.co_code[::2], code.co_code[1::2]
+    at = ops.find(_JUMP)
+    while at >= 0:
+        test = _before(ops, at)
+        if ops[test] == _COMPARE_OP:
+            right = _before(ops, test)
+            left = _before(ops, right)
+            values = {_value(code, ops, args, left), _value(code, ops, args, right)}
+            is_dead = values == {"__name__", "__main__"} and dis.cmp_op[args[test] >> _COMPARISON_AT] == "=="
+        else:
+            is_dead = _value(code, ops, args, test) == "TYPE_CHECKING"
+        if is_dead:
+            distance, _ = _argument(ops, args, at)
+            ranges.append((2 * at, 2 * (at + _JUMP_FROM + distance)))
+        at = ops.find(_JUMP, at + 1)
+    return ranges
+
+
+def _before(ops: bytes, at: int) -> int:
+    """The place of the instruction before this one, passing over what only belongs to another one."""
+    at -= 1
+    while at > 0 and ops[at] in _SKIPPED:
+        at -= 1
+    return max(at, 0)
+
+
+def _value(code: CodeType, ops: bytes, args: bytes, at: int) -> Any:
+    """The name that an instruction reads, or the constant that it loads."""
+    argument, _ = _argument(ops, args, at)
+    if ops[at] == _LOAD_CONST:
+        return code.co_consts[argument] if isinstance(code.co_consts[argument], str) else None
+    shift = _READS.get(ops[at])
+    return None if shift is None else code.co_names[argument >> shift]
+
+
+def _dead_by_dis(code: CodeType) -> list[tuple[int, int]]:
     ranges = []
     last: list[tuple[str, Any]] = [("", None)] * 3
     for instruction in dis.get_instructions(code):

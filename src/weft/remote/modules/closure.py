@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from . import standard
 from .scan import Import, Imports, scan
-from .sources import Listing, Location, Missing, find, is_loaded, listing, real_name
+from .sources import Listing, Location, Missing, find, is_loaded, listing, real_name, top_level_names
 
 
 @dataclass(slots=True)
@@ -59,7 +59,7 @@ class _Walk:
     def over_there(self, name: str) -> bool:
         """True when the target has the top-level package of this name, or the payload stands in for it."""
         top = name.partition(".")[0]
-        if top == standard.OWN:
+        if top in (standard.OWN, "__main__"):
             return True
         self.result.tops.add(top)
         return top in self.has
@@ -90,6 +90,15 @@ class _Walk:
             reason = standard.why_absent(missing.name)
         self.result.absent.setdefault(missing.name, reason)
 
+    def lack_standard(self) -> None:
+        """Note what the target's own standard modules will try: they ask like everybody else."""
+        here = top_level_names()
+        for name in standard.tried_in_vain():
+            if self.over_there(name) or name in self.edges:
+                continue
+            if name not in here or isinstance(self.lookup(name), Missing):
+                self.result.absent.setdefault(name, "")
+
     def run(self) -> None:
         while self.todo:
             name = self.todo.pop()
@@ -106,11 +115,9 @@ class _Walk:
         for one in imports.at_import:
             yield from self.follow(one, everything)
         for target in imports.named_at_import:
-            if self.loaded(target):
-                yield from self.follow(Import(target), everything=False)
-            elif not self.over_there(target) and isinstance(self.lookup_top(target), Missing):
-                yield from self.follow(Import(target), everything=False)
-        if imports.inside or imports.named_inside:
+            if everything or self.loaded(target) or isinstance(self.lookup_top(target), Missing):
+                yield from self.follow(Import(target), everything)
+        if imports.inside or imports.named_inside or imports.by_name:
             self.result.inside.append((name, imports))
         if imports.files:
             self.add_files(name, imports)
@@ -236,6 +243,7 @@ def closure(
     for root in roots:
         walk.want(root)
     walk.run()
+    walk.lack_standard()
     for _, imports in more:
         for one in imports.at_import:
             for _ in walk.follow(one, everything=True):
@@ -257,7 +265,8 @@ def closure_inside(
     """What the functions of modules import when they are called, what that needs, and so on until nothing is new.
 
     Only what the parent has loaded is followed: most functions are never called. In the modules of `eager` (the called
-    function's own) everything is.
+    function's own) everything is. Where a module imports names that only it can compute, as Django does with database
+    backends, whatever the parent has loaded of that module's package counts as imported by it.
     """
     walk = _Walk(has, skip)
     waiting = list(inside)
@@ -270,7 +279,10 @@ def closure_inside(
                 for _ in walk.follow(one, everything):
                     pass
             for target in imports.named_inside:
-                if is_loaded(target) and not standard.stays_here(target):
+                if is_loaded(target):
+                    walk.follow_name(target, everything=False)
+            if imports.by_name:
+                for target in _loaded_beside(name):
                     walk.follow_name(target, everything=False)
         walk.run()
         waiting = [(name, imports) for name, imports in walk.result.inside if name not in done]
@@ -284,6 +296,12 @@ def _prefixes(name: str) -> Iterator[str]:
         yield name[:at]
         at = name.find(".", at + 1)
     yield name
+
+
+def _loaded_beside(name: str) -> list[str]:
+    """What is loaded in the package of a module, at any depth."""
+    package = name if hasattr(sys.modules.get(name), "__path__") else name.rpartition(".")[0]
+    return [other for other in list(sys.modules) if package and other.startswith(package + ".")]
 
 
 def _loaded_submodules() -> dict[str, list[str]]:

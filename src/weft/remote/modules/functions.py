@@ -86,7 +86,9 @@ def _said_name(function: Any) -> tuple[str | None, str]:
     qualname = getattr(function, "__qualname__", None)
     if not isinstance(qualname, str):
         raise _cannot(
-            function, "it is an object that can be called, not a function", "call a function at module level that uses it"
+            function,
+            "it is an object that can be called, not a function",
+            "call a function at module level that uses it",
         )
     return _module_of(function), qualname
 

@@ -43,4 +43,7 @@ def script() -> tuple[ModuleType | None, str]:
         how = "it came through standard input"
     else:
         how = "its source is in no file"
-    return None, f"the main script has no source to send: {how}. Put the function into a module, or start the script from a file"
+    return (
+        None,
+        f"the main script has no source to send: {how}. Put the function into a module, or start the script from a file",
+    )

@@ -30,7 +30,7 @@ class Imports:
 
     `at_import` runs when the module is imported, `inside` when its functions are called. `named_*` are names of modules
     that the code may import by a string. `exported` are names that a `from module import *` may hand out, `files` names
-    of files that the code may read.
+    of files that the code may read. `by_name` is true when it may also import what no constant of it names.
     """
 
     at_import: tuple[Import, ...] = ()
@@ -39,6 +39,7 @@ class Imports:
     named_inside: tuple[str, ...] = ()
     exported: frozenset[str] = frozenset()
     files: frozenset[str] = frozenset()
+    by_name: bool = False
     problem: str = ""
     """Why nothing is known: the source does not compile here."""
 
@@ -83,6 +84,7 @@ def resolve(found: bytecode.Found, module: str, is_package: bool) -> Imports:
         tuple(sorted(_absolute_names(found.named_inside, package))),
         frozenset(found.exported),
         frozenset(found.files),
+        found.by_name,
     )
 
 

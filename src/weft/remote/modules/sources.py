@@ -147,6 +147,16 @@ def listing(location: Location) -> Listing | None:
     return Listing(frozenset(names), files)
 
 
+def top_level_names() -> frozenset[str]:
+    """The top-level names that sys.path and sys.modules have here. What other finders than Python's own know is not in it."""
+    names = {name for name in list(sys.modules) if "." not in name}
+    for entry in list(sys.path):
+        here = _list_place(entry or os.curdir) if isinstance(entry, str) else None
+        if here is not None:
+            names |= here.submodules
+    return frozenset(names)
+
+
 def changed_since(stamped: Iterable[tuple[str, Hashable]]) -> bool:
     """True when one of these paths no longer has the stamp that `stamp_of` gave for it."""
     return any(stamp_of(path) != stamp for path, stamp in stamped)
@@ -246,7 +256,7 @@ def _from_odd_loader(
         return Missing(name)
     try:
         text = loader.get_source(name)
-    except Exception as error:  # noqa: BLE001 - somebody's import hook: whatever it raises, this module has no source
+    except Exception as error:  # somebody's import hook: whatever it raises, this module has no source
         return Missing(name, f"{name} has no source here: its loader {type(loader).__name__} says {error!r}")
     if not isinstance(text, str):
         return Missing(name)
@@ -280,7 +290,7 @@ def _attribute(module: object, name: str) -> Any:
         return None
     try:
         return getattr(module, name, None)
-    except Exception:  # noqa: BLE001 - somebody's lazy module: it has no such attribute as far as we are concerned
+    except Exception:  # somebody's lazy module: it has no such attribute as far as we are concerned
         return None
 
 
@@ -291,7 +301,7 @@ def _ask_finders(name: str, path: Iterable[str] | None) -> importlib.machinery.M
             continue
         try:
             spec = find_spec(name, None if path is None else list(path), None)
-        except Exception:  # noqa: BLE001 - somebody's import hook: for us it knows nothing of this module
+        except Exception:  # somebody's import hook: for us it knows nothing of this module
             continue
         if isinstance(spec, importlib.machinery.ModuleSpec):
             return spec
