@@ -26,6 +26,7 @@ SERVICE_THREAD_PREFIX = "weft-service-"
 class Inventory:
     """What the process had at one moment."""
 
+    tasklets: int
     threads: frozenset[threading.Thread]
     fds: dict[int, str]
     children: frozenset[int]
@@ -35,15 +36,29 @@ class Inventory:
         """Look at the process now. What exists already is frozen out of later collections, which are cheap that way."""
         gc.collect()
         gc.freeze()
-        return cls(frozenset(threading.enumerate()), _open_fds(), frozenset(_children()))
+        return cls(len(_started()), frozenset(threading.enumerate()), _open_fds(), frozenset(_children()))
 
     def what_is_left(self) -> Iterator[tuple[str, str]]:
         """Yield (kind, sentence) for each thing that exists now and did not then. Collects cycles as its last act."""
-        yield from (("tasklets", text) for text in _tasklets_left())
+        yield from (("tasklets", text) for text in self._tasklets_left())
         yield from (("threads", text) for text in self._threads_left())
         yield from (("children", text) for text in self._children_left())
         yield from (("fds", text) for text in self._fds_left())
         yield from (("objects", text) for text in _uncollected())
+
+    def _tasklets_left(self) -> list[str]:
+        weft = sys.modules.get("weft")
+        if weft is None:
+            return []
+        left = []
+        if weft.getcurrent() is not weft.getmain():
+            left.append(f"the current tasklet is {weft.getcurrent()!r}, not main")
+        if weft.getruncount() != 1:
+            left.append(f"{weft.getruncount()} tasklets are runnable, main included")
+        suspended = _started()
+        if len(suspended) > self.tasklets:
+            left.append(f"{len(suspended) - self.tasklets} tasklets have not ended; all there are: {suspended!r:.500}")
+        return left
 
     def _threads_left(self) -> list[str]:
         deadline = monotonic() + GRACE_SECONDS
@@ -66,6 +81,12 @@ class Inventory:
             for fd, target in sorted(now.items())
             if self.fds.get(fd) != target
         ]
+
+
+def _started() -> list[object]:
+    """This thread's tasklets that have begun and not ended, main excepted."""
+    core = sys.modules.get("weft.core")
+    return core.started() if core is not None else []
 
 
 def _open_fds() -> dict[int, str]:
@@ -96,18 +117,6 @@ def _command(pid: int) -> str:
     except OSError:
         return "gone"
     return words[:120] or "a zombie"
-
-
-def _tasklets_left() -> list[str]:
-    weft = sys.modules.get("weft")
-    if weft is None or not hasattr(weft, "getruncount"):
-        return []
-    left = []
-    if weft.getcurrent() is not weft.getmain():
-        left.append(f"the current tasklet is {weft.getcurrent()!r}, not main")
-    if weft.getruncount() != 1:
-        left.append(f"{weft.getruncount()} tasklets are runnable, main included")
-    return left
 
 
 def _uncollected() -> list[str]:

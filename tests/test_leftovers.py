@@ -6,6 +6,7 @@ import sys
 import threading
 import types
 
+import weft
 from tests import leftovers
 from tests.leftovers import Inventory
 
@@ -89,3 +90,16 @@ def test_somebody_elses_cycle_is_no_business_of_ours():
     cycle.append(cycle)
     del cycle
     assert kinds_left(before) == []
+
+
+def test_a_tasklet_that_is_runnable_or_blocked_is_reported():
+    before = Inventory.taken()
+    channel = weft.channel()
+    blocked = weft.tasklet(channel.receive)()
+    runnable = [text for _, text in before.what_is_left()]
+    weft.schedule()
+    waiting = [text for _, text in before.what_is_left()]
+    blocked.kill()
+    assert runnable == ["2 tasklets are runnable, main included"]
+    assert len(waiting) == 1
+    assert waiting[0].startswith("1 tasklets have not ended; all there are: [<weft.tasklet")
