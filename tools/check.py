@@ -26,8 +26,15 @@ WIRE_OF_THE_PARENT = {"build.py"}
 
 # What only one of 2.7 and 3.6 has, used in wire/ behind a check of which of them runs it.
 CHECKED_WHEN_RUN = (
-    *("sys.exc_clear", "str.decode", "thread", "imp", "__builtin__"),
-    *("_thread", "faulthandler", "sys.implementation", "importlib.util.decode_source", "int.from_bytes", "int.to_bytes"),
+    *("sys.exc_clear", "str.decode", "thread", "imp", "__builtin__", "unicode", "long"),
+    *(
+        "_thread",
+        "faulthandler",
+        "sys.implementation",
+        "importlib.util.decode_source",
+        "int.from_bytes",
+        "int.to_bytes",
+    ),
 )
 PYTHON_SOURCES = [
     name for name in ("src", "tests", "tools", "bench", "examples", "docs", "setup.py") if (ROOT / name).exists()
@@ -71,7 +78,7 @@ def wire_syntax() -> Iterator[Command]:
     """Payload sources in the common syntax of 2.7 and 3.6, with nothing newer than either has."""
     payload = sorted(str(path) for path in Path("src/weft/wire").glob("*.py") if path.name not in WIRE_OF_THE_PARENT)
     excluded = [word for name in CHECKED_WHEN_RUN for word in ("--exclude", name)]
-    yield command(str(SCRIPTS / "vermin"), "-q", "-t=2.7", "-t=3.6", "--violations", *excluded, *payload)
+    yield command(str(SCRIPTS / "vermin"), "-q", "-t=2.7-", "-t=3.6-", "--violations", *excluded, *payload)
 
 
 def c_warnings() -> Iterator[Command]:
