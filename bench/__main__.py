@@ -61,6 +61,8 @@ def report(run: dict[str, Any]) -> None:
     for part in PARTS:
         for what, reason in run.get(part, {}).get("skipped", {}).items():
             print(f"{part}: no figures of {what}: {reason.strip().splitlines()[-1]}")
+            if "ModuleNotFoundError" in reason:
+                print("    The peers come with: pip install 'weft[bench]'")
 
 
 def main(arguments: list[str]) -> int:

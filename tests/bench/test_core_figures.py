@@ -5,6 +5,7 @@ import sys
 from importlib.util import find_spec
 
 import pytest
+
 from bench.core import FIGURES, blocked
 from bench.core.measure import RUNTIMES, Settings, measure
 from bench.workers import ROOT, Worker

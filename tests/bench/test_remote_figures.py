@@ -1,30 +1,53 @@
 """The import and call figures run for both sides, with tiny counts. How long they take is not looked at."""
 
+import os
+import subprocess
+import sys
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
+
+from bench.bare import bare_python, command
 from bench.calls import measure as calls
 from bench.remote_import import measure as imports
 from bench.remote_import.measure import Line
 
-pytestmark = pytest.mark.skipif(find_spec("mitogen") is None, reason="mitogen is not installed")
+MISSING = {"mitogen"} if find_spec("mitogen") is None else set()
 
 
 @pytest.mark.skipif(find_spec("django") is None, reason="django is not installed")
-def test_both_sides_import_the_same_modules_in_a_fresh_context() -> None:
+def test_every_side_imports_the_whole_package_in_a_fresh_context() -> None:
     settings = imports.Settings(lines=(Line(0),), rounds=1, cold_lines=(Line(0),), cold_rounds=1)
     run = imports.measure(settings, lambda text: None)
-    assert run["skipped"] == {}
+    assert set(run["skipped"]) == MISSING
     for kind in ("warm", "cold"):
-        ours, theirs = run[kind]["weft"]["0 ms"], run[kind]["mitogen"]["0 ms"]
-        assert ours["modules"] == theirs["modules"] > 100
-        assert ours["import_down"] > 100_000
-        assert theirs["requests"] > 0
+        taken = {side: by_line["0 ms"] for side, by_line in run[kind].items()}
+        assert set(taken) == {"weft", "mitogen"} - MISSING
+        assert len({one["modules"] for one in taken.values()}) == 1, "the sides do not have the same modules over there"
+        assert all(one["modules"] > 100 and one["import_down"] > 100_000 for one in taken.values())
+        assert all(one["requests"] > 0 for side, one in taken.items() if side == "mitogen")
 
 
-def test_calls_are_counted_for_both_sides_and_for_bare_pipes() -> None:
+def test_calls_are_counted_for_every_side_and_for_bare_pipes() -> None:
     run = calls.measure(calls.Settings(rounds=1, turn=0.0, contexts=1, context_rounds=1), lambda text: None)
-    assert run["skipped"] == {}
-    assert set(run["rates"]["one"]) == {"weft", "mitogen", "pipes"}
-    assert set(run["rates"]["many"]) == set(run["contexts"]) == {"weft", "mitogen"}
+    assert set(run["skipped"]) == MISSING
+    assert set(run["rates"]["one"]) == {"weft", "mitogen", "pipes"} - MISSING
+    assert set(run["rates"]["many"]) == set(run["contexts"]) == {"weft", "mitogen"} - MISSING
     assert all(taken["per_s"] > 0 for way in run["rates"].values() for taken in way.values())
+
+
+def test_the_far_interpreter_is_our_version_and_has_nothing_of_ours(tmp_path: Path) -> None:
+    python = command(tmp_path, "python", bare_python(tmp_path))
+    program = "import sys; print(sys.version_info[:2], [p for p in sys.path if 'site-packages' in p], 'x' in sys.path)"
+    shown = subprocess.run(
+        [python, "-c", program],
+        env={**os.environ, "PYTHONPATH": "x"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    ).stdout
+    packages = next((tmp_path / "bare" / "lib").glob("python*/site-packages"))
+    assert list(packages.iterdir()) == []
+    assert shown == f"{sys.version_info[:2]} ['{packages}'] False\n"

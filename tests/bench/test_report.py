@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from bench import __main__ as command
 from bench.bars import verdicts
 from bench.page import page
 from bench.show import plain, show
 from bench.tables import Table, tables
-
-from bench import __main__ as command
 
 
 def timed(ns: float) -> dict[str, Any]:

@@ -1,4 +1,5 @@
 import pytest
+
 from bench.workers import Worker, WorkerFailed
 
 
