@@ -1,6 +1,6 @@
 """The contract of the C core. At run time this name stands for the backend that was loaded."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import FrameType, GenericAlias, TracebackType
 from typing import Any, Generic, Literal, ParamSpec, TypeVar, final, overload
 

@@ -280,6 +280,11 @@ PyMODINIT_FUNC
 MODULE_INIT(void)
 {
     PyObject *module;
+    if (PyInterpreterState_Get() != PyInterpreterState_Main()) {
+        PyErr_SetString(PyExc_ImportError, "weft works in the main interpreter only: its schedulers belong to OS threads, "
+                                           "which subinterpreters share");
+        return NULL;
+    }
     if (switch_module_init() < 0 || PyType_Ready(&Tasklet_Type) < 0 || PyType_Ready(&Channel_Type) < 0 ||
         PyType_Ready(&Waiter_Type) < 0)
         return NULL;

@@ -389,15 +389,32 @@ scheduler_finish(Scheduler *scheduler, Tasklet *dead, PyObject *error)
     return likely(next != NULL) ? next : scheduler_idle(scheduler);
 }
 
-static Tasklet *
-tasklet_main(Scheduler *scheduler, Tasklet *tasklet)
+static inline void
+started_add(Scheduler *scheduler, Tasklet *tasklet)
 {
-    PyObject *result = NULL, *error = NULL, *value, *function, *args, *kwargs;
     tasklet->started_prev = NULL;
     tasklet->started_next = scheduler->started;
     if (scheduler->started != NULL)
         scheduler->started->started_prev = tasklet;
     scheduler->started = tasklet;
+}
+
+static inline void
+started_remove(Scheduler *scheduler, Tasklet *tasklet)
+{
+    if (tasklet->started_prev != NULL)
+        tasklet->started_prev->started_next = tasklet->started_next;
+    else
+        scheduler->started = tasklet->started_next;
+    if (tasklet->started_next != NULL)
+        tasklet->started_next->started_prev = tasklet->started_prev;
+}
+
+static Tasklet *
+tasklet_main(Scheduler *scheduler, Tasklet *tasklet)
+{
+    PyObject *result = NULL, *error = NULL, *value, *function, *args, *kwargs;
+    started_add(scheduler, tasklet);
 
     /* A value for a tasklet that has not run yet can only be an exception thrown into it: it never runs at all. */
     if (likely(scheduler_resumed(scheduler, tasklet, &value) == 0) &&
@@ -426,12 +443,7 @@ tasklet_main(Scheduler *scheduler, Tasklet *tasklet)
     Py_XDECREF(kwargs);
     Py_CLEAR(tasklet->context);
 
-    if (tasklet->started_prev != NULL)
-        tasklet->started_prev->started_next = tasklet->started_next;
-    else
-        scheduler->started = tasklet->started_next;
-    if (tasklet->started_next != NULL)
-        tasklet->started_next->started_prev = tasklet->started_prev;
+    started_remove(scheduler, tasklet);
     return scheduler_finish(scheduler, tasklet, error);
 }
 
@@ -513,8 +525,10 @@ scheduler_thread_ends(PyObject *capsule)
 {
     Scheduler *scheduler = PyCapsule_GetPointer(capsule, "weft.scheduler");
     Tasklet *main = scheduler->main, *t;
-    if (scheduler != this_scheduler) /* cleared by another thread: after fork, or at the very end; nothing can run here */
+    if (scheduler != this_scheduler) { /* cleared by another thread: after fork, or at the very end; nothing can run here */
+        service_threads -= scheduler->service;
         return;
+    }
     scheduler_kill_all(scheduler);
     while (main->next != NULL && main->next != main) { /* they refused to end: their frames are lost */
         t = main->next;
@@ -532,6 +546,7 @@ scheduler_thread_ends(PyObject *capsule)
     this_scheduler = NULL;
     main->next = main->prev = NULL;
     main->state = TASKLET_UNBOUND;
+    scheduler->main = scheduler->current = NULL;
     Py_DECREF(main); /* the ring's */
     scheduler->tstate = NULL;
     Py_DECREF(main); /* the scheduler's; it may be freed with it */

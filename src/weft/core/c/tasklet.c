@@ -421,6 +421,12 @@ Tasklet_dealloc(PyObject *self)
     if (unlikely(tasklet->state == TASKLET_STARTED) && PyObject_CallFinalizerFromDealloc(self) < 0)
         return;
     PyObject_GC_UnTrack(self);
+    if (unlikely(tasklet->state == TASKLET_STARTED)) {
+        /* It refused to end, or cannot be switched to from here. Its frames cannot be freed without it: all is lost. */
+        if (scheduler->tstate != NULL)
+            started_remove(scheduler, tasklet);
+        return;
+    }
     if (unlikely(tasklet->weakrefs != NULL))
         PyObject_ClearWeakRefs(self);
     Py_CLEAR(tasklet->function);

@@ -15,19 +15,18 @@
 
 /* C stack between the frame that makes a thread's scheduler and its tasklets, for calls of main that are a little deeper. */
 #define BASE_GAP 16384
-/* A buffer is made this much larger than the slice seems when the switch begins: registers and the call's own frame. */
-#define SLICE_SLACK 768
+/* What a slice holds beyond the frame address of the function that switches: its own frame and the red zone. */
+#define SLICE_SLACK (128 + RED_ZONE)
 #define SLICE_DISCARD UINT32_MAX
 
+/* Make room for `length` bytes, rounded to what malloc gives anyway. -1 when memory is out; sets no exception. */
 static int
 slice_reserve(CStack *stack, size_t length)
 {
     char *buffer;
-    length = (length + 127) & ~(size_t)127;
-    if (length >= SLICE_DISCARD || (buffer = realloc(stack->buffer, length)) == NULL) {
-        PyErr_NoMemory();
+    length = ((length + 7) & ~(size_t)15) + 8;
+    if (length >= SLICE_DISCARD || (buffer = realloc(stack->buffer, length)) == NULL)
         return -1;
-    }
     stack->buffer = buffer;
     stack->capacity = (uint32_t)length;
     return 0;
@@ -41,8 +40,9 @@ weft_slice_swap(CStack *from, CStack *to)
         char *low = from->sp - RED_ZONE;
         if (likely(low < from->base)) {
             size_t length = (size_t)(from->base - low);
-            if (unlikely(length > from->capacity))
-                Py_FatalError("weft: a tasklet's slice of the C stack is larger than was reserved");
+            /* switch_guard makes room; a compiler that builds larger frames than it assumes is served here. */
+            if (unlikely(length > from->capacity) && slice_reserve(from, length) < 0)
+                Py_FatalError("weft: out of memory while suspending a tasklet");
             memcpy(from->buffer, low, length);
             from->length = (uint32_t)length;
         }
@@ -128,9 +128,12 @@ switch_guard(Scheduler *scheduler, Tasklet *tasklet)
     if (unlikely(scheduler->tstate->datastack_chunk != tasklet->sw.chunk) && guard_chunk(scheduler, tasklet) < 0)
         return -1;
     /* Negative as a signed number: main stands above the base, nothing of it is copied. */
-    if (unlikely((ptrdiff_t)length > (ptrdiff_t)stack->capacity || stack->capacity > 4 * length + 4096))
-        return (ptrdiff_t)length > 0 ? slice_reserve(stack, length) : 0;
-    return 0;
+    if (likely((ptrdiff_t)length <= (ptrdiff_t)stack->capacity && stack->capacity <= 4 * length + 4096))
+        return 0;
+    if ((ptrdiff_t)length <= 0 || slice_reserve(stack, length) == 0)
+        return 0;
+    PyErr_NoMemory();
+    return -1;
 }
 
 static void __attribute__((noreturn, noinline)) stack_entry(void);
@@ -186,12 +189,17 @@ stack_entry(void)
 {
     static CStack nowhere = {.length = SLICE_DISCARD};
     Scheduler *scheduler = this_scheduler;
-    Tasklet *tasklet = scheduler->current;
-    Tasklet *next = tasklet_main(scheduler, tasklet);
+    Tasklet *tasklet = scheduler->current, *next;
+    /* Our return address: whoever unwinds the stack (a debugger, or pthread_exit when the interpreter ends a daemon
+       thread) stops here. It could not be written before, because another tasklet's data stood there. */
+    *(void *volatile *)(scheduler->sw.base - sizeof(void *)) = NULL;
+    next = tasklet_main(scheduler, tasklet);
     /* `tasklet` may be gone once the next runs, but not before: its last reference waits in scheduler->zombie. */
     assert(scheduler->tstate->datastack_chunk == tasklet->sw.chunk);
     chunk_give(&scheduler->sw, tasklet->sw.chunk);
     tasklet->sw.chunk = NULL;
+    tasklet->context = scheduler->tstate->context; /* one that a signal handler made while the dead one slept for all */
+    scheduler->tstate->context = NULL;
     stack_load(scheduler, next);
     stack_jump(&nowhere, &next->sw.stack);
     Py_UNREACHABLE();
