@@ -25,7 +25,7 @@ import sys, json
 served = json.loads(sys.stdin.read())
 modules, absent, complete = served["modules"], set(served["absent"]), served["complete"]
 asked = []
-
+has = set(json.loads(served["has"]))
 
 class Finder(object):
     def knows(self, name):
@@ -34,6 +34,8 @@ class Finder(object):
         if name in absent:
             return False
         parent, _, short = name.rpartition(".")
+        if name in has:
+            return False  # 2.7 asks for everything
         if parent:
             if parent in modules and parent not in complete:
                 asked.append(name)
@@ -133,6 +135,7 @@ def imports_from(python: str, bodies: Iterable[bytes], statement: str, files: di
         "complete": complete,
         "statement": statement,
         "files": files or {},
+        "has": _run(python, _LISTING, ""),
     }
     return Outcome(**json.loads(_run(python, _TARGET, json.dumps(served))))
 

@@ -130,6 +130,10 @@ class _Walk:
         if not self.follow_name(one.base, everything):
             return
         base = real_name(one.base)
+        if base != one.base:  # an alias that the code of its package puts into sys.modules
+            package = one.base.rpartition(".")[0]
+            if package and self.follow_name(package, everything):
+                yield from _prefixes(package)
         yield from _prefixes(base)
         for name in self.submodules(base, one.names, everything):
             if self.follow_name(name, everything):
@@ -177,7 +181,7 @@ class _Walk:
             full = f"{base}.{name}"
             if is_loaded(full):
                 yield full
-            elif here is None or name in here.submodules:
+            elif here is None or name in here.submodules or name in here.extensions:
                 module = sys.modules.get(base)
                 if everything or module is None or name not in vars(module):
                     yield full

@@ -20,7 +20,7 @@ from . import main_script, standard
 from .bounded import Bounded
 
 _EXTENSION_SUFFIXES = tuple(importlib.machinery.EXTENSION_SUFFIXES)
-_CODE_SUFFIXES = (".py", ".pyc", ".pyo", *_EXTENSION_SUFFIXES)
+_CODE_SUFFIXES = (".py", ".pyc", ".pyo")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +68,10 @@ class Missing:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What lies in a package: the submodules that could travel, and its files that are no code, by path."""
+    """What lies in a package: submodules that could travel, those that cannot, and the paths of files that are no code."""
 
     submodules: frozenset[str]
+    extensions: frozenset[str]
     files: dict[str, str]
 
 
@@ -136,15 +137,17 @@ def listing(location: Location) -> Listing | None:
     Lists directories and zip archives, each again only when it changed; thread-safe.
     """
     names: set[str] = set()
+    extensions: set[str] = set()
     files: dict[str, str] = {}
     for entry in location.search or ():
         one = _list_place(entry)
         if one is None:
             return None
         names |= one.submodules
+        extensions |= one.extensions
         for file, path in one.files.items():
             files.setdefault(file, path)
-    return Listing(frozenset(names), files)
+    return Listing(frozenset(names), frozenset(extensions - names), files)
 
 
 def top_level_names() -> frozenset[str]:
@@ -322,6 +325,7 @@ def _list_place(entry: str) -> Listing | None:
 
 def _list_directory(entry: str) -> Listing | None:
     names: set[str] = set()
+    extensions: set[str] = set()
     files: dict[str, str] = {}
     try:
         with os.scandir(entry) as items:
@@ -331,12 +335,14 @@ def _list_directory(entry: str) -> Listing | None:
                     names.add(stem)
                 elif not dot and item.name.isidentifier() and item.name != "__pycache__" and item.is_dir():
                     names.add(item.name)  # without __init__.py it would be a namespace package
+                elif dot and item.name.endswith(_EXTENSION_SUFFIXES):
+                    extensions.add(stem)
                 elif dot and not item.name.endswith(_CODE_SUFFIXES) and item.is_file():
                     files[item.name] = item.path
     except OSError:
         return None
     names.discard("__init__")
-    return Listing(frozenset(names), files)
+    return Listing(frozenset(names), frozenset(extensions - names), files)
 
 
 def _list_archive(entry: str) -> Listing | None:
@@ -357,4 +363,4 @@ def _list_archive(entry: str) -> Listing | None:
         elif head.endswith(".py"):
             names.add(head.removesuffix(".py"))
     names.discard("__init__")
-    return Listing(frozenset(names), {})
+    return Listing(frozenset(names), frozenset(), {})
