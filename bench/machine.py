@@ -7,6 +7,8 @@ import sys
 from importlib import metadata
 from typing import Any
 
+import weft
+
 from .workers import ROOT
 
 DISTRIBUTIONS = ("weft", "greenlet", "gevent", "mitogen", "django")
@@ -40,7 +42,8 @@ def versions() -> dict[str, str]:
         try:
             found[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
-            continue
+            if name == "weft":  # run from a checkout that is not installed
+                found[name] = weft.__version__
     if "weft" in found and (commit := checkout()):
         found["weft"] += f" ({commit})"
     return found

@@ -36,7 +36,8 @@ machine's: read the ratios. Every peer was measured in the same run, in turns wi
 
 def page(run: dict[str, Any]) -> str:
     """The whole page as Markdown."""
-    body = "\n".join(markdown(table) for table in tables(run)).rstrip()
+    *figures, bars = tables(run)  # what somebody who looks it up wants to know stands first
+    body = "\n".join(markdown(table) for table in [bars, *figures]).rstrip()
     return TEMPLATE.format(machine=machine_lines(run), tables=body)
 
 

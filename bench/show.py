@@ -50,4 +50,4 @@ def markdown(table: Table) -> str:
     """A Markdown table under its title, notes below."""
     ruler = ["---", *(["---:"] * (len(table.heads) - 1))]
     rows = ["| " + " | ".join(cells) + " |" for cells in [table.heads, ruler, *table.rows]]
-    return "\n".join([f"### {table.title}", "", *rows, "", *(f"{note}\n" for note in table.notes)])
+    return "\n".join([f"## {table.title}", "", *rows, "", *(f"{note}\n" for note in table.notes)])

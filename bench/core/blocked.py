@@ -29,7 +29,7 @@ def deep(frames: int, block: Callable[[], Any]) -> Any:
 def weft(count: int, frames: int) -> float:
     from weft import channel, run, tasklet
 
-    pipe = channel()
+    pipe: channel[int] = channel()
     receive = pipe.receive
     before = resident()
     for _ in range(count):
@@ -71,7 +71,8 @@ def asyncio(count: int, frames: int) -> float:
         return await block()
 
     async def main() -> float:
-        get = Queue().get
+        queue: Queue[None] = Queue()
+        get = queue.get
         before = resident()
         KEPT.extend(create_task(deep_coroutine(frames, get)) for _ in range(count))
         await sleep(0)

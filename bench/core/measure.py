@@ -37,7 +37,7 @@ RUNTIMES = (
 class Settings:
     """How much work a run does. `turn` is the length of one turn in seconds of CPU time; a slow peer may need more for one step."""
 
-    rounds: int = 25
+    rounds: int = 40
     turn: float = 0.008
     members: int = 100_000
     memory_rounds: int = 1

@@ -7,7 +7,7 @@ from time import thread_time
 def weft(operations: int) -> float:
     from weft import channel, run, tasklet
 
-    pipe = channel()
+    pipe: channel[int] = channel()
 
     def reader() -> None:
         receive = pipe.receive

@@ -10,9 +10,9 @@ def weft(operations: int) -> float:
     from weft import channel, tasklet
 
     turns = operations // MEMBERS
-    links = [channel() for _ in range(MEMBERS + 1)]
+    links: list[channel[int]] = [channel() for _ in range(MEMBERS + 1)]
 
-    def member(left: channel, right: channel) -> None:
+    def member(left: "channel[int]", right: "channel[int]") -> None:
         receive, send = left.receive, right.send
         for _ in range(turns):
             send(receive())

@@ -32,10 +32,10 @@ class Settings:
     lines: tuple[Line, ...] = (Line(0), Line(20), Line(80), Line(200), Line(80, 10))
     rounds: int = 3
     cold_lines: tuple[Line, ...] = (Line(0), Line(20), Line(80), Line(200))
-    cold_rounds: int = 1
+    cold_rounds: int = 2
 
 
-QUICK = Settings(lines=(Line(0), Line(200)), rounds=2, cold_lines=(Line(0),))
+QUICK = Settings(lines=(Line(0), Line(200)), rounds=2, cold_lines=(Line(0),), cold_rounds=1)
 
 
 class Lines:

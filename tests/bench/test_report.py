@@ -107,7 +107,7 @@ def test_the_page_says_what_it_was_taken_on_and_holds_all_tables(tmp_path: Path)
     assert "a processor, 2 cores, 16 GiB" in text
     assert "CPython 3.12.1 (gcc); weft 0.1, mitogen 0.3" in text
     assert "does not model TCP slow start" in text
-    assert all(f"### {table.title}" in text for table in tables(run))
+    assert all(f"## {table.title}" in text for table in tables(run))
 
 
 def test_a_part_that_does_not_exist_is_refused_with_those_that_do(capsys: pytest.CaptureFixture[str]) -> None:
