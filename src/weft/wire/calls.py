@@ -1,0 +1,240 @@
+"""Calls on a target: a bounded pool of threads that read, run and answer.
+
+Runs on the target; see weft.wire.protocol for what that means.
+
+There is no reader thread. All idle threads wait for the link in turns (link.EpollTurns); the one that gets a CALL runs it
+itself, so that a short call passes through no second thread. Before it does, it makes sure that somebody else
+waits for the link; at the limit of the pool one thread only reads and leaves calls to those that finish.
+"""
+
+import collections
+import os
+import sys
+import threading
+
+from weft.wire import codec, protocol
+from weft.wire.link import READ
+from weft.wire.logs import text
+
+_TRACEBACK_LIMIT = 1 << 16  # characters
+_LARGE = 1 << 14  # bytes; a longer answer is sent at once and by itself
+_ANSWERS = 256
+_NO_THREAD = (RuntimeError, MemoryError, threading.ThreadError)
+
+
+class Pool(object):
+    """Runs calls. `serve` is the life of one of its threads; the main thread is one of them."""
+
+    def __init__(self, link, turns, handle, flush, limit=64):
+        """`handle(frame)` takes the frames that are no calls; `flush()` sends what was printed, before answers go out.
+
+        `limit`: the largest number of threads, at least 2, because one of them always reads.
+        """
+        self._link = link
+        self._turns = turns
+        self._handle = handle
+        self._flush = flush
+        self._limit = max(2, limit)
+        self._pending = collections.deque()  # calls that nobody has begun
+        self._answers = collections.deque()  # frames that are to be sent
+        self._lock = threading.Lock()
+        self._answers_lock = threading.Lock()
+        self._threads = 1
+        self._idle = 1  # threads that run no call: they read, or are about to; never 0
+        self._woken = False  # one of them has been called to help, and has not come yet
+        self._process = os.getpid()
+
+    def serve(self):
+        """Read and run until the process ends. Never returns."""
+        while True:
+            self._run(self._next())
+            with self._lock:
+                self._idle += 1
+            if codec.PY2:
+                sys.exc_clear()  # or the last exception would live on with all its frames
+
+    def _next(self):
+        """Return a call for this thread to run."""
+        while True:
+            if self._pending:
+                frame = self._take_pending()
+                if frame is not None:
+                    return frame
+            if self._answers:
+                self._send_answers()
+            turn = self._turns.wait()
+            if turn == READ:
+                frames = self._link.read()
+                if frames is None:
+                    self._handle(None)
+                self.take(frames)
+                self._turns.give_back()
+            else:
+                self._woken = False
+                if self._answers:
+                    self._send_answers()  # of the thread that called for help, which may be busy for long
+
+    def take(self, frames):
+        """Queue the calls among `frames` and have the others handled, in their order."""
+        for frame in frames:
+            if frame[3] == protocol.CALL:
+                self._pending.append(frame)
+            else:
+                self._handle(frame)
+
+    def _take_pending(self):
+        """Return the next call if this thread may leave the reading to others; call for help if there are more.
+
+        Help comes when this thread blocks, or when it has used up its slice of the interpreter: a row of short calls stays in
+        one thread, and its answers go out together.
+        """
+        with self._lock:
+            if not self._pending or not self._may_leave():
+                return None
+            frame = self._pending.popleft()
+            self._idle -= 1
+            help_needed = self._pending and not self._woken
+            if help_needed:
+                self._woken = True
+        if help_needed:
+            self._turns.wake()
+        return frame
+
+    def _may_leave(self):
+        """Whether somebody is left to read when this thread runs a call; starts a thread if need be. With the lock held."""
+        if self._idle > 1:
+            return True
+        if self._threads >= self._limit:
+            return False
+        thread = threading.Thread(target=self.serve, name="weft-call-%d" % self._threads)
+        thread.daemon = True
+        try:
+            thread.start()
+        except _NO_THREAD:
+            self._limit = self._threads  # the system gives no more
+            return self._threads == 1  # run it with nobody reading, then: better late than never
+        self._threads += 1
+        self._idle += 1
+        return True
+
+    def cancel(self, identifier, source):
+        """Drop a call that has not started, and say so; leave one that runs alone."""
+        for frame in list(self._pending):
+            if frame[2] == identifier and frame[1] == source:
+                try:
+                    self._pending.remove(frame)
+                except ValueError:
+                    return  # it has just started
+                text = "the call was cancelled before it began"
+                self._answer(frame, protocol.ERROR, _message(protocol.ERROR_CANCELLED, text))
+                return
+
+    def _run(self, frame):
+        """Run one call and answer it, whatever happens in it."""
+        reason = protocol.ERROR_MESSAGE
+        try:
+            module, name, args, kwargs = codec.loads(frame[4])
+            reason = protocol.ERROR_IMPORT
+            module = _module(str(module))
+            reason = protocol.ERROR_FUNCTION
+            function = module
+            for part in str(name).split("."):
+                function = getattr(function, part)
+            reason = protocol.ERROR_RAISED
+            value = function(*args, **kwargs) if kwargs else function(*args)
+            reason = protocol.ERROR_RESULT
+            kind, body = protocol.RESULT, codec.dumps(value, "result")
+        except BaseException:
+            # Whatever a call raises belongs to its caller: sys.exit() too.
+            kind, body = protocol.ERROR, describe(reason)
+        value = args = kwargs = function = None
+        self._answer(frame, kind, body)
+
+    def _answer(self, frame, kind, body):
+        """Send one answer; behind more calls, leave it to be sent with theirs."""
+        if os.getpid() != self._process:
+            os._exit(1)  # the call forked and came back as the child process, which has no business on the link
+        if len(body) > _LARGE:
+            self._send_answers()
+            self._try(self._link.send, kind, frame[2], body, frame[1])
+            return
+        self._answers.append(protocol.frame(frame[1], self._link.context, frame[2], kind, body))
+        if not self._pending or len(self._answers) >= _ANSWERS:
+            self._send_answers()
+
+    def _send_answers(self):
+        """Send what was printed, then all answers that have piled up: a call's output comes before its result."""
+        with self._answers_lock:
+            self._try(self._flush)
+            answers = [self._answers.popleft() for _ in range(len(self._answers))]
+            self._try(self._link.send_raw, [b"".join(answers)])
+
+    def _try(self, function, *args):
+        try:
+            function(*args)
+        except EnvironmentError:
+            self._handle(None)
+
+
+_imported = set()  # names of modules that have been imported to their end, by us; no longer than sys.modules
+
+
+def _module(name):
+    if name in _imported:
+        module = sys.modules.get(name)
+        if module is not None:
+            return module
+    __import__(name)  # waits for another thread that is in the middle of importing it
+    _imported.add(name)
+    return sys.modules[name]
+
+
+def _message(reason, message):
+    return codec.dumps({"reason": reason, "type": "", "module": "", "args": None, "text": message, "traceback": ""})
+
+
+def describe(reason):
+    """Return the body of ERROR for the exception that is being handled."""
+    kind, error, trace = sys.exc_info()
+    try:
+        args = getattr(error, "args", None)
+        filename = getattr(error, "filename", None)
+        if isinstance(error, EnvironmentError) and filename is not None and len(args) == 2:
+            args += (filename,)  # which is how its constructor takes it
+        try:
+            codec.dumps(args)
+        except codec.WireError:
+            args = None
+        try:
+            message = text(str(error))
+        except Exception:
+            message = "(its text cannot be had)"
+        module = getattr(kind, "__module__", None) or "builtins"
+        return codec.dumps(
+            {
+                "reason": reason,
+                "type": kind.__name__,
+                "module": "builtins" if module == "exceptions" else str(module),
+                "args": args if type(args) is tuple else None,
+                "text": message,
+                "traceback": _format(kind, error, trace, reason),
+            }
+        )
+    finally:
+        del kind, error, trace
+
+
+def _format(kind, error, trace, reason):
+    # Imported here because only errors need it, and it costs some milliseconds.
+    import traceback
+
+    trace = trace and trace.tb_next  # without our own frame
+    try:
+        lines = traceback.format_exception(kind, error, trace)
+    except Exception:
+        lines = traceback.format_tb(trace) + ["%s: (its text cannot be had)\n" % kind.__name__]
+    result = "".join(text(line) for line in lines)
+    if len(result) > _TRACEBACK_LIMIT:
+        half = _TRACEBACK_LIMIT // 2
+        result = result[:half] + "\n  ... %d characters left out ...\n" % (len(result) - 2 * half) + result[-half:]
+    return result

@@ -1,0 +1,124 @@
+"""The main program of a target: takes the descriptors over, says hello, serves.
+
+Runs on the target; see weft.wire.protocol for what that means.
+"""
+
+import os
+import sys
+import threading
+
+from weft.wire import calls, codec, importer, inventory, life, link, logs, protocol, standin, stdio
+
+
+def main(token):
+    """Run until the parent says goodbye or is gone. Never returns."""
+    wire = link.Link(link.keep_aside(0), link.keep_aside(1))
+    try:
+        child = Child(wire, token)
+    except Exception:
+        error = sys.exc_info()[1]
+        text = " ".join(("%s: %s" % (type(error).__name__, error)).split())
+        wire.send_raw([protocol.start_line(token, protocol.START_FAILED, text)])
+        os._exit(1)
+    child.pool.serve()
+
+
+class Child(object):
+    """What the parts of a target have to do with each other."""
+
+    def __init__(self, wire, token):
+        self._link = wire
+        sys.dont_write_bytecode = True
+        self._errors = link.keep_aside(2)
+        self._watch_crashes()
+        packages, namespaces = inventory.top_level_names()
+        config, frames = self._read_config()
+        wire.context = config["id"]
+        self.life = life.Life(wire)
+        self.importer = importer.Importer(
+            wire, packages, config.get("import_timeout", 60.0), config.get("prefer", "target")
+        )
+        sys.meta_path.insert(0, self.importer)
+        weft = standin.Module("weft")
+        weft.wire = sys.modules["weft.wire"]
+        sys.modules["weft"] = weft
+        self._streams = stdio.Streams(wire)
+        logs.forward(wire, config.get("log_level", 30), self.importer)
+        self.life.on_loss.append(self.importer.lose)
+        self.life.before_goodbye.append(self._streams.flush)
+        self.pool = calls.Pool(
+            wire, link.turns(wire.source), self.handle, self._streams.flush, config.get("max_threads", 64)
+        )
+        _survive_interrupts()
+        self._streams.start()
+        wire.send_raw([protocol.start_line(token, protocol.STARTED), self._hello(packages, namespaces)])
+        self.pool.take(frames)
+
+    def _read_config(self):
+        """Return (config, frames behind it). CONFIG was pushed behind the payload, so that nobody waits long here."""
+        while True:
+            frames = self._link.read()
+            if frames is None:
+                os._exit(0)
+            if frames:
+                if frames[0][3] != protocol.CONFIG:
+                    raise protocol.ProtocolError("%s came where CONFIG was expected" % protocol.kind_name(frames[0][3]))
+                return codec.loads(frames[0][4]), frames[1:]
+
+    def _hello(self, packages, namespaces):
+        body = codec.dumps(
+            {
+                "protocol": protocol.PROTOCOL,
+                "python": tuple(sys.version_info[:3]),
+                "implementation": sys.implementation.name if hasattr(sys, "implementation") else "cpython",
+                "platform": sys.platform,
+                "machine": os.uname()[4],
+                "pid": os.getpid(),
+                "executable": str(sys.executable or ""),
+                "magic": _magic(),
+                "packages": " ".join(sorted(packages)),
+                "namespaces": " ".join(sorted(namespaces)),
+            }
+        )
+        return protocol.frame(0, self._link.context, 0, protocol.HELLO, body)
+
+    def _watch_crashes(self):
+        """Let an interpreter that crashes say where, on the standard error that it was started with (3.3+)."""
+        try:
+            import faulthandler
+        except ImportError:
+            return
+        faulthandler.enable(self._errors)
+
+    def handle(self, frame):
+        """Take a frame that is no call; None when the parent is gone. Runs in the thread that reads, so it never waits."""
+        if frame is None:
+            self.life.end(False)
+            threading.Event().wait()  # the end comes from another thread
+        _, source, identifier, kind, body = frame
+        if kind == protocol.MODULES:
+            self.importer.receive(body, identifier)
+        elif kind == protocol.CANCEL:
+            self.pool.cancel(identifier, source)
+        elif kind == protocol.PING:
+            self._link.send(protocol.PONG, identifier, body, source)
+        elif kind == protocol.GOODBYE:
+            self.life.end(True)
+
+
+def _magic():
+    if codec.PY2:
+        import imp
+
+        return imp.get_magic()
+    return sys.modules["_frozen_importlib_external"].MAGIC_NUMBER
+
+
+def _survive_interrupts():
+    """Leave Ctrl-C at the terminal of a local parent to the parent, which ends this process by closing the link.
+
+    A handler and not SIG_IGN: programs that calls start would inherit that.
+    """
+    import signal
+
+    signal.signal(signal.SIGINT, lambda number, stack: None)

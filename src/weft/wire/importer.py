@@ -1,0 +1,293 @@
+"""Imports from memory: modules that the parent sent, names that it knows to be absent, and questions for the rest.
+
+One object is finder and loader for 2.7 and 3.6+. Runs on the target; see weft.wire.protocol for what that means.
+
+Who provides a module is decided once for each top-level name, so that no package is half from here and half from there: the
+target, when it has it; else the parent. Below a package of the parent everything comes from the parent.
+"""
+
+import sys
+import threading
+
+from weft.wire import bundle, codec, protocol, standin
+
+PREFIX = "weft:"  # of file names, so that no file of the target is taken for a source of the parent's
+_ModuleSpec = type(sys.__spec__) if hasattr(sys, "__spec__") else None
+
+
+class Importer(object):
+    """The first entry of sys.meta_path. Thread-safe."""
+
+    def __init__(self, link, packages, timeout=60.0, prefer="target"):
+        """`packages`: the top-level names that the target has; `timeout`: seconds that the parent may take for an answer."""
+        self._link = link
+        self._theirs = packages if prefer == "target" else set()
+        self._timeout = timeout
+        self._modules = {}  # full name -> (kind, source, file name)
+        self._ours = set()  # top-level names that the parent provides
+        self._absent = set()
+        self._reasons = {}
+        self._complete = {}
+        self._lock = threading.Lock()
+        self._waits = {}  # full name -> _Wait
+        self._requests = {}  # id -> full name
+        self._last_request = 0
+        self._lost = None
+        self._watched = {}  # name of one of the target's modules -> what to do once it is imported
+
+    # ---- what the link brings
+
+    def receive(self, body, request=0):
+        """Take a bundle in; wake whoever waits for what it brings. Runs in the thread that reads: imports nothing."""
+        modules, absent, reasons, complete = bundle.unpack(body)
+        with self._lock:
+            for sent, kind, source, origin in modules:
+                name = str(sent)
+                top = name.partition(".")[0]
+                if top in self._theirs or (top in sys.modules and top not in self._ours):
+                    continue
+                self._ours.add(top)
+                self._absent.discard(name)
+                self._modules[name] = (kind, source, PREFIX + str(origin))
+            self._absent.update(name for name in map(str, absent) if name not in self._modules)
+            self._reasons.update(reasons)
+            for name, parts in complete.items():
+                self._complete[str(name)] = frozenset(parts)
+            asked = self._requests.pop(request, None)
+            if asked is not None and asked not in self._modules:
+                self._absent.add(asked)
+            for name in [name for name in self._waits if name in self._modules or name in self._absent]:
+                self._waits.pop(name).set()
+
+    def lose(self, reason):
+        """Let everybody who waits for a module fail with `reason`, now and from now on."""
+        with self._lock:
+            self._lost = reason
+            waits = list(self._waits.values())
+            self._waits.clear()
+        for wait in waits:
+            wait.set()
+
+    def watch(self, name, then):
+        """Call `then()` once the target's own module `name` has been imported, in the thread that imports it."""
+        self._watched[name] = then
+
+    # ---- finding
+
+    def _find(self, name):
+        """Return (kind, source, file name) of a module of the parent's, or None when it is for others to find or fail."""
+        top, dot, rest = name.partition(".")
+        if top in self._theirs:
+            return None
+        if name not in self._modules and name not in self._absent:
+            if dot:
+                if top not in self._ours or self._is_known_absent(name):
+                    return None
+            elif _has_own(name, self):
+                self._theirs.add(name)
+                return None
+            self._pull(name)
+        found = self._modules.get(name)
+        if found is None and name in self._reasons:
+            raise _not_found(name, "No module named %s: %s" % (name, self._reasons[name]))
+        return found
+
+    def _is_known_absent(self, name):
+        package, _, last = name.rpartition(".")
+        return package in self._complete and last not in self._complete[package]
+
+    def _pull(self, name):
+        """Ask the parent for one module; one question whatever number of threads want it. Blocks this thread only.
+
+        Returns when the answer is there. Raises ImportError, naming the module, when the link is lost or silent.
+        """
+        with self._lock:
+            wait = self._waits.get(name)
+            first = wait is None and self._lost is None
+            if first:
+                wait = self._waits[name] = threading.Event()
+                self._last_request += 1
+                request = self._last_request
+                self._requests[request] = name
+        if first:
+            try:
+                self._link.send(protocol.WANT, request, codec.dumps(name))
+            except EnvironmentError as error:
+                self.lose(str(error))
+        if wait is not None and not wait.wait(self._timeout):
+            with self._lock:
+                self._waits.pop(name, None)
+            raise _not_found(
+                name,
+                "No module named %s came: the parent did not answer within %g seconds; import it in the "
+                "parent as well, so that it travels ahead of the call" % (name, self._timeout),
+            )
+        if self._lost is not None and name not in self._modules and name not in self._absent:
+            raise _not_found(name, "No module named %s can come: %s" % (name, self._lost))
+
+    def find_spec(self, name, path=None, target=None):
+        """See importlib.abc.MetaPathFinder."""
+        if name in self._watched:
+            return self._watched_spec(name, path)
+        if name.partition(".")[0] == "weft":
+            return _ModuleSpec(name, standin.Loader(), is_package=True)
+        found = self._find(name)
+        if found is None:
+            return None
+        kind, _, filename = found
+        spec = _ModuleSpec(name, self, origin=filename, is_package=kind != bundle.MODULE)
+        spec.has_location = kind != bundle.NAMESPACE
+        if kind != bundle.MODULE:
+            spec.submodule_search_locations = [_directory(filename)]
+        return spec
+
+    def _watched_spec(self, name, path):
+        then = self._watched.pop(name)
+        for finder in sys.meta_path:
+            spec = None if finder is self else finder.find_spec(name, path)
+            if spec is not None:
+                spec.loader = _WatchedLoader(spec.loader, then)
+                return spec
+        return None
+
+    def find_module(self, name, path=None):
+        """See PEP 302; for 2.7 only."""
+        if name in self._watched:
+            return self
+        if name.partition(".")[0] == "weft":
+            return standin.Loader()
+        return self if self._find(name) is not None else None
+
+    # ---- loading
+
+    def create_module(self, spec):
+        """See importlib.abc.Loader."""
+
+    def exec_module(self, module):
+        """See importlib.abc.Loader."""
+        code = self.get_code(module.__name__)
+        if code is not None:
+            exec(code, module.__dict__)
+
+    def load_module(self, name):
+        """See PEP 302; for 2.7 only."""
+        if name in self._watched:
+            then = self._watched.pop(name)
+            __import__(name)
+            then()
+            return sys.modules[name]
+        kind, _, filename = self._modules[name]
+        known = name in sys.modules
+        module = sys.modules.setdefault(name, type(sys)(name))
+        module.__file__ = filename
+        module.__loader__ = self
+        if kind == bundle.MODULE:
+            module.__package__ = name.rpartition(".")[0]
+        else:
+            module.__package__ = name
+            module.__path__ = [_directory(filename)]
+        try:
+            self.exec_module(module)
+        except BaseException:
+            if not known:
+                sys.modules.pop(name, None)
+            raise
+        return sys.modules[name]
+
+    # ---- what inspect, linecache, pkgutil and runpy ask
+
+    def _get(self, name):
+        found = self._modules.get(name)
+        if found is None:
+            raise ImportError("the module %s did not come from the parent" % name)
+        return found
+
+    def is_package(self, name):
+        """See importlib.abc.InspectLoader."""
+        return self._get(name)[0] != bundle.MODULE
+
+    def get_filename(self, name):
+        """See importlib.abc.ExecutionLoader."""
+        return self._get(name)[2]
+
+    def get_code(self, name):
+        """See importlib.abc.InspectLoader. Compiles anew each time; None for a namespace package."""
+        kind, source, filename = self._get(name)
+        if kind == bundle.NAMESPACE:
+            return None
+        return compile(source, filename, "exec", 0, 1)
+
+    def get_source(self, name):
+        """See importlib.abc.InspectLoader."""
+        kind, source, _ = self._get(name)
+        if kind == bundle.NAMESPACE:
+            return None
+        if codec.PY2:
+            return source
+        # Imported here because only tracebacks and inspect ask, and it costs some milliseconds.
+        from importlib.util import decode_source
+
+        return decode_source(source)
+
+    def get_data(self, path):
+        """See importlib.abc.ResourceLoader. Only sources of modules are here; other files do not travel."""
+        with self._lock:
+            found = [source for kind, source, filename in self._modules.values() if filename == path]
+        if not found:
+            raise IOError("%s is not here: the files of a package do not travel with its modules" % path)
+        return found[0]
+
+
+class _WatchedLoader(object):
+    """Stands for a loader until it has loaded one module."""
+
+    def __init__(self, loader, then):
+        self._loader = loader
+        self._then = then
+
+    def create_module(self, spec):
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module):
+        module.__loader__ = module.__spec__.loader = self._loader
+        self._loader.exec_module(module)
+        self._then()
+
+
+def _directory(filename):
+    return filename.rpartition("/")[0] or filename
+
+
+def _not_found(name, text):
+    error = (ImportError if codec.PY2 else ModuleNotFoundError)(text)  # noqa: F821
+    error.name = name
+    return error
+
+
+if codec.PY2:
+
+    def _has_own(name, importer):
+        # Imported here: 3.12 has no imp.
+        import imp
+
+        try:
+            found = imp.find_module(name)
+        except ImportError:
+            return False
+        if found[0] is not None:
+            found[0].close()
+        return True
+
+else:
+
+    def _has_own(name, importer):
+        """Whether the target has a top-level module that its directories did not show: sys.path has grown, say.
+
+        Directories without an __init__ do not count: the parent's package wins over them.
+        """
+        for finder in sys.meta_path:
+            if finder is not importer and hasattr(finder, "find_spec"):
+                spec = finder.find_spec(name, None)
+                if spec is not None and spec.loader is not None:
+                    return True
+        return False

@@ -1,0 +1,65 @@
+"""What `import weft` finds on a target: names that can be imported, passed around and decorated away, but not used.
+
+A script that makes contexts imports weft at its top; its functions must run in a context where nothing of weft is
+installed. Runs on the target; see weft.wire.protocol for what that means.
+"""
+
+import sys
+
+
+class NoCore(RuntimeError):
+    """Something of weft was used in a context that has no core of weft."""
+
+
+class Name(object):
+    """Any public name of weft. Attributes of it are such names too; calling one raises NoCore."""
+
+    def __init__(self, name):
+        self.__name__ = name
+
+    def __repr__(self):
+        return "<%s, which this context does not have>" % self.__name__
+
+    def __getattr__(self, name):
+        if name[:2] == "__":
+            raise AttributeError(name)
+        return Name("%s.%s" % (self.__name__, name))
+
+    def __call__(self, *args, **kwargs):
+        raise NoCore(
+            "%s() was called in a context on %s, which runs without the core of weft. Call it in the parent; if it "
+            "was called while the main script was imported here, put that part of the script under: "
+            "if __name__ == '__main__':" % (self.__name__, _host())
+        )
+
+
+class Module(type(sys)):
+    """A module of weft that has every name."""
+
+    __path__ = []
+
+    def __getattr__(self, name):
+        if name[:2] == "__":
+            raise AttributeError(name)
+        return Name("%s.%s" % (self.__name__, name))
+
+
+class Loader(object):
+    """Loads such modules, for 2.7 and 3.6+."""
+
+    def create_module(self, spec):
+        return Module(spec.name)
+
+    def exec_module(self, module):
+        pass
+
+    def load_module(self, name):
+        module = sys.modules.setdefault(name, Module(name))
+        module.__loader__ = self
+        return module
+
+
+def _host():
+    import os
+
+    return os.uname()[1]
