@@ -120,21 +120,43 @@ def test_imports_inside_functions_come_with_the_second_wave(make: Make, bare: fr
     assert set(second.modules) == {"heavy", "heavy.more", "heaviest", "deepest"}
 
 
-def test_what_functions_of_other_modules_import_stays_here_as_long_as_nobody_has_loaded_it(
+def test_what_functions_import_stays_here_as_long_as_nobody_has_loaded_it_unless_the_call_may_reach_it(
     make: Make, bare: frozenset[str]
 ) -> None:
     make(
         {
-            "mine.py": "import other\ndef mine():\n    import needed_soon",
+            "mine.py": """
+                import functools, other
+                def call():
+                    import at_once
+                    return [Helper, cached]
+                class Helper:
+                    @staticmethod
+                    def method():
+                        import of_helper
+                @functools.cache
+                def cached():
+                    return behind()
+                def behind():
+                    from behind_it import part
+                def unrelated():
+                    import huge
+            """,
             "other.py": "def rarely():\n    import huge",
             "huge.py": "",
-            "needed_soon.py": "",
+            "at_once.py": "",
+            "of_helper.py": "",
+            "behind_it/__init__.py": "",
+            "behind_it/part.py": "",
         }
     )
-    first = loaded_plan("mine", bare)
+    call = importlib.import_module("mine").call
+    first = modules.plan("mine", (), bare, modules.code_of(call))
+    assert first is not None
     second = first.second_wave(first.names)
     assert second is not None
-    assert second.modules == ("needed_soon",)
+    assert set(first.modules) == {"mine", "other", "at_once"}
+    assert set(second.modules) == {"of_helper", "behind_it", "behind_it.part"}
 
 
 def test_what_the_called_function_itself_imports_travels_with_the_first_bundle(

@@ -15,6 +15,7 @@ from weft.wire import bundle as wire_bundle
 from . import main_script, scan, sources, standard
 from .bounded import Bounded
 from .closure import Closure, closure, closure_inside
+from .functions import codes_behind
 from .sources import Location, Missing
 
 # Level 9 makes Django's modules 1 % smaller than level 6 and takes four times as long, which no link of above
@@ -22,6 +23,9 @@ from .sources import Location, Missing
 _LEVEL = 6
 _MOST_BYTES = 32 << 20
 _MOST_CLOSURES = 256
+
+
+SecondWave = Callable[[Collection[str]], "Bundle | None"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +42,7 @@ class Bundle:
     absent: tuple[str, ...]
     data: bytes = field(repr=False)
     source_size: int
-    second_wave: Callable[[Collection[str]], "Bundle | None"] = field(repr=False, compare=False)
+    second_wave: SecondWave = field(repr=False, compare=False)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -72,19 +76,21 @@ def plan(module: str, sent: Collection[str], has: Collection[str], code: CodeTyp
     """What has to travel before a function of `module` can be called, or None when all is there.
 
     `has` are the top-level names that import over there, `sent` the names (modules and absent ones) that bundles have
-    brought. `code` is that of the function: its own imports are about to run, so they travel with the first bundle.
+    brought. `code` is that of the function: its own imports are about to run, so they travel with the first bundle, and
+    those of the functions that it may call here with the second wave, loaded here or not.
     Thread-safe, blocks for the time of reading, scanning and compressing (for Django about 0.2 s the first time, then
     2 ms). Raises CannotTravel when the module is here but has no source, RemoteModuleNotFound when it is nowhere.
     """
     location = sources.find(module)
     if isinstance(location, Missing) and not standard.stays_here(module) and module.partition(".")[0] not in has:
         raise _unavailable(module, location)
-    more: tuple[tuple[str, scan.Imports], ...] = ()
+    now: tuple[scan.Imports, ...] = ()
+    soon: tuple[scan.Imports, ...] = ()
     if code is not None:
-        imports = scan.scan_function(code, module, isinstance(location, Location) and location.is_package)
-        if imports.at_import or imports.named_at_import:
-            more = ((module, imports),)
-    return _bundle_of((module,), more, sent, has)
+        is_package = isinstance(location, Location) and location.is_package
+        now = (scan.scan_functions((code,), module, is_package),)
+        soon = (scan.scan_functions(codes_behind(code, module), module, is_package),)
+    return _bundle_of(module, sent, has, now, soon)
 
 
 def pull(name: str, sent: Collection[str], has: Collection[str]) -> Bundle:
@@ -93,7 +99,7 @@ def pull(name: str, sent: Collection[str], has: Collection[str]) -> Bundle:
     Never raises for a name that cannot be served. Otherwise as `plan`; the module itself is included even if it was sent.
     """
     sent = {one for one in sent if one != name}
-    answer = _bundle_of((name,), (), sent, has)
+    answer = _bundle_of(name, sent, has)
     if answer is None:
         data, size = _body((), {name: ""}, {})
         answer = Bundle((), (name,), data, size, lambda sent: None)
@@ -109,13 +115,20 @@ def trim() -> None:
 
 
 def _bundle_of(
-    roots: tuple[str, ...],
-    more: tuple[tuple[str, scan.Imports], ...],
+    root: str,
     sent: Collection[str],
     has: Collection[str],
+    now: tuple[scan.Imports, ...] = (),
+    soon: tuple[scan.Imports, ...] = (),
 ) -> Bundle | None:
-    whole = _remembered((roots, more), has, lambda: closure(roots, has, more=more))
-    return _remaining(whole, sent, has, roots)
+    whole = _remembered((root, now), has, lambda: closure((root,), has, more=now))
+
+    def second_wave(sent: Collection[str]) -> Bundle | None:
+        inside = tuple(whole.inside)
+        after = _remembered(("inside", inside, soon), has, lambda: closure_inside(inside, has, more=soon))
+        return _remaining(after, sent, lambda sent: None)
+
+    return _remaining(whole, sent, second_wave)
 
 
 def _remembered(key: Hashable, has: Collection[str], compute: Callable[[], Closure]) -> Closure:
@@ -131,7 +144,8 @@ def _remembered(key: Hashable, has: Collection[str], compute: Callable[[], Closu
         return result
 
 
-def _remaining(whole: Closure, sent: Collection[str], has: Collection[str], eager: tuple[str, ...]) -> Bundle | None:
+def _remaining(whole: Closure, sent: Collection[str], second_wave: SecondWave) -> Bundle | None:
+    """What of a closure has not been sent; None when that is nothing."""
     modules = tuple(one for one in whole.modules if one.name not in sent)
     absent = {name: reason for name, reason in whole.absent.items() if name not in sent}
     if not modules and not absent:
@@ -139,11 +153,7 @@ def _remaining(whole: Closure, sent: Collection[str], has: Collection[str], eage
     complete = {one.name: whole.complete[one.name] for one in modules if one.name in whole.complete}
     data, size = _body(modules, absent, complete)
     names = tuple(one.name for one in modules)
-
-    def second_wave(sent: Collection[str]) -> Bundle | None:
-        return _second(whole, frozenset(names).union(sent), has, eager)
-
-    return Bundle(names, tuple(absent), data, size, second_wave)
+    return Bundle(names, tuple(absent), data, size, lambda sent: second_wave({*names, *sent}))
 
 
 def _body(
@@ -158,12 +168,6 @@ def _body(
             built = _compress(modules, absent, complete)
             _built.put(key, built)
         return built
-
-
-def _second(first: Closure, sent: Collection[str], has: Collection[str], eager: tuple[str, ...]) -> Bundle | None:
-    inside = tuple(first.inside)
-    whole = _remembered(("inside", inside, eager), has, lambda: closure_inside(inside, has, eager=eager))
-    return _remaining(whole, sent, has, ())
 
 
 def _compress(

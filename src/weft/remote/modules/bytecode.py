@@ -106,12 +106,10 @@ def imports(code: CodeType) -> Found:
     return found
 
 
-def imports_of_function(code: CodeType) -> Found:
-    """The imports of one function and of the functions in it, all as `at_import`: it is about to be called."""
-    found = Found()
+def add_function(code: CodeType, found: Found) -> None:
+    """Add the imports of one function and of the functions in it, all as `at_import`: it is about to be called."""
     for one in _with_nested(code):
         _add_function(one, found.at_import, found.named_at_import, found.files)
-    return found
 
 
 def _add_function(code: CodeType, statements: list[Statement], named: set[str], files: set[str]) -> None:

@@ -11,10 +11,11 @@ nothing, and everything that it imports and that can be found is followed.
 import sys
 from collections.abc import Collection, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
+from enum import Enum, auto
 
 from . import standard
 from .scan import Import, Imports, scan
-from .sources import Listing, Location, Missing, find, is_loaded, listing, real_name, top_level_names
+from .sources import Listing, Location, Missing, defines, find, is_loaded, listing, real_name, stamp_of, top_level_names
 
 
 @dataclass(slots=True)
@@ -38,6 +39,17 @@ class Closure:
     stamps: dict[str, Hashable] = field(default_factory=dict)
 
 
+class _Policy(Enum):
+    """Which of the imports of one module are followed."""
+
+    EVERYTHING = auto()
+    """All that can be found: the parent has not run them, so it cannot tell which ones do run."""
+    TRIED = auto()
+    """Those that the parent has done, and those that it has tried in vain."""
+    LOADED = auto()
+    """Those that the parent has done."""
+
+
 class _Walk:
     """One computation of a closure; used by one thread and thrown away."""
 
@@ -49,6 +61,7 @@ class _Walk:
         self.edges: dict[str, list[str]] = {}
         self.listings: dict[str, Listing | None] = {}
         self.todo: list[str] = []
+        self.failing: set[str] = set()
 
     def lookup(self, name: str) -> Location | Missing:
         known = self.found.get(name)
@@ -111,40 +124,51 @@ class _Walk:
         """The modules that importing `name` imports, those that travel; notes the names that are asked for in vain."""
         if parent := name.rpartition(".")[0]:
             yield parent
-        everything = not is_loaded(name)
+        policy = _Policy.TRIED if is_loaded(name) else _Policy.LOADED if name in self.failing else _Policy.EVERYTHING
         for one in imports.at_import:
-            yield from self.follow(one, everything)
+            yield from self.follow(one, policy)
         for target in imports.named_at_import:
-            if everything or self.loaded(target) or isinstance(self.lookup_top(target), Missing):
-                yield from self.follow(Import(target), everything)
+            if policy is _Policy.EVERYTHING or self.loaded(target) or isinstance(self.lookup_top(target), Missing):
+                yield from self.follow(Import(target), policy)
         if imports.inside or imports.named_inside or imports.by_name:
             self.result.inside.append((name, imports))
         if imports.files:
             self.add_files(name, imports)
 
+    def do(self, more: Iterable[Imports]) -> None:
+        """Follow imports that are going to run over there, whether or not they have run here."""
+        for imports in more:
+            for one in imports.at_import:
+                for _ in self.follow(one, _Policy.EVERYTHING):
+                    pass
+            for name in imports.named_at_import:
+                if is_loaded(name):
+                    self.follow_name(name, _Policy.LOADED)
+
     def lookup_top(self, name: str) -> Location | Missing:
         return self.lookup(name.partition(".")[0])
 
-    def follow(self, one: Import, everything: bool) -> Iterator[str]:
+    def follow(self, one: Import, policy: _Policy) -> Iterator[str]:
         """The modules behind one import statement."""
-        if not self.follow_name(one.base, everything):
+        if not self.follow_name(one.base, policy):
             return
         base = real_name(one.base)
         if base != one.base:  # an alias that the code of its package puts into sys.modules
             package = one.base.rpartition(".")[0]
-            if package and self.follow_name(package, everything):
+            if package and self.follow_name(package, policy):
                 yield from _prefixes(package)
         yield from _prefixes(base)
-        for name in self.submodules(base, one.names, everything):
-            if self.follow_name(name, everything):
+        for name in self.submodules(base, one.names, policy):
+            if self.follow_name(name, policy):
                 yield real_name(name)
 
-    def follow_name(self, name: str, everything: bool) -> bool:
+    def follow_name(self, name: str, policy: _Policy) -> bool:
         """Decide about one module; True when it travels."""
         if self.over_there(name):
             return False
-        if self.loaded(name) or everything:
+        if self.loaded(name) or policy is _Policy.EVERYTHING:
             return self.want(real_name(name))
+        failing = []
         for prefix in _prefixes(name):
             if is_loaded(prefix):
                 continue
@@ -152,8 +176,10 @@ class _Walk:
             if isinstance(location, Missing):
                 self.lack(location)
                 return False
-            if not self.fails_here(location):
+            if policy is _Policy.LOADED or not self.fails_here(location):
                 return False
+            failing.append(prefix)
+        self.failing.update(failing)
         return self.want(name)
 
     def fails_here(self, location: Location) -> bool:
@@ -167,7 +193,7 @@ class _Walk:
                 return True
         return False
 
-    def submodules(self, base: str, names: Iterable[str], everything: bool) -> Iterator[str]:
+    def submodules(self, base: str, names: Iterable[str], policy: _Policy) -> Iterator[str]:
         """Those of the names that `from base import names` imports as modules, because they are no plain attributes."""
         location = self.lookup(base)
         if not isinstance(location, Location) or not location.is_package:
@@ -179,12 +205,9 @@ class _Walk:
         here = self.list_package(base, location) if names else None
         for name in names:
             full = f"{base}.{name}"
-            if is_loaded(full):
+            is_file = here is None or name in here.submodules or name in here.extensions
+            if is_loaded(full) or (is_file and (policy is _Policy.EVERYTHING or not defines(base, name))):
                 yield full
-            elif here is None or name in here.submodules or name in here.extensions:
-                module = sys.modules.get(base)
-                if everything or module is None or name not in vars(module):
-                    yield full
 
     def list_package(self, name: str, location: Location) -> Listing | None:
         if name not in self.listings:
@@ -209,8 +232,9 @@ class _Walk:
             location = self.found[name]
             assert isinstance(location, Location)
             result.modules.append(location)
-            if location.origin is not None and isinstance(location.stamp, tuple):
-                result.stamps[location.origin] = location.stamp[-1]
+            if location.origin is not None:
+                result.stamps[location.origin] = stamp_of(location.origin)
+            result.stamps.update((place, stamp_of(place)) for place in location.search or ())
         loaded = _loaded_submodules()
         for location in result.modules:
             if location.is_package and (here := self.list_package(location.name, location)) is not None:
@@ -234,12 +258,12 @@ def closure(
     roots: Iterable[str],
     has: Collection[str],
     *,
-    more: Iterable[tuple[str, Imports]] = (),
+    more: Iterable[Imports] = (),
     skip: Collection[str] = (),
 ) -> Closure:
     """Everything that importing `roots` imports at once, on a target that has the top-level names `has`.
 
-    `more` are imports that are done besides, with the module that does them: those of a function that will be called.
+    `more` are imports that are done besides, loaded here or not: those of a function that is about to be called.
     What `skip` names was sent before: it is left out, but what it needs is still followed. Thread-safe; the time is that
     of reading and scanning the modules the first time (for 160 modules some 50 ms with .pyc files), then a few ms.
     """
@@ -248,13 +272,7 @@ def closure(
         walk.want(root)
     walk.run()
     walk.lack_standard()
-    for _, imports in more:
-        for one in imports.at_import:
-            for _ in walk.follow(one, everything=True):
-                pass
-        for name in imports.named_at_import:
-            if is_loaded(name):
-                walk.want(name)
+    walk.do(more)
     walk.run()
     return walk.finish()
 
@@ -263,31 +281,32 @@ def closure_inside(
     inside: Iterable[tuple[str, Imports]],
     has: Collection[str],
     *,
-    eager: Collection[str] = (),
+    more: Iterable[Imports] = (),
     skip: Collection[str] = (),
 ) -> Closure:
     """What the functions of modules import when they are called, what that needs, and so on until nothing is new.
 
-    Only what the parent has loaded is followed: most functions are never called. In the modules of `eager` (the called
-    function's own) everything is. Where a module imports names that only it can compute, as Django does with database
-    backends, whatever the parent has loaded of that module's package counts as imported by it.
+    Only what the parent has loaded is followed: most functions are never called. `more` are imports that are followed in
+    any case. Where a module imports names that only it can compute, as Django does with database backends, whatever the
+    parent has loaded of that module's package counts as imported by it.
     """
     walk = _Walk(has, skip)
-    waiting = list(inside)
+    walk.do(more)
+    walk.run()
+    waiting = [*inside, *walk.result.inside]
     done: set[str] = set()
     while waiting:
         for name, imports in waiting:
             done.add(name)
-            everything = name in eager
             for one in imports.inside:
-                for _ in walk.follow(one, everything):
+                for _ in walk.follow(one, _Policy.LOADED):
                     pass
-            for target in imports.named_inside:
-                if is_loaded(target):
-                    walk.follow_name(target, everything=False)
+            targets = list(imports.named_inside)
             if imports.by_name:
-                for target in _loaded_beside(name):
-                    walk.follow_name(target, everything=False)
+                targets += _loaded_beside(name)
+            for target in targets:
+                if is_loaded(target):
+                    walk.follow_name(target, _Policy.LOADED)
         walk.run()
         waiting = [(name, imports) for name, imports in walk.result.inside if name not in done]
     return walk.finish()

@@ -15,6 +15,8 @@ from weft.remote.errors import CannotTravel, FunctionNotFound
 
 from . import main_script
 
+_CACHED = type(functools.lru_cache(len))
+
 
 @dataclass(frozen=True, slots=True)
 class FunctionName:
@@ -69,6 +71,37 @@ def code_of(function: Callable[..., Any]) -> CodeType | None:
             if target is None:
                 return None
     return None
+
+
+def codes_behind(code: CodeType, module: str) -> list[CodeType]:
+    """The code of the functions of the same module that this code may come to call, its own left out.
+
+    What its names lead to now counts: functions, and all methods of classes. Names that are reached through other
+    modules or as attributes of objects are not seen.
+    """
+    namespace = vars(sys.modules.get("__main__" if module == main_script.name_over_there() else module, builtins))
+    found: dict[int, CodeType] = {id(code): code}
+    todo = [code]
+    while todo:
+        one = todo.pop()
+        todo += [constant for constant in one.co_consts if isinstance(constant, CodeType)]
+        for name in one.co_names:
+            value = namespace.get(name)
+            members = vars(value).values() if isinstance(value, type) else (value,)
+            for behind in map(_code_of_member, members):
+                if behind is not None and behind.co_filename == code.co_filename and id(behind) not in found:
+                    found[id(behind)] = behind
+                    todo.append(behind)
+    return [one for one in found.values() if one is not code]
+
+
+def _code_of_member(value: object) -> CodeType | None:
+    if isinstance(value, (staticmethod, classmethod)):
+        return code_of(value.__func__)
+    if isinstance(value, property):
+        return None if value.fget is None else code_of(value.fget)
+    # Nothing else is asked for an attribute: a lazy object would do its work, only because it is a global here.
+    return code_of(value) if isinstance(value, (FunctionType, _CACHED)) else None
 
 
 def _said_name(function: Any) -> tuple[str | None, str]:

@@ -67,9 +67,12 @@ def scan(location: Location) -> Imports:
     return result
 
 
-def scan_function(code: CodeType, module: str, is_package: bool) -> Imports:
-    """The imports of a function that is about to be called, all as `at_import`. Not remembered: it is one small scan."""
-    return resolve(bytecode.imports_of_function(code), module, is_package)
+def scan_functions(codes: Iterable[CodeType], module: str, is_package: bool) -> Imports:
+    """The imports of functions that are about to be called, all as `at_import`. Not remembered: these are small scans."""
+    found = bytecode.Found()
+    for code in codes:
+        bytecode.add_function(code, found)
+    return resolve(found, module, is_package)
 
 
 def resolve(found: bytecode.Found, module: str, is_package: bool) -> Imports:

@@ -96,6 +96,12 @@ def is_loaded(name: str) -> bool:
     return sys.modules.get(name) is not None or name in (main_script.TRAVELS_AS, main_script.real_name())
 
 
+def defines(name: str, attribute: str) -> bool:
+    """True when the loaded module `name` has this attribute by itself; nothing is computed for the question."""
+    namespace = _attribute(sys.modules.get(name), "__dict__")
+    return isinstance(namespace, dict) and attribute in namespace
+
+
 def real_name(name: str) -> str:
     """The name by which a loaded module was imported first: an entry of sys.modules may be an alias of another one."""
     spec = _own_spec(sys.modules.get(name))
