@@ -4,6 +4,7 @@ from typing import Any
 
 from weft.remote import _failures
 from weft.remote._facts import Facts
+from weft.remote._link import Answer
 from weft.remote.errors import (
     CannotTravel,
     FunctionExited,
@@ -35,24 +36,31 @@ class Failure:
         self.args: Any = said.get("args")
 
 
-def value(kind: int, body: bytes, name: str, facts: Facts, function: str) -> Any:
+def value(answer: Answer, name: str, facts: Facts, function: str) -> Any:
     """The result of a call of `function` in the context `name`, or raise its error.
 
     Raises ProtocolError when the bytes are no answer; the caller of this closes the context then.
     """
-    try:
-        said = codec.loads(body)
-        if kind == protocol.RESULT:
-            return said
-        failure = Failure(said)
-    except ValueError as error:
+    said, problem = _decoded(*answer)
+    if problem:
         raise ProtocolError(
-            f"{name!r} answered {function} with bytes that are no value, so it was closed: {error}.\n"
+            f"{name!r} answered {function} with bytes that are no value, so it was closed: {problem}.\n"
             "    Something over there writes to descriptors that are not its own, or it means ill.",
             context=name,
             function=function,
-        ) from None
-    raise _error(failure, name, facts, function)
+        )
+    if isinstance(said, Failure):
+        raise _error(said, name, facts, function)
+    return said
+
+
+def _decoded(kind: int, body: bytes) -> tuple[Any, str]:
+    """The value, or a Failure, and why the bytes are neither. A value is never a Failure: codec makes plain types only."""
+    try:
+        said = codec.loads(body)
+        return (said if kind == protocol.RESULT else Failure(said)), ""
+    except ValueError as error:
+        return None, str(error)
 
 
 def _error(failure: Failure, name: str, facts: Facts, function: str) -> Exception:
@@ -69,7 +77,7 @@ def _error(failure: Failure, name: str, facts: Facts, function: str) -> Exceptio
     if failure.reason == protocol.ERROR_RESULT:
         travel = CannotTravel(
             f"{function} ran in {where}, but what it returned cannot travel: {failure.text}.\n"
-            "    Plain values can: None, bool, int, float, complex, str, bytes, list, tuple, dict, set. Return what you need of it.",
+            "    Plain values can: None, bool, int, float, complex, str, bytes, list, tuple, dict, set. Return what you need.",
             **about,
         )
         travel.path = failure.text.partition(":")[0]

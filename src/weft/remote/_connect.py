@@ -43,17 +43,13 @@ def _connect(
 ) -> Context:
     number = next(_numbers) & 0xFFFFFFFF
     token = build.new_token()
-    # The command line, the payload and CONFIG are one message: nobody waits for anybody before HELLO.
-    start = build.preamble({"id": number, "name": name, "log_level": _log_level()})
+    process = _started(transport, token, threads)
+    lines = Output(name, output, threads.callbacks)
+    link = Link(process, transport, threads, lines, name=name, identifier=number, token=token)
     try:
-        process = Process(transport.argv(token), threads)
-    except OSError as error:
-        raise transport.cannot_start(error) from None
-    link = Link(process, transport, threads, Output(name, output, threads.callbacks), name=name, identifier=number, token=token)
-    try:
-        link.send(start)
-        greeted = link.greeted.wait(max(0.0, deadline - time.monotonic()))
-        if not greeted:
+        # The command line, the payload and CONFIG are one message: nobody waits for anybody before HELLO.
+        link.send(build.preamble({"id": number, "name": name, "log_level": _log_level()}))
+        if not link.greeted.wait(max(0.0, deadline - time.monotonic())):
             raise _too_late(transport, link, timeout)
         facts = _facts(transport, link)
     except BaseException:
@@ -64,20 +60,31 @@ def _connect(
     return Context(link, shipping, facts, threads)
 
 
+def _started(transport: Transport, token: str, threads: _threads.Threads) -> Process:
+    try:
+        return Process(transport.argv(token), threads)
+    except OSError as error:
+        problem = error.errno or 0
+    raise transport.cannot_start(problem)
+
+
 def _log_level() -> int:
-    """What no handler here would show need not travel."""
-    return logging.getLogger().getEffectiveLevel()
+    """The lowest level that any logger here asks for: what nobody here would take need not travel."""
+    levels = [logging.getLogger().getEffectiveLevel()]
+    loggers = list(logging.root.manager.loggerDict.values())
+    levels += [logger.level for logger in loggers if isinstance(logger, logging.Logger) and logger.level]
+    return min(levels)
 
 
 def _facts(transport: Transport, link: Link) -> Facts:
     if link.hello is not None:
-        try:
-            return facts_of(link.hello)
-        except ValueError as error:
-            raise ConnectError(
-                f"the {transport.to} answered, but not as a context does: {error}.\n"
-                "    Is another version of weft in between, or a program that speaks for the interpreter?"
-            ) from None
+        facts, problem = _decoded(link.hello)
+        if facts is not None:
+            return facts
+        raise ConnectError(
+            f"the {transport.to} answered, but not as a context does: {problem}.\n"
+            "    Is another version of weft in between, or a program that speaks for the interpreter?"
+        )
     link.ended.wait()
     status, text = link.scanner.status, link.scanner.text
     if status == protocol.TOO_OLD:
@@ -101,3 +108,10 @@ def _too_late(transport: Transport, link: Link, timeout: float) -> ConnectTimeou
         f"the {transport.to} was not ready within {timeout} seconds{heard}\n"
         "    Does the host answer, and does its login shell run commands? If it is only slow, give a longer timeout="
     )
+
+
+def _decoded(hello: bytes) -> tuple[Facts | None, str]:
+    try:
+        return facts_of(hello), ""
+    except ValueError as error:
+        return None, str(error)

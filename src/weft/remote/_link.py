@@ -15,7 +15,7 @@ from weft import io
 from weft.core import Waiter
 from weft.remote._output import Output
 from weft.remote._process import Process
-from weft.remote._threads import Threads
+from weft.remote._threads import Threads, release
 from weft.remote._waiting import Latch
 from weft.remote.errors import ContextClosed, ContextDied, ForkedContext, ProtocolError
 from weft.remote.transports import Transport, quoted
@@ -68,12 +68,10 @@ class Link:
         self._threads = threads
         self._lock = threading.Lock()
         self._numbers = itertools.count(1)
-        self._in_flight: dict[int, tuple[Waiter, str]] = {}
+        self._in_flight: dict[int, tuple[Waiter[Answer], str]] = {}
         self._queue: deque[memoryview] = deque()
         self._queued = 0
-        self._room: list[Waiter] = []
-        self._flushed = Latch()
-        self._flushed.set()
+        self._room: list[Waiter[None]] = []
         self._wrong: str | None = None
         self._end: Closed | Died | Forked | None = None  # set when nothing may be sent any more: why
         threads.links.post(self._read)
@@ -85,15 +83,15 @@ class Link:
 
     # ---- sending
 
-    def ask(self, function: str, head: bytes, body: bytes) -> tuple[int, Waiter]:
+    def ask(self, function: str, head: bytes, body: bytes) -> tuple[int, Waiter[Answer]]:
         """Send CALL with `body`, behind the frames in `head`; the waiter gets the Answer, or the error of the link's end.
 
         Blocks this tasklet while the queue is full. Raises what `send` raises. Thread-safe.
         """
-        waiter = Waiter()
+        waiter: Waiter[Answer] = Waiter()
         with self._lock:
             if self._end is not None:
-                raise self._end.error(function)
+                raise self._end.error(function, sent=False)
             number = next(self._numbers)
             self._in_flight[number] = (waiter, function)
         self.calls += 1
@@ -124,7 +122,7 @@ class Link:
             self._wait_for_room()
         with self._lock:
             if self._end is not None:
-                raise self._end.error(None)
+                raise self._end.error(None, sent=False)
             self._put(data)
 
     def _put(self, data: bytes) -> None:
@@ -135,7 +133,6 @@ class Link:
             left = left[self._write(left) :]
             if not left:
                 return
-            self._flushed = Latch()
             self._threads.links.post(self._flush)
         self._queue.append(left)
         self._queued += len(left)
@@ -150,7 +147,7 @@ class Link:
             return len(data)
 
     def _wait_for_room(self) -> None:
-        waiter = Waiter()
+        waiter: Waiter[None] = Waiter()
         with self._lock:
             if self._end is not None or self._queued <= QUEUED:
                 return
@@ -160,7 +157,10 @@ class Link:
     def _flush(self) -> None:
         """Write the queue until it is empty. Runs as a tasklet while something is queued; a pipe without reader takes all."""
         while True:
-            io.wait_writable(self.process.down)
+            try:
+                io.wait_writable(self.process.down)
+            except OSError:  # the link has ended, and nobody reads the pipe
+                return
             with self._lock:
                 while self._queue:
                     written = self._write(self._queue[0])
@@ -177,7 +177,6 @@ class Link:
             for waiter in room:
                 waiter.succeed()
             if empty:
-                self._flushed.set()
                 return
 
     # ---- reading
@@ -192,11 +191,12 @@ class Link:
             self._wrong = str(error)
         except OSError as error:
             _log.debug("reading from %s failed: %s", self.name, error)
+        self.process.drained.set()
         self._finish()
 
     def _read_start(self) -> None:
         while self.scanner.status is None:
-            data = io.read(self.process.up, READ_SIZE)
+            data = self._more()
             if not data:
                 return
             self.scanner.feed(data)
@@ -210,9 +210,17 @@ class Link:
                 for frame in frames.feed(data):
                     self._take(*frame)
                 self.output.wait_for_room()
-            data = io.read(self.process.up, READ_SIZE)
+            data = self._more()
             if not data:
                 return
+
+    def _more(self) -> bytes:
+        """What the pipe has, waiting for it; empty at its end."""
+        while True:
+            try:
+                return os.read(self.process.up, READ_SIZE)
+            except BlockingIOError:
+                io.wait_readable(self.process.up)
 
     def _take(self, destination: int, source: int, number: int, kind: int, body: bytes) -> None:
         """One frame from over there. Everything in it is somebody else's claim until it was checked."""
@@ -245,7 +253,15 @@ class Link:
             raise ValueError("a malformed LOG message")
         logger, level, message, created, filename, line, thread, traceback = fields
         self.output.record(
-            logger, level, message, created=created, pathname=filename, lineno=line, threadName=thread, exc_text=traceback
+            logger,
+            level,
+            message,
+            created=created,
+            pathname=filename,
+            filename=os.path.basename(filename),
+            lineno=line,
+            threadName=thread,
+            exc_text=traceback,
         )
 
     def _want(self, number: int, body: bytes) -> None:
@@ -274,8 +290,12 @@ class Link:
         self.process.kill()
 
     def abandon(self) -> None:
-        """End it because nobody holds it any more. Never blocks."""
-        self._threads.links.post(lambda: self.close(PATIENCE))
+        """End it because nobody holds it any more, and let go of the threads. Never blocks."""
+        self._threads.links.post(self._end_and_release)
+
+    def _end_and_release(self) -> None:
+        self.close(PATIENCE)
+        release(self._threads)
 
     def leave_to_parent(self) -> None:
         """In a forked child, where no other thread is left: let go of the pipes, and refuse whatever comes."""
@@ -293,12 +313,11 @@ class Link:
                 self._end = Died(self, self._wrong)
             in_flight, self._in_flight = self._in_flight, {}
             room, self._room = self._room, []
-        for waiter, function in in_flight.values():
-            waiter.fail(self._end.error(function))
+        for caller, function in in_flight.values():
+            caller.fail(self._end.error(function, sent=True))
         for waiter in room:
             waiter.succeed()
         self.wanted = None
-        self._flushed.wait()
         self.process.close()
         self.greeted.set()
         self.ended.set()
@@ -310,9 +329,14 @@ class Closed:
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def error(self, function: str | None) -> ContextClosed:
-        """A new error for each who asks: an exception object belongs to one traceback."""
-        what = f"{function} in {self.name!r} has no answer: the context was closed" if function else f"{self.name!r} is closed"
+    def error(self, function: str | None, *, sent: bool) -> ContextClosed:
+        """A new error for each who asks: an exception object belongs to one traceback. `sent`: the call was on its way."""
+        if function and sent:
+            what = f"{function} in {self.name!r} has no answer: the context was closed meanwhile"
+        elif function:
+            what = f"{function} was not sent: {self.name!r} is closed"
+        else:
+            what = f"{self.name!r} is closed"
         hint = "    Keep calls inside the `with` block of their context, and wait for them before it ends."
         return ContextClosed(f"{what}.\n{hint}", context=self.name, function=function)
 
@@ -323,7 +347,7 @@ class Forked:
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def error(self, function: str | None) -> ForkedContext:
+    def error(self, function: str | None, *, sent: bool) -> ForkedContext:
         return ForkedContext(
             f"{self.name!r} belongs to the process that this one was forked from, and cannot be used here.\n"
             "    Open a context of your own in the child, or call before the fork.",
@@ -342,19 +366,24 @@ class Died:
         self.how = link.transport.describe_end(self.exit_code)
         self.said = [*link.process.said, *link.output.last_errors]
 
-    def error(self, function: str | None) -> ContextDied:
-        """A new error for each who asks: an exception object belongs to one traceback."""
+    def error(self, function: str | None, *, sent: bool) -> ContextDied:
+        """A new error for each who asks: an exception object belongs to one traceback. `sent`: the call was on its way."""
+        if function and sent:
+            what = f"{self.name!r} died while it ran {function}"
+        elif function:
+            what = f"{function} was not sent: {self.name!r} has died before"
+        else:
+            what = f"{self.name!r} has died"
         if self.wrong is not None:
             error: ContextDied = ProtocolError(
-                f"{self.name!r} sent what no context sends, so it was closed and nothing of it was used: {self.wrong}.\n"
+                f"{what}: it sent what no context sends, so it was closed, and nothing of that was used: {self.wrong}.\n"
                 "    Something over there writes to descriptors that are not its own, or it means ill.",
                 context=self.name,
                 function=function,
             )
         else:
-            while_it = f" while it ran {function}" if function else ""
             error = ContextDied(
-                f"{self.name!r} died{while_it}: {self.how}. The last lines of its stderr:\n{quoted(self.said)}",
+                f"{what}: {self.how}. The last lines of its stderr:\n{quoted(self.said)}",
                 context=self.name,
                 function=function,
             )

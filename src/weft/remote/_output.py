@@ -12,8 +12,8 @@ from collections import deque
 from collections.abc import Callable
 
 from weft.core import Waiter
-from weft.remote._waiting import Latch
 from weft.remote._threads import TaskletThread
+from weft.remote._waiting import Latch
 
 OutputFunction = Callable[[str, str, str], None]
 
@@ -40,7 +40,7 @@ class Output:
         self._items: deque[tuple[int, Callable[[], None]]] = deque()
         self._kept = 0
         self._delivering = False
-        self._room: Waiter | None = None
+        self._room: Waiter[None] | None = None
         self._idle = Latch()
         self._idle.set()
         self._decoders = {name: codecs.getincrementaldecoder("utf-8")("replace") for name in ("stdout", "stderr")}

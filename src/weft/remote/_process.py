@@ -4,49 +4,53 @@ No process and no descriptor is left behind, however it ends.
 """
 
 import os
+import select
 import subprocess
-import threading
 from collections import deque
+from collections.abc import Iterable
 
 from weft import io
 from weft.remote._threads import Threads
 from weft.remote._waiting import Latch
 
-LINES_KEPT = 40
+LINES_KEPT = 60
 LONGEST_LINE = 1 << 12
-REST = 0.3  # seconds for what a process that has ended left in its pipe; somebody else may hold the other end for ever
+REST = (
+    0.3  # seconds for what a process that has ended left in its pipes; somebody else may hold the other ends for ever
+)
 STEP = 2.0  # seconds that a process gets for each step of its end
 
 
 class Process:
     """A started command with pipes on its descriptors 0 to 2.
 
-    `down` and `up` are the non-blocking descriptors of its stdin and stdout. What it writes to stderr is kept, the last lines of it,
-    in `said`. It is in a session of its own: Ctrl-C is for this process, which then ends its contexts itself.
+    `down` and `up` are the non-blocking descriptors of its stdin and stdout; whoever reads `up` sets `drained` when it has come to
+    its end. What it writes to stderr is kept, the last lines of it, in `said`. It is in a session of its own: Ctrl-C is
+    for this process, which then ends its contexts itself.
     """
 
     def __init__(self, argv: list[str], threads: Threads) -> None:
         """Start it. Blocks the calling thread until the command runs: some milliseconds. Raises OSError when it cannot."""
-        self._popen = subprocess.Popen(
-            argv,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            bufsize=0,
-            start_new_session=True,
-        )
-        assert self._popen.stdin and self._popen.stdout and self._popen.stderr
-        self.pid = self._popen.pid
-        self.down = self._popen.stdin.fileno()
-        self.up = self._popen.stdout.fileno()
-        self._errors = self._popen.stderr.fileno()
-        for fd in (self.down, self.up, self._errors):
+        pipes = [os.pipe() for _ in range(3)]
+        theirs = [pipes[0][0], pipes[1][1], pipes[2][1]]
+        ours = [pipes[0][1], pipes[1][0], pipes[2][0]]
+        try:
+            self._popen = subprocess.Popen(
+                argv, stdin=theirs[0], stdout=theirs[1], stderr=theirs[2], start_new_session=True
+            )
+        except BaseException:
+            _close_all(ours)
+            raise
+        finally:
+            _close_all(theirs)
+        self.down, self.up, self._errors = ours
+        self._open = set(ours)
+        for fd in ours:
             os.set_blocking(fd, False)
         self.said: deque[str] = deque(maxlen=LINES_KEPT)
         self.exited = Latch()
+        self.drained = Latch()
         self._heard = Latch()
-        self._threads = threads
-        self._closing = threading.Lock()
         threads.links.post(self._watch)
         threads.links.post(self._listen)
 
@@ -69,10 +73,14 @@ class Process:
         self._heard.wait(REST)
 
     def close(self) -> None:
-        """Give the descriptors back. It must have ended, and nobody may be waiting for them."""
-        for stream in (self._popen.stdin, self._popen.stdout, self._popen.stderr):
-            if stream is not None:
-                stream.close()
+        """Give the descriptors back; whoever still waits for them is woken. Only on the thread for links, once it has ended."""
+        for fd in (self.down, self.up, self._errors):
+            self._close(fd)
+
+    def _close(self, fd: int) -> None:
+        if fd in self._open:
+            self._open.discard(fd)
+            io.close(fd)
 
     def kill(self) -> None:
         """Kill it if it runs. Never blocks."""
@@ -80,19 +88,24 @@ class Process:
 
     def leave_to_parent(self) -> None:
         """In a forked child: let go of the pipes, so that their other end sees when the parent is gone."""
-        self.close()
+        _close_all(self._open)
         self._popen.returncode = 0  # it is nobody's child here: Popen must neither wait for it nor warn
 
     def _watch(self) -> None:
         io.wait_process(self._popen)
         self.exited.set()
+        while not self.drained.wait(REST):
+            # Somebody who was forked off over there holds the other end. What has been written is read; then it is over.
+            if not select.select([self.up], [], [], 0)[0]:
+                self._close(self.up)
+                return
 
     def _listen(self) -> None:
         unfinished = b""
         while True:
             try:
                 data = io.read(self._errors, LONGEST_LINE)
-            except OSError:
+            except OSError:  # it was closed, because somebody holds the other end for longer than the process lived
                 break
             if not data:
                 break
@@ -102,3 +115,8 @@ class Process:
         if unfinished:
             self.said.append(unfinished.decode("utf-8", "replace"))
         self._heard.set()
+
+
+def _close_all(fds: Iterable[int]) -> None:
+    for fd in fds:
+        os.close(fd)

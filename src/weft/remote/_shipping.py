@@ -9,7 +9,7 @@ from typing import Any
 
 from weft.core import Waiter
 from weft.remote import modules
-from weft.remote._link import ROOT, Link
+from weft.remote._link import ROOT, Answer, Link
 from weft.remote._threads import TaskletThread
 from weft.remote._waiting import Mutex
 from weft.remote.errors import RemoteError
@@ -40,7 +40,7 @@ class Shipping:
 
     def call(
         self, function: Callable[..., Any], name: modules.FunctionName, text: str, body: bytes
-    ) -> tuple[int, Waiter]:
+    ) -> tuple[int, Waiter[Answer]]:
         """Send the call of `function`, `text` in messages, and, in the same write, what it needs and the other side lacks.
 
         Returns what Link.ask does. Raises what modules.plan and Link.ask do.
@@ -64,14 +64,12 @@ class Shipping:
         def answer() -> None:
             with self._order:
                 if name in self._sent:  # it is on its way, or was known to be absent: the other side looks again
-                    data = wire_bundle.pack([])
-                    self._send(protocol.frame(self._link.identifier, ROOT, number, protocol.MODULES, data))
+                    self._send(self._modules_frame(number, wire_bundle.pack([])))
                     return
                 try:
                     bundle = modules.pull(name, self._sent, self._has)
                 except RemoteError as error:
-                    data = wire_bundle.pack([], [name], {name: str(error)})
-                    self._send(protocol.frame(self._link.identifier, ROOT, number, protocol.MODULES, data))
+                    self._send(self._modules_frame(number, wire_bundle.pack([], [name], {name: str(error)})))
                     return
                 self._send(self._frame(bundle, number))
             self._later(bundle)
@@ -85,7 +83,7 @@ class Shipping:
             with self._order:
                 try:
                     second = bundle.second_wave(self._sent)
-                except RemoteError as error:  # nobody has asked for it yet; whoever does gets this error with the answer
+                except RemoteError as error:  # nobody has asked for it; whoever does will be told
                     _log.debug("nothing was sent behind the call: %s", error)
                     return
                 self._send(self._frame(second, 0))
@@ -98,7 +96,11 @@ class Shipping:
             return b""
         self._sent.update(bundle.names)
         self.modules += len(bundle.modules)
-        return protocol.frame(self._link.identifier, ROOT, number, protocol.MODULES, bundle.data)
+        return self._modules_frame(number, bundle.data)
+
+    def _modules_frame(self, number: int, data: bytes) -> bytes:
+        frame: bytes = protocol.frame(self._link.identifier, ROOT, number, protocol.MODULES, data)
+        return frame
 
     def _send(self, data: bytes) -> None:
         if data:

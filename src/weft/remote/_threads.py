@@ -13,30 +13,33 @@ from collections.abc import Callable
 from weft import io
 from weft.core import Waiter, tasklet
 
+JOIN = 5.0  # seconds
+
 Job = Callable[[], None]
 
 _log = logging.getLogger("weft.remote")
 
 
 class TaskletThread:
-    """An OS thread that runs each job as a tasklet of its own. It starts with the first job."""
+    """An OS thread that runs each job as a tasklet of its own."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self._lock = threading.Lock()
         self._jobs: deque[Job] = deque()
-        self._wake = Waiter()
-        self._thread: threading.Thread | None = None
+        self._wake: Waiter[None] = Waiter()
         self._ending = False
+        self._thread = io.start_thread(self._main, name)
 
     def post(self, job: Job) -> None:
-        """Run `job` there soon, behind those before it. Thread-safe, never blocks. What it raises is logged."""
+        """Run `job` there soon, behind those before it. Thread-safe, never blocks. What it raises is logged.
+
+        When the thread is ending, nobody is left who could need it, and it is dropped.
+        """
         with self._lock:
             if self._ending:
-                raise RuntimeError(f"{self.name} has ended")
+                return
             self._jobs.append(job)
-            if self._thread is None:
-                self._thread = io.start_thread(self._main, self.name)
         self._wake.succeed()
 
     def is_current(self) -> bool:
@@ -49,13 +52,18 @@ class TaskletThread:
         self._wake.succeed()
 
     def join(self) -> None:
-        """Wait until the thread has ended; it was told to. Blocks the calling thread, for an instant."""
-        if self._thread is not None and not self.is_current():
-            self._thread.join()
+        """Wait until the thread has ended; it was told to. Blocks the calling thread, for an instant.
+
+        A callback of the user's that blocks its thread for ever is left behind in it.
+        """
+        if not self.is_current():
+            self._thread.join(JOIN)
 
     def _main(self) -> None:
         while True:
-            wake = self._wake = Waiter()  # set before the look at the jobs: whoever posts after that look wakes this one
+            wake = self._wake = (
+                Waiter()
+            )  # set before the look at the jobs: whoever posts after that look wakes this one
             while self._jobs:
                 tasklet(_guarded)(self._jobs.popleft())
             if self._ending:

@@ -12,7 +12,7 @@ class Latch:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._waiters: list[Waiter] = []
+        self._waiters: list[Waiter[None]] = []
         self.is_set = False
 
     def set(self) -> None:
@@ -25,7 +25,7 @@ class Latch:
 
     def wait(self, timeout: float | None = None) -> bool:
         """Block this tasklet until it is set; False when `timeout` seconds passed first."""
-        waiter = Waiter()
+        waiter: Waiter[None] = Waiter()
         with self._lock:
             if self.is_set:
                 return True
@@ -47,10 +47,10 @@ class Mutex:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._held = False
-        self._waiters: deque[Waiter] = deque()
+        self._waiters: deque[Waiter[None]] = deque()
 
     def __enter__(self) -> None:
-        waiter = Waiter()
+        waiter: Waiter[None] = Waiter()
         with self._lock:
             if not self._held:
                 self._held = True

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from weft.remote import _answers, _threads, modules
 from weft.remote._facts import Facts
-from weft.remote._link import Link
+from weft.remote._link import Answer, Link
 from weft.remote._shipping import Shipping
 from weft.remote.errors import CallTimeout, CannotTravel, ProtocolError
 from weft.wire import codec
@@ -84,29 +84,27 @@ class Context:
         `timeout` seconds; ContextDied when the other side dies first, ContextClosed when the context is closed; FunctionNotFound,
         CannotTravel and RemoteModuleNotFound where the function, a value or a module cannot go.
         """
+        if timeout is not None and not timeout >= 0:
+            raise ValueError(f"timeout must be a number of seconds, 0 or more, or None, not {timeout!r}")
         name = modules.name_of(function)
         text = f"__main__.{name.qualname}" if name.module == modules.name_over_there() else str(name)
         arguments = (name.module, name.qualname, _positional(args, text), _keywords(kwargs, text))
-        try:
-            body = codec.dumps(arguments, parts=ARGUMENT_NAMES)
-        except codec.CannotTravel as error:
-            raise self._cannot_travel(error, text) from None
+        body, problem = _encoded(arguments)
+        if problem is not None:
+            raise self._cannot_travel(*problem, text)
         number, waiter = self._shipping.call(function, name, text, body)
         try:
-            kind, answer = waiter.wait(timeout)
+            answer: Answer | None = waiter.wait(timeout)
         except TimeoutError:
-            self._link.cancel(number)
-            raise CallTimeout(
-                f"{text} in {self.name!r} did not answer within {timeout} seconds.\n"
-                "    If it has not begun it will not begin; if it runs, it goes on, and what it returns is dropped.",
-                context=self.name,
-                function=text,
-            ) from None
+            answer = None
         except BaseException:
-            self._link.forget(number) if self.closed else self._link.cancel(number)
+            self._link.cancel(number)
             raise
+        if answer is None:  # raised out here, so that the error holds no other one with its frames
+            self._link.cancel(number)
+            raise self._too_late(timeout, text)
         try:
-            return _answers.value(kind, answer, self.name, self.facts, text)  # type: ignore[no-any-return]
+            return _answers.value(answer, self.name, self.facts, text)  # type: ignore[no-any-return]
         except ProtocolError:
             self._link.break_off("an answer that is no value")
             raise
@@ -141,19 +139,37 @@ class Context:
 
     def __del__(self) -> None:
         if self._threads is not None and not self.closed and self._pid == os.getpid():
-            warnings.warn(f"{self!r} was never closed: use `with`, or close()", ResourceWarning, source=self, stacklevel=2)
+            warnings.warn(
+                f"{self!r} was never closed: use `with`, or close()", ResourceWarning, source=self, stacklevel=2
+            )
             self._link.abandon()
 
-    def _cannot_travel(self, error: codec.CannotTravel, function: str) -> CannotTravel:
+    def _cannot_travel(self, problem: str, path: str, function: str) -> CannotTravel:
         refused = CannotTravel(
-            f"{function} was not called in {self.name!r}: {error}.\n"
+            f"{function} was not called in {self.name!r}: {problem}.\n"
             "    Plain values travel: None, bool, int, float, complex, str, bytes, list, tuple, dict, set. Send what is needed to "
             "make the object over there.",
             context=self.name,
             function=function,
         )
-        refused.path = error.path
+        refused.path = path
         return refused
+
+    def _too_late(self, timeout: float | None, function: str) -> CallTimeout:
+        return CallTimeout(
+            f"{function} in {self.name!r} did not answer within {timeout} seconds.\n"
+            "    If it has not begun it will not begin; if it runs, it goes on, and what it returns is dropped.",
+            context=self.name,
+            function=function,
+        )
+
+
+def _encoded(arguments: tuple[Any, ...]) -> tuple[bytes, tuple[str, str] | None]:
+    """The body of CALL, or what in it cannot travel: (sentence, path)."""
+    try:
+        return codec.dumps(arguments, parts=ARGUMENT_NAMES), None
+    except codec.CannotTravel as error:
+        return b"", (str(error), error.path)
 
 
 def _positional(args: Sequence[Any], function: str) -> tuple[Any, ...]:

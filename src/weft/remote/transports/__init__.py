@@ -10,6 +10,9 @@ from typing import Protocol
 from weft.remote.errors import ConnectError, NoPython
 
 
+SHOWN = 16
+
+
 class Transport(Protocol):
     """One way to one Python."""
 
@@ -28,8 +31,8 @@ class Transport(Protocol):
     def argv(self, token: str) -> list[str]:
         """The command to start. It holds no secret: everybody on the machine can read it. `token` marks the start line."""
 
-    def cannot_start(self, error: OSError) -> ConnectError:
-        """Why the command itself could not be started."""
+    def cannot_start(self, number: int) -> ConnectError:
+        """Why the command itself could not be started; `number` is an errno."""
 
     def missing(self) -> NoPython:
         """None of `pythons` is there."""
@@ -45,8 +48,10 @@ class Transport(Protocol):
 
 
 def quoted(said: list[str]) -> str:
-    """The last lines of what a command said, for a message."""
-    lines = [line for line in said if line.strip()][-12:]
+    """What a command said last, for a message: of much, the beginning and the end."""
+    lines = [line for line in said if line.strip()]
+    if len(lines) > SHOWN:
+        lines = [*lines[: SHOWN // 2], "...", *lines[-SHOWN // 2 :]]
     return "\n".join(f"        {line}" for line in lines) if lines else "        (nothing)"
 
 

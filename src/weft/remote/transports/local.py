@@ -1,5 +1,7 @@
 """Another interpreter on this machine."""
 
+import errno
+import os
 import shlex
 import sys
 
@@ -26,10 +28,12 @@ class Local:
     def argv(self, token: str) -> list[str]:
         return build.command(self.python, token)
 
-    def cannot_start(self, error: OSError) -> ConnectError:
-        if isinstance(error, FileNotFoundError):
+    def cannot_start(self, number: int) -> ConnectError:
+        if number == errno.ENOENT:
             return self.missing()
-        return ConnectError(f"the {self.to} could not be started: {error.strerror}. Is it a program that this user may run?")
+        return ConnectError(
+            f"the {self.to} could not be started: {os.strerror(number)}. Is it a program that this user may run?"
+        )
 
     def missing(self) -> NoPython:
         return NoPython(

@@ -17,6 +17,7 @@ USER = re.compile(r"[\w.+~$\\-]+")
 # TCP alone keeps a silent connection for ever.
 OPTIONS = ("-o", "BatchMode=yes", "-o", "ServerAliveInterval=15", "-o", "ServerAliveCountMax=4")
 
+
 class Ssh:
     """Starts a Python on `host`: the parent's minor version, then python3, then python, or the one asked for.
 
@@ -58,8 +59,8 @@ class Ssh:
             ours += ["-p", str(self.port)]
         return ["ssh", *self.ssh_args, *ours, "--", self.host, build.shell_command(self.pythons, token)]
 
-    def cannot_start(self, error: OSError) -> ConnectError:
-        return ssh_failures.cannot_start(error)
+    def cannot_start(self, number: int) -> ConnectError:
+        return ssh_failures.cannot_start(number)
 
     def missing(self) -> NoPython:
         return ssh_failures.no_python(self)

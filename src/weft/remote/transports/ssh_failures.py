@@ -4,6 +4,8 @@ Its exit code is 255 for every failure of its own, so the reason stands in its m
 have been the same for many releases; what is not recognised is shown as it came.
 """
 
+import errno
+import os
 import re
 from typing import TYPE_CHECKING
 
@@ -25,13 +27,17 @@ if TYPE_CHECKING:
 OFFENDING = re.compile(r"Offending .*key in (?P<file>.+):(?P<line>\d+)")
 REMOVE = re.compile(r"^\s*(?P<command>ssh-keygen -f .* -R .*)$", re.MULTILINE)
 UNRESOLVED = re.compile(r"Could not resolve hostname (?P<name>[^:]+): (?P<why>.*)")
-DENIED = re.compile(r"Permission denied \((?P<methods>[^)]*)\)|Too many authentication failures|No more authentication methods")
+DENIED = re.compile(
+    r"Permission denied \((?P<methods>[^)]*)\)|Too many authentication failures|No more authentication methods"
+)
 TIMED_OUT = re.compile(r"timed out|Timeout, server .* not responding", re.IGNORECASE)
 REFUSED = re.compile(
     r"Connection refused|No route to host|Network is unreachable|kex_exchange_identification|Connection reset by|"
     r"Connection closed by|ssh_exchange_identification|Connection to .* closed by remote host"
 )
-CONFIGURATION = re.compile(r"Bad configuration option|Bad owner or permissions on|unknown option|^usage: ssh", re.MULTILINE)
+CONFIGURATION = re.compile(
+    r"Bad configuration option|Bad owner or permissions on|unknown option|^usage: ssh", re.MULTILINE
+)
 
 
 def explain(ssh: "Ssh", exit_code: int | None, said: list[str]) -> ConnectError:
@@ -43,15 +49,15 @@ def explain(ssh: "Ssh", exit_code: int | None, said: list[str]) -> ConnectError:
             return error
     if CONFIGURATION.search(text):
         return ConnectError(f"{ssh.to} was not tried: ssh refuses its configuration or ssh_args:\n{quoted(said)}")
-    hint = (
-        "    Does the login shell there run commands? Try: " + " ".join(["ssh", *ssh.ssh_args, ssh.host, "echo", "hello"])
+    hint = "    Does the login shell there run commands? Try: " + " ".join(
+        ["ssh", *ssh.ssh_args, ssh.host, "echo", "hello"]
     )
     return ConnectError(f"{ssh.to} {ended(exit_code)} before a Python answered, and said:\n{quoted(said)}\n{hint}")
 
 
-def cannot_start(error: OSError) -> ConnectError:
-    if not isinstance(error, FileNotFoundError):
-        return ConnectError(f"ssh could not be started: {error.strerror}")
+def cannot_start(number: int) -> ConnectError:
+    if number != errno.ENOENT:
+        return ConnectError(f"ssh could not be started: {os.strerror(number)}")
     return ConnectError(
         "ssh was not started: there is no program `ssh` on PATH. weft uses OpenSSH's client; on Debian: apt install openssh-client"
     )

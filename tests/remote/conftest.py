@@ -1,0 +1,114 @@
+"""Targets for the remote tests: each interpreter that was found, over `local` and over a real sshd on loopback."""
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import weft
+from tests.remote import interpreters
+from tests.remote.sshd import Sshd, running_sshd
+from weft import remote
+
+sys.path.append(str(Path(__file__).parent / "sent"))
+
+TARGETS = [f"{way}-{version}" for way in ("local", "ssh") for version in interpreters.found()]
+
+
+@dataclass
+class Target:
+    """One interpreter over one transport. `open` makes a context there; the fixture closes what the test left open."""
+
+    way: str
+    python: str
+    version: tuple[int, int]
+    sshd: Sshd | None
+    opened: list[remote.Context] = field(default_factory=list)
+
+    def open(self, **options: Any) -> remote.Context:
+        options = {"python": self.python, **options}
+        if self.sshd is None:
+            context = remote.local(**options)
+        else:
+            context = remote.ssh(self.sshd.host, ssh_args=self.sshd.ssh_args, **options)
+        self.opened.append(context)
+        return context
+
+    @property
+    def name(self) -> str:
+        return "local" if self.sshd is None else self.sshd.host
+
+    @property
+    def speaks_python_2(self) -> bool:
+        return self.version < (3,)
+
+
+def _target(name: str, request: pytest.FixtureRequest) -> Target:
+    way, _, version = name.partition("-")
+    python = interpreters.found()[version]
+    sshd = request.getfixturevalue("sshd") if way == "ssh" else None
+    numbers = tuple(int(part) for part in version.split(".")) if version[0].isdigit() else sys.version_info[:2]
+    return Target(way, python, (numbers[0], numbers[1]), sshd)
+
+
+@pytest.fixture(scope="session")
+def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
+    with running_sshd(tmp_path_factory.mktemp("sshd")) as server:
+        before = os.environ["PATH"]
+        os.environ["PATH"] = server.environment["PATH"]
+        yield server
+        os.environ["PATH"] = before
+
+
+@pytest.fixture(params=TARGETS)
+def target(request: pytest.FixtureRequest) -> Iterator[Target]:
+    """Every interpreter over every transport, for tests that need contexts of their own."""
+    target = _target(request.param, request)
+    yield target
+    for context in target.opened:
+        context.close()
+
+
+@pytest.fixture(params=["local", "ssh"])
+def own_target(request: pytest.FixtureRequest) -> Iterator[Target]:
+    """This process's own interpreter over every transport: for what does not depend on the version over there."""
+    sshd = request.getfixturevalue("sshd") if request.param == "ssh" else None
+    target = Target(request.param, sys.executable, (sys.version_info[0], sys.version_info[1]), sshd)
+    yield target
+    for context in target.opened:
+        context.close()
+
+
+@pytest.fixture(scope="module", params=TARGETS)
+def shared(request: pytest.FixtureRequest) -> Iterator[remote.Context]:
+    """One context for all tests of a file, for calls that leave nothing behind over there."""
+    target = _target(request.param, request)
+    with target.open() as context:
+        yield context
+
+
+@pytest.fixture
+def in_tasklets() -> Callable[..., list[Any]]:
+    """`in_tasklets(f, values)` runs f(value) for all values at once, each in a tasklet; returns results or exceptions."""
+
+    def run(function: Callable[[Any], Any], values: list[Any]) -> list[Any]:
+        done = weft.channel()
+
+        def one(index: int, value: Any) -> None:
+            try:
+                result = function(value)
+            except Exception as error:
+                result = error.with_traceback(None)
+            done.send((index, result))
+
+        for index, value in enumerate(values):
+            weft.tasklet(one)(index, value)
+        results = sorted((done.receive() for _ in values), key=lambda pair: pair[0])
+        weft.run()
+        return [result for _, result in results]
+
+    return run

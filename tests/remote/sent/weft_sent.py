@@ -1,0 +1,177 @@
+"""Functions that the tests send to their contexts. The common syntax of 2.7 and 3.6+, standard modules only."""
+
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+
+_lock = threading.Lock()
+_arrived = 0
+_everybody_is_here = threading.Event()
+_released = threading.Event()
+
+
+class OwnError(Exception):
+    pass
+
+
+def echo(value):
+    return value
+
+
+def type_name(value):
+    return type(value).__name__
+
+
+def add(a, b=0):
+    return a + b
+
+
+def nothing():
+    return None
+
+
+def version():
+    return tuple(sys.version_info[:2])
+
+
+def size_of(data):
+    return len(data)
+
+
+def zeros(count):
+    return b"\0" * count
+
+
+def raise_value_error():
+    raise ValueError("not good", 17)
+
+
+def raise_key_error():
+    return {}["no such key"]
+
+
+def raise_own_error():
+    raise OwnError("only known over there")
+
+
+def raise_interrupt():
+    raise KeyboardInterrupt("over there")
+
+
+def raise_inside_cause():
+    try:
+        raise_key_error()
+    except KeyError:
+        raise ValueError("while looking")
+
+
+def open_missing_file():
+    return open("/no/such/file/anywhere")
+
+
+def decode_nonsense():
+    return b"\xff".decode("utf-8")
+
+
+def exit_with(code):
+    sys.exit(code)
+
+
+def die_with(code):
+    os._exit(code)
+
+
+def kill_self(number):
+    os.kill(os.getpid(), number)
+    time.sleep(60)
+
+
+def meet(number):
+    """Return when `number` calls of this are running at the same time."""
+    global _arrived
+    with _lock:
+        _arrived += 1
+        if _arrived == number:
+            _everybody_is_here.set()
+    return bool(_everybody_is_here.wait(30))
+
+
+def wait_for_release():
+    return bool(_released.wait(30))
+
+
+def release():
+    _released.set()
+
+
+def never_return():
+    while True:
+        time.sleep(60)
+
+
+def compute_for_ever():
+    while True:
+        pass
+
+
+def print_lines(out, err):
+    for line in out:
+        sys.stdout.write(line + "\n")
+    for line in err:
+        sys.stderr.write(line + "\n")
+
+
+def print_without_line_break(text):
+    sys.stdout.write(text)
+
+
+def print_from_a_program(text):
+    os.system("echo " + text)
+
+
+def print_many(count):
+    for number in range(count):
+        sys.stdout.write("%07d %s\n" % (number, "x" * 90))
+    return count
+
+
+def log(name, level, message):
+    logging.getLogger(name).log(level, message)
+
+
+def generator_inside():
+    return {"rows": [1, 2, (n for n in ())]}
+
+
+def a_lock():
+    return threading.Lock()
+
+
+def parent_pid():
+    return os.getppid()
+
+
+def pid():
+    return os.getpid()
+
+
+def ignore_the_end():
+    """Do what a program can do against being ended in order."""
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
+        signal.signal(number, signal.SIG_IGN)
+
+
+class Shelf(object):
+    @staticmethod
+    def size():
+        return 3
+
+    @classmethod
+    def kind(cls):
+        return cls.__name__
+
+    def book(self):
+        return "a book"

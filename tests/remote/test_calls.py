@@ -1,0 +1,343 @@
+"""Calls into a context: values, errors, many at once."""
+
+import collections
+import gc
+import math
+import os
+import platform
+import threading
+import weakref
+
+import pytest
+import weft_sent
+
+import weft
+from tests.remote.raising import raises
+from weft import remote
+
+PLAIN = [
+    None,
+    True,
+    False,
+    0,
+    -1,
+    2**31,
+    -(2**63),
+    10**40,
+    -(10**40),
+    1.5,
+    math.inf,
+    1 + 2j,
+    "",
+    "plain",
+    "ünïcødé \N{SNOWMAN} \N{GRINNING FACE}",
+    b"\xff\x00\xfe",
+    [],
+    [1, [2, [3]]],
+    (),
+    (1, "two", (3.0,)),
+    {},
+    {"a": 1, 2: ["b"], (1, 2): None},
+    set(),
+    {1, 2},
+    frozenset({"a"}),
+    list(range(100)),
+    [0.5] * 20,
+    ["a"] * 20,
+]
+
+
+@pytest.mark.parametrize("value", PLAIN, ids=repr)
+def test_plain_values_go_there_and_come_back_as_they_were(shared, value):
+    result = shared.call(weft_sent.echo, (value,))
+    assert result == value
+    assert type(result) is type(value)
+
+
+def test_the_same_types_are_there_as_here(shared):
+    names = {"int": 1, "list": [], "tuple": (), "dict": {}, "set": set(), "frozenset": frozenset(), "float": 1.0}
+    assert {name: shared.call(weft_sent.type_name, (value,)) for name, value in names.items()} == {n: n for n in names}
+
+
+def test_bytes_come_back_as_bytes_except_text_from_python_2(shared):
+    result = shared.call(weft_sent.echo, (b"abc",))
+    assert result == ("abc" if shared.facts.python < (3,) else b"abc")
+
+
+def test_a_function_of_the_standard_library_needs_nothing_sent(target):
+    with target.open() as context:
+        assert context.call(platform.python_version) == context.facts.version
+        assert context.stats.modules == 0
+
+
+def test_positional_and_keyword_arguments_arrive(shared):
+    assert shared.call(weft_sent.add, (1,), {"b": 2}) == 3
+    assert shared.call(weft_sent.add, [1, 5]) == 6
+
+
+def test_static_and_class_methods_are_found_by_their_class(shared):
+    assert shared.call(weft_sent.Shelf.size) == 3
+    assert shared.call(weft_sent.Shelf.kind) == "Shelf"
+
+
+def test_facts_tell_which_python_answers(shared):
+    assert tuple(shared.call(weft_sent.version)) == shared.facts.python[:2]
+    assert shared.call(os.getpid) == shared.facts.pid != os.getpid()
+    assert shared.facts.platform.startswith("linux")
+    assert {"os", "sys", "json"} <= shared.facts.packages
+
+
+def test_a_builtin_exception_arrives_as_the_same_type_with_the_remote_traceback(shared):
+    with raises(ValueError, match="not good") as caught:
+        shared.call(weft_sent.raise_value_error)
+    assert type(caught.value) is ValueError
+    assert caught.value.args == ("not good", 17)
+    note = "\n".join(caught.value.__notes__)
+    assert f"In {shared.name}, called as weft_sent.raise_value_error:" in note
+    assert "weft_sent.py" in note and "in raise_value_error" in note
+
+
+def test_a_key_error_keeps_its_key(shared):
+    with raises(KeyError) as caught:
+        shared.call(weft_sent.raise_key_error)
+    assert caught.value.args == ("no such key",)
+
+
+def test_an_os_error_is_its_subclass_with_its_number_and_file(shared):
+    with raises(FileNotFoundError) as caught:
+        shared.call(weft_sent.open_missing_file)
+    assert caught.value.errno == 2
+    assert caught.value.filename == "/no/such/file/anywhere"
+
+
+def test_a_unicode_error_keeps_what_it_was_about(shared):
+    with raises(UnicodeDecodeError) as caught:
+        shared.call(weft_sent.decode_nonsense)
+    assert (caught.value.start, caught.value.end) == (0, 1)
+    assert "utf" in str(caught.value)
+
+
+def test_an_exception_of_their_own_arrives_as_remote_error_with_its_type_by_name(shared):
+    with raises(remote.RemoteError, match="only known over there") as caught:
+        shared.call(weft_sent.raise_own_error)
+    assert type(caught.value) is remote.RemoteError
+    assert caught.value.type_name == "weft_sent.OwnError"
+    assert "in raise_own_error" in caught.value.traceback
+    assert (caught.value.context, caught.value.function) == (shared.name, "weft_sent.raise_own_error")
+
+
+def test_an_interrupt_over_there_does_not_interrupt_here(shared):
+    with raises(remote.RemoteError, match="KeyboardInterrupt"):
+        shared.call(weft_sent.raise_interrupt)
+    assert shared.call(weft_sent.add, (1, 1)) == 2
+
+
+def test_the_cause_of_an_exception_stands_in_the_remote_traceback(shared):
+    with raises(ValueError, match="while looking") as caught:
+        shared.call(weft_sent.raise_inside_cause)
+    if shared.facts.python >= (3,):
+        assert "KeyError: 'no such key'" in caught.value.__notes__[0]
+    assert "ValueError: while looking" in caught.value.__notes__[0]
+
+
+def test_an_exception_leaves_no_reference_cycle(shared):
+    def caught():
+        try:
+            shared.call(weft_sent.raise_own_error)
+        except remote.RemoteError as error:
+            return weakref.ref(error)
+
+    assert not gc.isenabled()
+    assert caught()() is None
+
+
+def test_sys_exit_is_an_error_of_the_call_and_the_context_lives_on(shared):
+    with raises(
+        remote.FunctionExited, match=r"weft_sent.exit_with called sys.exit\(5\).*The context lives on"
+    ) as caught:
+        shared.call(weft_sent.exit_with, (5,))
+    assert caught.value.code == 5
+    assert shared.name in str(caught.value)
+    assert shared.call(weft_sent.add, (2, 2)) == 4
+
+
+@pytest.mark.parametrize(
+    ("function", "path"), [(weft_sent.generator_inside, r"result['rows'][2]"), (weft_sent.a_lock, "result")]
+)
+def test_a_result_that_cannot_travel_is_named_by_its_path(shared, function, path):
+    with raises(remote.CannotTravel, match="what it returned cannot travel") as caught:
+        shared.call(function)
+    assert path in str(caught.value)
+    assert f"weft_sent.{function.__name__}" in str(caught.value) and shared.name in str(caught.value)
+    assert shared.call(weft_sent.add, (2, 2)) == 4
+
+
+def test_an_argument_that_cannot_travel_is_named_by_its_path_and_nothing_is_sent(shared):
+    before = shared.stats
+    with raises(remote.CannotTravel, match=r"args\[1\]\['rows'\]\[2\].*generator") as caught:
+        shared.call(weft_sent.echo, (1, {"rows": [1, 2, (n for n in ())]}))
+    assert caught.value.path == "args[1]['rows'][2]"
+    with raises(remote.CannotTravel, match=r"kwargs\['b'\]"):
+        shared.call(weft_sent.add, (1,), {"b": object()})
+    named = collections.namedtuple("Point", "x y")
+    with raises(remote.CannotTravel, match=r"args\[0\].*Point"):
+        shared.call(weft_sent.echo, (named(1, 2),))
+    assert shared.stats == before
+
+
+def test_functions_without_a_name_over_there_are_refused_before_anything_is_sent(shared):
+    def inner():
+        pass
+
+    before = shared.stats
+    with raises(remote.RemoteError, match="lambda"):
+        shared.call(lambda: 1)
+    with raises(remote.RemoteError, match="inside of another function"):
+        shared.call(inner)
+    with raises(remote.RemoteError, match="method of an object"):
+        shared.call(weft_sent.Shelf().book)
+    with raises(TypeError, match="cannot be called"):
+        shared.call(3)
+    assert shared.stats == before
+
+
+def test_wrong_kinds_of_arguments_are_refused_with_the_right_call_shown(shared):
+    with raises(TypeError, match=r"args must be a tuple or a list.*context\.call\(weft_sent\.echo, \(value,\)\)"):
+        shared.call(weft_sent.echo, "abc")
+    with raises(TypeError, match="kwargs must be a dict whose keys are str"):
+        shared.call(weft_sent.echo, (), {1: 2})
+    with raises(ValueError, match="timeout"):
+        shared.call(weft_sent.echo, (1,), timeout=-1)
+
+
+def test_a_name_that_is_not_over_there_is_an_error_that_names_it(shared, monkeypatch):
+    def absent():
+        pass
+
+    absent.__module__, absent.__qualname__ = "json", "nobody_wrote_this"
+    monkeypatch.setattr("json.nobody_wrote_this", absent, raising=False)
+    with raises(remote.FunctionNotFound, match="json.nobody_wrote_this is not there in") as caught:
+        shared.call(absent)
+    assert shared.name in str(caught.value)
+
+
+def test_a_module_that_is_nowhere_is_an_error_that_names_it(shared, monkeypatch):
+    import types
+
+    ghost = types.ModuleType("weft_ghost")
+    exec("def haunt(): pass", vars(ghost))
+    monkeypatch.setitem(__import__("sys").modules, "weft_ghost", ghost)
+    with raises(remote.RemoteModuleNotFound, match="weft_ghost"):
+        shared.call(ghost.haunt)
+    assert shared.call(weft_sent.add, (2, 2)) == 4
+
+
+def test_calls_made_at_once_from_tasklets_run_at_once(shared, in_tasklets):
+    assert in_tasklets(lambda _: shared.call(weft_sent.meet, (8,), timeout=30), list(range(8))) == [True] * 8
+
+
+def test_each_of_many_calls_gets_its_own_answer(shared, in_tasklets):
+    assert in_tasklets(lambda n: shared.call(weft_sent.echo, (n,)), list(range(300))) == list(range(300))
+
+
+def test_calls_come_from_any_thread_and_a_busy_thread_stalls_nobody(shared):
+    results: dict[int, list[int]] = {}
+    stop = threading.Event()
+
+    def busy():
+        while not stop.is_set():
+            sum(range(1000))
+
+    def work(number):
+        results[number] = [shared.call(weft_sent.add, (number, n)) for n in range(30)]
+
+    computing = threading.Thread(target=busy)
+    computing.start()
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    stop.set()
+    computing.join()
+    assert results == {number: [number + n for n in range(30)] for number in range(4)}
+
+
+def test_a_thread_that_ends_in_the_middle_of_its_call_stalls_nobody(own_target):
+    context = own_target.open()
+    error = []
+
+    def work():
+        try:
+            context.call(weft_sent.wait_for_release, timeout=0.05)
+        except remote.CallTimeout as timeout:
+            error.append(str(timeout))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join(30)
+    assert len(error) == 1
+    assert context.call(weft_sent.add, (1, 2)) == 3
+    context.call(weft_sent.release)
+
+
+def test_a_call_that_takes_too_long_raises_and_the_context_goes_on(own_target):
+    context = own_target.open()
+    with raises(
+        remote.CallTimeout, match=r"weft_sent\.wait_for_release in .* did not answer within 0\.05 seconds"
+    ) as caught:
+        context.call(weft_sent.wait_for_release, timeout=0.05)
+    assert isinstance(caught.value, TimeoutError)
+    context.call(weft_sent.release)
+    assert context.call(weft_sent.wait_for_release) is True  # it is the same process, which has not been harmed
+
+
+def test_a_tasklet_killed_in_its_call_leaves_the_context_usable(own_target):
+    context = own_target.open()
+    ended = []
+
+    def work():
+        try:
+            context.call(weft_sent.wait_for_release)
+        finally:
+            ended.append(True)
+
+    tasklet = weft.tasklet(work)()
+    weft.schedule()
+    assert tasklet.blocked
+    tasklet.kill()
+    assert ended == [True]
+    context.call(weft_sent.release)
+    assert context.call(weft_sent.add, (1, 1)) == 2
+
+
+def test_large_values_travel_both_ways_while_small_calls_go_on(own_target, in_tasklets):
+    context = own_target.open()
+    size = 6_000_000
+    data = b"\1" * size
+
+    def one(number):
+        if number == 0:
+            return context.call(weft_sent.size_of, (data,))
+        if number == 1:
+            return context.call(weft_sent.zeros, (size,)).count(b"\0")
+        return context.call(weft_sent.add, (number, 0))
+
+    assert in_tasklets(one, list(range(20))) == [size, size, *range(2, 20)]
+
+
+def test_a_call_blocks_only_its_own_tasklet(shared):
+    ticks = []
+
+    def tick():
+        for _ in range(5):
+            ticks.append(True)
+            weft.schedule()
+
+    weft.tasklet(tick)()
+    assert shared.call(weft_sent.add, (1, 2)) == 3
+    assert len(ticks) == 5
+
+
+def test_the_context_says_what_it_is(shared):
+    assert repr(shared).startswith(f"<weft.remote.Context {shared.name!r}: cpython {shared.facts.version} on linux")

@@ -1,0 +1,273 @@
+"""How contexts end: closed in order, or dead in the middle of something."""
+
+import gc
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+import weft_sent
+
+import weft
+from tests.remote.raising import raises
+from weft import remote
+
+
+def gone(pid: int, seconds: float) -> bool:
+    """Whether the process is gone, or becomes so within `seconds`."""
+    try:
+        fd = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        return bool(select.select([fd], [], [], seconds)[0])
+    finally:
+        os.close(fd)
+
+
+def test_closing_ends_the_process_over_there(target):
+    context = target.open()
+    pid = context.facts.pid
+    context.close()
+    assert context.closed
+    assert gone(pid, 3)
+
+
+def test_a_with_block_closes_its_context_when_it_is_left_by_an_error(own_target):
+    with raises(ZeroDivisionError):
+        with own_target.open() as context:
+            1 / 0
+    assert context.closed
+
+
+def test_closing_again_does_nothing(own_target):
+    context = own_target.open()
+    context.close()
+    context.close()
+    assert context.closed
+    assert "closed" in repr(context)
+
+
+def test_calls_into_a_closed_context_say_so(own_target):
+    context = own_target.open()
+    context.close()
+    with raises(remote.ContextClosed, match=f"weft_sent.add was not sent: '{own_target.name}' is closed") as caught:
+        context.call(weft_sent.add, (1, 2))
+    assert caught.value.context == own_target.name
+    assert isinstance(caught.value, ValueError)
+
+
+def test_calls_in_flight_are_told_when_their_context_is_closed(own_target):
+    context = own_target.open()
+    errors = []
+
+    def work():
+        try:
+            context.call(weft_sent.wait_for_release)
+        except remote.ContextClosed as error:
+            errors.append(str(error))
+
+    weft.tasklet(work)()
+    weft.schedule()
+    context.close()
+    weft.run()
+    assert len(errors) == 1
+    assert "weft_sent.wait_for_release" in errors[0] and own_target.name in errors[0]
+
+
+@pytest.mark.parametrize("function", [weft_sent.never_return, weft_sent.compute_for_ever])
+def test_a_call_that_never_ends_does_not_keep_its_context_from_closing(own_target, function):
+    context = own_target.open()
+    pid = context.facts.pid
+    with raises(remote.CallTimeout):
+        context.call(function, timeout=0.1)
+    context.close()
+    assert gone(pid, 3)
+
+
+def test_many_tasklets_may_close_the_same_context(own_target, in_tasklets):
+    context = own_target.open()
+    assert in_tasklets(lambda _: context.close(), list(range(5))) == [None] * 5
+
+
+def test_a_context_that_nobody_holds_is_closed_with_a_warning(own_target):
+    context = own_target.open()
+    process = context._link.process
+    own_target.opened.clear()
+    with pytest.warns(ResourceWarning, match="was never closed: use `with`, or close"):
+        del context
+        gc.collect()
+    assert process.exited.wait(5)
+
+
+def test_os_exit_over_there_is_context_died_with_host_function_and_code(target):
+    context = target.open()
+    with raises(remote.ContextDied, match=r"died while it ran weft_sent\.die_with.*ended with exit code 7.*os\._exit") as caught:
+        context.call(weft_sent.die_with, (7,))
+    assert (caught.value.context, caught.value.function) == (target.name, "weft_sent.die_with")
+    assert caught.value.exit_code == 7
+    assert target.name in str(caught.value)
+    assert isinstance(caught.value, ConnectionError)
+    with raises(remote.ContextDied, match=r"weft_sent\.add was not sent: .* has died"):
+        context.call(weft_sent.add, (1, 2))
+
+
+def test_the_last_lines_of_stderr_stand_in_the_error(target, capsys):
+    context = target.open()
+    context.call(weft_sent.print_lines, ([], ["the disk of this machine is on fire"]))
+    with raises(remote.ContextDied, match="the disk of this machine is on fire"):
+        context.call(weft_sent.die_with, (3,))
+    context.close()
+    assert "on fire" in capsys.readouterr().err
+
+
+def test_a_killed_process_over_there_fails_each_call_in_flight_by_its_function(target, in_tasklets):
+    context = target.open()
+
+    def work(number):
+        return context.call(weft_sent.wait_for_release if number else weft_sent.kill_self, () if number else (9,))
+
+    errors = in_tasklets(work, [1, 2, 0])
+    assert [type(error) for error in errors] == [remote.ContextDied] * 3
+    assert [error.function for error in errors] == ["weft_sent.wait_for_release"] * 2 + ["weft_sent.kill_self"]
+    if target.way == "local":
+        assert errors[0].signal == signal.SIGKILL
+        assert "was ended by signal 9 (SIGKILL)" in str(errors[0])
+    else:
+        assert "the connection was lost, or its process was killed" in str(errors[0])
+
+
+def test_a_crash_in_c_says_where(own_target):
+    context = own_target.open()
+    with raises(remote.ContextDied) as caught:
+        context.call(weft_sent.kill_self, (int(signal.SIGSEGV),))
+    if own_target.way == "local":
+        assert caught.value.signal == signal.SIGSEGV
+    assert "Segmentation fault" in str(caught.value)
+    assert "in kill_self" in str(caught.value)
+
+
+def test_when_one_context_dies_the_others_go_on(own_target, in_tasklets):
+    contexts = [own_target.open(name=f"context-{number}") for number in range(3)]
+
+    def work(number):
+        if number == 1:
+            return contexts[1].call(weft_sent.die_with, (1,))
+        return [contexts[number].call(weft_sent.add, (number, n)) for n in range(50)]
+
+    first, second, third = in_tasklets(work, [0, 1, 2])
+    assert (first, third) == (list(range(50)), list(range(2, 52)))
+    assert isinstance(second, remote.ContextDied)
+    assert "context-1" in str(second)
+
+
+def test_a_context_that_resists_is_killed(own_target):
+    context = own_target.open()
+    pid = context.facts.pid
+    context.call(weft_sent.ignore_the_end)
+    with raises(remote.CallTimeout):
+        context.call(weft_sent.compute_for_ever, timeout=0.1)
+    context.close()
+    assert gone(pid, 3)
+
+
+PARENT = """
+import sys, threading
+sys.path.append({sent!r})
+import weft_sent
+from weft import remote
+context = remote.{opening}
+print(context.facts.pid, flush=True)
+context.call(weft_sent.{function})
+"""
+
+
+@pytest.mark.parametrize("function", ["never_return", "compute_for_ever"])
+def test_a_child_is_gone_within_3_seconds_of_its_parents_sigkill(target, function):
+    sent = str(Path(__file__).parent / "sent")
+    if target.sshd is None:
+        opening = f"local({target.python!r})"
+    else:
+        opening = f"ssh({target.sshd.host!r}, python={target.python!r}, ssh_args={target.sshd.ssh_args!r})"
+    program = PARENT.format(sent=sent, opening=opening, function=function)
+    parent = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    try:
+        pid = int(parent.stdout.readline())
+        assert not gone(pid, 0)
+        parent.kill()
+        parent.wait()
+        killed = time.monotonic()
+        assert gone(pid, 3)
+        assert time.monotonic() - killed < 3
+    finally:
+        parent.kill()
+        parent.wait()
+        parent.stdout.close()
+
+
+def test_the_end_of_the_process_closes_contexts_that_were_left_open(tmp_path):
+    sent = str(Path(__file__).parent / "sent")
+    program = PARENT.format(sent=sent, opening="local()", function="pid")
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=True)
+    assert gone(int(done.stdout), 3)
+    assert done.stderr == ""
+
+
+def test_a_forked_child_is_refused_by_name_and_disturbs_nothing(own_target):
+    context = own_target.open()
+    assert context.call(weft_sent.add, (1, 1)) == 2
+    read_end, write_end = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            context.call(weft_sent.add, (1, 1))
+        except remote.ForkedContext as error:
+            os.write(write_end, str(error).encode())
+        except BaseException as error:
+            os.write(write_end, repr(error).encode())
+        context.close()
+        os.write(write_end, b"|%d" % len([fd for fd in os.listdir("/proc/self/fd") if "pipe" in _link(fd)]))
+        os._exit(0)
+    os.close(write_end)
+    with open(read_end) as said:
+        text, _, pipes = said.read().rpartition("|")
+    os.waitpid(pid, 0)
+    assert f"{own_target.name!r} belongs to the process that this one was forked from" in text
+    assert context.call(weft_sent.add, (2, 2)) == 4
+
+
+def _link(fd: str) -> str:
+    try:
+        return os.readlink(f"/proc/self/fd/{fd}")
+    except OSError:
+        return ""
+
+
+def test_threads_that_work_while_a_context_is_closed_get_answers_or_a_clear_error(own_target):
+    context = own_target.open()
+    unexpected = []
+    started = threading.Barrier(5)
+
+    def work():
+        started.wait()
+        try:
+            while True:
+                context.call(weft_sent.nothing)
+        except remote.ContextClosed:
+            pass
+        except BaseException as error:
+            unexpected.append(repr(error))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    started.wait()
+    context.close()
+    for thread in threads:
+        thread.join(30)
+    assert unexpected == []

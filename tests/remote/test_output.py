@@ -1,0 +1,113 @@
+"""What is printed and logged over there appears here."""
+
+import logging
+import threading
+
+import pytest
+import weft_sent
+
+from weft import remote
+
+
+def test_lines_appear_on_the_streams_of_this_process(shared, capsys):
+    shared.call(weft_sent.print_lines, (["one", "two"], ["three"]))
+    assert shared._link.output.wait_until_delivered(10)
+    printed = capsys.readouterr()
+    assert printed.out == "one\ntwo\n"
+    assert printed.err == "three\n"
+
+
+def test_what_programs_started_over_there_print_comes_along(shared, capsys):
+    shared.call(weft_sent.print_from_a_program, ("from-a-shell",))
+    assert shared._link.output.wait_until_delivered(10)
+    assert capsys.readouterr().out == "from-a-shell\n"
+
+
+def test_an_output_function_gets_context_stream_and_line(target):
+    lines = []
+    context = target.open(output=lambda *line: lines.append(line))
+    context.call(weft_sent.print_lines, (["one", "tëxt"], ["two"]))
+    context.close()
+    name = target.name
+    assert sorted(lines) == sorted([(name, "stdout", "one"), (name, "stdout", "tëxt"), (name, "stderr", "two")])
+
+
+def test_a_line_without_its_break_is_handed_on_at_the_end(own_target):
+    lines = []
+    context = own_target.open(output=lambda *line: lines.append(line))
+    context.call(weft_sent.print_without_line_break, ("no line break",))
+    assert lines == []
+    context.close()
+    assert lines == [(own_target.name, "stdout", "no line break")]
+
+
+def test_a_great_deal_of_output_arrives_whole_and_in_order(own_target):
+    lines = []
+    context = own_target.open(output=lambda context, stream, line: lines.append(line))
+    assert context.call(weft_sent.print_many, (30_000,)) == 30_000
+    context.close()
+    assert len(lines) == 30_000
+    assert [int(line[:7]) for line in lines] == list(range(30_000))
+
+
+def test_an_output_function_that_raises_loses_its_line_and_nothing_else(own_target, caplog):
+    lines = []
+
+    def output(context, stream, line):
+        if line == "bad":
+            raise RuntimeError("cannot take this")
+        lines.append(line)
+
+    context = own_target.open(output=output)
+    context.call(weft_sent.print_lines, (["good", "bad", "good again"], []))
+    context.close()
+    assert lines == ["good", "good again"]
+    assert [record.getMessage() for record in caplog.records] == [
+        f"the output function of context {own_target.name!r} failed"
+    ]
+    caplog.clear()
+
+
+def test_a_blocked_output_function_stalls_no_call_and_slows_its_own_context_only(own_target):
+    free = threading.Event()
+    context = own_target.open(output=lambda *line: free.wait(60))
+    other = own_target.open(name="other")
+    context.call(weft_sent.print_lines, (["blocks"], []))
+    assert context.call(weft_sent.add, (1, 2)) == 3
+    with pytest.raises(remote.CallTimeout):
+        context.call(weft_sent.print_many, (100_000,), timeout=0.5)  # more than is kept: it waits for its reader
+    assert other.call(weft_sent.add, (1, 2)) == 3
+    free.set()
+    assert context.call(weft_sent.add, (3, 4), timeout=60) == 7
+
+
+def test_an_output_function_may_call_into_its_own_context(own_target):
+    answers = []
+    contexts = []
+
+    def output(context, stream, line):
+        answers.append(contexts[0].call(weft_sent.echo, (line + "!",)))
+
+    contexts.append(own_target.open(output=output))
+    contexts[0].call(weft_sent.print_lines, (["one"], []))
+    assert contexts[0]._link.output.wait_until_delivered(10)
+    assert answers == ["one!"]
+    contexts.clear()
+
+
+def test_log_records_arrive_at_the_logger_of_the_same_name(target, caplog):
+    logging.getLogger("weft_test.there").setLevel(logging.INFO)
+    try:
+        context = target.open()
+        context.call(weft_sent.log, ("weft_test.there", logging.INFO, "looked around"))
+        context.call(weft_sent.log, ("weft_test.there", logging.DEBUG, "not wanted"))
+        context.close()
+    finally:
+        logging.getLogger("weft_test.there").setLevel(logging.NOTSET)
+    (record,) = caplog.records
+    assert record.name == "weft_test.there"
+    assert record.levelname == "INFO"
+    assert record.getMessage() == "looked around"
+    assert record.weft_context == target.name
+    assert record.filename == "weft_sent.py"
+    assert record.funcName is None
