@@ -30,15 +30,20 @@ version_save(VersionFields *saved, PyThreadState *tstate)
     saved->trash_nesting = tstate->trash_delete_nesting;
 }
 
-/* `tracing` has been put back already. */
 static inline __attribute__((always_inline)) void
 version_load(VersionFields *saved, PyThreadState *tstate)
 {
-    /* use_tracing stands in each cframe, but tracing is the thread's: a frame suspended before settrace() must see it. */
-    bool traced = tstate->tracing == 0 && (tstate->c_tracefunc != NULL || tstate->c_profilefunc != NULL);
-    saved->cframe->use_tracing = traced ? 255 : 0;
     tstate->cframe = saved->cframe;
     tstate->trash_delete_nesting = saved->trash_nesting;
+}
+
+/* use_tracing stands in each cframe, but tracing is the thread's: a frame suspended before settrace() must see it. Not
+   before the tasklet's C stack is back, for its cframe lies there. */
+static inline __attribute__((always_inline)) void
+version_resumed(PyThreadState *tstate)
+{
+    bool traced = tstate->tracing == 0 && (tstate->c_tracefunc != NULL || tstate->c_profilefunc != NULL);
+    tstate->cframe->use_tracing = traced ? 255 : 0;
 }
 
 static inline void
@@ -52,18 +57,18 @@ static inline void
 version_fresh(VersionFields *fresh, VersionRoot *root, VersionThread *thread, PyThreadState *tstate)
 {
     (void)thread;
-    root->cframe.use_tracing = 0;
+    root->cframe.use_tracing = tstate->c_tracefunc != NULL || tstate->c_profilefunc != NULL ? 255 : 0;
     root->cframe.current_frame = NULL;
     root->cframe.previous = &tstate->root_cframe;
     fresh->cframe = &root->cframe;
     fresh->trash_nesting = 0;
 }
 
-/* The innermost frame of a suspended tasklet. */
+/* The innermost frame of a suspended tasklet. `at` gives the place where something of its C stack can be read now. */
 static inline _PyInterpreterFrame *
-version_frame(VersionFields *saved)
+version_frame(VersionFields *saved, void *(*at)(void *stack, void *place), void *stack)
 {
-    return saved->cframe->current_frame;
+    return ((_PyCFrame *)at(stack, saved->cframe))->current_frame;
 }
 
 static inline _PyInterpreterFrame *

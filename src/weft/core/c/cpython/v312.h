@@ -56,10 +56,16 @@ version_fresh(VersionFields *fresh, VersionRoot *root, VersionThread *thread, Py
     fresh->trash_nesting = 0;
 }
 
-static inline _PyInterpreterFrame *
-version_frame(VersionFields *saved)
+static inline void
+version_resumed(PyThreadState *tstate)
 {
-    return saved->cframe->current_frame;
+    (void)tstate;
+}
+
+static inline _PyInterpreterFrame *
+version_frame(VersionFields *saved, void *(*at)(void *stack, void *place), void *stack)
+{
+    return ((_PyCFrame *)at(stack, saved->cframe))->current_frame;
 }
 
 static inline _PyInterpreterFrame *

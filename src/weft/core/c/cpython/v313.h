@@ -52,9 +52,17 @@ version_fresh(VersionFields *fresh, VersionRoot *root, VersionThread *thread, Py
     fresh->c_remaining = thread->c_remaining;
 }
 
-static inline _PyInterpreterFrame *
-version_frame(VersionFields *saved)
+static inline void
+version_resumed(PyThreadState *tstate)
 {
+    (void)tstate;
+}
+
+static inline _PyInterpreterFrame *
+version_frame(VersionFields *saved, void *(*at)(void *stack, void *place), void *stack)
+{
+    (void)at;
+    (void)stack;
     return saved->frame;
 }
 

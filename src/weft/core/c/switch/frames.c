@@ -12,16 +12,23 @@ struct Exposure {
     } link[];
 };
 
+/* Where something of a suspended tasklet can be read now: what lies within its slice is in the buffer. */
+static void *
+slice_saved_at(void *c_stack, void *wanted)
+{
+    CStack *stack = c_stack;
+    char *place = wanted, *low = stack->sp - RED_ZONE;
+    if (stack->length > 0 && place >= low && place < stack->base)
+        place = stack->buffer + (place - low);
+    return place;
+}
+
 #if ENTRY_FRAMES_ON_C_STACK
 
-/* Where a frame of a suspended tasklet can be read now: an entry frame within the slice lies in the buffer. */
 static inline _PyInterpreterFrame *
 frame_saved_at(CStack *stack, _PyInterpreterFrame *frame)
 {
-    char *place = (char *)frame, *low = stack->sp - RED_ZONE;
-    if (stack->length > 0 && place >= low && place < stack->base)
-        place = stack->buffer + (place - low);
-    return (_PyInterpreterFrame *)place;
+    return slice_saved_at(stack, frame);
 }
 
 static void
@@ -91,7 +98,7 @@ static PyObject *
 switch_frame(Tasklet *tasklet)
 {
     SwitchState *sw = &tasklet->sw;
-    _PyInterpreterFrame *frame = version_frame(&sw->fields.version), *own;
+    _PyInterpreterFrame *frame = version_frame(&sw->fields.version, slice_saved_at, &sw->stack), *own;
     PyThreadState *tstate = PyThreadState_Get();
     PyFrameObject *object;
     int collecting;

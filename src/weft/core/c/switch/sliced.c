@@ -180,6 +180,7 @@ switch_to(Scheduler *scheduler, Tasklet *from, Tasklet *to)
 #endif
     stack_load(scheduler, to);
     stack_jump(&from->sw.stack, &to->sw.stack);
+    version_resumed(scheduler->tstate);
     float_control_restore(control);
 }
 

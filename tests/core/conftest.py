@@ -1,0 +1,30 @@
+"""What the tests of the core share: a clock that moves only when nobody can run."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from weft import core
+
+
+class VirtualClock:
+    """Time for the core's timers: it stands still while tasklets run, and jumps when all of them wait."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.jumps: list[float] = []
+
+    def read(self) -> float:
+        return self.now
+
+    def advance(self, seconds: float) -> None:
+        self.jumps.append(seconds)
+        self.now += seconds
+
+
+@pytest.fixture
+def clock() -> Iterator[VirtualClock]:
+    clock = VirtualClock()
+    core.set_clock(clock.read, clock.advance)
+    yield clock
+    core.set_clock()
