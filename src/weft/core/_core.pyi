@@ -100,7 +100,7 @@ class tasklet(Generic[P]):
         """Whether it runs now, in its thread."""
     @property
     def thread_id(self) -> int:
-        """threading.get_ident() of its thread; after that ended, the largest value."""
+        """threading.get_ident() of its thread; -1 after that ended."""
     @property
     def next(self) -> tasklet[...] | None:
         """The neighbour behind it in the run queue or a channel's queue, or None."""

@@ -72,16 +72,20 @@ tasklet_may_bind(Tasklet *tasklet)
 }
 
 static int
+function_check(PyObject *function)
+{
+    if (function == Py_None || PyCallable_Check(function))
+        return 0;
+    PyErr_Format(PyExc_TypeError, "tasklet function must be a callable or None, not %R", function);
+    return -1;
+}
+
+/* Bind to a callable (borrowed), or to none. */
+static void
 tasklet_bind_function(Tasklet *tasklet, PyObject *function)
 {
-    if (function != NULL && !PyCallable_Check(function)) {
-        PyErr_Format(PyExc_TypeError, "tasklet function must be a callable or None, not %R", function);
-        return -1;
-    }
-    Py_XINCREF(function);
-    Py_XSETREF(tasklet->function, function);
     tasklet->state = TASKLET_UNBOUND;
-    return 0;
+    Py_XSETREF(tasklet->function, Py_XNewRef(function));
 }
 
 /* Give a bound tasklet its arguments: it is alive from here on. Borrows args (a tuple) and kwargs (a dict or NULL). */
@@ -150,11 +154,10 @@ Tasklet_bind(PyObject *self, PyObject *args, PyObject *kwargs)
         PyErr_Format(PyExc_TypeError, "bind(): kwargs is a dict or None, not %R", call_kwargs);
         return NULL;
     }
-    if (tasklet_may_bind(tasklet) < 0)
+    if (function_check(function) < 0 || tasklet_may_bind(tasklet) < 0)
         return NULL;
     if (function != Py_None || (call_args == Py_None && call_kwargs == Py_None))
-        if (tasklet_bind_function(tasklet, function == Py_None ? NULL : function) < 0)
-            return NULL;
+        tasklet_bind_function(tasklet, function == Py_None ? NULL : function);
     if (call_args != Py_None || call_kwargs != Py_None) {
         tuple = call_args == Py_None ? PyTuple_New(0) : PySequence_Tuple(call_args);
         failed = tuple == NULL || tasklet_bind_args(tasklet, tuple, call_kwargs == Py_None ? NULL : call_kwargs) < 0;
@@ -200,9 +203,11 @@ Tasklet_vectorcall(PyObject *type, PyObject *const *args, size_t flags, PyObject
         return made;
     }
     scheduler = scheduler_get();
-    tasklet = scheduler != NULL ? tasklet_alloc((PyTypeObject *)type, scheduler) : NULL;
-    if (likely(tasklet != NULL) && unlikely(tasklet_bind_function(tasklet, args[0]) < 0))
-        Py_CLEAR(tasklet);
+    if (unlikely(scheduler == NULL || function_check(args[0]) < 0))
+        return NULL;
+    tasklet = tasklet_alloc((PyTypeObject *)type, scheduler);
+    if (likely(tasklet != NULL))
+        tasklet_bind_function(tasklet, args[0]);
     return (PyObject *)tasklet;
 }
 
@@ -577,7 +582,7 @@ static PyObject *
 Tasklet_get_thread_id(PyObject *self, void *Py_UNUSED(closure))
 {
     PyThreadState *tstate = ((Tasklet *)self)->scheduler->tstate;
-    return PyLong_FromUnsignedLong(tstate != NULL ? tstate->thread_id : (unsigned long)-1);
+    return tstate != NULL ? PyLong_FromUnsignedLong(tstate->thread_id) : PyLong_FromLong(-1);
 }
 
 static PyObject *
@@ -646,7 +651,7 @@ static PyGetSetDef Tasklet_getset[] = {
     {"paused", Tasklet_get_paused, NULL, "Whether it is alive, neither in the run queue nor blocked.", NULL},
     {"is_main", Tasklet_get_is_main, NULL, "Whether it is its thread's main tasklet.", NULL},
     {"is_current", Tasklet_get_is_current, NULL, "Whether it runs now, in its thread.", NULL},
-    {"thread_id", Tasklet_get_thread_id, NULL, "threading.get_ident() of its thread; after that ended, the largest value.", NULL},
+    {"thread_id", Tasklet_get_thread_id, NULL, "threading.get_ident() of its thread; -1 after that ended.", NULL},
     {"next", Tasklet_get_next, NULL, "The neighbour behind it in the run queue or a channel's queue, or None.", NULL},
     {"prev", Tasklet_get_prev, NULL, "The neighbour before it, or None.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
