@@ -107,7 +107,9 @@ def test_a_context_that_nobody_holds_is_closed_with_a_warning(own_target):
 
 def test_os_exit_over_there_is_context_died_with_host_function_and_code(target):
     context = target.open()
-    with raises(remote.ContextDied, match=r"died while it ran weft_sent\.die_with.*ended with exit code 7.*os\._exit") as caught:
+    with raises(
+        remote.ContextDied, match=r"died while it ran weft_sent\.die_with.*ended with exit code 7.*os\._exit"
+    ) as caught:
         context.call(weft_sent.die_with, (7,))
     assert (caught.value.context, caught.value.function) == (target.name, "weft_sent.die_with")
     assert caught.value.exit_code == 7

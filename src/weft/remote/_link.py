@@ -26,6 +26,7 @@ ROOT = 0
 QUEUED = 1 << 20  # bytes that may wait for the pipe before senders do
 READ_SIZE = 1 << 18
 PATIENCE = 2.0  # seconds for a process to end by itself after it has closed its pipe
+LOG_TYPES = (str, int, str, float, str, int, str)  # and the traceback: str or None
 STREAMS = {1: "stdout", 2: "stderr"}
 
 _log = logging.getLogger("weft.remote")
@@ -72,6 +73,7 @@ class Link:
         self._queue: deque[memoryview] = deque()
         self._queued = 0
         self._room: list[Waiter[None]] = []
+        self._down_closed = False
         self._wrong: str | None = None
         self._end: Closed | Died | Forked | None = None  # set when nothing may be sent any more: why
         threads.links.post(self._read)
@@ -138,7 +140,12 @@ class Link:
         self._queued += len(left)
 
     def _write(self, data: memoryview) -> int:
-        """As much as the pipe takes at once. When nobody reads it any more, the reader of the other pipe will know why."""
+        """As much as the pipe takes at once. When nobody reads it any more, the reader of the other pipe will know why.
+
+        Only under the lock: the descriptor's number may belong to somebody else once it is closed.
+        """
+        if self._down_closed:
+            return len(data)
         try:
             return os.write(self.process.down, data)
         except BlockingIOError:
@@ -245,13 +252,15 @@ class Link:
         elif kind == protocol.PING:
             self.send(protocol.frame(self.identifier, ROOT, number, protocol.PONG, body), wait=False)
         elif kind != protocol.PONG:
-            raise ValueError(f"a {protocol.kind_name(kind)} message, which only goes down")
+            raise ValueError(f"a {protocol.kind_name(kind)} message that does not belong here")
 
     def _record(self, body: bytes) -> None:
         fields = codec.loads(body)
-        if not isinstance(fields, tuple) or tuple(map(type, fields[:6])) != (str, int, str, float, str, int):
+        if not isinstance(fields, tuple) or tuple(map(type, fields[:7])) != LOG_TYPES or len(fields) != 8:
             raise ValueError("a malformed LOG message")
         logger, level, message, created, filename, line, thread, traceback = fields
+        if traceback is not None and type(traceback) is not str:
+            raise ValueError("a malformed LOG message")
         self.output.record(
             logger,
             level,
@@ -305,6 +314,9 @@ class Link:
 
     def _finish(self) -> None:
         """Nothing more comes: let the process end, tell everybody who waits, give the descriptors back."""
+        with self._lock:
+            self._down_closed = True
+        self.process.close_down()
         self.process.end(patience=0 if self._wrong else PATIENCE)
         self.process.hear_out()
         self.output.flush()

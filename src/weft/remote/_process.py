@@ -77,6 +77,10 @@ class Process:
         for fd in (self.down, self.up, self._errors):
             self._close(fd)
 
+    def close_down(self) -> None:
+        """Let its stdin come to an end: nothing more is sent. Only on the thread for links."""
+        self._close(self.down)
+
     def _close(self, fd: int) -> None:
         if fd in self._open:
             self._open.discard(fd)

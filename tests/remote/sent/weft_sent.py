@@ -175,3 +175,7 @@ class Shelf(object):
 
     def book(self):
         return "a book"
+
+
+def search_path():
+    return list(sys.path)

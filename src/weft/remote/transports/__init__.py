@@ -9,7 +9,6 @@ from typing import Protocol
 
 from weft.remote.errors import ConnectError, NoPython
 
-
 SHOWN = 16
 
 

@@ -1,0 +1,281 @@
+"""Opening contexts: many at once, and every way in which it fails, each with its own error that says what to do."""
+
+import os
+import socket
+import sys
+import threading
+import time
+
+import pytest
+import weft_sent
+
+import weft
+from tests.remote.fakes import hostile, script
+from tests.remote.raising import raises
+from weft import remote
+
+# ---- what cannot be, before anything is started
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["-oProxyCommand=touch /tmp/x", "-v", "", "a b", "a;b", "a\nb", "$(id)", "`id`", "a'b", "@alpha", "a/b", "x\0"],
+)
+def test_a_host_that_cannot_be_one_is_refused_before_ssh_is_started(host, monkeypatch):
+    monkeypatch.setattr("subprocess.Popen", None)
+    with raises(remote.BadHostName, match="cannot be a host's name, so ssh was not started") as caught:
+        remote.ssh(host)
+    assert isinstance(caught.value, ValueError) and isinstance(caught.value, remote.ConnectError)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "says"),
+    [
+        ({"user": "-x"}, ValueError, "cannot be a user's name"),
+        ({"user": "a b"}, ValueError, "cannot be a user's name"),
+        ({"port": 0}, ValueError, "port must be a number from 1 to 65535, not 0"),
+        ({"port": "22"}, ValueError, "port must be a number"),
+        ({"python": "-c"}, ValueError, "python='-c' cannot be an interpreter"),
+        ({"python": ""}, ValueError, "cannot be an interpreter"),
+        ({"python": "a\nb"}, ValueError, "cannot be an interpreter"),
+        ({"python": "/opt/it's/python"}, ValueError, "cannot be the name of an interpreter"),
+        ({"python": ["python3"]}, TypeError, r"python= takes the name or path of one interpreter"),
+        ({"ssh_args": "-F config"}, TypeError, r"ssh_args takes a list of single arguments"),
+        ({"timeout": 0}, ValueError, "timeout must be a number of seconds above 0, not 0"),
+        ({"timeout": "5"}, ValueError, "timeout must be"),
+        ({"name": ""}, ValueError, "name must be a text that is not empty"),
+    ],
+)
+def test_options_out_of_range_are_refused_before_ssh_is_started(options, error, says, monkeypatch):
+    monkeypatch.setattr("subprocess.Popen", None)
+    with raises(error, match=says):
+        remote.ssh("alpha", **options)
+
+
+# ---- interpreters
+
+
+def test_a_local_interpreter_that_is_missing_is_named():
+    with raises(remote.NoPython, match="there is no interpreter '/no/such/python3.99' on this machine") as caught:
+        remote.local("/no/such/python3.99")
+    assert isinstance(caught.value, FileNotFoundError)
+    assert "CPython 2.7, or 3.6 and later" in str(caught.value)
+
+
+def test_a_file_that_cannot_be_executed_is_no_interpreter(tmp_path):
+    path = tmp_path / "python"
+    path.write_text("not a program")
+    with raises(remote.ConnectError, match="could not be started: Permission denied"):
+        remote.local(str(path))
+
+
+def test_a_program_that_is_no_python_is_shown_with_what_it_said(tmp_path):
+    path = script(tmp_path, "#!/bin/sh\necho I am no snake >&2\nexit 3\n")
+    with raises(remote.ConnectError, match="ended with exit code 3 before it was ready.*I am no snake"):
+        remote.local(path)
+
+
+def test_an_interpreter_missing_over_there_is_named_with_what_was_tried(sshd):
+    with raises(remote.NoPython, match=r"no Python of these names.*: /no/such/python") as caught:
+        remote.ssh(sshd.host, python="/no/such/python", ssh_args=sshd.ssh_args)
+    assert sshd.host in str(caught.value)
+
+
+def test_without_python_the_parents_version_then_python3_then_python_are_tried(sshd):
+    with remote.ssh(sshd.host, ssh_args=sshd.ssh_args) as context:
+        assert context.facts.python[0] in (2, 3)
+    assert _tried("alpha") == (f"python{sys.version_info[0]}.{sys.version_info[1]}", "python3", "python")
+
+
+def _tried(host):
+    from weft.remote.transports.ssh import Ssh
+
+    return Ssh(host).pythons
+
+
+def _old_python(folder, version):
+    return script(
+        folder,
+        f'#!/bin/sh\nfor last; do h1=$h2; h2=$h3; h3=$last; done\necho "$h1$h2"1 {version}\ncat >/dev/null\nexit 1\n',
+    )
+
+
+def test_a_python_that_is_too_old_says_which_it_is(tmp_path, sshd):
+    path = _old_python(tmp_path, "2.6.9")
+    with raises(remote.PythonTooOld, match=r"is 2\.6\.9, which is too old: a target needs CPython 2\.7, or 3\.6"):
+        remote.local(path)
+    with raises(remote.PythonTooOld, match=rf"ssh to '{sshd.host}' is 2\.6\.9"):
+        remote.ssh(sshd.host, python=path, ssh_args=sshd.ssh_args)
+
+
+def test_what_a_login_shell_prints_before_the_start_disturbs_nothing(tmp_path):
+    path = script(
+        tmp_path, f'#!/bin/sh\necho "Welcome to this machine"\necho "You have mail"\nexec {sys.executable} "$@"\n'
+    )
+    with remote.local(path) as context:
+        assert context.call(weft_sent.add, (1, 2)) == 3
+
+
+def test_an_interpreter_that_never_answers_is_given_up_in_time_and_killed(tmp_path):
+    path = script(tmp_path, "#!/bin/sh\necho waiting for a tape >&2\nexec sleep 600\n")
+    began = time.monotonic()
+    with raises(
+        remote.ConnectTimeout, match=r"was not ready within 0\.4 seconds, and said so far:\n +waiting for a tape"
+    ):
+        remote.local(path, timeout=0.4)
+    assert time.monotonic() - began < 5
+
+
+# ---- ssh
+
+
+def test_an_unknown_host_is_named(sshd):
+    with raises(remote.HostUnknown, match="'no-such-host.invalid' cannot be resolved"):
+        remote.ssh("no-such-host.invalid", ssh_args=sshd.ssh_args)
+
+
+def test_a_changed_host_key_is_refused_with_the_line_and_the_command_to_remove_it(sshd):
+    with raises(
+        remote.HostKeyRefused, match=r"the host key is not the one in known_hosts \(line 2 of .*known_hosts_changed\)"
+    ) as caught:
+        remote.ssh("weft-changed-key", ssh_args=sshd.ssh_args)
+    assert "ssh-keygen" in str(caught.value) and "-R" in str(caught.value)
+    assert "ssh to 'weft-changed-key' was refused" in str(caught.value)
+
+
+def test_an_unknown_host_key_is_refused_because_nobody_can_be_asked(sshd):
+    with raises(remote.HostKeyUnknown, match="ssh to 'weft-unknown-key' was refused: no host key is known"):
+        remote.ssh("weft-unknown-key", ssh_args=sshd.ssh_args)
+
+
+def test_a_key_that_is_not_let_in_is_an_authentication_failure(sshd):
+    with raises(
+        remote.AuthenticationFailed, match="the host does not let this user in.*it accepts publickey"
+    ) as caught:
+        remote.ssh("weft-wrong-user-key", ssh_args=sshd.ssh_args)
+    assert isinstance(caught.value, PermissionError)
+
+
+def test_a_port_where_nobody_listens_is_unreachable(sshd):
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        port = nobody.getsockname()[1]
+        with raises(remote.HostUnreachable, match="no ssh server answers there.*Connection refused"):
+            remote.ssh(sshd.host, port=port, ssh_args=("-oPort=%d" % port, *sshd.ssh_args))
+
+
+def test_a_server_that_never_speaks_is_given_up_in_time(sshd):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        with raises(remote.ConnectTimeout, match=sshd.host):
+            remote.ssh(sshd.host, ssh_args=("-oPort=%d" % port, *sshd.ssh_args), timeout=1)
+
+
+def test_a_server_that_hangs_up_is_unreachable(sshd):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+
+        def hang_up():
+            server.accept()[0].close()
+
+        thread = threading.Thread(target=hang_up)
+        thread.start()
+        with raises(remote.HostUnreachable):
+            remote.ssh(sshd.host, ssh_args=("-oPort=%d" % port, *sshd.ssh_args))
+        thread.join()
+
+
+def test_a_bad_ssh_option_is_said_as_what_it_is(sshd):
+    with raises(remote.ConnectError, match="ssh refuses its configuration or ssh_args:.*nosuchoption"):
+        remote.ssh(sshd.host, ssh_args=("-oNoSuchOption=yes", *sshd.ssh_args))
+
+
+def test_without_an_ssh_program_the_error_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with raises(remote.ConnectError, match="there is no program `ssh` on PATH.*openssh-client"):
+        remote.ssh("alpha")
+
+
+def test_ssh_args_win_over_ours_and_the_command_line_ends_the_options_before_the_host():
+    from weft.remote.transports.ssh import Ssh
+
+    words = Ssh("alpha", user="me", port=2222, ssh_args=["-F", "mine"], timeout=7.4).argv("00")
+    assert words[:3] == ["ssh", "-F", "mine"]
+    assert words[-3:-1] == ["--", "alpha"]
+    assert {"-T", "BatchMode=yes", "ConnectTimeout=7"} <= set(words)
+    assert words[words.index("-l") + 1] == "me"
+    assert words[words.index("-p") + 1] == "2222"
+
+
+# ---- many at once, and in the middle of other things
+
+
+@pytest.mark.parametrize("way", ["local", "ssh"])
+def test_50_contexts_are_opened_at_once_from_one_thread(way, request, in_tasklets):
+    if way == "ssh":
+        sshd = request.getfixturevalue("sshd")
+    most = [0]
+    opening = [0]
+
+    def work(number):
+        opening[0] += 1
+        most[0] = max(most[0], opening[0])
+        if way == "local":
+            context = remote.local(name=f"context-{number}", timeout=120)
+        else:
+            context = remote.ssh(sshd.host, name=f"context-{number}", ssh_args=sshd.ssh_args, timeout=120)
+        opening[0] -= 1
+        with context:
+            return context.call(weft_sent.echo, (number,))
+
+    threads = threading.active_count()
+    assert in_tasklets(work, list(range(50))) == list(range(50))
+    assert most[0] == 50
+    assert threading.active_count() == threads
+
+
+def test_other_tasklets_go_on_while_a_context_is_opened(own_target):
+    ticks = [0]
+    opened = []
+
+    def tick():
+        while not opened:
+            ticks[0] += 1
+            weft.sleep(0.001)
+
+    weft.tasklet(tick)()
+    opened.append(own_target.open())
+    weft.run()
+    assert ticks[0] >= 5
+    opened.clear()
+
+
+def test_a_tasklet_killed_while_it_connects_leaves_nothing(tmp_path):
+    path = script(tmp_path, f"#!/bin/sh\necho $$ > {tmp_path}/pid\nexec sleep 600\n")
+    ended = []
+
+    def work():
+        try:
+            remote.local(path, timeout=60)
+        finally:
+            ended.append(True)
+
+    tasklet = weft.tasklet(work)()
+    weft.schedule()
+    assert tasklet.blocked
+    tasklet.kill()
+    weft.run()
+    assert ended == [True]
+
+
+def test_a_child_that_dies_while_it_starts_is_an_error_of_connecting(tmp_path):
+    with raises(remote.ConnectError, match="was ended by signal 9"):
+        remote.local(hostile(tmp_path, "os.kill(os.getpid(), 9)"))
+
+
+def test_the_name_stands_in_errors_and_facts(own_target):
+    context = own_target.open(name="the-one-in-the-cellar")
+    assert context.name == "the-one-in-the-cellar"
+    with raises(remote.FunctionExited, match="the-one-in-the-cellar"):
+        context.call(weft_sent.exit_with, (0,))
+    assert os.path.basename(context.facts.executable).startswith("python")

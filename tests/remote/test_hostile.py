@@ -1,0 +1,191 @@
+"""A child that sends what no context sends harms its own context and nothing else."""
+
+import os
+
+import pytest
+import weft_sent
+
+from tests.remote.fakes import hostile
+from tests.remote.raising import raises
+from weft import remote
+
+# What it sends instead of an answer, and what the error says about it.
+BAD_FRAMES = {
+    "garbage": ("write(b'no frame at all, but plain text that somebody printed')", "frame that is none"),
+    "a length beyond the limit": (
+        "write(protocol.HEADER.pack(0, me, 1, protocol.MAX_BODY + 1, protocol.RESULT))",
+        "frame that is none: RESULT, 134217729 bytes",
+    ),
+    "an unknown kind": ("send(77, b'')", "unknown kind 77"),
+    "a frame in another's name": (
+        "send(protocol.RESULT, b'N', number, source=me + 1)",
+        "a frame from .* to 0 on the link of",
+    ),
+    "a frame for another": ("send(protocol.RESULT, b'N', number, destination=5)", "to 5 on the link of"),
+    "a kind that only goes down": ("send(protocol.CALL, b'N', number)", "a CALL message that does not belong"),
+    "modules for the parent": ("send(protocol.MODULES, b'', number)", "a MODULES message that does not belong"),
+    "a second HELLO": ("send(protocol.HELLO, b'N')", "a HELLO message that does not belong"),
+    "an unknown stream": ("send(protocol.STREAM, b'x', 3)", "STREAM"),
+    "a log record of the wrong shape": ("send(protocol.LOG, codec.dumps(('a', 'b')))", "malformed LOG"),
+    "a log record that is too long": (
+        "send(protocol.LOG, codec.dumps(('a', 1, 'b', 1.0, 'c', 1, 'd', None, 'more')))",
+        "malformed LOG",
+    ),
+    "a log record that is no value": ("send(protocol.LOG, b'????')", "."),
+    "a question that is no name": ("send(protocol.WANT, codec.dumps(5), 1)", "malformed WANT"),
+}
+BAD_ANSWERS = {
+    "a result that is no value": "send(protocol.RESULT, b'????', number)",
+    "a cut result": "send(protocol.RESULT, codec.dumps(['abc', 'def'])[:-2], number)",
+    "a result of a million lists in each other": "send(protocol.RESULT, b'l\\0\\0\\0\\1' * 1000000, number)",
+    "an error that is no dict": "send(protocol.ERROR, codec.dumps([1]), number)",
+    "an error without its fields": "send(protocol.ERROR, codec.dumps({'reason': 'raised'}), number)",
+}
+
+
+@pytest.fixture
+def open_hostile(tmp_path):
+    """`open_hostile(body)` opens a context whose other side runs `body`; closed afterwards."""
+    opened = []
+
+    def open_one(body):
+        opened.append(remote.local(hostile(tmp_path, body), name="hostile", timeout=20))
+        return opened[-1]
+
+    yield open_one
+    for context in opened:
+        context.close()
+
+
+@pytest.mark.parametrize("name", BAD_FRAMES)
+def test_a_malformed_frame_closes_its_context_with_an_error_that_says_what_came(open_hostile, name):
+    send, says = BAD_FRAMES[name]
+    with remote.local() as good:
+        context = open_hostile(f"hello()\nnumber = receive_call()\n{send}")
+        with raises(remote.ProtocolError, match=says) as caught:
+            context.call(weft_sent.nothing, timeout=20)
+        assert caught.value.context == "hostile"
+        assert "it sent what no context sends" in str(caught.value)
+        with raises(remote.ProtocolError, match="was not sent"):
+            context.call(weft_sent.nothing)
+        assert good.call(weft_sent.add, (1, 2)) == 3
+
+
+@pytest.mark.parametrize("name", BAD_ANSWERS)
+def test_a_malformed_answer_is_an_error_of_its_call_and_closes_its_context(open_hostile, name):
+    context = open_hostile(f"hello()\nnumber = receive_call()\n{BAD_ANSWERS[name]}")
+    with raises(remote.ProtocolError, match=r"answered weft_sent\.nothing with bytes that are no value") as caught:
+        context.call(weft_sent.nothing, timeout=20)
+    assert caught.value.function == "weft_sent.nothing"
+    with raises(remote.ProtocolError):
+        context.call(weft_sent.nothing, timeout=20)
+
+
+def error(**fields):
+    said = {"reason": "raised", "type": "ValueError", "module": "builtins", "args": (), "text": "", "traceback": ""}
+    return f"hello()\nsend(protocol.ERROR, codec.dumps({ {**said, **fields}!r}), receive_call())"
+
+
+@pytest.mark.parametrize(
+    ("kind", "module"),
+    [
+        ("SystemExit", "builtins.x"),
+        ("KeyboardInterrupt", "builtins"),
+        ("GeneratorExit", "builtins"),
+        ("BaseException", "builtins"),
+        ("ExceptionGroup", "builtins"),
+        ("eval", "builtins"),
+        ("__import__", "builtins"),
+        ("Popen", "subprocess"),
+        ("HostUnknown", "weft.remote.errors"),
+        ("TaskletExit", "weft.core"),
+        ("error", "struct"),
+    ],
+)
+def test_only_the_interpreters_own_exceptions_are_made_here(open_hostile, kind, module):
+    context = open_hostile(error(type=kind, module=module, args=("touch /tmp/weft-was-here",), text="made up"))
+    with raises(remote.RemoteError, match="made up") as caught:
+        context.call(weft_sent.nothing)
+    assert type(caught.value) is remote.RemoteError
+    assert caught.value.type_name.endswith(kind)
+
+
+@pytest.mark.parametrize(
+    ("kind", "args"),
+    [
+        ("UnicodeDecodeError", ("only one",)),
+        ("UnicodeDecodeError", None),
+        ("OSError", ([], {}, 3, 4, 5, 6)),
+        ("KeyError", 7),
+    ],
+)
+def test_arguments_that_do_not_fit_an_exception_leave_it_a_remote_error(open_hostile, kind, args):
+    context = open_hostile(error(type=kind, args=args, text="its text"))
+    with raises((remote.RemoteError, OSError)) as caught:
+        context.call(weft_sent.nothing)
+    if isinstance(caught.value, remote.RemoteError):
+        assert str(caught.value) == f"{kind}: its text"
+        assert caught.value.type_name == kind
+
+
+def test_an_answer_to_a_question_that_nobody_asked_is_dropped(open_hostile):
+    context = open_hostile(
+        """
+        hello()
+        number = receive_call()
+        send(protocol.RESULT, codec.dumps("of nobody"), number + 1000)
+        send(protocol.PONG, b"", 5)
+        send(protocol.RESULT, codec.dumps("mine"), number)
+        """
+    )
+    assert context.call(weft_sent.nothing, timeout=20) == "mine"
+
+
+def test_a_ping_is_answered(open_hostile):
+    context = open_hostile(
+        """
+        hello()
+        number = receive_call()
+        send(protocol.PING, b"are you there", 5)
+        send(protocol.RESULT, codec.dumps(receive()), number)
+        """
+    )
+    assert context.call(weft_sent.nothing, timeout=20)[2] == b"are you there"
+
+
+@pytest.mark.parametrize(
+    ("said", "problem"),
+    [
+        ("protocol=99", "protocol 99"),
+        ("python='3.11'", "python='3.11'"),
+        ("python=(3, 11)", r"python=\(3, 11\)"),
+        ("pid='1'", "pid='1'"),
+        ("packages=None", "packages=None"),
+    ],
+)
+def test_a_hello_that_says_what_no_hello_says_is_an_error_of_connecting(open_hostile, said, problem):
+    with raises(remote.ConnectError, match=f"answered, but not as a context does.*{problem}"):
+        open_hostile(f"hello({said})")
+
+
+def test_a_child_that_dies_with_half_a_frame_sent_is_a_context_that_died(open_hostile):
+    context = open_hostile(
+        "hello()\nnumber = receive_call()\nwrite(protocol.frame(0, me, number, protocol.RESULT, b'N' * 100)[:50])\nos._exit(4)"
+    )
+    with raises(remote.ContextDied, match="exit code 4"):
+        context.call(weft_sent.nothing, timeout=20)
+
+
+def test_questions_without_end_are_answered_without_harm(open_hostile):
+    context = open_hostile(
+        """
+        hello()
+        number = receive_call()
+        for question in range(200):
+            send(protocol.WANT, codec.dumps("no.such.module.%d" % question), question)
+        answers = [receive()[0] for _ in range(200)]
+        send(protocol.RESULT, codec.dumps(sorted(answers) == list(range(200))), number)
+        """
+    )
+    assert context.call(os.getpid, timeout=30) is True
+    assert context.stats.round_trips == 200
