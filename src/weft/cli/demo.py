@@ -310,13 +310,14 @@ def _table(stations: Sequence[Station]) -> Any:
 
 def _closing(stations: Sequence[Station], answers: dict[str, list[str]], seconds: float) -> list[str]:
     modules = sum(station.figures[0] for station in stations)
-    trips = max(station.figures[1] for station in stations)
+    most = max(station.figures[1] for station in stations)
+    trips = f"in at most {most} round trips each" if most else "without waiting for a single round trip"
     kilobytes = sum(station.figures[2] for station in stations) / 1000
     shares = ", ".join(f"{station.calls} by {station.name.split()[0]}" for station in stations)
     comparisons = sum(len(names) for names in answers.values())
     return [
         f"Three interpreters that have no Django imported it: {modules} modules in {kilobytes:.0f} kB over their pipes, "
-        f"in at most {trips} round trips each, while nothing was installed and no file was written.",
+        f"{trips}, while nothing was installed and no file was written.",
         f"A pipeline of {len(stations) + 2} tasklets on two channels then asked them about {len(answers)} types of "
         f"database fields in {seconds * 1000:.0f} ms ({shares}), and got {comparisons} lookups back.",
         "The contexts are closed and their processes are gone; for machines of your own, say: weft run -H HOST platform:platform",

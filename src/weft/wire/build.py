@@ -27,7 +27,8 @@ from weft.wire import codec, protocol
 
 # In the order in which they are executed over there: each after what it imports.
 MODULES = (
-    "protocol", "codec", "bundle", "link", "standin", "importer", "inventory", "stdio", "logs", "life", "calls", "child",
+    "protocol", "codec", "bundle", "link", "standin", "resources", "importer", "inventory", "stdio", "logs", "life", "calls",
+    "child",
 )  # fmt: skip
 OLDEST = "Python 2.7 or 3.6"
 NOISE_LIMIT = 1 << 20  # bytes that may precede the start line

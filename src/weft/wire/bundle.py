@@ -4,8 +4,9 @@ Both sides use this file; see weft.wire.protocol for what that means. What goes 
 
 Layout: one zlib stream over ``>I`` size of head, head (weft.wire.codec), sources one after another. The head is a dict:
 
-    modules   list of tuple: name (str), kind (MODULE, PACKAGE, NAMESPACE), size of its source in bytes (int), origin
-              (str: where the parent has it, for tracebacks). In the order of the sources; dependencies first
+    modules   list of tuple: name (str), kind (MODULE, PACKAGE, NAMESPACE, FILE), size of its source in bytes (int), origin
+              (str: where the parent has it, for tracebacks). In the order of the sources; dependencies first. A FILE is a
+              data file of a package, named "package/file name"
     absent    list of str: full names that an import may ask for and that are nowhere; they cost no round trip
     reasons   dict: absent name -> a sentence that ends the message of its ImportError (which Python has it, say)
     complete  dict: package -> list of str, the last parts of all its submodules at the parent: any other submodule is
@@ -23,6 +24,7 @@ from weft.wire import codec
 MODULE = 0
 PACKAGE = 1
 NAMESPACE = 2  # a package without a source
+FILE = 3  # no module
 
 _SIZE = struct.Struct(">I")
 

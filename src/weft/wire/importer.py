@@ -9,7 +9,7 @@ target, when it has it; else the parent. Below a package of the parent everythin
 import sys
 import threading
 
-from weft.wire import bundle, codec, protocol, standin
+from weft.wire import bundle, codec, protocol, resources, standin
 
 PREFIX = "weft:"  # of file names, so that no file of the target is taken for a source of the parent's
 _ModuleSpec = type(sys.__spec__) if hasattr(sys, "__spec__") else None
@@ -24,6 +24,7 @@ class Importer(object):
         self._theirs = packages if prefer == "target" else set()
         self._timeout = timeout
         self._modules = {}  # full name -> (kind, source, file name)
+        self._files = {}  # package -> {file name: bytes}
         self._ours = set()  # top-level names that the parent provides
         self._absent = set()
         self._reasons = {}
@@ -45,6 +46,10 @@ class Importer(object):
                 name = str(sent)
                 top = name.partition(".")[0]
                 if top in self._theirs or (top in sys.modules and top not in self._ours):
+                    continue
+                if kind == bundle.FILE:
+                    package, _, file_name = name.partition("/")
+                    self._files.setdefault(package, {})[file_name] = source
                     continue
                 self._ours.add(top)
                 self._absent.discard(name)
@@ -230,12 +235,22 @@ class Importer(object):
         return decode_source(source)
 
     def get_data(self, path):
-        """See importlib.abc.ResourceLoader. Only sources of modules are here; other files do not travel."""
+        """See importlib.abc.ResourceLoader: a source, or a data file of a package that came with its modules."""
+        folder, _, file_name = path.rpartition("/")
         with self._lock:
-            found = [source for kind, source, filename in self._modules.values() if filename == path]
-        if not found:
-            raise IOError("%s is not here: the files of a package do not travel with its modules" % path)
-        return found[0]
+            for name, (kind, source, filename) in self._modules.items():
+                if filename == path:
+                    return source
+                if kind == bundle.PACKAGE and _directory(filename) == folder:
+                    files = self._files.get(name, {})
+                    if file_name in files:
+                        return files[file_name]
+        raise resources.missing(path)
+
+    def get_resource_reader(self, name):
+        """See importlib.abc.InspectLoader and importlib.resources."""
+        with self._lock:
+            return resources.Reader(name, self._files.setdefault(name, {}))
 
 
 class _WatchedLoader(object):

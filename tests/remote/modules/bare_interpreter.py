@@ -8,11 +8,9 @@ import os
 import subprocess
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
+from tests.remote import interpreters
 from weft.wire import bundle as wire_bundle
-
-VERSIONS = Path.home() / ".pyenv" / "versions"
 
 _LISTING = """
 import sys, pkgutil, json
@@ -103,12 +101,9 @@ class Outcome:
     imported: list[str]
 
 
-def pythons(*oldest: str) -> list[str]:
-    """The interpreters of these versions ("2.7", "3.6") that are installed here."""
-    found = []
-    for version in oldest:
-        found += [str(path / "bin" / "python") for path in sorted(VERSIONS.glob(f"{version}.*"))[:1]]
-    return found
+def pythons(*versions: str) -> list[str]:
+    """The interpreters of these versions ("2.7", "3.13") that are found here."""
+    return [path for version, path in interpreters.found().items() if version in versions]
 
 
 def has_of(python: str) -> frozenset[str]:

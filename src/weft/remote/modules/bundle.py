@@ -16,7 +16,7 @@ from . import main_script, scan, sources, standard
 from .bounded import Bounded
 from .closure import Closure, closure, closure_inside
 from .functions import codes_behind
-from .sources import Location, Missing
+from .sources import DataFile, Location, Missing
 
 # Level 9 makes Django's modules 1 % smaller than level 6 and takes four times as long, which no link of above
 # 300 kbit/s gives back.
@@ -32,7 +32,8 @@ SecondWave = Callable[[Collection[str]], "Bundle | None"]
 class Bundle:
     """What travels at once. `data` is the body of a MODULES frame.
 
-    `modules` are the names of the modules in it, dependencies first; `absent` are the names that it says are nowhere.
+    `modules` are the names of the modules in it, dependencies first; `absent` are the names that it says are nowhere,
+    `files` are data files that these modules name, as "package/file name".
     `source_size` is the size of the sources before compression. `second_wave(sent)` gives what the functions of these
     modules import when they are called, less what `sent` names, or None; it takes as long as `plan`, so that it is best
     asked for behind the call.
@@ -40,6 +41,7 @@ class Bundle:
 
     modules: tuple[str, ...]
     absent: tuple[str, ...]
+    files: tuple[str, ...]
     data: bytes = field(repr=False)
     source_size: int
     second_wave: SecondWave = field(repr=False, compare=False)
@@ -47,7 +49,7 @@ class Bundle:
     @property
     def names(self) -> tuple[str, ...]:
         """What a context should remember as sent once this bundle is on its way."""
-        return self.modules + self.absent
+        return self.modules + self.absent + self.files
 
 
 @dataclass(slots=True)
@@ -102,7 +104,7 @@ def pull(name: str, sent: Collection[str], has: Collection[str]) -> Bundle:
     answer = _bundle_of(name, sent, has)
     if answer is None:
         data, size = _body((), {name: ""}, {})
-        answer = Bundle((), (name,), data, size, lambda sent: None)
+        answer = Bundle((), (name,), (), data, size, lambda sent: None)
     return answer
 
 
@@ -148,48 +150,55 @@ def _remaining(whole: Closure, sent: Collection[str], second_wave: SecondWave) -
     """What of a closure has not been sent; None when that is nothing."""
     modules = tuple(one for one in whole.modules if one.name not in sent)
     absent = {name: reason for name, reason in whole.absent.items() if name not in sent}
-    if not modules and not absent:
+    files = tuple(one for one in whole.files if one.name not in sent)
+    if not modules and not absent and not files:
         return None
     complete = {one.name: whole.complete[one.name] for one in modules if one.name in whole.complete}
-    data, size = _body(modules, absent, complete)
+    data, size = _body(modules + files, absent, complete)
     names = tuple(one.name for one in modules)
-    return Bundle(names, tuple(absent), data, size, lambda sent: second_wave({*names, *sent}))
+    file_names = tuple(one.name for one in files)
+    return Bundle(names, tuple(absent), file_names, data, size, lambda sent: second_wave({*names, *sent}))
 
 
 def _body(
-    modules: tuple[Location, ...], absent: dict[str, str], complete: dict[str, tuple[str, ...]]
+    parts: tuple[Location | DataFile, ...], absent: dict[str, str], complete: dict[str, tuple[str, ...]]
 ) -> tuple[bytes, int]:
-    """The body of a MODULES frame and the size of the sources in it; built once for all targets with the same needs."""
-    stamps = tuple((one.name, one.origin, one.stamp) for one in modules)
+    """The body of a MODULES frame and the size of what is in it; built once for all targets with the same needs."""
+    stamps = tuple((one.name, one.origin, one.stamp) for one in parts)
     key = (stamps, tuple(absent.items()), tuple(complete.items()))
     with _building:
         built = _built.get(key)
         if built is None:
-            built = _compress(modules, absent, complete)
+            built = _compress(parts, absent, complete)
             _built.put(key, built)
         return built
 
 
 def _compress(
-    modules: Iterable[Location], absent: dict[str, str], complete: dict[str, tuple[str, ...]]
+    parts: Iterable[Location | DataFile], absent: dict[str, str], complete: dict[str, tuple[str, ...]]
 ) -> tuple[bytes, int]:
-    parts = []
-    for one in modules:
-        kind = (
-            wire_bundle.NAMESPACE if one.is_namespace else wire_bundle.PACKAGE if one.is_package else wire_bundle.MODULE
-        )
+    entries = []
+    for one in parts:
         try:
             source = one.read()
         except (OSError, ImportError) as error:
             raise CannotTravel(
-                f"the module {one.name} cannot be sent: its source {one.origin} cannot be read ({error}); "
+                f"{one.name} cannot be sent: its source {one.origin} cannot be read ({error}); "
                 "was it moved or removed since it was imported?"
             ) from error
-        parts.append((one.name, kind, source, one.origin or ""))
+        entries.append((one.name, _kind(one), source, one.origin or ""))
     reasons = {name: reason for name, reason in absent.items() if reason}
     listed = {package: list(submodules) for package, submodules in complete.items()}
-    data = wire_bundle.pack(parts, list(absent), reasons, listed, _LEVEL)
-    return data, sum(len(source) for _, _, source, _ in parts)
+    data = wire_bundle.pack(entries, list(absent), reasons, listed, _LEVEL)
+    return data, sum(len(source) for _, _, source, _ in entries)
+
+
+def _kind(one: Location | DataFile) -> int:
+    if isinstance(one, DataFile):
+        return wire_bundle.FILE
+    if one.is_namespace:
+        return wire_bundle.NAMESPACE
+    return wire_bundle.PACKAGE if one.is_package else wire_bundle.MODULE
 
 
 def _unavailable(module: str, missing: Missing) -> CannotTravel | RemoteModuleNotFound:

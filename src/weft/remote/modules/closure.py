@@ -15,7 +15,20 @@ from enum import Enum, auto
 
 from . import standard
 from .scan import Import, Imports, scan
-from .sources import Listing, Location, Missing, defines, find, is_loaded, listing, real_name, stamp_of, top_level_names
+from .sources import (
+    DataFile,
+    Listing,
+    Location,
+    Missing,
+    defines,
+    find,
+    is_loaded,
+    listing,
+    real_name,
+    size_of,
+    stamp_of,
+    top_level_names,
+)
 
 
 @dataclass(slots=True)
@@ -24,7 +37,7 @@ class Closure:
 
     `absent` are names that are asked for and are nowhere, with a reason where one is known. `complete` are the packages
     among `modules` whose submodules are all known; every other submodule of theirs is absent. `files` are data files
-    that the code names: (package, file name, path).
+    that the code names.
     The rest is what the answer depends on: `tops` the top-level names about which the target was consulted, `unloaded`
     the names that were left out or treated differently because the parent had not loaded them, `stamps` the files.
     """
@@ -32,11 +45,15 @@ class Closure:
     modules: list[Location] = field(default_factory=list)
     absent: dict[str, str] = field(default_factory=dict)
     complete: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    files: list[tuple[str, str, str]] = field(default_factory=list)
+    files: list[DataFile] = field(default_factory=list)
     inside: list[tuple[str, Imports]] = field(default_factory=list)
     tops: set[str] = field(default_factory=set)
     unloaded: set[str] = field(default_factory=set)
     stamps: dict[str, Hashable] = field(default_factory=dict)
+
+
+LARGEST_FILE = 1 << 20
+"""In bytes: a larger data file is left to whoever needs it."""
 
 
 class _Policy(Enum):
@@ -222,8 +239,12 @@ class _Walk:
         if not isinstance(here, Location) or (listed := self.list_package(package, here)) is None:
             return
         for file in sorted(imports.files & listed.files.keys()):
-            if (package, file, listed.files[file]) not in self.result.files:
-                self.result.files.append((package, file, listed.files[file]))
+            path = listed.files[file]
+            stamp = stamp_of(path)
+            data = DataFile(f"{package}/{file}", path, (path, stamp))
+            if data not in self.result.files and size_of(stamp) <= LARGEST_FILE:
+                self.result.files.append(data)
+                self.result.stamps[path] = stamp
 
     def finish(self) -> Closure:
         result = self.result

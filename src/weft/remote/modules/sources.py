@@ -59,6 +59,20 @@ class Location:
 
 
 @dataclass(frozen=True, slots=True)
+class DataFile:
+    """A file in a package that is no code. `name` is "package/file name"."""
+
+    name: str
+    origin: str
+    stamp: Hashable
+
+    def read(self) -> bytes:
+        """What is in it now. Raises OSError when it has gone."""
+        with open(self.origin, "rb") as file:
+            return file.read()
+
+
+@dataclass(frozen=True, slots=True)
 class Missing:
     """A module that cannot travel. `reason` is empty when nobody here knows it either, or when only code can make it."""
 
@@ -180,6 +194,11 @@ def stamp_of(path: str) -> Hashable:
     except (OSError, ValueError):
         return None
     return (status.st_mtime_ns, status.st_size)
+
+
+def size_of(stamp: Hashable) -> int:
+    """The size in bytes of a file with this stamp; without a stamp it counts as empty."""
+    return int(stamp[1]) if isinstance(stamp, tuple) else 0
 
 
 def trim() -> None:
