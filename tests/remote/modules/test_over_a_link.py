@@ -1,0 +1,78 @@
+"""What bundles bring is used by a real target: every version, over a pipe."""
+
+import importlib
+from types import ModuleType
+
+import pytest
+
+from tests.remote import interpreters
+from tests.remote.modules.conftest import Make
+from weft import remote
+
+PYTHONS = list(interpreters.found())
+
+WITH_DATA = """
+def by_pkgutil():
+    import pkgutil
+    return pkgutil.get_data("with_data", "words.txt").decode("utf-8")
+
+def by_traversable():
+    from importlib import resources
+    folder = resources.files("with_data")
+    file = folder / "words.txt"
+    return file.read_text(), file.is_file(), [one.name for one in folder.iterdir()], (folder / "none.txt").is_file()
+
+def by_old_functions():
+    from importlib import resources
+    return resources.read_text("with_data", "words.txt"), resources.is_resource("with_data", "words.txt")
+
+def by_path():
+    from importlib import resources
+    with resources.as_file(resources.files("with_data") / "words.txt") as path:
+        with open(str(path)) as file:
+            return str(path), file.read()
+
+def by_old_path():
+    from importlib import resources
+    with resources.path("with_data", "words.txt") as path:
+        with open(str(path)) as file:
+            return str(path), file.read()
+
+def by_name(name):
+    import pkgutil
+    return pkgutil.get_data("with_data", name)
+"""
+
+
+@pytest.fixture
+def with_data(make: Make) -> ModuleType:
+    make({"with_data/__init__.py": WITH_DATA, "with_data/words.txt": "warp and weft", "with_data/other.txt": "unused"})
+    return importlib.import_module("with_data")
+
+
+@pytest.mark.parametrize("version", PYTHONS)
+def test_data_files_that_the_code_names_are_there(with_data: ModuleType, version: str) -> None:
+    with remote.local(python=interpreters.found()[version]) as context:
+        assert context.call(with_data.by_pkgutil) == "warp and weft"
+        over_there = context.facts.python[:2]
+        if over_there >= (3, 9):
+            assert context.call(with_data.by_traversable) == ("warp and weft", True, ["words.txt"], False)
+        if over_there >= (3, 7):
+            assert context.call(with_data.by_old_functions) == ("warp and weft", True)
+        with pytest.raises(
+            OSError, match=r"other.txt is not here: of a package's files only those travel that its code names"
+        ):
+            context.call(with_data.by_name, ("other.txt",))
+        assert context.stats.round_trips == 0
+
+
+@pytest.mark.parametrize("version", PYTHONS)
+def test_a_path_to_a_data_file_leads_into_memory(with_data: ModuleType, version: str) -> None:
+    with remote.local(python=interpreters.found()[version]) as context:
+        over_there = context.facts.python[:2]
+        for least, function in (((3, 9), with_data.by_path), ((3, 8), with_data.by_old_path)):
+            if over_there >= least:
+                path, text = context.call(function)
+                assert path.startswith("/proc/")
+                assert text == "warp and weft"
+        assert context.stats.round_trips == 0
