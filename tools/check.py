@@ -35,6 +35,7 @@ CHECKED_WHEN_RUN = (
         "int.from_bytes",
         "int.to_bytes",
     ),
+    *("importlib.resources", "importlib.resources.as_file", "os.memfd_create", "pathlib"),
 )
 PYTHON_SOURCES = [
     name for name in ("src", "tests", "tools", "bench", "examples", "docs", "setup.py") if (ROOT / name).exists()
