@@ -168,6 +168,7 @@ def test_a_result_that_cannot_travel_is_named_by_its_path(shared, function, path
     with raises(remote.CannotTravel, match="what it returned cannot travel") as caught:
         shared.call(function)
     assert path in str(caught.value)
+    assert caught.value.path == path
     assert f"weft_sent.{function.__name__}" in str(caught.value) and shared.name in str(caught.value)
     assert shared.call(weft_sent.add, (2, 2)) == 4
 

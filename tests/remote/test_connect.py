@@ -2,7 +2,9 @@
 
 import os
 import socket
+import subprocess
 import sys
+import tempfile
 import threading
 import time
 
@@ -161,14 +163,14 @@ def test_a_port_where_nobody_listens_is_unreachable(sshd):
         nobody.bind(("127.0.0.1", 0))
         port = nobody.getsockname()[1]
         with raises(remote.HostUnreachable, match="no ssh server answers there.*Connection refused"):
-            remote.ssh(sshd.host, port=port, ssh_args=("-oPort=%d" % port, *sshd.ssh_args))
+            remote.ssh(sshd.host, port=port, ssh_args=(f"-oPort={port}", *sshd.ssh_args))
 
 
 def test_a_server_that_never_speaks_is_given_up_in_time(sshd):
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
         with raises(remote.ConnectTimeout, match=sshd.host):
-            remote.ssh(sshd.host, ssh_args=("-oPort=%d" % port, *sshd.ssh_args), timeout=1)
+            remote.ssh(sshd.host, ssh_args=(f"-oPort={port}", *sshd.ssh_args), timeout=1)
 
 
 def test_a_server_that_hangs_up_is_unreachable(sshd):
@@ -181,7 +183,7 @@ def test_a_server_that_hangs_up_is_unreachable(sshd):
         thread = threading.Thread(target=hang_up)
         thread.start()
         with raises(remote.HostUnreachable):
-            remote.ssh(sshd.host, ssh_args=("-oPort=%d" % port, *sshd.ssh_args))
+            remote.ssh(sshd.host, ssh_args=(f"-oPort={port}", *sshd.ssh_args))
         thread.join()
 
 
@@ -205,6 +207,32 @@ def test_ssh_args_win_over_ours_and_the_command_line_ends_the_options_before_the
     assert {"-T", "BatchMode=yes", "ConnectTimeout=7"} <= set(words)
     assert words[words.index("-l") + 1] == "me"
     assert words[words.index("-p") + 1] == "2222"
+
+
+@pytest.fixture
+def short_path():
+    """A folder whose path leaves room for the name of a socket."""
+    with tempfile.TemporaryDirectory(prefix="weft-") as path:
+        yield path
+
+
+def test_contexts_share_a_connection_where_the_users_configuration_says_so(sshd, short_path):
+    shared = ("-oControlMaster=auto", f"-oControlPath={short_path}/s", "-oControlPersist=60", *sshd.ssh_args)
+    try:
+        with remote.ssh(sshd.host, ssh_args=shared) as first, remote.ssh(sshd.host, ssh_args=shared) as second:
+            assert first.call(weft_sent.add, (1, 2)) == second.call(weft_sent.add, (2, 1)) == 3
+            assert os.listdir(short_path) == ["s"]
+        began = time.monotonic()
+        remote.ssh(sshd.host, ssh_args=shared).close()
+        assert time.monotonic() - began < 3  # the shared connection, which stays, keeps nobody waiting
+    finally:
+        subprocess.run(["ssh", "-O", "exit", *shared, sshd.host], capture_output=True, check=False)
+
+
+def test_a_host_behind_a_jump_host_is_reached(sshd):
+    jump = ("-J", "weft-second-name", *sshd.ssh_args)
+    with remote.ssh(sshd.host, ssh_args=jump, python=sys.executable) as context:
+        assert context.call(weft_sent.add, (1, 2)) == 3
 
 
 # ---- many at once, and in the middle of other things

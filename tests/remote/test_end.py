@@ -1,6 +1,5 @@
 """How contexts end: closed in order, or dead in the middle of something."""
 
-import gc
 import os
 import select
 import signal
@@ -99,9 +98,10 @@ def test_a_context_that_nobody_holds_is_closed_with_a_warning(own_target):
     context = own_target.open()
     process = context._link.process
     own_target.opened.clear()
+    contexts = [context]
+    del context
     with pytest.warns(ResourceWarning, match="was never closed: use `with`, or close"):
-        del context
-        gc.collect()
+        contexts.clear()
     assert process.exited.wait(5)
 
 
@@ -223,6 +223,7 @@ def test_the_end_of_the_process_closes_contexts_that_were_left_open(tmp_path):
 def test_a_forked_child_is_refused_by_name_and_disturbs_nothing(own_target):
     context = own_target.open()
     assert context.call(weft_sent.add, (1, 1)) == 2
+    links = {_target_of(fd) for fd in (context._link.process.down, context._link.process.up)}
     read_end, write_end = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -233,21 +234,64 @@ def test_a_forked_child_is_refused_by_name_and_disturbs_nothing(own_target):
         except BaseException as error:
             os.write(write_end, repr(error).encode())
         context.close()
-        os.write(write_end, b"|%d" % len([fd for fd in os.listdir("/proc/self/fd") if "pipe" in _link(fd)]))
+        left = [fd for fd in os.listdir("/proc/self/fd") if _target_of(fd) in links]
+        os.write(write_end, b"|%d" % len(left))
         os._exit(0)
     os.close(write_end)
     with open(read_end) as said:
-        text, _, pipes = said.read().rpartition("|")
+        text, _, pipes_left = said.read().rpartition("|")
     os.waitpid(pid, 0)
     assert f"{own_target.name!r} belongs to the process that this one was forked from" in text
+    assert pipes_left == "0"
     assert context.call(weft_sent.add, (2, 2)) == 4
 
 
-def _link(fd: str) -> str:
+def _target_of(fd: int | str) -> str:
     try:
         return os.readlink(f"/proc/self/fd/{fd}")
     except OSError:
         return ""
+
+
+def test_a_forked_child_may_open_contexts_of_its_own(own_target):
+    context = own_target.open()
+    read_end, write_end = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            with own_target.open() as mine:
+                os.write(write_end, b"%d" % mine.call(weft_sent.add, (20, 22)))
+        except BaseException as error:
+            os.write(write_end, repr(error).encode())
+        os._exit(0)
+    os.close(write_end)
+    with open(read_end) as said:
+        assert said.read() == "42"
+    os.waitpid(pid, 0)
+    assert context.call(weft_sent.add, (2, 2)) == 4
+
+
+INTERRUPTED = """
+import sys, threading, time
+sys.path.append({sent!r})
+import weft_sent
+from weft import remote
+with remote.local() as context:
+    print(context.facts.pid, flush=True)
+    context.call(weft_sent.never_return)
+"""
+
+
+def test_ctrl_c_ends_a_call_and_with_it_the_context():
+    program = INTERRUPTED.format(sent=str(Path(__file__).parent / "sent"))
+    words = [sys.executable, "-c", program]
+    parent = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    pid = int(parent.stdout.readline())
+    parent.send_signal(signal.SIGINT)
+    _, said = parent.communicate(timeout=20)
+    assert parent.returncode != 0
+    assert "KeyboardInterrupt" in said
+    assert gone(pid, 3)
 
 
 def test_threads_that_work_while_a_context_is_closed_get_answers_or_a_clear_error(own_target):

@@ -80,7 +80,7 @@ def _error(failure: Failure, name: str, facts: Facts, function: str) -> Exceptio
             "    Plain values can: None, bool, int, float, complex, str, bytes, list, tuple, dict, set. Return what you need.",
             **about,
         )
-        travel.path = failure.text.partition(":")[0]
+        travel.path = failure.text.partition(" cannot travel")[0]
         return travel
     if failure.reason != protocol.ERROR_RAISED:
         return RemoteError(f"{function} was not run in {where}: {failure.text or failure.reason}", **about)

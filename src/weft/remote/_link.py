@@ -96,7 +96,7 @@ class Link:
                 raise self._end.error(function, sent=False)
             number = next(self._numbers)
             self._in_flight[number] = (waiter, function)
-        self.calls += 1
+            self.calls += 1
         try:
             self.send(head + protocol.frame(self.identifier, ROOT, number, protocol.CALL, body))
         except BaseException:
@@ -112,7 +112,13 @@ class Link:
     def cancel(self, number: int) -> None:
         """Forget the call and tell the other side, if that can be done without waiting."""
         if self.forget(number):
-            self.send(protocol.frame(self.identifier, ROOT, number, protocol.CANCEL, b""), wait=False)
+            self._send_if_open(protocol.frame(self.identifier, ROOT, number, protocol.CANCEL, b""))
+
+    def _send_if_open(self, frame: bytes) -> None:
+        """Send what nobody misses when the link has ended, without waiting for room."""
+        with self._lock:
+            if self._end is None:
+                self._put(frame)
 
     def send(self, data: bytes, *, wait: bool = True) -> None:
         """Send whole frames. Thread-safe; the frames of one call stay together.
@@ -250,7 +256,8 @@ class Link:
         elif kind == protocol.GOODBYE:
             _log.debug("%s said goodbye", self.name)
         elif kind == protocol.PING:
-            self.send(protocol.frame(self.identifier, ROOT, number, protocol.PONG, body), wait=False)
+            if self._queued <= QUEUED:  # who asks on and on without reading the answers gets no more of them
+                self._send_if_open(protocol.frame(self.identifier, ROOT, number, protocol.PONG, body))
         elif kind != protocol.PONG:
             raise ValueError(f"a {protocol.kind_name(kind)} message that does not belong here")
 

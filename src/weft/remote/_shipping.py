@@ -16,6 +16,7 @@ from weft.remote.errors import RemoteError
 from weft.wire import bundle as wire_bundle
 from weft.wire import protocol
 
+MOST_QUESTIONS = 1024
 PREPARED = 4096  # functions whose modules are known to be there; forgetting one costs a look at the plan
 
 _log = logging.getLogger("weft.remote")
@@ -34,6 +35,7 @@ class Shipping:
         self._has = has
         self._thread = thread
         self._sent: set[str] = set()
+        self._unanswered: set[int] = set()
         self._prepared: set[modules.FunctionName] = set()
         # Held from the plan until its frames are queued: nobody's call may overtake the modules that it counts on.
         self._order = Mutex()
@@ -58,7 +60,13 @@ class Shipping:
         return asked
 
     def answer(self, number: int, name: str) -> None:
-        """Answer WANT: the module and what it needs, or that it is absent. Returns at once."""
+        """Answer WANT: the module and what it needs, or that it is absent. Returns at once.
+
+        Raises ValueError when more is asked than a context's threads can be waiting for.
+        """
+        if len(self._unanswered) >= MOST_QUESTIONS or number in self._unanswered:
+            raise ValueError(f"more than {MOST_QUESTIONS} questions for modules without waiting for an answer")
+        self._unanswered.add(number)
         self.round_trips += 1
 
         def answer() -> None:
@@ -74,7 +82,13 @@ class Shipping:
                 self._send(self._frame(bundle, number))
             self._later(bundle)
 
-        self._thread.post(answer)
+        def answer_and_count() -> None:
+            try:
+                answer()
+            finally:
+                self._unanswered.discard(number)
+
+        self._thread.post(answer_and_count)
 
     def _later(self, bundle: modules.Bundle) -> None:
         """Behind the call: what the functions of these modules import when they are called."""
