@@ -89,7 +89,8 @@ channel_send_value(Channel *channel, PyObject *value, bool is_error)
         if (switches) {
             if (unlikely(scheduler_may_suspend(scheduler) < 0))
                 return NULL;
-            if (unlikely(channel->balance >= 0)) /* the hub, looked at on the way, woke the receiver */
+            /* The hub, looked at on the way, woke the receiver; or another thread's is the first now. */
+            if (unlikely(channel->balance >= 0 || channel->head->scheduler != scheduler))
                 return channel_send_value(channel, value, is_error);
         }
         Tasklet *peer = channel_take_head(channel);
@@ -133,7 +134,7 @@ channel_receive_value(Channel *channel, bool iterating)
         if (switches) {
             if (unlikely(scheduler_may_suspend(scheduler) < 0))
                 return NULL;
-            if (unlikely(channel->balance <= 0))
+            if (unlikely(channel->balance <= 0 || channel->head->scheduler != scheduler))
                 return channel_receive_value(channel, iterating);
         }
         Tasklet *peer = channel_take_head(channel);

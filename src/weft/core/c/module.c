@@ -156,6 +156,10 @@ core_set_clock(PyObject *Py_UNUSED(module), PyObject *args)
     PyObject *now = Py_None, *advance = Py_None;
     if (!PyArg_ParseTuple(args, "|OO:set_clock", &now, &advance))
         return NULL;
+    if ((now != Py_None && !PyCallable_Check(now)) || (advance != Py_None && !PyCallable_Check(advance))) {
+        PyErr_Format(PyExc_TypeError, "set_clock() takes two callables, now and advance, not %R and %R", now, advance);
+        return NULL;
+    }
     if ((now == Py_None) != (advance == Py_None)) {
         PyErr_SetString(PyExc_TypeError, "set_clock() takes now and advance, or neither");
         return NULL;

@@ -114,16 +114,19 @@ static void
 main_set_error(Scheduler *scheduler, PyObject *error)
 {
     Tasklet *main = scheduler->main;
-    if (main->raises) { /* it has not got the one before yet: neither is dropped silently */
+    bool second = main->raises; /* it has not got the one before yet: neither is dropped silently */
+    if (second) {
         error_raise(error);
         PyErr_WriteUnraisable((PyObject *)main);
-        return;
+        if (!main->raises) /* it ran meanwhile */
+            return;
     }
     if (main->blocked != NOT_BLOCKED)
         scheduler_wake(main);
     else if (main->next == NULL)
         ring_append(scheduler, (Tasklet *)Py_NewRef((PyObject *)main));
-    tasklet_set_error(main, error);
+    if (!second)
+        tasklet_set_error(main, error);
 }
 
 /* ---- timers and the hub ---- */
@@ -374,14 +377,13 @@ scheduler_finish(Scheduler *scheduler, Tasklet *dead, PyObject *error)
     }
     if (unlikely(error != NULL)) {
         main_set_error(scheduler, error);
-        next = scheduler->main; /* it raises the error at once; the others stay in their order */
-        scheduler_leave(dead);
-        scheduler->current = next;
-    } else {
         next = scheduler_leave(dead);
-        if (likely(next != NULL))
-            scheduler->current = next;
-    }
+        if (likely(ring_holds(scheduler->main))) /* it raises the error at once; the others stay in their order */
+            next = scheduler->main;
+    } else
+        next = scheduler_leave(dead);
+    if (likely(next != NULL))
+        scheduler->current = next;
     dead->next = dead->prev = NULL;
     dead->state = TASKLET_UNBOUND;
     assert(scheduler->zombie == NULL);

@@ -92,7 +92,7 @@ tasklet_bind_function(Tasklet *tasklet, PyObject *function)
 static int
 tasklet_bind_args(Tasklet *tasklet, PyObject *args, PyObject *kwargs)
 {
-    PyObject *context;
+    PyObject *context, *old_context, *old_args, *old_kwargs;
     if (tasklet->function == NULL) {
         PyErr_SetString(PyExc_RuntimeError, "the tasklet was not bound to a function: tasklet(function)(*args)");
         return -1;
@@ -100,10 +100,16 @@ tasklet_bind_args(Tasklet *tasklet, PyObject *args, PyObject *kwargs)
     context = switch_capture_context(tasklet->scheduler);
     if (context == NULL && PyErr_Occurred())
         return -1;
-    Py_XSETREF(tasklet->context, context);
-    Py_XSETREF(tasklet->args, Py_NewRef(args));
-    Py_XSETREF(tasklet->kwargs, Py_XNewRef(kwargs != NULL && PyDict_GET_SIZE(kwargs) > 0 ? kwargs : NULL));
+    old_context = tasklet->context;
+    old_args = tasklet->args;
+    old_kwargs = tasklet->kwargs;
+    tasklet->context = context;
+    tasklet->args = Py_NewRef(args);
+    tasklet->kwargs = Py_XNewRef(kwargs != NULL && PyDict_GET_SIZE(kwargs) > 0 ? kwargs : NULL);
     tasklet->state = TASKLET_NEW;
+    Py_XDECREF(old_context); /* last: it may run code, which may run this tasklet */
+    Py_XDECREF(old_args);
+    Py_XDECREF(old_kwargs);
     return 0;
 }
 
@@ -146,26 +152,35 @@ Tasklet_bind(PyObject *self, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"func", "args", "kwargs", NULL};
     Tasklet *tasklet = (Tasklet *)self;
-    PyObject *function = Py_None, *call_args = Py_None, *call_kwargs = Py_None, *tuple;
-    int failed;
+    PyObject *function = Py_None, *call_args = Py_None, *call_kwargs = Py_None, *tuple = NULL;
+    bool with_args;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|OOO:bind", names, &function, &call_args, &call_kwargs))
         return NULL;
     if (call_kwargs != Py_None && !PyDict_Check(call_kwargs)) {
         PyErr_Format(PyExc_TypeError, "bind(): kwargs is a dict or None, not %R", call_kwargs);
         return NULL;
     }
-    if (function_check(function) < 0 || tasklet_may_bind(tasklet) < 0)
+    with_args = call_args != Py_None || call_kwargs != Py_None;
+    if (function_check(function) < 0)
         return NULL;
-    if (function != Py_None || (call_args == Py_None && call_kwargs == Py_None))
+    if (with_args && (tuple = call_args == Py_None ? PyTuple_New(0) : PySequence_Tuple(call_args)) == NULL)
+        return NULL;
+    if (tasklet_may_bind(tasklet) < 0)
+        goto failed;
+    if (function != Py_None || !with_args) {
         tasklet_bind_function(tasklet, function == Py_None ? NULL : function);
-    if (call_args != Py_None || call_kwargs != Py_None) {
-        tuple = call_args == Py_None ? PyTuple_New(0) : PySequence_Tuple(call_args);
-        failed = tuple == NULL || tasklet_bind_args(tasklet, tuple, call_kwargs == Py_None ? NULL : call_kwargs) < 0;
-        Py_XDECREF(tuple);
-        if (failed)
-            return NULL;
+        /* Dropping the old function may have run code, which may have run this tasklet. */
+        if (with_args && tasklet_may_bind(tasklet) < 0)
+            goto failed;
     }
+    if (with_args && tasklet_bind_args(tasklet, tuple, call_kwargs == Py_None ? NULL : call_kwargs) < 0)
+        goto failed;
+    Py_XDECREF(tuple);
     return Py_NewRef(self);
+
+failed:
+    Py_XDECREF(tuple);
+    return NULL;
 }
 
 static PyObject *
@@ -418,12 +433,39 @@ Tasklet_finalize(PyObject *self)
         error_raise(raised);
 }
 
+/* Nobody refers to a started tasklet: end it. The finalizer that CPython calls once may have been used up, by the
+   collector or by a subclass's __del__. Whether somebody refers to it again; it must not be freed then. Switches. */
+static bool
+tasklet_end_unreferenced(Tasklet *tasklet)
+{
+    PyObject *self = (PyObject *)tasklet;
+    Py_SET_REFCNT(self, 1);
+    for (int round = 0; round < KILL_ROUNDS && tasklet->state == TASKLET_STARTED && Py_REFCNT(self) == 1; round++)
+        Tasklet_finalize(self);
+    if (tasklet->state == TASKLET_STARTED && Py_REFCNT(self) == 1 && tasklet->scheduler->tstate != NULL) {
+        PyObject *raised = error_take();
+        PyErr_SetString(PyExc_RuntimeError, "the tasklet goes on after TaskletExit although nobody refers to it any more: "
+                                            "it is abandoned where it is, and its frames are never freed");
+        PyErr_WriteUnraisable(self);
+        if (raised != NULL)
+            error_raise(raised);
+    }
+    if (Py_REFCNT(self) == 1) {
+        Py_SET_REFCNT(self, 0);
+        return false;
+    }
+    if (PyType_HasFeature(Py_TYPE(self), Py_TPFLAGS_HEAPTYPE)) /* the deallocator of a subclass drops one on return */
+        Py_INCREF(Py_TYPE(self));
+    Py_DECREF(self);
+    return true;
+}
+
 static void
 Tasklet_dealloc(PyObject *self)
 {
     Tasklet *tasklet = (Tasklet *)self;
     Scheduler *scheduler = tasklet->scheduler;
-    if (unlikely(tasklet->state == TASKLET_STARTED) && PyObject_CallFinalizerFromDealloc(self) < 0)
+    if (unlikely(tasklet->state == TASKLET_STARTED) && tasklet_end_unreferenced(tasklet))
         return;
     PyObject_GC_UnTrack(self);
     if (unlikely(tasklet->state == TASKLET_STARTED)) {

@@ -12,7 +12,13 @@ clock_ns(void)
         PyObject *seconds = PyObject_CallNoArgs(clock_now);
         double value = seconds != NULL ? PyFloat_AsDouble(seconds) : -1.0;
         Py_XDECREF(seconds);
-        return PyErr_Occurred() ? -1 : (int64_t)(value * 1e9);
+        if (PyErr_Occurred())
+            return -1;
+        if (!(value >= 0.0 && value < 9e9)) {
+            PyErr_SetString(PyExc_ValueError, "the clock given to set_clock() returned what is no number of seconds from 0 on");
+            return -1;
+        }
+        return (int64_t)(value * 1e9);
     }
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);

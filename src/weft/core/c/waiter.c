@@ -51,12 +51,12 @@ Waiter_wait(PyObject *self, PyObject *args, PyObject *kwargs)
             return NULL;
         when = now + delay;
     }
+    if (waiter->state == WAITER_PENDING && !waiter->used && scheduler_may_suspend(scheduler) < 0)
+        return NULL;
     if (waiter->used) {
         PyErr_SetString(PyExc_RuntimeError, "a Waiter serves one wait: make a new one");
         return NULL;
     }
-    if (waiter->state == WAITER_PENDING && scheduler_may_suspend(scheduler) < 0)
-        return NULL;
     waiter->used = true;
     if (waiter->state != WAITER_PENDING)
         return waiter_result(waiter);
