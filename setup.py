@@ -25,6 +25,8 @@ SLICED_IS_KNOWN = (
 
 def backend(name: str, macro: str, *, optional: bool) -> Extension:
     flags = ["-O3", "-std=gnu11"]
+    if name == "_sliced" and platform.machine() == "x86_64":
+        flags += ["-mno-red-zone"]  # what lies below the stack pointer is not saved with a slice: switch/x86_64.h
     if os.environ.get("WEFT_WERROR"):
         flags += ["-Wall", "-Wextra", "-Werror"]
     if os.environ.get("WEFT_ASSERTS"):

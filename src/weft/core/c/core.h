@@ -50,11 +50,11 @@ struct Tasklet {
     int timer;             /* index in the scheduler's heap of timers, -1: none */
     int8_t blocked;        /* one of the values above */
     uint8_t state;         /* TASKLET_UNBOUND, NEW or STARTED */
-    bool raises : 1;       /* tempval is an exception to raise here when it goes on */
-    bool sends_error : 1;  /* tempval is an exception to raise in the receiver */
-    bool timed_out : 1;    /* its timer fired before what it waited for */
-    bool daemon_wait : 1;  /* its wait neither keeps run() going nor hides a deadlock */
-    bool iterating : 1;    /* receives for a `for` loop: close() ends it */
+    bool raises;       /* tempval is an exception to raise here when it goes on */
+    bool sends_error;  /* tempval is an exception to raise in the receiver */
+    bool timed_out;    /* its timer fired before what it waited for */
+    bool daemon_wait;  /* its wait neither keeps run() going nor hides a deadlock */
+    bool iterating;    /* receives for a `for` loop: close() ends it */
     SwitchState sw;
 };
 

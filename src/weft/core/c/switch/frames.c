@@ -17,7 +17,7 @@ static void *
 slice_saved_at(void *c_stack, void *wanted)
 {
     CStack *stack = c_stack;
-    char *place = wanted, *low = stack->sp - RED_ZONE;
+    char *place = wanted, *low = stack->sp;
     if (stack->length > 0 && place >= low && place < stack->base)
         place = stack->buffer + (place - low);
     return place;

@@ -6,17 +6,13 @@
    blocks in Python code), however deep its starter was, and a tasklet that ends hands its stack to the next new one
    without copying anything. */
 
-#if !defined(__x86_64__) || !defined(__linux__)
-#error "the sliced backend knows Linux on x86-64: greenlet serves elsewhere"
-#endif
-#include "x86_64.h"
 #include "chunks.c"
 #include "frames.c"
 
 /* C stack between the frame that makes a thread's scheduler and its tasklets, for calls of main that are a little deeper. */
 #define BASE_GAP 16384
-/* What a slice holds beyond the frame address of the function that switches: its own frame and the red zone. */
-#define SLICE_SLACK (128 + RED_ZONE)
+/* What a slice holds beyond the frame address of the function that switches: that function's own frame. */
+#define SLICE_SLACK 128
 #define SLICE_DISCARD UINT32_MAX
 
 /* Make room for `length` bytes, rounded to what malloc gives anyway. -1 when memory is out; sets no exception. */
@@ -37,7 +33,7 @@ void
 weft_slice_swap(CStack *from, CStack *to)
 {
     if (likely(from->length != SLICE_DISCARD)) {
-        char *low = from->sp - RED_ZONE;
+        char *low = from->sp;
         if (likely(low < from->base)) {
             size_t length = (size_t)(from->base - low);
             /* switch_guard makes room; a compiler that builds larger frames than it assumes is served here. */
@@ -48,7 +44,7 @@ weft_slice_swap(CStack *from, CStack *to)
         }
     }
     if (likely(to->length > 0)) {
-        memcpy(to->sp - RED_ZONE, to->buffer, to->length);
+        memcpy(to->sp, to->buffer, to->length);
         to->length = 0;
     }
 }
@@ -153,6 +149,7 @@ stack_start(Scheduler *scheduler, Tasklet *tasklet)
     sw->stack.bp = NULL;
     sw->stack.ip = (void *)stack_entry;
     sw->stack.length = 0;
+    float_control_read(&sw->control); /* its starter's */
     tasklet->state = TASKLET_STARTED;
 }
 
@@ -172,16 +169,16 @@ stack_load(Scheduler *scheduler, Tasklet *to)
 static inline __attribute__((always_inline)) void
 switch_to(Scheduler *scheduler, Tasklet *from, Tasklet *to)
 {
-    FloatControl control = float_control();
     fields_save(&from->sw.fields, scheduler->tstate);
 #if ENTRY_FRAMES_ON_C_STACK
     if (unlikely(frames_seen(tstate_frame(scheduler->tstate))))
         frames_expose(&from->sw, tstate_frame(scheduler->tstate));
 #endif
+    float_control_read(&from->sw.control);
     stack_load(scheduler, to);
+    float_control_change(&from->sw.control, &to->sw.control);
     stack_jump(&from->sw.stack, &to->sw.stack);
     version_resumed(scheduler->tstate);
-    float_control_restore(control);
 }
 
 /* Where every tasklet's C stack begins. Never returns: its end is a jump to the next. */
@@ -191,6 +188,7 @@ stack_entry(void)
     static CStack nowhere = {.length = SLICE_DISCARD};
     Scheduler *scheduler = this_scheduler;
     Tasklet *tasklet = scheduler->current, *next;
+    FloatControl control;
     /* Our return address: whoever unwinds the stack (a debugger, or pthread_exit when the interpreter ends a daemon
        thread) stops here. It could not be written before, because another tasklet's data stood there. */
     *(void *volatile *)(scheduler->sw.base - sizeof(void *)) = NULL;
@@ -201,7 +199,9 @@ stack_entry(void)
     tasklet->sw.chunk = NULL;
     tasklet->context = scheduler->tstate->context; /* one that a signal handler made while the dead one slept for all */
     scheduler->tstate->context = NULL;
+    float_control_read(&control);
     stack_load(scheduler, next);
+    float_control_change(&control, &next->sw.control);
     stack_jump(&nowhere, &next->sw.stack);
     Py_UNREACHABLE();
 }
