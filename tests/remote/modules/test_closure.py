@@ -504,3 +504,75 @@ def test_a_module_that_the_target_has_needs_nothing(bare: frozenset[str]) -> Non
     assert modules.plan("json", (), bare) is not None  # the names that its own standard modules try in vain
     assert planned("json", bare).modules == ()
     assert modules.plan("json", planned("json", bare).names, bare) is None
+
+
+NATIVE = importlib.machinery.EXTENSION_SUFFIXES[0]
+
+
+def test_a_module_that_is_certain_to_fail_over_there_is_refused_in_terms_of_what_it_imports(
+    make: Make, bare: frozenset[str]
+) -> None:
+    make(
+        {
+            "numbers_of_mine.py": "import array_like",
+            "array_like/__init__.py": "from array_like import core",
+            "array_like/core.py": "from . import _engine",
+            f"array_like/_engine{NATIVE}": "",
+        }
+    )
+    message = (
+        rf"the module numbers_of_mine cannot be imported over there: numbers_of_mine needs array_like._engine; "
+        rf"array_like._engine is an extension module \(_engine{NATIVE}\), which cannot be sent: it is built for one machine. "
+        "Install array_like over there, or import it only inside of the functions that need it"
+    )
+    with pytest.raises(CannotTravel, match=message):
+        modules.plan("numbers_of_mine", (), bare)
+    assert modules.plan("numbers_of_mine", (), bare | {"array_like"}) is not None
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "try:\n    import array_like\nexcept ImportError:\n    array_like = None",
+        "import sys\nif sys.version_info < (3, 0):\n    import array_like",
+        "def work():\n    import array_like",
+        "for name in []:\n    import array_like",
+        "try:\n    import json\nexcept ImportError:\n    import array_like",
+        "try:\n    import of_nobody\nexcept ImportError:\n    pass\nelse:\n    import array_like",
+    ],
+)
+def test_what_can_do_without_the_extension_travels_without_those_that_cannot(
+    make: Make, bare: frozenset[str], source: str
+) -> None:
+    make(
+        {
+            "careful.py": source,
+            "array_like/__init__.py": "from array_like import core",
+            "array_like/core.py": "from . import _engine, only_for_core",
+            "array_like/only_for_core.py": "",
+            f"array_like/_engine{NATIVE}": "",
+        }
+    )
+    bundle = planned("careful", bare)
+    assert bundle.modules == ("careful",)
+    if not source.startswith("def"):
+        assert reasons_of(bundle)["array_like"].startswith(
+            "array_like needs array_like._engine; array_like._engine is an ext"
+        )
+    outcome = bare_interpreter.imports_from(sys.executable, [bundle.data], "import careful")
+    assert (outcome.problem, outcome.asked) == (None, [])
+
+
+def test_a_package_that_guards_its_extension_travels(make: Make, bare: frozenset[str]) -> None:
+    make(
+        {
+            "quick/__init__.py": "from . import api\ntry:\n    from . import wrapper\nexcept ImportError:\n    pass",
+            "quick/api.py": "",
+            "quick/wrapper.py": "from quick._speedups import escape",
+            f"quick/_speedups{NATIVE}": "",
+        }
+    )
+    bundle = planned("quick", bare)
+    assert set(bundle.modules) == {"quick", "quick.api"}
+    outcome = bare_interpreter.imports_from(sys.executable, [bundle.data], "import quick.api")
+    assert (outcome.problem, outcome.asked) == (None, [])

@@ -81,7 +81,8 @@ def plan(module: str, sent: Collection[str], has: Collection[str], code: CodeTyp
     brought. `code` is that of the function: its own imports are about to run, so they travel with the first bundle, and
     those of the functions that it may call here with the second wave, loaded here or not.
     Thread-safe, blocks for the time of reading, scanning and compressing (for Django about 0.2 s the first time, then
-    2 ms). Raises CannotTravel when the module is here but has no source, RemoteModuleNotFound when it is nowhere.
+    2 ms). Raises CannotTravel when the module is here but has no source or needs something that has none,
+    RemoteModuleNotFound when it is nowhere.
     """
     location = sources.find(module)
     if isinstance(location, Missing) and not standard.stays_here(module) and module.partition(".")[0] not in has:
@@ -92,7 +93,7 @@ def plan(module: str, sent: Collection[str], has: Collection[str], code: CodeTyp
         is_package = isinstance(location, Location) and location.is_package
         now = (scan.scan_functions((code,), module, is_package),)
         soon = (scan.scan_functions(codes_behind(code, module), module, is_package),)
-    return _bundle_of(module, sent, has, now, soon)
+    return _bundle_of(module, sent, has, now, soon, refuse=True)
 
 
 def pull(name: str, sent: Collection[str], has: Collection[str]) -> Bundle:
@@ -122,8 +123,15 @@ def _bundle_of(
     has: Collection[str],
     now: tuple[scan.Imports, ...] = (),
     soon: tuple[scan.Imports, ...] = (),
+    *,
+    refuse: bool = False,
 ) -> Bundle | None:
     whole = _remembered((root, now), has, lambda: closure((root,), has, more=now))
+    if refuse and root in whole.doomed:
+        raise CannotTravel(
+            f"the module {root} cannot be imported over there: {whole.absent[root]}, or import it only inside of the "
+            "functions that need it"
+        )
 
     def second_wave(sent: Collection[str]) -> Bundle | None:
         inside = tuple(whole.inside)

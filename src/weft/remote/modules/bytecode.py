@@ -106,6 +106,10 @@ def imports(code: CodeType) -> Found:
     return found
 
 
+def _within(offset: int, ranges: list[tuple[int, int]]) -> bool:
+    return any(start <= offset < end for start, end in ranges)
+
+
 def add_function(code: CodeType, found: Found) -> None:
     """Add the imports of one function and of the functions in it, all as `at_import`: it is about to be called."""
     for one in _with_nested(code):
@@ -190,7 +194,7 @@ def _statements(code: CodeType, dead: list[tuple[int, int]]) -> list[Statement]:
     found = []
     at = ops.find(_IMPORT_NAME)
     while at >= 0:
-        if not any(start <= 2 * at < end for start, end in dead):
+        if not _within(2 * at, dead):
             name, before = _argument(ops, args, at)
             names, earlier = _argument(ops, args, before)
             level, _ = _argument(ops, args, earlier)
@@ -218,7 +222,7 @@ def _statements_by_dis(code: CodeType, dead: list[tuple[int, int]]) -> list[Stat
     for instruction in dis.get_instructions(code):
         if instruction.opcode == _EXTENDED_ARG:
             continue
-        if instruction.opcode == _IMPORT_NAME and not any(start <= instruction.offset < end for start, end in dead):
+        if instruction.opcode == _IMPORT_NAME and not _within(instruction.offset, dead):
             found.append(_statement(level, instruction.argval, names))
         level, names = names, instruction.argval
     return found
@@ -234,7 +238,7 @@ def _reads(code: CodeType, dead: list[tuple[int, int]]) -> set[str]:
         return {
             str(instruction.argval)
             for instruction in dis.get_instructions(code)
-            if instruction.opname in _READ_NAMES and not any(start <= instruction.offset < end for start, end in dead)
+            if instruction.opname in _READ_NAMES and not _within(instruction.offset, dead)
         }
     found = set()
     high = 0
@@ -243,7 +247,7 @@ def _reads(code: CodeType, dead: list[tuple[int, int]]) -> set[str]:
             high = (high | arg) << 8
             continue
         shift = _READS.get(op)
-        if shift is not None and not any(start <= 2 * at < end for start, end in dead):
+        if shift is not None and not _within(2 * at, dead):
             found.add(code.co_names[(high | arg) >> shift])
         high = 0
     return found

@@ -13,8 +13,9 @@ from collections.abc import Collection, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
-from . import standard
-from .scan import Import, Imports, scan
+from . import doomed, standard
+from .order import units
+from .scan import Import, Imports, prefixes, scan
 from .sources import (
     DataFile,
     Listing,
@@ -38,6 +39,7 @@ class Closure:
     `absent` are names that are asked for and are nowhere, with a reason where one is known. `complete` are the packages
     among `modules` whose submodules are all known; every other submodule of theirs is absent. `files` are data files
     that the code names.
+    `doomed` are modules that are certain to fail over there, with the module that each fails for; they are absent.
     The rest is what the answer depends on: `tops` the top-level names about which the target was consulted, `unloaded`
     the names that were left out or treated differently because the parent had not loaded them, `stamps` the files.
     """
@@ -46,6 +48,7 @@ class Closure:
     absent: dict[str, str] = field(default_factory=dict)
     complete: dict[str, tuple[str, ...]] = field(default_factory=dict)
     files: list[DataFile] = field(default_factory=list)
+    doomed: dict[str, str] = field(default_factory=dict)
     inside: list[tuple[str, Imports]] = field(default_factory=list)
     tops: set[str] = field(default_factory=set)
     unloaded: set[str] = field(default_factory=set)
@@ -70,15 +73,15 @@ class _Policy(Enum):
 class _Walk:
     """One computation of a closure; used by one thread and thrown away."""
 
-    def __init__(self, has: Collection[str], skip: Collection[str]) -> None:
+    def __init__(self, has: Collection[str]) -> None:
         self.has = has
-        self.skip = skip
         self.result = Closure()
         self.found: dict[str, Location | Missing] = {}
         self.edges: dict[str, list[str]] = {}
         self.listings: dict[str, Listing | None] = {}
         self.todo: list[str] = []
         self.failing: set[str] = set()
+        self.roots: set[str] = set()
 
     def lookup(self, name: str) -> Location | Missing:
         known = self.found.get(name)
@@ -102,7 +105,7 @@ class _Walk:
 
     def want(self, name: str) -> bool:
         """Add a module and the packages that it lies in to what travels. False when one of them cannot."""
-        for prefix in _prefixes(name):
+        for prefix in prefixes(name):
             if self.over_there(prefix):
                 return False
             if isinstance(missing := self.lookup(prefix), Missing):
@@ -156,11 +159,10 @@ class _Walk:
         """Follow imports that are going to run over there, whether or not they have run here."""
         for imports in more:
             for one in imports.at_import:
-                for _ in self.follow(one, _Policy.EVERYTHING):
-                    pass
+                self.roots.update(self.follow(one, _Policy.EVERYTHING))
             for name in imports.named_at_import:
                 if is_loaded(name):
-                    self.follow_name(name, _Policy.LOADED)
+                    self.roots.update(self.follow(Import(name), _Policy.LOADED))
 
     def lookup_top(self, name: str) -> Location | Missing:
         return self.lookup(name.partition(".")[0])
@@ -173,8 +175,8 @@ class _Walk:
         if base != one.base:  # an alias that the code of its package puts into sys.modules
             package = one.base.rpartition(".")[0]
             if package and self.follow_name(package, policy):
-                yield from _prefixes(package)
-        yield from _prefixes(base)
+                yield from prefixes(package)
+        yield from prefixes(base)
         for name in self.submodules(base, one.names, policy):
             if self.follow_name(name, policy):
                 yield real_name(name)
@@ -186,7 +188,7 @@ class _Walk:
         if self.loaded(name) or policy is _Policy.EVERYTHING:
             return self.want(real_name(name))
         failing = []
-        for prefix in _prefixes(name):
+        for prefix in prefixes(name):
             if is_loaded(prefix):
                 continue
             location = self.lookup(prefix)
@@ -246,10 +248,31 @@ class _Walk:
                 self.result.files.append(data)
                 self.result.stamps[path] = stamp
 
+    def leave_out_the_doomed(self) -> None:
+        """What is certain to fail over there does not travel, nor does what only it needs."""
+        result = self.result
+        native = {name for name, one in self.found.items() if isinstance(one, Missing) and one.is_native}
+        if not native.isdisjoint(result.absent):
+            locations = {name: one for name in self.edges if isinstance(one := self.found[name], Location)}
+            result.doomed = doomed.doomed(locations, native)
+        if not result.doomed:
+            return
+        for name in result.doomed:
+            result.absent[name] = doomed.explain(name, result.doomed, result.absent)
+        kept: set[str] = set()
+        todo = list(self.roots)
+        while todo:
+            name = todo.pop()
+            if name in self.edges and name not in kept and name not in result.doomed:
+                kept.add(name)
+                todo += self.edges[name]
+        self.edges = {name: targets for name, targets in self.edges.items() if name in kept}
+        result.inside = [(name, imports) for name, imports in result.inside if name in kept]
+
     def finish(self) -> Closure:
         result = self.result
-        order = [name for unit in _units(self.edges) for name in unit if name not in self.skip]
-        for name in order:
+        self.leave_out_the_doomed()
+        for name in [name for unit in units(self.edges) for name in unit]:
             location = self.found[name]
             assert isinstance(location, Location)
             result.modules.append(location)
@@ -280,17 +303,17 @@ def closure(
     has: Collection[str],
     *,
     more: Iterable[Imports] = (),
-    skip: Collection[str] = (),
 ) -> Closure:
     """Everything that importing `roots` imports at once, on a target that has the top-level names `has`.
 
     `more` are imports that are done besides, loaded here or not: those of a function that is about to be called.
-    What `skip` names was sent before: it is left out, but what it needs is still followed. Thread-safe; the time is that
-    of reading and scanning the modules the first time (for 160 modules some 50 ms with .pyc files), then a few ms.
+    Thread-safe; the time is that of reading and scanning the modules the first time (for 160 modules some 50 ms with
+    .pyc files), then a few ms.
     """
-    walk = _Walk(has, skip)
+    walk = _Walk(has)
     for root in roots:
         walk.want(root)
+        walk.roots.add(root)
     walk.run()
     walk.lack_standard()
     walk.do(more)
@@ -303,7 +326,6 @@ def closure_inside(
     has: Collection[str],
     *,
     more: Iterable[Imports] = (),
-    skip: Collection[str] = (),
 ) -> Closure:
     """What the functions of modules import when they are called, what that needs, and so on until nothing is new.
 
@@ -311,7 +333,7 @@ def closure_inside(
     any case. Where a module imports names that only it can compute, as Django does with database backends, whatever the
     parent has loaded of that module's package counts as imported by it.
     """
-    walk = _Walk(has, skip)
+    walk = _Walk(has)
     walk.do(more)
     walk.run()
     waiting = [*inside, *walk.result.inside]
@@ -320,26 +342,16 @@ def closure_inside(
         for name, imports in waiting:
             done.add(name)
             for one in imports.inside:
-                for _ in walk.follow(one, _Policy.LOADED):
-                    pass
+                walk.roots.update(walk.follow(one, _Policy.LOADED))
             targets = list(imports.named_inside)
             if imports.by_name:
                 targets += _loaded_beside(name)
             for target in targets:
                 if is_loaded(target):
-                    walk.follow_name(target, _Policy.LOADED)
+                    walk.roots.update(walk.follow(Import(target), _Policy.LOADED))
         walk.run()
         waiting = [(name, imports) for name, imports in walk.result.inside if name not in done]
     return walk.finish()
-
-
-def _prefixes(name: str) -> Iterator[str]:
-    """The packages that a module lies in, outermost first, then itself."""
-    at = name.find(".")
-    while at >= 0:
-        yield name[:at]
-        at = name.find(".", at + 1)
-    yield name
 
 
 def _loaded_beside(name: str) -> list[str]:
@@ -356,46 +368,3 @@ def _loaded_submodules() -> dict[str, list[str]]:
         if parent:
             found.setdefault(parent, []).append(short)
     return found
-
-
-def _units(edges: dict[str, list[str]]) -> Iterator[list[str]]:
-    """The strongly connected components, dependencies first, each with packages before what lies in them.
-
-    Tarjan's algorithm without recursion: chains of imports are longer than Python's stack.
-    """
-    index: dict[str, int] = {}
-    low: dict[str, int] = {}
-    open_nodes: list[str] = []
-    is_open: set[str] = set()
-    for root in edges:
-        if root in index:
-            continue
-        work: list[tuple[str, Iterator[str]]] = []
-
-        def enter(name: str, work: list[tuple[str, Iterator[str]]] = work) -> None:
-            index[name] = low[name] = len(index)
-            open_nodes.append(name)
-            is_open.add(name)
-            work.append((name, iter(edges[name])))
-
-        enter(root)
-        while work:
-            name, rest = work[-1]
-            for target in rest:
-                if target not in edges:
-                    continue
-                if target not in index:
-                    enter(target)
-                    break
-                if target in is_open:
-                    low[name] = min(low[name], index[target])
-            else:
-                work.pop()
-                if work:
-                    low[work[-1][0]] = min(low[work[-1][0]], low[name])
-                if low[name] == index[name]:
-                    at = open_nodes.index(name)
-                    unit = open_nodes[at:]
-                    del open_nodes[at:]
-                    is_open.difference_update(unit)
-                    yield sorted(unit, key=lambda one: (one.count("."), index[one]))

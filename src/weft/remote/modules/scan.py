@@ -3,11 +3,12 @@
 Nothing is executed: the code comes from a valid .pyc file, or the source is compiled here.
 """
 
+import ast
 import importlib.util
 import marshal
 import os
 import warnings
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from types import CodeType
 
@@ -65,6 +66,34 @@ def scan(location: Location) -> Imports:
         result = Imports(problem=f"{type(error).__name__}: {error}")
     _known.put(location.name, (location.stamp, result))
     return result
+
+
+def scan_certain(location: Location) -> list[Import]:
+    """The imports that run whenever the module is imported: at its own level, in no condition, loop or `try`.
+
+    From the syntax tree, as bytecode does not show what an `else` belongs to. Not remembered: it is asked about few modules.
+    """
+    try:
+        tree = ast.parse(location.read())
+    except (SyntaxError, ValueError, OSError, ImportError, RecursionError):
+        return []
+    statements: list[bytecode.Statement] = []
+    for node in tree.body:
+        if isinstance(node, ast.Import):
+            statements += [bytecode.Statement(0, alias.name, ()) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = tuple(alias.name for alias in node.names)
+            statements.append(bytecode.Statement(node.level, node.module or "", names))
+    return list(_absolute(statements, location.name if location.is_package else location.name.rpartition(".")[0]))
+
+
+def prefixes(name: str) -> Iterator[str]:
+    """The packages that a module lies in, outermost first, then itself."""
+    at = name.find(".")
+    while at >= 0:
+        yield name[:at]
+        at = name.find(".", at + 1)
+    yield name
 
 
 def scan_functions(codes: Iterable[CodeType], module: str, is_package: bool) -> Imports:

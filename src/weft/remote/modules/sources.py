@@ -78,6 +78,7 @@ class Missing:
 
     name: str
     reason: str = ""
+    is_native: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +234,7 @@ def _from_spec(name: str, spec: importlib.machinery.ModuleSpec | None) -> Locati
     if is_package and origin is None and (loader is None or isinstance(loader, importlib.machinery.NamespaceLoader)):
         return Location(name, True, None, ("namespace", places), places)
     if isinstance(loader, importlib.machinery.ExtensionFileLoader) or (origin or "").endswith(_EXTENSION_SUFFIXES):
-        return _beside_extension(name, is_package, str(origin), places)
+        return _beside_extension(name, is_package, origin or spec.origin or "", places)
     if origin is None or not origin.endswith((".py", ".pyw")):
         return _from_odd_loader(name, is_package, spec, places)
     stamp = stamp_of(origin)
@@ -270,6 +271,7 @@ def _beside_extension(name: str, is_package: bool, origin: str, places: tuple[st
         name,
         f"{name} is an extension module ({os.path.basename(origin)}), which cannot be sent: "
         f"it is built for one machine. Install {name.partition('.')[0]} over there",
+        is_native=True,
     )
 
 
