@@ -1,6 +1,5 @@
 """Targets for the remote tests: each interpreter that was found, over `local` and over a real sshd on loopback."""
 
-import os
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -58,10 +57,7 @@ def _target(name: str, request: pytest.FixtureRequest) -> Target:
 @pytest.fixture(scope="session")
 def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
     with running_sshd(tmp_path_factory.mktemp("sshd")) as server:
-        before = os.environ["PATH"]
-        os.environ["PATH"] = server.environment["PATH"]
         yield server
-        os.environ["PATH"] = before
 
 
 @pytest.fixture(params=TARGETS)

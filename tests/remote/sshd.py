@@ -40,11 +40,10 @@ class Sshd:
 
     host = "weft-loopback"
 
-    def __init__(self, folder: Path, port: int, process: "subprocess.Popen[str]", environment: dict[str, str]) -> None:
+    def __init__(self, folder: Path, port: int, process: "subprocess.Popen[str]") -> None:
         self.folder = folder
         self.port = port
         self.process = process
-        self.environment = environment
         self.user = pwd.getpwuid(os.geteuid()).pw_name
         self.log: deque[str] = deque(maxlen=500)
         self._reader = threading.Thread(target=self._read_log, name="sshd-log", daemon=True)
@@ -99,26 +98,26 @@ class Sshd:
         (self.folder / "known_hosts_empty").write_text("")
 
 
-def programs(*names: str) -> dict[str, str]:
-    """The environment in which `names` are found: this one, or one with Debian's packages unpacked in front."""
+def server_environment() -> dict[str, str]:
+    """The environment in which sshd is found: this one, or one with Debian's package unpacked in front."""
     path = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/usr/local/sbin"])
-    if all(shutil.which(name, path=path) for name in names):
+    if shutil.which("sshd", path=path):
         return {**os.environ, "PATH": path}
-    unpack_debian.unpack(UNPACKED, ["openssh-server", "openssh-client"])
+    unpack_debian.unpack(UNPACKED, ["openssh-server"])
     return {**os.environ, **unpack_debian.environment(UNPACKED)}
 
 
 @contextmanager
 def running_sshd(folder: Path) -> Iterator[Sshd]:
     """Start sshd in `folder`, wait until it listens; afterwards it and its sessions are gone."""
-    environment = programs("sshd", "ssh", "ssh-keygen")
+    environment = server_environment()
     for name in ("host_key", "user_key", "other_key"):
         keygen = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "weft-test", "-f", str(folder / name)]
-        subprocess.run(keygen, check=True, env=environment, stdin=subprocess.DEVNULL)
+        subprocess.run(keygen, check=True, stdin=subprocess.DEVNULL)
     shutil.copy(folder / "user_key.pub", folder / "authorized_keys")
-    with _separation_of_privileges(folder, environment) as server_environment:
-        process, port = _start(folder, server_environment)
-        server = Sshd(folder, port, process, environment)
+    with _separation_of_privileges(folder, environment) as environment:
+        process, port = _start(folder, environment)
+        server = Sshd(folder, port, process)
         try:
             server.write_client_configuration()
             yield server

@@ -5,6 +5,7 @@ import gc
 import math
 import os
 import platform
+import signal
 import threading
 import weakref
 
@@ -325,6 +326,26 @@ def test_large_values_travel_both_ways_while_small_calls_go_on(own_target, in_ta
         return context.call(weft_sent.add, (number, 0))
 
     assert in_tasklets(one, list(range(20))) == [size, size, *range(2, 20)]
+
+
+def test_a_child_that_reads_nothing_slows_its_callers_and_no_other_context(own_target, in_tasklets):
+    stopped, other = own_target.open(name="stopped"), own_target.open(name="other")
+    data = b"\1" * 300_000
+    stopped.call(weft_sent.size_of, (b"",))
+    queued = []
+
+    def work(number):
+        if number < 30:
+            return stopped.call(weft_sent.size_of, (data,))
+        answers = [other.call(weft_sent.add, (n, 0)) for n in range(50)]
+        queued.append(stopped._link._queued)
+        os.kill(stopped.facts.pid, signal.SIGCONT)
+        return answers
+
+    os.kill(stopped.facts.pid, signal.SIGSTOP)
+    assert in_tasklets(work, list(range(31))) == [300_000] * 30 + [list(range(50))]
+    if own_target.way == "local":
+        assert 1_000_000 < queued[0] < 1_500_000  # of the 9 million bytes; the others wait with their callers
 
 
 def test_a_call_blocks_only_its_own_tasklet(shared):
