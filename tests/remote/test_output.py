@@ -81,6 +81,22 @@ def test_a_blocked_output_function_stalls_no_call_and_slows_its_own_context_only
     assert context.call(weft_sent.add, (3, 4), timeout=60) == 7
 
 
+def test_a_flood_from_one_context_starves_no_other(own_target):
+    count = {"flood": 0, "other": 0}
+
+    def output(context, stream, line):
+        count[context] += 1
+
+    flood, other = own_target.open(name="flood", output=output), own_target.open(name="other", output=output)
+    with pytest.raises(remote.CallTimeout):
+        flood.call(weft_sent.print_many, (10_000_000,), timeout=0.3)
+    for number in range(100):
+        other.call(weft_sent.print_lines, ([str(number)], []), timeout=5)
+    assert other._link.output.wait_until_delivered(5)
+    assert count["other"] == 100
+    assert count["flood"] > 100
+
+
 def test_an_output_function_may_call_into_its_own_context(own_target):
     answers = []
     contexts = []

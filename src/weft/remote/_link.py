@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 
 from weft import io
-from weft.core import Waiter
+from weft.core import Waiter, schedule
 from weft.remote._output import Output
 from weft.remote._process import Process
 from weft.remote._threads import Threads, release
@@ -25,6 +25,7 @@ from weft.wire.build import StartScanner
 ROOT = 0
 QUEUED = 1 << 20  # bytes that may wait for the pipe before senders do
 READ_SIZE = 1 << 18
+READS_IN_A_ROW = 16
 PATIENCE = 2.0  # seconds for a process to end by itself after it has closed its pipe
 LOG_TYPES = (str, int, str, float, str, int, str)  # and the traceback: str or None
 STREAMS = {1: "stdout", 2: "stderr"}
@@ -73,6 +74,7 @@ class Link:
         self._queue: deque[memoryview] = deque()
         self._queued = 0
         self._room: list[Waiter[None]] = []
+        self._reads = 0
         self._down_closed = False
         self._wrong: str | None = None
         self._end: Closed | Died | Forked | None = None  # set when nothing may be sent any more: why
@@ -228,11 +230,16 @@ class Link:
                 return
 
     def _more(self) -> bytes:
-        """What the pipe has, waiting for it; empty at its end."""
+        """What the pipe has, waiting for it; empty at its end. Lets other links have their turn now and then."""
+        self._reads += 1
+        if self._reads == READS_IN_A_ROW:
+            self._reads = 0
+            schedule()
         while True:
             try:
                 return os.read(self.process.up, READ_SIZE)
             except BlockingIOError:
+                self._reads = 0
                 io.wait_readable(self.process.up)
 
     def _take(self, destination: int, source: int, number: int, kind: int, body: bytes) -> None:

@@ -5,13 +5,14 @@ kept up to a limit; then the link is read no further until there is room, which 
 """
 
 import codecs
+import itertools
 import logging
 import sys
 import threading
 from collections import deque
 from collections.abc import Callable
 
-from weft.core import Waiter
+from weft.core import Waiter, schedule
 from weft.remote._threads import TaskletThread
 from weft.remote._waiting import Latch
 
@@ -19,6 +20,7 @@ OutputFunction = Callable[[str, str, str], None]
 
 KEPT = 1 << 20  # characters
 LONGEST_LINE = 1 << 16
+IN_A_ROW = 64
 SHOWN_AT_THE_END = 12
 
 _log = logging.getLogger("weft.remote")
@@ -106,7 +108,9 @@ class Output:
         self._thread.post(self._deliver)
 
     def _deliver(self) -> None:
-        while True:
+        for turn in itertools.count(1):
+            if turn % IN_A_ROW == 0:
+                schedule()  # other contexts print too
             with self._lock:
                 if not self._items:
                     self._delivering = False

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Iterable
 
 from weft import io
+from weft.core import schedule
 from weft.remote._threads import Threads
 from weft.remote._waiting import Latch
 
@@ -113,6 +114,7 @@ class Process:
                 break
             if not data:
                 break
+            schedule()  # whoever writes without end gets no more than its turn
             *lines, unfinished = (unfinished + data).split(b"\n")
             unfinished = unfinished[-LONGEST_LINE:]
             self.said.extend(line.decode("utf-8", "replace").rstrip("\r") for line in lines)
