@@ -521,7 +521,8 @@ def test_a_module_that_is_certain_to_fail_over_there_is_refused_in_terms_of_what
         }
     )
     message = (
-        rf"the module numbers_of_mine cannot be imported over there: numbers_of_mine needs array_like._engine; "
+        rf"the module numbers_of_mine cannot be imported over there: "
+        rf"numbers_of_mine imports array_like, which needs array_like._engine; "
         rf"array_like._engine is an extension module \(_engine{NATIVE}\), which cannot be sent: it is built for one machine. "
         "Install array_like over there, or import it only inside of the functions that need it"
     )
@@ -557,7 +558,7 @@ def test_what_can_do_without_the_extension_travels_without_those_that_cannot(
     assert bundle.modules == ("careful",)
     if not source.startswith("def"):
         assert reasons_of(bundle)["array_like"].startswith(
-            "array_like needs array_like._engine; array_like._engine is an ext"
+            "array_like imports array_like.core, which needs array_like._engine; array_like._engine is an ext"
         )
     outcome = bare_interpreter.imports_from(sys.executable, [bundle.data], "import careful")
     assert (outcome.problem, outcome.asked) == (None, [])

@@ -129,7 +129,7 @@ def _bundle_of(
     whole = _remembered((root, now), has, lambda: closure((root,), has, more=now))
     if refuse and root in whole.doomed:
         raise CannotTravel(
-            f"the module {root} cannot be imported over there: {whole.absent[root]}, or import it only inside of the "
+            f"{_said(root)} cannot be imported over there: {whole.absent[root]}, or import it only inside of the "
             "functions that need it"
         )
 
@@ -191,7 +191,7 @@ def _compress(
             source = one.read()
         except (OSError, ImportError) as error:
             raise CannotTravel(
-                f"{one.name} cannot be sent: its source {one.origin} cannot be read ({error}); "
+                f"{_said(one.name)} cannot be sent: its source {one.origin} cannot be read ({error}); "
                 "was it moved or removed since it was imported?"
             ) from error
         entries.append((one.name, _kind(one), source, one.origin or ""))
@@ -209,9 +209,13 @@ def _kind(one: Location | DataFile) -> int:
     return wire_bundle.PACKAGE if one.is_package else wire_bundle.MODULE
 
 
+def _said(module: str) -> str:
+    return "the main script" if module == main_script.TRAVELS_AS else f"the module {module}"
+
+
 def _unavailable(module: str, missing: Missing) -> CannotTravel | RemoteModuleNotFound:
     if module == main_script.TRAVELS_AS or missing.reason:
-        return CannotTravel(f"the module {module} cannot be sent: {missing.reason}")
+        return CannotTravel(f"{_said(module)} cannot be sent: {missing.reason}")
     return RemoteModuleNotFound(
         f"the module {module} is neither over there nor here: it has no source that could be sent. "
         "Was it made by code at run time? Put the function into a module that has a file"

@@ -6,6 +6,7 @@ inside. Whoever is told beforehand, in terms of what he imports himself, can act
 
 from collections.abc import Collection, Mapping
 
+from . import main_script
 from .scan import prefixes, scan, scan_certain
 from .sources import Location
 
@@ -42,10 +43,13 @@ def doomed(modules: Mapping[str, Location], native: Collection[str]) -> dict[str
 
 def explain(name: str, causes: Mapping[str, str], reasons: Mapping[str, str]) -> str:
     """One sentence: what the doomed module fails for, and why that cannot travel."""
-    target = causes[name]
+    first = target = causes[name]
     while target in causes:
         target = causes[target]
-    return f"{name} needs {target}; {reasons.get(target, '')}"
+    subject = "the main script" if name == main_script.TRAVELS_AS else name
+    does = "lies in" if first == name.rpartition(".")[0] else "imports"
+    through = "" if first == target else f", which needs {target}"
+    return f"{subject} {does} {first}{through}; {reasons.get(target, '')}"
 
 
 def _certain_targets(location: Location) -> set[str]:
