@@ -144,6 +144,23 @@ def test_a_killed_process_over_there_fails_each_call_in_flight_by_its_function(t
         assert "the connection was lost, or its process was killed" in str(errors[0])
 
 
+def test_callers_that_wait_for_room_are_told_when_their_context_dies(own_target, in_tasklets):
+    context = own_target.open()
+    context.call(weft_sent.size_of, (b"",))
+    data = b"\1" * 300_000
+
+    def work(number):
+        if number < 30:
+            return context.call(weft_sent.size_of, (data,))
+        os.kill(context.facts.pid, signal.SIGKILL)
+        return None
+
+    os.kill(context.facts.pid, signal.SIGSTOP)
+    errors = in_tasklets(work, list(range(31)))
+    assert [type(error) for error in errors[:30]] == [remote.ContextDied] * 30
+    assert all("weft_sent.size_of" in str(error) for error in errors[:30])
+
+
 def test_a_crash_in_c_says_where(own_target):
     context = own_target.open()
     with raises(remote.ContextDied) as caught:

@@ -1,6 +1,7 @@
 """A child that sends what no context sends harms its own context and nothing else."""
 
 import os
+import time
 
 import pytest
 import weft_sent
@@ -32,6 +33,7 @@ BAD_FRAMES = {
         "malformed LOG",
     ),
     "a log record that is no value": ("send(protocol.LOG, b'????')", "."),
+    "a log record as large as a result": ("send(protocol.LOG, b'x' * (1 << 23))", "a LOG message of 8388608 bytes"),
     "a question that is no name": ("send(protocol.WANT, codec.dumps(5), 1)", "malformed WANT"),
 }
 BAD_ANSWERS = {
@@ -176,7 +178,37 @@ def test_a_child_that_dies_with_half_a_frame_sent_is_a_context_that_died(open_ho
         context.call(weft_sent.nothing, timeout=20)
 
 
-def test_questions_without_end_are_answered_without_harm(open_hostile):
+def test_more_questions_than_threads_could_ask_close_the_context(open_hostile):
+    context = open_hostile(
+        """
+        hello()
+        receive_call()
+        for question in range(5000):
+            send(protocol.WANT, codec.dumps("json.absent_%d" % question), question)
+        """
+    )
+    with raises(remote.ProtocolError, match="more than 1024 questions for modules"):
+        context.call(weft_sent.nothing, timeout=30)
+
+
+def test_a_child_that_leaves_a_relative_behind_with_its_pipes_is_dead_all_the_same(open_hostile):
+    context = open_hostile(
+        """
+        hello()
+        receive_call()
+        if os.fork():
+            os._exit(6)
+        time.sleep(8)
+        os._exit(0)
+        """
+    )
+    began = time.monotonic()
+    with raises(remote.ContextDied, match="exit code 6"):
+        context.call(weft_sent.nothing, timeout=30)
+    assert time.monotonic() - began < 5
+
+
+def test_questions_are_answered_without_harm(open_hostile):
     context = open_hostile(
         """
         hello()

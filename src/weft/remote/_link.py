@@ -27,6 +27,9 @@ QUEUED = 1 << 20  # bytes that may wait for the pipe before senders do
 READ_SIZE = 1 << 18
 READS_IN_A_ROW = 16
 PATIENCE = 2.0  # seconds for a process to end by itself after it has closed its pipe
+NUMBERS = 0xFFFFFFFF
+MOST_ASIDE = 1 << 22  # bytes of a message that this side takes apart on the thread that all links share
+LIMIT = 10.0  # seconds after which a process that not even SIGKILL ends is left to the system
 LOG_TYPES = (str, int, str, float, str, int, str)  # and the traceback: str or None
 STREAMS = {1: "stdout", 2: "stderr"}
 
@@ -96,15 +99,21 @@ class Link:
         with self._lock:
             if self._end is not None:
                 raise self._end.error(function, sent=False)
-            number = next(self._numbers)
+            number = self._free_number()
             self._in_flight[number] = (waiter, function)
             self.calls += 1
         try:
-            self.send(head + protocol.frame(self.identifier, ROOT, number, protocol.CALL, body))
+            self.send(head + protocol.frame(self.identifier, ROOT, number, protocol.CALL, body), function)
         except BaseException:
             self.forget(number)
             raise
         return number, waiter
+
+    def _free_number(self) -> int:
+        while True:
+            number = next(self._numbers) & NUMBERS
+            if number not in self._in_flight:
+                return number
 
     def forget(self, number: int) -> bool:
         """Nobody waits for this answer any more. True when it had not come yet."""
@@ -122,17 +131,17 @@ class Link:
             if self._end is None:
                 self._put(frame)
 
-    def send(self, data: bytes, *, wait: bool = True) -> None:
-        """Send whole frames. Thread-safe; the frames of one call stay together.
+    def send(self, data: bytes, function: str | None = None) -> None:
+        """Send whole frames, those of a call of `function`. Thread-safe; the frames of one call stay together.
 
-        With `wait`, blocks this tasklet while more than QUEUED bytes wait for the pipe; never blocks the thread.
+        Blocks this tasklet while more than QUEUED bytes wait for the pipe; never blocks the thread.
         Raises ContextClosed or ContextDied when the link has ended.
         """
-        while wait and self._queued > QUEUED:
+        while self._queued > QUEUED and self._end is None:
             self._wait_for_room()
         with self._lock:
             if self._end is not None:
-                raise self._end.error(None, sent=False)
+                raise self._end.error(function, sent=False)
             self._put(data)
 
     def _put(self, data: bytes) -> None:
@@ -206,8 +215,12 @@ class Link:
             self._wrong = str(error)
         except OSError as error:
             _log.debug("reading from %s failed: %s", self.name, error)
-        self.process.drained.set()
-        self._finish()
+        except Exception as error:
+            _log.exception("reading from %r failed; this is a mistake in weft", self.name)
+            self._wrong = repr(error)
+        finally:  # whatever has happened, those who wait are told
+            self.process.drained.set()
+            self._finish()
 
     def _read_start(self) -> None:
         while self.scanner.status is None:
@@ -246,6 +259,8 @@ class Link:
         """One frame from over there. Everything in it is somebody else's claim until it was checked."""
         if source != self.identifier or destination != ROOT:
             raise ValueError(f"a frame from {source} to {destination} on the link of {self.identifier}")
+        if len(body) > MOST_ASIDE and kind not in (protocol.RESULT, protocol.ERROR):
+            raise ValueError(f"a {protocol.kind_name(kind)} message of {len(body)} bytes")
         if kind in (protocol.RESULT, protocol.ERROR):
             with self._lock:
                 waiting = self._in_flight.pop(number, None)
@@ -303,7 +318,7 @@ class Link:
                 self._put(protocol.frame(self.identifier, ROOT, 0, protocol.GOODBYE, b""))
         if not self.ended.wait(patience):
             self.process.end(patience=0)
-            self.ended.wait()
+            self.ended.wait(LIMIT)
 
     def break_off(self, why: str) -> None:
         """End it because of what came: its process is killed. Never blocks; the reader does the rest."""
