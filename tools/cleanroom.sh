@@ -85,7 +85,8 @@ make_system() {
     system=$room/$1
     rm -rf "$system"
     cp -a "$base" "$system"
-    git bundle create -q "$system/weft.bundle" HEAD
+    # shellcheck disable=SC2046 # the name of the branch, or none
+    git bundle create -q "$system/weft.bundle" HEAD $(git branch --show-current)
     chmod 644 "$system/weft.bundle"
     chroot "$system" useradd --create-home somebody
     mount -t proc proc "$system/proc"
