@@ -10,7 +10,8 @@ import pytest
 
 import weft
 from tests.remote import interpreters
-from tests.remote.sshd import Sshd, running_sshd
+from tests.remote.sshd import Sshd, running_sshd, server_environment
+from tools.unpack_debian import CannotUnpack
 from weft import remote
 
 sys.path.append(str(Path(__file__).parent / "sent"))
@@ -55,9 +56,33 @@ def _target(name: str, request: pytest.FixtureRequest) -> Target:
 
 
 @pytest.fixture(scope="session")
-def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
-    with running_sshd(tmp_path_factory.mktemp("sshd")) as server:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd | CannotUnpack]:
+    """The sshd of this run, or why there is none."""
+    folder = tmp_path_factory.mktemp("sshd")
+    try:
+        server_environment()
+    except CannotUnpack as reason:
+        yield reason.with_traceback(None)
+        return
+    with running_sshd(folder) as server:
         yield server
+
+
+@pytest.fixture(scope="session", autouse=True)
+def server_before_the_first_test(request: pytest.FixtureRequest) -> None:
+    """Start sshd before anybody looks at what a test leaves behind, if any test of this run needs it."""
+    here = Path(__file__).parent
+    names = [item.name for item in request.session.items if here in item.path.parents]
+    if any("ssh" in name for name in names) or any("sshd" in item.fixturenames for item in request.session.items):
+        request.getfixturevalue("server")
+
+
+@pytest.fixture(scope="session")
+def sshd(server: Sshd | CannotUnpack) -> Sshd:
+    """The running server; without one, the tests over ssh are skipped and say why."""
+    if isinstance(server, CannotUnpack):
+        pytest.skip(f"no sshd: {server}")
+    return server
 
 
 @pytest.fixture(params=TARGETS)
