@@ -2,8 +2,10 @@
 
 import importlib
 import os
+import signal
 import sys
 import threading
+import warnings
 
 import pytest
 
@@ -131,3 +133,43 @@ def test_planning_imports_nothing_and_leaves_no_file_behind(make: Make, bare: fr
     assert set(sources_of(modules.plan("quiet.part", (), bare))) == {"quiet", "quiet.part", "quiet.more"}
     assert set(sys.modules) == before
     assert not list(top.rglob("*.pyc"))
+
+
+def test_a_forked_process_plans_although_another_thread_was_planning(make: Make, bare: frozenset[str]) -> None:
+    make({"forked.py": ""})
+    held, release = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with bundles._building, bundles._built._lock:
+            held.set()
+            release.wait(60)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    held.wait(60)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of a fork while threads run, which is what this is about
+        child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        os._exit(0 if modules.plan("forked", (), bare) is not None else 1)
+    release.set()
+    thread.join()
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_a_file_that_is_only_opened_does_not_travel(make: Make, bare: frozenset[str]) -> None:
+    make(
+        {
+            "opens/__init__.py": "import os\nname = os.path.join(os.path.dirname(__file__), 'secret.json')",
+            "opens/secret.json": "{}",
+            "reads/__init__.py": "from importlib import resources\nname = 'words.json'",
+            "reads/words.json": "{}",
+            "reads/other.json": "{}",
+        }
+    )
+    opens, reads = modules.plan("opens", (), bare), modules.plan("reads", (), bare)
+    assert opens is not None and reads is not None
+    assert opens.files == ()
+    assert reads.files == ("reads/words.json",)
+    assert modules.plan("reads", reads.names, bare) is None

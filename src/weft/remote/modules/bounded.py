@@ -51,5 +51,9 @@ class Bounded(Generic[K, V]):
             self._entries.clear()
             self._total = 0
 
+    def renew(self) -> None:
+        """Make it usable in a forked process, whose other threads may have held its lock and are gone."""
+        self._lock = threading.Lock()
+
     def __len__(self) -> int:
         return len(self._entries)

@@ -3,6 +3,7 @@
 What an import needs is computed in closure.py, the layout of a body is weft.wire.bundle's.
 """
 
+import os
 import sys
 import threading
 from collections.abc import Callable, Collection, Hashable, Iterable
@@ -72,6 +73,18 @@ _closures: Bounded[Hashable, tuple[_Entry, ...]] = Bounded(_MOST_CLOSURES, len)
 _built: Bounded[Hashable, tuple[bytes, int]] = Bounded(_MOST_BYTES, lambda built: len(built[0]) + 200)
 # Of several threads that need the same, one builds and the others wait for it. Re-entrant: an import hook may come back.
 _building = threading.RLock()
+
+
+def _renew_after_fork() -> None:
+    global _building  # noqa: PLW0603 - the thread that held the old lock does not exist here
+    _building = threading.RLock()
+    for cache in (_closures, _built):
+        cache.renew()
+    scan.renew()
+    sources.renew()
+
+
+os.register_at_fork(after_in_child=_renew_after_fork)
 
 
 def plan(module: str, sent: Collection[str], has: Collection[str], code: CodeType | None = None) -> Bundle | None:

@@ -30,8 +30,9 @@ class Imports:
     """The imports of one module, each once, in the order in which they are written.
 
     `at_import` runs when the module is imported, `inside` when its functions are called. `named_*` are names of modules
-    that the code may import by a string. `exported` are names that a `from module import *` may hand out, `files` names
-    of files that the code may read. `by_name` is true when it may also import what no constant of it names.
+    that the code may import by a string; `by_name` is true when it may also import what no constant of it names.
+    `exported` are names that a `from module import *` may hand out, `files` names of files that the code may read with
+    importlib.resources or its like.
     """
 
     at_import: tuple[Import, ...] = ()
@@ -46,6 +47,7 @@ class Imports:
 
 
 _NOTHING = Imports()
+_READERS_OF_FILES = frozenset(("importlib.resources", "importlib_resources", "pkgutil", "pkg_resources"))
 _known: Bounded[str, tuple[Hashable, Imports]] = Bounded(4096)
 
 
@@ -109,13 +111,14 @@ def resolve(found: bytecode.Found, module: str, is_package: bool) -> Imports:
     package = module if is_package else module.rpartition(".")[0]
     at_import = tuple(dict.fromkeys(_absolute(found.at_import, package)))
     inside = tuple(dict.fromkeys(_absolute(found.inside, package)))
+    reads_files = any(map(_gives_files, (*at_import, *inside)))
     return Imports(
         at_import,
         tuple(one for one in inside if one not in at_import),
         tuple(sorted(_absolute_names(found.named_at_import, package))),
         tuple(sorted(_absolute_names(found.named_inside, package))),
         frozenset(found.exported),
-        frozenset(found.files),
+        frozenset(found.files if reads_files else ()),
         found.by_name,
     )
 
@@ -131,9 +134,19 @@ def code_of(location: Location) -> CodeType:
         return compile(location.read(), location.origin or f"<{location.name}>", "exec", dont_inherit=True)
 
 
+def _gives_files(one: Import) -> bool:
+    """True for an import of what reads a package's data files, wherever the package is; `open` could not do that over there."""
+    return one.base in _READERS_OF_FILES or (one.base == "importlib" and "resources" in one.names)
+
+
 def trim() -> None:
     """Forget all scans."""
     _known.clear()
+
+
+def renew() -> None:
+    """Make this usable in a forked process."""
+    _known.renew()
 
 
 def _cached_code(origin: str) -> CodeType | None:

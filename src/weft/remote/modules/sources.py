@@ -207,6 +207,11 @@ def trim() -> None:
     _listings.clear()
 
 
+def renew() -> None:
+    """Make this usable in a forked process."""
+    _listings.renew()
+
+
 def _find_main() -> Location | Missing:
     """The main script under the name that it has over there."""
     module, problem = main_script.script()
