@@ -143,15 +143,15 @@ def _reached(read: set[str], functions: list[tuple[str, CodeType]]) -> frozenset
     for name, function in functions:
         by_name.setdefault(name, []).append(function)
     reached: set[str] = set()
-    todo = [name for name in read if name in by_name]
-    while todo:
-        name = todo.pop()
+    pending = [name for name in read if name in by_name]
+    while pending:
+        name = pending.pop()
         if name in reached:
             continue
         reached.add(name)
         for function in by_name[name]:
             for one in _with_nested(function):
-                todo += [other for other in one.co_names if other in by_name and other not in reached]
+                pending += [other for other in one.co_names if other in by_name and other not in reached]
     return frozenset(reached)
 
 
@@ -173,14 +173,14 @@ def _with_nested(code: CodeType) -> Iterator[CodeType]:
 
 def _matching(pattern: re.Pattern[str], code: CodeType) -> Iterator[str]:
     """The string constants of this code alone, also those inside of constant tuples and sets."""
-    todo: list[Any] = list(code.co_consts)
-    while todo:
-        constant = todo.pop()
+    pending: list[Any] = list(code.co_consts)
+    while pending:
+        constant = pending.pop()
         if isinstance(constant, str):
             if len(constant) < 100 and pattern.match(constant):
                 yield constant
         elif isinstance(constant, (tuple, frozenset)):
-            todo += constant
+            pending += constant
 
 
 def _statements(code: CodeType, dead: list[tuple[int, int]]) -> list[Statement]:

@@ -79,7 +79,7 @@ class _Walk:
         self.found: dict[str, Location | Missing] = {}
         self.edges: dict[str, list[str]] = {}
         self.listings: dict[str, Listing | None] = {}
-        self.todo: list[str] = []
+        self.pending: list[str] = []
         self.failing: set[str] = set()
         self.roots: set[str] = set()
 
@@ -113,7 +113,7 @@ class _Walk:
                 return False
             if prefix not in self.edges:
                 self.edges[prefix] = []
-                self.todo.append(prefix)
+                self.pending.append(prefix)
         return True
 
     def lack(self, missing: Missing) -> None:
@@ -133,8 +133,8 @@ class _Walk:
                 self.result.absent.setdefault(name, "")
 
     def run(self) -> None:
-        while self.todo:
-            name = self.todo.pop()
+        while self.pending:
+            name = self.pending.pop()
             location = self.found[name]
             assert isinstance(location, Location)
             imports = scan(location)
@@ -260,12 +260,12 @@ class _Walk:
         for name in result.doomed:
             result.absent[name] = doomed.explain(name, result.doomed, result.absent)
         kept: set[str] = set()
-        todo = list(self.roots)
-        while todo:
-            name = todo.pop()
+        pending = list(self.roots)
+        while pending:
+            name = pending.pop()
             if name in self.edges and name not in kept and name not in result.doomed:
                 kept.add(name)
-                todo += self.edges[name]
+                pending += self.edges[name]
         self.edges = {name: targets for name, targets in self.edges.items() if name in kept}
         result.inside = [(name, imports) for name, imports in result.inside if name in kept]
 

@@ -27,9 +27,9 @@ def doomed(modules: Mapping[str, Location], native: Collection[str]) -> dict[str
             importers.setdefault(parent, []).append(name)
     certain: dict[str, frozenset[str]] = {}
     result: dict[str, str] = {}
-    todo = [name for name in importers if name in native]
-    while todo:
-        target = todo.pop()
+    pending = [name for name in importers if name in native]
+    while pending:
+        target = pending.pop()
         for name in importers.get(target, ()):
             if name in result or name in native:
                 continue
@@ -37,7 +37,7 @@ def doomed(modules: Mapping[str, Location], native: Collection[str]) -> dict[str
                 certain[name] = frozenset(_certain_targets(modules[name]))
             if target in certain[name] or target == name.rpartition(".")[0]:
                 result[name] = target
-                todo.append(name)
+                pending.append(name)
     return result
 
 

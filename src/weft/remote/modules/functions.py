@@ -81,17 +81,17 @@ def codes_behind(code: CodeType, module: str) -> list[CodeType]:
     """
     namespace = vars(sys.modules.get("__main__" if module == main_script.name_over_there() else module, builtins))
     found: dict[int, CodeType] = {id(code): code}
-    todo = [code]
-    while todo:
-        one = todo.pop()
-        todo += [constant for constant in one.co_consts if isinstance(constant, CodeType)]
+    pending = [code]
+    while pending:
+        one = pending.pop()
+        pending += [constant for constant in one.co_consts if isinstance(constant, CodeType)]
         for name in one.co_names:
             value = namespace.get(name)
             members = vars(value).values() if isinstance(value, type) else (value,)
             for behind in map(_code_of_member, members):
                 if behind is not None and behind.co_filename == code.co_filename and id(behind) not in found:
                     found[id(behind)] = behind
-                    todo.append(behind)
+                    pending.append(behind)
     return [one for one in found.values() if one is not code]
 
 
