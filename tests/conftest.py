@@ -7,6 +7,7 @@ weft that was not there before. A test that must leave something says what and w
 
 import gc
 import os
+import signal
 import sys
 from collections.abc import Generator, Iterator
 
@@ -14,7 +15,7 @@ import pytest
 
 from tests.leftovers import KINDS, Inventory
 
-SOMETHING_FAILED = pytest.StashKey[bool]()
+DID_NOT_PASS = pytest.StashKey[bool]()
 
 
 def _allowed_leftovers(item: pytest.Item) -> frozenset[str]:
@@ -37,6 +38,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_sessionstart() -> None:
     gc.disable()
+    # Whoever starts us in the background of a shell has SIGINT ignored, and our children would inherit that.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
@@ -48,8 +52,8 @@ def leaves_nothing_behind(request: pytest.FixtureRequest) -> Iterator[None]:
     allowed = _allowed_leftovers(request.node)
     before = Inventory.taken()
     yield
-    # The traceback of a failed test keeps its frames, and with them whatever it had: only a passed test is judged.
-    if request.node.stash.get(SOMETHING_FAILED, False):
+    # The traceback of a failed or skipped test keeps its frames, and with them whatever it had: only who passed is judged.
+    if request.node.stash.get(DID_NOT_PASS, False):
         return
     problems = [text for kind, text in before.what_is_left() if kind not in allowed]
     if problems:
@@ -59,8 +63,8 @@ def leaves_nothing_behind(request: pytest.FixtureRequest) -> Iterator[None]:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
-    if report.failed:
-        item.stash[SOMETHING_FAILED] = True
+    if not report.passed:
+        item.stash[DID_NOT_PASS] = True
     return report
 
 

@@ -5,7 +5,6 @@ Here is no policy: tests/conftest.py decides when to look and what to do about i
 
 import gc
 import os
-import sys
 import threading
 import types
 from collections.abc import Iterable, Iterator
@@ -13,7 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 
+import weft
+import weft.core
+
 KINDS = ("tasklets", "threads", "fds", "children", "objects")
+
+# Where weft's own sources lie; whatever the folder of the repository is called.
+WEFT = os.path.dirname(weft.__file__) + os.sep
 
 # Threads and children need a moment to end after whoever ended them has returned: this long at most.
 GRACE_SECONDS = 2.0
@@ -47,9 +52,6 @@ class Inventory:
         yield from (("objects", text) for text in _uncollected())
 
     def _tasklets_left(self) -> list[str]:
-        weft = sys.modules.get("weft")
-        if weft is None:
-            return []
         left = []
         if weft.getcurrent() is not weft.getmain():
             left.append(f"the current tasklet is {weft.getcurrent()!r}, not main")
@@ -85,8 +87,7 @@ class Inventory:
 
 def _started() -> list[object]:
     """This thread's tasklets that have begun and not ended, main excepted."""
-    core = sys.modules.get("weft.core")
-    return core.started() if core is not None else []
+    return list(weft.core.started())
 
 
 def _open_fds() -> dict[int, str]:
@@ -137,7 +138,7 @@ def _blame(thing: object) -> str | None:
     kind = type(thing)
     if isinstance(thing, types.TracebackType):
         places = list(_files_of(thing))
-        if any("/weft/" in place for place in places):
+        if any(place.startswith(WEFT) for place in places):
             return f"a traceback that only the cyclic collector frees, through {' < '.join(places)}"
         return None
     if kind.__module__.split(".")[0] == "weft":

@@ -71,7 +71,9 @@ def test_an_object_of_weft_in_a_cycle_is_reported():
 def test_a_traceback_through_weft_in_a_cycle_is_reported():
     before = Inventory.taken()
     code = compile(
-        "def fail(keep):\n    error = ValueError()\n    keep.append(error)\n    raise error\n", "/weft/x.py", "exec"
+        "def fail(keep):\n    error = ValueError()\n    keep.append(error)\n    raise error\n",
+        leftovers.WEFT + "x.py",
+        "exec",
     )
     module = types.ModuleType("x")
     exec(code, module.__dict__)

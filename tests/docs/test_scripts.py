@@ -30,7 +30,7 @@ def run(script, folder, *words, environment=None):
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    """A real sshd, and in front of the PATH an `ssh` that reads the server's client configuration."""
+    """A real sshd, and the environment in which `ssh` reads the server's client configuration."""
     folder = tmp_path_factory.mktemp("sshd")
     try:
         with running_sshd(folder) as started:
@@ -38,8 +38,7 @@ def server(tmp_path_factory):
             wrapper.parent.mkdir()
             wrapper.write_text(f'#!/bin/sh\nPATH=${{PATH#*:}} exec ssh {" ".join(started.ssh_args)} "$@"\n')
             wrapper.chmod(0o755)
-            started.environment["PATH"] = f"{wrapper.parent}{os.pathsep}{started.environment['PATH']}"
-            yield started
+            yield started.host, {**os.environ, "PATH": f"{wrapper.parent}{os.pathsep}{os.environ['PATH']}"}
     except CannotUnpack as reason:
         pytest.skip(f"no sshd: {reason}")
 
@@ -53,9 +52,10 @@ def test_a_script_of_the_documentation_runs_and_prints_what_the_page_says(script
 
 def test_the_first_script_for_hosts_reaches_a_host_over_ssh(server, tmp_path):
     _, hosts = scripts(ROOT / "README.md")
-    done = run(hosts, tmp_path, server.host, environment=server.environment)
+    host, environment = server
+    done = run(hosts, tmp_path, host, environment=environment)
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == f"{server.host} CPython\n"
+    assert done.stdout == f"{host} CPython\n"
 
 
 def test_the_first_script_for_tasklets_and_the_first_for_hosts_are_in_the_readme():
