@@ -1,0 +1,216 @@
+"""Deadlock: raised in main when it waits and nothing can ever wake it, with a list of who waits where."""
+
+import threading
+
+import pytest
+
+import weft
+from tests.core._scripts import output_of
+from weft import core
+
+
+def deadlock(call):
+    """The lines of the Deadlock that `call` raises. Keeps no cycle."""
+    try:
+        call()
+    except weft.Deadlock as error:
+        return str(error).splitlines()
+    return []
+
+
+WORDING = "Deadlock: the last runnable tasklet cannot be blocked"
+
+
+@pytest.mark.parametrize(
+    "wait", [lambda: weft.channel().receive(), lambda: weft.channel().send(1), lambda: next(weft.channel())]
+)
+def test_main_alone_cannot_wait_on_a_channel(wait):
+    with pytest.raises(weft.Deadlock, match=WORDING):
+        wait()
+    assert weft.getruncount() == 1
+
+
+def test_it_is_a_runtime_error_as_in_stackless():
+    with pytest.raises(RuntimeError, match=WORDING):
+        weft.channel().receive()
+    assert issubclass(weft.Deadlock, weft.WeftError)
+
+
+def test_the_message_says_who_waits_for_what_in_which_function_and_line():
+    channel = weft.channel()
+
+    def worker():
+        return channel.receive()
+
+    tasklet = weft.tasklet(worker)()
+    lines = deadlock(channel.receive)
+    assert lines[0].endswith("(no timer, descriptor, child process, job or other thread):")
+    assert lines[1].startswith("  <weft.tasklet main, blocked in receive, at 0x")
+    assert " in deadlock at " in lines[1]
+    assert f"worker, blocked in receive, at 0x{id(tasklet):x}" in lines[2]
+    assert lines[2].endswith(f" in worker at {__file__}:{worker.__code__.co_firstlineno + 1}")
+    assert len(lines) == 3
+    tasklet.kill()
+
+
+def test_the_list_is_cut_after_twenty():
+    channel = weft.channel()
+    tasklets = [weft.tasklet(channel.receive)() for _ in range(50)]
+    lines = deadlock(channel.receive)
+    assert (len(lines), lines[-1]) == (22, "  and 31 more")
+    for tasklet in tasklets:
+        tasklet.kill()
+
+
+def test_main_is_taken_off_its_channel_and_the_others_stay():
+    channel, other = weft.channel(), weft.channel()
+    tasklet = weft.tasklet(other.receive)()
+    with pytest.raises(weft.Deadlock):
+        channel.receive()
+    assert (channel.balance, channel.queue, other.balance) == (0, None, -1)
+    other.send(None)
+    assert not tasklet.alive
+
+
+def test_it_can_be_caught_and_everything_goes_on():
+    channel, log = weft.channel(), []
+    for _ in range(3):
+        try:
+            channel.receive()
+        except weft.Deadlock:
+            log.append("caught")
+    weft.tasklet(channel.send)("value")
+    log.append(channel.receive())
+    weft.run()
+    assert log == ["caught"] * 3 + ["value"]
+
+
+def test_a_waiter_that_nobody_settles_is_no_deadlock_but_a_wait(clock):
+    with pytest.raises(TimeoutError):
+        core.Waiter().wait(5)
+    assert clock.jumps == [5.0]
+
+
+def test_a_daemon_wait_of_main_itself_is_a_deadlock():
+    with pytest.raises(weft.Deadlock, match="main, blocked in wait"):
+        core.Waiter().wait(daemon=True)
+
+
+def test_a_sleeping_tasklet_prevents_it_until_it_ends(clock):
+    tasklet = weft.tasklet(weft.sleep)(5)
+    with pytest.raises(weft.Deadlock):
+        weft.channel().receive()
+    assert (clock.now, tasklet.alive) == (1005.0, False)
+
+
+def test_no_deadlock_in_run_or_schedule_remove():
+    channel = weft.channel()
+    tasklet = weft.tasklet(channel.receive)()
+    weft.run()
+    weft.schedule_remove()
+    assert tasklet.blocked
+    tasklet.kill()
+
+
+def test_another_live_thread_may_wake_anybody():
+    channel, go = weft.channel(), threading.Event()
+
+    def other():
+        go.wait()
+        channel.send("from the other thread")
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    weft.tasklet(go.set)()
+    assert channel.receive() == "from the other thread"
+    thread.join()
+
+
+def test_it_is_raised_soon_after_the_last_other_thread_ends():
+    channel, go = weft.channel(), threading.Event()
+    thread = threading.Thread(target=go.wait)
+    thread.start()
+    weft.tasklet(go.set)()
+    with pytest.raises(weft.Deadlock):
+        channel.receive()
+    thread.join()
+
+
+def test_two_threads_that_wait_for_each_other_are_not_told_apart_from_work():
+    """Each may be woken by the other as far as one of them can know; a kill from outside ends it."""
+    printed = output_of("""
+        import threading, weft
+        channel, started, tasklets = weft.channel(), threading.Event(), []
+        def other():
+            tasklets.append(weft.getcurrent())
+            started.set()
+            try:
+                channel.receive()
+            except weft.Deadlock as error:
+                print(type(error).__name__)
+            except weft.TaskletExit:
+                print("killed")
+        thread = threading.Thread(target=other)
+        thread.start()
+        started.wait()
+        weft.sleep(0.4)
+        print(channel.balance)
+        tasklets[0].kill()
+        thread.join()
+    """)
+    assert printed.splitlines() == ["-1", "killed"]
+
+
+def test_threads_of_wefts_own_hide_no_deadlock():
+    ready, end = threading.Event(), threading.Event()
+
+    def service():
+        core.mark_service_thread()
+        core.mark_service_thread()
+        ready.set()
+        end.wait()
+
+    thread = threading.Thread(target=service)
+    thread.start()
+    ready.wait()
+    with pytest.raises(weft.Deadlock):
+        weft.channel().receive()
+    end.set()
+    thread.join()
+    # The count of such threads went down again: a thread of the user's hides it now.
+    go, channel = threading.Event(), weft.channel()
+    thread = threading.Thread(target=lambda: (go.wait(), channel.send(1)))
+    thread.start()
+    weft.tasklet(go.set)()
+    assert channel.receive() == 1
+    thread.join()
+
+
+def test_a_representation_that_fails_takes_the_deadlocks_place():
+    class Awkward(weft.tasklet):
+        def __repr__(self):
+            raise LookupError("no name")
+
+    tasklet = Awkward(weft.channel().receive)()
+    with pytest.raises(LookupError, match="no name"):
+        weft.channel().receive()
+    weft.run()
+    tasklet.kill()
+
+
+def test_a_thread_without_tasklets_gets_it_too():
+    printed = output_of("""
+        import threading, weft
+        results = []
+        def other():
+            try:
+                weft.channel().receive()
+            except weft.Deadlock:
+                results.append("Deadlock")
+        thread = threading.Thread(target=other, daemon=True)
+        thread.start()
+        weft.sleep(0.1)
+        # Main lives and might wake it.
+        print(results, thread.is_alive())
+    """)
+    assert printed == "[] True"

@@ -1,0 +1,247 @@
+"""Sleeping and time-outs on a virtual clock; fairness of timers while tasklets run."""
+
+import time
+
+import pytest
+
+import weft
+from weft import core
+
+
+def sleeper(name, seconds, log, clock=None):
+    weft.sleep(seconds)
+    log.append((name, clock.now - 1000) if clock else name)
+
+
+def test_sleepers_wake_by_their_time_and_equal_ones_in_the_order_of_their_start(clock):
+    log = []
+    for name, seconds in (("a", 3), ("b", 1), ("c", 2), ("d", 1), ("e", 3), ("f", 0)):
+        weft.tasklet(sleeper)(name, seconds, log, clock)
+    weft.run()
+    assert log == [("f", 0), ("b", 1), ("d", 1), ("c", 2), ("a", 3), ("e", 3)]
+
+
+def test_the_clock_is_advanced_only_when_nobody_can_run(clock):
+    log = []
+
+    def busy():
+        for _ in range(50):
+            log.append(clock.now)
+            weft.schedule()
+
+    weft.tasklet(weft.sleep)(5)
+    weft.tasklet(busy)()
+    weft.run()
+    assert (set(log), clock.jumps) == ({1000.0}, [5.0])
+
+
+def test_sleep_of_main_alone(clock):
+    assert weft.sleep(2.5) is None
+    assert clock.now == 1002.5
+
+
+def test_sleep_zero_lets_the_others_run_once(clock):
+    log = []
+    weft.tasklet(log.append)("other")
+    weft.sleep(0)
+    assert log == ["other"]
+    assert clock.now == 1000.0
+
+
+def test_many_timers_fire_in_order(clock):
+    log = []
+    times = [(number * 7919) % 1000 / 10 for number in range(1000)]
+    for seconds in times:
+        weft.tasklet(sleeper)(seconds, seconds, log)
+    weft.run()
+    assert log == sorted(times)
+
+
+def test_killed_sleepers_leave_the_heap_in_order(clock):
+    log = []
+    tasklets = {}
+    for number in range(300):
+        seconds = (number * 7919) % 300 + 1
+        tasklets[seconds] = weft.tasklet(sleeper)(seconds, seconds, log)
+    weft.schedule()
+    for seconds, tasklet in tasklets.items():
+        if seconds % 3 == 0:
+            tasklet.kill()
+    weft.run()
+    assert log == [seconds for seconds in range(1, 301) if seconds % 3]
+
+
+def test_a_thrown_error_ends_a_sleep_and_its_timer(clock):
+    caught = []
+
+    def function():
+        try:
+            weft.sleep(100)
+        except LookupError:
+            caught.append(clock.now)
+        weft.sleep(1)
+        caught.append(clock.now)
+
+    tasklet = weft.tasklet(function)()
+    weft.schedule()
+    tasklet.throw(LookupError)
+    weft.run()
+    assert (caught, clock.jumps) == ([1000.0, 1001.0], [1.0])
+
+
+def test_run_waits_for_sleepers_and_run_without_the_hub_does_not(clock):
+    log = []
+    weft.tasklet(sleeper)("slept", 1, log)
+    weft.run(hub=False)
+    assert (log, clock.jumps) == ([], [])
+    weft.run()
+    assert log == ["slept"]
+
+
+def test_main_blocked_in_a_channel_is_woken_by_a_sleeper(clock):
+    channel = weft.channel()
+
+    def late():
+        weft.sleep(10)
+        channel.send("late")
+
+    weft.tasklet(late)()
+    assert channel.receive() == "late"
+    weft.run()
+    assert clock.now == 1010.0
+
+
+def test_sleepers_that_sleep_again_interleave_by_time(clock):
+    log = []
+
+    def ticker(name, period):
+        for _ in range(3):
+            weft.sleep(period)
+            log.append((name, clock.now - 1000))
+
+    weft.tasklet(ticker)("a", 2)
+    weft.tasklet(ticker)("b", 3)
+    weft.run()
+    # At 6 both are due; b's timer is the older one.
+    assert log == [("a", 2), ("b", 3), ("a", 4), ("b", 6), ("a", 6), ("b", 9)]
+
+
+@pytest.mark.parametrize("bad", ["1", None, [], 1j])
+def test_sleep_refuses_what_is_no_number(bad):
+    with pytest.raises(TypeError, match=r"sleep\(\) takes a number of seconds, not"):
+        weft.sleep(bad)
+
+
+@pytest.mark.parametrize("bad", [-1, -1e-9, float("nan"), float("-inf")])
+def test_sleep_refuses_what_lies_before_now(bad):
+    with pytest.raises(ValueError, match=r"sleep\(\) takes a number of seconds from 0 on, not"):
+        weft.sleep(bad)
+
+
+def test_sleep_without_end_can_be_ended_by_kill(clock):
+    tasklets = [weft.tasklet(weft.sleep)(seconds) for seconds in (float("inf"), 1e300, 10**30)]
+    weft.schedule()
+    assert all(tasklet.blocked for tasklet in tasklets)
+    for tasklet in tasklets:
+        tasklet.kill()
+    assert clock.jumps == []
+
+
+def test_an_error_of_the_seconds_object_passes_through():
+    class Seconds:
+        def __float__(self):
+            raise LookupError("no idea")
+
+    with pytest.raises(LookupError, match="no idea"):
+        weft.sleep(Seconds())
+
+
+# ---- the real clock ----
+
+
+def test_sleep_takes_at_least_its_time_and_not_much_more():
+    start = time.monotonic()
+    weft.sleep(0.05)
+    passed = time.monotonic() - start
+    assert 0.05 <= passed < 2
+
+
+def test_a_loop_of_schedule_starves_no_timer():
+    log = []
+    weft.tasklet(sleeper)("woken", 0.02, log)
+    start = time.monotonic()
+    while not log and time.monotonic() - start < 10:
+        weft.schedule()
+    assert log == ["woken"]
+    assert time.monotonic() - start < 5
+
+
+def test_ping_pong_over_a_channel_starves_no_timer():
+    channel, log = weft.channel(), []
+
+    def pong():
+        for _ in channel:
+            pass
+
+    tasklet = weft.tasklet(pong)()
+    weft.tasklet(sleeper)("woken", 0.02, log)
+    start = time.monotonic()
+    while not log and time.monotonic() - start < 10:
+        channel.send(None)
+    assert log == ["woken"]
+    tasklet.kill()
+
+
+def test_tasklets_that_start_and_end_starve_no_timer():
+    log = []
+    weft.tasklet(sleeper)("woken", 0.02, log)
+    start = time.monotonic()
+
+    def endless():
+        if not log and time.monotonic() - start < 10:
+            weft.tasklet(endless)()
+
+    weft.tasklet(endless)()
+    weft.run()
+    del endless
+    assert log == ["woken"]
+
+
+# ---- the clock for tests ----
+
+
+@pytest.mark.parametrize("arguments", [(1, 2), (time.monotonic, 3), ("x", print)])
+def test_set_clock_refuses_what_cannot_be_called(arguments):
+    with pytest.raises(TypeError, match=r"set_clock\(\) takes two callables, now and advance, not"):
+        core.set_clock(*arguments)
+
+
+def test_set_clock_takes_both_or_neither():
+    with pytest.raises(TypeError, match="takes now and advance, or neither"):
+        core.set_clock(time.monotonic)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -5.0, 1e12])
+def test_a_clock_that_tells_nonsense_is_reported_where_time_is_needed(value):
+    core.set_clock(lambda: value, lambda _: None)
+    try:
+        with pytest.raises(ValueError, match=r"the clock given to set_clock\(\) returned"):
+            weft.sleep(0)
+    finally:
+        core.set_clock()
+
+
+def test_an_error_of_the_clock_reaches_the_caller_and_of_advance_main():
+    def broken(*_):
+        raise LookupError("broken clock")
+
+    core.set_clock(broken, broken)
+    try:
+        with pytest.raises(LookupError, match="broken clock"):
+            weft.sleep(0)
+        core.set_clock(lambda: 5.0, broken)
+        with pytest.raises(LookupError, match="broken clock"):
+            weft.sleep(1)
+    finally:
+        core.set_clock()
+    assert weft.getruncount() == 1
