@@ -386,14 +386,14 @@ Channel_get_preference(PyObject *self, void *Py_UNUSED(closure))
 static int
 Channel_set_preference(PyObject *self, PyObject *value, void *Py_UNUSED(closure))
 {
+    int overflow;
     long preference;
     if (value == NULL || !PyLong_Check(value)) {
         PyErr_SetString(PyExc_TypeError, "preference must be set to an integer: -1 (the receiver runs first), 1 (the sender) or 0 (neither)");
         return -1;
     }
-    preference = PyLong_AsLong(value);
-    if (preference < -1 || preference > 1) {
-        PyErr_Clear();
+    preference = PyLong_AsLongAndOverflow(value, &overflow);
+    if (overflow || preference < -1 || preference > 1) {
         PyErr_Format(PyExc_ValueError, "preference is -1 (the receiver runs first), 1 (the sender) or 0 (neither), not %R", value);
         return -1;
     }

@@ -526,8 +526,6 @@ tasklet_condition(Tasklet *tasklet)
 {
     if (!tasklet_alive(tasklet))
         return tasklet->function != NULL ? "bound" : "dead";
-    if (tasklet == tasklet->scheduler->current)
-        return "current";
     switch (tasklet->blocked) {
     case BLOCKED_RECEIVE:
         return "blocked in receive";
@@ -538,7 +536,7 @@ tasklet_condition(Tasklet *tasklet)
     case BLOCKED_RUN:
         return "blocked in run";
     default:
-        return tasklet->next != NULL ? "scheduled" : "paused";
+        return tasklet == tasklet->scheduler->current ? "current" : tasklet->next != NULL ? "scheduled" : "paused";
     }
 }
 
@@ -548,10 +546,6 @@ Tasklet_repr(PyObject *self)
     Tasklet *tasklet = (Tasklet *)self;
     PyObject *name = NULL, *text;
     const char *condition = tasklet_condition(tasklet);
-    if (tasklet->blocked == BLOCKED_RECEIVE || tasklet->blocked == BLOCKED_SEND || tasklet->blocked == BLOCKED_RUN)
-        condition = tasklet->blocked == BLOCKED_RECEIVE ? "blocked in receive"
-                    : tasklet->blocked == BLOCKED_SEND  ? "blocked in send"
-                                                        : "blocked in run";
     if (tasklet == tasklet->scheduler->main)
         name = PyUnicode_FromString("main");
     else if (tasklet->function != NULL) {
