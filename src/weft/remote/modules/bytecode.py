@@ -78,7 +78,7 @@ def imports(code: CodeType) -> Found:
     found = Found()
     bodies: list[CodeType] = []
     functions: list[tuple[str, CodeType]] = []
-    _sort_out(code, code, bodies, functions)
+    _sort_out(code, bodies, functions)
     importing = [name for name, function in functions if any(map(_may_import, _with_nested(function)))]
     read: set[str] = set()
     for body in bodies:
@@ -124,17 +124,17 @@ def _add_function(code: CodeType, statements: list[Statement], named: set[str], 
     files.update(_matching(_FILE_NAME, code))
 
 
-def _sort_out(code: CodeType, module: CodeType, bodies: list[CodeType], functions: list[tuple[str, CodeType]]) -> None:
+def _sort_out(code: CodeType, bodies: list[CodeType], functions: list[tuple[str, CodeType]]) -> None:
     """Tell what runs when the module is imported (its own level, class bodies) from the functions defined there.
 
-    Methods get a name that nothing reads: a class body can call its own functions, but hardly any does.
+    By qualified name, which nothing reads for a method: a class body can call its own functions, but hardly any does.
     """
     bodies.append(code)
     for one in _nested(code):
         if one.co_name in _RUN_AT_ONCE or one.co_name.startswith(_TYPE_PARAMETERS) or not one.co_flags & _CO_OPTIMIZED:
-            _sort_out(one, module, bodies, functions)
+            _sort_out(one, bodies, functions)
         else:
-            functions.append((one.co_name if "." not in one.co_qualname else one.co_qualname, one))
+            functions.append((one.co_qualname, one))
 
 
 def _reached(read: set[str], functions: list[tuple[str, CodeType]]) -> frozenset[str]:
