@@ -176,7 +176,9 @@ class Pool(object):
             self._handle(None)
 
 
-_imported = set()  # names of modules that have been imported to their end, by us; no longer than sys.modules
+# Names of modules that have been imported to their end; no more than sys.modules has had. Those that came with the start
+# are among them, so that on 2.7 a call of them does not wait for an import that some other call is in the middle of.
+_imported = set(sys.modules)
 
 
 def _module(name):
@@ -205,10 +207,13 @@ def describe(reason):
             codec.dumps(args)
         except codec.WireError:
             args = None
-        try:
-            message = text(str(error))
-        except Exception:
-            message = "(its text cannot be had)"
+        message = "(its text cannot be had)"
+        for convert in (str, codec.text_type):  # on 2.7 either may fail where the other does not
+            try:
+                message = text(convert(error))
+                break
+            except Exception:
+                continue
         module = getattr(kind, "__module__", None) or "builtins"
         return codec.dumps(
             {

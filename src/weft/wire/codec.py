@@ -28,6 +28,7 @@ from weft.wire.protocol import MAX_BODY, WireError
 
 MAX_DEPTH = 128  # containers within containers
 BULK = 8
+_MAX_PIECES = MAX_BODY // 32  # of an encoded value: what holds one list many times over must not fill the memory
 PY2 = sys.version_info[0] == 2
 
 _U32 = struct.Struct(">I")
@@ -164,7 +165,7 @@ def _encode_tuple(value, out, depth):
 
 
 def _encode_items(tag, value, out, depth):
-    if not depth or len(out) > MAX_BODY // 8:
+    if not depth or len(out) > _MAX_PIECES:
         raise _Refused
     out.append(_TAG_U32.pack(tag, len(value)))
     depth -= 1
@@ -200,7 +201,7 @@ def _encode_bulk(value, out, int_tag, float_tag, text_tag):
 
 
 def _encode_dict(value, out, depth):
-    if not depth or len(out) > MAX_BODY // 8:
+    if not depth or len(out) > _MAX_PIECES:
         raise _Refused
     out.append(_TAG_U32.pack(b"d", len(value)))
     depth -= 1
@@ -288,6 +289,8 @@ for _type in int_types:
 
 # ---- why a value cannot travel
 
+_CONTAINERS = (list, tuple, dict, set, frozenset)
+
 
 def _explain(value, root, parts):
     """Return the CannotTravel that says what in `value` is not plain, and where."""
@@ -295,43 +298,49 @@ def _explain(value, root, parts):
         pairs = [(item, parts[index]) for index, item in enumerate(value)]
     else:
         pairs = [(value, root)]
+    done = set()
     for item, path in pairs:
-        error = _search(item, path, MAX_DEPTH)
+        error = _search(item, path, MAX_DEPTH, set(), done)
         if error is not None:
             return error
     return CannotTravel(
-        "%s is too large for one message, or was changed by another thread while it was read; send it in parts, or send a copy"
-        % root,
+        "%s cannot travel: it is too large for one message, or another thread changed it meanwhile; send it in parts, or "
+        "send a copy" % root,
         root,
     )
 
 
-def _search(value, path, depth):
+def _search(value, path, depth, around, done):
+    """Return why `value` cannot travel, or None. `around`: ids of what it lies in; `done`: of what was found to be plain."""
     kind = type(value)
-    if kind in (list, tuple, dict, set, frozenset):
-        if not depth:
-            return CannotTravel(
-                "%s cannot travel: it contains itself, or lies more than %d containers deep"
-                % (_short(path), MAX_DEPTH),
-                path,
-                kind.__name__,
-            )
-        if kind is dict:
-            steps = []
-            for key, item in list(value.items()):
-                steps.append((key, "%s, key %s" % (path, _name(key))))
-                steps.append((item, "%s[%s]" % (path, _name(key))))
-        elif kind in (set, frozenset):
-            steps = [(item, "%s, item %s" % (path, _name(item))) for item in list(value)]
-        else:
-            steps = [(item, "%s[%d]" % (path, index)) for index, item in enumerate(value)]
-        for item, where in steps:
-            error = _search(item, where, depth - 1)
-            if error is not None:
-                return error
+    if kind not in _CONTAINERS:
+        return None if kind in _ENCODE else _refusal(value, path)
+    if id(value) in done:
         return None
-    if kind in _ENCODE:
-        return None
+    if id(value) in around or not depth:
+        why = "contains itself" if depth else "lies more than %d containers deep" % MAX_DEPTH
+        return CannotTravel("%s cannot travel: it %s" % (_short(path), why), path, kind.__name__)
+    if kind is dict:
+        steps = []
+        for key, item in list(value.items()):
+            steps.append((key, "%s, key %s" % (path, _name(key))))
+            steps.append((item, "%s[%s]" % (path, _name(key))))
+    elif kind in (set, frozenset):
+        steps = [(item, "%s, item %s" % (path, _name(item))) for item in list(value)]
+    else:
+        steps = [(item, "%s[%d]" % (path, index)) for index, item in enumerate(value)]
+    around.add(id(value))
+    for item, where in steps:
+        error = _search(item, where, depth - 1, around, done)
+        if error is not None:
+            return error
+    around.discard(id(value))
+    done.add(id(value))
+    return None
+
+
+def _refusal(value, path):
+    kind = type(value)
     name = kind.__name__
     if kind.__module__ not in ("builtins", "__builtin__"):
         name = "%s.%s" % (kind.__module__, name)
@@ -345,7 +354,7 @@ def _short(path):
 def _name(value):
     """A key or an item in a path: as it is when short and plain, else its type only (a repr may run anybody's code)."""
     kind = type(value)
-    if kind in _ENCODE and kind not in (list, tuple, dict, set, frozenset):
+    if kind in _ENCODE and kind not in _CONTAINERS:
         text = repr(value)
         return text if len(text) <= 40 else text[:37] + "..."
     return "of type %s" % kind.__name__

@@ -21,7 +21,8 @@ class Importer(object):
     def __init__(self, link, packages, timeout=60.0, prefer="target"):
         """`packages`: the top-level names that the target has; `timeout`: seconds that the parent may take for an answer."""
         self._link = link
-        self._theirs = packages if prefer == "target" else set()
+        self._theirs = packages
+        self._parent_first = prefer == "parent"
         self._timeout = timeout
         self._modules = {}  # full name -> (kind, source, file name)
         self._files = {}  # package -> {file name: bytes}
@@ -44,8 +45,8 @@ class Importer(object):
         with self._lock:
             for sent, kind, source, origin in modules:
                 name = str(sent)
-                top = name.partition(".")[0]
-                if top in self._theirs or (top in sys.modules and top not in self._ours):
+                top = name.partition("/")[0].partition(".")[0]
+                if not self._takes(top):
                     continue
                 if kind == bundle.FILE:
                     package, _, file_name = name.partition("/")
@@ -63,6 +64,15 @@ class Importer(object):
                 self._absent.add(asked)
             for name in [name for name in self._waits if name in self._modules or name in self._absent]:
                 self._waits.pop(name).set()
+
+    def _takes(self, top):
+        """Whether the parent may provide this top-level name: always, never, or as long as nobody has imported it."""
+        if top in self._ours:
+            return True
+        if top in sys.modules or (top in self._theirs and not self._parent_first):
+            return False
+        self._theirs.discard(top)
+        return True
 
     def lose(self, reason):
         """Let everybody who waits for a module fail with `reason`, now and from now on."""
@@ -161,7 +171,10 @@ class Importer(object):
             return self
         if name.partition(".")[0] == "weft":
             return standin.Loader()
-        return self if self._find(name) is not None else None
+        try:
+            return self if self._find(name) is not None else None
+        except ImportError as error:
+            return _Refusal(error)
 
     # ---- loading
 
@@ -251,6 +264,16 @@ class Importer(object):
         """See importlib.abc.InspectLoader and importlib.resources."""
         with self._lock:
             return resources.Reader(name, self._files.setdefault(name, {}))
+
+
+class _Refusal(object):
+    """A loader that raises, for 2.7, which forgets the message of an ImportError raised by a finder."""
+
+    def __init__(self, error):
+        self._error = error
+
+    def load_module(self, name):
+        raise self._error
 
 
 class _WatchedLoader(object):

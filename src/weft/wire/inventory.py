@@ -54,9 +54,9 @@ def _names_in_zip(path):
     import zipimport
 
     try:
-        # The directory of the archive, which zipimport has read and keeps anyway.
-        files = zipimport.zipimporter(path)._files
-    except (zipimport.ZipImportError, AttributeError):
+        # The table of contents, which every import from the archive would read and keep likewise.
+        files = zipimport._zip_directory_cache[zipimport.zipimporter(path).archive]
+    except (zipimport.ZipImportError, AttributeError, KeyError):
         return set()
     names = set()
     for name in files:

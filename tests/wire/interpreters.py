@@ -1,0 +1,41 @@
+"""The interpreters of this machine that the payload is tried on: one of each minor version that can be found."""
+
+import functools
+import glob
+import os
+import shutil
+import subprocess
+import sys
+
+VERSIONS = [(2, 7)] + [(3, minor) for minor in range(6, 30)]
+
+
+@functools.cache
+def found() -> dict[str, str]:
+    """ "major.minor" -> path, oldest first; at least the interpreter that runs the tests."""
+    paths: dict[str, str] = {}
+    for version in VERSIONS:
+        name = "%d.%d" % version
+        for path in candidates(name):
+            if version_of(path) == version:
+                paths[name] = path
+                break
+    return paths
+
+
+def candidates(name: str) -> list[str]:
+    paths = [sys.executable] if name == "%d.%d" % sys.version_info[:2] else []
+    root = os.environ.get("PYENV_ROOT") or os.path.expanduser("~/.pyenv")
+    paths += sorted(glob.glob(f"{glob.escape(root)}/versions/{name}.*/bin/python"))
+    on_path = shutil.which(f"python{name}")
+    return paths + ([on_path] if on_path else [])
+
+
+def version_of(path: str) -> tuple[int, int] | None:
+    question = "import sys; print('%d %d' % sys.version_info[:2])"
+    try:
+        done = subprocess.run([path, "-c", question], capture_output=True, text=True, timeout=20, check=False)
+        major, minor = done.stdout.split()
+        return int(major), int(minor)
+    except (OSError, ValueError, subprocess.TimeoutExpired):
+        return None

@@ -1,0 +1,361 @@
+"""Imports in a target of each version: from bundles, from the parent's answers, or known to be absent."""
+
+import pytest
+
+from tests.wire.target import ErrorAnswer
+from weft.wire import codec, protocol
+
+WORK = """
+import sys
+
+def load(name):
+    __import__(name)
+    module = sys.modules[name]
+    return [module.__name__, getattr(module, "__file__", None), getattr(module, "value", None)]
+
+def value(name):
+    __import__(name)
+    return sys.modules[name].value
+
+def error(name):
+    try:
+        __import__(name)
+    except ImportError as error:
+        return [type(error).__name__, str(error), getattr(error, "name", name)]
+    return None
+
+def twice(name):
+    import threading
+    results = []
+    def run():
+        results.append(error(name) or value(name))
+    threads = [threading.Thread(target=run) for _ in range(5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    return results
+
+def source(name):
+    import inspect
+    __import__(name)
+    module = sys.modules[name]
+    return [inspect.getsource(module.function), inspect.getsourcefile(module)]
+
+def run(text):
+    names = {}
+    exec(text, names)
+    return names["result"]
+"""
+
+
+@pytest.fixture
+def work(target):
+    target.modules({"work": WORK})
+    return target
+
+
+def wanted(target, name):
+    target.wait_until(lambda: name in target.wants)
+    return target.wants[name]
+
+
+def test_a_module_from_a_bundle_needs_no_question(work):
+    work.modules({"plain": "value = 5\n"})
+    assert work.call("work:load", "plain") == ["plain", "weft:/parent/plain.py", 5]
+    assert not work.wants
+
+
+def test_packages_and_submodules_import_in_every_way(work):
+    work.modules(
+        {
+            "pack": "value = 'pack'\nfrom pack import one\nfrom .two import value as second\n",
+            "pack.one": "value = 'one'\n",
+            "pack.two": "from . import one\nfrom .deep.er import value as below\nvalue = 'two'\n",
+            "pack.deep": "value = 'deep'\n",
+            "pack.deep.er": "from .. import one\nfrom ..one import value as above\nvalue = 'er'\n",
+        },
+        packages=["pack", "pack.deep"],
+        complete={
+            "pack": ["one", "two", "deep"],
+            "pack.deep": ["er"],
+        },  # 2.7 tries every import next to the module first
+    )
+    assert work.call("work:value", "pack.deep.er") == "er"
+    assert work.call("work:run", "import pack.two as t\nresult = [t.below, t.one.value, t.__package__]") == [
+        "er",
+        "one",
+        "pack",
+    ]
+    assert work.call("work:run", "import pack\nresult = pack.second + str(len(pack.__path__))") == "two1"
+    assert not work.wants
+
+
+def test_circular_imports_work_as_they_do_from_files(work):
+    work.modules(
+        {
+            "ring": "",
+            "ring.a": "import ring.b\nvalue = 'a'\ndef both():\n    return value + ring.b.value\n",
+            "ring.b": "from ring import a\nimport ring.a\nvalue = 'b'\n",
+        },
+        packages=["ring"],
+        complete={"ring": ["a", "b"]},
+    )
+    if work.hello["python"] < (3, 7):  # as long as a module is being imported, its package does not have it
+        work.modules({"ring.b": "import ring.a\nvalue = 'b'\n"})
+    assert work.call("ring.a:both") == "ab"
+    assert not work.wants
+
+
+def test_a_namespace_package_holds_modules(work):
+    work.modules({"space": None, "space.inner": None, "space.inner.leaf": "value = 'leaf'\n"})
+    assert work.call("work:value", "space.inner.leaf") == "leaf"
+    assert not work.wants
+
+
+def test_the_main_script_comes_under_its_own_name(work):
+    work.modules({"__weft_main__": "value = __name__\nif __name__ == '__main__':\n    raise SystemExit\n"})
+    assert work.call("work:value", "__weft_main__") == "__weft_main__"
+
+
+def test_known_absent_names_fail_at_once_and_ask_nobody(work):
+    work.modules(
+        {"pack": "", "pack.here": "value = 1\n"},
+        packages=["pack"],
+        absent=["nowhere", "pack.gone"],
+        reasons={"nowhere": "Python has it since 9.9"},
+        complete={"pack": ["here", "known"]},
+    )
+    kind = "ImportError" if work.hello["python"] < (3,) else "ModuleNotFoundError"
+    assert work.call("work:error", "nowhere") == [kind, "No module named nowhere: Python has it since 9.9", "nowhere"]
+    name, text, _ = work.call("work:error", "pack.gone")
+    assert (name, "gone" in text) == (kind, True)
+    assert work.call("work:error", "pack.other")[0] == kind
+    assert not work.wants
+
+
+def test_the_answer_to_a_question_brings_the_module_and_more(work):
+    number = work.begin("work:value", "asked")
+    work.modules(
+        {"helper": "value = 'help'\n", "asked": "import helper\nvalue = helper.value\n"}, number=wanted(work, "asked")
+    )
+    assert work.answer(number) == "help"
+    assert list(work.wants) == ["asked"]
+
+
+def test_an_answer_without_the_module_makes_it_absent(work):
+    number = work.begin("work:error", "missing")
+    work.modules({}, number=wanted(work, "missing"))
+    name, text, _ = work.answer(number)
+    assert name in ("ImportError", "ModuleNotFoundError")
+    assert "missing" in text
+    assert work.call("work:error", "missing")[1] == text
+    assert list(work.wants) == ["missing"]
+
+
+def test_an_answer_may_say_why_a_module_is_absent(work):
+    number = work.begin("work:error", "missing")
+    work.modules({}, number=wanted(work, "missing"), absent=["missing"], reasons={"missing": "nobody has it"})
+    assert work.answer(number)[1] == "No module named missing: nobody has it"
+
+
+def test_a_submodule_that_no_bundle_brought_is_asked_for(work):
+    work.modules({"pack": ""}, packages=["pack"])
+    number = work.begin("work:value", "pack.late")
+    work.modules({"pack.late": "value = 'late'\n"}, number=wanted(work, "pack.late"))
+    assert work.answer(number) == "late"
+
+
+def test_threads_that_want_the_same_module_ask_once(work):
+    number = work.begin("work:twice", "shared")
+    work.modules({"shared": "value = 7\n"}, number=wanted(work, "shared"))
+    assert work.answer(number) == [7] * 5
+    assert [frame[3] for frame in work.frames].count(protocol.WANT) == 1
+
+
+def test_other_calls_go_on_while_one_waits_for_a_module(work):
+    waiting = work.begin("work:value", "slow")
+    request = wanted(work, "slow")
+    assert work.call("os:getpid") == work.hello["pid"]
+    work.modules({"slow": "value = 1\n"}, number=request)
+    assert work.answer(waiting) == 1
+
+
+def test_a_question_has_a_time_limit(python, start):
+    target = start(python, import_timeout=0.2)
+    target.modules({"work": WORK})
+    _, text, name = target.call("work:error", "silent")
+    assert text.startswith("No module named silent came: the parent did not answer within 0.2 seconds")
+    assert name == "silent"
+
+
+def test_an_answer_that_comes_too_late_still_serves_the_next_import(python, start):
+    target = start(python, import_timeout=0.2)
+    target.modules({"work": WORK})
+    assert target.call("work:error", "late") is not None
+    target.modules({"late": "value = 3\n"}, number=target.wants["late"])
+    assert target.call("work:value", "late") == 3
+
+
+def test_the_target_s_own_copy_of_a_package_wins(work):
+    work.modules({"json": "value = 'from the parent'\n", "json.extra": "value = 1\n"}, packages=["json"])
+    assert work.call("work:load", "json")[2] is None
+    assert work.call("work:error", "json.extra") is not None
+    assert not work.wants
+
+
+def test_the_parent_s_copy_wins_where_the_policy_says_so(python, start):
+    target = start(python, prefer="parent")
+    target.modules({"work": WORK, "colorsys": "value = 'from the parent'\n"})
+    assert target.call("work:value", "colorsys") == "from the parent"
+
+
+def test_a_module_that_sys_path_has_grown_to_show_is_found_there(work, tmp_path):
+    (tmp_path / "grown.py").write_text("value = 'from a file'\n")
+    work.call("work:run", "import sys\nsys.path.append(%r)\nresult = 1" % str(tmp_path))
+    assert work.call("work:value", "grown") == "from a file"
+    assert not work.wants
+
+
+def test_sources_are_there_for_inspect(work):
+    source = "# coding: utf-8\ndef function():\n    return 'h\xe9'\n"
+    work.modules({"seen": source})
+    text, filename = work.call("work:source", "seen")
+    assert text == "def function():\n    return 'h\xe9'\n"
+    assert filename == "weft:/parent/seen.py"
+
+
+def test_a_module_that_fails_can_be_imported_again(work):
+    work.modules(
+        {"flaky": "import sys\nsys.tries = getattr(sys, 'tries', 0) + 1\n1 // (sys.tries - 1)\nvalue = sys.tries\n"}
+    )
+    first = work.call("work:value", "flaky")
+    assert isinstance(first, ErrorAnswer)
+    assert first["type"] == "ZeroDivisionError"
+    assert work.call("work:value", "flaky") == 2
+
+
+def test_a_module_reloads(work):
+    work.modules({"again": "value = 1\n"})
+    assert work.call("work:value", "again") == 1
+    work.modules({"again": "value = 2\n"})
+    reload = "reload" if work.hello["python"] < (3,) else "__import__('importlib').reload"
+    assert work.call("work:run", "import again\nresult = %s(again).value" % reload) == 2
+
+
+def test_a_loader_answers_what_pkgutil_and_runpy_ask(work):
+    work.modules({"pack": "value = 1\n", "pack.sub": "x = 2\n"}, packages=["pack"])
+    text = (
+        "import pack, pack.sub\nloader = pack.__loader__\n"
+        "result = [loader.is_package('pack'), loader.is_package('pack.sub'), loader.get_filename('pack'),\n"
+        "    loader.get_source('pack.sub'), loader.get_code('pack.sub') is not None,\n"
+        "    loader.get_data(pack.__file__) == b'value = 1\\n']\n"
+    )
+    assert work.call("work:run", text) == [True, False, "weft:/parent/pack/__init__.py", "x = 2\n", True, True]
+
+
+def test_data_files_are_refused_by_name(work):
+    work.modules({"pack": ""}, packages=["pack"])
+    answer = work.call("work:run", "import pkgutil, pack\nresult = pkgutil.get_data('pack', 'data.txt')")
+    assert answer["type"] in ("IOError", "FileNotFoundError")
+    assert "data.txt is not here" in answer["text"]
+
+
+def test_weft_can_be_imported_but_not_used(work):
+    names = "import weft\nfrom weft import remote\nimport weft.io.deep\nfrom weft.remote import local\n"
+    assert work.call("work:run", names + "result = 1") == 1
+    answer = work.call("work:run", names + "result = remote.ssh('x')")
+    assert answer["type"] == "NoCore"
+    assert answer["text"].startswith("weft.remote.ssh() was called in a context on ")
+    assert not work.wants
+
+
+def test_a_script_that_connects_while_it_is_imported_is_refused_by_name(work):
+    work.modules(
+        {"__weft_main__": "from weft import remote\nwith remote.local() as context:\n    pass\ndef f():\n    pass\n"}
+    )
+    answer = work.call("__weft_main__:f")
+    assert (answer["reason"], answer["type"]) == (protocol.ERROR_IMPORT, "NoCore")
+    assert "weft.remote.local()" in answer["text"]
+    assert "if __name__ == '__main__':" in answer["text"]
+
+
+def test_hello_names_what_the_target_has(target):
+    names = target.hello["packages"].split(" ")
+    assert {"sys", "os", "json", "itertools", "zlib", "math", "logging", "struct"} <= set(names)
+    assert names == sorted(names)
+    assert "__pycache__" not in names
+
+
+def test_what_hello_names_can_be_found_over_there(target):
+    """Every top-level name that the standard finders know, and no other."""
+    target.modules({"asks": ASKS})
+    mentioned = set(target.hello["packages"].split(" "))
+    missing = target.call("asks:not_found", sorted(mentioned))
+    assert missing == []
+    assert set(target.call("asks:all_names")) - mentioned == set()
+
+
+ASKS = """
+import pkgutil
+import sys
+
+def not_found(names):
+    if sys.version_info < (3,):
+        import imp
+        result = []
+        for name in names:
+            try:
+                found = imp.find_module(name)
+                if found[0]:
+                    found[0].close()
+            except ImportError:
+                result.append(name)
+        return result
+    from importlib import machinery
+    finders = (machinery.BuiltinImporter, machinery.FrozenImporter, machinery.PathFinder)
+    return [name for name in names if not any(finder.find_spec(name) for finder in finders)]
+
+def all_names():
+    return sorted(set(module[1] for module in pkgutil.iter_modules()) | set(sys.builtin_module_names))
+"""
+
+
+def test_names_in_directories_zip_files_and_extensions_are_listed(tmp_path, target):
+    import zipfile
+
+    (tmp_path / "lib" / "pack").mkdir(parents=True)
+    (tmp_path / "lib" / "pack" / "__init__.py").write_text("")
+    (tmp_path / "lib" / "space").mkdir()
+    (tmp_path / "lib" / "dist-1.0.dist-info").mkdir()
+    (tmp_path / "lib" / "plain.py").write_text("")
+    (tmp_path / "lib" / "fast.cpython-312-x86_64-linux-gnu.so").write_text("")
+    (tmp_path / "lib" / "notes.txt").write_text("")
+    with zipfile.ZipFile(tmp_path / "more.zip", "w") as archive:
+        archive.writestr("zipped.py", "")
+        archive.writestr("zippack/__init__.py", "")
+        archive.writestr("zippack/inner.py", "")
+        archive.writestr("data/readme.txt", "")
+    path = [str(tmp_path / "lib"), str(tmp_path / "more.zip"), str(tmp_path / "not there"), ""]
+    target.modules({"lister": LISTER})
+    packages, namespaces = target.call("lister:names", path)
+    assert set(packages) == {"pack", "plain", "fast", "zipped", "zippack"}
+    assert set(namespaces) == (set() if target.hello["python"] < (3,) else {"space"})
+
+
+LISTER = """
+import sys
+inventory = sys.modules["weft.wire.inventory"]
+
+def names(path):
+    packages, namespaces = inventory.top_level_names(path[:3])
+    return [sorted(packages - set(sys.builtin_module_names)), sorted(namespaces)]
+"""
+
+
+def test_a_want_names_the_module_as_text(work):
+    number = work.begin("work:error", "nothing.here")
+    request = wanted(work, "nothing")
+    assert codec.loads(next(frame[4] for frame in work.frames if frame[2] == request)) == "nothing"
+    work.modules({}, number=request)
+    assert work.answer(number)[0] in ("ImportError", "ModuleNotFoundError")
