@@ -192,12 +192,14 @@ def test_functions_without_a_name_over_there_are_refused_before_anything_is_sent
         pass
 
     before = shared.stats
-    with raises(remote.RemoteError, match="lambda"):
-        shared.call(lambda: 1)
-    with raises(remote.RemoteError, match="inside of another function"):
-        shared.call(inner)
-    with raises(remote.RemoteError, match="method of an object"):
-        shared.call(weft_sent.Shelf().book)
+    for function, says in (
+        (lambda: 1, "lambda"),
+        (inner, "inside of another function"),
+        (weft_sent.Shelf().book, "method of an object"),
+    ):
+        with raises(remote.RemoteError, match=says) as caught:
+            shared.call(function)
+        assert f"The call was for the context {shared.name!r}; nothing was sent" in str(caught.value)
     with raises(TypeError, match="cannot be called"):
         shared.call(3)
     assert shared.stats == before
@@ -229,8 +231,10 @@ def test_a_module_that_is_nowhere_is_an_error_that_names_it(shared, monkeypatch)
     ghost = types.ModuleType("weft_ghost")
     exec("def haunt(): pass", vars(ghost))
     monkeypatch.setitem(__import__("sys").modules, "weft_ghost", ghost)
-    with raises(remote.RemoteModuleNotFound, match="weft_ghost"):
+    with raises(remote.RemoteModuleNotFound, match="weft_ghost") as caught:
         shared.call(ghost.haunt)
+    assert (caught.value.context, caught.value.function) == (shared.name, "weft_ghost.haunt")
+    assert shared.name in str(caught.value)
     assert shared.call(weft_sent.add, (2, 2)) == 4
 
 
@@ -346,6 +350,31 @@ def test_a_child_that_reads_nothing_slows_its_callers_and_no_other_context(own_t
     assert in_tasklets(work, list(range(31))) == [300_000] * 30 + [list(range(50))]
     if own_target.way == "local":
         assert 1_000_000 < queued[0] < 1_500_000  # of the 9 million bytes; the others wait with their callers
+
+
+def test_a_call_that_cannot_even_be_sent_in_time_says_so(own_target, in_tasklets):
+    context = own_target.open()
+    context.call(weft_sent.size_of, (b"",))
+    data = b"\1" * 6_000_000
+
+    def work(number):
+        if number == 0:
+            return context.call(weft_sent.size_of, (data,))
+        if number in (1, 2):  # one whose modules are there, one whose are not known to be
+            return context.call(weft_sent.size_of if number == 1 else weft_sent.echo, (b"1",), timeout=0.1)
+        weft.sleep(0.3)
+        os.kill(context.facts.pid, signal.SIGCONT)
+        return None
+
+    os.kill(context.facts.pid, signal.SIGSTOP)
+    first, second, third, _ = in_tasklets(work, [0, 1, 2, 3])
+    assert first == 6_000_000
+    assert {type(second), type(third)} == {remote.CallTimeout}
+    if own_target.way == "local":
+        assert "was not sent within 0.1 seconds" in str(second)
+        assert "was not sent within 0.1 seconds" in str(third)
+    assert context.call(weft_sent.echo, (5,)) == 5
+    assert context.stats.modules == 1
 
 
 def test_a_call_blocks_only_its_own_tasklet(shared):

@@ -16,7 +16,7 @@ from weft.core import Waiter, schedule
 from weft.remote._output import Output
 from weft.remote._process import Process
 from weft.remote._threads import Threads, release
-from weft.remote._waiting import Latch
+from weft.remote._waiting import Latch, remaining
 from weft.remote.errors import ContextClosed, ContextDied, ForkedContext, ProtocolError
 from weft.remote.transports import Transport, quoted
 from weft.wire import codec, protocol
@@ -90,10 +90,10 @@ class Link:
 
     # ---- sending
 
-    def ask(self, function: str, head: bytes, body: bytes) -> tuple[int, Waiter[Answer]]:
+    def ask(self, function: str, head: bytes, body: bytes, deadline: float | None = None) -> tuple[int, Waiter[Answer]]:
         """Send CALL with `body`, behind the frames in `head`; the waiter gets the Answer, or the error of the link's end.
 
-        Blocks this tasklet while the queue is full. Raises what `send` raises. Thread-safe.
+        Blocks this tasklet while the queue is full. Raises what `send` raises; nothing has been sent then. Thread-safe.
         """
         waiter: Waiter[Answer] = Waiter()
         with self._lock:
@@ -103,7 +103,7 @@ class Link:
             self._in_flight[number] = (waiter, function)
             self.calls += 1
         try:
-            self.send(head + protocol.frame(self.identifier, ROOT, number, protocol.CALL, body), function)
+            self.send(head + protocol.frame(self.identifier, ROOT, number, protocol.CALL, body), function, deadline)
         except BaseException:
             self.forget(number)
             raise
@@ -131,14 +131,14 @@ class Link:
             if self._end is None:
                 self._put(frame)
 
-    def send(self, data: bytes, function: str | None = None) -> None:
+    def send(self, data: bytes, function: str | None = None, deadline: float | None = None) -> None:
         """Send whole frames, those of a call of `function`. Thread-safe; the frames of one call stay together.
 
         Blocks this tasklet while more than QUEUED bytes wait for the pipe; never blocks the thread.
-        Raises ContextClosed or ContextDied when the link has ended.
+        Raises ContextClosed or ContextDied when the link has ended, TimeoutError when `deadline` (time.monotonic) passes first.
         """
         while self._queued > QUEUED and self._end is None:
-            self._wait_for_room()
+            self._wait_for_room(remaining(deadline))
         with self._lock:
             if self._end is not None:
                 raise self._end.error(function, sent=False)
@@ -170,13 +170,18 @@ class Link:
         except OSError:
             return len(data)
 
-    def _wait_for_room(self) -> None:
+    def _wait_for_room(self, timeout: float | None) -> None:
         waiter: Waiter[None] = Waiter()
         with self._lock:
             if self._end is not None or self._queued <= QUEUED:
                 return
             self._room.append(waiter)
-        waiter.wait()
+        try:
+            waiter.wait(timeout)
+        finally:
+            with self._lock:
+                if waiter in self._room:
+                    self._room.remove(waiter)
 
     def _flush(self) -> None:
         """Write the queue until it is empty. Runs as a tasklet while something is queued; a pipe without reader takes all."""

@@ -41,20 +41,30 @@ class Shipping:
         self._order = Mutex()
 
     def call(
-        self, function: Callable[..., Any], name: modules.FunctionName, text: str, body: bytes
+        self,
+        function: Callable[..., Any],
+        name: modules.FunctionName,
+        text: str,
+        body: bytes,
+        deadline: float | None = None,
     ) -> tuple[int, Waiter[Answer]]:
         """Send the call of `function`, `text` in messages, and, in the same write, what it needs and the other side lacks.
 
-        Returns what Link.ask does. Raises what modules.plan and Link.ask do.
+        Returns what Link.ask does. Raises what modules.plan and Link.ask do, TimeoutError when `deadline` passes first; nothing
+        was sent then.
         """
         if name in self._prepared:
-            return self._link.ask(text, b"", body)
-        with self._order:
+            return self._link.ask(text, b"", body, deadline)
+        self._order.acquire(deadline)
+        try:
             bundle = modules.plan(name.module, self._sent, self._has, modules.code_of(function))
-            asked = self._link.ask(text, self._frame(bundle, 0), body)
+            asked = self._link.ask(text, self._frame(bundle), body, deadline)
+            self._count(bundle)
             if len(self._prepared) >= PREPARED:
                 self._prepared.clear()
             self._prepared.add(name)
+        finally:
+            self._order.release()
         if bundle is not None:
             self._later(bundle)
         return asked
@@ -80,6 +90,7 @@ class Shipping:
                     self._send(self._modules_frame(number, wire_bundle.pack([], [name], {name: str(error)})))
                     return
                 self._send(self._frame(bundle, number))
+                self._count(bundle)
             self._later(bundle)
 
         def answer_and_count() -> None:
@@ -100,17 +111,19 @@ class Shipping:
                 except RemoteError as error:  # nobody has asked for it; whoever does will be told
                     _log.debug("nothing was sent behind the call: %s", error)
                     return
-                self._send(self._frame(second, 0))
+                self._send(self._frame(second))
+                self._count(second)
 
         self._thread.post(send_second_wave)
 
-    def _frame(self, bundle: modules.Bundle | None, number: int) -> bytes:
-        """The frame of a bundle, which counts as sent from here on. Only in order."""
-        if bundle is None:
-            return b""
-        self._sent.update(bundle.names)
-        self.modules += len(bundle.modules)
-        return self._modules_frame(number, bundle.data)
+    def _frame(self, bundle: modules.Bundle | None, number: int = 0) -> bytes:
+        return b"" if bundle is None else self._modules_frame(number, bundle.data)
+
+    def _count(self, bundle: modules.Bundle | None) -> None:
+        """Take a bundle as sent: it was queued. Only in order."""
+        if bundle is not None:
+            self._sent.update(bundle.names)
+            self.modules += len(bundle.modules)
 
     def _modules_frame(self, number: int, data: bytes) -> bytes:
         frame: bytes = protocol.frame(self._link.identifier, ROOT, number, protocol.MODULES, data)

@@ -1,10 +1,16 @@
 """What many tasklets of many threads wait for: a one-time event, and a lock."""
 
 import threading
+import time
 from collections import deque
 from types import TracebackType
 
 from weft.core import Waiter
+
+
+def remaining(deadline: float | None) -> float | None:
+    """Seconds until `deadline` (time.monotonic), 0 when it has passed; None when there is none."""
+    return None if deadline is None else max(0.0, deadline - time.monotonic())
 
 
 class Latch:
@@ -50,6 +56,10 @@ class Mutex:
         self._waiters: deque[Waiter[None]] = deque()
 
     def __enter__(self) -> None:
+        self.acquire()
+
+    def acquire(self, deadline: float | None = None) -> None:
+        """Block this tasklet until it has the lock. Raises TimeoutError when `deadline` (time.monotonic) passes first."""
         waiter: Waiter[None] = Waiter()
         with self._lock:
             if not self._held:
@@ -57,22 +67,23 @@ class Mutex:
                 return
             self._waiters.append(waiter)
         try:
-            waiter.wait()  # release hands the lock over, so nobody barges in between
+            waiter.wait(remaining(deadline))  # release hands the lock over, so nobody barges in between
         except BaseException:
             with self._lock:
                 waiting = waiter in self._waiters
                 if waiting:
                     self._waiters.remove(waiter)
             if not waiting:
-                self._release()  # it was handed to a tasklet that is being killed
+                self.release()  # it was handed to a tasklet that is being killed, or that had just given up
             raise
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._release()
+        self.release()
 
-    def _release(self) -> None:
+    def release(self) -> None:
+        """Hand the lock to who has waited longest."""
         while True:
             with self._lock:
                 if not self._waiters:

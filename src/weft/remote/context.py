@@ -2,6 +2,7 @@
 
 import atexit
 import os
+import time
 import warnings
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -13,7 +14,8 @@ from weft.remote import _answers, _threads, modules
 from weft.remote._facts import Facts
 from weft.remote._link import Answer, Link
 from weft.remote._shipping import Shipping
-from weft.remote.errors import CallTimeout, CannotTravel, ProtocolError
+from weft.remote._waiting import remaining
+from weft.remote.errors import CallTimeout, CannotTravel, ProtocolError, RemoteError
 from weft.wire import codec
 
 R = TypeVar("R")
@@ -86,27 +88,47 @@ class Context:
         """
         if timeout is not None and not timeout >= 0:
             raise ValueError(f"timeout must be a number of seconds, 0 or more, or None, not {timeout!r}")
-        name = modules.name_of(function)
-        text = f"__main__.{name.qualname}" if name.module == modules.name_over_there() else str(name)
-        arguments = (name.module, name.qualname, _positional(args, text), _keywords(kwargs, text))
-        body, problem = _encoded(arguments)
-        if problem is not None:
-            raise self._cannot_travel(*problem, text)
-        number, waiter = self._shipping.call(function, name, text, body)
+        deadline = None if timeout is None else time.monotonic() + timeout
         try:
-            answer: Answer | None = waiter.wait(timeout)
-        except TimeoutError:
-            answer = None
-        except BaseException:
-            self._link.cancel(number)
+            name = modules.name_of(function)
+        except RemoteError as error:
+            error.happened_in(self.name)
             raise
+        text = f"__main__.{name.qualname}" if name.module == modules.name_over_there() else str(name)
+        number, answer = self._asked(function, name, text, (_positional(args, text), _keywords(kwargs, text)), deadline)
         if answer is None:  # raised out here, so that the error holds no other one with its frames
-            self._link.cancel(number)
-            raise self._too_late(timeout, text)
+            raise self._too_late(timeout, text, sent=number is not None)
         try:
             return _answers.value(answer, self.name, self.facts, text)  # type: ignore[no-any-return]
         except ProtocolError:
             self._link.break_off("an answer that is no value")
+            raise
+
+    def _asked(
+        self,
+        function: Callable[..., Any],
+        name: modules.FunctionName,
+        text: str,
+        arguments: tuple[Any, Any],
+        deadline: float | None,
+    ) -> tuple[int | None, Answer | None]:
+        """Send the call and wait for its answer. The number is None when it was not sent in time, the answer if not answered."""
+        body, problem = _encoded((name.module, name.qualname, *arguments))
+        if problem is not None:
+            raise self._cannot_travel(*problem, text)
+        number = None
+        try:
+            number, waiter = self._shipping.call(function, name, text, body, deadline)
+            return number, waiter.wait(remaining(deadline))
+        except TimeoutError:
+            if number is not None:
+                self._link.cancel(number)
+            return number, None
+        except BaseException as error:
+            if number is not None:
+                self._link.cancel(number)
+            elif isinstance(error, RemoteError):
+                error.happened_in(self.name, text)
             raise
 
     def close(self) -> None:
@@ -155,13 +177,14 @@ class Context:
         refused.path = path
         return refused
 
-    def _too_late(self, timeout: float | None, function: str) -> CallTimeout:
-        return CallTimeout(
-            f"{function} in {self.name!r} did not answer within {timeout} seconds.\n"
-            "    If it has not begun it will not begin; if it runs, it goes on, and what it returns is dropped.",
-            context=self.name,
-            function=function,
-        )
+    def _too_late(self, timeout: float | None, function: str, *, sent: bool) -> CallTimeout:
+        if sent:
+            what = f"{function} in {self.name!r} did not answer within {timeout} seconds"
+            hint = "If it has not begun it will not begin; if it runs, it goes on, and what it returns is dropped."
+        else:
+            what = f"{function} was not sent within {timeout} seconds: {self.name!r} takes no more at present"
+            hint = "It reads nothing, or the connection is slow and there is much to be sent."
+        return CallTimeout(f"{what}.\n    {hint}", context=self.name, function=function)
 
 
 def _encoded(arguments: tuple[Any, ...]) -> tuple[bytes, tuple[str, str] | None]:

@@ -38,6 +38,13 @@ class RemoteError(WeftError):
         self.type_name = type_name
         self.traceback = traceback
 
+    def happened_in(self, context: str, function: str | None = None) -> None:
+        """Name the context, and the function if it is not named yet, for an error from where they were not known."""
+        if self.context is None:
+            self.context = context
+            self.function = self.function or function
+            self.args = (f"{self}\n    The call was for the context {context!r}; nothing was sent.",)
+
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
         return _bare, (type(self), str(self)), dict(vars(self))
 
@@ -120,6 +127,10 @@ class FunctionNotFound(RemoteError, AttributeError):
 
 class RemoteModuleNotFound(RemoteError, ModuleNotFoundError):
     """A module is neither over there nor here."""
+
+    def happened_in(self, context: str, function: str | None = None) -> None:
+        super().happened_in(context, function)
+        self.msg = str(self.args[0])  # which is the text of an ImportError, and not its args
 
 
 class FunctionExited(RemoteError):
