@@ -37,10 +37,12 @@ for python in $(candidates); do
     venv=build/venv-$version
     echo "== Python $version ($python)"
     if ! [ -x "$venv/bin/python" ]; then "$python" -m venv "$venv" || { status=1; continue; }; fi
-    # Built into the environment and not into src: the figures of .venv are not disturbed by a build with asserts.
+    # Built into the environment and not into src, with a build folder of its own: neither the figures of .venv nor a later
+    # `pip install .` must get anything that was built with asserts.
+    printf '[build]\nbuild_base = build/asserts-%s\n' "$version" >"$venv/build.cfg"
     if ! { "$venv/bin/python" -m pip install -q --disable-pip-version-check 'setuptools>=77' &&
-        WEFT_ASSERTS=1 "$venv/bin/python" -m pip install -q --disable-pip-version-check --no-build-isolation --force-reinstall --no-deps . &&
-        "$venv/bin/python" -m pip install -q --disable-pip-version-check --no-build-isolation '.[test]'; }; then
+        DIST_EXTRA_CONFIG="$PWD/$venv/build.cfg" WEFT_ASSERTS=1 \
+            "$venv/bin/python" -m pip install -q --disable-pip-version-check --no-build-isolation '.[test]'; }; then
         report="$report
 Python $version: does not build"
         status=1
