@@ -2,6 +2,8 @@
 
 import io
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -109,3 +111,29 @@ def test_a_wrong_command_line_is_refused_with_exit_code_2_before_anything_is_tou
     said = capsys.readouterr()
     assert message in said.err
     assert said.out == ""
+
+
+def test_a_real_module_of_the_current_folder_runs_in_real_contexts(tmp_path):
+    (tmp_path / "checks_here.py").write_text(
+        "def half(number):\n"
+        "    print('asked for', number)\n"
+        "    if number % 2:\n"
+        "        raise ValueError('%d is odd' % number)\n"
+        "    return number // 2\n"
+    )
+
+    def weft(*words):
+        command = [sys.executable, "-W", "error", "-m", "weft", "run", "--local", "2", *words]
+        return subprocess.run(
+            command, cwd=tmp_path, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False
+        )
+
+    good, bad = weft("--json", "checks_here:half", "8"), weft("checks_here:half", "7")
+    assert (good.returncode, bad.returncode) == (0, 1)
+    assert sorted((answer["host"], answer["value"]) for answer in map(json.loads, good.stdout.splitlines())) == [
+        ("local-1", 4),
+        ("local-2", 4),
+    ]
+    assert sorted(good.stderr.splitlines()) == ["local-1: asked for 8", "local-2: asked for 8"]
+    assert bad.stdout.count("FAILED  ValueError: 7 is odd") == 2
+    assert "2 of 2 failed:" in bad.stdout

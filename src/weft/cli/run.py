@@ -27,7 +27,7 @@ EPILOG = """\
 Each ARG is read as JSON where it is JSON (3, true, [1, 2], "text"), else as plain text; --text leaves all of them text.
 
   weft run --local 3 platform:platform
-  weft run -H alpha,beta --timeout 10 shutil:disk_usage /
+  weft run -H alpha,beta --timeout 10 shutil:which rsync
 
 Exit code: 0 all succeeded, 1 at least one host failed, 2 wrong command line (nothing was touched)."""
 
@@ -179,10 +179,11 @@ def _print_failures(failed: "Sequence[Outcome[Target, Any]]", total: int, out: I
     from rich.text import Text
 
     console = Console(file=out, soft_wrap=False, width=None if out.isatty() else 132)
-    table = Table(title=f"{len(failed)} of {total} failed", title_justify="left", show_lines=len(failed) > 1)
+    table = Table(show_lines=len(failed) > 1)
     table.add_column("host", no_wrap=True)
     table.add_column("why", overflow="fold")
     for outcome in failed:
         assert outcome.error is not None
         table.add_row(Text(outcome.target.name), Text("\n".join(_reason(outcome.error))))
+    console.print(f"{len(failed)} of {total} failed:", highlight=False)
     console.print(table)
