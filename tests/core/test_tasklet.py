@@ -9,6 +9,7 @@ import weakref
 import pytest
 
 import weft
+from tests.core._objects import Dropping
 from weft import core
 
 
@@ -235,19 +236,6 @@ def test_the_arguments_that_were_given_are_what_the_tasklet_gets():
 
 
 # ---- binding while what is dropped runs code (each of these crashed once) ----
-
-
-class Dropping:
-    """Calls a function when it is dropped."""
-
-    def __init__(self, function):
-        self.function = function
-
-    def __call__(self, *_):
-        pass
-
-    def __del__(self):
-        self.function()
 
 
 def test_dropping_the_old_function_may_start_the_tasklet():

@@ -1,0 +1,636 @@
+"""Tasklets and threads: each thread has its own queue, channels join them, a thread's tasklets end with it."""
+
+import gc
+import os
+import sys
+import threading
+import weakref
+
+import pytest
+
+import weft
+from tests.core._scripts import output_of, run_script
+from weft import core
+
+
+def in_thread(function, *args, stack_size=None):
+    """Run `function` in a thread of its own and return what it returned, or raise what it raised."""
+    results = []
+
+    def target():
+        try:
+            results.append((function(*args), None))
+        except BaseException as error:
+            results.append((None, error))
+
+    before = threading.stack_size(stack_size) if stack_size else None
+    thread = threading.Thread(target=target)
+    thread.start()
+    if before is not None:
+        threading.stack_size(before)
+    thread.join()
+    result, error = results.pop()
+    if error is not None:
+        raise error
+    return result
+
+
+@pytest.fixture
+def often_switching():
+    """Threads take turns as often as the interpreter allows."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+def test_each_thread_has_a_main_tasklet_and_a_queue_of_its_own():
+    def other():
+        main = weft.getmain()
+        tasklet = weft.tasklet(int)()
+        counted = weft.getruncount()
+        weft.run()
+        return main is weft.getcurrent(), main.thread_id, counted, tasklet.alive
+
+    weft.tasklet(int)()
+    is_current, thread_id, count, alive = in_thread(other)
+    assert (is_current, count, alive) == (True, 2, False)
+    assert thread_id != threading.get_ident()
+    assert weft.getruncount() == 2
+    weft.run()
+
+
+def test_what_happens_when_partners_live_in_different_threads():
+    """Nobody switches: the one that waited becomes runnable in its own thread, whatever the preference."""
+    channel, log, ready = weft.channel(), [], threading.Event()
+
+    def other():
+        def receiver():
+            log.append(("received", channel.receive(), threading.get_ident() == ident))
+
+        ident = threading.get_ident()
+        weft.tasklet(receiver)()
+        weft.schedule()
+        ready.set()
+        weft.sleep(0)
+        while not log:
+            weft.sleep(0.001)
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    ready.wait()
+    assert channel.queue.thread_id == thread.ident
+    channel.send("value")
+    thread.join()
+    assert log == [("received", "value", True)]
+
+
+@pytest.mark.parametrize("preference", [-1, 0, 1])
+def test_values_pass_between_threads_in_order_and_none_is_lost(preference, often_switching):
+    channel, count = weft.channel(), 5000
+    channel.preference = preference
+    received = []
+
+    def consumer():
+        received.extend(channel.receive() for _ in range(count))
+
+    thread = threading.Thread(target=consumer)
+    thread.start()
+    for number in range(count):
+        channel.send(number)
+    thread.join()
+    assert received == list(range(count))
+
+
+def test_a_hundred_thousand_messages_between_tasklets_of_four_threads(often_switching):
+    channel, received, each = weft.channel(), [], 25_000
+    channel.preference = 0
+
+    def produce(first):
+        def producer(start):
+            for number in range(start, start + each // 5):
+                channel.send(number)
+
+        for part in range(5):
+            weft.tasklet(producer)(first + part * (each // 5))
+        weft.run()
+        while any(tasklet.alive for tasklet in core.started()):
+            weft.sleep(0.001)
+
+    def consume():
+        mine = []
+
+        def consumer():
+            for number in channel:
+                mine.append(number)
+
+        for _ in range(5):
+            weft.tasklet(consumer)()
+        while core.started() or weft.getruncount() > 1:
+            weft.sleep(0.001)
+        received.append(mine)
+
+    producers = [threading.Thread(target=produce, args=(index * each,)) for index in range(4)]
+    consumers = [threading.Thread(target=consume) for _ in range(2)]
+    for thread in producers + consumers:
+        thread.start()
+    for thread in producers:
+        thread.join()
+    while channel.balance > 0:
+        weft.sleep(0.001)
+    channel.close()
+    for thread in consumers:
+        thread.join()
+    everything = sorted(number for mine in received for number in mine)
+    assert everything == list(range(4 * each))
+
+
+def test_iteration_ends_in_every_thread_when_the_channel_is_closed():
+    channel, started = weft.channel(), threading.Barrier(4)
+
+    def other():
+        started.wait()
+        return list(channel)
+
+    results = []
+    threads = [threading.Thread(target=lambda: results.append(other())) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    started.wait()
+    while channel.balance != -3:
+        weft.sleep(0.001)
+    channel.send_sequence("abc")
+    while channel.balance != -3:
+        weft.sleep(0.001)
+    channel.close()
+    for thread in threads:
+        thread.join()
+    assert sorted(value for result in results for value in result) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("how", ["insert", "run"])
+def test_a_paused_tasklet_is_made_runnable_in_its_own_thread(how):
+    made, log, ready = [], [], threading.Event()
+
+    def other():
+        made.append(weft.tasklet(lambda: log.append(threading.get_ident()), ()))
+        ready.set()
+        while not log:
+            weft.sleep(0.001)
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    ready.wait()
+    getattr(made[0], how)()
+    thread.join()
+    assert log == [thread.ident]
+
+
+def test_switch_to_another_threads_tasklet_is_refused():
+    made, ready, end = [], threading.Event(), threading.Event()
+
+    def other():
+        made.append(weft.tasklet(int, ()))
+        ready.set()
+        end.wait()
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    ready.wait()
+    with pytest.raises(RuntimeError, match=r"can't switch to a different thread: insert\(\) makes"):
+        made[0].switch()
+    end.set()
+    thread.join()
+
+
+def test_kill_of_another_threads_tasklet_takes_effect_there():
+    made, log, ready = [], [], threading.Event()
+
+    def other():
+        def victim():
+            try:
+                weft.channel().receive()
+            except weft.TaskletExit:
+                log.append(threading.get_ident())
+                raise
+
+        made.append(weft.tasklet(victim)())
+        weft.schedule()
+        ready.set()
+        while made[0].alive:
+            weft.sleep(0.001)
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    ready.wait()
+    made[0].kill()
+    thread.join()
+    assert log == [thread.ident]
+
+
+def test_an_error_can_be_thrown_into_the_main_tasklet_of_a_sleeping_thread():
+    mains, caught, ready = [], [], threading.Event()
+
+    def other():
+        mains.append(weft.getmain())
+        ready.set()
+        try:
+            weft.channel().receive()
+        except LookupError as error:
+            caught.append(str(error))
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    ready.wait()
+    while not mains[0].blocked:
+        weft.sleep(0.001)
+    mains[0].throw(LookupError, "wake up")
+    thread.join()
+    assert caught == ["wake up"]
+
+
+def test_the_last_reference_to_a_suspended_tasklet_may_go_in_another_thread():
+    made, log, ready = [], [], threading.Event()
+
+    def other():
+        def function():
+            try:
+                weft.schedule_remove()
+            finally:
+                log.append(threading.get_ident())
+
+        made.append(weft.tasklet(function)())
+        weft.schedule()
+        ready.set()
+        while not log:
+            weft.sleep(0.001)
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    ready.wait()
+    made.clear()
+    thread.join()
+    assert log == [thread.ident]
+
+
+def test_frames_of_another_threads_tasklets_can_be_read():
+    made, ready, channel = [], threading.Event(), weft.channel()
+
+    def waits_there():
+        return channel.receive()
+
+    def other():
+        made.append(weft.tasklet(waits_there)())
+        made.append(weft.getmain())
+        weft.schedule()
+        ready.set()
+        while made[0].alive:
+            weft.sleep(0.001)
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    ready.wait()
+    assert made[0].frame.f_code is waits_there.__code__
+    assert made[1].frame is not None
+    channel.send(None)
+    thread.join()
+
+
+# ---- the end of a thread ----
+
+
+def test_tasklets_of_a_thread_that_ends_run_their_finally_blocks_the_oldest_first():
+    log, made = [], []
+
+    def other():
+        channel = weft.channel()
+
+        def function(name, block):
+            try:
+                block()
+            finally:
+                log.append((name, threading.get_ident()))
+
+        blocks = [channel.receive, lambda: weft.sleep(60), core.Waiter().wait, weft.schedule_remove, weft.schedule]
+        made.extend(weft.tasklet(function)(number, block) for number, block in enumerate(blocks))
+        weft.schedule()
+        made.append(weft.tasklet(log.append, ("never inserted",)))
+        made.append(weft.tasklet(log.append)("not yet started"))
+        return threading.get_ident()
+
+    ident = in_thread(other)
+    assert log == [(number, ident) for number in range(5)]
+    made.remove(made[5])
+    assert not any(tasklet.alive for tasklet in made)
+
+
+def test_channels_outlive_the_threads_of_those_who_waited_in_them():
+    channel = weft.channel()
+
+    def other():
+        for _ in range(10):
+            weft.tasklet(channel.receive)()
+        weft.run()
+        assert channel.balance == -10
+
+    in_thread(other)
+    assert (channel.balance, channel.queue) == (0, None)
+    weft.tasklet(channel.send)(1)
+    assert channel.receive() == 1
+    weft.run()
+
+
+def test_many_threads_that_end_with_live_tasklets_leave_nothing():
+    gone, ended = [], []
+
+    class Value:
+        pass
+
+    def other():
+        channel = weft.channel()
+
+        def function(value):
+            try:
+                channel.receive()
+            finally:
+                ended.append(1)
+
+        for _ in range(20):
+            value = Value()
+            gone.append(weakref.ref(value))
+            weft.tasklet(function)(value)
+        weft.run()
+
+    for _ in range(20):
+        in_thread(other)
+    gc.collect()
+    assert len(ended) == 400
+    assert [ref() for ref in gone] == [None] * 400
+
+
+def test_what_is_left_of_a_threads_tasklets_says_so():
+    made = []
+
+    def other():
+        made.append(weft.tasklet(int, ()))
+        made.append(weft.tasklet(weft.schedule_remove)())
+        made.append(weft.getmain())
+        weft.run()
+
+    in_thread(other)
+    for tasklet in made:
+        assert tasklet.thread_id == -1
+        assert repr(tasklet)
+        tasklet.kill()
+    assert not made[1].alive and not made[2].alive
+    for call in (made[0].insert, made[0].run, made[0].bind, made[1].insert):
+        with pytest.raises(RuntimeError):
+            call()
+    made[0].remove()
+
+
+def test_a_tasklet_that_refuses_to_end_does_not_hold_up_its_thread():
+    log = []
+
+    def other():
+        def function():
+            while True:
+                try:
+                    weft.schedule_remove()
+                except weft.TaskletExit:
+                    log.append("refused")
+
+        kept.append(weft.tasklet(function)())
+        weft.run()
+
+    kept = []
+    in_thread(other)
+    assert log == ["refused"] * 10
+    assert not kept[0].alive
+
+
+def test_an_error_in_a_finally_block_at_the_end_of_a_thread_is_reported(monkeypatch):
+    said = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda info: said.append(repr(info.exc_value)))
+
+    def other():
+        def function():
+            try:
+                weft.schedule_remove()
+            finally:
+                raise LookupError("at the end")
+
+        kept.append(weft.tasklet(function)())
+        weft.run()
+
+    kept = []
+    in_thread(other)
+    assert said == ["LookupError('at the end')"]
+
+
+def test_a_finally_block_that_blocks_at_the_end_of_a_thread_is_ended_too():
+    log = []
+
+    def other():
+        channel = weft.channel()
+
+        def function():
+            try:
+                weft.schedule_remove()
+            finally:
+                log.append("finally")
+                channel.receive()
+                log.append("never")
+
+        kept.append(weft.tasklet(function)())
+        weft.run()
+
+    kept = []
+    in_thread(other)
+    assert log == ["finally"]
+    assert not kept[0].alive
+
+
+def test_threads_come_and_go_while_tasklets_of_another_run():
+    def other():
+        channel = weft.channel()
+        tasklet = weft.tasklet(channel.receive)()
+        weft.run()
+        return tasklet
+
+    left = []
+
+    def starter():
+        for _ in range(10):
+            left.append(in_thread(other))
+            weft.schedule()
+
+    for _ in range(3):
+        weft.tasklet(starter)()
+    weft.run()
+    assert len(left) == 30 and not any(tasklet.alive for tasklet in left)
+
+
+def test_daemon_threads_with_tasklets_do_not_disturb_the_exit():
+    for _ in range(3):
+        printed = output_of("""
+            import threading, weft
+            ready = threading.Barrier(4)
+            def other():
+                channel = weft.channel()
+                kept = [weft.tasklet(channel.receive)() for _ in range(20)]
+                kept.append(weft.tasklet(weft.sleep)(99))
+                weft.schedule()
+                ready.wait()
+                channel.receive()
+            def busy():
+                def loop():
+                    while True:
+                        weft.schedule()
+                for _ in range(5):
+                    weft.tasklet(loop)()
+                weft.schedule()
+                ready.wait()
+                weft.run()
+            for function in (other, other, busy):
+                threading.Thread(target=function, daemon=True).start()
+            ready.wait()
+            print("main ends")
+        """)
+        assert printed == "main ends"
+
+
+# ---- small stacks, fork ----
+
+
+@pytest.mark.parametrize("kilobytes", [256, 512, 8192])
+def test_recursion_to_its_limit_inside_tasklets_of_a_thread_with_a_small_stack(kilobytes):
+    def other():
+        reached = []
+
+        def recurse(depth):
+            try:
+                return recurse(depth + 1)
+            except RecursionError:
+                return depth
+
+        def function():
+            weft.schedule()
+            reached.append(recurse(0))
+            weft.schedule()
+
+        for _ in range(5):
+            weft.tasklet(function)()
+        weft.run()
+        return reached
+
+    reached = in_thread(other, stack_size=kilobytes * 1024)
+    assert len(reached) == 5 and min(reached) > sys.getrecursionlimit() - 100
+
+
+def test_fork_leaves_both_sides_a_working_scheduler():
+    printed = output_of("""
+        import os, weft
+        channel = weft.channel()
+        log = []
+        def loop(name):
+            for number in range(3):
+                log.append((name, number))
+                weft.schedule()
+        for name in "ab":
+            weft.tasklet(loop)(name)
+        blocked = weft.tasklet(lambda: log.append(channel.receive()))()
+        weft.schedule()
+        pid = os.fork()
+        weft.sleep(0.01)
+        channel.send("child" if pid == 0 else "parent")
+        weft.run()
+        print(len(log), log[-1], weft.getruncount(), flush=True)
+        if pid == 0:
+            os._exit(7)
+        print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+    """)
+    assert sorted(printed.splitlines()) == ["7", "7 child 1", "7 parent 1"]
+
+
+def test_fork_inside_a_tasklet():
+    printed = output_of("""
+        import os, weft
+        results = []
+        def function():
+            pid = os.fork()
+            if pid == 0:
+                weft.sleep(0.01)
+                os._exit(9)
+            results.append(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+        weft.tasklet(function)()
+        weft.tasklet(weft.schedule)()
+        weft.run()
+        print(results)
+    """)
+    assert printed == "[9]"
+
+
+def test_the_forked_child_of_another_thread_ends_cleanly():
+    done = run_script("""
+        import os, threading, warnings, weft
+        warnings.simplefilter("ignore", DeprecationWarning)
+        channel = weft.channel()
+        keep = weft.tasklet(channel.receive)()
+        weft.schedule()
+        def other():
+            tasklet = weft.tasklet(weft.schedule_remove)()
+            weft.schedule()
+            pid = os.fork()
+            if pid == 0:
+                tasklet.run()
+                print("child", tasklet.alive, weft.getruncount(), flush=True)
+                os._exit(0)
+            print("parent", os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+            tasklet.kill()
+        thread = threading.Thread(target=other)
+        thread.start()
+        thread.join()
+        keep.kill()
+    """)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == ["child False 1", "parent 0"]
+
+
+def test_service_threads_of_the_parent_do_not_count_in_a_forked_child():
+    printed = output_of("""
+        import os, threading, time, warnings, weft
+        from weft import core
+        warnings.simplefilter("ignore", DeprecationWarning)
+        ready, end = threading.Event(), threading.Event()
+        def service():
+            core.mark_service_thread()
+            ready.set()
+            end.wait()
+        services = [threading.Thread(target=service) for _ in range(2)]
+        for thread in services:
+            ready.clear()
+            thread.start()
+            ready.wait()
+        pid = os.fork()
+        if pid == 0:
+            channel = weft.channel()
+            thread = threading.Thread(target=lambda: (time.sleep(0.3), channel.send("from a thread")))
+            thread.start()
+            print(channel.receive(), flush=True)
+            thread.join()
+            os._exit(0)
+        print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+        end.set()
+        for thread in services:
+            thread.join()
+    """)
+    assert printed.splitlines() == ["from a thread", "0"]
+
+
+def test_open_descriptors_do_not_grow_with_threads():
+    in_thread(weft.run)
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(20):
+        in_thread(lambda: weft.sleep(0))
+    assert len(os.listdir("/proc/self/fd")) == before
