@@ -488,14 +488,34 @@ scheduler_started(Scheduler *scheduler)
 
 #define KILL_ROUNDS 10
 
+/* Take those that have not run yet out of the run queue of main, which is current: they never will run. Runs code. */
+static void
+scheduler_drop_unborn(Scheduler *scheduler)
+{
+    Tasklet *main = scheduler->main, *t = main->next;
+    while (t != NULL && t != main) {
+        if (t->state != TASKLET_NEW) {
+            t = t->next;
+            continue;
+        }
+        PyObject *function = t->function;
+        ring_remove(scheduler, t);
+        t->function = NULL;
+        t->state = TASKLET_UNBOUND;
+        Py_DECREF(t);
+        Py_XDECREF(function);
+        t = main->next; /* what was dropped may have changed the queue */
+    }
+}
+
 /* End all tasklets of this thread, the oldest first, with their finally blocks. One that refuses to end is tried again
    a few times; those that have not run yet never will. Called in the thread itself, in main; switches. */
 static void
 scheduler_kill_all(Scheduler *scheduler)
 {
-    Tasklet *main = scheduler->main;
     PyObject *raised = error_take();
     scheduler->ending = true;
+    scheduler_drop_unborn(scheduler);
     for (int round = 0; round < KILL_ROUNDS && scheduler->started != NULL; round++) {
         PyObject *all = scheduler_started(scheduler);
         for (Py_ssize_t i = 0; all != NULL && i < PyList_GET_SIZE(all); i++) {
@@ -508,13 +528,7 @@ scheduler_kill_all(Scheduler *scheduler)
         }
         Py_XDECREF(all);
     }
-    while (main->next != NULL && main->next != main && main->next->state == TASKLET_NEW) {
-        Tasklet *unborn = main->next;
-        ring_remove(scheduler, unborn);
-        Py_CLEAR(unborn->function);
-        unborn->state = TASKLET_UNBOUND;
-        Py_DECREF(unborn);
-    }
+    scheduler_drop_unborn(scheduler); /* what finally blocks have started */
     scheduler->ending = false;
     PyErr_Clear();
     if (raised != NULL)

@@ -341,10 +341,13 @@ tasklet_throw(Tasklet *tasklet, PyObject *error, bool pending)
         return NULL;
     }
     if (!tasklet_alive(tasklet) || thread_gone(tasklet) < 0) {
-        bool harmless = PyErr_GivenExceptionMatches(error, TaskletExit) && !tasklet_alive(tasklet);
-        Py_DECREF(error);
-        if (harmless)
+        if (PyErr_GivenExceptionMatches(error, TaskletExit)) {
+            PyErr_Clear();
+            tasklet->state = TASKLET_UNBOUND; /* one that was not started when its thread ended: now it never will be */
+            Py_DECREF(error);
             Py_RETURN_NONE;
+        }
+        Py_DECREF(error);
         if (!PyErr_Occurred())
             PyErr_SetString(PyExc_RuntimeError, "You cannot throw to a dead tasklet: it has no frame to raise the exception in");
         return NULL;
