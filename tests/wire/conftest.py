@@ -27,8 +27,7 @@ def start() -> Iterator[Callable[..., Target]]:
 
     yield start_target
     for target in started:
-        if target.process.stdin is not None and not target.process.stdin.closed:
-            target.close()
+        target.close()
 
 
 @pytest.fixture

@@ -26,6 +26,7 @@ class Target:
         python: str,
         frames: bytes = b"",
         wrap: Callable[[list[str]], Sequence[str]] = list,
+        pass_fds: Sequence[int] = (),
         **config: Any,
     ) -> None:
         """`frames` are pushed with CONFIG; `wrap` may put another program around the command; the rest goes to CONFIG."""
@@ -36,6 +37,7 @@ class Target:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             bufsize=0,
+            pass_fds=pass_fds,
         )
         assert self.process.stdin is not None
         assert self.process.stdout is not None
@@ -133,7 +135,8 @@ class Target:
 
     def close(self) -> int:
         """Say goodbye and return the exit status; kill what does not go."""
-        if self.process.poll() is None:
+        assert self.process.stdin is not None
+        if self.process.poll() is None and not self.process.stdin.closed:
             try:
                 self.send(protocol.GOODBYE, 0, b"")
                 while True:

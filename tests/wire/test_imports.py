@@ -134,6 +134,12 @@ def test_known_absent_names_fail_at_once_and_ask_nobody(work):
     assert not work.wants
 
 
+def test_standard_modules_ask_for_nothing(work):
+    for name in ("subprocess", "pickle", "platform", "hashlib", "tempfile", "json", "decimal", "socket", "unittest"):
+        assert work.call("work:error", name) is None
+    assert not work.wants
+
+
 def test_the_answer_to_a_question_brings_the_module_and_more(work):
     number = work.begin("work:value", "asked")
     work.modules(

@@ -19,7 +19,7 @@ import re
 import secrets
 import tokenize
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
 from typing import Any
 
@@ -109,7 +109,7 @@ def strip(source: str, keep_lines: bool = True) -> str:
     `keep_lines`: every statement stays in its line, so that tracebacks from over there point into the real file. Otherwise
     empty lines go.
     """
-    docstrings = set(_docstring_lines(ast.parse(source)))
+    docstrings = dict(_docstring_lines(ast.parse(source)))
     lines = source.splitlines()
     depth = 0
     indent: dict[int, int] = {}  # of each line that may be re-indented; the inside of a long string is not among them
@@ -126,7 +126,9 @@ def strip(source: str, keep_lines: bool = True) -> str:
                 indent.update((line, -1) for line in range(token.start[0] + 1, token.end[0] + 1))
     result = []
     for number, line in enumerate(lines, 1):
-        if number in docstrings or not line.strip():
+        if number in docstrings:
+            text = docstrings[number]
+        elif not line.strip():
             text = ""
         elif indent.get(number, -1) >= 0:
             text = " " * indent[number] + line.strip()
@@ -137,7 +139,8 @@ def strip(source: str, keep_lines: bool = True) -> str:
     return "\n".join(result).rstrip() + "\n"
 
 
-def _docstring_lines(tree: ast.Module) -> Iterable[int]:
+def _docstring_lines(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Each line of a docstring, and what stands there instead: nothing, or `pass` where it is the whole body."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
             first = node.body[0] if node.body else None
@@ -146,9 +149,10 @@ def _docstring_lines(tree: ast.Module) -> Iterable[int]:
                 and isinstance(first.value, ast.Constant)
                 and isinstance(first.value.value, str)
             ):
-                if len(node.body) == 1 and not isinstance(node, ast.Module):
-                    continue  # it is the whole body, which must not become empty
-                yield from range(first.lineno, (first.end_lineno or first.lineno) + 1)
+                alone = len(node.body) == 1 and not isinstance(node, ast.Module)
+                yield first.lineno, " " * first.col_offset + "pass" if alone else ""
+                for line in range(first.lineno + 1, (first.end_lineno or first.lineno) + 1):
+                    yield line, ""
 
 
 class StartScanner:

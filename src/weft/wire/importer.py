@@ -12,6 +12,12 @@ import threading
 from weft.wire import bundle, codec, protocol, resources, standin
 
 PREFIX = "weft:"  # of file names, so that no file of the target is taken for a source of the parent's
+# What standard modules try to import and most systems do not have: no reason to ask the parent, which has it no more or
+# for itself alone. A bundle that brings one of them counts.
+_OPTIONAL = (
+    "Carbon SOCKS _bsddb _dbm _distutils_system_mod _hashlib _overlapped _scproxy _winapi _winreg _wmi _xmlplus _xmlrpclib "
+    "dbm gdbm java msvcrt nt org sitecustomize usercustomize winreg"
+)
 _ModuleSpec = type(sys.__spec__) if hasattr(sys, "__spec__") else None
 
 
@@ -27,7 +33,7 @@ class Importer(object):
         self._modules = {}  # full name -> (kind, source, file name)
         self._files = {}  # package -> {file name: bytes}
         self._ours = set()  # top-level names that the parent provides
-        self._absent = set()
+        self._absent = set(_OPTIONAL.split())
         self._reasons = {}
         self._complete = {}
         self._lock = threading.Lock()
