@@ -2,6 +2,7 @@
 
 import os
 import time
+import traceback
 
 import pytest
 import weft_sent
@@ -119,12 +120,21 @@ def test_only_the_interpreters_own_exceptions_are_made_here(open_hostile, kind, 
         ("UnicodeDecodeError", None),
         ("OSError", ([], {}, 3, 4, 5, 6)),
         ("KeyError", 7),
+        ("UnicodeEncodeError", ("utf-8", "", 0, 1, "why")),
+        ("UnicodeEncodeError", ("utf-8", "text", 1 << 62, (1 << 62) + 1, "why")),
+        ("UnicodeDecodeError", ("utf-8", b"", -(1 << 62), 1 - (1 << 62), "why")),
+        ("UnicodeTranslateError", ("text", -1, 0, "why")),
+        ("UnicodeEncodeError", ("utf-8", 5, 0, 1, "why")),
+        ("SyntaxError", ("why", ("file", "line", ["column"], b"text"))),
+        ("SyntaxError", ("why", ("file", 1, 2, 3))),
+        ("IndentationError", ("why", ("file", 1, 1 << 40, "text", 1, 1 << 41))),
     ],
 )
 def test_arguments_that_do_not_fit_an_exception_leave_it_a_remote_error(open_hostile, kind, args):
     context = open_hostile(error(type=kind, args=args, text="its text"))
     with raises((remote.RemoteError, OSError)) as caught:
         context.call(weft_sent.nothing)
+    assert "its text" in "".join(traceback.format_exception(caught.value)) or kind == "OSError"
     if isinstance(caught.value, remote.RemoteError):
         assert str(caught.value) == f"{kind}: its text"
         assert caught.value.type_name == kind

@@ -21,6 +21,7 @@ BUILTIN: dict[str, type[Exception]] = {
 # What 2.7 and older 3.x called them.
 RENAMED = {"IOError": "OSError", "EnvironmentError": "OSError", "StandardError": "Exception", "WindowsError": "OSError"}
 BUILTIN_MODULES = ("builtins", "exceptions")
+FURTHEST = 1 << 16  # column or line of a SyntaxError: whoever shows it pads with that many blanks
 
 
 def rebuilt(
@@ -55,7 +56,7 @@ def _builtin(module: str, type_name: str, args: Any) -> Exception | None:
     if module not in BUILTIN_MODULES or not isinstance(args, (tuple, list)):
         return None
     cls = BUILTIN.get(RENAMED.get(type_name, type_name))
-    if cls is None:
+    if cls is None or not _can_be_shown(cls, tuple(args)):
         return None
     try:
         # The whole constructor, not __new__ alone: both halves are the interpreter's own C code for exactly these types,
@@ -63,6 +64,29 @@ def _builtin(module: str, type_name: str, args: Any) -> Exception | None:
         return cls(*args)
     except (TypeError, ValueError, OverflowError):
         return None
+
+
+def _can_be_shown(cls: type[Exception], args: tuple[Any, ...]) -> bool:
+    """Whether the fields that the interpreter itself reads when it shows such an error are what it takes them to be.
+
+    Its constructors check too little: a UnicodeError whose range lies outside of its text makes str() read memory that is not
+    its own, and the traceback module fails on a SyntaxError whose text is none.
+    """
+    if issubclass(cls, UnicodeError) and cls is not UnicodeError:
+        if len(args) not in (4, 5):
+            return False
+        text, start, end = args[-4:-1]
+        kinds = (type(text) in (str, bytes), type(start) is int, type(end) is int)
+        return all(kinds) and 0 <= start <= end <= len(text)
+    if issubclass(cls, SyntaxError) and len(args) > 1:
+        where = args[1]
+        if not isinstance(where, tuple) or len(args) != 2 or len(where) not in (4, 6):
+            return False
+        texts, numbers = (where[0], where[3]), (*where[1:3], *where[4:])
+        return all(text is None or type(text) is str for text in texts) and all(
+            number is None or (type(number) is int and -1 <= number <= FURTHEST) for number in numbers
+        )
+    return True
 
 
 def _indented(text: str) -> str:
