@@ -95,11 +95,11 @@ def c_warnings() -> Iterator[Command]:
 
 
 def c_tidy() -> Iterator[Command]:
-    """clang-tidy, where it is installed."""
+    """clang-tidy, where it is installed; .clang-tidy says what it looks for."""
     if shutil.which("clang-tidy"):
         for macro in ("WEFT_SWITCH_SLICED", "WEFT_SWITCH_GREENLET"):
             yield command(
-                *("clang-tidy", "--quiet", "--warnings-as-errors=*", str(C_FOLDER / "module.c"), "--"),
+                *("clang-tidy", "--quiet", str(C_FOLDER / "module.c"), "--"),
                 *(f"-D{macro}=1", "-std=gnu11", f"-I{C_FOLDER}", f"-isystem{sysconfig.get_path('include')}"),
             )
 
