@@ -1,7 +1,7 @@
 """Reading, writing and closing file descriptors by number."""
 
-import errno
 import os
+import select
 from typing import TypeAlias
 
 from weft.io._hub import READ, WRITE, hub
@@ -27,9 +27,10 @@ def read(fd: int, size: int, timeout: float | None = None, daemon: bool = False)
 
     `fd` may be blocking or not. Blocks this tasklet only. Raises TimeoutError, OSError as os.read does.
     """
-    if os.get_blocking(fd):
-        wait_readable(fd, timeout, daemon)
+    blocking = os.get_blocking(fd)
     while True:
+        while blocking and not _ready(fd, READ):
+            wait_readable(fd, timeout, daemon)
         try:
             return os.read(fd, size)
         except BlockingIOError:
@@ -46,7 +47,7 @@ def write(fd: int, data: ReadableBuffer, timeout: float | None = None, daemon: b
     size, done = len(view), 0
     blocking = os.get_blocking(fd)
     while done < size:
-        if blocking:
+        while blocking and not _ready(fd, WRITE):
             wait_writable(fd, timeout, daemon)
         try:
             # A blocking descriptor that is ready takes this much at once (PIPE_BUF) without blocking the thread.
@@ -58,8 +59,15 @@ def write(fd: int, data: ReadableBuffer, timeout: float | None = None, daemon: b
 
 def close(fd: int) -> None:
     """Close `fd`; this thread's tasklets that wait for it raise OSError (EBADF). Does not block or switch."""
-    hub().forget(fd, OSError(errno.EBADF, f"descriptor {fd} was closed while a tasklet waited for it"))
+    hub().forget(fd)
     os.close(fd)
+
+
+def _ready(fd: int, event: int) -> bool:
+    """Whether a call would not block now. Having been woken does not say so: others may have been woken with us."""
+    poll = select.poll()
+    poll.register(fd, event)
+    return bool(poll.poll(0))
 
 
 def _descriptor(fd: int) -> int:

@@ -4,6 +4,7 @@ Core calls `poll` when no tasklet can run, and now and then while tasklets do; `
 ready. A hub appears in a thread when something first waits there.
 """
 
+import errno
 import os
 import select
 import threading
@@ -96,22 +97,33 @@ class Hub:
         """
         waiter: Waiter[None] = Waiter()
         entry = (event, waiter)
-        waiting = self._waiting.get(fd)
-        if waiting is None:
-            try:
-                self._poller.register(fd, event)
-            except FileExistsError:  # closed behind our back, its number used again, and a duplicate keeps the old one
-                self._poller.modify(fd, event)
-            except PermissionError:  # epoll's way to say that a regular file is always ready
-                return
-            self._waiting[fd] = [entry]
-        else:
-            waiting.append(entry)
-            self._poller.modify(fd, _events(waiting))
+        if not self._add(fd, entry):
+            return
         try:
             waiter.wait(timeout, daemon)
         finally:
             self._drop(fd, entry)
+
+    def _add(self, fd: int, entry: tuple[int, Waiter[None]]) -> bool:
+        """Note a wait that begins; False when there is nothing to wait for, because `fd` is always ready."""
+        waiting = self._waiting.get(fd)
+        if waiting is not None:
+            try:
+                self._poller.modify(fd, _events([*waiting, entry]))
+                waiting.append(entry)
+                return True
+            except OSError as error:  # what the others wait for was closed behind our back
+                self.forget(fd)
+                if error.errno != errno.ENOENT:
+                    raise
+        try:
+            self._poller.register(fd, entry[0])
+        except FileExistsError:  # closed behind our back, its number used again, and a duplicate keeps the old one
+            self._poller.modify(fd, entry[0])
+        except PermissionError:  # epoll's way to say that a regular file is always ready
+            return False
+        self._waiting[fd] = [entry]
+        return True
 
     def _drop(self, fd: int, entry: tuple[int, Waiter[None]]) -> None:
         """Forget a wait that has ended; `poll` or `forget` may have done so before."""
@@ -131,13 +143,16 @@ class Hub:
         except OSError:  # closed behind our back: the kernel has forgotten it already
             pass
 
-    def forget(self, fd: int, error: OSError) -> None:
-        """`fd` is about to be closed: whoever waits for it raises `error`."""
+    def forget(self, fd: int) -> None:
+        """`fd` is about to be closed, or was: whoever waits for it raises OSError (EBADF)."""
         waiting = self._waiting.pop(fd, [])
         if waiting:
-            self._poller.unregister(fd)
+            try:
+                self._poller.unregister(fd)
+            except OSError:  # closed behind our back
+                pass
         for _, waiter in waiting:
-            waiter.fail(OSError(*error.args))
+            waiter.fail(OSError(errno.EBADF, f"descriptor {fd} was closed while a tasklet waited for it"))
 
     def poll(self, timeout: float | None) -> None:
         """Wait up to `timeout` seconds (None: without limit) for something to happen and wake whom it concerns.

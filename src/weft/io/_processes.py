@@ -17,14 +17,12 @@ def wait_process(process: "int | subprocess.Popen[bytes] | subprocess.Popen[str]
     `process` is a subprocess.Popen, whose returncode is set, or the number of a child. Raises TimeoutError after
     `timeout` seconds (the child goes on), ChildProcessError when there is no such child.
     """
-    pid = process if isinstance(process, int) else process.pid
-    popen = None if isinstance(process, int) else process
+    popen = process if isinstance(process, subprocess.Popen) else None
     if popen is not None and popen.poll() is not None:
         return popen.returncode
+    pid = process.pid if isinstance(process, subprocess.Popen) else _child(process)
     try:
         fd = os.pidfd_open(pid)
-    except ProcessLookupError:
-        raise ChildProcessError(f"no child process has the number {pid}: was it waited for already?") from None
     except (AttributeError, OSError):
         return _poll_process(pid, popen, timeout)
     try:
@@ -32,6 +30,20 @@ def wait_process(process: "int | subprocess.Popen[bytes] | subprocess.Popen[str]
     finally:
         os.close(fd)
     return popen.wait() if popen is not None else os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def _child(pid: int) -> int:
+    """Refuse what is no child of ours; waitpid would take 0 and the negative for groups of them, and reap any."""
+    if not isinstance(pid, int):
+        raise TypeError(f"wait_process() takes a subprocess.Popen or the number of a child process, not {pid!r}")
+    if pid <= 0:
+        raise ValueError(f"{pid} is no number of a process: pass a subprocess.Popen or what os.fork() returned")
+    if hasattr(os, "waitid"):  # macOS has it from 3.13 on; elsewhere waitpid will refuse later
+        try:
+            os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:
+            raise ChildProcessError(f"no child process has the number {pid}: was it waited for already?") from None
+    return pid
 
 
 def _poll_process(

@@ -11,6 +11,8 @@ def start_thread(function: Callable[[], object], name: str) -> threading.Thread:
 
     Returns when the thread is known, which takes a moment of this thread's time.
     """
+    if not callable(function):
+        raise TypeError(f"start_thread() takes a callable without arguments, not {function!r}")
     known = threading.Event()
 
     def serve() -> None:

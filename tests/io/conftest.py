@@ -1,0 +1,57 @@
+"""What the tests of io share: pipes, sockets, and a hub that exists before a test counts descriptors."""
+
+import os
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+import weft
+from weft import io
+
+
+@pytest.fixture(autouse=True, scope="session")
+def hub_of_the_main_thread() -> None:
+    """The hub's own descriptors stay for the life of the thread: make it before anybody counts."""
+    read_end, write_end = os.pipe()
+    os.write(write_end, b"x")
+    io.wait_readable(read_end)
+    os.close(read_end)
+    os.close(write_end)
+
+
+@pytest.fixture
+def pipe() -> Iterator[tuple[int, int]]:
+    """A pipe's read and write end, non-blocking; what the test did not close is closed afterwards."""
+    ends = os.pipe()
+    identity = [os.fstat(fd) for fd in ends]
+    for fd in ends:
+        os.set_blocking(fd, False)
+    yield ends
+    for fd, status in zip(ends, identity, strict=True):
+        try:
+            if os.path.samestat(os.fstat(fd), status):
+                os.close(fd)
+        except OSError:
+            continue
+
+
+@pytest.fixture
+def sockets() -> Iterator[tuple[socket.socket, socket.socket]]:
+    """Two connected non-blocking sockets."""
+    first, second = socket.socketpair()
+    first.setblocking(False)
+    second.setblocking(False)
+    with first, second:
+        yield first, second
+
+
+@pytest.fixture
+def run_until_blocked():
+    """Run the tasklets until all of them wait, without waiting for the hub."""
+
+    def run() -> None:
+        while weft.getruncount() > 1:
+            weft.schedule()
+
+    return run
