@@ -16,7 +16,7 @@ from weft.wire import codec, protocol
 from weft.wire.link import READ
 from weft.wire.logs import text
 
-_TRACEBACK_LIMIT = 1 << 16  # characters
+_TEXT_LIMIT = 1 << 16  # characters of an error's text, and of its traceback
 _LARGE = 1 << 14  # bytes; a longer answer is sent at once and by itself
 _ANSWERS = 256
 _NO_THREAD = (RuntimeError, MemoryError, threading.ThreadError)
@@ -146,7 +146,7 @@ class Pool(object):
             kind, body = protocol.RESULT, codec.dumps(value, "result")
         except BaseException:
             # Whatever a call raises belongs to its caller: sys.exit() too.
-            kind, body = protocol.ERROR, describe(reason)
+            kind, body = protocol.ERROR, _describe_somehow(reason)
         value = args = kwargs = function = None
         self._answer(frame, kind, body)
 
@@ -165,8 +165,9 @@ class Pool(object):
     def _send_answers(self):
         """Send what was printed, then all answers that have piled up: a call's output comes before its result."""
         with self._answers_lock:
-            self._try(self._flush)
+            # Taken before the output is sent: whatever the calls of these answers printed has been printed by now.
             answers = [self._answers.popleft() for _ in range(len(self._answers))]
+            self._try(self._flush)
             self._try(self._link.send_raw, [b"".join(answers)])
 
     def _try(self, function, *args):
@@ -195,41 +196,67 @@ def _message(reason, message):
     return codec.dumps({"reason": reason, "type": "", "module": "", "args": None, "text": message, "traceback": ""})
 
 
+def _describe_somehow(reason):
+    """Like `describe`, and never raises: each call must be answered."""
+    try:
+        return describe(reason)
+    except Exception:
+        name = getattr(sys.exc_info()[0], "__name__", "")
+        return _message(reason, "the call failed, and describing its error failed as well: %s" % name)
+
+
 def describe(reason):
-    """Return the body of ERROR for the exception that is being handled."""
+    """Return the body of ERROR for the exception that is being handled; of what its own code refuses, as much as can be had."""
     kind, error, trace = sys.exc_info()
     try:
-        args = getattr(error, "args", None)
-        filename = getattr(error, "filename", None)
-        if isinstance(error, EnvironmentError) and filename is not None and len(args) == 2:
-            args += (filename,)  # which is how its constructor takes it
-        try:
-            codec.dumps(args)
-        except codec.WireError:
-            args = None
-        message = "(its text cannot be had)"
-        for convert in (str, codec.text_type):  # on 2.7 either may fail where the other does not
-            try:
-                message = text(convert(error))
-                break
-            except Exception:
-                continue
-        module = getattr(kind, "__module__", None) or "builtins"
+        module = _attempt("", _module_of, kind)
         return codec.dumps(
             {
                 "reason": reason,
-                "type": kind.__name__,
-                "module": "builtins" if module == "exceptions" else str(module),
-                "args": args if type(args) is tuple else None,
-                "text": message,
-                "traceback": _format(kind, error, trace, reason),
+                "type": _attempt("(unnamed)", _name_of, kind),
+                "module": "builtins" if module == "exceptions" else module,
+                "args": _attempt(None, _args_of, error),
+                "text": _shortened(_attempt("(its text cannot be had)", _text_of, error)),
+                "traceback": _shortened(_attempt("", _format, kind, error, trace)),
             }
         )
     finally:
         del kind, error, trace
 
 
-def _format(kind, error, trace, reason):
+def _attempt(default, function, *args):
+    """Return what the function returns, or `default` when the exception's own code raises, be it SystemExit."""
+    try:
+        return function(*args)
+    except BaseException:
+        return default
+
+
+def _module_of(kind):
+    return text(getattr(kind, "__module__", None) or "builtins")
+
+
+def _name_of(kind):
+    return text(kind.__name__)
+
+
+def _args_of(error):
+    args = error.args
+    filename = getattr(error, "filename", None)
+    if isinstance(error, EnvironmentError) and filename is not None and len(args) == 2:
+        args += (filename,)  # which is how its constructor takes it
+    size = len(codec.dumps(args))
+    return args if type(args) is tuple and size <= protocol.MAX_BODY // 2 else None
+
+
+def _text_of(error):
+    try:
+        return text(str(error))
+    except Exception:
+        return text(codec.text_type(error))  # on 2.7 either may fail where the other does not
+
+
+def _format(kind, error, trace):
     # Imported here because only errors need it, and it costs some milliseconds.
     import traceback
 
@@ -238,8 +265,11 @@ def _format(kind, error, trace, reason):
         lines = traceback.format_exception(kind, error, trace)
     except Exception:
         lines = traceback.format_tb(trace) + ["%s: (its text cannot be had)\n" % kind.__name__]
-    result = "".join(text(line) for line in lines)
-    if len(result) > _TRACEBACK_LIMIT:
-        half = _TRACEBACK_LIMIT // 2
+    return "".join(text(line) for line in lines)
+
+
+def _shortened(result):
+    if len(result) > _TEXT_LIMIT:
+        half = _TEXT_LIMIT // 2
         result = result[:half] + "\n  ... %d characters left out ...\n" % (len(result) - 2 * half) + result[-half:]
     return result

@@ -50,7 +50,7 @@ class Importer(object):
         modules, absent, reasons, complete = bundle.unpack(body)
         with self._lock:
             for sent, kind, source, origin in modules:
-                name = str(sent)
+                name = _native(sent)
                 top = name.partition("/")[0].partition(".")[0]
                 if not self._takes(top):
                     continue
@@ -60,11 +60,11 @@ class Importer(object):
                     continue
                 self._ours.add(top)
                 self._absent.discard(name)
-                self._modules[name] = (kind, source, PREFIX + str(origin))
-            self._absent.update(name for name in map(str, absent) if name not in self._modules)
+                self._modules[name] = (kind, source, PREFIX + _native(origin))
+            self._absent.update(name for name in map(_native, absent) if name not in self._modules)
             self._reasons.update(reasons)
             for name, parts in complete.items():
-                self._complete[str(name)] = frozenset(parts)
+                self._complete[_native(name)] = frozenset(parts)
             asked = self._requests.pop(request, None)
             if asked is not None and asked not in self._modules:
                 self._absent.add(asked)
@@ -296,6 +296,11 @@ class _WatchedLoader(object):
         module.__loader__ = module.__spec__.loader = self._loader
         self._loader.exec_module(module)
         self._then()
+
+
+def _native(name):
+    """Return a name or path as str; on 2.7, which calls bytes so, it may lie outside of ASCII."""
+    return name if isinstance(name, str) else name.encode("utf-8")
 
 
 def _directory(filename):

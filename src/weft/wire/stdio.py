@@ -66,11 +66,11 @@ class Streams(object):
 
         Blocks while the parent does not read. Raises LinkLost.
         """
-        for stream in (sys.stdout, sys.stderr):
+        for name in ("stdout", "stderr"):
             try:
-                stream.flush()
-            except Exception:
-                # Somebody put an object of their own there, or closed it: nothing of ours is in it.
+                getattr(sys, name).flush()
+            except BaseException:
+                # Somebody put an object of their own there, or closed or removed it: nothing of ours is in it.
                 continue
         self._send_what_is_there()
 
