@@ -11,10 +11,21 @@ static void **greenlet_api;
 
 static PyObject *entry_function, *starter_function;
 
+/* Whoever unwinds the stack (pthread_exit, when the interpreter ends a daemon thread) stops in the function that says
+   this: above it lie the frames of whichever greenlet started it, which are another's by now. */
+#if defined(__linux__) && defined(__x86_64__)
+#define OUTERMOST_FRAME() __asm__ volatile(".cfi_undefined rip")
+#elif defined(__linux__) && defined(__aarch64__)
+#define OUTERMOST_FRAME() __asm__ volatile(".cfi_undefined x30")
+#else
+#define OUTERMOST_FRAME() ((void)0)
+#endif
+
 /* What a pooled greenlet runs: tasklet after tasklet. Ends when somebody throws into it while it is in the pool. */
 static PyObject *
 greenlet_entry(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
 {
+    OUTERMOST_FRAME();
     for (;;) {
         Scheduler *scheduler = this_scheduler;
         Tasklet *tasklet = scheduler->current;
@@ -43,6 +54,7 @@ greenlet_entry(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
 static PyObject *
 greenlet_starter(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
 {
+    OUTERMOST_FRAME();
     PyObject *parent = greenlet_getcurrent();
     Scheduler *scheduler = this_scheduler;
     PyObject *back = greenlet_switch(scheduler->main->sw.greenlet, NULL, NULL);
