@@ -55,6 +55,8 @@ check_tools() {
     if ! command -v ssh >/dev/null 2>&1 || ! command -v ssh-keygen >/dev/null 2>&1; then
         missing="$missing ssh"
     fi
+    # shellcheck disable=SC2086,SC2116 # one space between the words, none at the ends
+    missing=$(echo $missing)
 }
 
 debian_packages() {
@@ -76,25 +78,26 @@ fail() {
 
 choose_python
 check_tools
-if [ -n "$(echo $missing)" ]; then
-    if [ -n "${PYTHON:-}" ] && [ "$(echo $missing)" != compiler ] && [ "$(echo $missing)" != ssh ]; then
-        fail "weft cannot be built with PYTHON=$PYTHON: missing: $(echo $missing). It needs CPython >= 3.11 with venv and headers."
-    fi
+if [ -n "$missing" ]; then
+    # What somebody asked for by name is not replaced by something else.
+    case "${PYTHON:+asked} $missing" in asked*python* | asked*venv* | asked*headers*)
+        fail "weft cannot be built with PYTHON=$PYTHON: missing: $missing. It needs CPython >= 3.11 with venv and headers." ;;
+    esac
     if ! command -v apt-get >/dev/null 2>&1; then
-        fail "weft needs CPython >= 3.11 with venv and headers, a C compiler and ssh; missing here: $(echo $missing)."
+        fail "weft needs CPython >= 3.11 with venv and headers, a C compiler and ssh; missing here: $missing."
     fi
     if [ "$(id -u)" != 0 ]; then
-        fail "Missing: $(echo $missing). Type this, then the same make command again:" \
+        fail "Missing: $missing. Type this, then the same make command again:" \
             "sudo apt-get update && sudo apt-get install -y $(debian_packages)"
     fi
-    echo "Missing: $(echo $missing). Installing $(debian_packages)"
+    echo "Missing: $missing. Installing $(debian_packages)"
     apt-get update -qq
     # shellcheck disable=SC2046 # one word a package
     DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(debian_packages) >/dev/null
     choose_python
     check_tools
-    if [ -n "$(echo $missing)" ]; then
-        fail "Still missing after installing the packages above: $(echo $missing)." \
+    if [ -n "$missing" ]; then
+        fail "Still missing after installing the packages above: $missing." \
             "This release of Debian may have no Python >= 3.11; name one with: make PYTHON=/path/to/python3.12"
     fi
 fi

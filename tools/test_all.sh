@@ -5,7 +5,7 @@
 #   tools/test_all.sh                    everything
 #   FOLDERS='tests/core' tools/test_all.sh -x      these folders; further words go to pytest
 set -u
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit
 
 candidates() {
     for minor in 11 12 13 14 15; do
@@ -52,6 +52,7 @@ Python $version: does not build"
         folders=$FOLDERS
         # The remote tests do not depend on how tasklets switch: once is enough.
         if [ "$backend" = greenlet ]; then folders=$(echo "$FOLDERS" | sed 's#tests/remote##'); fi
+        # shellcheck disable=SC2086,SC2116 # nothing but spaces is nothing
         if [ -z "$(echo $folders)" ]; then continue; fi
         # shellcheck disable=SC2086 # words
         WEFT_SWITCH=$backend "$venv/bin/python" -m pytest --color=no -q $folders "$@" >build/test-all.log 2>&1
