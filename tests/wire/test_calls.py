@@ -270,6 +270,29 @@ def test_a_call_that_ends_its_process_closes_the_link(work):
         work.wait_for(protocol.RESULT)
 
 
+def test_without_epoll_calls_run_side_by_side_as_well(python, start):
+    """Where there is no epoll (macOS) the threads take turns by a lock."""
+
+    def without_epoll(command):
+        stage = command.index("-c") + 1
+        command[stage] = "import select;del select.epoll;" + command[stage]
+        return command
+
+    target = start(python, wrap=without_epoll)
+    target.modules({"work": WORK})
+    waiting = [target.begin("work:wait") for _ in range(10)]
+    assert target.call("work:wait_for_start")
+    numbers = [target.begin("work:echo", index) for index in range(300)]
+    assert [target.answer(number)[0] for number in numbers] == [(index,) for index in range(300)]
+    target.call("work:open_gate")
+    assert [target.answer(number) for number in waiting] == [True] * 10
+
+
+def test_sys_argv_is_that_of_no_program(work):
+    work.modules({"look": "import sys\ndef argv():\n    return sys.argv\n"})
+    assert work.call("look:argv") == [""]
+
+
 def test_a_ping_is_answered_while_calls_run(work):
     waiting = work.begin("work:wait")
     work.send(protocol.PING, 77, b"abc")

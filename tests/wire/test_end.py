@@ -172,6 +172,31 @@ def test_a_child_process_left_behind_holds_no_end_of_the_link(target):
     assert target.end() == 0
 
 
+def test_a_process_that_a_call_forked_off_holds_no_end_of_the_link_either(target):
+    if target.hello["python"] < (3, 7):
+        pytest.skip("before 3.7 nothing runs in a forked child ahead of the code that forked it")
+    target.modules(
+        {
+            "forks": "import os, time\n\ndef go():\n    pid = os.fork()\n    if not pid:\n        time.sleep(30)\n    return pid\n"
+        }
+    )
+    pid = target.call("forks:go")
+    try:
+        target.send(protocol.GOODBYE, 0, b"")
+        target.wait_for(protocol.GOODBYE)
+        with pytest.raises(Ended):
+            target.read()
+    finally:
+        os.kill(pid, signal.SIGKILL)
+    assert target.end() == 0
+
+
+def test_a_bundle_that_cannot_be_used_ends_the_target_and_says_why(target):
+    target.send(protocol.MODULES, 0, b"no bundle")
+    with pytest.raises(Ended, match="a MODULES frame cannot be used: error: Error -3 while decompressing"):
+        target.wait_for(protocol.RESULT)
+
+
 def test_a_frame_that_is_none_ends_the_target(target):
     target.write(b"\xff" * 100)
     with pytest.raises(Ended):

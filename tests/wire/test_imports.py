@@ -276,6 +276,17 @@ def test_weft_can_be_imported_but_not_used(work):
     assert not work.wants
 
 
+def test_exceptions_of_weft_can_be_caught_raised_and_derived_from(work):
+    text = (
+        "import weft\nfrom weft import remote, ChannelClosed\nclass Own(remote.ContextDied):\n    pass\n"
+        "try:\n    raise Own('x')\nexcept weft.remote.ContextDied as error:\n"
+        "    result = [str(error), weft.ChannelClosed is ChannelClosed]\n"
+    )
+    assert work.call("work:run", text) == ["x", True]
+    caught = "import weft\ntry:\n    1 // 0\nexcept (weft.Deadlock, ZeroDivisionError):\n    result = 'caught'\n"
+    assert work.call("work:run", caught) == "caught"
+
+
 def test_a_script_that_connects_while_it_is_imported_is_refused_by_name(work):
     work.modules(
         {"__weft_main__": "from weft import remote\nwith remote.local() as context:\n    pass\ndef f():\n    pass\n"}

@@ -14,7 +14,7 @@ import threading
 
 from weft.wire import codec, protocol
 from weft.wire.link import READ
-from weft.wire.logs import text
+from weft.wire.logs import shortened, text
 
 _TEXT_LIMIT = 1 << 16  # characters of an error's text, and of its traceback
 _LARGE = 1 << 14  # bytes; a longer answer is sent at once and by itself
@@ -216,8 +216,8 @@ def describe(reason):
                 "type": _attempt("(unnamed)", _name_of, kind),
                 "module": "builtins" if module == "exceptions" else module,
                 "args": _attempt(None, _args_of, error),
-                "text": _shortened(_attempt("(its text cannot be had)", _text_of, error)),
-                "traceback": _shortened(_attempt("", _format, kind, error, trace)),
+                "text": shortened(_attempt("(its text cannot be had)", _text_of, error), _TEXT_LIMIT),
+                "traceback": shortened(_attempt("", _format, kind, error, trace), _TEXT_LIMIT),
             }
         )
     finally:
@@ -266,10 +266,3 @@ def _format(kind, error, trace):
     except Exception:
         lines = traceback.format_tb(trace) + ["%s: (its text cannot be had)\n" % kind.__name__]
     return "".join(text(line) for line in lines)
-
-
-def _shortened(result):
-    if len(result) > _TEXT_LIMIT:
-        half = _TEXT_LIMIT // 2
-        result = result[:half] + "\n  ... %d characters left out ...\n" % (len(result) - 2 * half) + result[-half:]
-    return result

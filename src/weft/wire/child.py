@@ -46,10 +46,12 @@ class Child(object):
         logs.forward(wire, config.get("log_level", 30), self.importer)
         self.life.on_loss.append(self.importer.lose)
         self.life.before_goodbye.append(self._streams.flush)
-        self.pool = calls.Pool(
-            wire, link.turns(wire.source), self.handle, self._streams.flush, config.get("max_threads", 64)
-        )
+        self._turns = link.turns(wire.source)
+        self.pool = calls.Pool(wire, self._turns, self.handle, self._streams.flush, config.get("max_threads", 64))
         _survive_interrupts()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._leave)
+        sys.argv[:] = [""]
         self._streams.start()
         wire.send_raw([protocol.start_line(token, protocol.STARTED), self._hello(packages, namespaces)])
         self.pool.take(frames)
@@ -82,6 +84,12 @@ class Child(object):
         )
         return protocol.frame(0, self._link.context, 0, protocol.HELLO, body)
 
+    def _leave(self):
+        """In a process that a call forked off: let go of the link, or its other end would not see this context end."""
+        self._turns.close()
+        for fd in [self._link.source, self._link.target, self._errors]:
+            os.close(fd)
+
     def _watch_crashes(self):
         """Let an interpreter that crashes say where, on the standard error that it was started with (3.3+)."""
         try:
@@ -91,11 +99,29 @@ class Child(object):
         faulthandler.enable(self._errors)
 
     def handle(self, frame):
-        """Take a frame that is no call; None when the parent is gone. Runs in the thread that reads, so it never waits."""
-        if frame is None:
-            self.life.end(False)
-            threading.Event().wait()  # the end comes from another thread
-        _, source, identifier, kind, body = frame
+        """Take a frame that is no call; None when the parent is gone, and then this thread waits for the end.
+
+        Runs in the thread that reads, so it waits for nothing else. A frame that cannot be used ends the context, which says
+        so on the standard error that it was started with.
+        """
+        if frame is not None:
+            try:
+                self._take(*frame)
+                return
+            except EnvironmentError:
+                pass  # the link is lost
+            except Exception:
+                error = sys.exc_info()[1]
+                text = "a %s frame cannot be used: %s: %s\n" % (
+                    protocol.kind_name(frame[3]),
+                    type(error).__name__,
+                    error,
+                )
+                os.write(self._errors, text.encode("utf-8", "replace"))
+        self.life.end(False)
+        threading.Event().wait()  # the end comes from another thread
+
+    def _take(self, destination, source, identifier, kind, body):
         if kind == protocol.MODULES:
             self.importer.receive(body, identifier)
         elif kind == protocol.CANCEL:

@@ -13,7 +13,7 @@ from weft.wire import protocol
 
 READ = 1
 WAKE = 2
-CHUNK = 1 << 18
+CHUNK = 1 << 16  # bytes; twice that would come from mmap and go back with munmap, for each read
 _JOIN = 1 << 16  # bodies up to here are joined with their header, larger ones written behind it
 
 try:
@@ -150,6 +150,12 @@ class EpollTurns(object):
         """Let one waiting thread return from `wait`; the next one to call it when nobody waits."""
         retry(os.write, self._wake_write, b"!")
 
+    def close(self):
+        """Give the descriptors back; nobody may wait any more."""
+        self._epoll.close()
+        os.close(self._wake_read)
+        os.close(self._wake_write)
+
 
 class LockTurns(object):
     """The same where there is no epoll: a lock around select. Costs a hand-over from thread to thread for each event."""
@@ -173,7 +179,14 @@ class LockTurns(object):
         """See EpollTurns.give_back."""
         self._turn.release()
 
-    wake = EpollTurns.__dict__["wake"]
+    def wake(self):
+        """See EpollTurns.wake."""
+        retry(os.write, self._wake_write, b"!")
+
+    def close(self):
+        """See EpollTurns.close."""
+        os.close(self._wake_read)
+        os.close(self._wake_write)
 
 
 def turns(source):

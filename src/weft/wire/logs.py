@@ -9,6 +9,10 @@ import sys
 from weft.wire import codec, protocol
 
 
+_LONGEST = 1 << 18  # characters of a message or traceback: what a parent takes on the thread that all contexts share
+_LONGEST_NAME = 500
+
+
 def forward(link, level, importer):
     """Give the root logger `level` and a handler that sends records to the parent, as soon as logging is imported."""
 
@@ -34,14 +38,14 @@ def _install(link, level):
                     trace = record.exc_text or logging.Formatter().formatException(record.exc_info)
                 body = codec.dumps(
                     (
-                        str(record.name),
+                        str(record.name)[:_LONGEST_NAME],
                         int(record.levelno),
-                        text(record.getMessage()),
+                        shortened(text(record.getMessage())),
                         float(record.created),
                         str(record.pathname),
                         int(record.lineno or 0),
                         str(record.threadName),
-                        trace,
+                        trace and shortened(text(trace)),
                     )
                 )
                 link.send(protocol.LOG, 0, body)
@@ -61,3 +65,11 @@ def text(value):
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     return codec.text_type(value)
+
+
+def shortened(value, longest=_LONGEST):
+    """Return a text with its middle left out, as it then says, when it is longer than `longest` characters."""
+    if len(value) <= longest:
+        return value
+    half = longest // 2
+    return value[:half] + "\n  ... %d characters left out ...\n" % (len(value) - 2 * half) + value[-half:]

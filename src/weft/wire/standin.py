@@ -11,19 +11,28 @@ class NoCore(RuntimeError):
     """Something of weft was used in a context that has no core of weft."""
 
 
-class Name(object):
-    """Any public name of weft. Attributes of it are such names too; calling one raises NoCore."""
+class _Names(object):
+    """Has every attribute: capitalised ones are exceptions, to be caught, raised and derived from; others are a Name."""
+
+    def __getattr__(self, name):
+        if name[:2] == "__":
+            raise AttributeError(name)
+        if name[:1].isupper():
+            value = type(name, (Exception,), {"__module__": self.__name__})
+        else:
+            value = Name("%s.%s" % (self.__name__, name))
+        setattr(self, name, value)
+        return value
+
+
+class Name(_Names):
+    """Any public name of weft that is no exception; calling one raises NoCore."""
 
     def __init__(self, name):
         self.__name__ = name
 
     def __repr__(self):
         return "<%s, which this context does not have>" % self.__name__
-
-    def __getattr__(self, name):
-        if name[:2] == "__":
-            raise AttributeError(name)
-        return Name("%s.%s" % (self.__name__, name))
 
     def __call__(self, *args, **kwargs):
         raise NoCore(
@@ -33,15 +42,10 @@ class Name(object):
         )
 
 
-class Module(type(sys)):
+class Module(_Names, type(sys)):
     """A module of weft that has every name."""
 
     __path__ = []
-
-    def __getattr__(self, name):
-        if name[:2] == "__":
-            raise AttributeError(name)
-        return Name("%s.%s" % (self.__name__, name))
 
 
 class Loader(object):

@@ -1,0 +1,123 @@
+"""The target's end of the link, here in the parent's Python: writes that do not fit, reads in turns, interruptions."""
+
+import os
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from weft.wire import link, protocol
+
+
+@pytest.fixture
+def pipe() -> Iterator[tuple[int, int]]:
+    ends = os.pipe()
+    yield ends
+    for fd in ends:
+        os.close(fd)
+
+
+def read_all(fd: int, size: int, found: list[bytes]) -> None:
+    while size:
+        found.append(os.read(fd, min(size, 4096)))
+        size -= len(found[-1])
+
+
+@pytest.mark.parametrize("blocking", [True, False])
+def test_a_frame_larger_than_the_pipe_arrives_whole(pipe, blocking):
+    source, target = pipe
+    os.set_blocking(target, blocking)
+    body = os.urandom(1 << 20)
+    found: list[bytes] = []
+    reader = threading.Thread(target=read_all, args=(source, protocol.HEADER_SIZE + len(body), found))
+    reader.start()
+    end = link.Link(source, target)
+    end.context = 9
+    end.send(protocol.RESULT, 3, body)
+    reader.join(10)
+    assert protocol.FrameReader().feed(b"".join(found)) == [(0, 9, 3, protocol.RESULT, body)]
+
+
+def test_frames_of_many_threads_do_not_mix(pipe):
+    source, target = pipe
+    os.set_blocking(target, False)
+    end = link.Link(source, target)
+    bodies = [bytes([number]) * (number * 3000) for number in range(20)]
+    size = sum(protocol.HEADER_SIZE + len(body) for body in bodies)
+    found: list[bytes] = []
+    threads = [threading.Thread(target=end.send, args=(protocol.RESULT, n, body)) for n, body in enumerate(bodies)]
+    threads.append(threading.Thread(target=read_all, args=(source, size, found)))
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+    frames = protocol.FrameReader().feed(b"".join(found))
+    assert sorted((frame[2], frame[4]) for frame in frames) == list(enumerate(bodies))
+
+
+def test_writing_to_nobody_is_link_lost():
+    source, target = os.pipe()
+    os.close(source)
+    with pytest.raises(link.LinkLost, match="the link to the parent is lost"):
+        link.Link(source, target).send(protocol.RESULT, 1, b"")
+    os.close(target)
+
+
+def test_a_body_that_is_too_long_is_refused_before_anything_is_written(pipe, monkeypatch):
+    monkeypatch.setattr(protocol, "MAX_BODY", 1 << 17)
+    end = link.Link(*pipe)
+    with pytest.raises(protocol.ProtocolError, match="a RESULT message of 131073 bytes"):
+        end.send(protocol.RESULT, 1, b"x" * ((1 << 17) + 1))
+    end.send(protocol.RESULT, 2, b"")
+    assert end.read() == [(0, 0, 2, protocol.RESULT, b"")]
+
+
+def test_reading_says_when_the_parent_is_gone_or_sends_no_frames():
+    source, target = os.pipe()
+    end = link.Link(source, target)
+    os.write(target, b"\xff" * 20)
+    assert end.read() is None
+    os.close(target)
+    assert end.read() is None
+    os.close(source)
+
+
+@pytest.mark.parametrize("make", [link.EpollTurns, link.LockTurns])
+def test_one_waiting_thread_gets_each_event(pipe, make):
+    source, target = pipe
+    turns = make(source)
+    got: list[tuple[int, bytes]] = []
+
+    def take_one() -> None:
+        turn = turns.wait()
+        got.append((turn, os.read(source, 100) if turn == link.READ else b""))
+        if turn == link.READ:
+            turns.give_back()
+
+    threads = [threading.Thread(target=take_one) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in [turns.wake, lambda: os.write(target, b"data"), turns.wake]:
+        have = len(got)
+        thread()
+        while len(got) == have:
+            threads[0].join(0.001)
+    for thread in threads:
+        thread.join(10)
+    assert sorted(got) == [(link.READ, b"data"), (link.WAKE, b""), (link.WAKE, b"")]
+    turns.close()
+
+
+@pytest.mark.parametrize("make", [link.EpollTurns, link.LockTurns])
+def test_a_wake_up_that_comes_early_is_kept(pipe, make):
+    turns = make(pipe[0])
+    turns.wake()
+    assert turns.wait() == link.WAKE
+    turns.close()
+
+
+def test_a_duplicate_lies_above_the_standard_descriptors_and_is_not_inherited(pipe):
+    copy = link.keep_aside(pipe[0])
+    assert copy >= 10
+    assert not os.get_inheritable(copy)
+    os.close(copy)
