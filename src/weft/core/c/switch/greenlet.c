@@ -55,7 +55,6 @@ static PyObject *
 greenlet_starter(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
 {
     OUTERMOST_FRAME();
-    PyObject *parent = greenlet_getcurrent();
     Scheduler *scheduler = this_scheduler;
     PyObject *back = greenlet_switch(scheduler->main->sw.greenlet, NULL, NULL);
     while (back != NULL) {
@@ -66,7 +65,6 @@ greenlet_starter(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
             Py_FatalError("weft: out of memory while starting a tasklet");
         back = greenlet_switch(tasklet->sw.greenlet, NULL, NULL);
     }
-    Py_XDECREF(parent);
     PyErr_Clear();
     Py_RETURN_NONE;
 }
