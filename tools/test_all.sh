@@ -15,8 +15,13 @@ candidates() {
     command -v python3
 }
 
+# The version of `$1`; fails when it is too old, or has no headers or venv and so cannot build what would be tested.
 version_of() {
-    "$1" -I -c 'import sys, venv, ensurepip; assert sys.version_info >= (3, 11); print("%d.%d" % sys.version_info[:2])' 2>/dev/null
+    "$1" -I -c '
+import ensurepip, os, sys, sysconfig, venv
+assert sys.version_info >= (3, 11) and os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h"))
+print("%d.%d" % sys.version_info[:2])
+' 2>/dev/null
 }
 
 if [ -z "${FOLDERS:-}" ]; then
@@ -63,5 +68,9 @@ Python $version: does not build"
 Python $version, $backend: $(tail -n 1 build/test-all.log | tr -d '=')"
     done
 done
+if [ -z "$seen" ]; then
+    echo 'make test-all: no Python >= 3.11 with venv and headers was found here' >&2
+    status=1
+fi
 echo "== make test-all$report"
 exit $status
