@@ -35,6 +35,18 @@ BAD_FRAMES = {
     ),
     "a log record that is no value": ("send(protocol.LOG, b'????')", "."),
     "a log record as large as a result": ("send(protocol.LOG, b'x' * (1 << 23))", "a LOG message of 8388608 bytes"),
+    "more output than a pipe holds": (
+        "send(protocol.STREAM, b'\\n' * (1 << 18), 1)",
+        "a STREAM message of 262144 bytes",
+    ),
+    "the name of a logger that is a book": (
+        "send(protocol.LOG, codec.dumps(('a.' * 50000, 40, 'b', 1.0, 'c', 1, 'd', None)))",
+        "malformed LOG",
+    ),
+    "a question that is a book": (
+        "send(protocol.WANT, codec.dumps('a.' * 50000 + 'a'), 1)",
+        "a WANT message of 100006 bytes",
+    ),
     "a question that is no name": ("send(protocol.WANT, codec.dumps(5), 1)", "malformed WANT"),
 }
 BAD_ANSWERS = {

@@ -1,6 +1,7 @@
 """What is printed and logged over there appears here."""
 
 import logging
+import sys
 import threading
 
 import pytest
@@ -68,6 +69,31 @@ def test_an_output_function_that_raises_loses_its_line_and_nothing_else(own_targ
     caplog.clear()
 
 
+def test_an_output_function_that_exits_loses_its_line_and_nothing_else(own_target, caplog):
+    lines = []
+
+    def output(context, stream, line):
+        if line == "bad":
+            sys.exit(3)
+        lines.append(line)
+
+    context = own_target.open(output=output)
+    context.call(weft_sent.print_lines, (["good", "bad", "good again"], []))
+    context.close()
+    assert lines == ["good", "good again"]
+    assert "the output function of context" in caplog.text
+    caplog.clear()
+
+
+def test_lines_without_a_character_count_as_well_when_they_are_not_taken(own_target):
+    free = threading.Event()
+    context = own_target.open(output=lambda *line: free.wait(60))
+    with pytest.raises(remote.CallTimeout):
+        context.call(weft_sent.print_without_line_break, ("\n" * 1_000_000,), timeout=1)
+    assert len(context._link.output._items) < 200_000
+    free.set()
+
+
 def test_a_blocked_output_function_stalls_no_call_and_slows_its_own_context_only(own_target):
     free = threading.Event()
     context = own_target.open(output=lambda *line: free.wait(60))
@@ -127,3 +153,24 @@ def test_log_records_arrive_at_the_logger_of_the_same_name(target, caplog):
     assert record.weft_context == target.name
     assert record.filename == "weft_sent.py"
     assert record.funcName is None
+
+
+def test_a_log_message_of_many_megabytes_arrives_without_its_middle(target, caplog):
+    context = target.open()
+    context.call(weft_sent.log, ("weft_test.long", logging.ERROR, "x" * (5 << 20)))
+    context.close()
+    (record,) = caplog.records
+    assert 200_000 < len(record.getMessage()) < 300_000
+    assert "characters left out" in record.getMessage()
+    caplog.clear()
+
+
+def test_a_logger_that_nobody_here_has_is_not_made(own_target, caplog):
+    context = own_target.open()
+    context.call(weft_sent.log, ("weft_test.not_here\n.at all", logging.ERROR, "arrived"))
+    context.close()
+    (record,) = caplog.records
+    assert record.name == r"weft_test.not_here\n.at all"
+    assert record.getMessage() == "arrived"
+    assert not [name for name in logging.root.manager.loggerDict if "not_here" in name]
+    caplog.clear()

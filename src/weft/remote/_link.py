@@ -24,11 +24,14 @@ from weft.wire.build import StartScanner
 
 ROOT = 0
 QUEUED = 1 << 20  # bytes that may wait for the pipe before senders do
-READ_SIZE = 1 << 18
+READ_SIZE = 1 << 16  # bytes; more would come from mmap and go back with munmap, for each read
 READS_IN_A_ROW = 16
 PATIENCE = 2.0  # seconds for a process to end by itself after it has closed its pipe
 NUMBERS = 0xFFFFFFFF
 MOST_ASIDE = 1 << 22  # bytes of a message that this side takes apart on the thread that all links share
+LARGEST = {protocol.STREAM: 1 << 17, protocol.WANT: 1 << 11}  # where it is less, because no child of ours sends more
+HIGHEST_LEVEL = 1000  # of a log record
+LONGEST_NAME = 1000  # characters of a logger's name
 LIMIT = 10.0  # seconds after which a process that not even SIGKILL ends is left to the system
 LOG_TYPES = (str, int, str, float, str, int, str)  # and the traceback: str or None
 STREAMS = {1: "stdout", 2: "stderr"}
@@ -264,7 +267,7 @@ class Link:
         """One frame from over there. Everything in it is somebody else's claim until it was checked."""
         if source != self.identifier or destination != ROOT:
             raise ValueError(f"a frame from {source} to {destination} on the link of {self.identifier}")
-        if len(body) > MOST_ASIDE and kind not in (protocol.RESULT, protocol.ERROR):
+        if len(body) > LARGEST.get(kind, MOST_ASIDE) and kind not in (protocol.RESULT, protocol.ERROR):
             raise ValueError(f"a {protocol.kind_name(kind)} message of {len(body)} bytes")
         if kind in (protocol.RESULT, protocol.ERROR):
             with self._lock:
@@ -293,11 +296,11 @@ class Link:
         if not isinstance(fields, tuple) or tuple(map(type, fields[:7])) != LOG_TYPES or len(fields) != 8:
             raise ValueError("a malformed LOG message")
         logger, level, message, created, filename, line, thread, traceback = fields
-        if traceback is not None and type(traceback) is not str:
+        if (traceback is not None and type(traceback) is not str) or len(logger) > LONGEST_NAME:
             raise ValueError("a malformed LOG message")
         self.output.record(
             logger,
-            level,
+            max(0, min(level, HIGHEST_LEVEL)),
             message,
             created=created,
             pathname=filename,

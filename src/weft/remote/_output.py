@@ -12,13 +12,14 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
-from weft.core import Waiter, schedule
+from weft.core import TaskletExit, Waiter, schedule
 from weft.remote._threads import TaskletThread
 from weft.remote._waiting import Latch
 
 OutputFunction = Callable[[str, str, str], None]
 
-KEPT = 1 << 20  # characters
+KEPT = 1 << 20  # characters, and what it takes to keep them:
+OVERHEAD = 256  # for each line or record, however short
 LONGEST_LINE = 1 << 16
 IN_A_ROW = 64
 SHOWN_AT_THE_END = 12
@@ -69,14 +70,16 @@ class Output:
 
     def record(self, logger: str, level: int, message: str, **fields: object) -> None:
         """Hand a log record on to the logger of the same name here, as the attribute `weft_context` says from where."""
+        if not logger.isprintable():
+            logger = ascii(logger)[1:-1]
 
         def handle() -> None:
-            target = logging.getLogger(logger)
+            target = _nearest_logger(logger)
             if target.isEnabledFor(level):
                 record = {"name": logger, "levelno": level, "levelname": logging.getLevelName(level), "msg": message}
                 target.handle(logging.makeLogRecord({**record, **fields, "weft_context": self.context}))
 
-        self._put(len(message), handle)
+        self._put(len(message) + sum(len(text) for text in fields.values() if isinstance(text, str)), handle)
 
     def wait_for_room(self) -> None:
         """Block this tasklet while more is kept than the limit. Only the link's reader waits here."""
@@ -99,6 +102,7 @@ class Output:
 
     def _put(self, size: int, deliver: Callable[[], None]) -> None:
         with self._lock:
+            size += OVERHEAD
             self._items.append((size, deliver))
             self._kept += size
             if self._delivering:
@@ -119,8 +123,11 @@ class Output:
                 size, deliver = self._items.popleft()
             try:
                 deliver()
-            except Exception:
+            except TaskletExit:  # the thread ends
+                raise
+            except BaseException:
                 # The user's function or handler: there is nobody to raise it to, and the next lines are wanted all the same.
+                # SystemExit and its like would end the thread, and with it the output of all contexts.
                 _log.exception("the output function of context %r failed", self.context)
             with self._lock:
                 self._kept -= size
@@ -131,6 +138,20 @@ class Output:
                     room = None
             if room is not None:
                 room.succeed()
+
+
+def _nearest_logger(name: str) -> logging.Logger:
+    """The logger of this name, or the one that it would inherit everything from.
+
+    None is made: loggers live as long as the process, and the names are the other side's choice.
+    """
+    known = logging.root.manager.loggerDict
+    while name:
+        logger = known.get(name)
+        if isinstance(logger, logging.Logger):
+            return logger
+        name = name.rpartition(".")[0]
+    return logging.root
 
 
 def _print(context: str, stream: str, line: str) -> None:

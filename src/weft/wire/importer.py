@@ -11,6 +11,7 @@ import threading
 
 from weft.wire import bundle, codec, protocol, resources, standin
 
+LONGEST_NAME = 500  # characters; the parent takes no question that is longer
 PREFIX = "weft:"  # of file names, so that no file of the target is taken for a source of the parent's
 # What standard modules try to import and most systems do not have: no reason to ask the parent, which has it no more or
 # for itself alone. A bundle that brings one of them counts.
@@ -122,6 +123,10 @@ class Importer(object):
 
         Returns when the answer is there. Raises ImportError, naming the module, when the link is lost or silent.
         """
+        if len(name) > LONGEST_NAME:
+            raise _not_found(
+                name, "No module named %s...: no module has a name of %d characters" % (name[:80], len(name))
+            )
         with self._lock:
             wait = self._waits.get(name)
             first = wait is None and self._lost is None

@@ -8,7 +8,6 @@ import sys
 
 from weft.wire import codec, protocol
 
-
 _LONGEST = 1 << 18  # characters of a message or traceback: what a parent takes on the thread that all contexts share
 _LONGEST_NAME = 500
 
