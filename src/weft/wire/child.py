@@ -49,8 +49,9 @@ class Child(object):
         self._turns = link.turns(wire.source)
         self.pool = calls.Pool(wire, self._turns, self.handle, self._streams.flush, config.get("max_threads", 64))
         _survive_interrupts()
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._leave)
+        at_fork = getattr(os, "register_at_fork", None)  # 3.7 and later
+        if at_fork is not None:
+            at_fork(after_in_child=self._leave)
         sys.argv[:] = [""]
         self._streams.start()
         wire.send_raw([protocol.start_line(token, protocol.STARTED), self._hello(packages, namespaces)])
