@@ -134,6 +134,11 @@ def test_log_records_arrive_before_the_result(work):
     assert thread
 
 
+def test_names_and_messages_outside_of_ascii_are_logged(work):
+    work.call("work:log", "l\xf6gger", 40, "h\xe9 %s", "\u20ac")
+    assert work.logs[0][:3] == ("l\xf6gger", 40, "h\xe9 \u20ac")
+
+
 def test_log_records_carry_their_traceback(work):
     work.call("work:log_error")
     assert work.logs[0][2] == "it failed"

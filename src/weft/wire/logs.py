@@ -37,13 +37,13 @@ def _install(link, level):
                     trace = record.exc_text or logging.Formatter().formatException(record.exc_info)
                 body = codec.dumps(
                     (
-                        str(record.name)[:_LONGEST_NAME],
+                        text(record.name)[:_LONGEST_NAME],
                         int(record.levelno),
                         shortened(text(record.getMessage())),
                         float(record.created),
-                        str(record.pathname),
+                        text(record.pathname),
                         int(record.lineno or 0),
-                        str(record.threadName),
+                        text(record.threadName),
                         trace and shortened(text(trace)),
                     )
                 )
