@@ -349,7 +349,8 @@ def test_a_child_that_reads_nothing_slows_its_callers_and_no_other_context(own_t
     os.kill(stopped.facts.pid, signal.SIGSTOP)
     assert in_tasklets(work, list(range(31))) == [300_000] * 30 + [list(range(50))]
     if own_target.way == "local":
-        assert 1_000_000 < queued[0] < 1_500_000  # of the 9 million bytes; the others wait with their callers
+        # Of the 9 million bytes, what one pipe's fill may leave of the limit; the others wait with their callers.
+        assert 500_000 < queued[0] < 1_500_000
 
 
 def test_a_call_that_cannot_even_be_sent_in_time_says_so(own_target, in_tasklets):
