@@ -1,6 +1,7 @@
 """Opening contexts: many at once, and every way in which it fails, each with its own error that says what to do."""
 
 import os
+import resource
 import socket
 import subprocess
 import sys
@@ -299,6 +300,30 @@ def test_a_tasklet_killed_while_it_connects_leaves_nothing(tmp_path):
 def test_a_child_that_dies_while_it_starts_is_an_error_of_connecting(tmp_path):
     with raises(remote.ConnectError, match="was ended by signal 9"):
         remote.local(hostile(tmp_path, "os.kill(os.getpid(), 9)"))
+
+
+def test_descriptors_that_run_out_are_named_and_none_is_lost():
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with remote.local() as one:
+        for room in range(6):
+            before = len(os.listdir("/proc/self/fd"))
+            free = [os.dup(0) for _ in range(room + 1)]  # the lowest numbers; the last of them shall be too high
+            for fd in free:
+                os.close(fd)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (free[-1], limits[1]))
+            try:
+                with raises(remote.ConnectError, match="was not started: Too many open files.*ulimit -n"):
+                    remote.local()
+            finally:
+                resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+            assert len(os.listdir("/proc/self/fd")) == before
+        assert one.call(weft_sent.add, (1, 2)) == 3
+
+
+def test_a_login_shell_that_prints_without_end_is_named_as_the_cause(tmp_path):
+    python = script(tmp_path, "#!/bin/sh\nyes noise\n")
+    with raises(remote.ConnectError, match="was given up: the other side printed .* prints without end"):
+        remote.local(python, timeout=20)
 
 
 def test_the_name_stands_in_errors_and_facts(own_target):

@@ -1,7 +1,9 @@
 """From a transport to a context: start the process, push the payload, hear its HELLO, or say why none came."""
 
+import errno
 import itertools
 import logging
+import os
 import time
 
 from weft.remote import _threads
@@ -14,6 +16,8 @@ from weft.remote.context import Context
 from weft.remote.errors import ConnectError, ConnectTimeout, PythonTooOld
 from weft.remote.transports import Transport, quoted
 from weft.wire import build, protocol
+
+SCARCE = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM)
 
 _numbers = itertools.count(1)
 
@@ -65,6 +69,12 @@ def _started(transport: Transport, token: str, threads: _threads.Threads) -> Pro
         return Process(transport.argv(token), threads)
     except OSError as error:
         problem = error.errno or 0
+    if problem in SCARCE:
+        raise ConnectError(
+            f"the {transport.to} was not started: {os.strerror(problem)}.\n"
+            "    Each context takes a process and three descriptors here. Close contexts that are done with, or allow this process "
+            "more: see `ulimit -n` and `ulimit -u`."
+        )
     raise transport.cannot_start(problem)
 
 
@@ -96,6 +106,8 @@ def _facts(transport: Transport, link: Link) -> Facts:
         raise transport.missing()
     if status == protocol.START_FAILED:
         raise ConnectError(f"the Python that answered for the {transport.to} could not start a context: {text}")
+    if link.wrong is not None:
+        raise ConnectError(f"the {transport.to} was given up: {link.wrong}")
     noise = link.scanner.noise.decode("utf-8", "replace").splitlines()
     raise transport.explain(link.process.exit_code, [*noise, *link.process.said])
 

@@ -46,7 +46,8 @@ class Link:
     """The parent's end of one context.
 
     `greeted` is set when HELLO has come, `ended` when the process is gone and its descriptors are closed; the end sets
-    both. `wanted(number, name)` is called for each WANT, on the thread for links; it must not block.
+    both, and `wrong` says what the other side did against the protocol, if it did. `wanted(number, name)` is called for
+    each WANT, on the thread for links; it must not block.
     """
 
     def __init__(
@@ -82,7 +83,7 @@ class Link:
         self._room: list[Waiter[None]] = []
         self._reads = 0
         self._down_closed = False
-        self._wrong: str | None = None
+        self.wrong: str | None = None
         self._end: Closed | Died | Forked | None = None  # set when nothing may be sent any more: why
         threads.links.post(self._read)
 
@@ -90,6 +91,12 @@ class Link:
     def closed(self) -> bool:
         """True when nothing can be sent any more, or soon nothing will be."""
         return self._end is not None
+
+    def refuse_if_ended(self, function: str) -> None:
+        """Raise for a call of `function` what `ask` would raise when the link has ended. Never blocks."""
+        end = self._end
+        if end is not None:
+            raise end.error(function, sent=False)
 
     # ---- sending
 
@@ -220,12 +227,12 @@ class Link:
             if self.scanner.status == protocol.STARTED:
                 self._read_frames()
         except (protocol.WireError, ValueError) as error:
-            self._wrong = str(error)
+            self.wrong = str(error)
         except OSError as error:
             _log.debug("reading from %s failed: %s", self.name, error)
         except Exception as error:
             _log.exception("reading from %r failed; this is a mistake in weft", self.name)
-            self._wrong = repr(error)
+            self.wrong = repr(error)
         finally:  # whatever has happened, those who wait are told
             self.process.drained.set()
             self._finish()
@@ -332,7 +339,7 @@ class Link:
         """End it because of what came: its process is killed. Never blocks; the reader does the rest."""
         with self._lock:
             if self._end is None:
-                self._wrong = why
+                self.wrong = why
         self.process.kill()
 
     def abandon(self) -> None:
@@ -354,12 +361,12 @@ class Link:
         with self._lock:
             self._down_closed = True
         self.process.close_down()
-        self.process.end(patience=0 if self._wrong else PATIENCE)
+        self.process.end(patience=0 if self.wrong else PATIENCE)
         self.process.hear_out()
         self.output.flush()
         with self._lock:
             if self._end is None:
-                self._end = Died(self, self._wrong)
+                self._end = Died(self, self.wrong)
             in_flight, self._in_flight = self._in_flight, {}
             room, self._room = self._room, []
         for caller, function in in_flight.values():

@@ -32,10 +32,13 @@ class Process:
 
     def __init__(self, argv: list[str], threads: Threads) -> None:
         """Start it. Blocks the calling thread until the command runs: some milliseconds. Raises OSError when it cannot."""
-        pipes = [os.pipe() for _ in range(3)]
-        theirs = [pipes[0][0], pipes[1][1], pipes[2][1]]
-        ours = [pipes[0][1], pipes[1][0], pipes[2][0]]
+        theirs: list[int] = []
+        ours: list[int] = []
         try:
+            for number in range(3):
+                reads, writes = os.pipe()
+                theirs.append(writes if number else reads)
+                ours.append(reads if number else writes)
             self._popen = subprocess.Popen(
                 argv, stdin=theirs[0], stdout=theirs[1], stderr=theirs[2], start_new_session=True
             )

@@ -55,6 +55,7 @@ class Shipping:
         """
         if name in self._prepared:
             return self._link.ask(text, b"", body, deadline)
+        self._link.refuse_if_ended(text)  # before the lock: in a forked process, who holds it may be gone
         self._order.acquire(deadline)
         try:
             bundle = modules.plan(name.module, self._sent, self._has, modules.code_of(function))

@@ -25,7 +25,8 @@ class TaskletThread:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self._lock = threading.Lock()
+        # Re-entrant: the collector may run a context's __del__ in the middle of `post`, which posts as well.
+        self._lock = threading.RLock()
         self._jobs: deque[Job] = deque()
         self._wake: Waiter[None] = Waiter()
         self._ending = False

@@ -140,8 +140,14 @@ class Context:
         link = self._link
         if self._pid != os.getpid():
             return
-        link.close(PATIENCE)
-        link.output.wait_until_delivered(DELIVERY)
+        try:
+            link.close(PATIENCE)
+            link.output.wait_until_delivered(DELIVERY)
+        except BaseException:  # killed while it waits: the rest happens without it
+            threads, self._threads = self._threads, None
+            if threads is not None:
+                link.abandon()
+            raise
         _open.discard(self)
         threads, self._threads = self._threads, None
         if threads is not None:
@@ -161,10 +167,9 @@ class Context:
 
     def __del__(self) -> None:
         if self._threads is not None and not self.closed and self._pid == os.getpid():
-            warnings.warn(
-                f"{self!r} was never closed: use `with`, or close()", ResourceWarning, source=self, stacklevel=2
-            )
-            self._link.abandon()
+            text = f"{self!r} was never closed: use `with`, or close()"
+            self._link.abandon()  # first: a warning may be an error
+            warnings.warn(text, ResourceWarning, source=self, stacklevel=2)
 
     def _cannot_travel(self, problem: str, path: str, function: str) -> CannotTravel:
         refused = CannotTravel(
