@@ -115,6 +115,7 @@ def error(**fields):
         ("HostUnknown", "weft.remote.errors"),
         ("TaskletExit", "weft.core"),
         ("error", "struct"),
+        ("ValueError", "their.own"),
     ],
 )
 def test_only_the_interpreters_own_exceptions_are_made_here(open_hostile, kind, module):
