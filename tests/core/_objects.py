@@ -17,4 +17,7 @@ class Dropping:
 
 
 class Value:
-    """Something that weak references can follow."""
+    """Something that weak references can follow, made with any arguments."""
+
+    def __init__(self, *_: object, **__: object) -> None:
+        pass

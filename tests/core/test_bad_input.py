@@ -1,0 +1,310 @@
+"""Every public callable with what it does not expect, in every state of a tasklet: an exception that says why, no crash.
+
+SystemError, which CPython raises when C code breaks its rules, is never among the expected ones.
+"""
+
+import random
+import re
+import sys
+
+import pytest
+
+import weft
+from tests.core._scripts import output_of
+from weft import core
+
+ODD_OBJECTS = [
+    None, True, 0, -1, 10**30, 1.5, float("nan"), "text", b"bytes", (), (1, 2), [], {}, {"a": 1}, set(), object(),
+    int, ValueError, ValueError("instance"), weft.TaskletExit, KeyError, len, print, sys, iter(()), range(3), type, ...,
+]  # fmt: skip
+
+
+class Awkward:
+    """Whatever is asked of it fails."""
+
+    def __getattr__(self, name):
+        raise LookupError(f"asked for {name}")
+
+    def __call__(self, *args, **kwargs):
+        raise LookupError("called")
+
+    def __iter__(self):
+        raise LookupError("iterated")
+
+    def __index__(self):
+        raise LookupError("index")
+
+    def __float__(self):
+        raise LookupError("float")
+
+    def __bool__(self):
+        raise LookupError("bool")
+
+    def __repr__(self):
+        raise LookupError("repr")
+
+    def __eq__(self, other):
+        raise LookupError("eq")
+
+    def __hash__(self):
+        raise LookupError("hash")
+
+
+STATES = ["unbound", "bound", "paused new", "scheduled new", "paused", "scheduled", "receiving", "sending", "asleep",
+          "waiting", "dead", "current"]  # fmt: skip
+
+
+def tasklet_in(state):
+    """A tasklet in this state; what it needs to be ended stays with it."""
+    channel = weft.channel()
+    made = {
+        "unbound": weft.tasklet,
+        "bound": lambda: weft.tasklet(int),
+        "paused new": lambda: weft.tasklet(int, ()),
+        "scheduled new": lambda: weft.tasklet(int)(),
+        "paused": lambda: weft.tasklet(weft.schedule_remove)(),
+        "scheduled": lambda: weft.tasklet(weft.schedule)(),
+        "receiving": lambda: weft.tasklet(channel.receive)(),
+        "sending": lambda: weft.tasklet(channel.send)(1),
+        "asleep": lambda: weft.tasklet(weft.sleep)(60),
+        "waiting": lambda: weft.tasklet(core.Waiter().wait)(),
+        "dead": lambda: weft.tasklet(int)(),
+        "current": weft.getcurrent,
+    }[state]()
+    if state in ("paused", "scheduled", "receiving", "sending", "asleep", "waiting", "dead"):
+        weft.schedule()
+    return made
+
+
+METHODS = [
+    "__call__",
+    "__init__",
+    "bind",
+    "setup",
+    "insert",
+    "remove",
+    "run",
+    "switch",
+    "kill",
+    "raise_exception",
+    "throw",
+]
+READ_ONLY = ["frame", "alive", "blocked", "scheduled", "paused", "is_main", "is_current", "thread_id", "next", "prev"]
+EXPECTED = (
+    TypeError,
+    ValueError,
+    RuntimeError,
+    LookupError,
+    SystemExit,
+    OverflowError,
+    ArithmeticError,
+    AttributeError,
+)
+
+
+def argument_lists(generator):
+    yield ()
+    for _ in range(14):
+        yield tuple(generator.choice([*ODD_OBJECTS, Awkward()]) for _ in range(generator.randint(1, 4)))
+
+
+def end(tasklet):
+    """Whatever state it is in, end it; errors under way come to main and are expected here."""
+    for _ in range(20):
+        if not tasklet.alive or tasklet.is_main:
+            break
+        try:
+            tasklet.kill()
+        except EXPECTED:
+            continue
+    while weft.getruncount() > 1:
+        try:
+            weft.schedule()
+        except EXPECTED:
+            continue
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("state", STATES)
+def test_odd_arguments_to_a_method_in_a_state(state, method, monkeypatch):
+    monkeypatch.setattr(sys, "unraisablehook", lambda _: None)
+    generator = random.Random(f"{state} {method}")
+    for arguments in argument_lists(generator):
+        tasklet = tasklet_in(state)
+        try:
+            getattr(tasklet, method)(*arguments)
+        except EXPECTED:
+            pass
+        for keyword in ("pending", "nonsense", "func"):
+            try:
+                getattr(tasklet, method)(**{keyword: generator.choice(ODD_OBJECTS)})
+            except EXPECTED:
+                continue
+        end(tasklet)
+    assert weft.getruncount() == 1
+    assert core.started() == []
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_every_attribute_can_be_read_and_none_written(state):
+    tasklet = tasklet_in(state)
+    for name in READ_ONLY:
+        getattr(tasklet, name)
+        with pytest.raises(AttributeError):
+            setattr(tasklet, name, None)
+        with pytest.raises(AttributeError):
+            delattr(tasklet, name)
+    assert isinstance(tasklet, weft.tasklet)
+    assert re.fullmatch(r"<weft\.tasklet .*, .*, at 0x[0-9a-f]+>", repr(tasklet))
+    with pytest.raises(AttributeError):
+        tasklet.something_new = 1
+    end(tasklet)
+
+
+FUNCTIONS = {
+    "schedule": weft.schedule,
+    "schedule_remove": weft.schedule_remove,
+    "run": weft.run,
+    "getcurrent": weft.getcurrent,
+    "getmain": weft.getmain,
+    "getruncount": weft.getruncount,
+    "sleep": weft.sleep,
+    "trim": weft.trim,
+    "started": core.started,
+    "set_clock": core.set_clock,
+    "install_hub": lambda *args: core.install_hub(*args[:1]),
+    "Waiter": core.Waiter,
+    "Waiter.wait": lambda *args: core.Waiter().wait(0, *args),
+    "Waiter.wait timeout": lambda *args: core.Waiter().wait(*args[:1]) if args and args[0] is not None else None,
+    "Waiter.succeed": lambda *args: core.Waiter().succeed(*args),
+    "Waiter.fail": lambda *args: core.Waiter().fail(*args),
+    "tasklet": weft.tasklet,
+    "channel": weft.channel,
+    "channel.send_exception": lambda *args: weft.channel().send_exception(*args),
+    "channel.send_throw": lambda *args: weft.channel().send_throw(*args),
+    "channel.send_sequence": lambda *args: weft.channel().send_sequence(*args),
+    "channel.send": lambda *args: weft.channel().send(*args),
+    "channel.receive": lambda *args: weft.channel().receive(*args),
+    "channel.close": lambda *args: weft.channel().close(*args),
+    "preference": lambda *args: setattr(weft.channel(), "preference", args[0]) if args else None,
+    "schedule_all": lambda *args: setattr(weft.channel(), "schedule_all", args[0]) if args else None,
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_odd_arguments_to_a_function(name, clock):
+    generator = random.Random(name)
+    for arguments in argument_lists(generator):
+        try:
+            FUNCTIONS[name](*arguments)
+        except (*EXPECTED, TimeoutError, weft.Deadlock):
+            pass
+        core.set_clock(clock.read, clock.advance)
+    assert weft.getruncount() == 1
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda: weft.channel().send(), "exactly one argument"),
+        (lambda: weft.channel().send(1, 2), "exactly one argument"),
+        (lambda: weft.channel().receive(1), "takes no arguments"),
+        (lambda: weft.channel().send_sequence(5), "not iterable"),
+        (lambda: weft.getcurrent().raise_exception(), "takes an exception class and its arguments"),
+        (lambda: weft.getcurrent().kill(nonsense=1), "nonsense"),
+        (lambda: weft.tasklet(int, nonsense=1), "nonsense"),
+        (lambda: weft.getruncount(1), "takes no arguments"),
+        (lambda: weft.sleep(), "exactly one argument"),
+        (lambda: core.install_hub(5, -1), "poll is a callable that takes a time-out, or None, not 5"),
+        (lambda: core.install_hub(None, "x"), "str"),
+        (lambda: weft.Deadlock + 1, "unsupported operand"),
+    ],
+)
+def test_type_errors_say_what_is_wrong(call, text):
+    with pytest.raises(TypeError, match=text):
+        call()
+
+
+def test_uninitialised_objects_are_harmless():
+    bare = weft.tasklet.__new__(weft.tasklet)
+    assert not bare.alive and "without function" in repr(bare)
+    for call in (bare.run, bare.insert, bare.switch, bare.setup, bare):
+        with pytest.raises(RuntimeError):
+            call()
+    bare.kill()
+    channel = weft.channel.__new__(weft.channel)
+    weft.tasklet(channel.send)(1)
+    assert channel.receive() == 1
+    weft.run()
+
+
+def test_main_survives_what_tasklets_do_to_it():
+    main, log = weft.getmain(), []
+
+    def function():
+        for name in ("insert", "run", "switch", "remove", "bind", "setup"):
+            try:
+                getattr(main, name)()
+                log.append(name)
+            except RuntimeError:
+                log.append("refused")
+
+    weft.tasklet(function)()
+    weft.run()
+    weft.tasklet(function)()
+    weft.schedule()
+    weft.run()
+    assert log[:6] == ["refused"] * 6
+    assert weft.getcurrent() is main and weft.getruncount() == 1
+
+
+def test_a_hub_whose_poll_misbehaves_raises_in_main():
+    printed = output_of("""
+        import os, weft
+        from weft import core
+        calls = []
+        def poll(timeout):
+            calls.append(timeout)
+            if len(calls) == 1:
+                raise LookupError("broken poll")
+            if len(calls) == 2:
+                weft.schedule()
+            if len(calls) == 3:
+                core.install_hub(None, -1)
+            if len(calls) == 4:
+                waiter.succeed("woken by poll")
+        waiter = core.Waiter()
+        core.install_hub(poll, os.eventfd(0))
+        for _ in range(3):
+            try:
+                core.Waiter().wait()
+            except (LookupError, RuntimeError) as error:
+                print(type(error).__name__, str(error)[:45])
+        print(waiter.wait())
+        core.install_hub(None, -1)
+    """)
+    assert printed.splitlines() == [
+        "LookupError broken poll",
+        "RuntimeError this call would block, and it was made where ",
+        "RuntimeError install_hub() was called while the hub polls",
+        "woken by poll",
+    ]
+
+
+@pytest.mark.parametrize("value", ["nonsense", "SLICED", " "])
+def test_a_backend_that_does_not_exist_is_refused_by_name(value):
+    printed = output_of(
+        """
+        try:
+            import weft
+        except ImportError as error:
+            print(error)
+        """,
+        env={"WEFT_SWITCH": value},
+    )
+    assert printed == (f"WEFT_SWITCH={value!r} names no switching backend: use one of sliced, greenlet, or unset it")
+
+
+def test_the_backend_in_use_is_named():
+    assert core.backend in ("sliced", "greenlet")
+    assert weft.tasklet.__module__ == "weft" and weft.channel.__module__ == "weft"
