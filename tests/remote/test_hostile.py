@@ -166,6 +166,25 @@ def test_an_answer_to_a_question_that_nobody_asked_is_dropped(open_hostile):
     assert context.call(weft_sent.nothing, timeout=20) == "mine"
 
 
+def test_a_call_that_is_given_up_is_cancelled_over_there(open_hostile):
+    context = open_hostile(
+        """
+        hello()
+        first = receive_call()
+        while True:
+            number, kind, body = receive()
+            if kind == protocol.CANCEL:
+                cancelled = number
+            elif kind == protocol.CALL:
+                break
+        send(protocol.RESULT, codec.dumps(cancelled == first), number)
+        """
+    )
+    with raises(remote.CallTimeout, match="did not answer within"):
+        context.call(weft_sent.nothing, timeout=0.3)
+    assert context.call(weft_sent.nothing, timeout=20) is True
+
+
 def test_a_ping_is_answered(open_hostile):
     context = open_hostile(
         """
