@@ -116,28 +116,29 @@ def test_tracing_switched_on_and_off_by_tasklets_that_were_suspended_before(trac
     weft.run()
     del nested
     assert channel.balance == 0
-    assert "call" in events or "return" in events or "line" in events or events == []
+    assert set(events) <= {"call", "line", "return"}  # whatever is seen of frames that began untraced is whole
 
 
-@pytest.mark.skipif(not hasattr(sys, "monitoring"), reason="sys.monitoring is new in 3.12")
-def test_monitoring_counts_every_line_of_every_tasklet():
-    monitoring, lines = sys.monitoring, []
+if hasattr(sys, "monitoring"):  # new in 3.12
 
-    def line(code, number):
-        if code is steps.__code__:
-            lines.append(number)
+    def test_monitoring_counts_every_line_of_every_tasklet():
+        monitoring, lines = sys.monitoring, []
 
-    monitoring.use_tool_id(4, "weft tests")
-    monitoring.register_callback(4, monitoring.events.LINE, line)
-    for _ in range(3):
-        weft.tasklet(steps)()
-    monitoring.set_events(4, monitoring.events.LINE)
-    weft.run()
-    monitoring.set_events(4, 0)
-    monitoring.register_callback(4, monitoring.events.LINE, None)
-    monitoring.free_tool_id(4)
-    assert len(lines) >= 3 * (1 + 5 * 2 + 1 + 1)
-    assert len(lines) % 3 == 0
+        def line(code, number):
+            if code is steps.__code__:
+                lines.append(number)
+
+        monitoring.use_tool_id(4, "weft tests")
+        monitoring.register_callback(4, monitoring.events.LINE, line)
+        for _ in range(3):
+            weft.tasklet(steps)()
+        monitoring.set_events(4, monitoring.events.LINE)
+        weft.run()
+        monitoring.set_events(4, 0)
+        monitoring.register_callback(4, monitoring.events.LINE, None)
+        monitoring.free_tool_id(4)
+        assert len(lines) >= 3 * (1 + 5 * 2 + 1 + 1)
+        assert len(lines) % 3 == 0
 
 
 # ---- recursion ----

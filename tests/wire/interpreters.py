@@ -23,6 +23,11 @@ def found() -> dict[str, str]:
     return paths
 
 
+def since(*version: int) -> list[str]:
+    """The names of those found that are of this version or later, for a test of what older ones do not have."""
+    return [name for name in found() if tuple(map(int, name.split("."))) >= version]
+
+
 def candidates(name: str) -> list[str]:
     paths = [sys.executable] if name == "%d.%d" % sys.version_info[:2] else []
     root = os.environ.get("PYENV_ROOT") or os.path.expanduser("~/.pyenv")

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from tests.wire.interpreters import since
 from tests.wire.target import CONTEXT, Ended, Target
 from weft.wire import build, codec, protocol
 
@@ -172,9 +173,9 @@ def test_a_child_process_left_behind_holds_no_end_of_the_link(target):
     assert target.end() == 0
 
 
+# Before 3.7 nothing runs in a forked child ahead of the code that forked it.
+@pytest.mark.parametrize("python", since(3, 7), indirect=True)
 def test_a_process_that_a_call_forked_off_holds_no_end_of_the_link_either(target):
-    if target.hello["python"] < (3, 7):
-        pytest.skip("before 3.7 nothing runs in a forked child ahead of the code that forked it")
     target.modules(
         {
             "forks": "import os, time\n\ndef go():\n    pid = os.fork()\n    if not pid:\n        time.sleep(30)\n    return pid\n"
@@ -211,9 +212,9 @@ def test_an_interrupt_from_the_terminal_is_left_to_the_parent(target):
     assert target.streams == {1: b"", 2: b""}
 
 
+# 2.7 has no faulthandler.
+@pytest.mark.parametrize("python", since(3, 3), indirect=True)
 def test_a_crash_of_the_interpreter_says_where_on_the_first_stderr(target):
-    if target.hello["python"] < (3, 3):
-        pytest.skip("2.7 has no faulthandler")
     target.modules({"crash": "import os\nimport signal\n\ndef now():\n    os.kill(os.getpid(), signal.SIGSEGV)\n"})
     target.begin("crash:now")
     with pytest.raises(Ended, match=r"Segmentation fault(.|\n)*weft:/parent/crash.py.* line 5 in now"):
