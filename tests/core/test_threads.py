@@ -10,29 +10,8 @@ import pytest
 
 import weft
 from tests.core._scripts import output_of, run_script
+from tests.core._threads import in_thread
 from weft import core
-
-
-def in_thread(function, *args, stack_size=None):
-    """Run `function` in a thread of its own and return what it returned, or raise what it raised."""
-    results = []
-
-    def target():
-        try:
-            results.append((function(*args), None))
-        except BaseException as error:
-            results.append((None, error))
-
-    before = threading.stack_size(stack_size) if stack_size else None
-    thread = threading.Thread(target=target)
-    thread.start()
-    if before is not None:
-        threading.stack_size(before)
-    thread.join()
-    result, error = results.pop()
-    if error is not None:
-        raise error
-    return result
 
 
 @pytest.fixture

@@ -1,0 +1,251 @@
+"""A value on its way is never lost, doubled or replaced: each arrives, or goes with the tasklet that it was given to."""
+
+import random
+import sys
+import threading
+
+import pytest
+
+import weft
+from tests.core._objects import Dropping
+from weft import core
+
+
+class Ledger:
+    """Values that were sent, and what became of them. `interrupted` counts sends and receives that were killed."""
+
+    def __init__(self):
+        self.received = []
+        self.sent = 0
+        self.interrupted_sends = 0
+        self.interrupted_receives = 0
+
+    def send(self, channel, value):
+        try:
+            channel.send(value)
+            self.sent += 1
+        except weft.TaskletExit:
+            self.interrupted_sends += 1
+            raise
+
+    def receive(self, channel):
+        try:
+            value = channel.receive()
+        except weft.TaskletExit:
+            self.interrupted_receives += 1
+            raise
+        self.received.append(value)
+
+    def check(self):
+        """Nothing but what was sent arrived, nothing twice, and only as much is missing as kills explain."""
+        assert all(isinstance(value, int) for value in self.received)
+        assert len(set(self.received)) == len(self.received)
+        # A killed receiver may have had a value already; a killed sender's value may have been taken already.
+        assert self.sent - self.interrupted_receives <= len(self.received) <= self.sent + self.interrupted_sends
+
+
+@pytest.mark.parametrize("preference", [-1, 0, 1])
+@pytest.mark.parametrize("pending", [False, True])
+def test_a_hundred_thousand_messages_with_kills_in_one_thread(preference, pending):
+    generator, channel, ledger, numbers = random.Random(preference), weft.channel(), Ledger(), iter(range(10**9))
+    channel.preference = preference
+
+    def sender():
+        while ledger.sent < 100_000:
+            ledger.send(channel, next(numbers))
+
+    def receiver():
+        while True:
+            ledger.receive(channel)
+            if generator.random() < 0.1:
+                weft.schedule()
+
+    def replaced(tasklets, function):
+        index = generator.randrange(len(tasklets))
+        tasklets[index].kill(pending=pending)
+        tasklets[index] = weft.tasklet(function)()
+
+    senders = [weft.tasklet(sender)() for _ in range(7)]
+    receivers = [weft.tasklet(receiver)() for _ in range(5)]
+    while ledger.sent < 100_000:
+        for _ in range(generator.randrange(20)):
+            weft.schedule()
+        replaced(*generator.choice([(senders, sender), (receivers, receiver)]))
+    for tasklet in senders + receivers:
+        tasklet.kill()
+    weft.run()
+    while channel.queue is not None:
+        channel.queue.kill()
+    ledger.check()
+    assert ledger.interrupted_receives > 10
+    assert (weft.getruncount(), core.started()) == (1, [])
+
+
+def test_values_survive_destructors_of_dying_tasklets_that_switch():
+    """What the next tasklet was woken with must be safe before what the one before left is dropped."""
+    channel, received = weft.channel(), []
+
+    def noisy(depth):
+        def dying():
+            weft.schedule()
+            if depth:
+                weft.tasklet(dies)(Dropping(noisy(depth - 1)))
+
+        return dying
+
+    def dies(value):
+        weft.schedule()
+
+    def receiver():
+        for _ in range(2000):
+            received.append(channel.receive())
+
+    def sender():
+        for number in range(2000):
+            channel.send(number)
+            if number % 10 == 0:
+                weft.tasklet(dies)(Dropping(noisy(2)))
+
+    weft.tasklet(receiver)()
+    weft.tasklet(sender)()
+    weft.run()
+    del noisy, dies
+    assert received == list(range(2000))
+
+
+@pytest.mark.parametrize("preference", [-1, 0, 1])
+def test_values_survive_the_death_of_paused_tasklets_by_their_last_reference(preference):
+    channel, received = weft.channel(), []
+    channel.preference = preference
+
+    def paused():
+        try:
+            weft.schedule_remove()
+        finally:
+            weft.schedule()
+
+    def receiver():
+        for _ in range(1000):
+            weft.tasklet(paused)()
+            received.append(channel.receive())
+
+    def sender():
+        for number in range(1000):
+            weft.tasklet(paused)()
+            channel.send(number)
+
+    weft.tasklet(receiver)()
+    weft.tasklet(sender)()
+    weft.run()
+    assert received == list(range(1000))
+    assert core.started() == []
+
+
+def test_sent_values_are_never_replaced_by_none_when_senders_die_by_weak_references():
+    import weakref
+
+    channel, received = weft.channel(), []
+
+    def sender(number):
+        channel.send(number)
+
+    def receiver():
+        for _ in range(500):
+            received.append(channel.receive())
+
+    weft.tasklet(receiver)()
+    refs = [weakref.ref(weft.tasklet(sender)(number), lambda _: weft.schedule()) for number in range(500)]
+    weft.run()
+    assert received == list(range(500))
+    assert [ref() for ref in refs] == [None] * 500
+
+
+def test_a_hundred_thousand_messages_across_threads_with_kills():
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        across_threads(messages=100_000)
+    finally:
+        sys.setswitchinterval(before)
+
+
+@pytest.mark.soak
+def test_a_million_messages_across_threads_with_kills():
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        across_threads(messages=1_000_000)
+    finally:
+        sys.setswitchinterval(before)
+
+
+def across_threads(messages):
+    channel, ledgers, lock, stop = weft.channel(), [], threading.Lock(), threading.Event()
+    numbers = iter(range(10**9))
+
+    def work(is_sender, seed):
+        generator, ledger = random.Random(seed), Ledger()
+        with lock:
+            ledgers.append(ledger)
+
+        def body():
+            while not stop.is_set():
+                if is_sender:
+                    with lock:
+                        number = next(numbers)
+                    ledger.send(channel, number)
+                    if number > messages:
+                        stop.set()
+                else:
+                    ledger.receive(channel)
+
+        tasklets = [weft.tasklet(body)() for _ in range(4)]
+        while not stop.is_set():
+            weft.sleep(0.0005)
+            index = generator.randrange(4)
+            tasklets[index].kill(pending=generator.random() < 0.5)
+            tasklets[index] = weft.tasklet(body)()
+        for tasklet in tasklets:
+            tasklet.kill()
+        weft.run(hub=False)
+
+    threads = [threading.Thread(target=work, args=(number % 2 == 0, number)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    total = Ledger()
+    for ledger in ledgers:
+        total.received += ledger.received
+        total.sent += ledger.sent
+        total.interrupted_sends += ledger.interrupted_sends
+        total.interrupted_receives += ledger.interrupted_receives
+    total.check()
+    assert total.sent + total.interrupted_sends >= messages
+    assert (channel.balance, channel.queue) == (0, None)
+
+
+def test_waiters_settled_while_their_tasklets_are_killed_keep_their_word():
+    """succeed() says True exactly when the wait took the value or died with it."""
+    generator = random.Random(3)
+    for _ in range(300):
+        waiters, got, killed = [core.Waiter() for _ in range(10)], [], []
+
+        def waits(waiter, got=got, killed=killed):
+            try:
+                got.append(waiter.wait())
+            except weft.TaskletExit:
+                killed.append(1)
+                raise
+
+        tasklets = [weft.tasklet(waits)(waiter) for waiter in waiters]
+        weft.schedule()
+        true = 0
+        for number in generator.sample(range(10), 10):
+            if generator.random() < 0.4:
+                tasklets[number].kill(pending=generator.random() < 0.5)
+            true += waiters[number].succeed(number)
+        weft.run()
+        assert len(got) + len(killed) == 10
+        assert len(got) == true
+        assert None not in got
