@@ -370,10 +370,12 @@ scheduler_finish(Scheduler *scheduler, Tasklet *dead, PyObject *error)
 {
     Tasklet *next;
     if (unlikely(--scheduler->ticks <= 0) && scheduler_tick(scheduler) < 0) {
-        if (error == NULL)
-            error = error_take();
-        else
+        if (error != NULL)
             PyErr_WriteUnraisable((PyObject *)dead);
+        else if (PyErr_ExceptionMatches(TaskletExit)) /* killed by the hub or a signal handler: it ends anyway */
+            PyErr_Clear();
+        else
+            error = error_take();
     }
     if (unlikely(error != NULL)) {
         main_set_error(scheduler, error);
