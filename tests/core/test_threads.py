@@ -608,6 +608,63 @@ def test_service_threads_of_the_parent_do_not_count_in_a_forked_child():
     assert printed.splitlines() == ["from a thread", "0"]
 
 
+def test_tasklets_of_threads_that_a_forked_child_does_not_have_are_dead_and_in_nobodys_way():
+    printed = output_of("""
+        import os, threading, warnings, weft
+        from weft import core
+        warnings.simplefilter("ignore", DeprecationWarning)
+        channel, waiter, ready, end = weft.channel(), core.Waiter(), threading.Event(), weft.channel()
+        made = []
+        def other():
+            made.append(weft.tasklet(channel.receive)())
+            made.append(weft.tasklet(waiter.wait)())
+            made.append(weft.tasklet(weft.sleep)(60))
+            weft.schedule()
+            made.append(weft.tasklet(weft.schedule_remove)())
+            weft.schedule()
+            made.append(weft.tasklet(int)())
+            made.append(weft.tasklet(int, ()))
+            made.append(weft.getmain())
+            ready.set()
+            try:
+                channel.receive() if idle else end_event.wait()
+            except weft.TaskletExit:
+                pass
+        for idle in (True, False):
+            end_event = threading.Event()
+            ready.clear()
+            made.clear()
+            thread = threading.Thread(target=other)
+            thread.start()
+            ready.wait()
+            while idle and channel.balance > -2:
+                weft.sleep(0.001)
+            waiting = channel.balance
+            pid = os.fork()
+            if pid == 0:
+                print(waiting, channel.balance, waiter.succeed(1), [t.alive for t in made], flush=True)
+                for tasklet in made:
+                    assert tasklet.thread_id == -1 and repr(tasklet) and tasklet.frame is None
+                    tasklet.kill()
+                weft.tasklet(channel.send)("value")
+                print(channel.receive(), flush=True)
+                weft.run()
+                made.clear()
+                del tasklet
+                weft.trim()
+                os._exit(0)
+            print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+            made[0].kill()
+            if idle:
+                made[-1].throw(weft.TaskletExit)
+            end_event.set()
+            thread.join()
+            waiter = core.Waiter()
+    """)
+    dead = [False] * 5 + [True] + [False]
+    assert printed.splitlines() == [f"-2 0 False {dead}", "value", "0", f"-1 0 False {dead}", "value", "0"]
+
+
 def test_open_descriptors_do_not_grow_with_threads():
     in_thread(weft.run)
     before = len(os.listdir("/proc/self/fd"))

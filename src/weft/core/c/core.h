@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/types.h>
 
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
@@ -84,6 +85,7 @@ typedef struct {
 
 struct Scheduler {
     PyThreadState *tstate;
+    pid_t pid;        /* of the process that made it: a forked child has only the thread that forked */
     Tasklet *current; /* borrowed; in the run queue unless `idle`, or while it is being taken out */
     Tasklet *main;    /* owned */
     Tasklet *first;   /* while idle: the head of the run queue, NULL when it is empty */

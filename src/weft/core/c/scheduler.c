@@ -537,6 +537,37 @@ scheduler_kill_all(Scheduler *scheduler)
         error_raise(raised);
 }
 
+/* We are a forked child, which does not have the thread of this scheduler. Its tasklets are dead: they leave channels and
+   Waiters, so that nobody meets them there; their frames and this scheduler's memory are lost. May run Python code. */
+static void
+scheduler_vanished(Scheduler *scheduler)
+{
+    Tasklet *main = scheduler->main, *t, *after;
+    PyObject *dead = PyList_New(0);
+    scheduler->tasklets++; /* for ever: nobody frees it */
+    Py_INCREF(main);
+    while (main->next != NULL && main->blocked == NOT_BLOCKED && main->next != main) {
+        t = main->next;
+        ring_remove(scheduler, t);
+        t->state = t->state == TASKLET_NEW ? TASKLET_UNBOUND : t->state;
+        if (dead == NULL || PyList_Append(dead, (PyObject *)t) < 0)
+            PyErr_Clear(); /* lost, then */
+    }
+    for (t = scheduler->started; t != NULL; t = after) {
+        after = t->started_next;
+        if (t->blocked != NOT_BLOCKED)
+            tasklet_unblock(t);
+        t->state = TASKLET_UNBOUND;
+    }
+    if (main->blocked != NOT_BLOCKED)
+        tasklet_unblock(main);
+    main->next = main->prev = NULL;
+    main->state = TASKLET_UNBOUND;
+    scheduler->started = scheduler->current = scheduler->main = NULL;
+    scheduler->tstate = NULL;
+    Py_XDECREF(dead);
+}
+
 /* The thread's dictionary is being cleared: the thread ends. */
 static void
 scheduler_thread_ends(PyObject *capsule)
@@ -545,6 +576,8 @@ scheduler_thread_ends(PyObject *capsule)
     Tasklet *main = scheduler->main, *t;
     if (scheduler != this_scheduler) { /* cleared by another thread: after fork, or at the very end; nothing can run here */
         service_threads -= scheduler->service;
+        if (scheduler->pid != getpid())
+            scheduler_vanished(scheduler);
         return;
     }
     scheduler_kill_all(scheduler);
@@ -580,6 +613,7 @@ scheduler_create(void)
         return NULL;
     }
     scheduler->tstate = PyThreadState_Get();
+    scheduler->pid = getpid();
     scheduler->ticks = scheduler->ticks_full = TICKS;
     scheduler->hub_wake_fd = -1;
     scheduler->doorbell = PyThread_allocate_lock();
