@@ -289,22 +289,3 @@ def test_a_hub_whose_poll_misbehaves_raises_in_main():
         "RuntimeError install_hub() was called while the hub polls",
         "woken by poll",
     ]
-
-
-@pytest.mark.parametrize("value", ["nonsense", "SLICED", " "])
-def test_a_backend_that_does_not_exist_is_refused_by_name(value):
-    printed = output_of(
-        """
-        try:
-            import weft
-        except ImportError as error:
-            print(error)
-        """,
-        env={"WEFT_SWITCH": value},
-    )
-    assert printed == (f"WEFT_SWITCH={value!r} names no switching backend: use one of sliced, greenlet, or unset it")
-
-
-def test_the_backend_in_use_is_named():
-    assert core.backend in ("sliced", "greenlet")
-    assert weft.tasklet.__module__ == "weft" and weft.channel.__module__ == "weft"

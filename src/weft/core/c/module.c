@@ -250,34 +250,33 @@ static struct PyModuleDef core_module = {
     PyModuleDef_HEAD_INIT,
     .m_name = "weft.core._" BACKEND,
     .m_doc = "Tasklets, channels and the scheduler, on the " BACKEND " switching backend.",
-    .m_size = -1,
+    .m_size = 0, /* not -1: CPython 3.11 and 3.12 would give a subinterpreter a copy without asking MODULE_INIT */
     .m_methods = core_methods,
 };
 
-/* Make the exception class `name` with these bases and add it. A new reference, kept for the process; or NULL. */
-static PyObject *
-add_exception(PyObject *module, const char *name, const char *doc, PyObject *base, PyObject *other)
+/* Make the exception class `name` with these bases and add it; `*class` is kept for the process, and the same when the
+   module is imported once more. -1 with an exception set. */
+static int
+add_exception(PyObject *module, PyObject **class, const char *name, const char *doc, PyObject *base, PyObject *other)
 {
-    PyObject *bases = other != NULL ? PyTuple_Pack(2, base, other) : PyTuple_Pack(1, base), *class = NULL;
-    if (bases != NULL)
-        class = PyErr_NewExceptionWithDoc(name, doc, bases, NULL);
+    PyObject *bases = other != NULL ? PyTuple_Pack(2, base, other) : PyTuple_Pack(1, base);
+    if (bases != NULL && *class == NULL)
+        *class = PyErr_NewExceptionWithDoc(name, doc, bases, NULL);
     Py_XDECREF(bases);
-    if (class != NULL && PyModule_AddObjectRef(module, strrchr(name, '.') + 1, class) < 0)
-        Py_CLEAR(class);
-    return class;
+    return *class != NULL && bases != NULL ? PyModule_AddObjectRef(module, strrchr(name, '.') + 1, *class) : -1;
 }
 
 static int
 add_exceptions(PyObject *module)
 {
-    WeftError = add_exception(module, "weft.WeftError", "The base of all errors of weft's own.", PyExc_Exception, NULL);
-    if (WeftError == NULL)
+    if (add_exception(module, &WeftError, "weft.WeftError", "The base of all errors of weft's own.", PyExc_Exception, NULL) < 0)
         return -1;
-    TaskletExit = add_exception(module, "weft.TaskletExit", "Ends the tasklet it is raised in; not an error.", PyExc_SystemExit, NULL);
-    Deadlock = add_exception(module, "weft.Deadlock", "The main tasklet waits and nothing can ever wake it.", WeftError, PyExc_RuntimeError);
-    ChannelClosed = add_exception(module, "weft.ChannelClosed", "Send or receive on a closed channel.", WeftError, PyExc_ValueError);
-    NoCore = add_exception(module, "weft.NoCore", "The call needs weft's C core, which is not there.", WeftError, PyExc_RuntimeError);
-    return TaskletExit != NULL && Deadlock != NULL && ChannelClosed != NULL && NoCore != NULL ? 0 : -1;
+    if (add_exception(module, &TaskletExit, "weft.TaskletExit", "Ends the tasklet it is raised in; not an error.", PyExc_SystemExit, NULL) < 0 ||
+        add_exception(module, &Deadlock, "weft.Deadlock", "The main tasklet waits and nothing can ever wake it.", WeftError, PyExc_RuntimeError) < 0 ||
+        add_exception(module, &ChannelClosed, "weft.ChannelClosed", "Send or receive on a closed channel.", WeftError, PyExc_ValueError) < 0 ||
+        add_exception(module, &NoCore, "weft.NoCore", "The call needs weft's C core, which is not there.", WeftError, PyExc_RuntimeError) < 0)
+        return -1;
+    return 0;
 }
 
 PyMODINIT_FUNC
