@@ -75,6 +75,17 @@ def test_the_neighbours_in_the_run_queue_form_a_ring():
     assert (ring[0].next, ring[0].prev) == (ring[0], ring[0])
 
 
+def test_who_sleeps_or_waits_has_no_neighbours(clock):
+    """A neighbour that it had in the run queue may be freed long before it wakes."""
+    sleeping, waiting = weft.tasklet(weft.sleep)(1), weft.tasklet(core.Waiter().wait)(2)
+    others = [weft.tasklet(nothing)() for _ in range(3)]
+    weft.schedule()
+    del others
+    assert [(tasklet.next, tasklet.prev) for tasklet in (sleeping, waiting)] == [(None, None)] * 2
+    for tasklet in (sleeping, waiting):
+        tasklet.kill()
+
+
 def test_thread_id_is_the_threads_and_minus_one_when_it_has_ended():
     made = []
 

@@ -207,6 +207,41 @@ def test_kill_of_another_threads_tasklet_takes_effect_there():
     assert log == [thread.ident]
 
 
+@pytest.mark.parametrize("operation", ["receive", "send", "sleep", "wait", "schedule"])
+def test_an_error_from_another_thread_hits_a_running_tasklet_where_it_would_switch_next(operation):
+    """It once stayed in the tasklet while that waited, and whoever met it there took it for a value."""
+    channel, log, ready, go = weft.channel(), [], threading.Event(), threading.Event()
+    calls = {
+        "receive": channel.receive,
+        "send": lambda: channel.send("mine"),
+        "sleep": lambda: weft.sleep(60),
+        "wait": core.Waiter().wait,
+        "schedule": weft.schedule,
+    }
+    made = []
+
+    def body():
+        ready.set()
+        go.wait()
+        try:
+            calls[operation]()
+        except LookupError as error:
+            log.append(str(error))
+
+    def other():
+        made.append(weft.tasklet(body)())
+        while made[0].alive:
+            weft.sleep(0.001)
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    ready.wait()
+    made[0].throw(LookupError, "from outside")
+    go.set()
+    thread.join()
+    assert (log, channel.balance) == (["from outside"], 0)
+
+
 def test_an_error_can_be_thrown_into_the_main_tasklet_of_a_sleeping_thread():
     mains, caught, ready = [], [], threading.Event()
 

@@ -214,9 +214,8 @@ hub_wait(Scheduler *scheduler)
    number of switches between two looks at the clock follows how long they take. May run Python code; -1 with an
    exception set. */
 static __attribute__((noinline)) int
-scheduler_tick(Scheduler *scheduler)
+hub_tick(Scheduler *scheduler)
 {
-    scheduler->ticks = scheduler->ticks_full;
     if (scheduler->idle || scheduler->polling || (scheduler->timer_count == 0 && scheduler->hub_poll == NULL))
         return 0;
     int64_t now = clock_ns(), passed = now - scheduler->last_tick;
@@ -233,6 +232,25 @@ scheduler_tick(Scheduler *scheduler)
     if (timers_fire(scheduler) < 0)
         return -1;
     return scheduler->hub_poll != NULL ? hub_poll(scheduler, 0) : 0;
+}
+
+/* It is time to look at what came from outside: what hub_tick finds, and an error that another thread threw into the
+   current tasklet. May run Python code; -1 with an exception set. */
+static __attribute__((noinline)) int
+scheduler_tick(Scheduler *scheduler)
+{
+    Tasklet *current = scheduler->current;
+    scheduler->ticks = scheduler->ticks_full;
+    if (hub_tick(scheduler) < 0)
+        return -1;
+    if (unlikely(current->raises && !scheduler->idle)) {
+        PyObject *error = current->tempval;
+        current->tempval = NULL;
+        current->raises = false;
+        error_raise(error);
+        return -1;
+    }
+    return 0;
 }
 
 static Py_ssize_t service_threads; /* threads of weft's own, which wake nobody by themselves */

@@ -10,6 +10,7 @@ wait_for(Scheduler *scheduler, Waiter *waiter, int64_t when, bool daemon, PyObje
     if (when >= 0 && timer_start(scheduler, current, when) < 0)
         return -1;
     next = scheduler_leave(current);
+    current->next = current->prev = NULL;
     current->blocked = BLOCKED_WAIT;
     current->waiting_on = (PyObject *)waiter;
     current->daemon_wait = daemon;
