@@ -7,9 +7,10 @@ import gc
 import os
 import threading
 import types
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event
 from time import monotonic
 
 import weft
@@ -20,7 +21,7 @@ KINDS = ("tasklets", "threads", "fds", "children", "objects")
 # Where weft's own sources lie; whatever the folder of the repository is called.
 WEFT = os.path.dirname(weft.__file__) + os.sep
 
-# Threads and children need a moment to end after whoever ended them has returned: this long at most.
+# Threads, children and what they have need a moment to end after whoever ended them has returned: this long at most.
 GRACE_SECONDS = 2.0
 
 # weft's own daemon threads that outlive one use by design. Each name is documented where the thread is started.
@@ -47,8 +48,8 @@ class Inventory:
         """Yield (kind, sentence) for each thing that exists now and did not then. Collects cycles as its last act."""
         yield from (("tasklets", text) for text in self._tasklets_left())
         yield from (("threads", text) for text in self._threads_left())
-        yield from (("children", text) for text in self._children_left())
-        yield from (("fds", text) for text in self._fds_left())
+        yield from (("children", text) for text in _after_a_grace(self._children_left))
+        yield from (("fds", text) for text in _after_a_grace(self._fds_left))
         yield from (("objects", text) for text in _uncollected())
 
     def _tasklets_left(self) -> list[str]:
@@ -83,6 +84,14 @@ class Inventory:
             for fd, target in sorted(now.items())
             if self.fds.get(fd) != target
         ]
+
+
+def _after_a_grace(look: Callable[[], list[str]]) -> list[str]:
+    """What `look` still finds when it has found something for GRACE_SECONDS: a thread gives up what it has as it ends."""
+    deadline = monotonic() + GRACE_SECONDS
+    while (found := look()) and monotonic() < deadline:
+        Event().wait(0.005)
+    return found
 
 
 def _started() -> list[object]:

@@ -6,9 +6,16 @@ import sys
 import threading
 import types
 
+import pytest
+
 import weft
 from tests import leftovers
 from tests.leftovers import Inventory
+
+
+@pytest.fixture(autouse=True)
+def _no_long_grace(monkeypatch):
+    monkeypatch.setattr(leftovers, "GRACE_SECONDS", 0.02)
 
 
 def kinds_left(before: Inventory) -> list[str]:
@@ -38,8 +45,7 @@ def test_a_descriptor_number_that_leads_elsewhere_now_is_reported():
     assert found == ["fds"]
 
 
-def test_a_running_thread_is_reported_by_name(monkeypatch):
-    monkeypatch.setattr(leftovers, "GRACE_SECONDS", 0.01)
+def test_a_running_thread_is_reported_by_name():
     before = Inventory.taken()
     stop = threading.Event()
     thread = threading.Thread(target=stop.wait, name="a thread that stays")
@@ -48,6 +54,16 @@ def test_a_running_thread_is_reported_by_name(monkeypatch):
     stop.set()
     thread.join()
     assert found == [("threads", "thread 'a thread that stays' is still running")]
+
+
+def test_a_descriptor_that_a_thread_closes_a_moment_later_is_no_leftover(monkeypatch):
+    monkeypatch.setattr(leftovers, "GRACE_SECONDS", 5.0)
+    before = Inventory.taken()
+    fd = os.open("/dev/null", os.O_RDONLY)
+    later = threading.Timer(0.05, os.close, (fd,))
+    later.start()
+    assert list(before._fds_left()) != []
+    assert kinds_left(before) == []
 
 
 def test_a_child_that_nobody_waited_for_is_reported():
