@@ -1,6 +1,8 @@
-"""Objects whose death runs code. Module-level classes: a class made in a test is a cycle of its own."""
+"""Objects and functions that several tests use. Module-level classes: a class made in a test is a cycle of its own."""
 
 from collections.abc import Callable
+
+import weft
 
 
 class Dropping:
@@ -21,3 +23,25 @@ class Value:
 
     def __init__(self, *_: object, **__: object) -> None:
         pass
+
+
+def flags(tasklet: weft.tasklet) -> set[str]:
+    """The names of the states that the tasklet is in."""
+    names = ("alive", "scheduled", "blocked", "paused", "is_main", "is_current")
+    return {name for name in names if getattr(tasklet, name)}
+
+
+def nothing() -> None:
+    pass
+
+
+def waits_with_finally(log: list[str], block: Callable[[], object] = weft.schedule_remove) -> None:
+    """Block, and note how that ended."""
+    try:
+        block()
+        log.append("went on")
+    except weft.TaskletExit:
+        log.append("TaskletExit")
+        raise
+    finally:
+        log.append("finally")
