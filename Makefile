@@ -1,6 +1,6 @@
 # Everything that people and CI type. `make demo` and `make test` each make what they need on a fresh machine.
 #
-#   PYTHON=/path/to/python3.12   the interpreter for .venv, instead of the newest one found
+#   PYTHON=/path/to/python3.12   the interpreter for .venv, instead of the newest one on the PATH
 #   ARGS='...'                   passed on to pytest (make test) or to the benchmark (make bench)
 
 SHELL := /bin/sh

@@ -37,5 +37,11 @@ class FakeContext:
         self.log.append(("call", self.name, args, timeout))
         if self.error is not None:
             # A fresh one: kept by us, its traceback would hold this frame and with it us.
-            raise type(self.error)(*self.error.args)
+            error = type(self.error)(*self.error.args)
+            for note in getattr(self.error, "__notes__", ()):
+                error.add_note(note)
+            try:
+                raise error
+            finally:
+                del error
         return function(*args)

@@ -53,6 +53,28 @@ def test_a_host_that_fails_is_told_at_once_and_again_in_the_table_with_the_whole
     assert "Is it mounted?" in output
 
 
+def test_the_place_where_it_failed_and_the_traceback_are_shown():
+    error = ValueError("bad")
+    error.add_note('In alpha, called as my.f:\n    File "weft:/home/my.py", line 7, in f\n    ValueError: bad')
+    _, output, _ = run(["-H", "alpha", "platform:system"], {"alpha": error})
+    assert "FAILED  ValueError: bad (/home/my.py:7 in f)" in output
+    assert "In alpha, called as my.f:" in output
+    _, output, _ = run(["-H", "alpha", "--json", "platform:system"], {"alpha": error})
+    assert "line 7, in f" in json.loads(output)["traceback"]
+
+
+def test_a_headline_announces_no_lines_that_do_not_follow():
+    _, output, _ = run(["-H", "alpha", "platform:system"], {"alpha": OSError("it ended, and said:\n    nonsense")})
+    assert output.splitlines()[0].endswith("FAILED  OSError: it ended")
+
+
+def test_a_module_that_exits_while_it_is_imported_is_refused(tmp_path, monkeypatch, capsys):
+    (tmp_path / "exits_at_once.py").write_text("raise SystemExit('usage')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert main(["run", "--local", "1", "exits_at_once:f"]) == 2
+    assert "exits_at_once cannot be imported here: it calls sys.exit('usage')" in capsys.readouterr().err
+
+
 def test_every_context_is_closed_whatever_happened():
     _, _, log = run(["-H", "alpha,beta", "platform:system"], {"alpha": ValueError("x")})
     assert sorted(entry for entry in log if entry[0] == "close") == [("close", "alpha"), ("close", "beta")]
@@ -96,7 +118,10 @@ def test_text_leaves_arguments_alone():
         (["--local", "1", "--timeout", "0", "os:getpid"], "--timeout 0: give a number of seconds above 0"),
         (["--local", "1", "--timeout", "nan", "os:getpid"], "--timeout nan"),
         (["--local", "1", "--python", "no-such-python", "os:getpid"], "there is no such program on this machine"),
+        (["--local", "1", "--python", __file__, "os:getpid"], "that is no program that can be started"),
         (["-H", "alpha", "--python", "", "os:getpid"], "--python ''"),
+        (["-H", "alpha:22", "os:getpid"], "'alpha:22' names a port, which belongs into ssh's configuration"),
+        (["--local", "1", "platform.py:system"], "Did you mean platform:system?"),
         (["--local", "1", "os.getpid"], "is not of the form MODULE:FUNCTION"),
         (["--local", "1", "nowhere_at_all:f"], "there is no module 'nowhere_at_all'"),
         (["os:getpid"], "one of the arguments --local -H/--hosts is required"),

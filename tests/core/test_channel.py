@@ -581,3 +581,14 @@ def test_an_exception_class_that_cannot_be_built_fails_in_the_sender():
         channel.send_exception()
     with pytest.raises(TypeError, match="traceback or None, not int"):
         channel.send_throw(ValueError, None, 5)
+
+
+def test_a_channel_takes_no_arguments_but_its_subclasses_may():
+    with pytest.raises(TypeError, match=r"channel\(\) takes no arguments: it has no buffer"):
+        weft.channel(3)
+
+    class Named(weft.channel):
+        def __init__(self, name):
+            self.name = name
+
+    assert Named("jobs").name == "jobs"

@@ -388,8 +388,16 @@ def test_a_call_blocks_only_its_own_tasklet(shared):
 
     weft.tasklet(tick)()
     assert shared.call(weft_sent.add, (1, 2)) == 3
+    assert ticks  # how often it ran meanwhile is up to the machine
+    weft.run()
     assert len(ticks) == 5
 
 
 def test_the_context_says_what_it_is(shared):
     assert repr(shared).startswith(f"<weft.remote.Context {shared.name!r}: cpython {shared.facts.version} on linux")
+
+
+@pytest.mark.parametrize("timeout", ["3", [], object()])
+def test_a_time_limit_that_is_no_number_is_refused(shared, timeout):
+    with pytest.raises(TypeError, match="timeout must be a number of seconds or None, not "):
+        shared.call(weft_sent.echo, (1,), timeout=timeout)

@@ -272,7 +272,7 @@ def test_weft_can_be_imported_but_not_used(work):
     assert work.call("work:run", names + "result = 1") == 1
     answer = work.call("work:run", names + "result = remote.ssh('x')")
     assert answer["type"] == "NoCore"
-    assert answer["text"].startswith("weft.remote.ssh() was called in a context on ")
+    assert answer["text"].startswith("weft.remote.ssh() was called in a context, ")
     assert not work.wants
 
 
@@ -294,7 +294,7 @@ def test_a_script_that_connects_while_it_is_imported_is_refused_by_name(work):
     answer = work.call("__weft_main__:f")
     assert (answer["reason"], answer["type"]) == (protocol.ERROR_IMPORT, "NoCore")
     assert "weft.remote.local()" in answer["text"]
-    assert "if __name__ == '__main__':" in answer["text"]
+    assert "where there is no core of weft" in answer["text"]
 
 
 def test_hello_names_what_the_target_has(target):

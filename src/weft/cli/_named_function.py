@@ -44,11 +44,17 @@ def _imported(module_name: str, name: str) -> object:
     except ModuleNotFoundError as error:
         # The module itself or a package above it, not something that the module wants to import.
         if error.name and (module_name == error.name or module_name.startswith(error.name + ".")):
+            meant = f". Did you mean {name.replace('.py:', ':', 1)}?" if ".py:" in name else ""
             raise UsageError(
                 f"there is no module {error.name!r} here, so {name} cannot be sent anywhere. "
-                f"Looked in {here} and in the packages of {sys.executable}"
+                f"Looked in {here} and in the packages of {sys.executable}{meant}"
             ) from None
         raise UsageError(f"{module_name} cannot be imported here: it needs {error.name!r}, which is missing") from error
+    except SystemExit as error:
+        raise UsageError(
+            f"{module_name} cannot be imported here: it calls sys.exit({error.code!r}) while it is imported. "
+            "Put that part under: if __name__ == '__main__':"
+        ) from error
     except Exception as error:
         raise UsageError(f"{module_name} cannot be imported here: {type(error).__name__}: {error}") from error
 

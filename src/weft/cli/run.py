@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 import re
 import shutil
 import sys
@@ -22,6 +23,10 @@ __all__ = ["add_parser"]
 MOST_LOCAL = 256
 
 HOST = re.compile(r"(?:[^\s,@-][^\s,@]*@)?[^\s,@-][^\s,@]*")
+PORT = re.compile(r"[^:]+:\d+")  # an IPv6 address has more than one colon
+
+# The last place of a traceback that is no library's, in the text that comes with an error from over there.
+PLACE = re.compile(r'File "(?:weft:)?([^"]+)", line (\d+), in (\S+)')
 
 EPILOG = """\
 Each ARG is read as JSON where it is JSON (3, true, [1, 2], "text"), else as plain text; --text leaves all of them text.
@@ -69,7 +74,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.add_argument("--json", action="store_true", help="one JSON object per line and host, for other programs")
     parser.add_argument("--text", action="store_true", help="pass every ARG as text, whatever it looks like")
     parser.add_argument("function", metavar="MODULE:FUNCTION", help="imported here, sent there")
-    parser.add_argument("args", metavar="ARG", nargs="*", help="arguments of the function")
+    parser.add_argument("args", metavar="ARG", nargs="*", default=[], help="arguments of the function")
     parser.set_defaults(command=run)
 
 
@@ -109,7 +114,12 @@ def _targets(options: argparse.Namespace) -> list[Target]:
         raise UsageError(f"--python {options.python!r}: give the name or path of an interpreter, for example python3.8")
     if options.local is not None:
         if options.python is not None and shutil.which(options.python) is None:
-            raise UsageError(f"--python {options.python!r}: there is no such program on this machine")
+            there = (
+                "that is no program that can be started"
+                if os.path.exists(options.python)
+                else "there is no such program"
+            )
+            raise UsageError(f"--python {options.python!r}: {there} on this machine")
         if not 1 <= options.local <= MOST_LOCAL:
             raise UsageError(f"--local {options.local}: give a number from 1 to {MOST_LOCAL}, for example --local 3")
         return [Target(f"local-{number}", None, options.python) for number in range(1, options.local + 1)]
@@ -119,6 +129,10 @@ def _targets(options: argparse.Namespace) -> list[Target]:
             raise UsageError(f"-H {','.join(options.hosts)!r} names an empty host; separate hosts by one comma: -H a,b")
         if not HOST.fullmatch(name):
             raise UsageError(f"-H: {name!r} is no host name; give HOST or USER@HOST as ssh takes it")
+        if PORT.fullmatch(name):
+            raise UsageError(
+                f"-H: {name!r} names a port, which belongs into ssh's configuration: Port in ~/.ssh/config"
+            )
         if names.count(name) > 1:
             raise UsageError(f"-H names {name!r} more than once; each host runs the function once")
     return [Target(name, name, options.python) for name in names]
@@ -143,7 +157,7 @@ def _hand_on(context: str, stream: str, line: str) -> None:
 
 
 def _line(outcome: "Outcome[Target, Any]", width: int) -> str:
-    what = f"ok      {outcome.value!r}" if outcome.error is None else f"FAILED  {_reason(outcome.error)[0]}"
+    what = f"ok      {outcome.value!r}" if outcome.error is None else f"FAILED  {_headline(outcome.error)}"
     return f"{outcome.target.name:{width}}  {outcome.seconds:7.2f} s  {what}"
 
 
@@ -152,6 +166,24 @@ def _reason(error: Exception) -> list[str]:
     lines = str(error).splitlines() or [""]
     name = type(error).__name__
     return lines if lines[0].startswith(name) else [f"{name}: {lines[0]}".rstrip(": "), *lines[1:]]
+
+
+def _headline(error: Exception) -> str:
+    """One line: the message's first, without an announcement of lines that do not follow, and where it was raised."""
+    first = re.sub(r"(,? and said|\. The last lines of its stderr):?$", "", _reason(error)[0])
+    place = _place(error)
+    return f"{first} ({place})" if place else first
+
+
+def _traceback(error: Exception) -> str:
+    """The traceback from over there, which weft.remote attaches as a note; empty when there is none."""
+    return "\n".join(getattr(error, "__notes__", ()))
+
+
+def _place(error: Exception) -> str:
+    """Where over there the error was raised: FILE:LINE in FUNCTION; empty when that is not known."""
+    places = PLACE.findall(_traceback(error))
+    return "{}:{} in {}".format(*places[-1]) if places else ""
 
 
 def _json_line(outcome: "Outcome[Target, Any]") -> str:
@@ -165,6 +197,7 @@ def _json_line(outcome: "Outcome[Target, Any]") -> str:
     else:
         fields["error"] = type(outcome.error).__name__
         fields["message"] = str(outcome.error)
+        fields["traceback"] = _traceback(outcome.error) or None
     try:
         return json.dumps(fields, ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError):
@@ -184,6 +217,7 @@ def _print_failures(failed: "Sequence[Outcome[Target, Any]]", total: int, out: I
     table.add_column("why", overflow="fold")
     for outcome in failed:
         assert outcome.error is not None
-        table.add_row(Text(outcome.target.name), Text("\n".join(_reason(outcome.error))))
+        why = [*_reason(outcome.error), *_traceback(outcome.error).splitlines()]
+        table.add_row(Text(outcome.target.name), Text("\n".join(why)))
     console.print(f"{len(failed)} of {total} failed:", highlight=False)
     console.print(table)

@@ -77,7 +77,7 @@ def _error(failure: Failure, name: str, facts: Facts, function: str) -> Exceptio
     if failure.reason == protocol.ERROR_RESULT:
         travel = CannotTravel(
             f"{function} ran in {where}, but what it returned cannot travel: {failure.text}.\n"
-            "    Plain values can: None, bool, int, float, complex, str, bytes, list, tuple, dict, set. Return what you need.",
+            "    Return what you need of it as plain values.",
             **about,
         )
         travel.path = failure.text.partition(" cannot travel")[0]
@@ -115,6 +115,15 @@ def _import_error(failure: Failure, where: str, about: dict[str, str]) -> Remote
             "    Pure Python modules travel by themselves when they can be imported here; what needs a compiler must be "
             "installed over there.",
             type_name=failure.type_name,
+            traceback=failure.traceback,
+            **about,
+        )
+    if failure.type_name == "NoCore":
+        return RemoteError(
+            f"{about['function']} was not run in {where}: its module {module} starts something of weft while it is imported "
+            f"there: {failure.text}.\n"
+            "    Put that part under  if __name__ == '__main__':  so that it runs here alone.",
+            type_name=f"{failure.module}.{failure.type_name}",
             traceback=failure.traceback,
             **about,
         )

@@ -87,6 +87,8 @@ class Context:
         `timeout` seconds; ContextDied when the other side dies first, ContextClosed when the context is closed; FunctionNotFound,
         CannotTravel and RemoteModuleNotFound where the function, a value or a module cannot go.
         """
+        if timeout is not None and not isinstance(timeout, (int, float)):
+            raise TypeError(f"timeout must be a number of seconds or None, not {timeout!r}")
         if timeout is not None and not timeout >= 0:
             raise ValueError(f"timeout must be a number of seconds, 0 or more, or None, not {timeout!r}")
         deadline = None if timeout is None else time.monotonic() + timeout

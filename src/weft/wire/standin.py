@@ -36,9 +36,8 @@ class Name(_Names):
 
     def __call__(self, *args, **kwargs):
         raise NoCore(
-            "%s() was called in a context on %s, which runs without the core of weft. Call it in the parent; if it "
-            "was called while the main script was imported here, put that part of the script under: "
-            "if __name__ == '__main__':" % (self.__name__, _host())
+            "%s() was called in a context, where there is no core of weft: tasklets, channels and contexts of one's own "
+            "are for the parent" % self.__name__
         )
 
 
@@ -61,9 +60,3 @@ class Loader(object):
         module = sys.modules.setdefault(name, Module(name))
         module.__loader__ = self
         return module
-
-
-def _host():
-    import os
-
-    return os.uname()[1]

@@ -312,9 +312,14 @@ Channel_open(PyObject *self, PyObject *Py_UNUSED(unused))
 }
 
 static PyObject *
-Channel_new(PyTypeObject *type, PyObject *Py_UNUSED(args), PyObject *Py_UNUSED(kwargs))
+Channel_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    Channel *channel = (Channel *)type->tp_alloc(type, 0);
+    Channel *channel;
+    if (type->tp_init == PyBaseObject_Type.tp_init && (PyTuple_GET_SIZE(args) > 0 || (kwargs != NULL && PyDict_GET_SIZE(kwargs) > 0))) {
+        PyErr_SetString(PyExc_TypeError, "channel() takes no arguments: it has no buffer whose size could be given");
+        return NULL;
+    }
+    channel = (Channel *)type->tp_alloc(type, 0);
     if (channel != NULL)
         channel->preference = -1;
     return (PyObject *)channel;
