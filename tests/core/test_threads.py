@@ -614,7 +614,7 @@ def test_the_forked_child_of_another_thread_ends_cleanly():
 
 def test_service_threads_of_the_parent_do_not_count_in_a_forked_child():
     printed = output_of("""
-        import os, threading, time, warnings, weft
+        import os, threading, warnings, weft
         from weft import core
         warnings.simplefilter("ignore", DeprecationWarning)
         ready, end = threading.Event(), threading.Event()
@@ -630,7 +630,7 @@ def test_service_threads_of_the_parent_do_not_count_in_a_forked_child():
         pid = os.fork()
         if pid == 0:
             channel = weft.channel()
-            thread = threading.Thread(target=lambda: (time.sleep(0.3), channel.send("from a thread")))
+            thread = threading.Thread(target=lambda: (threading.Event().wait(0.3), channel.send("from a thread")))
             thread.start()
             print(channel.receive(), flush=True)
             thread.join()

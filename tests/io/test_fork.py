@@ -53,14 +53,14 @@ def test_who_waited_before_the_fork_waits_on_both_sides():
 
 def test_other_threads_wake_the_hub_of_a_forked_child():
     printed = output_of("""
-        import os, threading, time, weft, weft.io as io
+        import os, threading, weft, weft.io as io
         read_end, write_end = os.pipe()
         os.write(write_end, b"x")
         io.wait_readable(read_end)
         pid = os.fork()
         if pid == 0:
             channel = weft.channel()
-            thread = threading.Thread(target=lambda: (time.sleep(0.05), channel.send("woken")))
+            thread = threading.Thread(target=lambda: (threading.Event().wait(0.05), channel.send("woken")))
             thread.start()
             print(channel.receive(), flush=True)
             thread.join()
