@@ -14,6 +14,7 @@ import weft_sent
 
 import weft
 from tests.remote.raising import raises
+from tests.remote.stopping import stop
 from weft import remote
 
 PLAIN = [
@@ -346,7 +347,7 @@ def test_a_child_that_reads_nothing_slows_its_callers_and_no_other_context(own_t
         os.kill(stopped.facts.pid, signal.SIGCONT)
         return answers
 
-    os.kill(stopped.facts.pid, signal.SIGSTOP)
+    stop(stopped.facts.pid)
     assert in_tasklets(work, list(range(31))) == [300_000] * 30 + [list(range(50))]
     if own_target.way == "local":
         # Of the 9 million bytes, what one pipe's fill may leave of the limit; the others wait with their callers.
@@ -367,7 +368,7 @@ def test_a_call_that_cannot_even_be_sent_in_time_says_so(own_target, in_tasklets
         os.kill(context.facts.pid, signal.SIGCONT)
         return None
 
-    os.kill(context.facts.pid, signal.SIGSTOP)
+    stop(context.facts.pid)
     first, second, third, _ = in_tasklets(work, [0, 1, 2, 3])
     assert first == 6_000_000
     assert {type(second), type(third)} == {remote.CallTimeout}

@@ -16,6 +16,7 @@ import weft_sent
 
 import weft
 from tests.remote.raising import raises
+from tests.remote.stopping import stop
 from weft import remote
 from weft.remote import _threads
 
@@ -199,7 +200,7 @@ def test_callers_that_wait_for_room_are_told_when_their_context_dies(own_target,
         os.kill(context.facts.pid, signal.SIGKILL)
         return None
 
-    os.kill(context.facts.pid, signal.SIGSTOP)
+    stop(context.facts.pid)
     errors = in_tasklets(work, list(range(31)))
     assert [type(error) for error in errors[:30]] == [remote.ContextDied] * 30
     assert all("weft_sent.size_of" in str(error) for error in errors[:30])

@@ -1,0 +1,22 @@
+"""Stop a process of a test's own, and know that it has stopped."""
+
+import os
+import signal
+from pathlib import Path
+
+import weft
+
+
+def stop(pid: int) -> None:
+    """Send SIGSTOP and wait until every thread of the process stands still: the signal alone takes a moment."""
+    os.kill(pid, signal.SIGSTOP)
+    for _ in range(1000):
+        if all(_state(thread) == "T" for thread in Path(f"/proc/{pid}/task").iterdir()):
+            return
+        weft.sleep(0.005)
+    raise AssertionError(f"process {pid} was told to stop five seconds ago and still runs")
+
+
+def _state(thread: Path) -> str:
+    # "pid (name) state ...", and the name may hold anything.
+    return (thread / "stat").read_text().rpartition(")")[2].split()[0]
