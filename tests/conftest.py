@@ -14,6 +14,7 @@ from collections.abc import Generator, Iterator
 import pytest
 
 from tests.leftovers import KINDS, Inventory
+from tests.tracing import strace  # noqa: F401 - a fixture for all folders
 
 DID_NOT_PASS = pytest.StashKey[bool]()
 

@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,8 +11,6 @@ import pytest
 import weft_sent
 
 from tests.remote.fakes import script
-from tests.remote.sshd import UNPACKED
-from tools import unpack_debian
 from weft import remote
 
 # Stands between parent and child and notes who sent when. What follows from the same side without an answer is one turn.
@@ -69,25 +66,11 @@ CHANGES = (
 )
 
 
-@pytest.fixture(scope="session")
-def strace():
-    """The command to trace with, unpacked where it is not installed."""
-    installed = shutil.which("strace")
-    if installed is None:
-        try:
-            folder = unpack_debian.unpack(UNPACKED.with_name("strace"), ["strace"])
-        except unpack_debian.CannotUnpack as error:
-            pytest.skip(f"strace is not installed: {error}")
-        libraries = unpack_debian.environment(folder)["LD_LIBRARY_PATH"]
-        installed = f"env LD_LIBRARY_PATH={libraries} {folder}/usr/bin/strace"
-    if subprocess.run([*installed.split(), "true"], capture_output=True, check=False).returncode:
-        pytest.skip("nothing can be traced on this machine")
-    return installed
-
-
 def test_the_target_opens_no_file_for_writing(target, tmp_path, strace):
     log = tmp_path / "strace"
-    traced = script(tmp_path, f'#!/bin/sh\nexec {strace} -f -qq -e trace={CHANGES} -o {log} {target.python} "$@"\n')
+    traced = script(
+        tmp_path, f'#!/bin/sh\nexec {" ".join(strace)} -f -qq -e trace={CHANGES} -o {log} {target.python} "$@"\n'
+    )
     with target.open(python=traced) as context:
         assert context.call(weft_sent.add, (1, 2)) == 3
         with pytest.raises(remote.RemoteError):

@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 import subprocess
 
 import pytest
@@ -149,7 +148,6 @@ CHANGING = (
     "open,openat,creat,mkdir,mkdirat,rename,renameat,renameat2,link,linkat,symlink,symlinkat,unlink,unlinkat,truncate,"
     "mknod,mknodat"
 )
-STRACE = shutil.which("strace")
 
 
 def a_session(python, wrap):
@@ -161,12 +159,9 @@ def a_session(python, wrap):
     return target.close()
 
 
-@pytest.mark.skipif(
-    not STRACE, reason="strace is not installed; the test with the interpreter's own audit events remains"
-)
-def test_no_file_is_opened_for_writing_as_strace_sees_it(python, tmp_path):
+def test_no_file_is_opened_for_writing_as_strace_sees_it(python, tmp_path, strace):
     log = tmp_path / "log"
-    watched = [STRACE, "-f", "-qq", "-o", str(log), "-e", "trace=" + CHANGING]
+    watched = [*strace, "-f", "-qq", "-o", str(log), "-e", "trace=" + CHANGING]
     try:
         assert a_session(python, lambda command: [*watched, *command]) == 0
     except Ended as ended:
