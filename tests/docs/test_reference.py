@@ -7,7 +7,7 @@ import pytest
 
 from tests.docs.blocks import ROOT
 
-PUBLIC = ["weft", "weft.io", "weft.remote"]
+PUBLIC = ["weft", "weft.io", "weft.remote", "weft.stackless"]
 
 
 @pytest.mark.parametrize("module_name", PUBLIC)
