@@ -255,25 +255,6 @@ def test_run_alone_returns_at_once():
     assert weft.run(hub=False) is None
 
 
-def test_run_is_for_main_only():
-    caught = []
-
-    def function():
-        with pytest.raises(RuntimeError, match=r"run\(\) must be called from the main tasklet; .*schedule\(\)"):
-            weft.run()
-        caught.append(True)
-
-    weft.tasklet(function)()
-    weft.run()
-    assert caught == [True]
-
-
-def test_run_refuses_positional_and_unknown_arguments():
-    for arguments, keywords in (((1,), {}), ((), {"timeout": 1})):
-        with pytest.raises(TypeError):
-            weft.run(*arguments, **keywords)
-
-
 def test_a_tasklet_may_go_on_for_ever_while_main_waits_for_something_else():
     channel, count = weft.channel(), [0]
 

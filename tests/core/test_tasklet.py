@@ -47,7 +47,7 @@ def test_flags_of_main_while_it_runs_and_while_it_waits_in_run():
     weft.run()
     weft.tasklet(lambda: seen.append(flags(main)))()
     weft.schedule()
-    assert seen == [{"alive", "scheduled", "blocked", "is_main"}, {"alive", "scheduled", "is_main"}]
+    assert seen == [{"alive", "paused", "is_main"}, {"alive", "scheduled", "is_main"}]
 
 
 def test_the_neighbours_in_the_run_queue_form_a_ring():

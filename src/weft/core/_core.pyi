@@ -1,11 +1,13 @@
 """The contract of the C core. At run time this name stands for the backend that was loaded."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextvars import Context
 from types import FrameType, GenericAlias, TracebackType
 from typing import Any, Generic, Literal, ParamSpec, TypeVar, final, overload
 
 T = TypeVar("T")
 P = ParamSpec("P")
+Q = ParamSpec("Q")
 
 class WeftError(Exception):
     """The base of all errors of weft's own."""
@@ -77,6 +79,29 @@ class tasklet(Generic[P]):
         pending: bool = False,
     ) -> None:
         """Raise the exception of this triple in the tasklet, at once or when it runs next."""
+    def bind_thread(self, thread_id: int | None = None, /) -> None:
+        """Let a tasklet that has not started run in another thread, by default the calling one.
+
+        RuntimeError for one that is in a run queue or has started; ValueError when the thread does not live or has not
+        used weft.
+        """
+    def set_atomic(self, flag: bool | int, /) -> bool:
+        """Make the tasklet atomic, as `with weft.atomic():` does, or end that; one that is suspended when it goes on.
+
+        Returns what was set before, so that it can be restored. Levels of `with` stay as they are.
+        """
+    def set_ignore_nesting(self, flag: bool | int, /) -> bool:
+        """Whether run() with a time-out may interrupt the tasklet inside C code that calls Python.
+
+        Returns what was set before.
+        """
+    def set_context(self, context: Context, /) -> tasklet[P]:
+        """Let the tasklet go on, or start, in this contextvars.Context. Returns the tasklet.
+
+        RuntimeError when it runs in another thread, and for the current one inside Context.run().
+        """
+    def context_run(self, callable: Callable[Q, T], /, *args: Q.args, **kwargs: Q.kwargs) -> T:
+        """Call callable(*args, **kwargs) here, in the calling tasklet, but with this tasklet's context variables."""
     @property
     def frame(self) -> FrameType | None:
         """Its innermost frame, None before it starts and after its end. f_back leads to its first."""
@@ -85,13 +110,13 @@ class tasklet(Generic[P]):
         """Whether it has arguments and has not ended."""
     @property
     def blocked(self) -> bool:
-        """Whether it waits: for a channel, a wake-up, a timer, or in run()."""
+        """Whether it waits: for a channel, a wake-up or a timer."""
     @property
     def scheduled(self) -> bool:
         """Whether it is in the run queue or blocked."""
     @property
     def paused(self) -> bool:
-        """Whether it is alive, neither in the run queue nor blocked."""
+        """Whether it is alive, neither in the run queue nor blocked; so is one inside run()."""
     @property
     def is_main(self) -> bool:
         """Whether it is its thread's main tasklet."""
@@ -107,6 +132,32 @@ class tasklet(Generic[P]):
     @property
     def prev(self) -> tasklet[...] | None:
         """The neighbour before it, or None."""
+    @property
+    def atomic(self) -> bool:
+        """Whether it is in atomic code, by `with weft.atomic()` or set_atomic()."""
+    @property
+    def ignore_nesting(self) -> bool:
+        """Whether it may be interrupted inside C code that calls Python."""
+    block_trap: bool
+    """When true, a call that would block the tasklet raises RuntimeError instead."""
+    tempval: Any
+    """The value in transit: what a blocked sender sends; set on a suspended tasklet, what its suspending call returns."""
+    @property
+    def recursion_depth(self) -> int:
+        """How many Python calls deep it is; 0 when it has not started."""
+    @property
+    def nesting_level(self) -> int | None:
+        """How many C calls that call Python stand between its frames; None where the switching backend cannot tell."""
+    @property
+    def restorable(self) -> bool:
+        """Whether all of its state is in Python objects, so that it could be saved: no C call stands between its frames."""
+    trace_function: Callable[..., Any] | None
+    """The trace function in force: its thread's (sys.settrace), or its own once this was set.
+
+    `del` goes back to the thread's.
+    """
+    profile_function: Callable[..., Any] | None
+    """The profile function in force, likewise."""
 
 class channel(Generic[T]):
     """A meeting place of tasklets: send and receive pass one value each, without a buffer.
@@ -204,11 +255,83 @@ def schedule_remove() -> tasklet[...]: ...
 def schedule_remove(retval: T) -> T:
     """Like schedule, but take this tasklet out of the run queue until it is inserted again."""
 
-def run(*, hub: bool = True) -> None:
+@final
+class atomic:
+    """A context manager: code inside it excludes all other atomic code, in every thread, and is not preempted.
+
+    It does not exclude code that is not atomic. Re-entrant for its tasklet; works in threads without tasklets too. A
+    tasklet may block, switch or be killed inside: it gives atomic up and has it again, at the same depth, before it goes
+    on. Blocks the whole thread, with the GIL released, while another thread is in atomic code; a wait of more than a
+    second is reported by a RuntimeWarning that names the owner's line. Waiters are not served in order.
+    """
+
+    def __new__(cls) -> atomic: ...
+    def __enter__(self) -> atomic:
+        """Go one level deeper into atomic code; wait while another thread is in it."""
+    def __exit__(self, *args: object) -> None:
+        """Leave one level. RuntimeError when the tasklet is not atomic."""
+
+def run(
+    timeout: int = 0,
+    threadblock: bool = False,
+    soft: bool = False,
+    ignore_nesting: bool = False,
+    totaltimeout: bool = False,
+    *,
+    hub: bool = True,
+    slice: float | None = None,
+) -> tasklet[...] | None:
     """Run until nothing is runnable and nothing waits in the hub: no sleep, descriptor, child process, job or remote reply.
 
-    Called from the main tasklet, which raises what a tasklet did not catch; then run() may be called again. Tasklets that
-    are blocked on channels do not keep it. With hub=False it returns as soon as the run queue is empty.
+    Any tasklet may call it, usually main; it raises what a tasklet did not catch, and may be called again. Tasklets that
+    are blocked on channels do not keep it; with threadblock it also waits while other threads live that might wake one.
+    With hub=False it returns as soon as the run queue is empty.
+
+    slice, in seconds (float, 1e-06 to 3600): a tasklet that has run for so long goes to the end of the run queue.
+    timeout, a number of opcodes: a tasklet that has executed so many since it was switched to, or with totaltimeout all
+    together, is taken out of the run queue, and run returns it: insert() lets it go on. With soft it is not interrupted;
+    run returns None at its next switch. Returns None when everything is done. A tasklet is not interrupted while it is
+    atomic nor, unless ignore_nesting, inside C code that calls Python or an import. In a thread that runs under one
+    time-out or slice already, those of inner run() calls are ignored, as in Stackless.
+    ValueError for values out of range, RuntimeError where tasklets cannot be switched.
+    """
+
+def switch_trap(change: int = 0, /) -> int:
+    """Add `change` to this thread's trap level and return the level before.
+
+    While it is not 0 a call that would switch tasklets raises RuntimeError.
+    """
+
+def set_schedule_callback(
+    callback: Callable[[tasklet[...], tasklet[...]], object] | None, /
+) -> Callable[[tasklet[...], tasklet[...]], object] | None:
+    """Have callback(previous, next) called before every switch, in all threads; None: no longer. Returns the one before.
+
+    It runs in the tasklet that is left and must not switch. What it raises is reported, not raised.
+    """
+
+def get_schedule_callback() -> Callable[[tasklet[...], tasklet[...]], object] | None:
+    """The schedule callback, or None."""
+
+def set_channel_callback(
+    callback: Callable[[channel[Any], tasklet[...], bool, bool], object] | None, /
+) -> Callable[[channel[Any], tasklet[...], bool, bool], object] | None:
+    """Have callback(channel, tasklet, sending, willblock) called before every channel operation, in all threads.
+
+    None: no longer. Returns the one before. sending and willblock are bool; tasklet is the current one. It must not use
+    channels. What it raises is reported.
+    """
+
+def get_channel_callback() -> Callable[[channel[Any], tasklet[...], bool, bool], object] | None:
+    """The channel callback, or None."""
+
+def set_error_handler(
+    handler: Callable[[type[BaseException], BaseException, TracebackType | None], object] | None, /
+) -> Callable[[type[BaseException], BaseException, TracebackType | None], object] | None:
+    """Have handler(type, value, traceback) called for errors that a tasklet does not catch, in that tasklet.
+
+    In all threads, instead of raising them in main; None: no longer. Returns the one before. What the handler raises goes
+    to main.
     """
 
 def getcurrent() -> tasklet[...]:
@@ -219,6 +342,21 @@ def getmain() -> tasklet[...]:
 
 def getruncount() -> int:
     """How many tasklets of this thread are runnable, the current one included."""
+
+def getcurrentid() -> int:
+    """A number that tells the running tasklet from all others that live; main's is its thread's id."""
+
+def get_thread_info(
+    thread_id: int | None = None, flags: int = 0
+) -> tuple[tasklet[...] | None, tasklet[...] | None, int]:
+    """(main tasklet, current tasklet, number of runnable tasklets) of a thread, by default the calling one.
+
+    The current tasklet is None while the thread waits for something to run, both are while it has not used weft. flags is
+    accepted and ignored. RuntimeError when there is no such thread.
+    """
+
+def threads() -> list[int]:
+    """A list of the ids of all threads, the oldest first."""
 
 def sleep(seconds: float, /) -> None:
     """Block this tasklet for at least `seconds` (float, >= 0); others run meanwhile."""

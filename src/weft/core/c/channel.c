@@ -57,6 +57,7 @@ channel_go_on(Scheduler *scheduler, Channel *channel, Tasklet *peer, bool switch
             scheduler_ring(peer->scheduler);
         return 0;
     }
+    scheduler->meeting = true;
     if (channel->schedule_all) {
         ring_append(scheduler, peer);
         target = current->next;
@@ -65,6 +66,30 @@ channel_go_on(Scheduler *scheduler, Channel *channel, Tasklet *peer, bool switch
     if (scheduler_switch(scheduler, current, target, &unused) < 0)
         return -1;
     Py_XDECREF(unused);
+    return 0;
+}
+
+static PyObject *channel_callback; /* of set_channel_callback; NULL: none */
+
+/* Tell the channel callback what the current tasklet is about to do. Runs Python code, which may not switch.  -1 with an exception set when it does. */
+static __attribute__((noinline)) int
+channel_announce(Channel *channel, int direction)
+{
+    Scheduler *scheduler = this_scheduler;
+    PyObject *callback, *result;
+    if (scheduler->announcing) {
+        PyErr_SetString(PyExc_RuntimeError, "Recursive channel call due to callbacks! A channel callback must not use channels");
+        return -1;
+    }
+    callback = Py_NewRef(channel_callback);
+    scheduler->announcing = true;
+    result = PyObject_CallFunction(callback, "OOOO", channel, scheduler->current, direction > 0 ? Py_True : Py_False,
+                                   channel->balance * direction >= 0 ? Py_True : Py_False);
+    scheduler->announcing = false;
+    if (result == NULL)
+        PyErr_WriteUnraisable(callback);
+    Py_XDECREF(result);
+    Py_DECREF(callback);
     return 0;
 }
 
@@ -82,8 +107,9 @@ channel_send_value(Channel *channel, PyObject *value, bool is_error)
     Scheduler *scheduler = scheduler_get();
     Tasklet *current, *next;
     PyObject *unused;
-    if (unlikely(scheduler == NULL))
+    if (unlikely(scheduler == NULL || (channel_callback != NULL && channel_announce(channel, 1) < 0)))
         return NULL;
+again:
     if (channel->balance < 0) {
         bool switches = channel_switches(scheduler, channel, 1);
         if (switches) {
@@ -91,10 +117,14 @@ channel_send_value(Channel *channel, PyObject *value, bool is_error)
                 return NULL;
             /* The hub, looked at on the way, woke the receiver; or another thread's is the first now. */
             if (unlikely(channel->balance >= 0 || channel->head->scheduler != scheduler))
-                return channel_send_value(channel, value, is_error);
+                goto again;
+        }
+        if (unlikely(channel->head->tempval != NULL)) { /* set from outside while it waited: this value takes its place */
+            Py_CLEAR(channel->head->tempval);
+            goto again; /* what was dropped may have run code */
         }
         Tasklet *peer = channel_take_head(channel);
-        assert(peer->tempval == NULL && !peer->raises);
+        assert(!peer->raises);
         peer->tempval = Py_NewRef(value);
         peer->raises = is_error;
         if (unlikely(channel_go_on(scheduler, channel, peer, switches) < 0))
@@ -105,10 +135,10 @@ channel_send_value(Channel *channel, PyObject *value, bool is_error)
         channel_closed_error(channel);
         return NULL;
     }
-    if (unlikely(scheduler_may_suspend(scheduler) < 0))
+    if (unlikely(scheduler_may_block(scheduler) < 0))
         return NULL;
     if (unlikely(channel->balance < 0 || channel->closing))
-        return channel_send_value(channel, value, is_error);
+        goto again;
     current = scheduler->current;
     current->tempval = Py_NewRef(value);
     current->sends_error = is_error;
@@ -127,21 +157,24 @@ channel_receive_value(Channel *channel, bool iterating)
     Scheduler *scheduler = scheduler_get();
     Tasklet *current, *next;
     PyObject *value;
-    if (unlikely(scheduler == NULL))
+    if (unlikely(scheduler == NULL || (channel_callback != NULL && channel_announce(channel, -1) < 0)))
         return NULL;
+again:
     if (channel->balance > 0) {
         bool is_error, switches = channel_switches(scheduler, channel, -1);
         if (switches) {
             if (unlikely(scheduler_may_suspend(scheduler) < 0))
                 return NULL;
             if (unlikely(channel->balance <= 0 || channel->head->scheduler != scheduler))
-                return channel_receive_value(channel, iterating);
+                goto again;
         }
         Tasklet *peer = channel_take_head(channel);
         value = peer->tempval;
         is_error = peer->sends_error;
         peer->tempval = NULL;
         peer->sends_error = false;
+        if (unlikely(value == NULL)) /* taken away from outside while it waited */
+            value = Py_NewRef(Py_None);
         if (unlikely(channel_go_on(scheduler, channel, peer, switches) < 0)) {
             PyObject *raised = error_take();
             Py_DECREF(value);
@@ -159,10 +192,10 @@ channel_receive_value(Channel *channel, bool iterating)
             channel_closed_error(channel);
         return NULL;
     }
-    if (unlikely(scheduler_may_suspend(scheduler) < 0))
+    if (unlikely(scheduler_may_block(scheduler) < 0))
         return NULL;
     if (unlikely(channel->balance > 0 || channel->closing))
-        return channel_receive_value(channel, iterating);
+        goto again;
     current = scheduler->current;
     next = scheduler_leave(current);
     channel_queue(channel, current, BLOCKED_RECEIVE);

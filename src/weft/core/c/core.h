@@ -22,6 +22,7 @@ typedef struct Scheduler Scheduler;
 
 #include "cpython/cpython.h"
 #include "switch/switch.h"
+#include "preempt.h"
 
 /* What a suspended tasklet waits for. The two channel values are Stackless's own signs for the directions. */
 enum {
@@ -29,13 +30,25 @@ enum {
     BLOCKED_RECEIVE = -1,
     BLOCKED_SEND = 1,
     BLOCKED_WAIT = 2, /* a Waiter, or sleep when `waiting_on` is NULL */
-    BLOCKED_RUN = 3,  /* main, inside run() */
+    BLOCKED_RUN = 3,  /* inside run(); seen from Python it is paused, as in Stackless */
 };
 
 enum {
     TASKLET_UNBOUND = 0, /* without arguments: never set up, or dead */
     TASKLET_NEW = 1,     /* set up, has not run yet: no C stack, no frame */
     TASKLET_STARTED = 2,
+};
+
+/* What must be done when a tasklet is switched away and back: tasklet_departs and tasklet_returns do it. */
+enum {
+    SPECIAL_ATOMIC = 1, /* it is atomic: gives that up, and takes it back before it goes on */
+    SPECIAL_TRACED = 2, /* it has trace functions of its own */
+};
+
+/* What a switch in this thread must be told to: scheduler_announce does it. */
+enum {
+    ATTEND_CALLBACK = 1, /* set_schedule_callback */
+    ATTEND_WATCHDOG = 2, /* run() with a budget or slices */
 };
 
 struct Tasklet {
@@ -47,8 +60,12 @@ struct Tasklet {
     PyObject *function, *args, *kwargs;
     PyObject *context; /* contextvars.Context that it will start in; NULL: an empty one */
     Tasklet *started_next, *started_prev; /* the scheduler's list of started tasklets */
+    Tasklet *run_outer;  /* while in_run: the run() around its own, in scheduler->runs */
+    PyObject *tracing[2]; /* its own trace and profile functions; NULL: its thread's */
     PyObject *weakrefs;
     int timer;             /* index in the scheduler's heap of timers, -1: none */
+    int atomic;            /* how many atomic blocks it is in; set_atomic(True) is one more */
+    uint8_t special;       /* SPECIAL_ flags */
     int8_t blocked;        /* one of the values above */
     uint8_t state;         /* TASKLET_UNBOUND, NEW or STARTED */
     bool raises;       /* tempval is an exception to raise here when it goes on */
@@ -56,6 +73,11 @@ struct Tasklet {
     bool timed_out;    /* its timer fired before what it waited for */
     bool daemon_wait;  /* its wait neither keeps run() going nor hides a deadlock */
     bool iterating;    /* receives for a `for` loop: close() ends it */
+    bool atomic_flag;  /* set_atomic(True) */
+    bool block_trap;   /* may not be blocked */
+    bool ignore_nesting;      /* may be preempted inside C calls that call Python */
+    bool interrupt_pending;   /* a soft interrupt waits for its next switch */
+    bool in_run, run_hub, run_threadblock; /* inside run(), and what that run waits for */
     SwitchState sw;
 };
 
@@ -91,11 +113,29 @@ struct Scheduler {
     Tasklet *first;   /* while idle: the head of the run queue, NULL when it is empty */
     PyObject *zombie; /* owned: a reference to drop by whoever runs next */
     Tasklet *started; /* the list of all started tasklets but main */
+    Scheduler *registered_next; /* all threads' schedulers */
     int ticks, ticks_full;
-    bool idle;        /* nobody can run; `current` waits in scheduler_idle on behalf of all */
-    bool polling;     /* inside the hub's poll or a timer */
+    union {
+        struct {
+            bool idle;    /* nobody can run; `current` waits in scheduler_idle on behalf of all */
+            bool polling; /* inside the hub's poll or a timer */
+            bool announcing; /* inside a schedule callback */
+            bool trapped; /* switch_trap is not 0 */
+        };
+        uint32_t fixed; /* any of them: no tasklet may be switched */
+    };
+    uint8_t attention; /* ATTEND_ flags */
     bool ending;      /* the thread is ending: tasklets are being killed */
-    bool run_waits;   /* main's run() also waits for timers and the hub */
+    int switch_trap;
+
+    Tasklet *runs;        /* the tasklets inside run(), the innermost first; each owned by the ring or by its place here */
+    Tasklet *watchdog;    /* borrowed: the one of them whose run() interrupts others */
+    Tasklet *interrupted; /* owned: whom it has interrupted */
+    bool run_soft, run_total, run_ignore_nesting, run_slices;
+    bool meeting;         /* the switch under way is that of two tasklets meeting at a channel */
+    PyObject *tracing[2]; /* the thread's own trace and profile functions, while a tasklet has put its in their place */
+    Preempt preempt;
+
     bool service;     /* a thread of weft's own */
     volatile bool sleeping; /* its thread sleeps with the GIL released; cleared by whoever rings */
     int64_t last_tick;
@@ -113,7 +153,7 @@ struct Scheduler {
     SwitchThread sw;
 };
 
-static PyTypeObject Tasklet_Type, Channel_Type, Waiter_Type;
+static PyTypeObject Tasklet_Type, Channel_Type, Waiter_Type, Atomic_Type;
 static PyObject *WeftError, *TaskletExit, *Deadlock, *ChannelClosed, *NoCore;
 
 /* The scheduler of this thread; NULL before its first use and after its end. */

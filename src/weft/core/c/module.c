@@ -7,10 +7,17 @@
 #include <unistd.h>
 
 #include "timer.c"
+#include "atomic.c"
+#include "tracing.c"
 #include "scheduler.c"
+#include "life.c"
+#include "deadlock.c"
 #include "waiter.c"
 #include "channel.c"
 #include "tasklet.c"
+#include "inspect.c"
+#include "preempt.c"
+#include "run.c"
 #if defined(WEFT_SWITCH_SLICED)
 #include "switch/sliced.c"
 #define BACKEND "sliced"
@@ -33,14 +40,17 @@ core_schedule(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t cou
         PyErr_SetString(PyExc_TypeError, "schedule() takes at most one argument, retval");
         return NULL;
     }
+    Tasklet *current = scheduler->current;
+    if (unlikely(scheduler->trapped && current->next == current)) /* nobody to switch to: the trap has nothing to forbid */
+        return Py_NewRef(count == 1 || names != NULL ? args[0] : (PyObject *)current);
     if (unlikely(scheduler_may_suspend(scheduler) < 0))
         return NULL;
-    Tasklet *current = scheduler->current;
     result = count == 1 || names != NULL ? args[0] : (PyObject *)current;
     if (current->next != current) {
         if (unlikely(scheduler_switch(scheduler, current, current->next, &value) < 0))
             return NULL;
-        Py_XDECREF(value);
+        if (unlikely(value != NULL)) /* somebody set its tempval meanwhile */
+            return value;
     }
     return Py_NewRef(result);
 }
@@ -58,38 +68,7 @@ core_schedule_remove(PyObject *Py_UNUSED(module), PyObject *args, PyObject *kwar
         result = (PyObject *)scheduler->current;
     if (scheduler_pause(scheduler, NULL, &value) < 0)
         return NULL;
-    Py_XDECREF(value);
-    return Py_NewRef(result);
-}
-
-static PyObject *
-core_run(PyObject *Py_UNUSED(module), PyObject *args, PyObject *kwargs)
-{
-    static char *names[] = {"hub", NULL};
-    Scheduler *scheduler = scheduler_get();
-    Tasklet *main, *next;
-    PyObject *value;
-    int hub = 1;
-    if (scheduler == NULL || !PyArg_ParseTupleAndKeywords(args, kwargs, "|$p:run", names, &hub))
-        return NULL;
-    main = scheduler->main;
-    if (scheduler->current != main) {
-        PyErr_SetString(PyExc_RuntimeError, "run() must be called from the main tasklet; in another one, schedule() lets "
-                                            "the others run");
-        return NULL;
-    }
-    if (scheduler_may_suspend(scheduler) < 0)
-        return NULL;
-    if (main->next == main && (!hub || scheduler->keepers == 0))
-        Py_RETURN_NONE;
-    next = scheduler_leave(main);
-    main->next = main->prev = NULL;
-    main->blocked = BLOCKED_RUN;
-    scheduler->run_waits = hub;
-    if (scheduler_suspend(scheduler, main, next, &value) < 0)
-        return NULL;
-    Py_XDECREF(value);
-    Py_RETURN_NONE;
+    return value != NULL ? value : Py_NewRef(result);
 }
 
 static PyObject *
@@ -110,16 +89,18 @@ static PyObject *
 core_getruncount(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
 {
     Scheduler *scheduler = scheduler_get();
-    Py_ssize_t count = 0;
-    Tasklet *start, *t;
-    if (scheduler == NULL)
-        return NULL;
-    start = t = scheduler->idle ? scheduler->first : scheduler->current;
-    while (t != NULL) {
-        count++;
-        t = t->next == start ? NULL : t->next;
-    }
-    return PyLong_FromSsize_t(count);
+    return scheduler != NULL ? PyLong_FromSsize_t(scheduler_runcount(scheduler)) : NULL;
+}
+
+/* A number that stays the same for as long as the tasklet lives: its address, but main's is its thread's id, as in
+   Stackless, so that code that has no tasklets gets what threading.get_ident() gives. */
+static PyObject *
+core_getcurrentid(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
+{
+    Scheduler *scheduler = this_scheduler;
+    if (scheduler == NULL || scheduler->current == scheduler->main)
+        return PyLong_FromUnsignedLong(PyThread_get_thread_ident());
+    return PyLong_FromVoidPtr(scheduler->current);
 }
 
 static PyObject *
@@ -206,13 +187,10 @@ PyDoc_STRVAR(schedule_doc, "schedule(retval=...)\n--\n\n"
 "Switches; raises what is thrown into this tasklet meanwhile.");
 PyDoc_STRVAR(schedule_remove_doc, "schedule_remove(retval=...)\n--\n\n"
 "Like schedule, but take this tasklet out of the run queue until it is inserted again.");
-PyDoc_STRVAR(run_module_doc, "run(*, hub=True)\n--\n\n"
-"Run until nothing is runnable and nothing waits in the hub: no sleep, descriptor, child process, job or remote reply.\n\n"
-"Called from the main tasklet, which raises what a tasklet did not catch; then run() may be called again. Tasklets that\n"
-"are blocked on channels do not keep it. With hub=False it returns as soon as the run queue is empty.");
 PyDoc_STRVAR(getcurrent_doc, "getcurrent()\n--\n\nThe tasklet that runs.");
 PyDoc_STRVAR(getmain_doc, "getmain()\n--\n\nThis thread's main tasklet.");
 PyDoc_STRVAR(getruncount_doc, "getruncount()\n--\n\nHow many tasklets of this thread are runnable, the current one included.");
+PyDoc_STRVAR(getcurrentid_doc, "getcurrentid()\n--\n\nA number that tells the running tasklet from all others that live; main's is its thread's id.");
 PyDoc_STRVAR(sleep_doc, "sleep(seconds, /)\n--\n\n"
 "Block this tasklet for at least `seconds` (float, >= 0); others run meanwhile.");
 PyDoc_STRVAR(started_doc, "started()\n--\n\nThis thread's tasklets that have started and not ended, main excepted; the oldest first.");
@@ -236,6 +214,15 @@ static PyMethodDef core_methods[] = {
     {"getcurrent", core_getcurrent, METH_NOARGS, getcurrent_doc},
     {"getmain", core_getmain, METH_NOARGS, getmain_doc},
     {"getruncount", core_getruncount, METH_NOARGS, getruncount_doc},
+    {"getcurrentid", core_getcurrentid, METH_NOARGS, getcurrentid_doc},
+    {"get_thread_info", (PyCFunction)(void (*)(void))core_get_thread_info, METH_VARARGS | METH_KEYWORDS, get_thread_info_doc},
+    {"threads", core_threads, METH_NOARGS, threads_doc},
+    {"switch_trap", core_switch_trap, METH_VARARGS, switch_trap_doc},
+    {"set_schedule_callback", core_set_schedule_callback, METH_O, set_schedule_callback_doc},
+    {"get_schedule_callback", core_get_schedule_callback, METH_NOARGS, get_schedule_callback_doc},
+    {"set_channel_callback", core_set_channel_callback, METH_O, set_channel_callback_doc},
+    {"get_channel_callback", core_get_channel_callback, METH_NOARGS, get_channel_callback_doc},
+    {"set_error_handler", core_set_error_handler, METH_O, set_error_handler_doc},
     {"sleep", core_sleep, METH_O, sleep_doc},
     {"started", core_started, METH_NOARGS, started_doc},
     {"install_hub", core_install_hub, METH_VARARGS, install_hub_doc},
@@ -289,7 +276,7 @@ MODULE_INIT(void)
         return NULL;
     }
     if (switch_module_init() < 0 || PyType_Ready(&Tasklet_Type) < 0 || PyType_Ready(&Channel_Type) < 0 ||
-        PyType_Ready(&Waiter_Type) < 0)
+        PyType_Ready(&Waiter_Type) < 0 || PyType_Ready(&Atomic_Type) < 0 || atomic_init() < 0)
         return NULL;
     module = PyModule_Create(&core_module);
     if (module == NULL)
@@ -297,6 +284,7 @@ MODULE_INIT(void)
     if (PyModule_AddObjectRef(module, "tasklet", (PyObject *)&Tasklet_Type) < 0 ||
         PyModule_AddObjectRef(module, "channel", (PyObject *)&Channel_Type) < 0 ||
         PyModule_AddObjectRef(module, "Waiter", (PyObject *)&Waiter_Type) < 0 ||
+        PyModule_AddObjectRef(module, "atomic", (PyObject *)&Atomic_Type) < 0 ||
         PyModule_AddStringConstant(module, "backend", BACKEND) < 0 || add_exceptions(module) < 0)
         Py_CLEAR(module);
     return module;

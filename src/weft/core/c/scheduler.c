@@ -12,6 +12,9 @@
 #define TICK_NS 1000000     /* how often timers and the hub are looked at while tasklets run */
 
 static void tasklet_set_error(Tasklet *tasklet, PyObject *error);
+static inline void preempt_restart(Scheduler *scheduler);
+static void preempt_stop(Scheduler *scheduler);
+static int scheduler_expired(Scheduler *scheduler);
 static PyObject *deadlock_error(Scheduler *scheduler);
 
 /* ---- the ring ---- */
@@ -109,24 +112,35 @@ scheduler_wake(Tasklet *tasklet)
         scheduler_ring(scheduler);
 }
 
-/* An error that belongs to nobody else: main raises it, wherever it waits. Steals error. May run Python code. */
-static void
-main_set_error(Scheduler *scheduler, PyObject *error)
+/* Who answers for the thread when nobody can run, and gets the errors that belong to nobody: the tasklet in the innermost
+   run(), else main. */
+static inline Tasklet *
+scheduler_keeper(Scheduler *scheduler)
 {
-    Tasklet *main = scheduler->main;
-    bool second = main->raises; /* it has not got the one before yet: neither is dropped silently */
+    return scheduler->runs != NULL ? scheduler->runs : scheduler->main;
+}
+
+/* An error that belongs to nobody else: the keeper raises it, wherever it waits. Steals error. May run Python code. */
+static void
+keeper_set_error(Scheduler *scheduler, PyObject *error)
+{
+    Tasklet *keeper = (Tasklet *)Py_NewRef((PyObject *)scheduler_keeper(scheduler));
+    bool second = keeper->raises; /* it has not got the one before yet: neither is dropped silently */
     if (second) {
         error_raise(error);
-        PyErr_WriteUnraisable((PyObject *)main);
-        if (!main->raises) /* it ran meanwhile */
+        PyErr_WriteUnraisable((PyObject *)keeper);
+        if (!keeper->raises) { /* it ran meanwhile */
+            Py_DECREF(keeper);
             return;
+        }
     }
-    if (main->blocked != NOT_BLOCKED)
-        scheduler_wake(main);
-    else if (main->next == NULL)
-        ring_append(scheduler, (Tasklet *)Py_NewRef((PyObject *)main));
+    if (keeper->blocked != NOT_BLOCKED)
+        scheduler_wake(keeper);
+    else if (keeper->next == NULL)
+        ring_append(scheduler, (Tasklet *)Py_NewRef((PyObject *)keeper));
     if (!second)
-        tasklet_set_error(main, error);
+        tasklet_set_error(keeper, error);
+    Py_DECREF(keeper);
 }
 
 /* ---- timers and the hub ---- */
@@ -221,7 +235,7 @@ hub_tick(Scheduler *scheduler)
     int64_t now = clock_ns(), passed = now - scheduler->last_tick;
     if (now < 0)
         return -1;
-    if (passed < TICK_NS) {
+    if (passed >= 0 && passed < TICK_NS) { /* a test's clock may have stood later than the machine's */
         if (passed < TICK_NS / 2 && scheduler->ticks_full < TICKS)
             scheduler->ticks = scheduler->ticks_full *= 2;
         return 0;
@@ -266,32 +280,46 @@ other_threads(Scheduler *scheduler)
     return count > service_threads - scheduler->service;
 }
 
+/* Whether the keeper, which is in run(), need not wait any longer: nothing runs, and nothing that this run() waits for
+   can make anything run. */
+static inline bool
+run_is_over(Scheduler *scheduler, Tasklet *keeper)
+{
+    if (scheduler->keepers > 0 && keeper->run_hub)
+        return false;
+    return !keeper->run_threadblock || scheduler->ending || !other_threads(scheduler);
+}
+
+static Tasklet *scheduler_announce(Scheduler *scheduler, Tasklet *from, Tasklet *to);
+
 /* Nobody can run: sleep until somebody can, and make that one current. Runs Python code (the hub's, signal handlers');
-   what they raise goes to main. Nobody can run either when only main's run() waits: it returns; nor when nothing can
-   ever wake anybody: main raises Deadlock. */
+   what they raise goes to the keeper. Nobody can run either when only its run() waits: it returns; nor when nothing can
+   ever wake anybody: the keeper raises Deadlock. */
 static __attribute__((noinline)) Tasklet *
 scheduler_idle(Scheduler *scheduler)
 {
-    Tasklet *main = scheduler->main;
     scheduler->idle = true;
     scheduler->first = NULL;
     for (;;) {
         int failed = timers_fire(scheduler);
         if (!failed && scheduler->first == NULL) {
-            bool paused = main->blocked == NOT_BLOCKED;
-            if (paused || (main->blocked == BLOCKED_RUN && (scheduler->keepers == 0 || !scheduler->run_waits))) {
+            Tasklet *keeper = scheduler_keeper(scheduler);
+            bool paused = keeper->blocked == NOT_BLOCKED;
+            if (paused || (keeper->blocked == BLOCKED_RUN && run_is_over(scheduler, keeper))) {
                 if (paused)
-                    Py_INCREF(main);
-                tasklet_unblock(main);
-                ring_append(scheduler, main);
+                    Py_INCREF(keeper);
+                tasklet_unblock(keeper);
+                ring_append(scheduler, keeper);
             } else if (scheduler->keepers == 0 && (scheduler->ending || !other_threads(scheduler))) {
                 PyObject *error = deadlock_error(scheduler);
-                main_set_error(scheduler, error != NULL ? error : error_take());
+                keeper_set_error(scheduler, error != NULL ? error : error_take());
             } else
                 failed = hub_wait(scheduler);
         }
         if (failed)
-            main_set_error(scheduler, error_take());
+            keeper_set_error(scheduler, error_take());
+        if (scheduler->first != NULL && unlikely(scheduler->attention & ATTEND_CALLBACK))
+            scheduler->first = scheduler_announce(scheduler, scheduler->current, scheduler->first);
         if (scheduler->first != NULL)
             break;
     }
@@ -303,20 +331,111 @@ scheduler_idle(Scheduler *scheduler)
 
 /* ---- suspending ---- */
 
+static __attribute__((cold)) void
+fixed_error(Scheduler *scheduler)
+{
+    const char *why = "this call would block, and it was made where no tasklet runs: in the hub, or in a signal handler while all "
+                      "tasklets wait. Wake a tasklet that does the work instead";
+    if (scheduler->announcing)
+        why = "Recursive scheduling call due to callbacks! A schedule or channel callback must not switch tasklets or block";
+    else if (scheduler->trapped)
+        why = "switch_trap: this call would switch tasklets, which switch_trap() forbids in this thread";
+    PyErr_SetString(PyExc_RuntimeError, why);
+}
+
 /* Whether the current tasklet may be suspended now: 0, or -1 with an exception set and nothing changed. Looks at timers
    and hub when it is time, so state must be read after it. */
 static inline int
 scheduler_may_suspend(Scheduler *scheduler)
 {
-    if (unlikely(scheduler->idle || scheduler->polling)) {
-        PyErr_SetString(PyExc_RuntimeError,
-                        "this call would block, and it was made where no tasklet runs: in the hub, or in a signal "
-                        "handler while all tasklets wait. Wake a tasklet that does the work instead");
+    if (unlikely(scheduler->fixed != 0)) {
+        fixed_error(scheduler);
         return -1;
     }
     if (unlikely(--scheduler->ticks <= 0) && scheduler_tick(scheduler) < 0)
         return -1;
     return switch_guard(scheduler, scheduler->current);
+}
+
+/* The same for a call that blocks its tasklet. */
+static inline int
+scheduler_may_block(Scheduler *scheduler)
+{
+    if (unlikely(scheduler->current->block_trap)) {
+        PyErr_Format(PyExc_RuntimeError, "this tasklet does not like to be blocked: block_trap of %R is set, and this call would wait",
+                     scheduler->current);
+        return -1;
+    }
+    return scheduler_may_suspend(scheduler);
+}
+
+/* ---- what a switch has to tell others ---- */
+
+static PyObject *schedule_callback; /* of set_schedule_callback; NULL: none */
+
+/* Tell the schedule callback of a switch to come. Runs Python code, which cannot switch but may change the run queue, whose
+   head is scheduler->first meanwhile. Returns the one to go on with, NULL when the queue has become empty. */
+static Tasklet *
+scheduler_announce(Scheduler *scheduler, Tasklet *from, Tasklet *to)
+{
+    PyObject *callback = schedule_callback, *result, *raised;
+    if (callback == NULL || to == from)
+        return to;
+    raised = error_take();
+    Py_INCREF(callback);
+    Py_INCREF(from); /* a dying one is somebody else's to drop */
+    scheduler->announcing = true;
+    result = PyObject_CallFunctionObjArgs(callback, (PyObject *)from, (PyObject *)to, NULL);
+    if (result == NULL)
+        PyErr_WriteUnraisable(callback);
+    Py_XDECREF(result);
+    scheduler->announcing = false;
+    Py_DECREF(from);
+    Py_DECREF(callback);
+    if (raised != NULL)
+        error_raise(raised);
+    return scheduler->first;
+}
+
+static Tasklet *watchdog_redirects(Scheduler *scheduler, Tasklet *from, Tasklet *to);
+
+/* The current tasklet, `from`, is about to be switched away: to `to`, or to nobody yet when that is NULL. Whoever must be
+   told is told; what it must not keep is given up. Returns the one to go on with. May run Python code, which cannot
+   switch; to that code the run queue looks as it will be after the switch. */
+static __attribute__((noinline)) Tasklet *
+scheduler_departs(Scheduler *scheduler, Tasklet *from, Tasklet *to)
+{
+    if (from->special & SPECIAL_ATOMIC)
+        atomic_release();
+    if (scheduler->attention & ATTEND_WATCHDOG)
+        to = watchdog_redirects(scheduler, from, to);
+    if ((from->special & SPECIAL_TRACED) != 0 || (scheduler->attention & ATTEND_CALLBACK) != 0) {
+        scheduler->first = to;
+        scheduler->idle = true;
+        if (from->special & SPECIAL_TRACED)
+            tracing_leaves(from);
+        to = scheduler->first;
+        if (to != NULL)
+            to = scheduler_announce(scheduler, from, to);
+        scheduler->first = NULL;
+        scheduler->idle = false;
+    }
+    return to;
+}
+
+/* The tasklet has been switched to: it has again what it gave up. May run Python code, which cannot switch, and release
+   the GIL. */
+static __attribute__((noinline)) void
+tasklet_returns(Tasklet *tasklet)
+{
+    Scheduler *scheduler = tasklet->scheduler;
+    if (tasklet->special & SPECIAL_ATOMIC)
+        (void)atomic_acquire(scheduler->tstate, false);
+    if (tasklet->special & SPECIAL_TRACED) {
+        scheduler->announcing = true;
+        tracing_enters(tasklet);
+        scheduler->announcing = false;
+    }
 }
 
 /* The current tasklet runs again: take what it was woken with. 0 with *value owned (NULL when there is none), or -1 with
@@ -329,6 +448,8 @@ scheduler_resumed(Scheduler *scheduler, Tasklet *tasklet, PyObject **value)
     bool raises = tasklet->raises;
     tasklet->tempval = NULL;
     tasklet->raises = false;
+    if (unlikely(tasklet->special != 0))
+        tasklet_returns(tasklet);
     if (unlikely(scheduler->zombie != NULL)) {
         PyObject *zombie = scheduler->zombie;
         scheduler->zombie = NULL;
@@ -347,6 +468,11 @@ scheduler_resumed(Scheduler *scheduler, Tasklet *tasklet, PyObject **value)
 static inline int
 scheduler_switch(Scheduler *scheduler, Tasklet *from, Tasklet *to, PyObject **value)
 {
+    if (unlikely((scheduler->attention | from->special) != 0)) {
+        to = scheduler_departs(scheduler, from, to);
+        if (to == from)
+            return scheduler_resumed(scheduler, from, value);
+    }
     scheduler->current = to;
     switch_to(scheduler, from, to);
     return scheduler_resumed(scheduler, from, value);
@@ -371,6 +497,8 @@ scheduler_leave(Tasklet *current)
 static inline int
 scheduler_suspend(Scheduler *scheduler, Tasklet *current, Tasklet *next, PyObject **value)
 {
+    if (unlikely((scheduler->attention | current->special) != 0))
+        next = scheduler_departs(scheduler, current, next);
     if (unlikely(next == NULL))
         next = scheduler_idle(scheduler);
     else
@@ -395,17 +523,21 @@ scheduler_finish(Scheduler *scheduler, Tasklet *dead, PyObject *error)
         else
             error = error_take();
     }
-    if (unlikely(error != NULL)) {
-        main_set_error(scheduler, error);
-        next = scheduler_leave(dead);
-        if (likely(ring_holds(scheduler->main))) /* it raises the error at once; the others stay in their order */
-            next = scheduler->main;
-    } else
-        next = scheduler_leave(dead);
-    if (likely(next != NULL))
-        scheduler->current = next;
+    if (unlikely(error != NULL))
+        keeper_set_error(scheduler, error);
+    next = scheduler_leave(dead);
     dead->next = dead->prev = NULL;
     dead->state = TASKLET_UNBOUND;
+    if (unlikely(error != NULL && next != NULL && ring_holds(scheduler_keeper(scheduler))))
+        next = scheduler_keeper(scheduler); /* it raises the error at once; the others stay in their order */
+    if (unlikely((scheduler->attention | dead->special) != 0)) {
+        next = scheduler_departs(scheduler, dead, next);
+        dead->special = 0;
+        dead->atomic = 0;
+        dead->atomic_flag = dead->interrupt_pending = false;
+    }
+    if (likely(next != NULL))
+        scheduler->current = next;
     assert(scheduler->zombie == NULL);
     scheduler->zombie = (PyObject *)dead;
     return likely(next != NULL) ? next : scheduler_idle(scheduler);
@@ -432,15 +564,35 @@ started_remove(Scheduler *scheduler, Tasklet *tasklet)
         tasklet->started_next->started_prev = tasklet->started_prev;
 }
 
+static PyObject *error_handler; /* of set_error_handler; NULL: none */
+
+/* Give what the current tasklet did not catch (stolen) to the error handler. NULL, or the error that goes to the keeper. */
+static PyObject *
+error_handle(PyObject *error)
+{
+    PyObject *handler = Py_NewRef(error_handler), *traceback = PyException_GetTraceback(error);
+    PyObject *result = PyObject_CallFunctionObjArgs(handler, (PyObject *)Py_TYPE(error), error,
+                                                    traceback != NULL ? traceback : Py_None, NULL);
+    Py_XDECREF(traceback);
+    Py_DECREF(handler);
+    Py_DECREF(error);
+    Py_XDECREF(result);
+    error = result == NULL ? error_take() : NULL;
+    if (error != NULL && PyErr_GivenExceptionMatches(error, TaskletExit)) /* killed inside the handler */
+        Py_CLEAR(error);
+    return error;
+}
+
 static Tasklet *
 tasklet_main(Scheduler *scheduler, Tasklet *tasklet)
 {
     PyObject *result = NULL, *error = NULL, *value, *function, *args, *kwargs;
     started_add(scheduler, tasklet);
 
-    /* A value for a tasklet that has not run yet can only be an exception thrown into it: it never runs at all. */
+    /* An exception thrown into a tasklet that has not run yet: it never runs at all. */
     if (likely(scheduler_resumed(scheduler, tasklet, &value) == 0) &&
         likely(switch_body_begin(scheduler, tasklet) == 0)) {
+        Py_XDECREF(value); /* a tempval that nothing receives */
         if (tasklet->kwargs == NULL)
             result = PyObject_Vectorcall(tasklet->function, ((PyTupleObject *)tasklet->args)->ob_item,
                                          (size_t)PyTuple_GET_SIZE(tasklet->args), NULL);
@@ -453,6 +605,8 @@ tasklet_main(Scheduler *scheduler, Tasklet *tasklet)
         error = error_take();
     if (error != NULL && PyErr_GivenExceptionMatches(error, TaskletExit))
         Py_CLEAR(error);
+    if (unlikely(error != NULL && error_handler != NULL))
+        error = error_handle(error);
 
     /* All that can run code is dropped while this tasklet is still the current one. */
     function = tasklet->function;
@@ -464,246 +618,13 @@ tasklet_main(Scheduler *scheduler, Tasklet *tasklet)
     Py_XDECREF(args);
     Py_XDECREF(kwargs);
     Py_CLEAR(tasklet->context);
+    if (unlikely(tasklet->special & SPECIAL_TRACED)) {
+        tracing_leaves(tasklet);
+        tasklet->special &= (uint8_t)~SPECIAL_TRACED;
+        Py_CLEAR(tasklet->tracing[0]);
+        Py_CLEAR(tasklet->tracing[1]);
+    }
 
     started_remove(scheduler, tasklet);
     return scheduler_finish(scheduler, tasklet, error);
-}
-
-/* ---- the scheduler's own life ---- */
-
-static Tasklet *tasklet_alloc(PyTypeObject *type, Scheduler *scheduler);
-static PyObject *tasklet_throw(Tasklet *tasklet, PyObject *error, bool pending);
-
-static void
-scheduler_free(Scheduler *scheduler)
-{
-    if (scheduler->doorbell != NULL) {
-        PyThread_release_lock(scheduler->doorbell);
-        PyThread_free_lock(scheduler->doorbell);
-    }
-    PyMem_Free(scheduler->timers);
-    PyMem_Free(scheduler);
-}
-
-/* A tasklet no longer points here. The scheduler of a thread that has ended goes with the last one. */
-static inline void
-scheduler_release(Scheduler *scheduler)
-{
-    if (unlikely(--scheduler->tasklets == 0 && scheduler->tstate == NULL))
-        scheduler_free(scheduler);
-}
-
-/* All started tasklets of this thread, the oldest first: a new list, or NULL with an exception set. */
-static PyObject *
-scheduler_started(Scheduler *scheduler)
-{
-    PyObject *list = PyList_New(0);
-    for (Tasklet *t = scheduler->started; t != NULL && list != NULL; t = t->started_next)
-        if (PyList_Append(list, (PyObject *)t) < 0)
-            Py_CLEAR(list);
-    if (list != NULL && PyList_Reverse(list) < 0)
-        Py_CLEAR(list);
-    return list;
-}
-
-#define KILL_ROUNDS 10
-
-/* Take those that have not run yet out of the run queue of main, which is current: they never will run. Runs code. */
-static void
-scheduler_drop_unborn(Scheduler *scheduler)
-{
-    Tasklet *main = scheduler->main, *t = main->next;
-    while (t != NULL && t != main) {
-        if (t->state != TASKLET_NEW) {
-            t = t->next;
-            continue;
-        }
-        PyObject *function = t->function;
-        ring_remove(scheduler, t);
-        t->function = NULL;
-        t->state = TASKLET_UNBOUND;
-        Py_DECREF(t);
-        Py_XDECREF(function);
-        t = main->next; /* what was dropped may have changed the queue */
-    }
-}
-
-/* End all tasklets of this thread, the oldest first, with their finally blocks. One that refuses to end is tried again
-   a few times; those that have not run yet never will. Called in the thread itself, in main; switches. */
-static void
-scheduler_kill_all(Scheduler *scheduler)
-{
-    PyObject *raised = error_take();
-    scheduler->ending = true;
-    scheduler_drop_unborn(scheduler);
-    for (int round = 0; round < KILL_ROUNDS && scheduler->started != NULL; round++) {
-        PyObject *all = scheduler_started(scheduler);
-        for (Py_ssize_t i = 0; all != NULL && i < PyList_GET_SIZE(all); i++) {
-            Tasklet *t = (Tasklet *)PyList_GET_ITEM(all, i);
-            PyObject *error = t->state == TASKLET_STARTED ? PyObject_CallNoArgs(TaskletExit) : NULL;
-            PyObject *result = error != NULL ? tasklet_throw(t, error, false) : NULL;
-            if (result == NULL && PyErr_Occurred())
-                PyErr_WriteUnraisable((PyObject *)t);
-            Py_XDECREF(result);
-        }
-        Py_XDECREF(all);
-    }
-    scheduler_drop_unborn(scheduler); /* what finally blocks have started */
-    scheduler->ending = false;
-    PyErr_Clear();
-    if (raised != NULL)
-        error_raise(raised);
-}
-
-/* We are a forked child, which does not have the thread of this scheduler. Its tasklets are dead: they leave channels and
-   Waiters, so that nobody meets them there; their frames and this scheduler's memory are lost. May run Python code. */
-static void
-scheduler_vanished(Scheduler *scheduler)
-{
-    Tasklet *main = scheduler->main, *t, *after;
-    PyObject *dead = PyList_New(0);
-    scheduler->tasklets++; /* for ever: nobody frees it */
-    Py_INCREF(main);
-    while (main->next != NULL && main->blocked == NOT_BLOCKED && main->next != main) {
-        t = main->next;
-        ring_remove(scheduler, t);
-        t->state = t->state == TASKLET_NEW ? TASKLET_UNBOUND : t->state;
-        if (dead == NULL || PyList_Append(dead, (PyObject *)t) < 0)
-            PyErr_Clear(); /* lost, then */
-    }
-    for (t = scheduler->started; t != NULL; t = after) {
-        after = t->started_next;
-        if (t->blocked != NOT_BLOCKED)
-            tasklet_unblock(t);
-        t->state = TASKLET_UNBOUND;
-    }
-    if (main->blocked != NOT_BLOCKED)
-        tasklet_unblock(main);
-    main->next = main->prev = NULL;
-    main->state = TASKLET_UNBOUND;
-    scheduler->started = scheduler->current = scheduler->main = NULL;
-    scheduler->tstate = NULL;
-    Py_XDECREF(dead);
-}
-
-/* The thread's dictionary is being cleared: the thread ends. */
-static void
-scheduler_thread_ends(PyObject *capsule)
-{
-    Scheduler *scheduler = PyCapsule_GetPointer(capsule, "weft.scheduler");
-    Tasklet *main = scheduler->main, *t;
-    if (scheduler != this_scheduler) { /* cleared by another thread: after fork, or at the very end; nothing can run here */
-        service_threads -= scheduler->service;
-        if (scheduler->pid != getpid())
-            scheduler_vanished(scheduler);
-        return;
-    }
-    scheduler_kill_all(scheduler);
-    while (main->next != NULL && main->next != main) { /* they refused to end: their frames are lost */
-        t = main->next;
-        ring_remove(scheduler, t);
-        Py_DECREF(t);
-    }
-    for (t = scheduler->started; t != NULL; t = t->started_next) {
-        if (t->blocked != NOT_BLOCKED)
-            tasklet_unblock(t);
-        t->state = TASKLET_UNBOUND;
-    }
-    switch_thread_end(scheduler);
-    service_threads -= scheduler->service;
-    Py_CLEAR(scheduler->hub_poll);
-    this_scheduler = NULL;
-    main->next = main->prev = NULL;
-    main->state = TASKLET_UNBOUND;
-    scheduler->main = scheduler->current = NULL;
-    Py_DECREF(main); /* the ring's */
-    scheduler->tstate = NULL;
-    Py_DECREF(main); /* the scheduler's; it may be freed with it */
-}
-
-static Scheduler *
-scheduler_create(void)
-{
-    PyObject *threads = PyThreadState_GetDict(), *capsule = NULL;
-    Scheduler *scheduler = PyMem_Calloc(1, sizeof *scheduler);
-    if (scheduler == NULL) {
-        PyErr_NoMemory();
-        return NULL;
-    }
-    scheduler->tstate = PyThreadState_Get();
-    scheduler->pid = getpid();
-    scheduler->ticks = scheduler->ticks_full = TICKS;
-    scheduler->hub_wake_fd = -1;
-    scheduler->doorbell = PyThread_allocate_lock();
-    scheduler->main = tasklet_alloc(&Tasklet_Type, scheduler);
-    if (scheduler->doorbell == NULL || scheduler->main == NULL || threads == NULL)
-        goto failed;
-    PyThread_acquire_lock(scheduler->doorbell, WAIT_LOCK);
-    scheduler->main->state = TASKLET_STARTED;
-    scheduler->main->next = scheduler->main->prev = scheduler->main;
-    Py_INCREF(scheduler->main); /* one reference is the ring's, one the scheduler's */
-    scheduler->current = scheduler->main;
-    this_scheduler = scheduler;
-    if (switch_thread_init(scheduler) < 0)
-        goto failed;
-    capsule = PyCapsule_New(scheduler, "weft.scheduler", scheduler_thread_ends);
-    if (capsule == NULL || PyDict_SetItemString(threads, "weft.scheduler", capsule) < 0)
-        goto failed;
-    Py_DECREF(capsule);
-    return scheduler;
-
-failed:
-    if (!PyErr_Occurred())
-        PyErr_NoMemory();
-    this_scheduler = NULL;
-    Py_XDECREF(capsule);
-    return NULL;
-}
-
-/* ---- deadlock ---- */
-
-/* One line for a tasklet that waits: who, for what, where. A new reference; NULL with an exception set. */
-static PyObject *
-deadlock_line(Tasklet *tasklet)
-{
-    PyObject *frame = tasklet == tasklet->scheduler->current ? (PyObject *)PyEval_GetFrame() : switch_frame(tasklet), *line;
-    if (tasklet == tasklet->scheduler->current)
-        frame = Py_NewRef(frame != NULL ? frame : Py_None);
-    if (frame == NULL)
-        return NULL;
-    if (PyFrame_Check(frame)) {
-        PyCodeObject *code = PyFrame_GetCode((PyFrameObject *)frame);
-        line = PyUnicode_FromFormat("\n  %R in %U at %U:%d", tasklet, code->co_name, code->co_filename,
-                                    PyFrame_GetLineNumber((PyFrameObject *)frame));
-        Py_DECREF(code);
-    } else
-        line = PyUnicode_FromFormat("\n  %R", tasklet);
-    Py_DECREF(frame);
-    return line;
-}
-
-#define DEADLOCK_LINES 20
-
-/* A new Deadlock that lists who waits where; NULL with an exception set. Runs Python code (repr). */
-static PyObject *
-deadlock_error(Scheduler *scheduler)
-{
-    PyObject *text = PyUnicode_FromString("Deadlock: the last runnable tasklet cannot be blocked. Nothing can wake any of these "
-                                          "(no timer, descriptor, child process, job or other thread):"), *error;
-    Py_ssize_t shown = 0, more = 0;
-    Tasklet *t = scheduler->main;
-    while (t != NULL && text != NULL) {
-        if (t->blocked != NOT_BLOCKED && shown++ < DEADLOCK_LINES) {
-            PyObject *line = deadlock_line(t), *longer = line != NULL ? PyUnicode_Concat(text, line) : NULL;
-            Py_XDECREF(line);
-            Py_SETREF(text, longer);
-        } else if (t->blocked != NOT_BLOCKED)
-            more++;
-        t = t == scheduler->main ? scheduler->started : t->started_next;
-    }
-    if (text != NULL && more > 0)
-        Py_SETREF(text, PyUnicode_FromFormat("%U\n  and %zd more", text, more));
-    error = text != NULL ? PyObject_CallOneArg(Deadlock, text) : NULL;
-    Py_XDECREF(text);
-    return error;
 }

@@ -50,6 +50,17 @@ tasklet_set_error(Tasklet *tasklet, PyObject *error)
     Py_XDECREF(old);
 }
 
+/* Whether the context is inside Context.run(), which must find it in place when it ends: 0, or -1 with an exception set. */
+static int
+context_entered(PyObject *context)
+{
+    if (PyContext_Enter(context) == 0)
+        return PyContext_Exit(context);
+    PyErr_Clear();
+    PyErr_SetString(PyExc_RuntimeError, "set_context(): the tasklet is inside Context.run(), which must end first");
+    return -1;
+}
+
 /* ---- binding ---- */
 
 /* Refuse to bind a tasklet that is running, waiting or under way. */
@@ -118,6 +129,10 @@ tasklet_insert(Tasklet *tasklet)
 {
     if (thread_gone(tasklet) < 0)
         return -1;
+    if (tasklet->blocked == BLOCKED_RUN) {
+        scheduler_wake(tasklet);
+        return 0;
+    }
     if (tasklet->blocked != NOT_BLOCKED) {
         PyErr_Format(PyExc_RuntimeError, "You cannot run a blocked tasklet: %R waits for its channel or wake-up", tasklet);
         return -1;
@@ -239,6 +254,41 @@ Tasklet_setup(PyObject *self, PyObject *args, PyObject *kwargs)
     return Py_NewRef(self);
 }
 
+static PyObject *
+Tasklet_bind_thread(PyObject *self, PyObject *args)
+{
+    Tasklet *tasklet = (Tasklet *)self;
+    Scheduler *from = tasklet->scheduler, *to = scheduler_get();
+    PyObject *thread = Py_None;
+    unsigned long id;
+    if (to == NULL || !PyArg_ParseTuple(args, "|O:bind_thread", &thread))
+        return NULL;
+    if (thread != Py_None && !(PyLong_Check(thread) && PyLong_AsLong(thread) == -1 && !PyErr_Occurred())) {
+        PyErr_Clear();
+        if (!thread_id_from(thread, &id))
+            return NULL;
+        if (!thread_find(id, &to) || to == NULL) {
+            PyErr_Format(PyExc_ValueError, "bad thread: thread %lu %s", id,
+                         to == NULL ? "has not used weft yet: call weft.getcurrent() in it first" : "does not live");
+            return NULL;
+        }
+    }
+    if (to == from)
+        Py_RETURN_NONE;
+    if (tasklet == from->main || ring_holds(tasklet)) {
+        PyErr_SetString(PyExc_RuntimeError, "can't (re)bind a runnable tasklet to another thread: remove() it first");
+        return NULL;
+    }
+    if (tasklet->state == TASKLET_STARTED) {
+        PyErr_SetString(PyExc_RuntimeError, "tasklet has C state on its stack: a tasklet that has started stays in its thread");
+        return NULL;
+    }
+    tasklet->scheduler = to;
+    to->tasklets++;
+    scheduler_release(from);
+    Py_RETURN_NONE;
+}
+
 /* ---- running ---- */
 
 static PyObject *
@@ -251,7 +301,7 @@ static PyObject *
 Tasklet_remove(PyObject *self, PyObject *Py_UNUSED(unused))
 {
     Tasklet *tasklet = (Tasklet *)self;
-    if (tasklet->blocked != NOT_BLOCKED) {
+    if (tasklet->blocked != NOT_BLOCKED && tasklet->blocked != BLOCKED_RUN) {
         PyErr_Format(PyExc_RuntimeError, "You cannot remove a blocked tasklet: %R is in no run queue", tasklet);
         return NULL;
     }
@@ -259,7 +309,7 @@ Tasklet_remove(PyObject *self, PyObject *Py_UNUSED(unused))
         PyErr_SetString(PyExc_RuntimeError, "The current tasklet cannot be removed: schedule_remove() suspends it");
         return NULL;
     }
-    if (tasklet->next != NULL) {
+    if (ring_holds(tasklet)) {
         ring_remove(tasklet->scheduler, tasklet);
         Py_DECREF(tasklet); /* the ring's; the caller has another */
     }
@@ -486,6 +536,8 @@ Tasklet_dealloc(PyObject *self)
     Py_CLEAR(tasklet->kwargs);
     Py_CLEAR(tasklet->context);
     Py_CLEAR(tasklet->tempval);
+    Py_CLEAR(tasklet->tracing[0]);
+    Py_CLEAR(tasklet->tracing[1]);
     switch_free(tasklet);
     tasklet->scheduler = NULL;
     if (scheduler != NULL)
@@ -506,6 +558,8 @@ Tasklet_traverse(PyObject *self, visitproc visit, void *arg)
     Py_VISIT(tasklet->kwargs);
     Py_VISIT(tasklet->context);
     Py_VISIT(tasklet->tempval);
+    Py_VISIT(tasklet->tracing[0]);
+    Py_VISIT(tasklet->tracing[1]);
     return switch_traverse(tasklet, visit, arg);
 }
 
@@ -521,198 +575,7 @@ Tasklet_clear(PyObject *self)
     Py_CLEAR(tasklet->kwargs);
     Py_CLEAR(tasklet->context);
     Py_CLEAR(tasklet->tempval);
+    Py_CLEAR(tasklet->tracing[0]);
+    Py_CLEAR(tasklet->tracing[1]);
     return 0;
 }
-
-/* ---- what can be seen ---- */
-
-static const char *
-tasklet_condition(Tasklet *tasklet)
-{
-    if (!tasklet_alive(tasklet))
-        return tasklet->function != NULL ? "bound" : "dead";
-    switch (tasklet->blocked) {
-    case BLOCKED_RECEIVE:
-        return "blocked in receive";
-    case BLOCKED_SEND:
-        return "blocked in send";
-    case BLOCKED_WAIT:
-        return tasklet->waiting_on != NULL ? "blocked in wait" : "asleep";
-    case BLOCKED_RUN:
-        return "blocked in run";
-    default:
-        return tasklet == tasklet->scheduler->current ? "current" : tasklet->next != NULL ? "scheduled" : "paused";
-    }
-}
-
-static PyObject *
-Tasklet_repr(PyObject *self)
-{
-    Tasklet *tasklet = (Tasklet *)self;
-    PyObject *name = NULL, *text;
-    const char *condition = tasklet_condition(tasklet);
-    if (tasklet == tasklet->scheduler->main)
-        name = PyUnicode_FromString("main");
-    else if (tasklet->function != NULL) {
-        name = PyObject_GetAttrString(tasklet->function, "__qualname__");
-        if (name == NULL) {
-            PyErr_Clear();
-            name = PyObject_Repr(tasklet->function);
-        }
-    } else
-        name = PyUnicode_FromString("without function");
-    if (name == NULL)
-        return NULL;
-    text = PyUnicode_FromFormat("<%s %S, %s, at %p>", Py_TYPE(self)->tp_name, name, condition, self);
-    Py_DECREF(name);
-    return text;
-}
-
-static PyObject *
-Tasklet_get_frame(PyObject *self, void *Py_UNUSED(closure))
-{
-    Tasklet *tasklet = (Tasklet *)self;
-    if (tasklet->state != TASKLET_STARTED || tasklet->scheduler->tstate == NULL)
-        Py_RETURN_NONE;
-    if (tasklet == tasklet->scheduler->current) {
-        PyObject *frame = (PyObject *)PyThreadState_GetFrame(tasklet->scheduler->tstate);
-        return frame != NULL ? frame : Py_NewRef(Py_None);
-    }
-    return switch_frame(tasklet);
-}
-
-static PyObject *
-Tasklet_get_alive(PyObject *self, void *Py_UNUSED(closure))
-{
-    return PyBool_FromLong(tasklet_alive((Tasklet *)self));
-}
-
-static PyObject *
-Tasklet_get_blocked(PyObject *self, void *Py_UNUSED(closure))
-{
-    return PyBool_FromLong(((Tasklet *)self)->blocked != NOT_BLOCKED);
-}
-
-static PyObject *
-Tasklet_get_scheduled(PyObject *self, void *Py_UNUSED(closure))
-{
-    Tasklet *tasklet = (Tasklet *)self;
-    return PyBool_FromLong(tasklet->next != NULL || tasklet->blocked != NOT_BLOCKED);
-}
-
-static PyObject *
-Tasklet_get_paused(PyObject *self, void *Py_UNUSED(closure))
-{
-    Tasklet *tasklet = (Tasklet *)self;
-    return PyBool_FromLong(tasklet_alive(tasklet) && tasklet->next == NULL && tasklet->blocked == NOT_BLOCKED);
-}
-
-static PyObject *
-Tasklet_get_is_main(PyObject *self, void *Py_UNUSED(closure))
-{
-    return PyBool_FromLong(((Tasklet *)self)->scheduler->main == (Tasklet *)self);
-}
-
-static PyObject *
-Tasklet_get_is_current(PyObject *self, void *Py_UNUSED(closure))
-{
-    return PyBool_FromLong(((Tasklet *)self)->scheduler->current == (Tasklet *)self);
-}
-
-static PyObject *
-Tasklet_get_thread_id(PyObject *self, void *Py_UNUSED(closure))
-{
-    PyThreadState *tstate = ((Tasklet *)self)->scheduler->tstate;
-    return tstate != NULL ? PyLong_FromUnsignedLong(tstate->thread_id) : PyLong_FromLong(-1);
-}
-
-static PyObject *
-tasklet_neighbour(Tasklet *tasklet)
-{
-    return Py_NewRef(tasklet != NULL ? (PyObject *)tasklet : Py_None);
-}
-
-static PyObject *
-Tasklet_get_next(PyObject *self, void *Py_UNUSED(closure))
-{
-    return tasklet_neighbour(((Tasklet *)self)->next);
-}
-
-static PyObject *
-Tasklet_get_prev(PyObject *self, void *Py_UNUSED(closure))
-{
-    return tasklet_neighbour(((Tasklet *)self)->prev);
-}
-
-PyDoc_STRVAR(tasklet_doc, "tasklet(func=None, args=None, kwargs=None)\n--\n\n"
-"A microthread of this OS thread: tasklet(func)(*args, **kwargs) puts func at the end of the run queue.\n\n"
-"With args or kwargs given here the tasklet is bound but not scheduled: insert() or run() it. It runs in a copy of the\n"
-"contextvars context of its creator. An exception that it does not catch is raised in the main tasklet, TaskletExit\n"
-"excepted. A tasklet that is suspended when the last reference to it goes is ended with TaskletExit.");
-PyDoc_STRVAR(bind_doc, "bind($self, /, func=None, args=None, kwargs=None)\n--\n\n"
-"Bind to a function; with args or kwargs also to its arguments, which makes it alive, paused. Without any, unbind.\n"
-"Raises RuntimeError for the current, a scheduled or a started tasklet. Returns the tasklet.");
-PyDoc_STRVAR(setup_doc, "setup($self, /, *args, **kwargs)\n--\n\n"
-"Give a bound tasklet its arguments and put it at the end of the run queue, as calling it does. Returns the tasklet.");
-PyDoc_STRVAR(insert_doc, "insert($self, /)\n--\n\n"
-"Put a paused tasklet at the end of its thread's run queue; one that is there already stays where it is. Thread-safe;\n"
-"does not switch. RuntimeError for a blocked or dead one. Returns the tasklet.");
-PyDoc_STRVAR(remove_doc, "remove($self, /)\n--\n\n"
-"Take a scheduled tasklet out of the run queue. RuntimeError for a blocked one and for the current. Returns it.");
-PyDoc_STRVAR(run_doc, "run($self, /)\n--\n\n"
-"Let the tasklet run at once; the caller follows it in the queue. Of another thread: insert() there.");
-PyDoc_STRVAR(switch_doc, "switch($self, /)\n--\n\n"
-"Let the tasklet run at once and take the caller out of the run queue until it is inserted again.");
-PyDoc_STRVAR(kill_doc, "kill($self, /, pending=False)\n--\n\n"
-"Raise TaskletExit in the tasklet, at once or, if pending, when it runs next. The caller follows it in the queue.\n"
-"A dead tasklet stays dead; one that never ran never will. In another thread's tasklet: pending.");
-PyDoc_STRVAR(raise_exception_doc, "raise_exception($self, exception, /, *args)\n--\n\n"
-"Raise exception(*args) in the tasklet at once. RuntimeError when it is dead.");
-PyDoc_STRVAR(throw_doc, "throw($self, /, exc, val=None, tb=None, pending=False)\n--\n\n"
-"Raise the exception of this triple in the tasklet, at once or when it runs next. RuntimeError when it is dead.");
-
-static PyMethodDef Tasklet_methods[] = {
-    {"bind", (PyCFunction)(void (*)(void))Tasklet_bind, METH_VARARGS | METH_KEYWORDS, bind_doc},
-    {"setup", (PyCFunction)(void (*)(void))Tasklet_setup, METH_VARARGS | METH_KEYWORDS, setup_doc},
-    {"insert", Tasklet_insert, METH_NOARGS, insert_doc},
-    {"remove", Tasklet_remove, METH_NOARGS, remove_doc},
-    {"run", Tasklet_run, METH_NOARGS, run_doc},
-    {"switch", Tasklet_switch, METH_NOARGS, switch_doc},
-    {"kill", (PyCFunction)(void (*)(void))Tasklet_kill, METH_VARARGS | METH_KEYWORDS, kill_doc},
-    {"raise_exception", Tasklet_raise_exception, METH_VARARGS, raise_exception_doc},
-    {"throw", (PyCFunction)(void (*)(void))Tasklet_throw, METH_VARARGS | METH_KEYWORDS, throw_doc},
-    {NULL, NULL, 0, NULL},
-};
-
-static PyGetSetDef Tasklet_getset[] = {
-    {"frame", Tasklet_get_frame, NULL, "Its innermost frame, None before it starts and after its end. f_back leads to its first.", NULL},
-    {"alive", Tasklet_get_alive, NULL, "Whether it has arguments and has not ended.", NULL},
-    {"blocked", Tasklet_get_blocked, NULL, "Whether it waits: for a channel, a wake-up, a timer, or in run().", NULL},
-    {"scheduled", Tasklet_get_scheduled, NULL, "Whether it is in the run queue or blocked.", NULL},
-    {"paused", Tasklet_get_paused, NULL, "Whether it is alive, neither in the run queue nor blocked.", NULL},
-    {"is_main", Tasklet_get_is_main, NULL, "Whether it is its thread's main tasklet.", NULL},
-    {"is_current", Tasklet_get_is_current, NULL, "Whether it runs now, in its thread.", NULL},
-    {"thread_id", Tasklet_get_thread_id, NULL, "threading.get_ident() of its thread; -1 after that ended.", NULL},
-    {"next", Tasklet_get_next, NULL, "The neighbour behind it in the run queue or a channel's queue, or None.", NULL},
-    {"prev", Tasklet_get_prev, NULL, "The neighbour before it, or None.", NULL},
-    {NULL, NULL, NULL, NULL, NULL},
-};
-
-static PyTypeObject Tasklet_Type = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "weft.tasklet",
-    .tp_doc = tasklet_doc,
-    .tp_basicsize = sizeof(Tasklet),
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
-    .tp_new = Tasklet_new,
-    .tp_init = Tasklet_init,
-    .tp_vectorcall = Tasklet_vectorcall,
-    .tp_call = Tasklet_call,
-    .tp_dealloc = Tasklet_dealloc,
-    .tp_finalize = Tasklet_finalize,
-    .tp_traverse = Tasklet_traverse,
-    .tp_clear = Tasklet_clear,
-    .tp_repr = Tasklet_repr,
-    .tp_weaklistoffset = offsetof(Tasklet, weakrefs),
-    .tp_methods = Tasklet_methods,
-    .tp_getset = Tasklet_getset,
-};

@@ -52,7 +52,7 @@ Waiter_wait(PyObject *self, PyObject *args, PyObject *kwargs)
             return NULL;
         when = now + delay;
     }
-    if (waiter->state == WAITER_PENDING && !waiter->used && scheduler_may_suspend(scheduler) < 0)
+    if (waiter->state == WAITER_PENDING && !waiter->used && scheduler_may_block(scheduler) < 0)
         return NULL;
     if (waiter->used) {
         PyErr_SetString(PyExc_RuntimeError, "a Waiter serves one wait: make a new one");
@@ -147,7 +147,7 @@ core_sleep(PyObject *Py_UNUSED(module), PyObject *seconds)
     PyObject *value;
     int64_t delay, now;
     if (scheduler == NULL || (delay = timeout_ns(seconds, "sleep()")) < 0 || (now = clock_ns()) < 0 ||
-        scheduler_may_suspend(scheduler) < 0)
+        scheduler_may_block(scheduler) < 0)
         return NULL;
     if (wait_for(scheduler, NULL, now + delay, false, &value) < 0)
         return NULL;

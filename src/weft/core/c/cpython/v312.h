@@ -80,4 +80,11 @@ tstate_set_frame(PyThreadState *tstate, _PyInterpreterFrame *frame)
     tstate->cframe->current_frame = frame;
 }
 
+/* Whether a C call of the eval loop begins here. */
+static inline bool
+frame_is_entry(const _PyInterpreterFrame *frame)
+{
+    return frame->owner == FRAME_OWNED_BY_CSTACK;
+}
+
 #include "fields.h"

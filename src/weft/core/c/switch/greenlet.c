@@ -149,27 +149,89 @@ switch_to(Scheduler *scheduler, Tasklet *from, Tasklet *to)
     from->raises = true;
 }
 
+/* The context is put in place by hand, not entered: so it can be exchanged while the tasklet runs, on every backend. */
 static int
 switch_body_begin(Scheduler *scheduler, Tasklet *tasklet)
 {
-    (void)scheduler;
-    return PyContext_Enter(tasklet->context);
+    PyObject *before = scheduler->tstate->context; /* that of the tasklet which a pooled greenlet ran before: none */
+    scheduler->tstate->context = tasklet->context;
+    scheduler->tstate->context_ver++;
+    tasklet->context = NULL;
+    Py_XDECREF(before);
+    return 0;
 }
 
 static void
 switch_body_done(Scheduler *scheduler)
 {
-    if (PyContext_Exit(scheduler->current->context) < 0)
-        PyErr_Clear(); /* somebody entered another context by hand and never left it: it goes with the greenlet's next use */
+    PyObject *context = scheduler->tstate->context;
+    scheduler->tstate->context = NULL;
+    scheduler->tstate->context_ver++;
+    Py_XDECREF(context);
 }
 
-/* A greenlet starts without a context, and a pooled one keeps that of the tasklet before: each is entered by
-   tasklet_main, and an empty one is made for that. */
 static PyObject *
 switch_capture_context(Scheduler *scheduler)
 {
-    (void)scheduler;
-    return PyContext_CopyCurrent();
+    return scheduler->tstate->context == NULL ? NULL : PyContext_CopyCurrent();
+}
+
+static PyObject *
+switch_context(Tasklet *tasklet)
+{
+    PyObject **slot = tasklet->state != TASKLET_STARTED ? &tasklet->context : &tasklet->scheduler->tstate->context, *context;
+    if (tasklet->state != TASKLET_STARTED || tasklet == tasklet->scheduler->current) {
+        if (*slot == NULL)
+            *slot = PyContext_New();
+        return Py_XNewRef(*slot);
+    }
+    context = PyObject_GetAttrString(tasklet->sw.greenlet, "gr_context");
+    if (context == Py_None) {
+        Py_SETREF(context, PyContext_New());
+        if (context != NULL && PyObject_SetAttrString(tasklet->sw.greenlet, "gr_context", context) < 0)
+            Py_CLEAR(context);
+    }
+    return context;
+}
+
+static int
+switch_set_context(Tasklet *tasklet, PyObject *context)
+{
+    PyObject *old = switch_context(tasklet);
+    int entered = old != NULL ? context_entered(old) : -1;
+    Py_XDECREF(old);
+    if (entered != 0)
+        return -1;
+    if (tasklet->state != TASKLET_STARTED)
+        Py_XSETREF(tasklet->context, Py_NewRef(context));
+    else if (tasklet != tasklet->scheduler->current)
+        return PyObject_SetAttrString(tasklet->sw.greenlet, "gr_context", context);
+    else {
+        Py_XSETREF(tasklet->scheduler->tstate->context, Py_NewRef(context));
+        tasklet->scheduler->tstate->context_ver++;
+    }
+    return 0;
+}
+
+static int
+switch_depth(Tasklet *tasklet)
+{
+    PyObject *frame = tasklet == tasklet->scheduler->current ? (PyObject *)PyThreadState_GetFrame(tasklet->scheduler->tstate)
+                                                             : switch_frame(tasklet);
+    int depth = 0;
+    while (frame != NULL && PyFrame_Check(frame)) {
+        depth++;
+        Py_SETREF(frame, (PyObject *)PyFrame_GetBack((PyFrameObject *)frame));
+    }
+    Py_XDECREF(frame);
+    return depth;
+}
+
+static int
+switch_nesting(Tasklet *tasklet)
+{
+    (void)tasklet;
+    return -1;
 }
 
 static PyObject *

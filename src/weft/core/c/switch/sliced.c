@@ -8,6 +8,7 @@
 
 #include "chunks.c"
 #include "frames.c"
+#include "native.c"
 
 /* C stack between the frame that makes a thread's scheduler and its tasklets, for calls of main that are a little deeper. */
 #define BASE_GAP 16384

@@ -32,12 +32,23 @@ static void switch_body_done(Scheduler *scheduler);
 /* A new reference to the context that a tasklet set up now will start in; NULL for an empty one (no exception set), or
    NULL with an exception set. */
 static PyObject *switch_capture_context(Scheduler *scheduler);
+/* The context that the tasklet is in, or will start in; an empty one is made where there is none yet. A new reference, or
+   NULL with an exception set. */
+static PyObject *switch_context(Tasklet *tasklet);
+/* Put `context` (borrowed) in its place. -1 with an exception set. */
+static int switch_set_context(Tasklet *tasklet, PyObject *context);
+/* Of a started tasklet: how many Python calls deep it is; and how many C calls stand between its frames, -1: unknown. */
+static int switch_depth(Tasklet *tasklet);
+static int switch_nesting(Tasklet *tasklet);
 /* The innermost frame of a started tasklet that is not running: a new reference, None, or NULL with an exception. */
 static PyObject *switch_frame(Tasklet *tasklet);
 static int switch_traverse(Tasklet *tasklet, visitproc visit, void *arg);
 /* Free what a tasklet that is not started holds. */
 static inline void switch_free(Tasklet *tasklet);
 
+/* Above the seam: whether the context is inside Context.run(), which must find it in place when it ends: 0, or -1 with an
+   exception set. */
+static int context_entered(PyObject *context);
 /* Above the seam: run `tasklet` from its first instruction to its end. Returns the tasklet to go on with, which is
    current already. Switches; runs Python code. */
 static Tasklet *tasklet_main(Scheduler *scheduler, Tasklet *tasklet);

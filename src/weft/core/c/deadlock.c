@@ -1,0 +1,47 @@
+/* The error that main gets when nothing can ever wake anybody: who waits where. */
+
+/* One line for a tasklet that waits: who, for what, where. A new reference; NULL with an exception set. */
+static PyObject *
+deadlock_line(Tasklet *tasklet)
+{
+    PyObject *frame = tasklet == tasklet->scheduler->current ? (PyObject *)PyEval_GetFrame() : switch_frame(tasklet), *line;
+    if (tasklet == tasklet->scheduler->current)
+        frame = Py_NewRef(frame != NULL ? frame : Py_None);
+    if (frame == NULL)
+        return NULL;
+    if (PyFrame_Check(frame)) {
+        PyCodeObject *code = PyFrame_GetCode((PyFrameObject *)frame);
+        line = PyUnicode_FromFormat("\n  %R in %U at %U:%d", tasklet, code->co_name, code->co_filename,
+                                    PyFrame_GetLineNumber((PyFrameObject *)frame));
+        Py_DECREF(code);
+    } else
+        line = PyUnicode_FromFormat("\n  %R", tasklet);
+    Py_DECREF(frame);
+    return line;
+}
+
+#define DEADLOCK_LINES 20
+
+/* A new Deadlock that lists who waits where; NULL with an exception set. Runs Python code (repr). */
+static PyObject *
+deadlock_error(Scheduler *scheduler)
+{
+    PyObject *text = PyUnicode_FromString("Deadlock: the last runnable tasklet cannot be blocked. Nothing can wake any of these "
+                                          "(no timer, descriptor, child process, job or other thread):"), *error;
+    Py_ssize_t shown = 0, more = 0;
+    Tasklet *t = scheduler->main;
+    while (t != NULL && text != NULL) {
+        if (t->blocked != NOT_BLOCKED && shown++ < DEADLOCK_LINES) {
+            PyObject *line = deadlock_line(t), *longer = line != NULL ? PyUnicode_Concat(text, line) : NULL;
+            Py_XDECREF(line);
+            Py_SETREF(text, longer);
+        } else if (t->blocked != NOT_BLOCKED)
+            more++;
+        t = t == scheduler->main ? scheduler->started : t->started_next;
+    }
+    if (text != NULL && more > 0)
+        Py_SETREF(text, PyUnicode_FromFormat("%U\n  and %zd more", text, more));
+    error = text != NULL ? PyObject_CallOneArg(Deadlock, text) : NULL;
+    Py_XDECREF(text);
+    return error;
+}

@@ -1,0 +1,111 @@
+/* Trace and profile functions of a tasklet's own. As everywhere in CPython they belong to the thread, and its tasklets
+   share them; one that was given its own has the thread's replaced for as long as it runs. */
+
+/* Call sys.settrace or sys.setprofile. Errors have no place to go: they are reported. May run Python code (audit hooks). */
+static void
+tracing_call(const char *name, PyObject *function)
+{
+    PyObject *set = PySys_GetObject(name), *result = set != NULL ? PyObject_CallOneArg(set, function) : NULL;
+    if (result == NULL && PyErr_Occurred())
+        PyErr_WriteUnraisable(set);
+    Py_XDECREF(result);
+}
+
+/* What the thread has installed now: a borrowed reference. */
+static PyObject *
+tracing_installed(PyThreadState *tstate, bool profile)
+{
+    PyObject *function = profile ? tstate->c_profileobj : tstate->c_traceobj;
+    return function != NULL ? function : Py_None;
+}
+
+static const char *
+tracing_setter(bool profile)
+{
+    return profile ? "setprofile" : "settrace";
+}
+
+/* The tasklet runs from here on: install what is its own. */
+static void
+tracing_enters(Tasklet *tasklet)
+{
+    Scheduler *scheduler = tasklet->scheduler;
+    PyObject *raised = error_take();
+    for (int profile = 0; profile < 2; profile++)
+        if (tasklet->tracing[profile] != NULL) {
+            Py_XSETREF(scheduler->tracing[profile], Py_NewRef(tracing_installed(scheduler->tstate, profile)));
+            tracing_call(tracing_setter(profile), tasklet->tracing[profile]);
+        }
+    if (raised != NULL)
+        error_raise(raised);
+}
+
+/* The tasklet runs no longer: keep what it has installed as its own, and give the thread back its. */
+static void
+tracing_leaves(Tasklet *tasklet)
+{
+    Scheduler *scheduler = tasklet->scheduler;
+    PyObject *raised = error_take();
+    for (int profile = 0; profile < 2; profile++)
+        if (tasklet->tracing[profile] != NULL && scheduler->tracing[profile] != NULL) {
+            Py_XSETREF(tasklet->tracing[profile], Py_NewRef(tracing_installed(scheduler->tstate, profile)));
+            tracing_call(tracing_setter(profile), scheduler->tracing[profile]);
+            Py_CLEAR(scheduler->tracing[profile]);
+        }
+    if (raised != NULL)
+        error_raise(raised);
+}
+
+/* A new reference to the function that traces or profiles the tasklet. */
+static PyObject *
+tracing_get(Tasklet *tasklet, bool profile)
+{
+    Scheduler *scheduler = tasklet->scheduler;
+    if (scheduler->tstate == NULL)
+        Py_RETURN_NONE;
+    if (tasklet != scheduler->current) {
+        if (tasklet->tracing[profile] != NULL)
+            return Py_NewRef(tasklet->tracing[profile]);
+        if (scheduler->tracing[profile] != NULL) /* the running one's own is installed */
+            return Py_NewRef(scheduler->tracing[profile]);
+    }
+    return Py_NewRef(tracing_installed(scheduler->tstate, profile));
+}
+
+/* Give the tasklet a function of its own (borrowed; None: it is not traced), or with NULL its thread's again. */
+static int
+tracing_set(Tasklet *tasklet, PyObject *function, bool profile)
+{
+    Scheduler *scheduler = tasklet->scheduler;
+    bool runs = tasklet == scheduler->current && !scheduler->idle;
+    if (function != NULL && function != Py_None && !PyCallable_Check(function)) {
+        PyErr_Format(PyExc_TypeError, "a %s function is a callable or None, not %R", profile ? "profile" : "trace", function);
+        return -1;
+    }
+    if (scheduler->tstate == NULL || tasklet->state == TASKLET_UNBOUND) {
+        PyErr_SetString(PyExc_RuntimeError, "tasklet is not alive: only a tasklet with a function and arguments can be traced");
+        return -1;
+    }
+    if (runs && scheduler != this_scheduler) {
+        PyErr_Format(PyExc_RuntimeError, "You cannot set the %s function of the current tasklet of another thread",
+                     profile ? "profile" : "trace");
+        return -1;
+    }
+    if (runs) {
+        PyObject *now = function != NULL ? function : scheduler->tracing[profile];
+        if (function != NULL && scheduler->tracing[profile] == NULL)
+            scheduler->tracing[profile] = Py_NewRef(tracing_installed(scheduler->tstate, profile));
+        Py_XINCREF(now);
+        if (now != NULL)
+            tracing_call(tracing_setter(profile), now);
+        Py_XDECREF(now);
+        if (function == NULL)
+            Py_CLEAR(scheduler->tracing[profile]);
+    }
+    Py_XSETREF(tasklet->tracing[profile], Py_XNewRef(function));
+    if (tasklet->tracing[0] != NULL || tasklet->tracing[1] != NULL)
+        tasklet->special |= SPECIAL_TRACED;
+    else
+        tasklet->special &= (uint8_t)~SPECIAL_TRACED;
+    return 0;
+}

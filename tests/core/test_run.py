@@ -1,0 +1,230 @@
+"""run(): who may call it, what wakes it, runs inside runs, and what its arguments may be."""
+
+import threading
+
+import pytest
+
+import weft
+
+
+@pytest.mark.parametrize(
+    ("arguments", "keywords", "error", "message"),
+    [
+        ((-1,), {}, ValueError, "timeout=-1"),
+        (("x",), {}, TypeError, "integer"),
+        ((0, 0, 0, 0, 0, 0), {}, TypeError, "at most"),
+        ((), {"unknown": 1}, TypeError, "unknown"),
+        ((), {"slice": 0}, ValueError, "between 1e-06 and 3600, for instance 0.01"),
+        ((), {"slice": -1.0}, ValueError, "slice=-1.0"),
+        ((), {"slice": float("nan")}, ValueError, "slice=nan"),
+        ((), {"slice": 1e9}, ValueError, "slice"),
+        ((), {"slice": "fast"}, TypeError, "real number"),
+        ((10,), {"slice": 0.1}, ValueError, "slice goes with neither"),
+        ((), {"slice": 0.1, "soft": True}, ValueError, "slice goes with neither"),
+    ],
+)
+def test_wrong_arguments_are_named(arguments, keywords, error, message):
+    with pytest.raises(error, match=message):
+        weft.run(*arguments, **keywords)
+    assert weft.run() is None
+
+
+def test_a_tasklet_may_call_run_and_is_woken_when_nothing_else_can_run():
+    log = []
+
+    def inner():
+        weft.tasklet(log.append)("child")
+        assert weft.run() is None
+        log.append("inner done")
+
+    weft.tasklet(inner)()
+    weft.run()
+    assert log == ["child", "inner done"]
+
+
+def test_the_innermost_run_ends_first():
+    log = []
+
+    def inner(depth):
+        if depth:
+            weft.tasklet(inner)(depth - 1)
+        weft.run()
+        log.append(depth)
+
+    weft.tasklet(inner)(3)
+    weft.run()
+    assert log == [0, 1, 2, 3]
+
+
+def test_run_in_a_tasklet_waits_until_main_blocks():
+    """As long as main is runnable, the run queue is not empty."""
+    log = []
+
+    def inner():
+        weft.run()
+        log.append("inner done")
+
+    tasklet = weft.tasklet(inner)()
+    for _ in range(5):
+        weft.schedule()
+    assert log == [] and tasklet.paused and not tasklet.blocked and not tasklet.scheduled
+    weft.run()
+    assert log == [], "main's run() is the innermost now"
+    tasklet.run()
+    assert log == ["inner done"]
+
+
+def test_an_error_goes_to_the_innermost_run():
+    log = []
+
+    def bad():
+        raise LookupError("nobody catches this")
+
+    def inner():
+        weft.tasklet(bad)()
+        try:
+            weft.run()
+        except LookupError as error:
+            log.append(str(error))
+
+    weft.tasklet(inner)()
+    weft.run()
+    assert log == ["nobody catches this"]
+
+
+def test_waking_main_in_run_ends_the_runs_inside_its_own():
+    log = []
+
+    def waker():
+        weft.getmain().run()
+        log.append("waker")
+
+    def inner():
+        weft.tasklet(waker)()
+        weft.run()
+        log.append("inner")
+
+    weft.tasklet(inner)()
+    weft.run()
+    log.append("main")
+    weft.run()
+    assert log == ["main", "waker", "inner"]
+
+
+def test_a_tasklet_killed_inside_run_leaves_the_stack_of_runs():
+    log = []
+
+    def inner():
+        try:
+            weft.run()
+        finally:
+            log.append("left")
+
+    tasklet = weft.tasklet(inner)()
+    weft.schedule()
+    tasklet.kill()
+    assert log == ["left"] and not tasklet.alive
+    weft.tasklet(log.append)("afterwards")
+    weft.run()
+    assert log == ["left", "afterwards"]
+
+
+def test_run_with_threadblock_waits_for_what_other_threads_do():
+    channel, log = weft.channel(), []
+
+    def receiver():
+        log.append(channel.receive())
+
+    weft.tasklet(receiver)()
+    go = threading.Event()
+
+    def other():
+        go.wait()
+        channel.send("from another thread")
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    weft.run()
+    assert log == []
+    go.set()
+    weft.run(threadblock=True)
+    thread.join()
+    assert log == ["from another thread"]
+
+
+def test_run_with_threadblock_returns_when_no_other_thread_lives():
+    weft.tasklet(len)("")
+    assert weft.run(threadblock=True) is None
+
+
+# ---- switch traps ----
+
+
+def test_a_switch_trap_refuses_every_switch_and_changes_nothing():
+    channel, log = weft.channel(), []
+    tasklet = weft.tasklet(lambda: log.append(channel.receive()))()
+    weft.run()
+    paused = weft.tasklet(log.append)("ran")
+    assert weft.switch_trap(1) == 0
+    try:
+        for call in (
+            weft.schedule,
+            weft.schedule_remove,
+            weft.run,
+            channel.receive,
+            paused.run,
+            paused.switch,
+            paused.kill,
+            tasklet.kill,
+        ):
+            with pytest.raises(RuntimeError, match="^switch_trap"):
+                call()
+        with pytest.raises(RuntimeError, match="^switch_trap"):
+            channel.send(1)
+        assert weft.switch_trap() == 1
+    finally:
+        assert weft.switch_trap(-1) == 1
+    assert weft.switch_trap(0) == 0
+    assert channel.balance == -1 and log == []
+    channel.send("value")
+    weft.run()
+    assert log == ["value", "ran"]
+
+
+def test_a_switch_trap_forbids_nothing_where_nobody_would_be_switched_to():
+    channel = weft.channel()
+    channel.preference = 1
+    weft.tasklet(channel.receive)()
+    weft.run()
+    weft.switch_trap(1)
+    try:
+        assert weft.schedule("alone") == "alone"
+        channel.send("without a switch")
+    finally:
+        weft.switch_trap(-1)
+    weft.run()
+
+
+def test_switch_traps_are_a_thread_s_own():
+    weft.switch_trap(1)
+    try:
+        seen = []
+        thread = threading.Thread(target=lambda: seen.append((weft.switch_trap(), weft.schedule(1))))
+        thread.start()
+        thread.join()
+    finally:
+        weft.switch_trap(-1)
+    assert seen == [(0, 1)]
+
+
+@pytest.mark.parametrize("change", ["x", 1.5, None, 2**40])
+def test_switch_trap_takes_small_integers(change):
+    with pytest.raises((TypeError, OverflowError)):
+        weft.switch_trap(change)
+    assert weft.switch_trap(2**31 - 1) == 0
+    try:
+        with pytest.raises(OverflowError, match="switch_trap"):
+            weft.switch_trap(1)
+    finally:
+        weft.switch_trap(-(2**31 - 1))
+    assert weft.switch_trap() == 0
