@@ -1,7 +1,7 @@
 """The C extensions; everything else about the package is declared in pyproject.toml.
 
-Both backends come from the same single source (module.c includes the rest), so that the compiler sees the whole core at
-once and so that the two can never drift apart.
+All backends come from the same single source (module.c includes the rest), so that the compiler sees the whole core at
+once and so that they can never drift apart.
 
 Environment, for our own checks only:
     WEFT_WERROR=1   -Wall -Wextra -Werror; not by default, because a user's newer compiler must not break the build
@@ -17,8 +17,8 @@ from setuptools import Extension, setup
 
 C_DIR = "src/weft/core/c"
 
-# Where slicing the C stack is known to work. Elsewhere the sliced backend refuses to compile and greenlet serves.
-SLICED_IS_KNOWN = (
+# Where weft's own switching is known to work. Elsewhere those two backends refuse to compile and greenlet serves.
+NATIVE_IS_KNOWN = (
     sys.platform == "linux" and platform.machine() == "x86_64" and (3, 11) <= sys.version_info[:2] <= (3, 13)
 )
 
@@ -45,7 +45,8 @@ def backend(name: str, macro: str, *, optional: bool) -> Extension:
 
 setup(
     ext_modules=[
-        backend("_sliced", "WEFT_SWITCH_SLICED", optional=not SLICED_IS_KNOWN),
+        backend("_sliced", "WEFT_SWITCH_SLICED", optional=not NATIVE_IS_KNOWN),
+        backend("_stacks", "WEFT_SWITCH_STACKS", optional=not NATIVE_IS_KNOWN),
         backend("_greenlet", "WEFT_SWITCH_GREENLET", optional=False),
     ]
 )

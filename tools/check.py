@@ -66,7 +66,7 @@ def types() -> Iterator[Command]:
 
 def stubs() -> Iterator[Command]:
     """The stubs of the C core say what is there, and nothing else."""
-    for backend in ("sliced", "greenlet"):
+    for backend in ("sliced", "stacks", "greenlet"):
         words, environment = module("mypy.stubtest", f"weft.core._{backend}", "weft.core._core", "--concise", *STUBTEST)
         yield words, {**environment, "WEFT_SWITCH": backend, "MYPYPATH": "src"}
 
@@ -83,7 +83,7 @@ def wire_syntax() -> Iterator[Command]:
 
 
 def c_warnings() -> Iterator[Command]:
-    """Both backends without a single warning, as users build them and with asserts. Compiled, not installed."""
+    """All backends without a single warning, as users build them and with asserts. Compiled, not installed."""
     for asserts in ("", "1"):
         with tempfile.TemporaryDirectory(prefix="weft-check-") as folder:
             yield command(
@@ -97,7 +97,7 @@ def c_warnings() -> Iterator[Command]:
 def c_tidy() -> Iterator[Command]:
     """clang-tidy, where it is installed; .clang-tidy says what it looks for."""
     if shutil.which("clang-tidy"):
-        for macro in ("WEFT_SWITCH_SLICED", "WEFT_SWITCH_GREENLET"):
+        for macro in ("WEFT_SWITCH_SLICED", "WEFT_SWITCH_STACKS", "WEFT_SWITCH_GREENLET"):
             yield command(
                 *("clang-tidy", "--quiet", str(C_FOLDER / "module.c"), "--"),
                 *(f"-D{macro}=1", "-std=gnu11", f"-I{C_FOLDER}", f"-isystem{sysconfig.get_path('include')}"),

@@ -1,9 +1,10 @@
-"""`make test`: the whole suite on the default switching backend, then once more what must hold on both backends.
+"""`make test`: the whole suite on the default switching backend, and what must hold on every backend on the others too.
 
-The run on the greenlet backend comes first. Its last line is repeated by tests/conftest.py right above the summary of the
-main run, so that the end of the output shows both. Further arguments go to pytest, in both runs.
+The runs on the other backends come first. Their last lines are repeated by tests/conftest.py right above the summary of the
+main run, so that the end of the output shows all. Further arguments go to pytest, in every run.
 """
 
+import importlib.util
 import os
 import subprocess
 import sys
@@ -13,18 +14,23 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PYTEST = [sys.executable, "-m", "pytest", "--color=no", "-q"]
 
-# What runs on both backends: the core and what stands directly on its switching.
-ON_BOTH_BACKENDS = ["tests/core", "tests/io", "tests/sync"]
+OTHER_BACKENDS = ("greenlet", "stacks")
+
+# What runs on every backend: the core and what stands directly on its switching.
+ON_EVERY_BACKEND = ["tests/core", "tests/io", "tests/sync"]
 
 NOTHING_COLLECTED = 5
 
 
-def run_on_greenlet(arguments: list[str]) -> tuple[int, str]:
-    """Run the tests of both backends on greenlet; print what they print, return the status and the summary line."""
-    folders = [folder for folder in ON_BOTH_BACKENDS if any((ROOT / folder).glob("**/test_*.py"))]
+def run_on(backend: str, arguments: list[str]) -> tuple[int, str]:
+    """Run the tests of every backend on this one; print what they print, return the status and the summary line."""
+    folders = [folder for folder in ON_EVERY_BACKEND if any((ROOT / folder).glob("**/test_*.py"))]
     if not folders:
-        return 0, "greenlet backend: no tests"
-    environment = {**os.environ, "WEFT_SWITCH": "greenlet"}
+        return 0, f"{backend} backend: no tests"
+    if backend == "stacks" and importlib.util.find_spec("weft.core._stacks") is None:
+        return 0, f"{backend} backend: does not know this Python or this machine"
+    started = time.monotonic()
+    environment = {**os.environ, "WEFT_SWITCH": backend}
     last = ""
     command = [*PYTEST, *folders, *arguments]
     with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True) as process:
@@ -33,16 +39,17 @@ def run_on_greenlet(arguments: list[str]) -> tuple[int, str]:
             print(line, end="", flush=True)
             last = line.strip() or last
     status = 0 if process.returncode == NOTHING_COLLECTED else process.returncode
-    return status, f"greenlet backend ({' '.join(folders)}): {last.strip('= ')}{'' if status == 0 else '  <-- FAILED'}"
+    took = f"took {time.monotonic() - started:.0f} s in all"
+    failed = "" if status == 0 else "  <-- FAILED"
+    return status, f"{backend} backend ({' '.join(folders)}): {last.strip('= ')} ({took}){failed}"
 
 
 def main(arguments: list[str]) -> int:
-    """Run both; the status is 0 only when both passed."""
-    started = time.monotonic()
-    first, summary = run_on_greenlet(arguments)
-    environment = {**os.environ, "WEFT_EARLIER_RUNS": f"{summary} (took {time.monotonic() - started:.0f} s in all)"}
-    second = subprocess.run([*PYTEST, "tests", *arguments], cwd=ROOT, env=environment, check=False).returncode
-    return first or second
+    """Run all; the status is 0 only when all passed."""
+    earlier = [run_on(backend, arguments) for backend in OTHER_BACKENDS]
+    environment = {**os.environ, "WEFT_EARLIER_RUNS": "\n".join(summary for _, summary in earlier)}
+    last = subprocess.run([*PYTEST, "tests", *arguments], cwd=ROOT, env=environment, check=False).returncode
+    return next((status for status, _ in earlier if status), last)
 
 
 if __name__ == "__main__":

@@ -20,17 +20,36 @@ def test_a_backend_that_does_not_exist_is_refused_by_name(value):
         """,
         env={"WEFT_SWITCH": value},
     )
-    assert printed == f"WEFT_SWITCH={value!r} names no switching backend: use one of sliced, greenlet, or unset it"
+    assert (
+        printed == f"WEFT_SWITCH={value!r} names no switching backend: use one of sliced, greenlet, stacks, or unset it"
+    )
 
 
 def test_the_backend_in_use_is_named_and_its_types_do_not_tell_it():
-    assert core.backend in ("sliced", "greenlet")
+    assert core.backend in ("sliced", "stacks", "greenlet")
     assert weft.tasklet.__module__ == "weft" and weft.channel.__module__ == "weft"
 
 
 def test_the_environment_chooses_the_backend():
-    for name in ("sliced", "greenlet"):
+    for name in ("sliced", "stacks", "greenlet"):
         assert output_of("from weft import core; print(core.backend)", env={"WEFT_SWITCH": name}) == name
+
+
+def test_the_backend_with_stacks_is_never_chosen_by_itself():
+    printed = output_of(
+        """
+        import sys
+        for name in ("weft.core._sliced", "weft.core._greenlet"):
+            sys.modules[name] = None
+        try:
+            import weft
+        except ImportError as error:
+            print(error)
+        """,
+        env={"WEFT_SWITCH": ""},
+    )
+    assert printed.startswith("weft's C core cannot be loaded (sliced: ")
+    assert "; greenlet: " in printed and "stacks: " not in printed
 
 
 def test_imported_once_more_it_has_the_same_types_and_goes_on():

@@ -25,7 +25,7 @@ class NoCore(WeftError, RuntimeError):
     """The call needs weft's C core, which is not there."""
 
 backend: str
-"""Which switching backend this is: "sliced" or "greenlet"."""
+"""Which switching backend this is: "sliced", "stacks" or "greenlet"."""
 
 class tasklet(Generic[P]):
     """A microthread of this OS thread: tasklet(func)(*args, **kwargs) puts func at the end of the run queue.

@@ -22,6 +22,10 @@
 #include "switch/sliced.c"
 #define BACKEND "sliced"
 #define MODULE_INIT PyInit__sliced
+#elif defined(WEFT_SWITCH_STACKS)
+#include "switch/stacks.c"
+#define BACKEND "stacks"
+#define MODULE_INIT PyInit__stacks
 #else
 #include "switch/greenlet.c"
 #define BACKEND "greenlet"

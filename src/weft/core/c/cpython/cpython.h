@@ -7,7 +7,7 @@
 #error "weft needs CPython 3.11 or later"
 #endif
 
-#ifdef WEFT_SWITCH_SLICED
+#ifndef WEFT_SWITCH_GREENLET
 #if PY_VERSION_HEX < 0x030C0000
 #include "v311.h"
 #elif PY_VERSION_HEX < 0x030D0000
@@ -15,7 +15,7 @@
 #elif PY_VERSION_HEX < 0x030E0000
 #include "v313.h"
 #else
-#error "this version of CPython is not known to the sliced backend: greenlet serves there"
+#error "this version of CPython is not known to the native backends: greenlet serves there"
 #endif
 #endif
 

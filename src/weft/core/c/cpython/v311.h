@@ -53,6 +53,13 @@ version_thread(VersionThread *thread, PyThreadState *tstate)
     (void)tstate;
 }
 
+/* Instead: tasklets start on C stacks of their own, as threads do. */
+static inline UNUSED void
+version_thread_own(VersionThread *thread)
+{
+    (void)thread;
+}
+
 static inline void
 version_fresh(VersionFields *fresh, VersionRoot *root, VersionThread *thread, PyThreadState *tstate)
 {

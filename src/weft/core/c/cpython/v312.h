@@ -46,6 +46,13 @@ version_thread(VersionThread *thread, PyThreadState *tstate)
     thread->c_remaining = tstate->c_recursion_remaining;
 }
 
+/* Instead: tasklets start on C stacks of their own, as threads do. */
+static inline UNUSED void
+version_thread_own(VersionThread *thread)
+{
+    thread->c_remaining = C_RECURSION_LIMIT;
+}
+
 static inline void
 version_fresh(VersionFields *fresh, VersionRoot *root, VersionThread *thread, PyThreadState *tstate)
 {

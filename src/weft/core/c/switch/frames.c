@@ -1,9 +1,11 @@
 /* Frames of suspended tasklets, seen from outside.
 
-   On 3.12 and later the entry frame of each eval loop lies on the C stack, between the Python frames of the loop and
+   Slicing alone has to do something about it: a C stack of one's own stays where it is. On 3.12 and later the entry frame of each eval loop lies on the C stack, between the Python frames of the loop and
    their caller's. While a tasklet is suspended other data stands there, so that f_back, which follows the links, would
    read nonsense. Whenever somebody can hold a frame object of a suspended tasklet, the links are bent around the entry
    frames, and bent back before it goes on. */
+
+#ifdef WEFT_SWITCH_SLICED
 
 struct Exposure {
     int count, capacity;
@@ -14,7 +16,7 @@ struct Exposure {
 
 /* Where something of a suspended tasklet can be read now: what lies within its slice is in the buffer. */
 static void *
-slice_saved_at(void *c_stack, void *wanted)
+saved_at(void *c_stack, void *wanted)
 {
     CStack *stack = c_stack;
     char *place = wanted, *low = stack->sp;
@@ -23,13 +25,28 @@ slice_saved_at(void *c_stack, void *wanted)
     return place;
 }
 
+#else
+
+static void *
+saved_at(void *c_stack, void *wanted)
+{
+    (void)c_stack;
+    return wanted;
+}
+
+#endif
+
 #if ENTRY_FRAMES_ON_C_STACK
 
 static inline _PyInterpreterFrame *
 frame_saved_at(CStack *stack, _PyInterpreterFrame *frame)
 {
-    return slice_saved_at(stack, frame);
+    return saved_at(stack, frame);
 }
+
+#endif
+
+#if ENTRY_FRAMES_ON_C_STACK && defined(WEFT_SWITCH_SLICED)
 
 static void
 exposure_add(Exposure **exposure, _PyInterpreterFrame *frame)
@@ -98,14 +115,16 @@ static PyObject *
 switch_frame(Tasklet *tasklet)
 {
     SwitchState *sw = &tasklet->sw;
-    _PyInterpreterFrame *frame = version_frame(&sw->fields.version, slice_saved_at, &sw->stack), *own;
+    _PyInterpreterFrame *frame = version_frame(&sw->fields.version, saved_at, &sw->stack), *own;
     PyThreadState *tstate = PyThreadState_Get();
     PyFrameObject *object;
     int collecting;
 
 #if ENTRY_FRAMES_ON_C_STACK
+#ifdef WEFT_SWITCH_SLICED
     if (sw->exposed == NULL)
         frames_expose(sw, frame);
+#endif
     while (frame != NULL && frame_saved_at(&sw->stack, frame)->owner == FRAME_OWNED_BY_CSTACK)
         frame = frame_saved_at(&sw->stack, frame)->previous;
 #endif

@@ -1,4 +1,86 @@
-/* What the native backends have in common beyond frames: where the state of a tasklet is to be found. */
+/* What the backends that switch by themselves have in common: they swap CPython's thread state, and they find a switch
+   inside somebody else's greenlet by the chunk that its Python frames begin in. */
+
+#include "arena.c"
+#include "frames.c"
+
+/* The part of switch_module_init that both need. `why_not` says what a shadow stack has to do with it. */
+static int
+native_init(const char *why_not)
+{
+    static bool installed;
+    if (shadow_stack_enabled()) {
+        PyErr_SetString(PyExc_ImportError, why_not);
+        return -1;
+    }
+    if (!installed)
+        large_pool_install();
+    installed = true;
+    return 0;
+}
+
+static _PyStackChunk *
+root_of(_PyStackChunk *chunk)
+{
+    while (chunk != NULL && chunk->previous != NULL)
+        chunk = chunk->previous;
+    return chunk;
+}
+
+/* The slow half of switch_guard: the running frames do not begin in the chunk that is in use. 0 when they begin in the
+   tasklet's own all the same, or -1 with an exception set. */
+static __attribute__((noinline, cold)) int
+guard_root(Scheduler *scheduler, Tasklet *tasklet)
+{
+    _PyStackChunk *root = root_of(scheduler->tstate->datastack_chunk);
+    if (likely(root == tasklet->sw.chunk && root != NULL))
+        return 0;
+    if (tasklet == scheduler->main && tasklet->sw.chunk == NULL) {
+        tasklet->sw.chunk = root;
+        return 0;
+    }
+    PyErr_SetString(PyExc_RuntimeError,
+                    "this call would switch tasklets inside a greenlet that weft did not make, which would mix up two "
+                    "C stacks: let the greenlet return to its parent first, or call it from a thread of its own");
+    return -1;
+}
+
+static inline int
+switch_body_begin(Scheduler *scheduler, Tasklet *tasklet)
+{
+    (void)scheduler;
+    (void)tasklet;
+    return 0;
+}
+
+static void
+switch_body_done(Scheduler *scheduler)
+{
+    PyThreadState *tstate = scheduler->tstate;
+    if (tstate->context != NULL) {
+        PyObject *context = tstate->context;
+        tstate->context = NULL;
+        tstate->context_ver++;
+        Py_DECREF(context);
+    }
+    Py_CLEAR(scheduler->current->sw.exc_base.exc_value);
+}
+
+static PyObject *
+switch_capture_context(Scheduler *scheduler)
+{
+    return scheduler->tstate->context == NULL ? NULL : PyContext_CopyCurrent();
+}
+
+static int
+switch_traverse(Tasklet *tasklet, visitproc visit, void *arg)
+{
+    if (tasklet->state == TASKLET_STARTED && tasklet->scheduler->current != tasklet) {
+        Py_VISIT(tasklet->sw.fields.context);
+        Py_VISIT(tasklet->sw.exc_base.exc_value);
+    }
+    return 0;
+}
 
 /* Where the reference to the tasklet's context is kept. */
 static PyObject **
@@ -47,10 +129,10 @@ switch_nesting(Tasklet *tasklet)
     SwitchState *sw = &tasklet->sw;
     bool runs = tasklet == tasklet->scheduler->current;
     _PyInterpreterFrame *frame =
-        runs ? tstate_frame(tasklet->scheduler->tstate) : version_frame(&sw->fields.version, slice_saved_at, &sw->stack);
+        runs ? tstate_frame(tasklet->scheduler->tstate) : version_frame(&sw->fields.version, saved_at, &sw->stack);
     int entries = 0;
     while (frame != NULL) {
-        _PyInterpreterFrame *read = runs ? frame : slice_saved_at(&sw->stack, frame);
+        _PyInterpreterFrame *read = runs ? frame : saved_at(&sw->stack, frame);
         entries += frame_is_entry(read);
         frame = read->previous;
     }

@@ -7,7 +7,6 @@
    without copying anything. */
 
 #include "chunks.c"
-#include "frames.c"
 #include "native.c"
 
 /* C stack between the frame that makes a thread's scheduler and its tasklets, for calls of main that are a little deeper. */
@@ -53,24 +52,8 @@ weft_slice_swap(CStack *from, CStack *to)
 static int
 switch_module_init(void)
 {
-    static bool installed;
-    if (shadow_stack_enabled()) {
-        PyErr_SetString(PyExc_ImportError, "this process runs with a shadow stack, which stack slicing cannot follow: "
-                                           "set WEFT_SWITCH=greenlet or start it without user shadow stacks");
-        return -1;
-    }
-    if (!installed)
-        large_pool_install();
-    installed = true;
-    return 0;
-}
-
-static _PyStackChunk *
-root_of(_PyStackChunk *chunk)
-{
-    while (chunk != NULL && chunk->previous != NULL)
-        chunk = chunk->previous;
-    return chunk;
+    return native_init("this process runs with a shadow stack, which stack slicing cannot follow: set "
+                       "WEFT_SWITCH=greenlet or start it without user shadow stacks");
 }
 
 static int
@@ -97,24 +80,15 @@ switch_thread_end(Scheduler *scheduler)
     chunk_pool_free(&scheduler->sw);
 }
 
-/* The slow half of switch_guard: the frames do not begin in the chunk that is in use. */
+/* The slow half of switch_guard's look at the chunk. Frames beyond the first one: the next of this function start larger. */
 static __attribute__((noinline, cold)) int
 guard_chunk(Scheduler *scheduler, Tasklet *tasklet)
 {
-    _PyStackChunk *root = root_of(scheduler->tstate->datastack_chunk);
-    if (likely(root == tasklet->sw.chunk && root != NULL)) {
-        if (tasklet != scheduler->main)
-            chunk_learn(tasklet->sw.hint, tasklet->sw.size_class);
-        return 0;
-    }
-    if (tasklet == scheduler->main && tasklet->sw.chunk == NULL) {
-        tasklet->sw.chunk = root;
-        return 0;
-    }
-    PyErr_SetString(PyExc_RuntimeError,
-                    "this call would switch tasklets inside a greenlet that weft did not make, which would mix up two "
-                    "C stacks: let the greenlet return to its parent first, or call it from a thread of its own");
-    return -1;
+    if (guard_root(scheduler, tasklet) < 0)
+        return -1;
+    if (tasklet != scheduler->main)
+        chunk_learn(tasklet->sw.hint, tasklet->sw.size_class);
+    return 0;
 }
 
 static inline __attribute__((always_inline)) int
@@ -205,43 +179,6 @@ stack_entry(void)
     float_control_change(&control, &next->sw.control);
     stack_jump(&nowhere, &next->sw.stack);
     Py_UNREACHABLE();
-}
-
-static inline int
-switch_body_begin(Scheduler *scheduler, Tasklet *tasklet)
-{
-    (void)scheduler;
-    (void)tasklet;
-    return 0;
-}
-
-static void
-switch_body_done(Scheduler *scheduler)
-{
-    PyThreadState *tstate = scheduler->tstate;
-    if (tstate->context != NULL) {
-        PyObject *context = tstate->context;
-        tstate->context = NULL;
-        tstate->context_ver++;
-        Py_DECREF(context);
-    }
-    Py_CLEAR(scheduler->current->sw.exc_base.exc_value);
-}
-
-static PyObject *
-switch_capture_context(Scheduler *scheduler)
-{
-    return scheduler->tstate->context == NULL ? NULL : PyContext_CopyCurrent();
-}
-
-static int
-switch_traverse(Tasklet *tasklet, visitproc visit, void *arg)
-{
-    if (tasklet->state == TASKLET_STARTED && tasklet->scheduler->current != tasklet) {
-        Py_VISIT(tasklet->sw.fields.context);
-        Py_VISIT(tasklet->sw.exc_base.exc_value);
-    }
-    return 0;
 }
 
 static inline void

@@ -7,10 +7,12 @@
 
 #if defined(WEFT_SWITCH_SLICED)
 #include "sliced.h"
+#elif defined(WEFT_SWITCH_STACKS)
+#include "stacks.h"
 #elif defined(WEFT_SWITCH_GREENLET)
 #include "greenlet.h"
 #else
-#error "no switching backend chosen: define WEFT_SWITCH_SLICED or WEFT_SWITCH_GREENLET"
+#error "no switching backend chosen: define WEFT_SWITCH_SLICED, WEFT_SWITCH_STACKS or WEFT_SWITCH_GREENLET"
 #endif
 
 /* Once a process, when the module is imported. -1 with an exception set when this backend cannot serve here. */

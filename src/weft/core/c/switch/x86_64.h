@@ -1,4 +1,12 @@
-/* The register part of a switch on x86-64 (System V ABI). */
+/* The register part of a switch on x86-64 (System V ABI).
+   Only sp, bp and ip are saved by hand; the compiler saves what else it needs, because all is declared clobbered. */
+
+#define STACK_CLOBBERS                                                                                                     \
+    "rax", "rbx", "rcx", "rdx", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "xmm0", "xmm1", "xmm2", "xmm3",    \
+        "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15", "memory",  \
+        "cc"
+
+#ifdef WEFT_SWITCH_SLICED
 
 /* The extension is built with -mno-red-zone, so that no function of ours keeps data below its stack pointer: saving
    those 128 bytes with every slice would cost a tenth of a message. */
@@ -6,7 +14,6 @@
 __attribute__((noinline, used, visibility("hidden"))) void weft_slice_swap(CStack *from, CStack *to);
 
 /* Save where we are in `from`, let weft_slice_swap exchange the slices, go on where `to` stopped.
-   Only sp, bp and ip are saved by hand; the compiler saves what else it needs, because all is declared clobbered.
    The copying runs on a stack below both slices, so that it never overwrites its own frame. */
 static inline __attribute__((always_inline)) void
 stack_jump(CStack *from, CStack *to)
@@ -29,10 +36,56 @@ stack_jump(CStack *from, CStack *to)
         "1: endbr64\n\t"
         : "+D"(from), "+S"(to)
         :
-        : "rax", "rbx", "rcx", "rdx", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "xmm0", "xmm1", "xmm2",
-          "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15",
-          "memory", "cc");
+        : STACK_CLOBBERS);
 }
+
+#else
+
+/* Make `stack` begin with `entry`, its first frame below `top`, which is aligned to 16: as after a call from nowhere, so
+   that whoever unwinds the stack (a debugger, or pthread_exit when the interpreter ends a daemon thread) stops there. */
+static inline void
+stack_prepare(CStack *stack, char *top, void (*entry)(void))
+{
+    void **return_address = (void **)top - 1;
+    *return_address = NULL;
+    stack->sp = (char *)return_address;
+    stack->bp = NULL;
+    stack->ip = (void *)entry;
+}
+
+/* Save where we are in `from`, go on where `to` stopped. */
+static inline __attribute__((always_inline)) void
+stack_jump(CStack *from, CStack *to)
+{
+    __asm__ volatile(
+        "leaq 1f(%%rip), %%rcx\n\t"
+        "movq %%rsp, 0(%0)\n\t"
+        "movq %%rbp, 8(%0)\n\t"
+        "movq %%rcx, 16(%0)\n\t"
+        "movq 8(%1), %%rbp\n\t"
+        "movq 0(%1), %%rsp\n\t"
+        "jmpq *16(%1)\n\t"
+        "1: endbr64\n\t"
+        : "+D"(from), "+S"(to)
+        :
+        : STACK_CLOBBERS);
+}
+
+/* Go on where `to` stopped, for good. */
+static inline __attribute__((always_inline, noreturn)) void
+stack_leave(const CStack *to)
+{
+    __asm__ volatile(
+        "movq 8(%0), %%rbp\n\t"
+        "movq 0(%0), %%rsp\n\t"
+        "jmpq *16(%0)\n\t"
+        :
+        : "S"(to)
+        : "memory");
+    __builtin_unreachable();
+}
+
+#endif
 
 /* The control words of the two floating-point units belong to a tasklet as the registers do. */
 typedef struct {

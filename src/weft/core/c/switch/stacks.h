@@ -1,0 +1,38 @@
+/* State of the backend with a C stack for each tasklet, of its own and where it stays. See stacks.c. */
+
+#if !defined(__x86_64__) || !defined(__linux__)
+#error "the stacks backend knows Linux on x86-64: greenlet serves elsewhere"
+#endif
+
+typedef struct {
+    char *sp; /* these three are known by offset to stack_jump */
+    void *bp;
+    void *ip;
+} CStack;
+
+#include "x86_64.h"
+
+typedef struct Stack Stack;
+typedef struct Region Region;
+
+typedef struct {
+    CStack stack;
+    FloatControl control; /* as it was when the tasklet was suspended */
+    ThreadFields fields;
+    _PyErr_StackItem exc_base;
+    VersionRoot root;
+    _PyStackChunk *chunk; /* where its first Python frame lies; main: the thread's own */
+    Stack *memory;        /* what it runs on; NULL: main, or not started */
+} SwitchState;
+
+typedef struct {
+    VersionThread version;
+    Stack *warm; /* free stacks whose pages are still there */
+    int warm_count;
+    bool spare_used;
+    Stack *spare;    /* on which a tasklet hears that there is no memory for a stack */
+    Region *regions; /* the newest first */
+    Region *open;    /* where the next new stack is looked for first */
+    size_t page;
+    size_t stride; /* from one stack to the next; 0: no region yet */
+} SwitchThread;
