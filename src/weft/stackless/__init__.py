@@ -13,30 +13,50 @@ from typing import Any
 
 from weft.core import (
     TaskletExit,
+    atomic,
     channel,
+    get_channel_callback,
+    get_schedule_callback,
+    get_thread_info,
     getcurrent,
+    getcurrentid,
     getmain,
     getruncount,
     schedule,
     schedule_remove,
+    set_channel_callback,
+    set_error_handler,
+    set_schedule_callback,
     started,
+    switch_trap,
     tasklet,
 )
 from weft.core import run as _run
+from weft.core import threads as getthreads
 
 __all__ = [
+    "atomic",
     "channel",
     "enable_softswitch",
+    "get_channel_callback",
+    "get_schedule_callback",
+    "get_thread_info",
     "getcurrent",
+    "getcurrentid",
     "getdebug",
     "getmain",
     "getruncount",
+    "getthreads",
     "getuncollectables",
     "pickle_with_tracing_state",
     "run",
     "schedule",
     "schedule_remove",
+    "set_channel_callback",
+    "set_error_handler",
+    "set_schedule_callback",
     "stackless",
+    "switch_trap",
     "tasklet",
 ]
 
@@ -49,6 +69,7 @@ _ALL_PICKLEFLAGS = 7
 current: tasklet[...]
 main: tasklet[...]
 runcount: int
+threads: list[int]
 debug: bool
 uncollectables: list[tasklet[...]]
 pickle_with_tracing_state: bool
@@ -58,9 +79,15 @@ stackless: ModuleType
 setattr(builtins, "TaskletExit", TaskletExit)  # noqa: B010 - typeshed's builtins have no such name
 
 
-def run() -> None:
-    """Run until nothing is runnable, whatever still waits for time or for a descriptor. weft.run() waits for these too."""
-    _run(hub=False)
+def run(
+    timeout: int = 0,
+    threadblock: bool = False,
+    soft: bool = False,
+    ignore_nesting: bool = False,
+    totaltimeout: bool = False,
+) -> tasklet[...] | None:
+    """Like weft.run(), but return when nothing is runnable, whatever still waits for time or for a descriptor."""
+    return _run(timeout, threadblock, soft, ignore_nesting, totaltimeout, hub=False)
 
 
 def enable_softswitch(flag: object) -> bool:
@@ -131,6 +158,10 @@ class _StacklessModule(ModuleType):
     @property
     def runcount(self) -> int:
         return getruncount()
+
+    @property
+    def threads(self) -> list[int]:
+        return getthreads()
 
     @property
     def debug(self) -> bool:
