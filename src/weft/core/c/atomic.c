@@ -8,6 +8,7 @@
 #define ATOMIC_PATIENCE_US 1000000 /* a wait this long is reported, with the owner and its line */
 
 static PyThreadState *atomic_owner; /* of the thread that is in atomic code; NULL: nobody */
+static uint64_t atomic_owner_id;    /* its id: a later thread may have its address */
 static PyThread_type_lock atomic_gate;
 static int atomic_waiters;
 static bool atomic_gate_open;
@@ -24,6 +25,13 @@ atomic_open_gate(void)
 }
 
 static inline void
+atomic_own(PyThreadState *own)
+{
+    atomic_owner = own;
+    atomic_owner_id = own->id;
+}
+
+static inline void
 atomic_release(void)
 {
     atomic_owner = NULL;
@@ -36,7 +44,7 @@ static bool
 atomic_owner_gone(PyThreadState *own)
 {
     PyThreadState *t = PyInterpreterState_ThreadHead(PyThreadState_GetInterpreter(own));
-    while (t != NULL && t != atomic_owner)
+    while (t != NULL && !(t == atomic_owner && t->id == atomic_owner_id))
         t = PyThreadState_Next(t);
     return t == NULL;
 }
@@ -101,7 +109,7 @@ atomic_wait(bool interruptible)
             atomic_open_gate();
         return -1;
     }
-    atomic_owner = own;
+    atomic_own(own);
     return 0;
 }
 
@@ -109,7 +117,7 @@ static inline int
 atomic_acquire(PyThreadState *own, bool interruptible)
 {
     if (likely(atomic_owner == NULL)) {
-        atomic_owner = own;
+        atomic_own(own);
         return 0;
     }
     return atomic_wait(interruptible);

@@ -1,0 +1,497 @@
+"""What can be set on a tasklet and read of it: traps, the value in transit, its thread, its context, its trace functions."""
+
+import contextvars
+import sys
+import threading
+
+import pytest
+
+import weft
+from tests.core._objects import Value, nothing
+from tests.core._threads import in_thread
+from weft import core
+
+native = pytest.mark.parametrize("native", [core.backend != "greenlet"])
+
+
+# ---- block_trap ----
+
+
+def test_a_block_trap_turns_blocking_calls_into_errors_and_nothing_else():
+    channel, log = weft.channel(), []
+
+    def function():
+        me = weft.getcurrent()
+        assert me.block_trap is False
+        me.block_trap = True
+        for call in (channel.receive, lambda: channel.send(1), lambda: weft.sleep(0), core.Waiter().wait):
+            with pytest.raises(RuntimeError, match="this tasklet does not like to be blocked"):
+                call()
+            assert channel.balance == 0
+        weft.schedule()
+        log.append("scheduled")
+        me.block_trap = False
+        log.append(channel.receive())
+
+    weft.tasklet(function)()
+    weft.run()
+    channel.send("received")
+    assert log == ["scheduled", "received"]
+
+
+def test_a_block_trap_lets_a_meeting_happen():
+    channel = weft.channel()
+    weft.tasklet(channel.receive)()
+    weft.run()
+    weft.getcurrent().block_trap = True
+    channel.send(1)
+    weft.getcurrent().block_trap = False
+
+
+@pytest.mark.parametrize("wrong", ["yes", None, 1.5])
+def test_block_trap_takes_a_flag(wrong):
+    with pytest.raises(TypeError, match="block_trap needs exactly one bool or integer"):
+        weft.getcurrent().block_trap = wrong
+    with pytest.raises(TypeError, match="block_trap needs"):
+        del weft.getcurrent().block_trap
+
+
+def test_set_ignore_nesting_returns_what_was_set_before():
+    tasklet = weft.tasklet(nothing)
+    assert tasklet.ignore_nesting is False
+    assert tasklet.set_ignore_nesting(True) is False
+    assert tasklet.set_ignore_nesting(0) is True
+    with pytest.raises(TypeError, match="set_ignore_nesting needs"):
+        tasklet.set_ignore_nesting("yes")
+
+
+# ---- tempval ----
+
+
+def test_tempval_of_a_suspended_tasklet_is_what_its_call_returns():
+    log = []
+
+    def function(suspend):
+        log.append(suspend())
+
+    for suspend in (weft.schedule_remove, weft.schedule):
+        tasklet = weft.tasklet(function)(suspend)
+        weft.schedule()
+        assert tasklet.tempval is None
+        tasklet.tempval = "set from outside"
+        assert tasklet.tempval == "set from outside"
+        tasklet.insert()
+        weft.run()
+    assert log == ["set from outside"] * 2
+
+
+def test_tempval_of_a_blocked_sender_is_what_it_sends():
+    channel = weft.channel()
+    tasklet = weft.tasklet(channel.send)("before")
+    weft.run()
+    assert tasklet.tempval == "before"
+    tasklet.tempval = "after"
+    assert channel.receive() == "after"
+    weft.run()
+
+
+def test_tempval_of_a_blocked_receiver_gives_way_to_what_is_sent():
+    channel, log = weft.channel(), []
+    tasklet = weft.tasklet(lambda: log.append(channel.receive()))()
+    weft.run()
+    tasklet.tempval = Value()
+    channel.send("sent")
+    assert log == ["sent"]
+
+
+def test_tempval_taken_from_a_blocked_sender_sends_none():
+    channel = weft.channel()
+    tasklet = weft.tasklet(channel.send)("value")
+    weft.run()
+    del tasklet.tempval
+    assert channel.receive() is None
+    weft.run()
+
+
+def test_tempval_of_a_tasklet_without_arguments_is_its_function():
+    assert weft.tasklet(nothing).tempval is nothing
+    assert weft.tasklet().tempval is None
+
+
+def test_an_exception_on_its_way_cannot_be_replaced_by_a_value():
+    tasklet = weft.tasklet(weft.schedule_remove)()
+    weft.run()
+    tasklet.throw(LookupError, pending=True)
+    assert tasklet.tempval is None
+    with pytest.raises(RuntimeError, match="an exception is on its way"):
+        tasklet.tempval = 1
+    with pytest.raises(LookupError):
+        weft.run()
+
+
+def test_an_error_that_a_blocked_sender_sends_can_be_replaced():
+    channel = weft.channel()
+    tasklet = weft.tasklet(channel.send_exception)(LookupError)
+    weft.run()
+    assert tasklet.tempval is None
+    tasklet.tempval = "a value instead"
+    assert channel.receive() == "a value instead"
+    weft.run()
+
+
+# ---- threads ----
+
+
+def test_a_new_tasklet_can_be_given_to_another_thread():
+    ready, go = threading.Event(), threading.Event()
+    log = []
+
+    def other():
+        weft.getcurrent()
+        ready.set()
+        go.wait()
+        weft.run()
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    ready.wait()
+    tasklet = weft.tasklet().bind(lambda: log.append(threading.get_ident()), ())
+    tasklet.bind_thread(thread.ident)
+    assert tasklet.thread_id == thread.ident
+    tasklet.insert()
+    go.set()
+    thread.join()
+    assert log == [thread.ident]
+
+
+def test_a_tasklet_of_a_thread_that_has_ended_can_be_fetched():
+    log = []
+    tasklet = in_thread(lambda: weft.tasklet().bind(log.append, ("ran",)))
+    with pytest.raises(RuntimeError, match="has ended"):
+        tasklet.insert()
+    tasklet.bind_thread()
+    tasklet.insert()
+    weft.run()
+    assert log == ["ran"]
+
+
+def test_binding_to_a_thread_is_refused_where_it_makes_no_sense():
+    tasklet = weft.tasklet(weft.schedule_remove)()
+
+    def elsewhere(candidate, error, message):
+        with pytest.raises(error, match=message):
+            candidate.bind_thread()
+
+    in_thread(elsewhere, tasklet, RuntimeError, r"can't \(re\)bind a runnable tasklet")
+    in_thread(elsewhere, weft.getmain(), RuntimeError, r"can't \(re\)bind a runnable tasklet")
+    weft.run()
+    in_thread(elsewhere, tasklet, RuntimeError, "tasklet has C state on its stack")
+    tasklet.kill()
+    for wrong, error in ((2**64 - 5, ValueError), (-7, ValueError), (1, ValueError), ("x", TypeError)):
+        with pytest.raises(error, match="thread"):
+            tasklet.bind_thread(wrong)
+    assert tasklet.bind_thread() is None and tasklet.bind_thread(-1) is None
+    assert tasklet.thread_id == threading.get_ident()
+
+
+def test_a_thread_that_has_not_used_weft_gets_no_tasklets():
+    go = threading.Event()
+    thread = threading.Thread(target=go.wait)
+    thread.start()
+    try:
+        with pytest.raises(ValueError, match=r"has not used weft yet: call weft\.getcurrent\(\) in it first"):
+            weft.tasklet(nothing).bind_thread(thread.ident)
+        assert weft.get_thread_info(thread.ident) == (None, None, 0)
+    finally:
+        go.set()
+        thread.join()
+
+
+def test_get_thread_info_tells_of_this_thread_and_of_others():
+    main = weft.getmain()
+    assert weft.get_thread_info() == weft.get_thread_info(threading.get_ident()) == (main, main, 1)
+    tasklet = weft.tasklet(nothing)()
+    assert weft.get_thread_info(thread_id=None, flags=0) == (main, main, 2)
+    seen = []
+    tasklet.kill()
+    inside = weft.tasklet(lambda: seen.append(weft.get_thread_info()))()
+    inside.run()
+    assert seen == [(main, inside, 2)]
+    assert in_thread(weft.get_thread_info, threading.get_ident()) == (main, main, 1)
+    with pytest.raises(RuntimeError, match="Thread id not found"):
+        weft.get_thread_info(1)
+    with pytest.raises(TypeError, match="a thread id is an int"):
+        weft.get_thread_info("x")
+    seen.clear()
+
+
+def test_threads_lists_them_all_the_oldest_first():
+    assert core.threads()[0] == threading.main_thread().ident
+    assert in_thread(lambda: threading.get_ident() in core.threads())
+
+
+def test_current_ids_tell_tasklets_apart():
+    ids = {weft.getcurrentid(), in_thread(weft.getcurrentid)}
+    for _ in range(3):
+        weft.tasklet(lambda: ids.add(weft.getcurrentid()) or weft.schedule())()
+    weft.schedule()
+    assert len(ids) == 5 and weft.getcurrentid() == threading.get_ident()
+    weft.run()
+
+
+# ---- depth ----
+
+
+def test_recursion_depth_counts_the_calls_of_each_tasklet():
+    def down(depth):
+        if depth:
+            down(depth - 1)
+        else:
+            log.append(weft.getcurrent().recursion_depth)
+            weft.schedule_remove()
+
+    log = []
+    tasklet = weft.tasklet(down)(10)
+    assert tasklet.recursion_depth == 0
+    weft.run()
+    suspended = tasklet.recursion_depth
+    tasklet.kill()
+    assert 11 <= log[0] <= suspended <= 13  # 3.11 counts the C call that suspends it too
+    assert tasklet.recursion_depth == 0
+    assert weft.getcurrent().recursion_depth > 0
+
+
+@native
+def test_nesting_level_counts_c_calls_between_frames(native):
+    def plain(_=None):
+        seen.append(weft.getcurrent().nesting_level)
+        weft.schedule_remove()
+        return 0
+
+    def inside_map():
+        list(map(plain, [1]))
+
+    def inside_two():
+        sorted([1], key=lambda _: list(map(plain, [1])) and 0)
+
+    seen = []
+    expected = [0, 1, 2]
+    for function, level in zip((plain, inside_map, inside_two), expected, strict=True):
+        tasklet = weft.tasklet(function)()
+        assert tasklet.nesting_level == 0 and tasklet.restorable
+        weft.run()
+        assert tasklet.nesting_level == (level if native else None)
+        assert tasklet.restorable is (native and level == 0)
+        tasklet.kill()
+        assert tasklet.nesting_level == 0
+    assert seen == (expected if native else [None] * 3)
+
+
+# ---- contexts ----
+
+
+def test_a_tasklet_can_be_given_a_context_before_it_starts_and_while_it_is_suspended():
+    variable = contextvars.ContextVar("variable", default="none")
+    contexts = [contextvars.Context() for _ in range(2)]
+    for number, context in enumerate(contexts):
+        context.run(variable.set, number)
+    log = []
+
+    def function():
+        log.append(variable.get())
+        weft.schedule_remove()
+        log.append(variable.get())
+
+    tasklet = weft.tasklet(function)()
+    assert tasklet.set_context(contexts[0]) is tasklet
+    weft.run()
+    tasklet.set_context(contexts[1])
+    tasklet.insert()
+    weft.run()
+    assert log == [0, 1]
+    assert variable.get() == "none"
+
+
+def test_the_current_tasklet_may_exchange_its_own_context():
+    variable = contextvars.ContextVar("variable", default="none")
+    context = contextvars.Context()
+    context.run(variable.set, "other")
+
+    def function():
+        weft.getcurrent().set_context(context)
+        return variable.get()
+
+    log = []
+    weft.tasklet(lambda: log.append(function()))()
+    weft.run()
+    assert log == ["other"]
+
+
+def test_a_context_is_not_exchanged_under_context_run():
+    def function():
+        contextvars.Context().run(weft.schedule_remove)
+
+    tasklet = weft.tasklet(function)()
+    weft.run()
+    with pytest.raises(RuntimeError, match=r"inside Context\.run\(\), which must end first"):
+        tasklet.set_context(contextvars.Context())
+    tasklet.kill()
+    with pytest.raises(TypeError, match=r"set_context\(\) takes a contextvars\.Context, not \{\}"):
+        tasklet.set_context({})
+
+
+def test_context_run_calls_with_the_variables_of_the_tasklet():
+    variable = contextvars.ContextVar("variable", default="none")
+
+    def function():
+        variable.set("the tasklet's")
+        weft.schedule_remove()
+        log.append(variable.get())
+
+    log = []
+    tasklet = weft.tasklet(function)()
+    weft.run()
+    assert tasklet.context_run(variable.get) == "the tasklet's"
+    tasklet.context_run(lambda *, value: variable.set(value), value="changed")
+    assert variable.get() == "none"
+    with pytest.raises(LookupError):
+        tasklet.context_run({}.__getitem__, 1)
+    assert variable.get() == "none"
+    tasklet.insert()
+    weft.run()
+    assert log == ["changed"]
+    with pytest.raises(TypeError, match=r"context_run\(\) takes a callable"):
+        tasklet.context_run()
+
+
+def test_context_run_of_a_tasklet_without_a_context_makes_it_one():
+    variable = contextvars.ContextVar("variable", default="none")
+
+    def work():
+        tasklet = weft.tasklet(lambda: log.append(variable.get()))()
+        tasklet.context_run(variable.set, "set before it starts")
+        weft.run()
+
+    log = []
+    in_thread(work)
+    assert log == ["set before it starts"]
+
+
+def test_context_run_may_switch():
+    variable = contextvars.ContextVar("variable", default="none")
+    tasklet = weft.tasklet(lambda: variable.set("the tasklet's") and weft.schedule_remove())()
+    weft.run()
+    seen = []
+    weft.tasklet(lambda: seen.append(variable.get()))()
+
+    def switches():
+        weft.schedule()
+        return variable.get()
+
+    assert tasklet.context_run(switches) == "the tasklet's"
+    assert seen == ["none"] and variable.get() == "none"
+    tasklet.kill()
+
+
+# ---- trace functions ----
+
+
+def test_a_tasklet_follows_its_threads_trace_function_until_it_is_given_its_own():
+    lines = []
+
+    def own(frame, event, argument):
+        if frame.f_code.co_name == "traced":
+            lines.append(event)
+        return own
+
+    def traced():
+        return 1
+
+    def function():
+        weft.schedule()
+        traced()
+        weft.schedule()
+        traced()
+
+    before = sys.gettrace()
+    tasklet, other = weft.tasklet(function)(), weft.tasklet(function)()
+    assert tasklet.trace_function is before
+    tasklet.trace_function = own
+    assert tasklet.trace_function is own and sys.gettrace() is before
+    weft.schedule()
+    assert sys.gettrace() is before and other.trace_function is before
+    weft.run()
+    assert lines.count("call") == 2 and lines.count("return") == 2
+    assert sys.gettrace() is before
+
+
+def test_a_tasklet_traced_on_its_own_while_it_runs_and_no_longer():
+    seen = []
+
+    def own(frame, event, argument):
+        return None
+
+    def function():
+        me = weft.getcurrent()
+        me.trace_function = own
+        seen.append(sys.gettrace())
+        weft.schedule()
+        seen.append(sys.gettrace())
+        del me.trace_function
+        seen.append(sys.gettrace())
+        weft.schedule()
+        seen.append(sys.gettrace())
+
+    before = sys.gettrace()
+    weft.tasklet(function)()
+    weft.tasklet(lambda: seen.append(sys.gettrace()))()
+    weft.run()
+    assert seen == [own, before, own, before, before]
+
+
+def test_a_profile_function_of_its_own():
+    calls = []
+
+    def profile(frame, event, argument):
+        calls.append(event)
+
+    tasklet = weft.tasklet(lambda: [nothing(), weft.schedule(), nothing()])()
+    tasklet.profile_function = profile
+    assert tasklet.profile_function is profile and weft.getcurrent().profile_function is sys.getprofile()
+    weft.run()
+    assert calls.count("call") >= 2 and sys.getprofile() is None
+
+
+def test_settrace_inside_a_tasklet_with_its_own_stays_its_own():
+    def first(*_):
+        return None
+
+    def second(*_):
+        return None
+
+    def function():
+        sys.settrace(second)
+        weft.schedule_remove()
+
+    before = sys.gettrace()
+    tasklet = weft.tasklet(function)()
+    tasklet.trace_function = first
+    weft.run()
+    assert tasklet.trace_function is second and sys.gettrace() is before
+    tasklet.kill()
+    assert sys.gettrace() is before
+
+
+def test_trace_functions_of_the_wrong_kind_or_tasklet_are_refused():
+    tasklet = weft.tasklet(nothing)
+    with pytest.raises(TypeError, match="a trace function is a callable or None, not 1"):
+        tasklet.trace_function = 1
+    with pytest.raises(RuntimeError, match="tasklet is not alive"):
+        tasklet.profile_function = print
+    main = weft.getcurrent()
+
+    def elsewhere():
+        with pytest.raises(RuntimeError, match="of the current tasklet of another thread"):
+            main.trace_function = print
+
+    in_thread(elsewhere)
