@@ -210,7 +210,10 @@ def test_odd_arguments_to_a_function(name, clock):
         (lambda: weft.channel().send(1, 2), "exactly one argument"),
         (lambda: weft.channel().receive(1), "takes no arguments"),
         (lambda: weft.channel().send_sequence(5), "not iterable"),
-        (lambda: weft.getcurrent().raise_exception(), "takes an exception class and its arguments"),
+        (
+            lambda: weft.getcurrent().raise_exception(),
+            "takes at least 1 argument: an exception class and its arguments",
+        ),
         (lambda: weft.getcurrent().kill(nonsense=1), "nonsense"),
         (lambda: weft.tasklet(int, nonsense=1), "nonsense"),
         (lambda: weft.getruncount(1), "takes no arguments"),

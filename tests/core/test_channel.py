@@ -536,7 +536,7 @@ def test_a_preference_that_is_no_integer_is_refused(value):
     channel = weft.channel()
     with pytest.raises(TypeError, match="preference must be set to an integer"):
         channel.preference = value
-    with pytest.raises(TypeError, match="schedule_all must be set to a bool"):
+    with pytest.raises(TypeError, match="schedule_all must be set to a bool or integer"):
         channel.schedule_all = value
     with pytest.raises(TypeError, match="preference must be set"):
         del channel.preference

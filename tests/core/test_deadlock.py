@@ -30,6 +30,18 @@ def test_main_alone_cannot_wait_on_a_channel(wait):
     assert weft.getruncount() == 1
 
 
+@pytest.mark.parametrize(
+    ("wait", "text"),
+    [
+        (lambda: weft.channel().receive(), "The main tasklet is receiving without a sender available"),
+        (lambda: weft.channel().send(1), "The main tasklet is sending without a receiver available"),
+    ],
+)
+def test_stacklesss_words_for_what_main_does_follow(wait, text):
+    weft.tasklet(int)()
+    assert text in deadlock(wait)[0]
+
+
 def test_it_is_a_runtime_error_as_in_stackless():
     with pytest.raises(RuntimeError, match=WORDING):
         weft.channel().receive()

@@ -397,10 +397,72 @@ def test_what_is_left_of_a_threads_tasklets_says_so():
         assert repr(tasklet)
         tasklet.kill()
     assert not made[1].alive and not made[2].alive
-    for call in (made[0].insert, made[0].run, made[0].bind, made[1].insert):
+    made[0].bind(int)
+    for call in (made[0].insert, made[0].run, made[0], lambda: made[0].bind(int, ()), made[1].insert):
         with pytest.raises(RuntimeError):
             call()
     made[0].remove()
+    made[0].bind_thread()
+    assert made[0].setup().thread_id == threading.get_ident()
+    weft.run()
+
+
+def test_a_tasklet_is_not_alive_without_its_thread_and_again_in_another_one():
+    ran = []
+    made = in_thread(lambda: weft.tasklet(ran.append, ("here",)))
+    assert not made.alive and not made.paused
+    made.bind_thread()
+    assert made.alive and made.paused
+    made.run()
+    assert ran == ["here"]
+
+
+def test_run_lets_a_tasklet_of_another_thread_be_the_next_there():
+    order, made, ready, go_on = [], weft.channel(), threading.Event(), threading.Event()
+
+    def other():
+        tasklets = [weft.tasklet(order.append, (name,)) for name in "abc"]
+        made.send(tasklets)
+        tasklets[0].insert()
+        ready.set()
+        go_on.wait()
+        weft.run()
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    _, second, third = made.receive()
+    ready.wait()
+    second.insert()
+    third.run()
+    third.run()
+    go_on.set()
+    thread.join()
+    assert order == ["c", "a", "b"]
+
+
+def test_run_of_several_tasklets_of_a_thread_that_sleeps_lets_the_last_be_the_first():
+    order, made, end = [], weft.channel(), weft.channel()
+
+    def other():
+        made.send([weft.tasklet(order.append, (name,)) for name in "abc"])
+        end.receive()
+        weft.run()
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    tasklets = made.receive()
+    while end.balance == 0:
+        weft.sleep(0.001)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(60)  # the other thread runs when this one sleeps, not before
+    try:
+        for tasklet in tasklets:
+            tasklet.run()
+    finally:
+        sys.setswitchinterval(interval)
+    end.send(None)
+    thread.join()
+    assert order == ["c", "b", "a"]
 
 
 def test_a_tasklet_that_refuses_to_end_does_not_hold_up_its_thread():
@@ -696,7 +758,7 @@ def test_tasklets_of_threads_that_a_forked_child_does_not_have_are_dead_and_in_n
             thread.join()
             waiter = core.Waiter()
     """)
-    dead = [False] * 5 + [True] + [False]
+    dead = [False] * 7
     assert printed.splitlines() == [f"-2 0 False {dead}", "value", "0", f"-1 0 False {dead}", "value", "0"]
 
 

@@ -140,6 +140,10 @@ again:
     if (unlikely(channel->balance < 0 || channel->closing))
         goto again;
     current = scheduler->current;
+    if (unlikely(current->tempval != NULL)) {
+        tempval_forget(current);
+        goto again;
+    }
     current->tempval = Py_NewRef(value);
     current->sends_error = is_error;
     next = scheduler_leave(current);
@@ -254,7 +258,8 @@ Channel_send_exception(PyObject *self, PyObject *args)
 {
     PyObject *rest, *error, *result;
     if (PyTuple_GET_SIZE(args) < 1) {
-        PyErr_SetString(PyExc_TypeError, "send_exception() takes an exception class and its arguments: send_exception(ValueError, 'why')");
+        PyErr_SetString(PyExc_TypeError, "send_exception() takes at least 1 argument: an exception class and its arguments, as in "
+                                         "send_exception(ValueError, 'why')");
         return NULL;
     }
     rest = PyTuple_GetSlice(args, 1, PyTuple_GET_SIZE(args));
@@ -449,7 +454,7 @@ static int
 Channel_set_schedule_all(PyObject *self, PyObject *value, void *Py_UNUSED(closure))
 {
     if (value == NULL || !PyLong_Check(value)) {
-        PyErr_SetString(PyExc_TypeError, "schedule_all must be set to a bool");
+        PyErr_SetString(PyExc_TypeError, "schedule_all must be set to a bool or integer");
         return -1;
     }
     ((Channel *)self)->schedule_all = PyObject_IsTrue(value);

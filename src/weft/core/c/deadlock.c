@@ -26,10 +26,13 @@ deadlock_line(Tasklet *tasklet)
 static PyObject *
 deadlock_error(Scheduler *scheduler)
 {
-    PyObject *text = PyUnicode_FromString("Deadlock: the last runnable tasklet cannot be blocked. Nothing can wake any of these "
-                                          "(no timer, descriptor, child process, job or other thread):"), *error;
-    Py_ssize_t shown = 0, more = 0;
     Tasklet *t = scheduler->main;
+    const char *main_waits = t->blocked == BLOCKED_RECEIVE ? " The main tasklet is receiving without a sender available."
+                             : t->blocked == BLOCKED_SEND  ? " The main tasklet is sending without a receiver available."
+                                                           : "";
+    PyObject *text = PyUnicode_FromFormat("Deadlock: the last runnable tasklet cannot be blocked.%s Nothing can wake any of these "
+                                          "(no timer, descriptor, child process, job or other thread):", main_waits), *error;
+    Py_ssize_t shown = 0, more = 0;
     while (t != NULL && text != NULL) {
         if (t->blocked != NOT_BLOCKED && shown++ < DEADLOCK_LINES) {
             PyObject *line = deadlock_line(t), *longer = line != NULL ? PyUnicode_Concat(text, line) : NULL;

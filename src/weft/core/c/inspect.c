@@ -58,7 +58,8 @@ Tasklet_get_frame(PyObject *self, void *Py_UNUSED(closure))
 static PyObject *
 Tasklet_get_alive(PyObject *self, void *Py_UNUSED(closure))
 {
-    return PyBool_FromLong(tasklet_alive((Tasklet *)self));
+    Tasklet *tasklet = (Tasklet *)self;
+    return PyBool_FromLong(tasklet_alive(tasklet) && tasklet->scheduler->tstate != NULL);
 }
 
 /* Whether it waits for something that is to happen; inside run() it counts as paused, as in Stackless. */
@@ -85,7 +86,8 @@ static PyObject *
 Tasklet_get_paused(PyObject *self, void *Py_UNUSED(closure))
 {
     Tasklet *tasklet = (Tasklet *)self;
-    return PyBool_FromLong(tasklet_alive(tasklet) && tasklet->next == NULL && !tasklet_blocked(tasklet));
+    return PyBool_FromLong(tasklet_alive(tasklet) && tasklet->scheduler->tstate != NULL && tasklet->next == NULL &&
+                           !tasklet_blocked(tasklet));
 }
 
 static PyObject *
@@ -201,8 +203,6 @@ Tasklet_set_tempval(PyObject *self, PyObject *value, void *Py_UNUSED(closure))
         PyErr_SetString(PyExc_RuntimeError, "tempval: an exception is on its way to the tasklet, which must not be lost");
         return -1;
     }
-    if (tasklet == tasklet->scheduler->current && !tasklet->scheduler->idle)
-        return 0; /* whatever suspends it next sets it anew */
     tasklet->sends_error = false;
     Py_XSETREF(tasklet->tempval, value == NULL || value == Py_None ? NULL : Py_NewRef(value));
     return 0;

@@ -41,7 +41,7 @@ core_schedule(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t cou
         return NULL;
     if (unlikely(count > 1 || (names != NULL && count > 0) || (names != NULL && PyTuple_GET_SIZE(names) != 1) ||
                  (names != NULL && PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, 0), "retval") != 0))) {
-        PyErr_SetString(PyExc_TypeError, "schedule() takes at most one argument, retval");
+        PyErr_SetString(PyExc_TypeError, "schedule() takes at most 1 argument, retval");
         return NULL;
     }
     Tasklet *current = scheduler->current;
@@ -50,6 +50,7 @@ core_schedule(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t cou
     if (unlikely(scheduler_may_suspend(scheduler) < 0))
         return NULL;
     result = count == 1 || names != NULL ? args[0] : (PyObject *)current;
+    tempval_forget(current);
     if (current->next != current) {
         if (unlikely(scheduler_switch(scheduler, current, current->next, &value) < 0))
             return NULL;
@@ -65,8 +66,10 @@ core_schedule_remove(PyObject *Py_UNUSED(module), PyObject *args, PyObject *kwar
     static char *names[] = {"retval", NULL};
     Scheduler *scheduler = scheduler_get();
     PyObject *result = NULL, *value;
-    if (scheduler == NULL || !PyArg_ParseTupleAndKeywords(args, kwargs, "|O:schedule_remove", names, &result) ||
-        scheduler_may_suspend(scheduler) < 0)
+    if (scheduler == NULL || !PyArg_ParseTupleAndKeywords(args, kwargs, "|O:schedule_remove", names, &result))
+        return NULL;
+    tempval_forget(scheduler->current);
+    if (scheduler_may_suspend(scheduler) < 0)
         return NULL;
     if (result == NULL)
         result = (PyObject *)scheduler->current;

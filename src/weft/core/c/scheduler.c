@@ -52,6 +52,20 @@ ring_remove(Scheduler *scheduler, Tasklet *tasklet)
     tasklet->next = tasklet->prev = NULL;
 }
 
+/* Let `tasklet`, which is in the ring, be the next to run. */
+static void
+ring_move_first(Scheduler *scheduler, Tasklet *tasklet)
+{
+    Tasklet *next = scheduler->idle ? scheduler->first : scheduler->current->next;
+    if (tasklet != next && tasklet != scheduler->current) {
+        tasklet->prev->next = tasklet->next;
+        tasklet->next->prev = tasklet->prev;
+        ring_link(next, tasklet);
+    }
+    if (scheduler->idle)
+        scheduler->first = tasklet;
+}
+
 static inline bool
 ring_holds(Tasklet *tasklet)
 {
@@ -438,6 +452,15 @@ tasklet_returns(Tasklet *tasklet)
     }
 }
 
+/* The current tasklet has set its own tempval while it ran, which only run() and switch() return: what suspends it now has
+   a value of its own. May run Python code. */
+static inline void
+tempval_forget(Tasklet *current)
+{
+    if (unlikely(current->tempval != NULL && !current->raises))
+        Py_CLEAR(current->tempval);
+}
+
 /* The current tasklet runs again: take what it was woken with. 0 with *value owned (NULL when there is none), or -1 with
    the exception that was meant for it set. What the one before left to be dropped is dropped here, after the value is
    safe: whatever that runs can no longer touch it. */
@@ -618,6 +641,7 @@ tasklet_main(Scheduler *scheduler, Tasklet *tasklet)
     Py_XDECREF(args);
     Py_XDECREF(kwargs);
     Py_CLEAR(tasklet->context);
+    tempval_forget(tasklet);
     if (unlikely(tasklet->special & SPECIAL_TRACED)) {
         tracing_leaves(tasklet);
         tasklet->special &= (uint8_t)~SPECIAL_TRACED;

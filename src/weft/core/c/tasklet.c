@@ -68,8 +68,6 @@ static int
 tasklet_may_bind(Tasklet *tasklet)
 {
     const char *why = NULL;
-    if (thread_gone(tasklet) < 0)
-        return -1;
     if (tasklet == tasklet->scheduler->current)
         why = "can't (re)bind the current tasklet";
     else if (ring_holds(tasklet))
@@ -104,6 +102,8 @@ static int
 tasklet_bind_args(Tasklet *tasklet, PyObject *args, PyObject *kwargs)
 {
     PyObject *context, *old_context, *old_args, *old_kwargs;
+    if (thread_gone(tasklet) < 0)
+        return -1;
     if (tasklet->function == NULL) {
         PyErr_SetString(PyExc_RuntimeError, "the tasklet was not bound to a function: tasklet(function)(*args)");
         return -1;
@@ -339,8 +339,10 @@ Tasklet_run(PyObject *self, PyObject *Py_UNUSED(unused))
         return NULL;
     if (tasklet_insert(tasklet) < 0)
         return NULL;
-    if (tasklet->scheduler != scheduler)
+    if (tasklet->scheduler != scheduler) {
+        ring_move_first(tasklet->scheduler, tasklet);
         Py_RETURN_NONE;
+    }
     return tasklet_run_now(scheduler, tasklet);
 }
 
@@ -447,7 +449,8 @@ Tasklet_raise_exception(PyObject *self, PyObject *args)
 {
     PyObject *rest, *error;
     if (PyTuple_GET_SIZE(args) < 1) {
-        PyErr_SetString(PyExc_TypeError, "raise_exception() takes an exception class and its arguments: raise_exception(ValueError, 'why')");
+        PyErr_SetString(PyExc_TypeError, "raise_exception() takes at least 1 argument: an exception class and its arguments, as in "
+                                         "raise_exception(ValueError, 'why')");
         return NULL;
     }
     rest = PyTuple_GetSlice(args, 1, PyTuple_GET_SIZE(args));
