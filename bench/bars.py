@@ -53,6 +53,11 @@ def blocked(frames: int) -> Callable[[dict[str, Any]], float]:
     return lambda run: run["core"]["blocked"]["weft"][str(frames)] / 1000
 
 
+def million(run: dict[str, Any], what: str) -> float:
+    """What a million blocked tasklets take; a run with fewer is scaled."""
+    return float(run["core"]["million"]["weft"][what] * 1_000_000 / run["core"]["many"])
+
+
 def warm(run: dict[str, Any], side: str, line: str) -> dict[str, Any]:
     taken: dict[str, Any] = run["import"]["warm"][side][line]
     return taken
@@ -90,11 +95,15 @@ def call_rate(way: str) -> Callable[[dict[str, Any]], float]:
 
 SENDS, RATIO = "generator.sends", "x"
 BARS = (
-    Bar("core", "message", 4.8, SENDS, core_ratio("message")),
-    Bar("core", "schedule, 10 tasklets", 2.0, SENDS, core_ratio("schedule_10")),
-    Bar("core", "create + run + finish", 6.0, SENDS, core_ratio("create")),
-    Bar("core", "blocked, shallow", 2.7, "kB", blocked(1)),
+    Bar("core", "message", 4.4, SENDS, core_ratio("message")),
+    Bar("core", "schedule, 10 tasklets", 1.8, SENDS, core_ratio("schedule_10")),
+    Bar("core", "schedule, 1000 tasklets", 2.2, SENDS, core_ratio("schedule_1000")),
+    Bar("core", "create + run + finish", 5.0, SENDS, core_ratio("create")),
+    Bar("core", "blocked, shallow", 2.6, "kB", blocked(1)),
     Bar("core", "blocked, ten frames deep", 4.0, "kB", blocked(10)),
+    Bar("core", "atomic, weft / RLock", 0.7, RATIO, core_peer("exclusive", "threading")),
+    Bar("core", "a million blocked", 3.0, "GB", lambda run: million(run, "bytes") / 1e9),
+    Bar("core", "a million made and ended", 3.0, "s", lambda run: million(run, "seconds")),
     Bar("core", "message, weft / gevent", 0.05, RATIO, core_peer("message", "gevent")),
     Bar("import", "round trips beyond the call", 1, "round trips", beyond_the_call),
     Bar("import", "sent down by the call", 0.5, "MB", lambda run: warm(run, "weft", "0 ms")["import_down"] / 1e6),

@@ -73,7 +73,14 @@ def core_tables(core: dict[str, Any]) -> list[Table]:
             ratios.rows.append(
                 [figure.title, *(number(taken[name]["ns"] / ours) if name in taken else NONE for name in peers)]
             )
-    return [table for table in (absolute, sends, ratios, blocked_table(core)) if table.rows]
+    return [table for table in (absolute, sends, ratios, blocked_table(core), million_table(core)) if table.rows]
+
+
+def million_table(core: dict[str, Any]) -> Table:
+    table = Table(f"Core: {core.get('many', 0):,} blocked at once, then let go", ["", "s of CPU", "resident GB"])
+    for name, taken in core.get("million", {}).items():
+        table.rows.append([name, number(taken["seconds"], 2), number(taken["bytes"] / 1e9, 2)])
+    return table
 
 
 def blocked_table(core: dict[str, Any]) -> Table:

@@ -1,5 +1,6 @@
 """Take the core's figures: every peer in a process of its own, in turns of a few milliseconds, the best turn of each."""
 
+import json
 import os
 import subprocess
 import sys
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..workers import ROOT, Worker, WorkerFailed
-from . import FIGURES, blocked
+from . import FIGURES, blocked, million
 
 UNIT_OPERATIONS = 20_000
 
@@ -30,6 +31,7 @@ RUNTIMES = (
     Runtime("gevent", "gevent", {}),
     Runtime("asyncio", "asyncio", {}),
     Runtime("generators", "generators", {}),
+    Runtime("threading", "threading", {}),
 )
 
 
@@ -42,9 +44,10 @@ class Settings:
     members: int = 100_000
     memory_rounds: int = 1
     depths: tuple[int, ...] = blocked.DEPTHS
+    many: int = 1_000_000
 
 
-QUICK = Settings(rounds=7, turn=0.004, members=20_000)
+QUICK = Settings(rounds=7, turn=0.004, members=20_000, many=50_000)
 
 
 def measure(settings: Settings, say: Callable[[str], None]) -> dict[str, Any]:
@@ -56,6 +59,8 @@ def measure(settings: Settings, say: Callable[[str], None]) -> dict[str, Any]:
         **timed,
         "members": settings.members,
         "blocked": memory(settings, present, skipped, say),
+        "many": settings.many,
+        "million": a_million(settings, present, skipped, say),
         "skipped": skipped,
     }
 
@@ -127,6 +132,8 @@ def memory(
     """Resident bytes per blocked tasklet: {runtime: {frames: bytes}}, the least of `memory_rounds` fresh processes each."""
     taken: dict[str, dict[str, float]] = {}
     for runtime in present:
+        if runtime.peer not in blocked.PEERS:
+            continue
         say(f"core: memory of {settings.members} blocked, {runtime.title}")
         taken[runtime.title] = {}
         for frames in settings.depths:
@@ -139,9 +146,31 @@ def memory(
     return taken
 
 
+def a_million(
+    settings: Settings, present: list[Runtime], skipped: dict[str, str], say: Callable[[str], None]
+) -> dict[str, dict[str, float]]:
+    """Seconds of CPU and resident bytes for `many` members that block and end: {runtime: {"seconds", "bytes"}}."""
+    taken: dict[str, dict[str, float]] = {}
+    for runtime in present:
+        if runtime.peer in million.PEERS and runtime.environment.get("WEFT_SWITCH") in (None, "sliced"):
+            say(f"core: {settings.many:,} at once, {runtime.title}")
+            found = child(runtime, "bench.core.million", settings.many)
+            if isinstance(found, str):
+                skipped[f"{runtime.title}, {settings.many:,} at once"] = found
+            else:
+                taken[runtime.title] = found
+    return taken
+
+
 def resident(runtime: Runtime, count: int, frames: int) -> float | str:
     """The bytes, or why there are none."""
-    command = [sys.executable, "-m", "bench.core.blocked", runtime.peer, str(count), str(frames)]
+    found = child(runtime, "bench.core.blocked", count, frames)
+    return found if isinstance(found, str) else float(found)
+
+
+def child(runtime: Runtime, module: str, *arguments: int) -> Any:
+    """What a fresh process printed as JSON, or a text that says why it printed nothing."""
+    command = [sys.executable, "-m", module, runtime.peer, *map(str, arguments)]
     environment = {**os.environ, **runtime.environment}
     try:
         done = subprocess.run(
@@ -151,4 +180,4 @@ def resident(runtime: Runtime, count: int, frames: int) -> float | str:
         return "did not end within 120 s"
     if done.returncode != 0:
         return f"exit code {done.returncode}: {done.stderr.strip()[-500:]}"
-    return float(done.stdout)
+    return json.loads(done.stdout)
