@@ -32,7 +32,7 @@ except ImportError:
 choose_python() {
     python=
     missing=python
-    for candidate in ${PYTHON:-python3.13 python3.12 python3.11 python3}; do
+    for candidate in ${PYTHON:-python3.14 python3.13 python3.12 python3.11 python3}; do
         path=$(command -v "$candidate" 2>/dev/null) || continue
         found=$(lacks "$path") || continue
         if [ -z "$found" ]; then

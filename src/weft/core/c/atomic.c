@@ -266,7 +266,7 @@ static PyTypeObject Atomic_Type = {
 
 /* Once a process. -1 with an exception set. */
 static int
-atomic_init(void)
+atomic_prepare(void)
 {
     if (atomic_instance != NULL)
         return 0;

@@ -283,7 +283,7 @@ MODULE_INIT(void)
         return NULL;
     }
     if (switch_module_init() < 0 || PyType_Ready(&Tasklet_Type) < 0 || PyType_Ready(&Channel_Type) < 0 ||
-        PyType_Ready(&Waiter_Type) < 0 || PyType_Ready(&Atomic_Type) < 0 || atomic_init() < 0)
+        PyType_Ready(&Waiter_Type) < 0 || PyType_Ready(&Atomic_Type) < 0 || atomic_prepare() < 0)
         return NULL;
     module = PyModule_Create(&core_module);
     if (module == NULL)

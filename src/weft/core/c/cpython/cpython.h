@@ -1,5 +1,8 @@
-/* The one door to what differs between CPython versions and to interpreter-private fields. One header a version;
-   an unknown version gets none, and the native backends refuse to be built for it. */
+/* The one door to what differs between CPython versions and to interpreter-private fields. One header a version; an
+   unknown version gets none and WEFT_VERSION_KNOWN is 0: the native backends refuse to be built for it, greenlet serves.
+
+   A free-threaded build counts as unknown: there the interpreter keeps references that only its own walk over the threads'
+   stacks finds, and locks that a thread holds while it runs Python code. A suspended tasklet would hide both. */
 #ifndef WEFT_CPYTHON_H
 #define WEFT_CPYTHON_H
 
@@ -7,16 +10,24 @@
 #error "weft needs CPython 3.11 or later"
 #endif
 
-#ifndef WEFT_SWITCH_GREENLET
-#if PY_VERSION_HEX < 0x030C0000
-#include "v311.h"
-#elif PY_VERSION_HEX < 0x030D0000
-#include "v312.h"
-#elif PY_VERSION_HEX < 0x030E0000
+#define WEFT_VERSION_KNOWN 1
+#if defined(Py_GIL_DISABLED) || PY_VERSION_HEX >= 0x03100000
+#undef WEFT_VERSION_KNOWN
+#define WEFT_VERSION_KNOWN 0
+#elif PY_VERSION_HEX >= 0x030F0000
+#include "v315.h"
+#elif PY_VERSION_HEX >= 0x030E0000
+#include "v314.h"
+#elif PY_VERSION_HEX >= 0x030D0000
 #include "v313.h"
+#elif PY_VERSION_HEX >= 0x030C0000
+#include "v312.h"
 #else
-#error "this version of CPython is not known to the native backends: greenlet serves there"
+#include "v311.h"
 #endif
+
+#if !WEFT_VERSION_KNOWN && !defined(WEFT_SWITCH_GREENLET)
+#error "this version of CPython is not known to the native backends: greenlet serves there"
 #endif
 
 /* The exception being raised, as one normalised object: a new reference, or NULL when none is set. */

@@ -15,9 +15,7 @@ typedef struct {
     int trash_nesting;
 } VersionFields;
 
-typedef struct {
-    _PyCFrame cframe; /* the bottom of a tasklet's chain of cframes */
-} VersionRoot;
+#include "cframe.h"
 
 typedef struct {
     char unused;
@@ -69,25 +67,6 @@ version_fresh(VersionFields *fresh, VersionRoot *root, VersionThread *thread, Py
     root->cframe.previous = &tstate->root_cframe;
     fresh->cframe = &root->cframe;
     fresh->trash_nesting = 0;
-}
-
-/* The innermost frame of a suspended tasklet. `at` gives the place where something of its C stack can be read now. */
-static inline _PyInterpreterFrame *
-version_frame(VersionFields *saved, void *(*at)(void *stack, void *place), void *stack)
-{
-    return ((_PyCFrame *)at(stack, saved->cframe))->current_frame;
-}
-
-static inline _PyInterpreterFrame *
-tstate_frame(PyThreadState *tstate)
-{
-    return tstate->cframe->current_frame;
-}
-
-static inline void
-tstate_set_frame(PyThreadState *tstate, _PyInterpreterFrame *frame)
-{
-    tstate->cframe->current_frame = frame;
 }
 
 /* Whether a C call of the eval loop begins here. */

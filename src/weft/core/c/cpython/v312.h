@@ -16,9 +16,7 @@ typedef struct {
     int trash_nesting;
 } VersionFields;
 
-typedef struct {
-    _PyCFrame cframe;
-} VersionRoot;
+#include "cframe.h"
 
 typedef struct {
     int c_remaining; /* C calls left where tasklets start */
@@ -67,24 +65,6 @@ static inline void
 version_resumed(PyThreadState *tstate)
 {
     (void)tstate;
-}
-
-static inline _PyInterpreterFrame *
-version_frame(VersionFields *saved, void *(*at)(void *stack, void *place), void *stack)
-{
-    return ((_PyCFrame *)at(stack, saved->cframe))->current_frame;
-}
-
-static inline _PyInterpreterFrame *
-tstate_frame(PyThreadState *tstate)
-{
-    return tstate->cframe->current_frame;
-}
-
-static inline void
-tstate_set_frame(PyThreadState *tstate, _PyInterpreterFrame *frame)
-{
-    tstate->cframe->current_frame = frame;
 }
 
 /* Whether a C call of the eval loop begins here. */

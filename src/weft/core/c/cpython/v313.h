@@ -15,9 +15,7 @@ typedef struct {
     int c_remaining;
 } VersionFields;
 
-typedef struct {
-    char unused;
-} VersionRoot;
+#include "current_frame.h"
 
 typedef struct {
     int c_remaining; /* C calls left where tasklets start */
@@ -63,26 +61,6 @@ static inline void
 version_resumed(PyThreadState *tstate)
 {
     (void)tstate;
-}
-
-static inline _PyInterpreterFrame *
-version_frame(VersionFields *saved, void *(*at)(void *stack, void *place), void *stack)
-{
-    (void)at;
-    (void)stack;
-    return saved->frame;
-}
-
-static inline _PyInterpreterFrame *
-tstate_frame(PyThreadState *tstate)
-{
-    return tstate->current_frame;
-}
-
-static inline void
-tstate_set_frame(PyThreadState *tstate, _PyInterpreterFrame *frame)
-{
-    tstate->current_frame = frame;
 }
 
 /* Whether a C call of the eval loop begins here. */

@@ -71,12 +71,12 @@ exposure_add(Exposure **exposure, _PyInterpreterFrame *frame)
 static void
 frames_expose(SwitchState *sw, _PyInterpreterFrame *frame)
 {
-    while (frame != NULL && frame_saved_at(&sw->stack, frame)->owner == FRAME_OWNED_BY_CSTACK)
+    while (frame != NULL && frame_is_entry(frame_saved_at(&sw->stack, frame)))
         frame = frame_saved_at(&sw->stack, frame)->previous;
     while (frame != NULL) {
         _PyInterpreterFrame *previous = frame->previous, *read;
         bool bent = false;
-        while (previous != NULL && (read = frame_saved_at(&sw->stack, previous))->owner == FRAME_OWNED_BY_CSTACK) {
+        while (previous != NULL && frame_is_entry(read = frame_saved_at(&sw->stack, previous))) {
             previous = read->previous;
             bent = true;
         }
@@ -104,7 +104,7 @@ static inline bool
 frames_seen(_PyInterpreterFrame *frame)
 {
     for (; frame != NULL; frame = frame->previous)
-        if (unlikely(frame->owner != FRAME_OWNED_BY_CSTACK && frame->frame_obj != NULL))
+        if (unlikely(!frame_is_entry(frame) && frame->frame_obj != NULL))
             return true;
     return false;
 }
@@ -125,7 +125,7 @@ switch_frame(Tasklet *tasklet)
     if (sw->exposed == NULL)
         frames_expose(sw, frame);
 #endif
-    while (frame != NULL && frame_saved_at(&sw->stack, frame)->owner == FRAME_OWNED_BY_CSTACK)
+    while (frame != NULL && frame_is_entry(frame_saved_at(&sw->stack, frame)))
         frame = frame_saved_at(&sw->stack, frame)->previous;
 #endif
     if (frame == NULL)

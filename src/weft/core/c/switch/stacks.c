@@ -10,6 +10,13 @@
 static int
 switch_module_init(void)
 {
+#if C_STACK_MEASURED
+    if (!version_limits_found(PyThreadState_Get())) {
+        PyErr_SetString(PyExc_ImportError, "the bounds of the C stack are not where the headers of CPython " PY_VERSION
+                                           " say, with which weft was built: build it for this patch release");
+        return -1;
+    }
+#endif
     return native_init("this process runs with a shadow stack, which a switch of stacks does not follow: set "
                        "WEFT_SWITCH=greenlet or start it without user shadow stacks");
 }
@@ -75,6 +82,9 @@ stack_start(Scheduler *scheduler, Tasklet *tasklet, Stack *stack)
     sw->memory = stack;
     sw->chunk = &stack->chunk;
     version_fresh(&sw->fields.version, &sw->root, &scheduler->sw.version, scheduler->tstate);
+#if C_STACK_MEASURED
+    version_stack_limits(&sw->fields.version, stack_low(&scheduler->sw, stack) + GUARD_BYTES, stack);
+#endif
     fields_fresh(&sw->fields, &sw->exc_base, sw->chunk, tasklet->context);
     tasklet->context = NULL;
     stack_prepare(&sw->stack, (char *)stack, stack_entry);

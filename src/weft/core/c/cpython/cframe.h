@@ -1,0 +1,25 @@
+/* Where 3.11 and 3.12 keep the running frame: in a _PyCFrame on the C stack that the thread state points to. A tasklet has
+   a bottommost one of its own. */
+
+typedef struct {
+    _PyCFrame cframe; /* the bottom of a tasklet's chain of cframes */
+} VersionRoot;
+
+/* The innermost frame of a suspended tasklet. `at` gives the place where something of its C stack can be read now. */
+static inline _PyInterpreterFrame *
+version_frame(VersionFields *saved, void *(*at)(void *stack, void *place), void *stack)
+{
+    return ((_PyCFrame *)at(stack, saved->cframe))->current_frame;
+}
+
+static inline _PyInterpreterFrame *
+tstate_frame(PyThreadState *tstate)
+{
+    return tstate->cframe->current_frame;
+}
+
+static inline void
+tstate_set_frame(PyThreadState *tstate, _PyInterpreterFrame *frame)
+{
+    tstate->cframe->current_frame = frame;
+}

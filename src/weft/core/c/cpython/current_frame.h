@@ -1,0 +1,26 @@
+/* Where 3.13 and later keep the running frame: in the thread state itself. A tasklet needs nothing of its own for it. */
+
+typedef struct {
+    char unused;
+} VersionRoot;
+
+/* The innermost frame of a suspended tasklet. */
+static inline _PyInterpreterFrame *
+version_frame(VersionFields *saved, void *(*at)(void *stack, void *place), void *stack)
+{
+    (void)at;
+    (void)stack;
+    return saved->frame;
+}
+
+static inline _PyInterpreterFrame *
+tstate_frame(PyThreadState *tstate)
+{
+    return tstate->current_frame;
+}
+
+static inline void
+tstate_set_frame(PyThreadState *tstate, _PyInterpreterFrame *frame)
+{
+    tstate->current_frame = frame;
+}
