@@ -76,6 +76,7 @@ struct Tasklet {
     bool atomic_flag;  /* set_atomic(True) */
     bool block_trap;   /* may not be blocked */
     bool ignore_nesting;      /* may be preempted inside C calls that call Python */
+    bool marked;              /* on 3.11: some of its frames tell the watchdog of opcodes */
     bool interrupt_pending;   /* a soft interrupt waits for its next switch */
     bool in_run, run_hub, run_threadblock; /* inside run(), and what that run waits for */
     SwitchState sw;

@@ -130,6 +130,7 @@ scheduler_vanished(Scheduler *scheduler)
         tasklet_unblock(main);
     main->next = main->prev = NULL;
     main->state = TASKLET_UNBOUND;
+    preempt_stop(scheduler);
     scheduler_unregister(scheduler);
     scheduler->started = scheduler->current = scheduler->main = NULL;
     scheduler->runs = scheduler->watchdog = NULL;

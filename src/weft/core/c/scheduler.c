@@ -14,6 +14,7 @@
 static void tasklet_set_error(Tasklet *tasklet, PyObject *error);
 static inline void preempt_restart(Scheduler *scheduler);
 static void preempt_stop(Scheduler *scheduler);
+static void preempt_resumed(Scheduler *scheduler);
 static int scheduler_expired(Scheduler *scheduler);
 static PyObject *deadlock_error(Scheduler *scheduler);
 
@@ -283,6 +284,8 @@ scheduler_tick(Scheduler *scheduler)
 
 static Py_ssize_t service_threads; /* threads of weft's own, which wake nobody by themselves */
 
+static unsigned long watcher_ident; /* what a thread state of the watchdog's thread has as thread_id; 0: there is none */
+
 /* Whether a thread that weft did not start lives: it may do anything, a channel operation too. */
 static bool
 other_threads(Scheduler *scheduler)
@@ -290,7 +293,7 @@ other_threads(Scheduler *scheduler)
     Py_ssize_t count = 0;
     for (PyThreadState *t = PyInterpreterState_ThreadHead(PyThreadState_GetInterpreter(scheduler->tstate)); t != NULL;
          t = PyThreadState_Next(t))
-        count += t != scheduler->tstate;
+        count += t != scheduler->tstate && t->thread_id != watcher_ident;
     return count > service_threads - scheduler->service;
 }
 
@@ -450,6 +453,8 @@ tasklet_returns(Tasklet *tasklet)
         tracing_enters(tasklet);
         scheduler->announcing = false;
     }
+    if (scheduler->attention & ATTEND_WATCHDOG)
+        preempt_resumed(scheduler);
 }
 
 /* The current tasklet has set its own tempval while it ran, which only run() and switch() return: what suspends it now has
@@ -471,7 +476,7 @@ scheduler_resumed(Scheduler *scheduler, Tasklet *tasklet, PyObject **value)
     bool raises = tasklet->raises;
     tasklet->tempval = NULL;
     tasklet->raises = false;
-    if (unlikely(tasklet->special != 0))
+    if (unlikely((scheduler->attention | tasklet->special) != 0))
         tasklet_returns(tasklet);
     if (unlikely(scheduler->zombie != NULL)) {
         PyObject *zombie = scheduler->zombie;

@@ -30,6 +30,8 @@
 #error "this version of CPython is not known to the native backends: greenlet serves there"
 #endif
 
+#include "watch.h"
+
 /* The exception being raised, as one normalised object: a new reference, or NULL when none is set. */
 static inline PyObject *
 error_take(void)

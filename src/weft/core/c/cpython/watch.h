@@ -1,0 +1,186 @@
+/* What the watchdog sees of the running interpreter, whichever backend switches: the chain of frames, the tracing state,
+   and on 3.11 the slot of the trace function. Fields of other versions are not guessed: preempt.c refuses there. */
+#ifndef WEFT_WATCH_H
+#define WEFT_WATCH_H
+
+#if PY_VERSION_HEX < 0x030C0000
+#define WATCH_BY_TRACING 1
+#define WATCH_BY_MONITORING 0
+#elif PY_VERSION_HEX < 0x030E0000
+#define WATCH_BY_TRACING 0
+#define WATCH_BY_MONITORING 1
+#else
+#define WATCH_BY_TRACING 0
+#define WATCH_BY_MONITORING 0
+#endif
+
+#if WATCH_BY_TRACING || WATCH_BY_MONITORING
+#ifndef Py_BUILD_CORE
+#define Py_BUILD_CORE 1
+#endif
+#include "internal/pycore_code.h"
+#include "internal/pycore_frame.h"
+#include <opcode.h>
+
+typedef struct _PyInterpreterFrame WatchFrame;
+
+/* The innermost frame of a thread; with the GIL held, any thread's. */
+static inline WatchFrame *
+watch_frame(PyThreadState *tstate)
+{
+#if PY_VERSION_HEX >= 0x030D0000
+    return tstate->current_frame;
+#else
+    return tstate->cframe->current_frame;
+#endif
+}
+
+#if WATCH_BY_MONITORING
+
+/* Whether the eval loop was entered from C here: such a frame stands for no Python code. */
+static inline bool
+watch_frame_is_entry(const WatchFrame *frame)
+{
+    return frame->owner == FRAME_OWNED_BY_CSTACK;
+}
+
+/* Borrowed; NULL for frames of the interpreter's own, which cannot be instrumented. */
+static inline PyCodeObject *
+watch_frame_code(const WatchFrame *frame)
+{
+    PyCodeObject *code;
+    if (frame->owner == FRAME_OWNED_BY_CSTACK)
+        return NULL;
+#if PY_VERSION_HEX >= 0x030D0000
+    code = (PyCodeObject *)frame->f_executable;
+#else
+    code = frame->f_code;
+#endif
+    return PyCode_Check(code) && code->_co_firsttraceable < Py_SIZE(code) ? code : NULL;
+}
+
+/* Whether `frame`, which runs, is in an instruction that advances a generator: a for loop, yield from or await. */
+static inline bool
+watch_frame_iterates(const WatchFrame *frame)
+{
+    PyCodeObject *code = watch_frame_code(frame);
+    ptrdiff_t i;
+    int opcode;
+    if (code == NULL)
+        return false;
+#if PY_VERSION_HEX >= 0x030D0000
+    i = frame->instr_ptr - _PyCode_CODE(code);
+#else
+    i = frame->prev_instr - _PyCode_CODE(code);
+#endif
+    opcode = _PyCode_CODE(code)[i].op.code;
+    if (opcode == INSTRUMENTED_LINE)
+        opcode = code->_co_monitoring->lines[i].original_opcode;
+    if (opcode == INSTRUMENTED_INSTRUCTION)
+        opcode = code->_co_monitoring->per_instruction_opcodes[i];
+    return opcode == FOR_ITER || opcode == INSTRUMENTED_FOR_ITER || opcode == FOR_ITER_LIST || opcode == FOR_ITER_TUPLE ||
+           opcode == FOR_ITER_RANGE || opcode == FOR_ITER_GEN || opcode == SEND || opcode == SEND_GEN;
+}
+
+/* Whether the frame that the eval loop was entered for is a generator's that a Python frame advances. */
+static inline bool
+watch_entry_iterates(const WatchFrame *entry, const WatchFrame *inner)
+{
+    return inner != NULL && inner->owner == FRAME_OWNED_BY_GENERATOR && entry->previous != NULL &&
+           watch_frame_iterates(entry->previous);
+}
+
+/* Whether the tool has local INSTRUCTION events in this code already. */
+static inline bool
+watch_code_armed(PyCodeObject *code, int tool)
+{
+    enum { INSTRUCTION = 6 };
+    return code->_co_monitoring != NULL && (code->_co_monitoring->local_monitors.tools[INSTRUCTION] >> tool & 1) != 0;
+}
+
+typedef struct {
+    int tracing, event;
+} WatchTracing;
+
+/* Leave the state of "inside a monitoring callback", in which no events are sent, for a switch out of the callback. */
+static inline WatchTracing
+watch_tracing_leave(PyThreadState *tstate)
+{
+    WatchTracing saved = {tstate->tracing, tstate->what_event};
+    tstate->tracing = 0;
+    tstate->what_event = -1;
+    return saved;
+}
+
+static inline void
+watch_tracing_enter(PyThreadState *tstate, WatchTracing saved)
+{
+    tstate->tracing = saved.tracing;
+    tstate->what_event = saved.event;
+}
+
+#else /* WATCH_BY_TRACING */
+
+static inline bool
+watch_frame_is_entry(const WatchFrame *frame)
+{
+    return frame->is_entry;
+}
+
+static inline PyCodeObject *
+watch_frame_code(const WatchFrame *frame)
+{
+    return frame->f_code;
+}
+
+static inline bool
+watch_frame_iterates(const WatchFrame *frame)
+{
+    int opcode = _Py_OPCODE(*frame->prev_instr);
+    return opcode == FOR_ITER || opcode == SEND;
+}
+
+/* An entry frame is itself the Python frame that was entered. */
+static inline bool
+watch_entry_iterates(const WatchFrame *entry, const WatchFrame *inner)
+{
+    (void)inner;
+    return entry->owner == FRAME_OWNED_BY_GENERATOR && entry->previous != NULL && watch_frame_iterates(entry->previous);
+}
+
+typedef struct {
+    int tracing, event;
+} WatchTracing;
+
+static inline WatchTracing
+watch_tracing_leave(PyThreadState *tstate)
+{
+    WatchTracing saved = {tstate->tracing, tstate->tracing_what};
+    tstate->tracing = 0;
+    tstate->tracing_what = 0;
+    return saved;
+}
+
+static inline void
+watch_tracing_enter(PyThreadState *tstate, WatchTracing saved)
+{
+    tstate->tracing = saved.tracing;
+    tstate->tracing_what = saved.event;
+}
+
+/* The eval loop looks at c_tracefunc only while the innermost _PyCFrame says so. */
+static inline void
+watch_tracing_update(PyThreadState *tstate)
+{
+    bool traced = tstate->tracing == 0 && (tstate->c_tracefunc != NULL || tstate->c_profilefunc != NULL);
+    tstate->cframe->use_tracing = traced ? 255 : 0;
+}
+
+/* f_trace_opcodes of a frame is true for any value but 0: this one says that it was us, so that the user's trace function
+   gets no opcode events that it did not ask for. */
+#define WATCH_OPCODES 2
+#define WATCH_FRAME_OPCODES(frame) ((frame)->f_trace_opcodes)
+
+#endif
+#endif
+#endif
