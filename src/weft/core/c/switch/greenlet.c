@@ -95,6 +95,16 @@ switch_thread_init(Scheduler *scheduler)
         return -1;
     back = greenlet_switch(scheduler->sw.starter, NULL, NULL);
     Py_XDECREF(back);
+    while (back != NULL) { /* inside somebody's greenlet, which may end before the thread does: main is the outermost */
+        PyObject *parent = PyObject_GetAttrString(scheduler->main->sw.greenlet, "parent");
+        if (parent == Py_None) {
+            Py_DECREF(parent);
+            break;
+        }
+        if (parent == NULL)
+            return -1;
+        Py_SETREF(scheduler->main->sw.greenlet, parent);
+    }
     return back != NULL ? 0 : -1;
 }
 

@@ -27,6 +27,16 @@ root_of(_PyStackChunk *chunk)
     return chunk;
 }
 
+/* Let main be known by the chunk that the thread's frames begin in; by none yet when weft is first used inside somebody's
+   greenlet, which may end before the thread does. -1 with an exception set. */
+static int
+main_chunk(Scheduler *scheduler)
+{
+    int inside = inside_greenlet();
+    scheduler->main->sw.chunk = inside == 0 ? root_of(scheduler->tstate->datastack_chunk) : NULL;
+    return inside < 0 ? -1 : 0;
+}
+
 /* The slow half of switch_guard: the running frames do not begin in the chunk that is in use. 0 when they begin in the
    tasklet's own all the same, or -1 with an exception set. */
 static __attribute__((noinline, cold)) int
@@ -35,9 +45,14 @@ guard_root(Scheduler *scheduler, Tasklet *tasklet)
     _PyStackChunk *root = root_of(scheduler->tstate->datastack_chunk);
     if (likely(root == tasklet->sw.chunk && root != NULL))
         return 0;
-    if (tasklet == scheduler->main && tasklet->sw.chunk == NULL) {
-        tasklet->sw.chunk = root;
-        return 0;
+    if (tasklet == scheduler->main && tasklet->sw.chunk == NULL) { /* not known yet: see main_chunk */
+        int inside = inside_greenlet();
+        if (inside < 0)
+            return -1;
+        if (!inside) {
+            tasklet->sw.chunk = root;
+            return 0;
+        }
     }
     PyErr_SetString(PyExc_RuntimeError,
                     "this call would switch tasklets inside a greenlet that weft did not make, which would mix up two "

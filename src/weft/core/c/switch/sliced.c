@@ -63,8 +63,7 @@ switch_thread_init(Scheduler *scheduler)
     scheduler->sw.base = (char *)(((uintptr_t)here - BASE_GAP) & ~(uintptr_t)63);
     version_thread(&scheduler->sw.version, scheduler->tstate);
     scheduler->main->sw.stack.base = scheduler->sw.base;
-    scheduler->main->sw.chunk = root_of(scheduler->tstate->datastack_chunk);
-    return 0;
+    return main_chunk(scheduler);
 }
 
 static void

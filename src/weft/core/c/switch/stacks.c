@@ -25,8 +25,7 @@ static int
 switch_thread_init(Scheduler *scheduler)
 {
     version_thread_own(&scheduler->sw.version);
-    scheduler->main->sw.chunk = root_of(scheduler->tstate->datastack_chunk);
-    return 0;
+    return main_chunk(scheduler);
 }
 
 static void
