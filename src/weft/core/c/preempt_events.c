@@ -78,7 +78,7 @@ events_call(int function, long tool, PyObject *second, PyObject *third)
     PyObject *args[3] = {PyLong_FromLong(tool), second, third}, *result;
     if (args[0] == NULL)
         return -1;
-    result = PyObject_Vectorcall(monitoring[function], args, (size_t)(1 + (second != NULL) + (third != NULL)), NULL);
+    result = PyObject_Vectorcall(monitoring[function], args, (size_t)1 + (second != NULL) + (third != NULL), NULL);
     Py_DECREF(args[0]);
     Py_XDECREF(result);
     return result != NULL ? 0 : -1;
@@ -196,7 +196,7 @@ events_reserve(void)
         live += Py_REFCNT(old[i]) > 1;
     while (capacity < 2 * live)
         capacity *= 2;
-    list = PyMem_Malloc((size_t)capacity * sizeof *list);
+    list = PyMem_Malloc((size_t)capacity * sizeof(PyCodeObject *));
     if (list == NULL) {
         PyErr_NoMemory();
         return -1;

@@ -15,7 +15,6 @@ static void tasklet_set_error(Tasklet *tasklet, PyObject *error);
 static inline void preempt_restart(Scheduler *scheduler);
 static void preempt_stop(Scheduler *scheduler);
 static void preempt_resumed(Scheduler *scheduler);
-static int scheduler_expired(Scheduler *scheduler);
 static PyObject *deadlock_error(Scheduler *scheduler);
 
 /* ---- the ring ---- */
