@@ -29,11 +29,11 @@ class Bar:
         return {**kept, "value": value, "met": met}
 
 
-def core_ratio(figure: str) -> Callable[[dict[str, Any]], float]:
+def core_ratio(figure: str, runtime: str = "weft") -> Callable[[dict[str, Any]], float]:
     """weft's time for one operation, in generator.sends of the same process."""
 
     def value(run: dict[str, Any]) -> float:
-        taken = run["core"]["times"][figure]["weft"]
+        taken = run["core"]["times"][figure][runtime]
         return float(taken["ns"] / taken["unit_ns"])
 
     return value
@@ -99,6 +99,8 @@ BARS = (
     Bar("core", "schedule, 10 tasklets", 1.8, SENDS, core_ratio("schedule_10")),
     Bar("core", "schedule, 1000 tasklets", 2.2, SENDS, core_ratio("schedule_1000")),
     Bar("core", "create + run + finish", 5.0, SENDS, core_ratio("create")),
+    Bar("core", "optional backend: message", 3.2, SENDS, core_ratio("message", "weft on stacks")),
+    Bar("core", "optional backend: schedule, 10 tasklets", 1.0, SENDS, core_ratio("schedule_10", "weft on stacks")),
     Bar("core", "blocked, shallow", 2.6, "kB", blocked(1)),
     Bar("core", "blocked, ten frames deep", 4.0, "kB", blocked(10)),
     Bar("core", "atomic, weft / RLock", 0.7, RATIO, core_peer("exclusive", "threading")),

@@ -50,6 +50,7 @@ def core_tables(core: dict[str, Any]) -> list[Table]:
         f"Core: ns of CPU per operation; one generator.send takes {number(core['unit_ns'])}",
         ["", *names],
         notes=[
+            "weft on stacks is the optional backend (WEFT_SWITCH=stacks), weft on greenlet the fallback.",
             "greenlet and generators have neither scheduler nor channel: they are floors, not competitors.",
             "asyncio's message goes through Queue(1), the nearest thing that it has; gevent's through its Channel.",
         ],

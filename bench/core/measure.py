@@ -26,6 +26,7 @@ class Runtime:
 
 RUNTIMES = (
     Runtime("weft", "weft", {"WEFT_SWITCH": "sliced"}),
+    Runtime("weft on stacks", "weft", {"WEFT_SWITCH": "stacks"}),
     Runtime("weft on greenlet", "weft", {"WEFT_SWITCH": "greenlet"}),
     Runtime("greenlet", "greenlet", {}),
     Runtime("gevent", "gevent", {}),

@@ -25,7 +25,8 @@ def imported(seconds: float, turnarounds: int) -> dict[str, Any]:
 
 
 def a_run() -> dict[str, Any]:
-    figures = {"message": {"weft": timed(80.0), "gevent": timed(2700.0)}, "create": {"weft": timed(200.0)}}
+    message = {"weft": timed(80.0), "weft on stacks": timed(66.0), "gevent": timed(2700.0)}
+    figures = {"message": message, "create": {"weft": timed(200.0)}}
     warm = {
         "weft": {"0 ms": imported(0.4, 1), "200 ms": imported(0.6, 1)},
         "mitogen": {"0 ms": imported(0.5, 13), "200 ms": imported(3.0, 13)},
@@ -70,6 +71,9 @@ def test_a_figure_within_its_bar_is_met_and_one_beyond_it_is_missed() -> None:
     )
     assert verdict(run, "a million made and ended")["value"] == pytest.approx(2.0)
     assert verdict(run, "a million blocked")["value"] == pytest.approx(2.0)
+    optional = verdict(run, "optional backend: message")
+    assert (optional["value"], optional["limit"], optional["met"]) == (3.3, 3.2, False)
+    assert verdict(run, "optional backend: schedule, 10 tasklets")["met"] is None
     assert verdict(run, "round trips beyond the call")["value"] == 0
     assert verdict(run, "seconds at 200 ms, weft / Mitogen")["met"] is True
     assert verdict(run, "one at a time, weft / Mitogen")["value"] == pytest.approx(1.6)

@@ -1,11 +1,9 @@
 /* What a switch swaps in the thread state on every version that keeps Python frames in data-stack chunks (3.11 and
    later). The version's header names the fields that moved, through the macros and functions used here. */
 
-/* Whether CPython compares the stack pointer with the bounds of the C stack, and how much stack it needs otherwise: what
-   its limits on the number of nested calls assume. */
+/* Whether CPython compares the stack pointer with the bounds of the C stack. It then defines version_stack_limits() too. */
 #ifndef C_STACK_MEASURED
 #define C_STACK_MEASURED 0
-#define C_STACK_BYTES ((size_t)8 << 20)
 #endif
 
 typedef struct {

@@ -1,6 +1,9 @@
 /* What the backends that switch by themselves have in common: they swap CPython's thread state, and they find a switch
    inside somebody else's greenlet by the chunk that its Python frames begin in. */
 
+#include <pthread.h>
+#include <sys/syscall.h>
+
 #include "arena.c"
 #include "frames.c"
 
@@ -17,6 +20,20 @@ native_init(const char *why_not)
         large_pool_install();
     installed = true;
     return 0;
+}
+
+/* The size of this thread's C stack; 0 for the main thread, whose stack grows up to a limit. */
+static UNUSED size_t
+thread_stack_bytes(void)
+{
+    pthread_attr_t attributes;
+    size_t size = 0;
+    if (syscall(SYS_gettid) == getpid() || pthread_getattr_np(pthread_self(), &attributes) != 0)
+        return 0;
+    if (pthread_attr_getstacksize(&attributes, &size) != 0)
+        size = 0;
+    pthread_attr_destroy(&attributes);
+    return size;
 }
 
 static _PyStackChunk *

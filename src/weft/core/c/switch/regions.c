@@ -2,7 +2,8 @@
 
    Before 3.14 CPython counts its recursion in C and does not look at the stack: the limits assume the usual 8 MiB. So each
    tasklet has that much address space (more where the thread itself has more), and nothing that Python code does can reach
-   the end of it before it would on a thread. Address space costs nothing, a stack in use costs the pages it has touched:
+   the end of it before it would on a thread. Later versions compare the stack pointer with the bounds that they are given, so
+   that any size is safe. Address space costs nothing, a stack in use costs the pages it has touched:
    usually one, because the first data-stack chunk lies right above where the C stack begins, in the same page.
 
         low                                                               start, a Stack        high
@@ -12,15 +13,14 @@
    reason guards are made with MADV_GUARD_INSTALL (Linux 6.13), which does not split a mapping; an older kernel has none,
    and the distance alone has to do. */
 
-#include <pthread.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 
+#define STACK_BYTES ((size_t)(C_STACK_MEASURED ? 512 : 8192) << 10)
 #define STACK_BYTES_MOST ((size_t)256 << 20) /* however large the thread's own stack is */
 #define GUARD_BYTES ((size_t)65536)          /* more than a page: a function with large arrays must not step across */
 #define ABOVE_BYTES ((size_t)16384)          /* of each stack lie in the pages from the one where it starts */
-#define WARM_STACKS 512                      /* free ones that keep their pages, per thread */
+#define WARM_STACKS 1024                     /* free ones that keep their pages, per thread */
 #define WARM_BYTES ((size_t)16384)           /* of C stack that a free one keeps */
 #define REGION_FIRST 16                      /* stacks in a thread's first region; each further one has twice as many */
 #define REGION_MOST 1024
@@ -50,19 +50,14 @@ struct Region {
 static size_t
 stack_bytes(void)
 {
-    size_t size = C_STACK_BYTES;
+    size_t size = STACK_BYTES;
 #if !C_STACK_MEASURED
     struct rlimit limit;
-    pthread_attr_t attributes;
+    size_t own = thread_stack_bytes();
     if (getrlimit(RLIMIT_STACK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur > size)
         size = limit.rlim_cur;
-    /* Not for the main thread: it would read the process's whole list of mappings, only to report the limit above. */
-    if (syscall(SYS_gettid) != getpid() && pthread_getattr_np(pthread_self(), &attributes) == 0) {
-        size_t own = 0;
-        if (pthread_attr_getstacksize(&attributes, &own) == 0 && own > size)
-            size = own;
-        pthread_attr_destroy(&attributes);
-    }
+    if (own > size)
+        size = own;
     if (size > STACK_BYTES_MOST)
         size = STACK_BYTES_MOST;
 #endif

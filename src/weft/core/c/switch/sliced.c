@@ -9,8 +9,10 @@
 #include "chunks.c"
 #include "native.c"
 
-/* C stack between the frame that makes a thread's scheduler and its tasklets, for calls of main that are a little deeper. */
+/* C stack between the frame that makes a thread's scheduler and its tasklets, for calls of main that are a little deeper.
+   What it takes is missing below: on a small stack it is smaller. */
 #define BASE_GAP 16384
+#define BASE_GAP_PART 128 /* of the thread's whole stack, at most */
 /* What a slice holds beyond the frame address of the function that switches: that function's own frame. */
 #define SLICE_SLACK 128
 #define SLICE_DISCARD UINT32_MAX
@@ -60,7 +62,8 @@ static int
 switch_thread_init(Scheduler *scheduler)
 {
     char *here = __builtin_frame_address(0);
-    scheduler->sw.base = (char *)(((uintptr_t)here - BASE_GAP) & ~(uintptr_t)63);
+    size_t part = thread_stack_bytes() / BASE_GAP_PART, gap = part > 0 && part < BASE_GAP ? part : BASE_GAP;
+    scheduler->sw.base = (char *)(((uintptr_t)here - gap) & ~(uintptr_t)63);
     version_thread(&scheduler->sw.version, scheduler->tstate);
     scheduler->main->sw.stack.base = scheduler->sw.base;
     return main_chunk(scheduler);

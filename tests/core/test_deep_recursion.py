@@ -1,0 +1,205 @@
+"""Recursion without end, in Python and in C: in a tasklet it ends as it does on a plain thread, also on a small one.
+
+How deep one may go depends on the stack that CPython takes for granted. On a thread with 256 kB CPython itself crashes in
+most kinds of recursion in C before 3.14; there a tasklet must be no worse, and one with a stack of its own fares better.
+"""
+
+import re
+from functools import cache
+
+import pytest
+
+from tests.core._scripts import output_of, run_script
+from weft import core
+
+KINDS = {
+    "python": """
+        def recurse(depth):
+            return recurse(depth + 1)
+        body = lambda: recurse(0)
+    """,
+    "python beyond the usual limit": """
+        sys.setrecursionlimit(50_000)
+        def recurse(depth):
+            return recurse(depth + 1)
+        body = lambda: recurse(0)
+    """,
+    "map": """
+        def recurse(depth):
+            list(map(recurse, (depth + 1,)))
+        body = lambda: recurse(0)
+    """,
+    "sort keys": """
+        class K:
+            def __init__(self, depth):
+                sorted([1, 2], key=lambda x: K(depth + 1) and x)
+        body = lambda: K(0)
+    """,
+    "attributes": """
+        class A:
+            def __getattr__(self, name):
+                return getattr(self, name)
+        body = lambda: A().name
+    """,
+    "comparison": """
+        class A:
+            def __eq__(self, other):
+                return A() == other
+            __hash__ = None
+        body = lambda: A() == 3
+    """,
+    "repr": """
+        value = nested_list()
+        body = lambda: repr(value)
+    """,
+    "lists compared": """
+        one, other = nested_list(), nested_list()
+        body = lambda: one == other
+    """,
+    "json written": """
+        import json
+        value = nested_list()
+        body = lambda: json.dumps(value)
+    """,
+    "json read": """
+        import json
+        body = lambda: json.loads("[" * 100_000 + "]" * 100_000)
+    """,
+    "pickle": """
+        import pickle
+        value = nested_list()
+        body = lambda: pickle.dumps(value)
+    """,
+    "copy": """
+        import copy
+        value = nested_list()
+        body = lambda: copy.deepcopy(value)
+    """,
+    "parentheses parsed": """
+        import ast
+        body = lambda: ast.parse("(" * 190 + "1" + ")" * 190)
+    """,
+    "fewer parentheses parsed": """
+        import ast
+        body = lambda: ast.parse("(" * 100 + "1" + ")" * 100)
+    """,
+    "operators parsed": """
+        import ast
+        body = lambda: ast.parse("-" * 100_000 + "1")
+    """,
+    "attributes compiled": """
+        body = lambda: compile("a" + ".b" * 100_000, "x", "eval")
+    """,
+    "pattern compiled": """
+        import re
+        body = lambda: re.compile("(" * 5000 + ")" * 5000)
+    """,
+    "list dropped": """
+        value = [nested_list() for _ in range(3)]
+        body = lambda: value.pop()
+    """,
+}
+
+# Three times in a row, with switches in between, and beside others that do the same: what one leaves behind, the next meets.
+SCRIPT = """
+import resource, sys, textwrap, threading
+resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+def nested_list():
+    value = []
+    for _ in range(100_000):
+        value = [value]
+    return value
+
+names = {{"sys": sys, "nested_list": nested_list}}
+exec(textwrap.dedent({kind!r}), names)
+body, ended = names["body"], []
+
+def once():
+    try:
+        body()
+        ended.append("no error")
+    except (RecursionError, MemoryError, SyntaxError) as error:
+        ended.append(type(error).__name__)
+
+def plain():
+    for _ in range(3):
+        once()
+
+def tasklets():
+    import weft
+    def function():
+        weft.schedule()
+        once()
+        weft.schedule()
+    for _ in range(3):
+        weft.tasklet(function)()
+    weft.run()
+
+def run_on_thread(function, size):
+    threading.stack_size(size)
+    thread = threading.Thread(target=function)
+    thread.start()
+    thread.join()
+
+if {size}:
+    run_on_thread({way}, {size})
+else:
+    {way}()
+print(len(ended), *sorted(set(ended)))
+"""
+
+SMALL_THREAD = 262_144
+
+
+@cache
+def outcome(kind, way, size):
+    """How the three ended, or None when the process crashed."""
+    done = run_script(SCRIPT.format(kind=KINDS[kind], way=way, size=size))
+    if done.returncode < 0:
+        return None
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_recursion_ends_as_it_does_without_tasklets(kind):
+    found = outcome(kind, "tasklets", 0)
+    assert re.fullmatch(r"3( no error)?( \w+Error)*", found or "crashed")
+    assert found == outcome(kind, "plain", 0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_on_a_small_thread_tasklets_are_no_worse_than_the_thread(kind):
+    found, expected = outcome(kind, "tasklets", SMALL_THREAD), outcome(kind, "plain", SMALL_THREAD)
+    if core.backend == "stacks":
+        assert found == outcome(kind, "plain", 0)
+    elif expected is None:
+        pytest.skip("CPython itself crashes here, tasklets or not")
+    else:
+        assert found == expected
+
+
+@pytest.mark.parametrize("size", [0, SMALL_THREAD])
+def test_tasklets_suspended_deep_below_c_calls_go_on(size):
+    """Each switches on every level of its way down and up; on the small thread within what its stack holds."""
+    printed = output_of(f"""
+        import threading, weft
+        def recurse(depth, log):
+            weft.schedule()
+            if depth:
+                next(map(lambda _: recurse(depth - 1, log), (1,)))
+            weft.schedule()
+            log.append(depth)
+        def body():
+            logs = [[] for _ in range(10)]
+            for number, log in enumerate(logs):
+                weft.tasklet(recurse)(20 + number * 5, log)
+            weft.run()
+            print([log == list(range(21 + number * 5)) for number, log in enumerate(logs)])
+        threading.stack_size({size})
+        thread = threading.Thread(target=body)
+        thread.start()
+        thread.join()
+    """)
+    assert printed == str([True] * 10)
