@@ -10,12 +10,13 @@ ARGS ?=
 C_SOURCES := $(shell find src/weft/core/c -name '*.[ch]' 2>/dev/null)
 PREPARE := tools/prepare.sh
 
-.PHONY: help demo test check docs bench test-all soak cleanroom clean
+.PHONY: help demo test check check-native docs bench test-all soak cleanroom clean
 
 help:
 	@echo 'make demo       local contexts and tasklets: the whole story in half a minute'
 	@echo 'make test       the test suite, at most 15 minutes on 2 cores'
 	@echo 'make check      format, lint, types, layers, C warnings, documentation'
+	@echo 'make check-native  the core under a debug interpreter, sanitizers, leak and stress runs (about 20 minutes)'
 	@echo 'make bench      figures beside those of the peers'
 	@echo 'make test-all   core and remote tests with every Python >= 3.11 found'
 	@echo 'make soak       the tests that take longer'
@@ -49,6 +50,9 @@ soak: .venv/.core
 
 check: .venv/.core .venv/.dev
 	@$(BIN)/python tools/check.py
+
+check-native: .venv/.core
+	@$(BIN)/python tools/check_native.py $(ARGS)
 
 docs: .venv/.dev
 	@$(BIN)/python -m mkdocs build --quiet --strict --site-dir build/docs

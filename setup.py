@@ -6,6 +6,7 @@ once and so that they can never drift apart.
 Environment, for our own checks only:
     WEFT_WERROR=1   -Wall -Wextra -Werror; not by default, because a user's newer compiler must not break the build
     WEFT_ASSERTS=1  keep C asserts
+    WEFT_DEFINES    words NAME or NAME=VALUE for the C preprocessor; docs/design/core.md lists what they force
 """
 
 import os
@@ -22,6 +23,11 @@ NATIVE_IS_KNOWN = (
     sys.platform == "linux" and platform.machine() == "x86_64" and (3, 11) <= sys.version_info[:2] <= (3, 15)
 )
 
+FORCED = [
+    (name, value or "1")
+    for name, _, value in (word.partition("=") for word in os.environ.get("WEFT_DEFINES", "").split())
+]
+
 
 def backend(name: str, macro: str, *, optional: bool) -> Extension:
     flags = ["-O3", "-std=gnu11"]
@@ -36,7 +42,7 @@ def backend(name: str, macro: str, *, optional: bool) -> Extension:
         f"weft.core.{name}",
         sources=[f"{C_DIR}/module.c"],
         include_dirs=[C_DIR],
-        define_macros=[(macro, "1")],
+        define_macros=[(macro, "1"), *FORCED],
         depends=sorted(included),
         extra_compile_args=flags,
         optional=optional,

@@ -105,7 +105,9 @@ EXPECTED = (
 def argument_lists(generator):
     yield ()
     for _ in range(14):
-        yield tuple(generator.choice([*ODD_OBJECTS, Awkward()]) for _ in range(generator.randint(1, 4)))
+        chosen = [generator.choice([*ODD_OBJECTS, Awkward()]) for _ in range(generator.randint(1, 4))]
+        # An instance that is raised again and again keeps the traceback of each time.
+        yield tuple(ValueError("instance") if isinstance(thing, ValueError) else thing for thing in chosen)
 
 
 def end(tasklet):

@@ -429,6 +429,7 @@ def test_send_throw_keeps_the_traceback_of_what_it_sends():
         ((ValueError(7), None, None), (7,)),
     ],
 )
+@pytest.mark.leaves("references", reason="an exception instance among the parameters keeps its tracebacks")
 def test_send_throw_takes_the_forms_of_a_raise_with_three_arguments(arguments, expected):
     channel = weft.channel()
     weft.tasklet(channel.send_throw)(*arguments)

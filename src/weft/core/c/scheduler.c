@@ -7,9 +7,13 @@
    There is no hub tasklet. When the last runnable tasklet blocks, scheduler_idle sleeps on its C stack until something
    (a timer, a descriptor, another thread) has made somebody runnable. */
 
+#ifndef TICKS
 #define TICKS 256           /* switches between two looks at the clock, at most */
-#define DEADLOCK_NS 250000000 /* between two looks for a deadlock that another thread's end may cause */
+#endif
+#ifndef TICK_NS
 #define TICK_NS 1000000     /* how often timers and the hub are looked at while tasklets run */
+#endif
+#define DEADLOCK_NS 250000000 /* between two looks for a deadlock that another thread's end may cause */
 
 static void tasklet_set_error(Tasklet *tasklet, PyObject *error);
 static inline void preempt_restart(Scheduler *scheduler);

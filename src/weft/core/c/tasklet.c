@@ -1,6 +1,8 @@
 /* The tasklet type: binding, running and killing, and what can be seen of a tasklet from outside. */
 
+#ifndef TASKLET_POOL
 #define TASKLET_POOL 256
+#endif
 static Tasklet *tasklet_pool[TASKLET_POOL];
 static int tasklet_pooled;
 

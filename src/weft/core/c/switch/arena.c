@@ -1,7 +1,9 @@
 /* Memory for Python frames: the 16 KiB chunks that CPython adds when a tasklet's first one is full. */
 
 #define LARGE_CHUNK 16384 /* what CPython asks of the arena allocator for more frames: DATA_STACK_CHUNK_SIZE */
+#ifndef LARGE_POOL
 #define LARGE_POOL 64     /* free large chunks kept per process: 1 MiB at most */
+#endif
 
 /* CPython maps a large chunk when a call passes the end of the one in use and unmaps it when that call returns: several
    microseconds for each call in a loop at that depth. A free list in front of the arena allocator, through the public

@@ -4,10 +4,14 @@
    Most need 1 KiB. Which functions need more is learnt when one of their tasklets is suspended with frames beyond its
    first chunk; only a size is remembered, in a fixed table, never the function. */
 
+#ifndef CHUNK_POOL
 #define CHUNK_POOL 1024 /* free first chunks kept per thread and size */
+#endif
+#ifndef CHUNK_SIZES     /* malloc's own header makes each of them a multiple of 16 that wastes nothing */
+#define CHUNK_SIZES {1000, 1512, 2024, 3048, 4072, 8168}
+#endif
 
-/* malloc's own header makes each of them a multiple of 16 that wastes nothing. */
-static const uint16_t chunk_sizes[CHUNK_CLASSES] = {1000, 1512, 2024, 3048, 4072, 8168};
+static const uint16_t chunk_sizes[CHUNK_CLASSES] = CHUNK_SIZES;
 static uint8_t chunk_hints[256];
 
 struct RootChunk {

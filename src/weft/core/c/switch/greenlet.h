@@ -4,7 +4,9 @@ typedef struct {
     PyObject *greenlet; /* owned: the greenlet that runs the tasklet; main: the one its thread was in */
 } SwitchState;
 
-#define GREENLET_POOL 1024
+#ifndef GREENLET_POOL
+#define GREENLET_POOL 1024 /* at least 1: a greenlet that ends a tasklet is put there while it still runs */
+#endif
 
 typedef struct {
     PyObject *starter; /* starts greenlets from a fixed depth */

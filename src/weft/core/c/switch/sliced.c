@@ -6,12 +6,15 @@
    blocks in Python code), however deep its starter was, and a tasklet that ends hands its stack to the next new one
    without copying anything. */
 
+#include "sanitizer.h"
 #include "chunks.c"
 #include "native.c"
 
 /* C stack between the frame that makes a thread's scheduler and its tasklets, for calls of main that are a little deeper.
    What it takes is missing below: on a small stack it is smaller. */
+#ifndef BASE_GAP
 #define BASE_GAP 16384
+#endif
 #define BASE_GAP_PART 128 /* of the thread's whole stack, at most */
 /* What a slice holds beyond the frame address of the function that switches: that function's own frame. */
 #define SLICE_SLACK 128
@@ -31,12 +34,13 @@ slice_reserve(CStack *stack, size_t length)
 }
 
 /* Save the slice of `from`, restore that of `to`. Called by stack_jump on a stack below both; must not touch Python. */
-void
+NOT_SANITIZED void
 weft_slice_swap(CStack *from, CStack *to)
 {
     if (likely(from->length != SLICE_DISCARD)) {
         char *low = from->sp;
         if (likely(low < from->base)) {
+            sanitizer_forget(low, from->base);
             size_t length = (size_t)(from->base - low);
             /* switch_guard makes room; a compiler that builds larger frames than it assumes is served here. */
             if (unlikely(length > from->capacity) && slice_reserve(from, length) < 0)
@@ -44,10 +48,17 @@ weft_slice_swap(CStack *from, CStack *to)
             memcpy(from->buffer, low, length);
             from->length = (uint32_t)length;
         }
-    }
+    } else
+        sanitizer_forget(from->sp, to->base);
     if (likely(to->length > 0)) {
+        sanitizer_forget(to->sp, to->base);
         memcpy(to->sp, to->buffer, to->length);
         to->length = 0;
+#ifdef SLICE_NEVER_KEPT
+        free(to->buffer);
+        to->buffer = NULL;
+        to->capacity = 0;
+#endif
     }
 }
 

@@ -1,0 +1,407 @@
+"""`make check-native`: the tests of the core where mistakes in C cannot hide.
+
+Each step builds the core in its own way, in build/native, and runs the tests of core and io on it, on every switching
+backend. All of them run, whatever fails; the status is 1 if any did. Names as arguments run those steps alone:
+    python tools/check_native.py debug leaks
+
+    debug    an interpreter built --with-pydebug (Debian's python3-dbg), C asserts on
+    asan     AddressSanitizer and UndefinedBehaviorSanitizer in the core, AddressSanitizer in the interpreter too, which
+             is built for that from Debian's sources, with no pool that would hide a use after free
+    leaks    every test several times in one process, its references counted (tools/reference_leaks.py)
+    forced   rare paths taken each time (docs/design/core.md, "What a build can force")
+    stress   many thousands of random programs against the model of the scheduler, in tests/core/_model.py
+
+What is missing is installed when this runs as root on Debian; otherwise the one line to type is printed.
+
+    WEFT_DEBUG_PYTHON=/path/to/python   this debug build instead of Debian's
+    WEFT_ASAN_PYTHON=/path/to/python    this build with AddressSanitizer instead of one made here
+    JOBS=2                              how many test runs at once; the number of cores by default
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+WORK = ROOT / "build/native"
+LOGS = WORK / "logs"
+TESTS = ["tests/core", "tests/io"]
+
+# Where CPython's sources come from: the newest version that every native backend knows.
+SOURCE_SUITE = "trixie"
+SOURCE_PACKAGE = "python3.13"
+
+# An interpreter that is built without these headers lacks modules that the tests import.
+BUILD_PACKAGES = ["gcc", "g++", "make", "libc6-dev", "libffi-dev", "zlib1g-dev", "libssl-dev"]
+
+# Tests that say nothing under AddressSanitizer.
+NOT_UNDER_ASAN = [
+    # It keeps what was freed for a while, to see who still uses it: resident memory grows.
+    "tests/core/test_leaks.py::test_resident_memory_does_not_grow",
+    "tests/core/test_leaks.py::test_stacks_and_chunks_of_many_tasklets_are_given_back",
+    # CPython 3.13 itself reads the freed thread state of a daemon thread that is still there after the exit.
+    "tests/core/test_threads.py::test_daemon_threads_with_tasklets_do_not_disturb_the_exit",
+]
+
+# Tests that expect the hub to be looked at only when nobody can run.
+POLLED_LESS = [
+    f"tests/core/test_hub.py::{test}"
+    for test in (
+        "test_poll_is_called_without_a_limit_when_nobody_can_run",
+        "test_poll_gets_the_time_that_is_left_to_the_next_timer",
+        "test_the_hub_is_not_asked_while_it_has_nothing_to_keep_and_run_returns",
+        "test_another_thread_that_wakes_somebody_while_poll_sleeps_writes_to_the_descriptor_once",
+    )
+]
+
+ASAN_FLAGS = "-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer -g"
+
+NO_POOLS = "TASKLET_POOL=0 CHUNK_POOL=0 LARGE_POOL=0 GREENLET_POOL=1 SLICE_NEVER_KEPT"
+FORCED = {
+    "no-pools": NO_POOLS,
+    "tiny-chunks": "CHUNK_SIZES={48,48,48,48,48,48}",
+    "every-tick": "BASE_GAP=0 TICKS=1 TICK_NS=0",
+    "frames-seen": "FRAMES_ALWAYS_SEEN",
+}
+
+
+class CannotRunError(Exception):
+    """A step cannot even begin; the message says what to do."""
+
+
+@dataclass
+class Job:
+    """One run of pytest."""
+
+    name: str
+    command: list[str]
+    environment: dict[str, str]
+    passed: bool = False
+    summary: str = ""
+    seconds: float = 0.0
+    reports: list[Path] = field(default_factory=list)
+
+    @property
+    def log(self) -> Path:
+        return LOGS / f"{self.name}.log"
+
+
+def say(text: str) -> None:
+    print(text, flush=True)
+
+
+def call(words: Iterable[object], **environment: str) -> str:
+    """Run a command of the preparation. Its output, or CannotRunError with it."""
+    command = [str(word) for word in words]
+    done = subprocess.run(
+        command,
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise CannotRunError(f"$ {' '.join(command)}\n{done.stdout[-3000:]}")
+    return done.stdout
+
+
+# ---- what must be installed ----
+
+
+def need_packages(names: list[str]) -> None:
+    """Install Debian packages that are missing, as root; otherwise say what to type."""
+    if not shutil.which("dpkg-query"):
+        return
+    missing = []
+    for name in names:
+        asked = subprocess.run(
+            ["dpkg-query", "-W", "-f", "${Status}", name], capture_output=True, text=True, check=False
+        )
+        if not asked.stdout.endswith(" installed"):
+            missing.append(name)
+    if not missing:
+        return
+    if os.geteuid() != 0:
+        raise CannotRunError(
+            "Missing. Type this, then the same command again:\n"
+            f"sudo apt-get update && sudo apt-get install -y {' '.join(missing)}"
+        )
+    say(f"Missing: {' '.join(missing)}. Installing")
+    call(["apt-get", "update", "-qq"])
+    call(
+        ["apt-get", "install", "-y", "-qq", "--no-install-recommends", *missing],
+        DEBIAN_FRONTEND="noninteractive",
+    )
+
+
+def environment_of(python: str, name: str) -> Path:
+    """The interpreter of a virtual environment of `python`, with what the tests need; made when it is not there."""
+    folder = WORK / f"venv-{name}"
+    inside = folder / "bin/python"
+    stamp = folder / ".complete"
+    if not stamp.exists():
+        say(f"Making {folder.relative_to(ROOT)}")
+        shutil.rmtree(folder, ignore_errors=True)
+        quiet = {"ASAN_OPTIONS": "detect_leaks=0"}
+        call([python, "-m", "venv", "--without-pip", folder], **quiet)
+        install = [sys.executable, "-W", "ignore", "-m", "pip", "--python", inside, "install", "-q"]
+        install += ["--disable-pip-version-check"]
+        call([*install, "setuptools>=77", "pytest>=9.0", "pytest-timeout>=2.3"], **quiet)
+        # Built here, so that its references are counted and its memory is watched. Its own asserts stay off, as in its
+        # wheels: they take a greenlet without a Python frame, as weft's pool holds them, for a running one.
+        call(
+            [*install, "--no-cache-dir", "--no-binary", "greenlet", "greenlet>=3.0"],
+            **quiet,
+            CFLAGS="-DNDEBUG",
+            CXXFLAGS="-DNDEBUG",
+        )
+        stamp.touch()
+    return inside
+
+
+def debug_python() -> Path:
+    """A debug build of CPython, with what the tests need."""
+    named = os.environ.get("WEFT_DEBUG_PYTHON")
+    if not named:
+        need_packages(["gcc", "g++", "libc6-dev", "python3-dbg", "python3-venv", "python3-dev"])
+    python = named or shutil.which("python3-dbg")
+    if not python:
+        raise CannotRunError("no debug build of CPython here: name one with WEFT_DEBUG_PYTHON=/path/to/python")
+    return environment_of(python, "debug")
+
+
+def cpython_source() -> Path:
+    """The archive of CPython's sources, as Debian has it: fetched once, its signature checked by apt."""
+    folder = WORK / "source"
+    found = sorted(folder.glob("*.orig.tar.xz"))
+    if found:
+        return found[0]
+    if not shutil.which("apt-get"):
+        raise CannotRunError("CPython's sources come from Debian: name a build with WEFT_ASAN_PYTHON=/path/to/python")
+    say(f"Fetching the sources of {SOURCE_PACKAGE} of Debian {SOURCE_SUITE}")
+    targets = ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"]
+    mirrors = [line for line in call(targets).splitlines() if "security" not in line]
+    if not mirrors:
+        raise CannotRunError("apt knows no mirror of Debian: apt-get update first")
+    for name in ("apt/state/lists/partial", "apt/cache/archives/partial"):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    keys = "/usr/share/keyrings/debian-archive-keyring.gpg"
+    (folder / "sources.list").write_text(f"deb-src [signed-by={keys}] {mirrors[0]} {SOURCE_SUITE} main\n")
+    options = {
+        "Dir::Etc::sourcelist": folder / "sources.list",
+        "Dir::Etc::sourceparts": "-",
+        "Dir::State": folder / "apt/state",
+        "Dir::State::status": "/dev/null",
+        "Dir::Cache": folder / "apt/cache",
+    }
+    apt = ["apt-get", "-qq", *(word for key, value in options.items() for word in ("-o", f"{key}={value}"))]
+    call([*apt, "update"])
+    done = subprocess.run(
+        [*apt, "source", "--download-only", SOURCE_PACKAGE], cwd=folder, capture_output=True, text=True, check=False
+    )
+    found = sorted(folder.glob("*.orig.tar.xz"))
+    if done.returncode or not found:
+        raise CannotRunError(f"apt-get source {SOURCE_PACKAGE}: {done.stderr[-2000:]}")
+    return found[0]
+
+
+def asan_python() -> Path:
+    """CPython as a debug build with AddressSanitizer, made once (a few minutes), with what the tests need.
+
+    Without marks on its stack: greenlet copies stacks and does not tell. What is of the core has them.
+    """
+    if named := os.environ.get("WEFT_ASAN_PYTHON"):
+        return environment_of(named, "asan")
+    need_packages(BUILD_PACKAGES)
+    place = WORK / "python-asan"
+    if not (place / ".complete").exists():
+        archive = cpython_source()
+        sources = WORK / "python-asan-build"
+        shutil.rmtree(sources, ignore_errors=True)
+        say(f"Building {SOURCE_PACKAGE} with AddressSanitizer, once; this takes a few minutes")
+        with tarfile.open(archive) as opened:
+            opened.extractall(sources, filter="data") if hasattr(tarfile, "data_filter") else opened.extractall(sources)
+        (folder,) = sources.iterdir()
+        build = "./configure -q --with-pydebug --with-address-sanitizer --without-ensurepip --disable-test-modules"
+        script = (
+            f"cd '{folder}' && {build} --prefix='{place}' CFLAGS='--param asan-stack=0'"
+            f" && make -s -j{jobs()} && make -s altinstall"
+        )
+        call(["sh", "-c", script], ASAN_OPTIONS="detect_leaks=0")
+        shutil.rmtree(sources)
+        (place / ".complete").touch()
+    (python,) = [path for path in (place / "bin").glob("python3.*") if re.fullmatch(r"python3\.\d+", path.name)]
+    return environment_of(str(python), "asan")
+
+
+# ---- building and running ----
+
+
+def jobs() -> int:
+    return int(os.environ.get("JOBS") or os.cpu_count() or 1)
+
+
+def build(python: Path, name: str, *, defines: str = "", flags: str = "") -> Path:
+    """Build the core with asserts into a folder of its own; the folder goes into PYTHONPATH."""
+    folder = WORK / f"core-{name}"
+    shutil.rmtree(folder, ignore_errors=True)
+    say(f"Building the core: {name}")
+    call(
+        [python, "setup.py", "-q", "build", "--build-base", folder / "base", "--build-lib", folder / "lib"],
+        WEFT_ASSERTS="1",
+        WEFT_DEFINES=defines,
+        CFLAGS=flags,
+        LDFLAGS=" ".join(flag for flag in flags.split() if flag.startswith("-fsanitize")),
+        ASAN_OPTIONS="detect_leaks=0",
+    )
+    return folder / "lib"
+
+
+def backends(library: Path) -> list[str]:
+    """Those that were built there, by what the modules are called."""
+    names = {path.name.split(".")[0][1:] for path in (library / "weft/core").glob("_*.so")}
+    if not names:
+        raise CannotRunError(f"no backend was built in {library}")
+    return sorted(names)
+
+
+def pytest(python: Path, library: Path, name: str, backend: str, *words: str, **environment: str) -> Job:
+    command = [str(python), "-m", "pytest", "--color=no", "-q", "-p", "no:cacheprovider", *words]
+    # What is built here is slower, and the machine may be busy: a time-out means that something hangs.
+    command += ["-o", "timeout=900", "-o", "faulthandler_timeout=1200"]
+    return Job(f"{name}-{backend}", command, {"PYTHONPATH": str(library), "WEFT_SWITCH": backend, **environment})
+
+
+def without(tests: list[str]) -> list[str]:
+    """The words that leave these out."""
+    return [word for test in tests for word in ("--deselect", test)]
+
+
+def debug() -> Iterator[Job]:
+    python = debug_python()
+    library = build(python, "debug")
+    for backend in backends(library):
+        yield pytest(python, library, "debug", backend, *TESTS)
+
+
+def asan() -> Iterator[Job]:
+    python = asan_python()
+    runtimes = [call(["gcc", f"-print-file-name={name}"]).strip() for name in ("libasan.so", "libstdc++.so.6")]
+    words = [*TESTS, *without(NOT_UNDER_ASAN)]
+    marked = build(python, "asan", defines=NO_POOLS, flags=ASAN_FLAGS)
+    # greenlet moves slices of stack about without a word to the sanitizer: there only the heap is watched.
+    unmarked = build(python, "asan-heap", defines=NO_POOLS, flags=f"{ASAN_FLAGS} --param asan-stack=0")
+    for backend in backends(marked):
+        reports = LOGS / f"asan-report-{backend}"
+        options = f"detect_leaks=0:detect_stack_use_after_return=0:log_path={reports}"
+        job = pytest(
+            python,
+            unmarked if backend == "greenlet" else marked,
+            "asan",
+            backend,
+            *words,
+            ASAN_OPTIONS=options,
+            UBSAN_OPTIONS=f"print_stacktrace=1:log_path={reports}",
+            LD_PRELOAD=":".join(runtimes),  # the second because greenlet throws C++ exceptions
+        )
+        job.reports = [reports]
+        yield job
+
+
+def leaks() -> Iterator[Job]:
+    python = debug_python()
+    library = build(python, "leaks")
+    for backend in backends(library):
+        yield pytest(python, library, "leaks", backend, "-p", "tools.reference_leaks", "tests/core")
+
+
+def forced() -> Iterator[Job]:
+    python = Path(sys.executable)
+    for name, defines in FORCED.items():
+        library = build(python, name, defines=defines)
+        words = ["tests/core", *without(POLLED_LESS if "TICK" in defines else [])]
+        for backend in backends(library):
+            yield pytest(python, library, f"forced-{name}", backend, *words, PYTHONMALLOC="debug")
+
+
+def stress() -> Iterator[Job]:
+    python = Path(sys.executable)
+    library = build(python, "stress")
+    for backend in backends(library):
+        yield pytest(python, library, "stress", backend, "-m", "soak", "tests/core/test_order_model.py")
+
+
+STEPS: dict[str, Callable[[], Iterator[Job]]] = {
+    "debug": debug,
+    "asan": asan,
+    "leaks": leaks,
+    "forced": forced,
+    "stress": stress,
+}
+
+
+def run(job: Job) -> Job:
+    """Run one job to its end and say how it went."""
+    started = time.monotonic()
+    for pattern in job.reports:
+        for old in LOGS.glob(f"{pattern.name}.*"):
+            old.unlink()
+    with job.log.open("w") as log:
+        environment = {**os.environ, **job.environment}
+        done = subprocess.run(
+            job.command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=False
+        )
+    lines = job.log.read_text(errors="replace").splitlines()
+    found = [path for pattern in job.reports for path in sorted(LOGS.glob(f"{pattern.name}.*"))]
+    job.passed = done.returncode == 0 and not found
+    job.seconds = time.monotonic() - started
+    job.summary = next((line.strip("= ") for line in reversed(lines) if line.strip()), "no output")
+    if found:
+        job.summary += f"; {len(found)} reports of a sanitizer"
+        lines += found[0].read_text(errors="replace").splitlines()[:60]
+    say(f"{job.name:28} {'ok' if job.passed else 'FAILED':6} {job.summary}")
+    if not job.passed:
+        say("\n".join(f"    {line}" for line in lines[-80:]))
+    return job
+
+
+def main(names: list[str]) -> int:
+    """Run the named steps, or all of them."""
+    unknown = set(names) - set(STEPS)
+    if unknown:
+        print(f"No such step: {', '.join(sorted(unknown))}. There are: {', '.join(STEPS)}", file=sys.stderr)
+        return 2
+    LOGS.mkdir(parents=True, exist_ok=True)
+    started = time.monotonic()
+    finished: list[Job] = []
+    refused: list[str] = []
+    with ThreadPoolExecutor(jobs()) as pool:
+        for name in names or STEPS:
+            say(f"== {name}")
+            try:
+                # Built one after the other, then run side by side.
+                finished += pool.map(run, list(STEPS[name]()))
+            except CannotRunError as error:
+                say(str(error))
+                refused.append(name)
+    say(f"== make check-native, {time.monotonic() - started:.0f} s")
+    for job in finished:
+        say(f"{job.name:28} {'ok' if job.passed else 'FAILED':6} {job.seconds:5.0f} s  {job.summary}")
+    for name in refused:
+        say(f"{name:28} could not run; why stands above")
+    return 0 if finished and not refused and all(job.passed for job in finished) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
