@@ -13,11 +13,11 @@ typedef struct {
     int64_t deadline;   /* of the slice, on the monotonic clock; atomic */
     /* The rest belongs to the watcher thread and is guarded by its lock, except where something else is said. */
     bool dozing;        /* atomic: the slice ran out while its thread slept: nobody watches it until a tasklet goes on there */
-    bool main_thread;
     int looks;          /* how often the watcher has asked for this deadline */
     int64_t looked_for, look; /* that deadline, and when to ask again */
     uint64_t round;     /* guarded by the GIL: the last sweep through all schedulers that saw this one */
     Scheduler *next;    /* of those with slices */
+    PyFrameObject *marked; /* on 3.11, while armed: owned, the frame that was innermost */
     Py_tracefunc user_trace, user_profile; /* on 3.11: whom ours hands events on to */
 } Preempt;
 

@@ -92,8 +92,11 @@ trace_function(PyObject *user, PyFrameObject *frame, int what, PyObject *arg)
         if (preempt->user_trace(user, frame, what, arg) < 0)
             return -1;
     }
-    if (what == PyTrace_RETURN)
+    if (what == PyTrace_RETURN) {
         trace_unmark(frame);
+        if (frame == preempt->marked)
+            Py_CLEAR(preempt->marked);
+    }
     else if (preempt->counting && preempt_concerns(scheduler) && scheduler->current != scheduler->watchdog) {
         trace_mark(frame);
         scheduler->current->marked = true;
@@ -163,19 +166,36 @@ source_cover(Scheduler *scheduler)
     trace_mark_chain(PyThreadState_GetFrame(scheduler->tstate), trace_mark);
 }
 
+/* A loop that is a single instruction makes no LINE events: the innermost frame of the thread, maybe another one, tells of
+   opcodes. Its reference is given back before the frame's locals go. */
 static int
 source_arm(Scheduler *scheduler)
 {
-    scheduler->preempt.armed = true;
+    Preempt *preempt = &scheduler->preempt;
+    preempt->armed = true;
     trace_install(scheduler);
+    if (preempt->marked == NULL) {
+        int collecting = PyGC_Disable(); /* not here, where no tasklet may be met */
+        preempt->marked = PyThreadState_GetFrame(scheduler->tstate);
+        if (collecting)
+            PyGC_Enable();
+        if (preempt->marked != NULL)
+            trace_mark(preempt->marked);
+    }
     return 0;
 }
 
 static void
 source_disarm(Scheduler *scheduler)
 {
-    if (!scheduler->preempt.counting)
-        trace_uninstall(scheduler);
+    Preempt *preempt = &scheduler->preempt;
+    if (preempt->counting)
+        return;
+    if (preempt->marked != NULL) {
+        trace_unmark(preempt->marked);
+        Py_CLEAR(preempt->marked);
+    }
+    trace_uninstall(scheduler);
 }
 
 #endif

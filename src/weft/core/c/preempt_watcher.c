@@ -1,9 +1,9 @@
 /* The thread that notices when a slice is over.
 
-   It sleeps until the first slice of any thread ends, has no thread state, and needs the GIL for a few microseconds only
-   when a slice is over: to have the interrupt's events set. For the main thread it need not even wait for the GIL: a
-   pending call, which the main thread makes by itself, sets them. (The switch cannot be made in a pending call: the
-   interpreter makes no other one while it lasts.)
+   It sleeps until the first slice of any thread ends and has no thread state. When a slice is over it asks for a pending
+   call, which sets the interrupt's events in whichever thread has the GIL, at its next jump or call. Where that is not to
+   be had or nobody makes it, the watcher waits for the GIL, some 5 ms when others run, and sets them itself. (The switch
+   cannot be made in the pending call: the interpreter makes no other one while it lasts.)
 
    It is started with the first slice and ended at exit, and before a fork, so that nobody is warned about threads that a
    forked process has lost; both sides start it again when a slice is under way there. */
@@ -11,12 +11,9 @@
 
 #include <pthread.h>
 #include <signal.h>
-#ifdef __linux__
-#include <sys/syscall.h>
-#endif
 
 #define LOOK_NS 2000000 /* between two attempts to have a tasklet interrupted: it may have entered code without events */
-#define LOOKS_PENDING 4 /* attempts by pending call before the main thread is treated like others */
+#define LOOKS_PENDING 4 /* attempts by pending call before it waits for the GIL */
 #define WATCHER_STACK (512 * 1024)
 
 static struct {
@@ -81,13 +78,26 @@ watcher_pending(void *unused)
     return 0;
 }
 
+/* Ask for the pending call; whether there will be one. Without the GIL. */
+static bool
+watcher_ask(void)
+{
+    if (__atomic_exchange_n(&watcher.posted, true, __ATOMIC_SEQ_CST))
+        return true; /* it has not been made yet */
+    if (watch_ask(watcher_pending))
+        return true;
+    __atomic_store_n(&watcher.posted, false, __ATOMIC_SEQ_CST);
+    return false;
+}
+
 /* What is to be done for this scheduler now; the time of the next look at it goes to *next if it is earlier. */
-static enum { LOOK_NOT, LOOK_PENDING, LOOK_GIL }
+enum { LOOK_NOT, LOOK_PENDING, LOOK_GIL };
+static int
 watcher_look(Scheduler *scheduler, int64_t now, int64_t *next)
 {
     Preempt *preempt = &scheduler->preempt;
     int64_t deadline = __atomic_load_n(&preempt->deadline, __ATOMIC_SEQ_CST), when = deadline;
-    bool pending;
+    int todo;
     if (__atomic_load_n(&preempt->dozing, __ATOMIC_SEQ_CST))
         return LOOK_NOT;
     if (deadline <= now) {
@@ -106,12 +116,12 @@ watcher_look(Scheduler *scheduler, int64_t now, int64_t *next)
         return LOOK_NOT;
     __atomic_store_n(&preempt->dozing, false, __ATOMIC_SEQ_CST);
     preempt->looked_for = deadline;
-    pending = preempt->main_thread && preempt->looks < LOOKS_PENDING;
+    todo = preempt->looks < LOOKS_PENDING ? LOOK_PENDING : LOOK_GIL;
     /* One that cannot be interrupted for long is asked less and less often: it has its events already. */
     preempt->look = now + ((int64_t)LOOK_NS << (preempt->looks < 16 ? preempt->looks / 4 : 4));
     preempt->looks++;
     *next = preempt->look < *next ? preempt->look : *next;
-    return pending ? LOOK_PENDING : LOOK_GIL;
+    return todo;
 }
 
 static void
@@ -138,20 +148,15 @@ watcher_main(void *generation)
     pthread_mutex_lock(&watcher.lock);
     while (watcher.generation == (uintptr_t)generation) {
         int64_t now = watcher_now(), next = INT64_MAX;
-        bool pending = false, gil = false;
-        for (Scheduler *s = watcher.first; s != NULL; s = s->preempt.next) {
-            int todo = watcher_look(s, now, &next);
-            pending |= todo == LOOK_PENDING;
-            gil |= todo == LOOK_GIL;
-        }
-        if (!pending && !gil) {
+        bool asked[LOOK_GIL + 1] = {false};
+        for (Scheduler *s = watcher.first; s != NULL; s = s->preempt.next)
+            asked[watcher_look(s, now, &next)] = true;
+        if (!asked[LOOK_PENDING] && !asked[LOOK_GIL]) {
             watcher_sleep(next);
             continue;
         }
         pthread_mutex_unlock(&watcher.lock);
-        if (pending && !__atomic_exchange_n(&watcher.posted, true, __ATOMIC_SEQ_CST) && Py_AddPendingCall(watcher_pending, NULL) < 0)
-            __atomic_store_n(&watcher.posted, false, __ATOMIC_SEQ_CST); /* the queue is full: at the next look */
-        if (gil) {
+        if (asked[LOOK_GIL] || !watcher_ask()) {
             PyGILState_STATE state = PyGILState_Ensure();
             watcher_arm();
             PyGILState_Release(state);
@@ -308,19 +313,6 @@ watcher_prepare(void)
 
 /* ---- slices ---- */
 
-/* A guess, which costs a few looks when it is wrong: whether pending calls are made in this thread. */
-static bool
-watcher_in_main_thread(void)
-{
-#ifdef __linux__
-    return syscall(SYS_gettid) == getpid();
-#elif defined(__APPLE__)
-    return pthread_main_np() != 0;
-#else
-    return false;
-#endif
-}
-
 /* A scheduler whose preempt.slice is set begins its first one. -1 with an exception set. */
 static int
 watcher_add(Scheduler *scheduler)
@@ -334,7 +326,6 @@ watcher_add(Scheduler *scheduler)
         return -1;
     __atomic_store_n(&preempt->deadline, watcher_now() + preempt->slice, __ATOMIC_SEQ_CST);
     __atomic_store_n(&preempt->dozing, false, __ATOMIC_SEQ_CST);
-    preempt->main_thread = watcher_in_main_thread();
     preempt->looks = 0;
     preempt->look = preempt->looked_for = 0;
     pthread_mutex_lock(&watcher.lock);

@@ -18,6 +18,11 @@
 #ifndef Py_BUILD_CORE
 #define Py_BUILD_CORE 1
 #endif
+#if PY_VERSION_HEX >= 0x030D0000
+#include "internal/pycore_ceval.h"
+#elif PY_VERSION_HEX >= 0x030C0000 /* whose header does not compile outside of CPython */
+PyAPI_FUNC(int) _PyEval_AddPendingCall(PyInterpreterState *interpreter, int (*function)(void *), void *arg, int main_thread);
+#endif
 #include "internal/pycore_code.h"
 #include "internal/pycore_frame.h"
 #include <opcode.h>
@@ -32,6 +37,19 @@ watch_frame(PyThreadState *tstate)
     return tstate->current_frame;
 #else
     return tstate->cframe->current_frame;
+#endif
+}
+
+/* Without the GIL, in any thread: have `function` called by a thread that runs Python code, between two instructions.
+   False when that cannot be had. 3.11 has pending calls for the main thread only, which is not told of them. */
+static inline bool
+watch_ask(int (*function)(void *))
+{
+#if PY_VERSION_HEX >= 0x030C0000
+    return _PyEval_AddPendingCall(PyInterpreterState_Main(), function, NULL, 0) == 0;
+#else
+    (void)function;
+    return false;
 #endif
 }
 
