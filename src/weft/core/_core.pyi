@@ -141,7 +141,10 @@ class tasklet(Generic[P]):
     block_trap: bool
     """When true, a call that would block the tasklet raises RuntimeError instead."""
     tempval: Any
-    """The value in transit: what a blocked sender sends; set on a suspended tasklet, what its suspending call returns."""
+    """The value in transit: what a blocked sender sends; set on a suspended tasklet, what its suspending call returns.
+
+    Set on the running one, it is what its next run() or switch() of another returns.
+    """
     @property
     def recursion_depth(self) -> int:
         """How many Python calls deep it is; 0 when it has not started."""
