@@ -184,3 +184,24 @@ if hasattr(sys, "monitoring"):  # new in 3.12
         monitoring.free_tool_id(tool)
         assert {event for event, *_ in runs[0]} == {"LINE", "JUMP", "INSTRUCTION", "PY_START"}
         assert runs[1] == runs[0] and runs[2] == runs[0]
+
+
+def test_a_tasklet_suspended_inside_a_trace_function_hides_no_other_from_the_watchdog():
+    def traced(*_):
+        sys.settrace(None)
+        weft.schedule_remove()
+
+    def stops():
+        sys.settrace(traced)
+        spin(1)
+
+    stopped = weft.tasklet(stops)()
+    weft.schedule()
+    assert stopped.paused
+    busy = weft.tasklet(spin)(1000)
+    assert weft.run(100, hub=False) is busy
+    stopped.kill()
+    busy.kill()
+    busy = weft.tasklet(spin)(1000)
+    assert weft.run(100, hub=False) is busy
+    busy.kill()

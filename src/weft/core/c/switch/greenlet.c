@@ -30,7 +30,9 @@ greenlet_entry(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
         Scheduler *scheduler = this_scheduler;
         Tasklet *tasklet = scheduler->current;
         PyObject *self = tasklet->sw.greenlet, *back;
-        Tasklet *next = tasklet_main(scheduler, tasklet);
+        Tasklet *next;
+        scheduler->tstate->tracing = 0;
+        next = tasklet_main(scheduler, tasklet);
         tasklet->sw.greenlet = NULL;
         if (next->state == TASKLET_NEW) {
             next->sw.greenlet = self;
@@ -142,6 +144,7 @@ static inline void
 switch_to(Scheduler *scheduler, Tasklet *from, Tasklet *to)
 {
     PyObject *target = to->sw.greenlet, *back;
+    int tracing = scheduler->tstate->tracing; /* greenlet leaves it alone; one may stop inside a trace function */
     if (to->state == TASKLET_NEW) {
         to->state = TASKLET_STARTED;
         if (scheduler->sw.pooled > 0)
@@ -150,6 +153,7 @@ switch_to(Scheduler *scheduler, Tasklet *from, Tasklet *to)
             target = scheduler->sw.starter;
     }
     back = greenlet_switch(target, NULL, NULL);
+    scheduler->tstate->tracing = tracing;
     if (likely(back != NULL)) {
         Py_DECREF(back);
         return;
