@@ -77,6 +77,18 @@ watch_frame_code(const WatchFrame *frame)
     return PyCode_Check(code) && code->_co_firsttraceable < Py_SIZE(code) ? code : NULL;
 }
 
+/* The instruction under a LINE event. Patch releases of 3.13 keep it in two ways: 3.13.3 made entries as wide as needed. */
+static inline int
+watch_line_opcode(const PyCodeObject *code, ptrdiff_t i)
+{
+#if PY_VERSION_HEX >= 0x030D0300
+    const _PyCoLineInstrumentationData *lines = code->_co_monitoring->lines;
+    return lines->data[i * lines->bytes_per_entry];
+#else
+    return code->_co_monitoring->lines[i].original_opcode;
+#endif
+}
+
 /* Whether `frame`, which runs, is in an instruction that advances a generator: a for loop, yield from or await. */
 static inline bool
 watch_frame_iterates(const WatchFrame *frame)
@@ -93,7 +105,7 @@ watch_frame_iterates(const WatchFrame *frame)
 #endif
     opcode = _PyCode_CODE(code)[i].op.code;
     if (opcode == INSTRUMENTED_LINE)
-        opcode = code->_co_monitoring->lines[i].original_opcode;
+        opcode = watch_line_opcode(code, i);
     if (opcode == INSTRUMENTED_INSTRUCTION)
         opcode = code->_co_monitoring->per_instruction_opcodes[i];
     return opcode == FOR_ITER || opcode == INSTRUMENTED_FOR_ITER || opcode == FOR_ITER_LIST || opcode == FOR_ITER_TUPLE ||
