@@ -45,7 +45,7 @@ def test_every_member_in_every_state(subject, states):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_random_steps_in_random_places(seed):
-    assert fuzz("--random", str(seed), "3000") == 3000
+    assert fuzz("--random", str(seed), "2000") == 2000
 
 
 @pytest.mark.soak
@@ -77,13 +77,7 @@ def test_what_is_wrong_is_shown_with_its_case():
 
 def test_a_spoilt_world_is_noticed():
     weft.tasklet(int)()
-    weft.switch_trap(1)
-    wrong = "; ".join(look_around())
-    weft.switch_trap(-1)
-    weft.run()
-    assert (
-        "2 tasklets are runnable" in wrong
-        and "main has neighbours" in wrong
-        and "a message raises RuntimeError" in wrong
-    )
+    assert look_around() == ["2 tasklets are runnable", "main has neighbours"]
+    with weft.atomic():
+        assert "main is strange" in look_around()[0]
     assert look_around() == []
