@@ -136,7 +136,7 @@ def refused_calls():
         lambda: core.Waiter().wait(-1),
         lambda: weft.getcurrent().throw(5),
         lambda: weft.schedule(1, 2),
-        lambda: setattr(channel, "preference", 7),
+        lambda: setattr(channel, "preference", "7"),
         lambda: core.set_clock(1, 2),
     ):
         try:

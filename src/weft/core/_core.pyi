@@ -161,6 +161,10 @@ class tasklet(Generic[P]):
     """
     profile_function: Callable[..., Any] | None
     """The profile function in force, likewise."""
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Save what a tasklet that has not started will call, or that it has ended; TypeError for one under way."""
+    def __setstate__(self, state: tuple[Any, ...], /) -> None:
+        """Take over what __reduce__() saved."""
 
 class channel(Generic[T]):
     """A meeting place of tasklets: send and receive pass one value each, without a buffer.
@@ -213,9 +217,13 @@ class channel(Generic[T]):
     def closed(self) -> bool:
         """Whether it is closing and nobody waits here any more."""
     preference: Literal[-1, 0, 1]
-    """Who runs when two meet: -1 the receiver (default), 1 the sender, 0 whoever ran already."""
+    """Who runs when two meet: -1 the receiver (default), 1 the sender, 0 whoever ran already. Its sign counts."""
     schedule_all: bool
     """When true, every operation lets the next tasklet run, whatever the preference."""
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Save the channel's settings; TypeError while tasklets wait here."""
+    def __setstate__(self, state: tuple[Any, ...], /) -> None:
+        """Take over what __reduce__() saved."""
     @classmethod
     def __class_getitem__(cls, item: Any, /) -> GenericAlias: ...
 
@@ -298,6 +306,15 @@ def run(
     time-out or slice already, those of inner run() calls are ignored, as in Stackless.
     ValueError for values out of range, RuntimeError where tasklets cannot be switched.
     """
+
+def run_queue(
+    timeout: int = 0,
+    threadblock: bool = False,
+    soft: bool = False,
+    ignore_nesting: bool = False,
+    totaltimeout: bool = False,
+) -> tasklet[...] | None:
+    """Stackless's run(): like run(..., hub=False)."""
 
 def switch_trap(change: int = 0, /) -> int:
     """Add `change` to this thread's trap level and return the level before.

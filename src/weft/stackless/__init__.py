@@ -31,7 +31,7 @@ from weft.core import (
     switch_trap,
     tasklet,
 )
-from weft.core import run as _run
+from weft.core import run_queue as run
 from weft.core import threads as getthreads
 
 __all__ = [
@@ -77,17 +77,6 @@ stackless: ModuleType
 
 # Stackless has it among the builtins from the start; here, from the first import.
 setattr(builtins, "TaskletExit", TaskletExit)  # noqa: B010 - typeshed's builtins have no such name
-
-
-def run(
-    timeout: int = 0,
-    threadblock: bool = False,
-    soft: bool = False,
-    ignore_nesting: bool = False,
-    totaltimeout: bool = False,
-) -> tasklet[...] | None:
-    """Like weft.run(), but return when nothing is runnable, whatever still waits for time or for a descriptor."""
-    return _run(timeout, threadblock, soft, ignore_nesting, totaltimeout, hub=False)
 
 
 def enable_softswitch(flag: object) -> bool:

@@ -436,11 +436,9 @@ Channel_set_preference(PyObject *self, PyObject *value, void *Py_UNUSED(closure)
         return -1;
     }
     preference = PyLong_AsLongAndOverflow(value, &overflow);
-    if (overflow || preference < -1 || preference > 1) {
-        PyErr_Format(PyExc_ValueError, "preference is -1 (the receiver runs first), 1 (the sender) or 0 (neither), not %R", value);
-        return -1;
-    }
-    ((Channel *)self)->preference = (int)preference;
+    if (overflow != 0)
+        preference = overflow;
+    ((Channel *)self)->preference = (preference > 0) - (preference < 0); /* the sign alone counts, as in Stackless */
     return 0;
 }
 
@@ -493,6 +491,8 @@ static PyMethodDef Channel_methods[] = {
     {"send_sequence", Channel_send_sequence, METH_O, send_sequence_doc},
     {"close", Channel_close, METH_NOARGS, close_doc},
     {"open", Channel_open, METH_NOARGS, open_doc},
+    {"__reduce__", Channel_reduce, METH_NOARGS, channel_reduce_doc},
+    {"__setstate__", Channel_setstate, METH_O, setstate_doc},
     {"__class_getitem__", Py_GenericAlias, METH_O | METH_CLASS, NULL},
     {NULL, NULL, 0, NULL},
 };
@@ -503,7 +503,7 @@ static PyGetSetDef Channel_getset[] = {
     {"closing", Channel_get_closing, NULL, "Whether close() was called.", NULL},
     {"closed", Channel_get_closed, NULL, "Whether it is closing and nobody waits here any more.", NULL},
     {"preference", Channel_get_preference, Channel_set_preference,
-     "Who runs when two meet: -1 the receiver (default), 1 the sender, 0 whoever ran already.", NULL},
+     "Who runs when two meet: -1 the receiver (default), 1 the sender, 0 whoever ran already. Its sign counts.", NULL},
     {"schedule_all", Channel_get_schedule_all, Channel_set_schedule_all,
      "When true, every operation lets the next tasklet run, whatever the preference.", NULL},
     {NULL, NULL, NULL, NULL, NULL},

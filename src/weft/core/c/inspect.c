@@ -363,6 +363,8 @@ PyDoc_STRVAR(throw_doc, "throw($self, /, exc, val=None, tb=None, pending=False)\
 "Raise the exception of this triple in the tasklet, at once or when it runs next. RuntimeError when it is dead.");
 
 static PyMethodDef Tasklet_methods[] = {
+    {"__reduce__", Tasklet_reduce, METH_NOARGS, tasklet_reduce_doc},
+    {"__setstate__", Tasklet_setstate, METH_O, setstate_doc},
     {"bind", (PyCFunction)(void (*)(void))Tasklet_bind, METH_VARARGS | METH_KEYWORDS, bind_doc},
     {"setup", (PyCFunction)(void (*)(void))Tasklet_setup, METH_VARARGS | METH_KEYWORDS, setup_doc},
     {"bind_thread", Tasklet_bind_thread, METH_VARARGS, bind_thread_doc},

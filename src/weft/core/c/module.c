@@ -13,6 +13,7 @@
 #include "life.c"
 #include "deadlock.c"
 #include "waiter.c"
+#include "pickle.c"
 #include "channel.c"
 #include "tasklet.c"
 #include "inspect.c"
@@ -218,6 +219,7 @@ static PyMethodDef core_methods[] = {
     {"schedule", (PyCFunction)(void (*)(void))core_schedule, METH_FASTCALL | METH_KEYWORDS, schedule_doc},
     {"schedule_remove", (PyCFunction)(void (*)(void))core_schedule_remove, METH_VARARGS | METH_KEYWORDS, schedule_remove_doc},
     {"run", (PyCFunction)(void (*)(void))core_run, METH_VARARGS | METH_KEYWORDS, run_module_doc},
+    {"run_queue", (PyCFunction)(void (*)(void))core_run_queue, METH_VARARGS | METH_KEYWORDS, run_queue_doc},
     {"getcurrent", core_getcurrent, METH_NOARGS, getcurrent_doc},
     {"getmain", core_getmain, METH_NOARGS, getmain_doc},
     {"getruncount", core_getruncount, METH_NOARGS, getruncount_doc},

@@ -101,21 +101,20 @@ slice_ns(PyObject *slice)
     return (int64_t)(seconds * 1e9);
 }
 
+/* run() and run_queue(): `format` and `names` say what else they take, `hub` is the default of that. */
 static PyObject *
-core_run(PyObject *Py_UNUSED(module), PyObject *args, PyObject *kwargs)
+run_with(PyObject *args, PyObject *kwargs, const char *format, char **names, int hub)
 {
-    static char *names[] = {"timeout", "threadblock", "soft", "ignore_nesting", "totaltimeout", "hub", "slice", NULL};
     Scheduler *scheduler = scheduler_get();
     Tasklet *current, *next;
     PyObject *value, *slice_object = Py_None;
     Tasklet *interrupted;
     long long timeout = 0;
     int64_t slice = 0;
-    int threadblock = 0, soft = 0, ignore_nesting = 0, total = 0, hub = 1, failed;
+    int threadblock = 0, soft = 0, ignore_nesting = 0, total = 0, failed;
     bool watchdog;
-    if (scheduler == NULL ||
-        !PyArg_ParseTupleAndKeywords(args, kwargs, "|Lpppp$pO:run", names, &timeout, &threadblock, &soft, &ignore_nesting, &total,
-                                     &hub, &slice_object))
+    if (scheduler == NULL || !PyArg_ParseTupleAndKeywords(args, kwargs, format, names, &timeout, &threadblock, &soft, &ignore_nesting,
+                                                          &total, &hub, &slice_object))
         return NULL;
     if (timeout < 0) {
         PyErr_Format(PyExc_ValueError, "run(timeout=%lld): a time-out is a number of opcodes, 0 for none", timeout);
@@ -166,6 +165,20 @@ core_run(PyObject *Py_UNUSED(module), PyObject *args, PyObject *kwargs)
     }
     Py_XDECREF(value);
     return interrupted != NULL ? (PyObject *)interrupted : Py_NewRef(Py_None);
+}
+
+static PyObject *
+core_run(PyObject *Py_UNUSED(module), PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"timeout", "threadblock", "soft", "ignore_nesting", "totaltimeout", "hub", "slice", NULL};
+    return run_with(args, kwargs, "|Lpppp$pO:run", names, true);
+}
+
+static PyObject *
+core_run_queue(PyObject *Py_UNUSED(module), PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"timeout", "threadblock", "soft", "ignore_nesting", "totaltimeout", NULL};
+    return run_with(args, kwargs, "|Lpppp:run_queue", names, false);
 }
 
 /* ---- switch traps and callbacks ---- */
@@ -248,6 +261,9 @@ PyDoc_STRVAR(run_module_doc,
 "nor, unless ignore_nesting, inside C code that calls Python or an import. In a thread that runs under one time-out\n"
 "or slice already, those of inner run() calls are ignored, as in Stackless.\n"
 "ValueError for values out of range, RuntimeError where tasklets cannot be switched.");
+PyDoc_STRVAR(run_queue_doc,
+"run_queue(timeout=0, threadblock=False, soft=False, ignore_nesting=False, totaltimeout=False)\n--\n\n"
+"Stackless's run(): like run(..., hub=False).");
 PyDoc_STRVAR(switch_trap_doc, "switch_trap(change=0, /)\n--\n\n"
 "Add `change` to this thread's trap level and return the level before. While it is not 0 a call that would switch\n"
 "tasklets raises RuntimeError.");

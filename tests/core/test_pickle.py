@@ -1,0 +1,113 @@
+"""Tasklets and channels under pickle: what needs no frame is saved, the rest is refused with the reason."""
+
+import copy
+import pickle
+
+import pytest
+
+import weft
+
+calls = []
+
+
+def function(*args, **kwargs):
+    calls.append((args, kwargs))
+    weft.schedule()
+
+
+class Named(weft.tasklet):
+    """Has an attribute of its own, and an __init__ that wants arguments."""
+
+    def __init__(self, function, name):
+        super().__init__(function)
+        self.name = name
+
+
+class Labelled(weft.channel):
+    """Has an attribute of its own."""
+
+
+@pytest.fixture(params=range(pickle.HIGHEST_PROTOCOL + 1))
+def again(request):
+    """Save and load something, with each protocol."""
+    return lambda what: pickle.loads(pickle.dumps(what, request.param))
+
+
+@pytest.fixture(autouse=True)
+def no_calls():
+    calls.clear()
+
+
+def test_a_tasklet_that_has_not_started_is_loaded_paused_with_its_arguments(again):
+    scheduled = weft.tasklet(function)(1, key=2)
+    loaded = again(scheduled)
+    assert (type(loaded), loaded.alive, loaded.paused) == (weft.tasklet, True, True)
+    weft.run()
+    assert calls == [((1,), {"key": 2})]
+    loaded.insert()
+    weft.run()
+    assert calls == [((1,), {"key": 2})] * 2
+
+
+def test_a_bound_and_an_ended_tasklet_can_be_saved(again):
+    bound = again(weft.tasklet(function))
+    assert not bound.alive
+    bound(3)
+    weft.run()
+    assert calls == [((3,), {})]
+    ended = again(bound)
+    assert not ended.alive
+    with pytest.raises(RuntimeError, match="not bound to a function"):
+        ended()
+
+
+def test_attributes_of_a_subclass_come_along_without_its_init(again):
+    made = Named(function, "its name")
+    assert (again(made).name, type(again(made))) == ("its name", Named)
+    channel = Labelled()
+    channel.label = "its label"
+    assert (again(channel).label, type(again(channel))) == ("its label", Labelled)
+
+
+def test_one_that_has_started_is_refused():
+    started = weft.tasklet(function)()
+    weft.schedule()
+    for tasklet in (started, weft.getmain()):
+        with pytest.raises(TypeError, match="in the middle of its function, and CPython's frames cannot be pickled"):
+            pickle.dumps(tasklet)
+        with pytest.raises(TypeError, match="in the middle of its function"):
+            copy.copy(tasklet)
+    weft.run()
+    assert pickle.loads(pickle.dumps(started)).alive is False
+
+
+def test_a_channel_is_loaded_with_its_settings(again):
+    channel = weft.channel()
+    channel.preference, channel.schedule_all = 1, True
+    channel.close()
+    loaded = again(channel)
+    assert loaded is not channel
+    assert (loaded.preference, loaded.schedule_all, loaded.closed, loaded.balance) == (1, True, True, 0)
+    assert not again(weft.channel()).closing
+
+
+def test_a_channel_with_waiting_tasklets_is_refused():
+    channel = weft.channel()
+    waiting = weft.tasklet(channel.receive)()
+    weft.run()
+    with pytest.raises(TypeError, match="tasklets wait there, in the middle of their functions"):
+        pickle.dumps(channel)
+    waiting.kill()
+
+
+@pytest.mark.parametrize("state", [5, (), (1, 2), (None, 5, None, None), (int, (), 5, None), ("5", None, None, None)])
+def test_another_state_is_refused(state):
+    with pytest.raises(TypeError):
+        weft.tasklet().__setstate__(state)
+    with pytest.raises(TypeError):
+        weft.channel().__setstate__(state)
+
+
+def test_the_state_of_a_running_tasklet_cannot_be_set():
+    with pytest.raises(RuntimeError, match="can't \\(re\\)bind the current tasklet"):
+        weft.getcurrent().__setstate__((int, None, None, None))
