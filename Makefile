@@ -10,7 +10,7 @@ ARGS ?=
 C_SOURCES := $(shell find src/weft/core/c -name '*.[ch]' 2>/dev/null)
 PREPARE := tools/prepare.sh
 
-.PHONY: help demo test check check-native docs bench test-all soak cleanroom clean
+.PHONY: help demo test check check-native docs bench test-all soak cleanroom try-aarch64 clean
 
 help:
 	@echo 'make demo       local contexts and tasklets: the whole story in half a minute'
@@ -21,6 +21,7 @@ help:
 	@echo 'make test-all   core and remote tests with every Python >= 3.11 found'
 	@echo 'make soak       the tests that take longer'
 	@echo 'make cleanroom  clone into fresh Debian systems and make demo and test there (root, takes long)'
+	@echo 'make try-aarch64  the core tests on an emulated aarch64 (takes a quarter of an hour)'
 
 # Stamps: each is newer than what it was made from. The packages first, then the C core alone when only it has changed.
 .venv/.packages: pyproject.toml setup.py $(PREPARE)
@@ -65,6 +66,9 @@ test-all:
 
 cleanroom:
 	@tools/cleanroom.sh $(ARGS)
+
+try-aarch64: .venv/.packages
+	@tools/try_aarch64.sh $(ARGS)
 
 clean:
 	rm -rf build .venv dist *.egg-info src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -20,7 +20,9 @@ C_DIR = "src/weft/core/c"
 
 # Where weft's own switching is known to work. Elsewhere those two backends refuse to compile and greenlet serves.
 NATIVE_IS_KNOWN = (
-    sys.platform == "linux" and platform.machine() == "x86_64" and (3, 11) <= sys.version_info[:2] <= (3, 15)
+    sys.platform == "linux"
+    and platform.machine() in ("x86_64", "aarch64")
+    and (3, 11) <= sys.version_info[:2] <= (3, 15)
 )
 
 FORCED = [

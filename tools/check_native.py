@@ -64,7 +64,7 @@ POLLED_LESS = [
 
 ASAN_FLAGS = "-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer -g"
 
-NO_POOLS = "TASKLET_POOL=0 CHUNK_POOL=0 LARGE_POOL=0 GREENLET_POOL=1 SLICE_NEVER_KEPT"
+NO_POOLS = "TASKLET_POOL=0 CHUNK_POOL=0 LARGE_POOL=0 GREENLET_POOL=1 WARM_STACKS=0 SLICE_NEVER_KEPT"
 FORCED = {
     "no-pools": NO_POOLS,
     "tiny-chunks": "CHUNK_SIZES={48,48,48,48,48,48}",

@@ -20,7 +20,9 @@
 #define STACK_BYTES_MOST ((size_t)256 << 20) /* however large the thread's own stack is */
 #define GUARD_BYTES ((size_t)65536)          /* more than a page: a function with large arrays must not step across */
 #define ABOVE_BYTES ((size_t)16384)          /* of each stack lie in the pages from the one where it starts */
-#define WARM_STACKS 1024                     /* free ones that keep their pages, per thread */
+#ifndef WARM_STACKS
+#define WARM_STACKS 1024 /* free ones that keep their pages, per thread */
+#endif
 #define WARM_BYTES ((size_t)16384)           /* of C stack that a free one keeps */
 #define REGION_FIRST 16                      /* stacks in a thread's first region; each further one has twice as many */
 #define REGION_MOST 1024
@@ -215,12 +217,8 @@ stack_give(SwitchThread *thread, Stack *stack)
         thread->spare_used = false;
         return;
     }
-    if (unlikely(thread->warm_count >= WARM_STACKS)) {
-        Stack *other = thread->warm;
-        thread->warm = other->next;
-        thread->warm_count--;
-        stack_retire(thread, other);
-    }
+    if (unlikely(thread->warm_count >= WARM_STACKS) && thread->warm != NULL)
+        stack_retire(thread, stack_take(thread));
     if (unlikely(stack_was_deep(stack)))
         stack_shrink(thread, stack);
     stack->next = thread->warm;

@@ -133,7 +133,7 @@ stack_start(Scheduler *scheduler, Tasklet *tasklet)
     fields_fresh(&sw->fields, &sw->exc_base, sw->chunk, tasklet->context);
     tasklet->context = NULL;
     sw->stack.base = scheduler->sw.base;
-    sw->stack.sp = scheduler->sw.base - sizeof(void *); /* as after a call: the ABI aligns to 16 before the return address */
+    sw->stack.sp = scheduler->sw.base - RETURN_ADDRESS_BYTES; /* as after a call: the ABI aligns to 16 before it */
     sw->stack.bp = NULL;
     sw->stack.ip = (void *)stack_entry;
     sw->stack.length = 0;
@@ -177,9 +177,7 @@ stack_entry(void)
     Scheduler *scheduler = this_scheduler;
     Tasklet *tasklet = scheduler->current, *next;
     FloatControl control;
-    /* Our return address: whoever unwinds the stack (a debugger, or pthread_exit when the interpreter ends a daemon
-       thread) stops here. It could not be written before, because another tasklet's data stood there. */
-    *(void *volatile *)(scheduler->sw.base - sizeof(void *)) = NULL;
+    stack_outermost(scheduler->sw.base); /* not before: another tasklet's data stood there */
     next = tasklet_main(scheduler, tasklet);
     /* `tasklet` may be gone once the next runs, but not before: its last reference waits in scheduler->zombie. */
     assert(scheduler->tstate->datastack_chunk == tasklet->sw.chunk);

@@ -1,10 +1,6 @@
 /* State of the sliced backend: all tasklets of a thread run at the same addresses of its own C stack; the slice that a
    suspended one uses is copied to its buffer. See sliced.c. */
 
-#if !defined(__x86_64__) || !defined(__linux__)
-#error "the sliced backend knows Linux on x86-64: greenlet serves elsewhere"
-#endif
-
 typedef struct {
     char *sp; /* these three are known by offset to stack_jump */
     void *bp;
@@ -15,7 +11,7 @@ typedef struct {
     uint32_t capacity;
 } CStack;
 
-#include "x86_64.h"
+#include "machine.h"
 
 typedef struct Exposure Exposure;
 

@@ -4,6 +4,8 @@
    blocked tasklet costs a page and the kernel's book-keeping for it, where a slice costs some hundred bytes. A tasklet that
    ends hands its stack to the next new one. */
 
+#include "sanitizer.h"
+
 #include "native.c"
 #include "regions.c"
 
@@ -49,6 +51,9 @@ switch_guard(Scheduler *scheduler, Tasklet *tasklet)
     return guard_root(scheduler, tasklet);
 }
 
+/* What the frame of stack_entry takes, which is left and never returned from. */
+#define LEFT_BYTES 4096
+
 static void __attribute__((noreturn, noinline)) stack_entry(void);
 
 /* There is no memory for the stack of a tasklet that starts: it raises MemoryError instead of running, on the stack that
@@ -86,7 +91,10 @@ stack_start(Scheduler *scheduler, Tasklet *tasklet, Stack *stack)
 #endif
     fields_fresh(&sw->fields, &sw->exc_base, sw->chunk, tasklet->context);
     tasklet->context = NULL;
-    stack_prepare(&sw->stack, (char *)stack, stack_entry);
+    sanitizer_forget((char *)stack - LEFT_BYTES, (char *)stack);
+    sw->stack.sp = (char *)stack - RETURN_ADDRESS_BYTES;
+    sw->stack.bp = NULL;
+    sw->stack.ip = (void *)stack_entry;
     float_control_read(&sw->control); /* its starter's */
     tasklet->state = TASKLET_STARTED;
 }
@@ -109,10 +117,12 @@ static void
 stack_entry(void)
 {
     Scheduler *scheduler = this_scheduler;
-    Tasklet *tasklet = scheduler->current, *next = tasklet_main(scheduler, tasklet);
-    /* `tasklet` may be gone once the next runs, but not before: its last reference waits in scheduler->zombie. */
+    Tasklet *tasklet = scheduler->current, *next;
     Stack *stack = tasklet->sw.memory;
     FloatControl control;
+    stack_outermost((char *)stack);
+    next = tasklet_main(scheduler, tasklet);
+    /* `tasklet` may be gone once the next runs, but not before: its last reference waits in scheduler->zombie. */
     assert(scheduler->tstate->datastack_chunk == tasklet->sw.chunk);
     tasklet->sw.memory = NULL;
     tasklet->sw.chunk = NULL;

@@ -1,16 +1,12 @@
 /* State of the backend with a C stack for each tasklet, of its own and where it stays. See stacks.c. */
 
-#if !defined(__x86_64__) || !defined(__linux__)
-#error "the stacks backend knows Linux on x86-64: greenlet serves elsewhere"
-#endif
-
 typedef struct {
     char *sp; /* these three are known by offset to stack_jump */
     void *bp;
     void *ip;
 } CStack;
 
-#include "x86_64.h"
+#include "machine.h"
 
 typedef struct Stack Stack;
 typedef struct Region Region;

@@ -6,6 +6,17 @@
         "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15", "memory",  \
         "cc"
 
+/* A call leaves its return address on the stack. */
+#define RETURN_ADDRESS_BYTES sizeof(void *)
+
+/* In the function where a stack begins, below `top`: no return address, so that whoever unwinds the stack (a debugger, or
+   pthread_exit when the interpreter ends a daemon thread) stops here. */
+static inline __attribute__((always_inline)) void
+stack_outermost(char *top)
+{
+    *(void *volatile *)(top - RETURN_ADDRESS_BYTES) = NULL;
+}
+
 #ifdef WEFT_SWITCH_SLICED
 
 /* The extension is built with -mno-red-zone, so that no function of ours keeps data below its stack pointer: saving
@@ -40,18 +51,6 @@ stack_jump(CStack *from, CStack *to)
 }
 
 #else
-
-/* Make `stack` begin with `entry`, its first frame below `top`, which is aligned to 16: as after a call from nowhere, so
-   that whoever unwinds the stack (a debugger, or pthread_exit when the interpreter ends a daemon thread) stops there. */
-static inline void
-stack_prepare(CStack *stack, char *top, void (*entry)(void))
-{
-    void **return_address = (void **)top - 1;
-    *return_address = NULL;
-    stack->sp = (char *)return_address;
-    stack->bp = NULL;
-    stack->ip = (void *)entry;
-}
 
 /* Save where we are in `from`, go on where `to` stopped. */
 static inline __attribute__((always_inline)) void

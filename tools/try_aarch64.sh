@@ -1,0 +1,154 @@
+#!/bin/sh
+# The core's tests on aarch64, emulated: unpacks a small Debian for arm64, cross-compiles the switching backends for its
+# Python, and runs tests/core there with qemu, once on each backend. Takes a quarter of an hour, and root where the kernel
+# does not let users have namespaces of their own with an emulator in them (before Linux 6.7).
+#
+#   tools/try_aarch64.sh                     all backends
+#   tools/try_aarch64.sh stacks -k recursion     this one; further words go to pytest
+#   SUITE=trixie tools/try_aarch64.sh        with another release's Python
+#
+# Nothing is installed: compiler, emulator and the arm64 system are unpacked into build/aarch64, which may be deleted at any
+# time. What tells the kernel to run arm64 programs with the emulator ends with this script, as do all mounts.
+set -eu
+cd "$(dirname "$0")/.."
+suite=${SUITE:-bookworm}
+cache=$PWD/build/aarch64
+tools=$cache/tools
+root=$cache/$suite
+host_python=${PYTHON:-.venv/bin/python}
+
+if ! command -v apt-get >/dev/null || ! command -v dpkg-deb >/dev/null; then
+    echo 'This unpacks Debian packages, which takes apt-get and dpkg-deb' >&2
+    exit 1
+fi
+backends=${WEFT_AARCH64_BACKENDS:-sliced stacks greenlet}
+case ${1:-} in
+    sliced | stacks | greenlet)
+        backends=$1
+        shift
+        ;;
+esac
+
+# The packages of an arm64 system with Python, headers and a shell, with an apt that knows of nothing else.
+unpack_system() {
+    if [ -e "$root/.complete" ]; then return; fi
+    echo "== unpacking Debian $suite for arm64"
+    # shellcheck disable=SC2016 # apt fills these in
+    mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 2>/dev/null | head -n 1)
+    if [ -z "$mirror" ]; then
+        echo 'apt has no package lists. Type: apt-get update' >&2
+        exit 1
+    fi
+    rm -rf "$root" "$cache/apt"
+    mkdir -p "$root" "$cache/apt/state/lists/partial" "$cache/apt/archives/partial"
+    : >"$cache/apt/status"
+    keyring=/usr/share/keyrings/debian-archive-keyring.gpg
+    if [ -e "$keyring" ]; then signed="[arch=arm64 signed-by=$keyring]"; else signed='[arch=arm64]'; fi
+    echo "deb $signed $mirror $suite main" >"$cache/apt/sources.list"
+    cat >"$cache/apt/apt.conf" <<END
+APT::Architecture "arm64";
+APT::Architectures { "arm64"; };
+APT::Install-Recommends "false";
+APT::Sandbox::User "root";
+Dir::State "$cache/apt/state";
+Dir::State::status "$cache/apt/status";
+Dir::Cache "$cache/apt";
+Dir::Etc::sourcelist "$cache/apt/sources.list";
+Dir::Etc::sourceparts "-";
+END
+    APT_CONFIG=$cache/apt/apt.conf apt-get -q update >"$cache/apt.log" 2>&1 &&
+        APT_CONFIG=$cache/apt/apt.conf apt-get -q -y --download-only install \
+            python3 libpython3-dev libc6-dev libgcc-s1 libstdc++6 dash coreutils procps base-files base-passwd >>"$cache/apt.log" 2>&1 ||
+        { tail -n 20 "$cache/apt.log"; exit 1; }
+    for package in "$cache"/apt/archives/*.deb; do dpkg-deb -x "$package" "$root"; done
+    if ! [ -e "$root/bin/sh" ]; then ln -s dash "$root/bin/sh"; fi
+    mkdir -p "$root/proc" "$root/dev" "$root/tmp" "$root/root" "$root/weft"
+    cp "$root/usr/share/base-passwd/passwd.master" "$root/etc/passwd"
+    rm -rf "$cache/apt"
+    touch "$root/.complete"
+}
+
+prepare() {
+    mkdir -p "$cache"
+    "$host_python" tools/unpack_debian.py "$tools" qemu-user-static gcc-aarch64-linux-gnu binutils-aarch64-linux-gnu >/dev/null
+    unpack_system
+    version=$("$tools/usr/bin/qemu-aarch64-static" -L "$root" "$root/usr/bin/python3" -I -S -c \
+        'import sys; print("%d.%d" % sys.version_info[:2])')
+    echo "== Python $version on aarch64, by $("$tools/usr/bin/qemu-aarch64-static" --version | head -n 1)"
+    # Pure Python, or with wheels for aarch64.
+    if ! [ -e "$root/packages/.complete" ]; then
+        rm -rf "$root/packages"
+        for package in 'pytest>=9.0' 'pytest-timeout>=2.3' 'greenlet>=3.0' 'gevent>=24.2' 'sqlalchemy>=2.0'; do
+            "$host_python" -m pip install -q --disable-pip-version-check --target "$root/packages" --only-binary=:all: \
+                --upgrade --python-version "$version" --implementation cp --platform manylinux_2_17_aarch64 \
+                --platform manylinux2014_aarch64 --platform manylinux_2_28_aarch64 "$package" 2>"$cache/pip.log" ||
+                echo "no $package for aarch64: $(tail -n 1 "$cache/pip.log")"
+        done
+        touch "$root/packages/.complete"
+    fi
+    rm -rf "$root/weft"
+    mkdir -p "$root/weft"
+    cp -r src tests tools bench pyproject.toml setup.py "$root/weft/"
+    find "$root/weft" -name '*.so' -delete
+    for backend in $backends; do
+        upper=$(echo "$backend" | tr '[:lower:]' '[:upper:]')
+        PATH=$tools/usr/bin:$PATH LD_LIBRARY_PATH=$tools/usr/lib/x86_64-linux-gnu aarch64-linux-gnu-gcc --sysroot="$root" \
+            -O3 -std=gnu11 -fPIC -shared -Wall -Wextra -Werror "-DWEFT_SWITCH_$upper=1" -I"$root/usr/include/python$version" \
+            -Isrc/weft/core/c src/weft/core/c/module.c -o "$root/weft/src/weft/core/_$backend.abi.so" || exit 1
+        mv "$root/weft/src/weft/core/_$backend.abi.so" \
+            "$root/weft/src/weft/core/_$backend.cpython-$(echo "$version" | tr -d .)-aarch64-linux-gnu.so"
+    done
+}
+
+# arm64 programs run with the emulator, which the kernel opens once, here: inside there is none. A table of our own where
+# the kernel keeps one for each user namespace, else the machine's, for as long as this takes.
+register_emulator() {
+    magic='\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xb7\x00'
+    mask='\xff\xff\xff\xff\xff\xff\xff\x00\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xff\xff\xff'
+    table=/proc/sys/fs/binfmt_misc
+    if [ "$WEFT_AARCH64_INSIDE" = own ] || ! [ -e $table/register ]; then mount -t binfmt_misc binfmt_misc $table; fi
+    for known in "$table"/*; do
+        if grep -qs '^interpreter.*aarch64' "$known"; then return; fi
+    done
+    trap 'if [ -e $table/weft-aarch64 ]; then echo -1 >$table/weft-aarch64; fi' EXIT
+    trap 'exit 1' HUP INT TERM
+    echo ":weft-aarch64:M::$magic:$mask:$tools/usr/bin/qemu-aarch64-static:F" >$table/register
+}
+
+if [ -z "${WEFT_AARCH64_INSIDE:-}" ]; then
+    prepare
+    export WEFT_AARCH64_BACKENDS="$backends"
+    # All mounts and processes end with this script, however it ends.
+    if unshare --user --map-root-user --mount sh -c 'mount -t binfmt_misc none /proc/sys/fs/binfmt_misc' 2>/dev/null; then
+        WEFT_AARCH64_INSIDE=own exec unshare --user --map-root-user --mount --pid --fork --kill-child "$0" "$@"
+    elif [ "$(id -u)" = 0 ]; then
+        WEFT_AARCH64_INSIDE=shared exec unshare --mount --pid --fork --kill-child "$0" "$@"
+    fi
+    echo 'On this kernel an emulated system takes root: sudo make try-aarch64' >&2
+    exit 1
+fi
+
+mount --make-rprivate /
+mount -t proc proc "$root/proc"
+mount --rbind /dev "$root/dev"
+mount -t tmpfs tmpfs "$root/tmp"
+register_emulator
+status=0
+report=
+for backend in $backends; do
+    if [ "$backend" = greenlet ] && ! [ -e "$root/packages/greenlet" ]; then
+        report="$report
+greenlet: not run, there is no wheel of greenlet for this"
+        continue
+    fi
+    # Emulated, everything takes ten times as long, and longer on a busy machine.
+    env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 PYTHONPATH=/weft/src:/packages \
+        PYTHONDONTWRITEBYTECODE=1 WEFT_SWITCH="$backend" chroot "$root" sh -c 'cd /weft && exec python3 -m pytest --color=no \
+        -q -p no:cacheprovider -o timeout=600 -o faulthandler_timeout=900 tests/core "$@"' sh "$@" \
+        >"$cache/$backend.log" 2>&1 || status=1
+    cat "$cache/$backend.log"
+    report="$report
+$backend: $(tail -n 1 "$cache/$backend.log" | tr -d '=')"
+done
+echo "== tests/core on aarch64$report"
+exit $status
