@@ -32,7 +32,8 @@ class tasklet(Generic[P]):
 
     With args or kwargs given here the tasklet is bound but not scheduled: insert() or run() it. It runs in a copy of the
     contextvars context of its creator. An exception that it does not catch is raised in the main tasklet, TaskletExit
-    excepted. A tasklet that is suspended when the last reference to it goes is ended with TaskletExit.
+    excepted. A tasklet that is suspended when the last reference to it goes is ended with TaskletExit, and so is one that
+    nothing can wake, when the cyclic collector finds it.
     """
 
     def __new__(cls, *args: Any, **kwargs: Any) -> tasklet[P]: ...

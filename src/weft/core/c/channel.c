@@ -102,7 +102,7 @@ channel_closed_error(Channel *channel)
 
 /* Send `value` (borrowed), an exception to raise in the receiver when is_error. */
 static inline PyObject *
-channel_send_value(Channel *channel, PyObject *value, bool is_error)
+channel_send_value(Channel *channel, PyObject *value, bool is_error, PyObject *const *operands)
 {
     Scheduler *scheduler = scheduler_get();
     Tasklet *current, *next;
@@ -146,7 +146,7 @@ again:
     }
     current->tempval = Py_NewRef(value);
     current->sends_error = is_error;
-    next = scheduler_leave(current);
+    next = scheduler_leave(current, operands);
     channel_queue(channel, current, BLOCKED_SEND);
     if (unlikely(scheduler_suspend(scheduler, current, next, &unused) < 0))
         return NULL;
@@ -156,7 +156,7 @@ again:
 
 /* Receive. With `iterating`, a closed channel gives NULL without an exception, which ends a loop. */
 static inline PyObject *
-channel_receive_value(Channel *channel, bool iterating)
+channel_receive_value(Channel *channel, bool iterating, PyObject *const *operands)
 {
     Scheduler *scheduler = scheduler_get();
     Tasklet *current, *next;
@@ -201,7 +201,7 @@ again:
     if (unlikely(channel->balance > 0 || channel->closing))
         goto again;
     current = scheduler->current;
-    next = scheduler_leave(current);
+    next = scheduler_leave(current, operands);
     channel_queue(channel, current, BLOCKED_RECEIVE);
     current->iterating = iterating;
     current->timed_out = false;
@@ -218,21 +218,29 @@ again:
 }
 
 static PyObject *
-Channel_send(PyObject *self, PyObject *value)
+Channel_send(PyObject *self, PyObject *const *args, Py_ssize_t count)
 {
-    return channel_send_value((Channel *)self, value, false);
+    if (unlikely(count != 1)) {
+        PyErr_Format(PyExc_TypeError, "channel.send() takes exactly one argument (%zd given)", count);
+        return NULL;
+    }
+    return channel_send_value((Channel *)self, args[0], false, arguments_end(args, count, NULL));
 }
 
 static PyObject *
-Channel_receive(PyObject *self, PyObject *Py_UNUSED(unused))
+Channel_receive(PyObject *self, PyObject *const *args, Py_ssize_t count)
 {
-    return channel_receive_value((Channel *)self, false);
+    if (unlikely(count != 0)) {
+        PyErr_Format(PyExc_TypeError, "channel.receive() takes no arguments (%zd given)", count);
+        return NULL;
+    }
+    return channel_receive_value((Channel *)self, false, arguments_end(args, count, NULL));
 }
 
 static PyObject *
 Channel_next(PyObject *self)
 {
-    return channel_receive_value((Channel *)self, true);
+    return channel_receive_value((Channel *)self, true, switch_iterated(__builtin_return_address(0)));
 }
 
 /* The exception object for (type or instance, value or arguments): a new reference, NULL with an exception set. */
@@ -267,7 +275,7 @@ Channel_send_exception(PyObject *self, PyObject *args)
     Py_XDECREF(rest);
     if (error == NULL)
         return NULL;
-    result = channel_send_value((Channel *)self, error, true);
+    result = channel_send_value((Channel *)self, error, true, NULL);
     Py_DECREF(error);
     return result;
 }
@@ -302,7 +310,7 @@ Channel_send_throw(PyObject *self, PyObject *args)
     error = error_from_triple(type, value, traceback, "send_throw()");
     if (error == NULL)
         return NULL;
-    result = channel_send_value((Channel *)self, error, true);
+    result = channel_send_value((Channel *)self, error, true, NULL);
     Py_DECREF(error);
     return result;
 }
@@ -315,7 +323,7 @@ Channel_send_sequence(PyObject *self, PyObject *values)
     if (iterator == NULL)
         return NULL;
     while ((value = PyIter_Next(iterator)) != NULL) {
-        PyObject *sent = channel_send_value((Channel *)self, value, false);
+        PyObject *sent = channel_send_value((Channel *)self, value, false, NULL);
         Py_DECREF(value);
         if (sent == NULL)
             break;
@@ -484,8 +492,8 @@ PyDoc_STRVAR(channel_doc, "channel()\n--\n\n"
 "Iterating receives until the channel is closed. Thread-safe.");
 
 static PyMethodDef Channel_methods[] = {
-    {"send", Channel_send, METH_O, send_doc},
-    {"receive", Channel_receive, METH_NOARGS, receive_doc},
+    {"send", (PyCFunction)(void (*)(void))Channel_send, METH_FASTCALL, send_doc},
+    {"receive", (PyCFunction)(void (*)(void))Channel_receive, METH_FASTCALL, receive_doc},
     {"send_exception", Channel_send_exception, METH_VARARGS, send_exception_doc},
     {"send_throw", Channel_send_throw, METH_VARARGS, send_throw_doc},
     {"send_sequence", Channel_send_sequence, METH_O, send_sequence_doc},

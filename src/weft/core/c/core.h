@@ -57,6 +57,7 @@ struct Tasklet {
     Scheduler *scheduler; /* of the thread it belongs to; counted in scheduler->tasklets */
     PyObject *tempval;    /* the value in transit: what it sends, what its blocking call will return, or an exception */
     PyObject *waiting_on; /* borrowed: the Channel or Waiter; its C frame holds the reference */
+    PyObject *const *operands; /* out of the run queue: where the arguments of the call end that waits; NULL: not known */
     PyObject *function, *args, *kwargs;
     PyObject *context; /* contextvars.Context that it will start in; NULL: an empty one */
     Tasklet *started_next, *started_prev; /* the scheduler's list of started tasklets */

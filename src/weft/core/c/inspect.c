@@ -325,7 +325,8 @@ PyDoc_STRVAR(tasklet_doc, "tasklet(func=None, args=None, kwargs=None)\n--\n\n"
 "A microthread of this OS thread: tasklet(func)(*args, **kwargs) puts func at the end of the run queue.\n\n"
 "With args or kwargs given here the tasklet is bound but not scheduled: insert() or run() it. It runs in a copy of the\n"
 "contextvars context of its creator. An exception that it does not catch is raised in the main tasklet, TaskletExit\n"
-"excepted. A tasklet that is suspended when the last reference to it goes is ended with TaskletExit.");
+"excepted. A tasklet that is suspended when the last reference to it goes is ended with TaskletExit, and so is one that\n"
+"nothing can wake, when the cyclic collector finds it.");
 PyDoc_STRVAR(bind_doc, "bind($self, /, func=None, args=None, kwargs=None)\n--\n\n"
 "Bind to a function; with args or kwargs also to its arguments, which makes it alive, paused. Without any, unbind.\n"
 "Raises RuntimeError for the current, a scheduled or a started tasklet. Returns the tasklet.");
@@ -375,7 +376,7 @@ static PyMethodDef Tasklet_methods[] = {
     {"insert", Tasklet_insert, METH_NOARGS, insert_doc},
     {"remove", Tasklet_remove, METH_NOARGS, remove_doc},
     {"run", Tasklet_run, METH_NOARGS, run_doc},
-    {"switch", Tasklet_switch, METH_NOARGS, switch_doc},
+    {"switch", (PyCFunction)(void (*)(void))Tasklet_switch, METH_FASTCALL, switch_doc},
     {"kill", (PyCFunction)(void (*)(void))Tasklet_kill, METH_VARARGS | METH_KEYWORDS, kill_doc},
     {"raise_exception", Tasklet_raise_exception, METH_VARARGS, raise_exception_doc},
     {"throw", (PyCFunction)(void (*)(void))Tasklet_throw, METH_VARARGS | METH_KEYWORDS, throw_doc},

@@ -16,6 +16,7 @@
 #include "pickle.c"
 #include "channel.c"
 #include "tasklet.c"
+#include "collector.c"
 #include "inspect.c"
 #include "preempt.c"
 #include "run.c"
@@ -62,19 +63,18 @@ core_schedule(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t cou
 }
 
 static PyObject *
-core_schedule_remove(PyObject *Py_UNUSED(module), PyObject *args, PyObject *kwargs)
+core_schedule_remove(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count, PyObject *names)
 {
-    static char *names[] = {"retval", NULL};
+    static const char *const keywords[] = {"retval"};
     Scheduler *scheduler = scheduler_get();
-    PyObject *result = NULL, *value;
-    if (scheduler == NULL || !PyArg_ParseTupleAndKeywords(args, kwargs, "|O:schedule_remove", names, &result))
+    PyObject *given[1] = {NULL}, *result, *value;
+    if (scheduler == NULL || arguments_take("schedule_remove", keywords, 1, given, args, count, names) < 0)
         return NULL;
     tempval_forget(scheduler->current);
     if (scheduler_may_suspend(scheduler) < 0)
         return NULL;
-    if (result == NULL)
-        result = (PyObject *)scheduler->current;
-    if (scheduler_pause(scheduler, NULL, &value) < 0)
+    result = given[0] != NULL ? given[0] : (PyObject *)scheduler->current;
+    if (scheduler_pause(scheduler, NULL, arguments_end(args, count, names), &value) < 0)
         return NULL;
     return value != NULL ? value : Py_NewRef(result);
 }
@@ -217,7 +217,7 @@ PyDoc_STRVAR(trim_doc, "trim()\n--\n\nGive back the memory of this thread's pool
 
 static PyMethodDef core_methods[] = {
     {"schedule", (PyCFunction)(void (*)(void))core_schedule, METH_FASTCALL | METH_KEYWORDS, schedule_doc},
-    {"schedule_remove", (PyCFunction)(void (*)(void))core_schedule_remove, METH_VARARGS | METH_KEYWORDS, schedule_remove_doc},
+    {"schedule_remove", (PyCFunction)(void (*)(void))core_schedule_remove, METH_FASTCALL | METH_KEYWORDS, schedule_remove_doc},
     {"run", (PyCFunction)(void (*)(void))core_run, METH_VARARGS | METH_KEYWORDS, run_module_doc},
     {"run_queue", (PyCFunction)(void (*)(void))core_run_queue, METH_VARARGS | METH_KEYWORDS, run_queue_doc},
     {"getcurrent", core_getcurrent, METH_NOARGS, getcurrent_doc},

@@ -80,7 +80,7 @@ scheduler_expired(Scheduler *scheduler)
         Py_XSETREF(scheduler->interrupted, (Tasklet *)Py_NewRef((PyObject *)current)); /* an earlier one was not asked for any more */
         tasklet_unblock(watchdog);
         ring_link(current->next, watchdog);
-        failed = scheduler_pause(scheduler, watchdog, &value);
+        failed = scheduler_pause(scheduler, watchdog, NULL, &value);
     }
     if (!failed)
         Py_XDECREF(value);
@@ -149,7 +149,7 @@ run_with(PyObject *args, PyObject *kwargs, const char *format, char **names, int
     current->run_hub = hub;
     current->run_threadblock = threadblock;
     scheduler->runs = current;
-    next = scheduler_leave(current);
+    next = scheduler_leave(current, NULL);
     current->next = current->prev = NULL;
     current->blocked = BLOCKED_RUN;
     failed = scheduler_suspend(scheduler, current, next, &value);

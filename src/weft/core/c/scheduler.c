@@ -21,6 +21,44 @@ static void preempt_stop(Scheduler *scheduler);
 static void preempt_resumed(Scheduler *scheduler);
 static PyObject *deadlock_error(Scheduler *scheduler);
 
+/* ---- the arguments of a call that may wait ---- */
+
+/* Where the arguments of a vectorcall end. They lie on the operand stack of the caller's frame if an instruction makes the
+   call, and then tell the collector how much is there; the backend looks whether they do. */
+static inline PyObject *const *
+arguments_end(PyObject *const *args, Py_ssize_t count, PyObject *names)
+{
+    return args + count + (names != NULL ? PyTuple_GET_SIZE(names) : 0);
+}
+
+/* Put the arguments of a vectorcall where they belong among `most` keywords, all of them optional; what is not given stays
+   as it is. References are borrowed. -1 with an exception set. */
+static int
+arguments_take(const char *name, const char *const *keywords, Py_ssize_t most, PyObject **given, PyObject *const *args,
+               Py_ssize_t count, PyObject *names)
+{
+    Py_ssize_t named = names != NULL ? PyTuple_GET_SIZE(names) : 0;
+    if (count + named > most) {
+        PyErr_Format(PyExc_TypeError, "%s() takes at most %zd argument%s (%zd given)", name, most, most == 1 ? "" : "s", count + named);
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < count; i++)
+        given[i] = args[i];
+    for (Py_ssize_t i = 0; i < named; i++) {
+        PyObject *keyword = PyTuple_GET_ITEM(names, i);
+        Py_ssize_t place = 0;
+        while (place < most && PyUnicode_CompareWithASCIIString(keyword, keywords[place]) != 0)
+            place++;
+        if (place == most || place < count) {
+            PyErr_Format(PyExc_TypeError, place == most ? "%s() got an unexpected keyword argument '%U'"
+                                                        : "%s() got multiple values for argument '%U'", name, keyword);
+            return -1;
+        }
+        given[place] = args[count + i];
+    }
+    return 0;
+}
+
 /* ---- the ring ---- */
 
 static inline void
@@ -54,6 +92,7 @@ ring_remove(Scheduler *scheduler, Tasklet *tasklet)
     tasklet->prev->next = tasklet->next;
     tasklet->next->prev = tasklet->prev;
     tasklet->next = tasklet->prev = NULL;
+    tasklet->operands = NULL;
 }
 
 /* Let `tasklet`, which is in the ring, be the next to run. */
@@ -510,11 +549,13 @@ scheduler_switch(Scheduler *scheduler, Tasklet *from, Tasklet *to, PyObject **va
 }
 
 /* Take the current tasklet out of the ring before it is put where it waits. Returns the one to go on with, or NULL when
-   it was the last. Its reference passes to the caller. */
+   it was the last. Its reference passes to the caller. `operands`: what the collector may know of the call that waits,
+   see arguments_end. */
 static inline Tasklet *
-scheduler_leave(Tasklet *current)
+scheduler_leave(Tasklet *current, PyObject *const *operands)
 {
     Tasklet *next = current->next;
+    current->operands = operands;
     if (unlikely(next == current)) {
         current->next = current->prev = NULL;
         return NULL;
@@ -556,7 +597,7 @@ scheduler_finish(Scheduler *scheduler, Tasklet *dead, PyObject *error)
     }
     if (unlikely(error != NULL))
         keeper_set_error(scheduler, error);
-    next = scheduler_leave(dead);
+    next = scheduler_leave(dead, NULL);
     dead->next = dead->prev = NULL;
     dead->state = TASKLET_UNBOUND;
     if (unlikely(error != NULL && next != NULL && ring_holds(scheduler_keeper(scheduler))))

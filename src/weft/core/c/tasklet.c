@@ -348,11 +348,12 @@ Tasklet_run(PyObject *self, PyObject *Py_UNUSED(unused))
     return tasklet_run_now(scheduler, tasklet);
 }
 
-/* Take the current tasklet out of the run queue; it is nobody's but its own holders' until it is inserted again. */
+/* Take the current tasklet out of the run queue; it is nobody's but its own holders' until it is inserted again.
+   `operands`: see scheduler_leave. */
 static int
-scheduler_pause(Scheduler *scheduler, Tasklet *next, PyObject **value)
+scheduler_pause(Scheduler *scheduler, Tasklet *next, PyObject *const *operands, PyObject **value)
 {
-    Tasklet *current = scheduler->current, *after = scheduler_leave(current);
+    Tasklet *current = scheduler->current, *after = scheduler_leave(current, operands);
     current->next = current->prev = NULL;
     assert(scheduler->zombie == NULL);
     scheduler->zombie = (PyObject *)current; /* the ring's reference: dropped by whoever runs next */
@@ -360,13 +361,17 @@ scheduler_pause(Scheduler *scheduler, Tasklet *next, PyObject **value)
 }
 
 static PyObject *
-Tasklet_switch(PyObject *self, PyObject *Py_UNUSED(unused))
+Tasklet_switch(PyObject *self, PyObject *const *args, Py_ssize_t count)
 {
     Tasklet *tasklet = (Tasklet *)self;
     Scheduler *scheduler = scheduler_get();
     PyObject *value;
     if (scheduler == NULL)
         return NULL;
+    if (count != 0) {
+        PyErr_Format(PyExc_TypeError, "tasklet.switch() takes no arguments (%zd given)", count);
+        return NULL;
+    }
     if (tasklet == scheduler->current)
         Py_RETURN_NONE;
     if (tasklet->scheduler != scheduler) {
@@ -375,7 +380,7 @@ Tasklet_switch(PyObject *self, PyObject *Py_UNUSED(unused))
     }
     if (scheduler_may_suspend(scheduler) < 0 || tasklet_insert(tasklet) < 0)
         return NULL;
-    if (scheduler_pause(scheduler, tasklet, &value) < 0)
+    if (scheduler_pause(scheduler, tasklet, arguments_end(args, count, NULL), &value) < 0)
         return NULL;
     return value != NULL ? value : Py_NewRef(Py_None);
 }
@@ -385,12 +390,12 @@ Tasklet_switch(PyObject *self, PyObject *Py_UNUSED(unused))
 static PyObject *
 tasklet_throw(Tasklet *tasklet, PyObject *error, bool pending)
 {
-    Scheduler *scheduler = scheduler_get();
-    if (scheduler == NULL) {
+    Scheduler *scheduler = pending ? this_scheduler : scheduler_get();
+    if (scheduler == NULL && !pending) {
         Py_DECREF(error);
         return NULL;
     }
-    if (tasklet == scheduler->current && !scheduler->idle) {
+    if (scheduler != NULL && tasklet == scheduler->current && !scheduler->idle) {
         error_raise(error);
         return NULL;
     }
@@ -475,17 +480,27 @@ Tasklet_throw(PyObject *self, PyObject *args, PyObject *kwargs)
 
 /* ---- life and death of the object ---- */
 
-/* The last reference to a suspended tasklet goes: end it, so that its finally blocks run and its frames are freed. */
+static bool collector_busy(void);
+static void collector_note(Tasklet *tasklet);
+static int tasklet_visit(Tasklet *tasklet, bool frames, visitproc visit, void *arg);
+static bool tasklet_hidden(Tasklet *tasklet);
+static bool tasklet_transparent(Tasklet *tasklet);
+
+/* Nobody refers to a suspended tasklet any more, or only other garbage does: end it, so that its finally blocks run and its
+   frames are freed. At once, but not inside a collection, where others' references to it show that one is under way. */
 static void
 Tasklet_finalize(PyObject *self)
 {
     Tasklet *tasklet = (Tasklet *)self;
     PyObject *raised, *error, *result;
+    bool pending = Py_REFCNT(self) > 1 || collector_busy();
     if (tasklet->state != TASKLET_STARTED || tasklet->scheduler->tstate == NULL)
         return;
     raised = error_take();
+    if (pending)
+        collector_note(tasklet);
     error = PyObject_CallNoArgs(TaskletExit);
-    result = error != NULL ? tasklet_throw(tasklet, error, false) : NULL;
+    result = error != NULL ? tasklet_throw(tasklet, error, pending) : NULL;
     if (result == NULL)
         PyErr_WriteUnraisable(self);
     Py_XDECREF(result);
@@ -554,10 +569,10 @@ Tasklet_dealloc(PyObject *self)
         Py_TYPE(self)->tp_free(self);
 }
 
+/* Visit what the tasklet holds, with or without what its suspended frames own. */
 static int
-Tasklet_traverse(PyObject *self, visitproc visit, void *arg)
+tasklet_visit(Tasklet *tasklet, bool frames, visitproc visit, void *arg)
 {
-    Tasklet *tasklet = (Tasklet *)self;
     Py_VISIT(tasklet->function);
     Py_VISIT(tasklet->args);
     Py_VISIT(tasklet->kwargs);
@@ -565,7 +580,16 @@ Tasklet_traverse(PyObject *self, visitproc visit, void *arg)
     Py_VISIT(tasklet->tempval);
     Py_VISIT(tasklet->tracing[0]);
     Py_VISIT(tasklet->tracing[1]);
-    return switch_traverse(tasklet, visit, arg);
+    return switch_traverse(tasklet, frames, visit, arg);
+}
+
+static int
+Tasklet_traverse(PyObject *self, visitproc visit, void *arg)
+{
+    Tasklet *tasklet = (Tasklet *)self;
+    if (tasklet->state == TASKLET_STARTED && tasklet_hidden(tasklet))
+        return 0;
+    return tasklet_visit(tasklet, tasklet_transparent(tasklet), visit, arg);
 }
 
 /* Only what a tasklet that has not started holds can be cut: a started one needs all it has until it ends. */

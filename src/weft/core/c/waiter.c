@@ -1,15 +1,15 @@
 /* Waiter: a one-shot wake-up, the joint between tasklets and everything else that can wake them: descriptors, child
    processes, other threads, remote replies. And sleep, which is a wait for a timer alone. */
 
-/* Suspend the current tasklet in a wait: for `waiter` (borrowed, may be NULL) and until `when` (-1: no limit).
-   0 with *value, or -1 with an exception set. */
+/* Suspend the current tasklet in a wait: for `waiter` (borrowed, may be NULL) and until `when` (-1: no limit). `operands`:
+   see scheduler_leave. 0 with *value, or -1 with an exception set. */
 static int
-wait_for(Scheduler *scheduler, Waiter *waiter, int64_t when, bool daemon, PyObject **value)
+wait_for(Scheduler *scheduler, Waiter *waiter, int64_t when, bool daemon, PyObject *const *operands, PyObject **value)
 {
     Tasklet *current = scheduler->current, *next;
     if (when >= 0 && timer_start(scheduler, current, when) < 0)
         return -1;
-    next = scheduler_leave(current);
+    next = scheduler_leave(current, operands);
     current->next = current->prev = NULL;
     current->blocked = BLOCKED_WAIT;
     current->waiting_on = (PyObject *)waiter;
@@ -35,17 +35,19 @@ waiter_result(Waiter *waiter)
 }
 
 static PyObject *
-Waiter_wait(PyObject *self, PyObject *args, PyObject *kwargs)
+Waiter_wait(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *names)
 {
-    static char *names[] = {"timeout", "daemon", NULL};
+    static const char *const keywords[] = {"timeout", "daemon"};
     Waiter *waiter = (Waiter *)self;
     Scheduler *scheduler = scheduler_get();
     Tasklet *current;
-    PyObject *timeout = Py_None, *value;
+    PyObject *given[2] = {Py_None, Py_False}, *timeout, *value;
     int64_t when = -1;
-    int daemon = 0;
-    if (scheduler == NULL || !PyArg_ParseTupleAndKeywords(args, kwargs, "|Op:wait", names, &timeout, &daemon))
+    int daemon;
+    if (scheduler == NULL || arguments_take("wait", keywords, 2, given, args, count, names) < 0 ||
+        (daemon = PyObject_IsTrue(given[1])) < 0)
         return NULL;
+    timeout = given[0];
     if (timeout != Py_None) {
         int64_t now = clock_ns(), delay = now < 0 ? -1 : timeout_ns(timeout, "wait(timeout)");
         if (delay < 0)
@@ -62,7 +64,7 @@ Waiter_wait(PyObject *self, PyObject *args, PyObject *kwargs)
     if (waiter->state != WAITER_PENDING)
         return waiter_result(waiter);
     current = scheduler->current;
-    if (wait_for(scheduler, waiter, when, daemon, &value) < 0)
+    if (wait_for(scheduler, waiter, when, daemon, arguments_end(args, count, names), &value) < 0)
         return NULL;
     Py_XDECREF(value);
     if (waiter->state == WAITER_VALUE || waiter->state == WAITER_ERROR)
@@ -149,7 +151,7 @@ core_sleep(PyObject *Py_UNUSED(module), PyObject *seconds)
     if (scheduler == NULL || (delay = timeout_ns(seconds, "sleep()")) < 0 || (now = clock_ns()) < 0 ||
         scheduler_may_block(scheduler) < 0)
         return NULL;
-    if (wait_for(scheduler, NULL, now + delay, false, &value) < 0)
+    if (wait_for(scheduler, NULL, now + delay, false, NULL, &value) < 0)
         return NULL;
     scheduler->current->timed_out = false;
     Py_XDECREF(value);
@@ -168,7 +170,7 @@ PyDoc_STRVAR(fail_doc, "fail($self, exception, /)\n--\n\n"
 "Settle with an exception instance, which wait raises. Otherwise like succeed.");
 
 static PyMethodDef Waiter_methods[] = {
-    {"wait", (PyCFunction)(void (*)(void))Waiter_wait, METH_VARARGS | METH_KEYWORDS, wait_doc},
+    {"wait", (PyCFunction)(void (*)(void))Waiter_wait, METH_FASTCALL | METH_KEYWORDS, wait_doc},
     {"succeed", Waiter_succeed, METH_VARARGS, succeed_doc},
     {"fail", Waiter_fail, METH_O, fail_doc},
     {"__class_getitem__", Py_GenericAlias, METH_O | METH_CLASS, NULL},

@@ -30,6 +30,7 @@
 #error "this version of CPython is not known to the native backends: greenlet serves there"
 #endif
 
+#include "collector.h"
 #include "watch.h"
 
 /* The exception being raised, as one normalised object: a new reference, or NULL when none is set. */

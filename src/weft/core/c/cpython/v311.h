@@ -2,7 +2,13 @@
 #ifndef Py_BUILD_CORE
 #define Py_BUILD_CORE 1
 #endif
+#include "internal/pycore_code.h"
 #include "internal/pycore_frame.h"
+
+/* What was given a public name in 3.12. */
+#define PyUnstable_Eval_RequestCodeExtraIndex _PyEval_RequestCodeExtraIndex
+#define PyUnstable_Code_GetExtra _PyCode_GetExtra
+#define PyUnstable_Code_SetExtra _PyCode_SetExtra
 
 #define RECURSION_REMAINING recursion_remaining
 #define RECURSION_LIMIT recursion_limit
@@ -75,5 +81,30 @@ frame_is_entry(const _PyInterpreterFrame *frame)
 {
     return frame->is_entry;
 }
+
+static inline PyCodeObject *
+frame_code(_PyInterpreterFrame *frame)
+{
+    return frame->f_code;
+}
+
+/* The function the frame executes; the frame owns it. */
+static inline PyObject *
+frame_function(_PyInterpreterFrame *frame)
+{
+    return (PyObject *)frame->f_func;
+}
+
+#define FRAMES_SEEN 1
+
+/* Which code unit the frame executes, while the stack pointer is in a register. */
+static inline Py_ssize_t
+frame_unit(_PyInterpreterFrame *frame)
+{
+    return frame->prev_instr - _PyCode_CODE(frame_code(frame));
+}
+
+/* A call's operands are (NULL, callable) or (method, self), then the arguments. */
+#define CALLABLE_BELOW_SELF 0
 
 #include "fields.h"

@@ -2,6 +2,7 @@
 #ifndef Py_BUILD_CORE
 #define Py_BUILD_CORE 1
 #endif
+#include "internal/pycore_code.h"
 #include "internal/pycore_frame.h"
 
 #define RECURSION_REMAINING py_recursion_remaining
@@ -73,5 +74,30 @@ frame_is_entry(const _PyInterpreterFrame *frame)
 {
     return frame->owner == FRAME_OWNED_BY_CSTACK;
 }
+
+static inline PyCodeObject *
+frame_code(_PyInterpreterFrame *frame)
+{
+    return frame->f_code;
+}
+
+/* The function the frame executes; the frame owns it. */
+static inline PyObject *
+frame_function(_PyInterpreterFrame *frame)
+{
+    return (PyObject *)frame->f_funcobj;
+}
+
+#define FRAMES_SEEN 1
+
+/* Which code unit the frame executes, while the stack pointer is in a register. */
+static inline Py_ssize_t
+frame_unit(_PyInterpreterFrame *frame)
+{
+    return frame->prev_instr - _PyCode_CODE(frame_code(frame));
+}
+
+/* A call's operands are (NULL, callable) or (method, self), then the arguments. */
+#define CALLABLE_BELOW_SELF 0
 
 #include "fields.h"

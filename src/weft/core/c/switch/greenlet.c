@@ -255,10 +255,18 @@ switch_frame(Tasklet *tasklet)
 }
 
 static int
-switch_traverse(Tasklet *tasklet, visitproc visit, void *arg)
+switch_traverse(Tasklet *tasklet, bool frames, visitproc visit, void *arg)
 {
+    (void)frames; /* it cannot see them */
     Py_VISIT(tasklet->sw.greenlet);
     return 0;
+}
+
+static PyObject *const *
+switch_iterated(const void *site)
+{
+    (void)site;
+    return NULL;
 }
 
 static inline void

@@ -6,6 +6,7 @@
 
 #include "arena.c"
 #include "frames.c"
+#include "visit.c"
 
 /* The part of switch_module_init that both need. `why_not` says what a shadow stack has to do with it. */
 static int
@@ -16,6 +17,8 @@ native_init(const char *why_not)
         PyErr_SetString(PyExc_ImportError, why_not);
         return -1;
     }
+    if (!installed && visit_init() < 0)
+        return -1;
     if (!installed)
         large_pool_install();
     installed = true;
@@ -102,16 +105,6 @@ static PyObject *
 switch_capture_context(Scheduler *scheduler)
 {
     return scheduler->tstate->context == NULL ? NULL : PyContext_CopyCurrent();
-}
-
-static int
-switch_traverse(Tasklet *tasklet, visitproc visit, void *arg)
-{
-    if (tasklet->state == TASKLET_STARTED && tasklet->scheduler->current != tasklet) {
-        Py_VISIT(tasklet->sw.fields.context);
-        Py_VISIT(tasklet->sw.exc_base.exc_value);
-    }
-    return 0;
 }
 
 /* Where the reference to the tasklet's context is kept. */

@@ -151,6 +151,7 @@ stack_load(Scheduler *scheduler, Tasklet *to)
     if (unlikely(to->sw.exposed != NULL))
         frames_conceal(&to->sw);
 #endif
+    frames_go_on(&to->sw);
     fields_load(&to->sw.fields, scheduler->tstate);
 }
 

@@ -25,6 +25,7 @@ typedef struct {
     Exposure *exposed;    /* links between frames that were bent around the C stack; NULL: none */
     uint8_t hint;         /* of the size of its first chunk */
     uint8_t size_class;
+    bool veiled;          /* generators in its frames are marked: see visit.c */
 } SwitchState;
 
 #define CHUNK_CLASSES 6

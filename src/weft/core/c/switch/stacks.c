@@ -106,6 +106,7 @@ switch_to(Scheduler *scheduler, Tasklet *from, Tasklet *to)
     float_control_read(&from->sw.control);
     if (unlikely(to->state == TASKLET_NEW))
         stack_start(scheduler, to, NULL);
+    frames_go_on(&to->sw);
     fields_load(&to->sw.fields, scheduler->tstate);
     float_control_change(&from->sw.control, &to->sw.control);
     stack_jump(&from->sw.stack, &to->sw.stack);
@@ -136,6 +137,7 @@ stack_entry(void)
         if (next->state == TASKLET_NEW)
             stack_start(scheduler, next, NULL);
     }
+    frames_go_on(&next->sw);
     fields_load(&next->sw.fields, scheduler->tstate);
     float_control_change(&control, &next->sw.control);
     stack_leave(&next->sw.stack);

@@ -19,6 +19,7 @@ typedef struct {
     VersionRoot root;
     _PyStackChunk *chunk; /* where its first Python frame lies; main: the thread's own */
     Stack *memory;        /* what it runs on; NULL: main, or not started */
+    bool veiled;          /* generators in its frames are marked: see visit.c */
 } SwitchState;
 
 typedef struct {

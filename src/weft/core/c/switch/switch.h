@@ -44,7 +44,10 @@ static int switch_depth(Tasklet *tasklet);
 static int switch_nesting(Tasklet *tasklet);
 /* The innermost frame of a started tasklet that is not running: a new reference, None, or NULL with an exception. */
 static PyObject *switch_frame(Tasklet *tasklet);
-static int switch_traverse(Tasklet *tasklet, visitproc visit, void *arg);
+/* Visit what the backend holds for a tasklet; with `frames` also what its suspended frames own, if the backend sees them. */
+static int switch_traverse(Tasklet *tasklet, bool frames, visitproc visit, void *arg);
+/* What tells the collector that the call with this return address is FOR_ITER's; NULL for any other. */
+static PyObject *const *switch_iterated(const void *site);
 /* Free what a tasklet that is not started holds. */
 static inline void switch_free(Tasklet *tasklet);
 
