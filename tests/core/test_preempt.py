@@ -1,7 +1,6 @@
 """run(N): a tasklet is interrupted after exactly N bytecode instructions. Slices of time are test_slices' matter."""
 
 import importlib
-import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -394,22 +393,31 @@ def counted(budget: int) -> int:
 
 
 def test_a_forked_child_goes_on_counting():
-    ends = []
+    source = """
+        import os, weft
 
-    def function() -> None:
-        pid = os.fork()
-        total = spin(300)
-        if pid == 0:
-            ends.append(total)
-        else:
-            ends.append(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
-
-    weft.tasklet(function)()
-    main = os.getpid()
-    count = go_on(50)
-    if os.getpid() != main:
-        os._exit(7 if count > 20 and ends == [spin(300)] else 1)
-    assert ends == [7]
+        def spin(n):
+            total = 0
+            for i in range(n):
+                total += i
+            return total
+        def function():
+            pid = os.fork()
+            total = spin(300)
+            if pid == 0:
+                ends.append(total)
+            else:
+                ends.append(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+        ends, main, count = [], os.getpid(), 0
+        weft.tasklet(function)()
+        while (tasklet := weft.run(50)) is not None:
+            count += 1
+            tasklet.insert()
+        if os.getpid() != main:
+            os._exit(7 if count > 20 and ends == [spin(300)] else 1)
+        print(ends)
+    """
+    assert output_of(source) == "[7]"
 
 
 def test_a_thread_that_ends_kills_an_interrupted_tasklet():

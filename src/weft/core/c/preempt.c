@@ -32,7 +32,7 @@ static bool
 preempt_importing(PyThreadState *tstate)
 {
     static const char name[] = "<frozen importlib._bootstrap>";
-    for (WatchFrame *frame = watch_frame(tstate); frame != NULL; frame = frame->previous) {
+    for (WatchFrame *frame = tstate_frame(tstate); frame != NULL; frame = frame->previous) {
         PyCodeObject *code = watch_frame_code(frame);
         if (code != NULL && PyUnicode_GET_LENGTH(code->co_filename) == sizeof name - 1 &&
             PyUnicode_CompareWithASCIIString(code->co_filename, name) == 0)
@@ -69,8 +69,8 @@ preempt_nesting(Scheduler *scheduler)
 {
     WatchFrame *inner = NULL;
     int level = -1;
-    for (WatchFrame *frame = watch_frame(scheduler->tstate); frame != NULL; frame = frame->previous) {
-        level += watch_frame_is_entry(frame) && !watch_entry_iterates(frame, inner);
+    for (WatchFrame *frame = tstate_frame(scheduler->tstate); frame != NULL; frame = frame->previous) {
+        level += watch_frame_is_entry(scheduler->tstate, frame) && !watch_entry_iterates(frame, inner);
         inner = frame;
     }
     return level > 0 ? level : 0;

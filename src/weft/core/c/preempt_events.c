@@ -266,7 +266,7 @@ events_release(void)
 static int
 events_arm_chain(PyThreadState *tstate, Py_ssize_t limit)
 {
-    WatchFrame *frame = watch_frame(tstate);
+    WatchFrame *frame = tstate_frame(tstate);
     for (; frame != NULL && limit > 0; frame = frame->previous) {
         PyCodeObject *code = watch_frame_code(frame);
         if (code == NULL || watch_code_armed(code, events.tool))

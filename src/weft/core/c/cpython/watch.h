@@ -3,40 +3,38 @@
 #ifndef WEFT_WATCH_H
 #define WEFT_WATCH_H
 
-#if PY_VERSION_HEX < 0x030C0000
+#if !WEFT_VERSION_KNOWN
+#define WATCH_BY_TRACING 0
+#define WATCH_BY_MONITORING 0
+#elif PY_VERSION_HEX < 0x030C0000
 #define WATCH_BY_TRACING 1
 #define WATCH_BY_MONITORING 0
-#elif PY_VERSION_HEX < 0x030E0000
-#define WATCH_BY_TRACING 0
-#define WATCH_BY_MONITORING 1
 #else
 #define WATCH_BY_TRACING 0
-#define WATCH_BY_MONITORING 0
+#define WATCH_BY_MONITORING 1
 #endif
 
 #if WATCH_BY_TRACING || WATCH_BY_MONITORING
-#ifndef Py_BUILD_CORE
-#define Py_BUILD_CORE 1
+#if PY_VERSION_HEX >= 0x030C0000 /* their headers do not compile everywhere outside of CPython */
+PyAPI_FUNC(int) _PyEval_AddPendingCall(PyInterpreterState *interpreter, int (*function)(void *), void *arg, int flags);
 #endif
-#if PY_VERSION_HEX >= 0x030D0000
-#include "internal/pycore_ceval.h"
-#elif PY_VERSION_HEX >= 0x030C0000 /* whose header does not compile outside of CPython */
-PyAPI_FUNC(int) _PyEval_AddPendingCall(PyInterpreterState *interpreter, int (*function)(void *), void *arg, int main_thread);
+#if PY_VERSION_HEX >= 0x030E0000
+#include "internal/pycore_instruments.h"
 #endif
-#include "internal/pycore_code.h"
-#include "internal/pycore_frame.h"
 #include <opcode.h>
 
 typedef struct _PyInterpreterFrame WatchFrame;
 
-/* The innermost frame of a thread; with the GIL held, any thread's. */
-static inline WatchFrame *
-watch_frame(PyThreadState *tstate)
+/* Whether the eval loop was entered from C here. The sentinel that ends the chains of 3.15 only looks like it, and greenlet
+   leaves it out. */
+static inline bool
+watch_frame_is_entry(PyThreadState *tstate, const WatchFrame *frame)
 {
-#if PY_VERSION_HEX >= 0x030D0000
-    return tstate->current_frame;
+#if PY_VERSION_HEX >= 0x030F0000
+    return frame->owner >= FRAME_OWNED_BY_INTERPRETER && frame != FRAMES_END(tstate);
 #else
-    return tstate->cframe->current_frame;
+    (void)tstate;
+    return frame_is_entry(frame);
 #endif
 }
 
@@ -55,21 +53,16 @@ watch_ask(int (*function)(void *))
 
 #if WATCH_BY_MONITORING
 
-/* Whether the eval loop was entered from C here: such a frame stands for no Python code. */
-static inline bool
-watch_frame_is_entry(const WatchFrame *frame)
-{
-    return frame->owner == FRAME_OWNED_BY_CSTACK;
-}
-
 /* Borrowed; NULL for frames of the interpreter's own, which cannot be instrumented. */
 static inline PyCodeObject *
 watch_frame_code(const WatchFrame *frame)
 {
     PyCodeObject *code;
-    if (frame->owner == FRAME_OWNED_BY_CSTACK)
+    if (frame->owner > FRAME_OWNED_BY_FRAME_OBJECT)
         return NULL;
-#if PY_VERSION_HEX >= 0x030D0000
+#if PY_VERSION_HEX >= 0x030E0000
+    code = (PyCodeObject *)(frame->f_executable.bits & ~(uintptr_t)3); /* a tagged pointer */
+#elif PY_VERSION_HEX >= 0x030D0000
     code = (PyCodeObject *)frame->f_executable;
 #else
     code = frame->f_code;
@@ -77,16 +70,16 @@ watch_frame_code(const WatchFrame *frame)
     return PyCode_Check(code) && code->_co_firsttraceable < Py_SIZE(code) ? code : NULL;
 }
 
-/* The instruction under a LINE event. Patch releases of 3.13 keep it in two ways: 3.13.3 made entries as wide as needed. */
+/* The instruction before it is specialised or instrumented; 0 when memory is out. */
 static inline int
-watch_line_opcode(const PyCodeObject *code, ptrdiff_t i)
+watch_base_opcode(PyCodeObject *code, ptrdiff_t index)
 {
-#if PY_VERSION_HEX >= 0x030D0300
-    const _PyCoLineInstrumentationData *lines = code->_co_monitoring->lines;
-    return lines->data[i * lines->bytes_per_entry];
-#else
-    return code->_co_monitoring->lines[i].original_opcode;
-#endif
+    PyObject *bytes = PyCode_GetCode(code); /* which the code object keeps */
+    int opcode = bytes != NULL ? (unsigned char)PyBytes_AS_STRING(bytes)[index * (ptrdiff_t)sizeof(_Py_CODEUNIT)] : 0;
+    if (bytes == NULL)
+        PyErr_Clear();
+    Py_XDECREF(bytes);
+    return opcode;
 }
 
 /* Whether `frame`, which runs, is in an instruction that advances a generator: a for loop, yield from or await. */
@@ -94,22 +87,25 @@ static inline bool
 watch_frame_iterates(const WatchFrame *frame)
 {
     PyCodeObject *code = watch_frame_code(frame);
-    ptrdiff_t i;
+    _Py_CODEUNIT *instructions;
+    ptrdiff_t index;
     int opcode;
     if (code == NULL)
         return false;
+    instructions = (_Py_CODEUNIT *)code->co_code_adaptive;
 #if PY_VERSION_HEX >= 0x030D0000
-    i = frame->instr_ptr - _PyCode_CODE(code);
+    index = frame->instr_ptr - instructions;
 #else
-    i = frame->prev_instr - _PyCode_CODE(code);
+    index = frame->prev_instr - instructions;
 #endif
-    opcode = _PyCode_CODE(code)[i].op.code;
-    if (opcode == INSTRUMENTED_LINE)
-        opcode = watch_line_opcode(code, i);
-    if (opcode == INSTRUMENTED_INSTRUCTION)
-        opcode = code->_co_monitoring->per_instruction_opcodes[i];
-    return opcode == FOR_ITER || opcode == INSTRUMENTED_FOR_ITER || opcode == FOR_ITER_LIST || opcode == FOR_ITER_TUPLE ||
-           opcode == FOR_ITER_RANGE || opcode == FOR_ITER_GEN || opcode == SEND || opcode == SEND_GEN;
+    if (index < 0 || index >= Py_SIZE(code))
+        return false;
+    opcode = instructions[index].op.code;
+    if (opcode == INSTRUMENTED_INSTRUCTION) /* where ours are counted: without a copy of the code */
+        opcode = code->_co_monitoring->per_instruction_opcodes[index];
+    if (opcode != FOR_ITER && opcode != SEND)
+        opcode = watch_base_opcode(code, index);
+    return opcode == FOR_ITER || opcode == SEND;
 }
 
 /* Whether the frame that the eval loop was entered for is a generator's that a Python frame advances. */
@@ -150,12 +146,6 @@ watch_tracing_enter(PyThreadState *tstate, WatchTracing saved)
 }
 
 #else /* WATCH_BY_TRACING */
-
-static inline bool
-watch_frame_is_entry(const WatchFrame *frame)
-{
-    return frame->is_entry;
-}
 
 static inline PyCodeObject *
 watch_frame_code(const WatchFrame *frame)
