@@ -278,6 +278,49 @@ events_arm_chain(PyThreadState *tstate, Py_ssize_t limit)
     return 0;
 }
 
+#ifdef Py_DEBUG
+
+/* A debug build aborts when a frame goes on with events of others in code that is older than the last change of global
+   events. CPython renews the code of frames that run; this renews that of suspended ones, whose frame is stolen. */
+static void
+events_renew_chain(PyObject *frame)
+{
+    while (frame != NULL && PyFrame_Check(frame)) {
+        PyCodeObject *code = PyFrame_GetCode((PyFrameObject *)frame);
+        PyObject *back = (PyObject *)PyFrame_GetBack((PyFrameObject *)frame);
+        if (code->_co_monitoring != NULL &&
+            (events_call_bits(SET_LOCAL_EVENTS, (PyObject *)code, event_bits[EVENT_INSTRUCTION]) < 0 ||
+             events_call_bits(SET_LOCAL_EVENTS, (PyObject *)code, 0) < 0))
+            PyErr_WriteUnraisable((PyObject *)code);
+        Py_DECREF(code);
+        Py_DECREF(frame);
+        frame = back;
+    }
+    Py_XDECREF(frame);
+}
+
+static void
+events_renew(void)
+{
+    for (Scheduler *s = schedulers; s != NULL; s = s->registered_next) {
+        for (Tasklet *t = s->started; t != NULL; t = t->started_next)
+            if (t != s->current)
+                events_renew_chain(switch_frame(t));
+        if (s->main != s->current)
+            events_renew_chain(switch_frame(s->main));
+    }
+    PyErr_Clear();
+}
+
+#else
+
+static inline void
+events_renew(void)
+{
+}
+
+#endif
+
 /* ---- callbacks ---- */
 
 static PyObject *
@@ -344,8 +387,10 @@ source_count(Scheduler *scheduler)
     if (events_callback(EVENT_START, event_callbacks[EVENT_START]) == 0 &&
         events_callback(EVENT_RESUME, event_callbacks[EVENT_RESUME]) == 0 &&
         events_callback(EVENT_THROW, event_callbacks[EVENT_THROW]) == 0 &&
-        events_call_bits(SET_EVENTS, NULL, event_bits[EVENT_START] | event_bits[EVENT_RESUME] | event_bits[EVENT_THROW]) == 0)
+        events_call_bits(SET_EVENTS, NULL, event_bits[EVENT_START] | event_bits[EVENT_RESUME] | event_bits[EVENT_THROW]) == 0) {
+        events_renew();
         return 0;
+    }
     PyObject *raised = error_take();
     for (int event = EVENT_START; event <= EVENT_THROW; event++)
         if (events_callback(event, Py_None) < 0)
@@ -364,6 +409,7 @@ source_count_end(Scheduler *scheduler)
         events_clear_local();
         if (events_call_bits(SET_EVENTS, NULL, 0) < 0)
             PyErr_WriteUnraisable(NULL);
+        events_renew();
         for (int event = EVENT_START; event <= EVENT_THROW; event++)
             if (events_callback(event, Py_None) < 0)
                 PyErr_WriteUnraisable(NULL);

@@ -172,12 +172,21 @@ typedef struct {
     int tracing, event;
 } WatchTracing;
 
+/* The eval loop looks at c_tracefunc only while the innermost _PyCFrame says so. */
+static inline void
+watch_tracing_update(PyThreadState *tstate)
+{
+    bool traced = tstate->tracing == 0 && (tstate->c_tracefunc != NULL || tstate->c_profilefunc != NULL);
+    tstate->cframe->use_tracing = traced ? 255 : 0;
+}
+
 static inline WatchTracing
 watch_tracing_leave(PyThreadState *tstate)
 {
     WatchTracing saved = {tstate->tracing, tstate->tracing_what};
     tstate->tracing = 0;
     tstate->tracing_what = 0;
+    watch_tracing_update(tstate);
     return saved;
 }
 
@@ -186,14 +195,7 @@ watch_tracing_enter(PyThreadState *tstate, WatchTracing saved)
 {
     tstate->tracing = saved.tracing;
     tstate->tracing_what = saved.event;
-}
-
-/* The eval loop looks at c_tracefunc only while the innermost _PyCFrame says so. */
-static inline void
-watch_tracing_update(PyThreadState *tstate)
-{
-    bool traced = tstate->tracing == 0 && (tstate->c_tracefunc != NULL || tstate->c_profilefunc != NULL);
-    tstate->cframe->use_tracing = traced ? 255 : 0;
+    watch_tracing_update(tstate);
 }
 
 /* f_trace_opcodes of a frame is true for any value but 0: this one says that it was us, so that the user's trace function
