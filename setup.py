@@ -18,6 +18,12 @@ from setuptools import Extension, setup
 
 C_DIR = "src/weft/core/c"
 
+if "t" in getattr(sys, "abiflags", ""):
+    raise SystemExit(
+        "weft cannot be built for a free-threaded build of CPython, and would not run on one: use the usual build of the "
+        "same version"
+    )
+
 # Where weft's own switching is known to work. Elsewhere those two backends refuse to compile and greenlet serves.
 NATIVE_IS_KNOWN = (
     sys.platform == "linux"

@@ -70,30 +70,49 @@ def test_imported_once_more_it_has_the_same_types_and_goes_on():
     assert printed == "True False True"
 
 
+# What gives an interpreter its own GIL, and what lets it share the main one's. 3.11 knows the latter only.
+KINDS = ["legacy", "isolated"] if sys.version_info >= (3, 12) else ["legacy"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("first", [True, False])
-def test_a_subinterpreter_is_refused_whether_or_not_the_main_one_has_it(first):
-    name = "_interpreters" if sys.version_info >= (3, 13) else "_xxsubinterpreters"
+def test_a_subinterpreter_is_refused_whether_or_not_the_main_one_has_it(kind, first):
     printed = output_of(f"""
-        import {name} as interpreters
-        first = {first}
-        if first:
+        import sys
+        if {first}:
             import weft
-        try:
-            other = interpreters.create("legacy")
-        except (TypeError, AttributeError):
-            other = interpreters.create()
+        if sys.version_info >= (3, 13):
+            import _interpreters as interpreters
+            other = interpreters.create({kind!r})
+        else:
+            import _xxsubinterpreters as interpreters
+            other = interpreters.create(isolated={kind!r} == "isolated")
         interpreters.run_string(other, '''if True:
-            try:
-                import weft
-            except ImportError as error:
-                print("refused:", error)
+            for _ in range(2):
+                try:
+                    import weft
+                except ImportError as error:
+                    print("refused:", error)
         ''')
         interpreters.destroy(other)
         import weft
         weft.tasklet(print)("the main one works")
         weft.run()
     """)
-    lines = printed.splitlines()
-    assert lines[0].startswith("refused: weft's C core cannot be loaded")
-    assert lines[1] == "the main one works"
-    assert len(lines) == 2
+    refused = "refused: weft works in the main interpreter only: its schedulers belong to OS threads, which subinterpreters share"
+    assert printed.splitlines() == [refused, refused, "the main one works"]
+
+
+def test_a_free_threaded_build_is_refused_and_told_what_to_use_instead():
+    printed = output_of("""
+        import sys
+        sys.abiflags = "t"
+        try:
+            import weft
+        except ImportError as error:
+            print(error)
+    """)
+    assert printed.startswith(
+        f"weft does not run on a free-threaded build of CPython ({sys.executable}), not even with"
+    )
+    assert printed.endswith(f"mostly called python{sys.version_info[0]}.{sys.version_info[1]}")

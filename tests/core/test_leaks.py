@@ -257,7 +257,7 @@ def resident():
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_a_scenario_leaves_nothing_behind(name):
     function = SCENARIOS[name]
-    rounds = 60 if "thread" in name else 200
+    rounds = 120 if "thread" in name else 200
     growth = [grown_by(function, rounds) for _ in range(4)]
     # A leak of one object a round shows as `rounds` in every window; caches of the interpreter and of greenlet grow once.
     assert min(objects for objects, _ in growth) < rounds / 10

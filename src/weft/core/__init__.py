@@ -18,6 +18,13 @@ _CHOSEN_BY_ITSELF = ("sliced", "greenlet")
 def _load_backend() -> ModuleType:
     if sys.platform == "win32":
         raise ImportError("weft does not run on Windows: it needs Linux (x86-64, aarch64) or macOS")
+    if "t" in sys.abiflags:
+        version = "{}.{}".format(*sys.version_info)
+        raise ImportError(
+            f"weft does not run on a free-threaded build of CPython ({sys.executable}), not even with the GIL switched on: "
+            "it keeps locks of objects, and references that it does not count, on the C stack while Python code runs, and "
+            f"cannot find them there once tasklets switch. Use the usual build of the same version, mostly called python{version}"
+        )
     wanted = os.environ.get("WEFT_SWITCH", "")
     if wanted and wanted not in _BACKENDS:
         raise ImportError(
@@ -28,6 +35,11 @@ def _load_backend() -> ModuleType:
         try:
             return importlib.import_module(f"weft.core._{name}")
         except ImportError as error:
+            # The core's own words, or CPython's where the interpreter has its own GIL.
+            if "subinterpreters" in str(error):
+                raise ImportError(
+                    "weft works in the main interpreter only: its schedulers belong to OS threads, which subinterpreters share"
+                ) from error
             reasons.append(f"{name}: {error}")
     raise ImportError(
         "weft's C core cannot be loaded (" + "; ".join(reasons) + "). Was it built for this Python "

@@ -1,8 +1,10 @@
 /* The one door to what differs between CPython versions and to interpreter-private fields. One header a version; an
    unknown version gets none and WEFT_VERSION_KNOWN is 0: the native backends refuse to be built for it, greenlet serves.
 
-   A free-threaded build counts as unknown: there the interpreter keeps references that only its own walk over the threads'
-   stacks finds, and locks that a thread holds while it runs Python code. A suspended tasklet would hide both. */
+   Free-threaded builds are refused, the GIL switched on or not. A thread holds locks of objects while it runs Python code for
+   them, and from 3.14 on references without a count; it finds both by pointers to its C stack, where another tasklet's data
+   stands after a switch. Swapping them too would not do: the next tasklet would wait for a lock of its own thread, and the
+   collector would miss the references. */
 #ifndef WEFT_CPYTHON_H
 #define WEFT_CPYTHON_H
 
@@ -10,8 +12,12 @@
 #error "weft needs CPython 3.11 or later"
 #endif
 
+#ifdef Py_GIL_DISABLED
+#error "weft does not run on free-threaded builds of CPython: use the usual build of the same version"
+#endif
+
 #define WEFT_VERSION_KNOWN 1
-#if defined(Py_GIL_DISABLED) || PY_VERSION_HEX >= 0x03100000
+#if PY_VERSION_HEX >= 0x03100000
 #undef WEFT_VERSION_KNOWN
 #define WEFT_VERSION_KNOWN 0
 #elif PY_VERSION_HEX >= 0x030F0000

@@ -11,7 +11,7 @@
    - datastack_cached_chunk: free memory;
    - lazy_imports (3.15): the lazy imports that this thread resolves now. Imports know threads and not tasklets: one that
      switches in the middle of an import was the same on all versions;
-   - critical_section, c_stack_refs: of free-threaded builds, which are not served (see cpython.h). */
+   - critical_section, c_stack_refs: of free-threaded builds, which are refused (see cpython.h). */
 #ifndef Py_BUILD_CORE
 #define Py_BUILD_CORE 1
 #endif
@@ -25,7 +25,6 @@
 #define NO_TRACED_EVENT (-1)
 #define ENTRY_FRAMES_ON_C_STACK 1
 #define C_STACK_MEASURED 1
-#define C_STACK_BYTES ((size_t)8 << 20) /* as much as a thread usually has: what works there works in a tasklet */
 #ifndef FRAMES_END
 #define FRAMES_END(tstate) NULL
 #define FRAME_IS_END(frame) false
