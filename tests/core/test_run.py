@@ -5,6 +5,19 @@ import threading
 import pytest
 
 import weft
+from tests.core._objects import nothing
+from tests.core._threads import in_thread
+from weft import core
+
+
+def waits_with_finally(log):
+    try:
+        weft.schedule_remove()
+    except weft.TaskletExit:
+        log.append("TaskletExit")
+        raise
+    finally:
+        log.append("finally")
 
 
 @pytest.mark.parametrize(
@@ -155,6 +168,29 @@ def test_run_with_threadblock_waits_for_what_other_threads_do():
 def test_run_with_threadblock_returns_when_no_other_thread_lives():
     weft.tasklet(len)("")
     assert weft.run(threadblock=True) is None
+
+
+def test_a_destructor_that_runs_while_run_returns_may_call_run():
+    """The tasklet that ended last is dropped by whoever runs next: here by the one whose run() returns."""
+    log = []
+
+    class Last(weft.tasklet):
+        def __del__(self):
+            weft.tasklet(log.append)("inner")
+            weft.run()
+            log.append("freed")
+
+    def outer():
+        Last(nothing)()
+        weft.run()
+        log.append("outer")
+
+    weft.tasklet(outer)()
+    weft.run()
+    assert log == ["inner", "freed", "outer"]
+    weft.tasklet([].pop)()
+    with pytest.raises(IndexError):  # in main: nobody else is inside run() any more
+        weft.run()
 
 
 # ---- switch traps ----

@@ -130,9 +130,10 @@ run_with(PyObject *args, PyObject *kwargs, const char *format, char **names, int
     if (scheduler_may_suspend(scheduler) < 0)
         return NULL;
     current = scheduler->current;
+    runs_pop(scheduler, current); /* its outer run() is over: that returns, and drops something whose destructor calls this one */
     if (current->next == current && (!hub || scheduler->keepers == 0) && !threadblock)
         Py_RETURN_NONE;
-    watchdog = (timeout > 0 || slice > 0) && scheduler->watchdog == NULL;
+    watchdog = (timeout > 0 || slice > 0) && scheduler->watchdog == NULL && scheduler->interrupted == NULL;
     if (watchdog) {
         if (preempt_start(scheduler, timeout, slice) < 0)
             return NULL;
@@ -142,7 +143,6 @@ run_with(PyObject *args, PyObject *kwargs, const char *format, char **names, int
         scheduler->run_total = total;
         scheduler->run_ignore_nesting = ignore_nesting;
         scheduler->run_slices = slice > 0;
-        Py_CLEAR(scheduler->interrupted);
     }
     current->run_outer = scheduler->runs;
     current->in_run = true;
