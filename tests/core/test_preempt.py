@@ -12,6 +12,7 @@ import weft
 from tests.core._scripts import output_of
 from tests.core._threads import in_thread
 from tests.core._workload import PIECES, everything, go_on, spin
+from weft import core
 
 MONITORING = sys.version_info >= (3, 12)
 
@@ -347,6 +348,69 @@ def test_a_soft_interrupt_waits_for_the_next_switch():
     assert log == ["before"]
     weft.run()
     assert log == ["before", "after"]
+
+
+def test_a_soft_interrupt_is_taken_also_when_nobody_else_can_run():
+    """run() would go on waiting for the sleeping tasklet."""
+    go_on_then = core.Waiter()
+    channel = weft.channel()
+
+    def function() -> None:
+        spin(1000)
+        channel.receive()
+
+    weft.tasklet(function)()
+    sleeper = weft.tasklet(go_on_then.wait)()
+    sleeper.run()
+    assert weft.run(50, soft=True) is None
+    assert sleeper.blocked and channel.balance == -1
+    go_on_then.succeed()
+    channel.send(None)
+    weft.run()
+
+
+def test_a_soft_interrupt_is_that_of_its_run_alone():
+    """The tasklet wakes main itself, and blocks: the next run() has a budget of its own."""
+    main, channel, log = weft.getcurrent(), weft.channel(), []
+
+    def function() -> None:
+        spin(1000)
+        main.insert()
+        channel.receive()
+        for _ in range(3):
+            log.append(weft.schedule("on"))
+
+    weft.tasklet(function)()
+    assert weft.run(50, soft=True) is None
+    assert channel.balance == -1
+    channel.preference = 0
+    channel.send(None)
+    weft.tasklet(lambda: [weft.schedule() for _ in range(3)])()
+    assert weft.run(10**9, soft=True) is None
+    assert log == ["on"] * 3
+
+
+def test_an_interrupted_tasklet_goes_on_where_run_raises_something_else():
+    main, log = weft.getcurrent(), []
+
+    def throws(previous: object, following: object) -> None:
+        if following is main:
+            main.throw(LookupError, pending=True)
+
+    def function() -> None:
+        spin(1000)
+        log.append("done")
+
+    weft.tasklet(function)()
+    weft.set_schedule_callback(throws)
+    try:
+        with pytest.raises(LookupError):
+            weft.run(50)
+    finally:
+        weft.set_schedule_callback(None)
+    assert log == [] and weft.getruncount() == 2
+    weft.run()
+    assert log == ["done"]
 
 
 # ---- threads and processes ----

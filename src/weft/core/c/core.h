@@ -78,7 +78,6 @@ struct Tasklet {
     bool block_trap;   /* may not be blocked */
     bool ignore_nesting;      /* may be preempted inside C calls that call Python */
     bool marked;              /* on 3.11: some of its frames tell the watchdog of opcodes */
-    bool interrupt_pending;   /* a soft interrupt waits for its next switch */
     bool in_run, run_hub, run_threadblock; /* inside run(), and what that run waits for */
     SwitchState sw;
 };
@@ -134,6 +133,7 @@ struct Scheduler {
     Tasklet *watchdog;    /* borrowed: the one of them whose run() interrupts others */
     Tasklet *interrupted; /* owned: whom it has interrupted */
     bool run_soft, run_total, run_ignore_nesting, run_slices;
+    bool interrupt_pending; /* a soft interrupt waits for the next switch */
     bool meeting;         /* the switch under way is that of two tasklets meeting at a channel */
     PyObject *tracing[2]; /* the thread's own trace and profile functions, while a tasklet has put its in their place */
     Preempt preempt;

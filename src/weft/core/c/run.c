@@ -16,6 +16,7 @@ runs_pop(Scheduler *scheduler, Tasklet *tasklet)
         if (scheduler->watchdog == innermost) {
             preempt_stop(scheduler);
             scheduler->watchdog = NULL;
+            scheduler->interrupt_pending = false;
             scheduler->attention &= (uint8_t)~ATTEND_WATCHDOG;
         }
         if (innermost->blocked == BLOCKED_RUN)
@@ -23,28 +24,22 @@ runs_pop(Scheduler *scheduler, Tasklet *tasklet)
     }
 }
 
-/* A switch of a watched thread: it begins a new slice, unless the budget is a total. A soft interrupt is taken here: the
-   watchdog goes first. Two that meet at a channel are not torn apart: the one switched to takes the interrupt along.
-   Returns the one to go on with. Runs no Python code. */
-static Tasklet *
-watchdog_redirects(Scheduler *scheduler, Tasklet *from, Tasklet *to)
+/* A watched thread switches from `from` to the head of the run queue, scheduler->first, which may be none: it begins a new
+   slice, unless the budget is a total. A soft interrupt is taken here: the watchdog goes first. Two that meet at a channel
+   are not torn apart: the one switched to takes the interrupt along. May run Python code, last. */
+static void
+watchdog_redirects(Scheduler *scheduler, Tasklet *from)
 {
-    Tasklet *watchdog = scheduler->watchdog;
-    bool meeting = scheduler->meeting;
+    Tasklet *watchdog = scheduler->watchdog, *to = scheduler->first;
+    bool pending = scheduler->interrupt_pending && to != watchdog && watchdog->blocked == BLOCKED_RUN, meeting = scheduler->meeting;
     scheduler->meeting = false;
-    if (from->interrupt_pending && to != NULL && to != watchdog && watchdog->blocked == BLOCKED_RUN) {
-        from->interrupt_pending = false;
-        if (meeting) {
-            to->interrupt_pending = true;
-            return to;
-        }
+    scheduler->interrupt_pending = pending && meeting;
+    if (pending && !meeting) {
         tasklet_unblock(watchdog);
-        ring_link(to, watchdog);
-        return watchdog;
-    }
-    if (!scheduler->run_total && (to != from || scheduler->run_slices))
+        ring_append(scheduler, watchdog);
+        scheduler->first = watchdog;
+    } else if (!scheduler->run_total && (to != from || scheduler->run_slices))
         preempt_restart(scheduler);
-    return to;
 }
 
 static int
@@ -56,7 +51,7 @@ scheduler_expired(Scheduler *scheduler)
     if (watchdog == NULL || watchdog->blocked != BLOCKED_RUN || scheduler->idle) /* it is on its way out of run() */
         return 0;
     if (scheduler->run_soft) {
-        current->interrupt_pending = true;
+        scheduler->interrupt_pending = true;
         preempt_stop(scheduler);
         return 0;
     }
@@ -77,7 +72,9 @@ scheduler_expired(Scheduler *scheduler)
         failed = scheduler_switch(scheduler, current, current->next, &value);
     } else {
         preempt_stop(scheduler);
-        Py_XSETREF(scheduler->interrupted, (Tasklet *)Py_NewRef((PyObject *)current)); /* an earlier one was not asked for any more */
+        if (scheduler->watchdog != watchdog || watchdog->blocked != BLOCKED_RUN) /* that ran code: somebody has woken it */
+            return 0;
+        Py_XSETREF(scheduler->interrupted, (Tasklet *)Py_NewRef((PyObject *)current));
         tasklet_unblock(watchdog);
         ring_link(current->next, watchdog);
         failed = scheduler_pause(scheduler, watchdog, NULL, &value);
@@ -160,7 +157,10 @@ run_with(PyObject *args, PyObject *kwargs, const char *format, char **names, int
         scheduler->interrupted = NULL;
     }
     if (failed) {
-        Py_XDECREF(interrupted);
+        if (interrupted != NULL && interrupted->blocked == NOT_BLOCKED && interrupted->next == NULL && tasklet_alive(interrupted))
+            ring_append(scheduler, interrupted); /* nobody is told of it: it goes on by itself */
+        else
+            Py_XDECREF(interrupted);
         return NULL;
     }
     Py_XDECREF(value);

@@ -456,7 +456,7 @@ scheduler_announce(Scheduler *scheduler, Tasklet *from, Tasklet *to)
     return scheduler->first;
 }
 
-static Tasklet *watchdog_redirects(Scheduler *scheduler, Tasklet *from, Tasklet *to);
+static void watchdog_redirects(Scheduler *scheduler, Tasklet *from);
 
 /* The current tasklet, `from`, is about to be switched away: to `to`, or to nobody yet when that is NULL. Whoever must be
    told is told; what it must not keep is given up. Returns the one to go on with. May run Python code, which cannot
@@ -466,19 +466,17 @@ scheduler_departs(Scheduler *scheduler, Tasklet *from, Tasklet *to)
 {
     if (from->special & SPECIAL_ATOMIC)
         atomic_release();
+    scheduler->first = to;
+    scheduler->idle = scheduler->announcing = true;
     if (scheduler->attention & ATTEND_WATCHDOG)
-        to = watchdog_redirects(scheduler, from, to);
-    if ((from->special & SPECIAL_TRACED) != 0 || (scheduler->attention & ATTEND_CALLBACK) != 0) {
-        scheduler->first = to;
-        scheduler->idle = true;
-        if (from->special & SPECIAL_TRACED)
-            tracing_leaves(from);
-        to = scheduler->first;
-        if (to != NULL)
-            to = scheduler_announce(scheduler, from, to);
-        scheduler->first = NULL;
-        scheduler->idle = false;
-    }
+        watchdog_redirects(scheduler, from);
+    if (from->special & SPECIAL_TRACED)
+        tracing_leaves(from);
+    to = scheduler->first;
+    if (to != NULL && (scheduler->attention & ATTEND_CALLBACK) != 0)
+        to = scheduler_announce(scheduler, from, to);
+    scheduler->first = NULL;
+    scheduler->idle = scheduler->announcing = false;
     return to;
 }
 
@@ -606,7 +604,7 @@ scheduler_finish(Scheduler *scheduler, Tasklet *dead, PyObject *error)
         next = scheduler_departs(scheduler, dead, next);
         dead->special = 0;
         dead->atomic = 0;
-        dead->atomic_flag = dead->interrupt_pending = false;
+        dead->atomic_flag = false;
     }
     if (likely(next != NULL))
         scheduler->current = next;
