@@ -1,8 +1,10 @@
 """weft.atomic(): exclusion between threads and between tasklets, what a switch does to it, and locks built on it."""
 
+import signal
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Iterator
 
 import pytest
@@ -304,6 +306,75 @@ def test_a_forked_child_does_not_wait_for_the_threads_of_its_parent():
         """
     )
     assert printed.splitlines() == ["the child is in", "the parent too"]
+
+
+def test_a_signal_handler_that_makes_the_waiting_tasklet_atomic_ends_its_wait():
+    entered, leave = threading.Event(), threading.Event()
+    main = threading.get_ident()
+
+    def inside():
+        with weft.atomic():
+            entered.set()
+            while sys._current_frames()[main].f_code is not enters.__code__:
+                pass
+            signal.pthread_kill(main, signal.SIGUSR1)
+            leave.wait()
+
+    def handler(number, frame):
+        leave.set()
+        thread.join()
+        weft.getcurrent().set_atomic(True)
+
+    def enters():
+        with weft.atomic():
+            pass
+
+    thread = threading.Thread(target=inside)
+    before = signal.signal(signal.SIGUSR1, handler)
+    try:
+        thread.start()
+        entered.wait()
+        enters()
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert weft.getcurrent().atomic
+    weft.getcurrent().set_atomic(False)
+    assert in_thread(enter_at_once)
+
+
+def test_the_warning_of_a_tasklet_that_takes_it_back_cannot_switch(monkeypatch):
+    """It would give up what another thread has."""
+    entered, leave = threading.Event(), threading.Event()
+    log = []
+
+    def inside():
+        with weft.atomic():
+            entered.set()
+            leave.wait()
+            log.append("thread leaves")
+
+    def show(*args, **kwargs):
+        with pytest.raises(RuntimeError, match="code that runs in the middle of a switch"):
+            weft.schedule()
+        log.append("refused")
+        leave.set()
+
+    def function():
+        with weft.atomic():
+            weft.schedule_remove()
+            log.append("tasklet goes on")
+
+    tasklet = weft.tasklet(function)()
+    weft.run()
+    thread = threading.Thread(target=inside)
+    thread.start()
+    entered.wait()
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        monkeypatch.setattr(warnings, "showwarning", show)
+        tasklet.run()
+    thread.join()
+    assert log == ["refused", "thread leaves", "tasklet goes on"]
 
 
 def test_a_long_wait_names_the_owner_and_its_line():

@@ -6,6 +6,8 @@ test hangs, and whatever the moments of the interrupts, the results are the same
 
 import sys
 import threading
+import time
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -620,6 +622,63 @@ def test_a_forked_child_knows_nothing_of_the_slices_of_other_threads():
         print("done")
     """
     assert output_of(source, "-W", "ignore::DeprecationWarning") == "done"
+
+
+# ---- code objects ----
+
+
+def code_of_its_own(callback: Callable[[object], None]) -> Any:
+    """A function that nothing else has the code of; `callback` is told when that goes."""
+    names: dict[str, Any] = {"over": over}
+    exec("def function():\n    over()\n", names)
+    watched.append(weakref.ref(names["function"].__code__, callback))
+    return names.pop("function")
+
+
+watched: list[object] = []
+
+
+def over() -> None:
+    """Compute for longer than a slice of a millisecond."""
+    until = time.monotonic() + 0.02
+    while time.monotonic() < until:
+        pass
+
+
+@pytest.mark.parametrize(
+    "blocks_inside", [True, False], ids=["blocks where it cannot be interrupted", "can be interrupted"]
+)
+def test_code_that_goes_as_its_events_are_taken_back_may_run_python_code(blocks_inside):
+    """What is dropped in the middle of a switch cannot switch; what is dropped as a tasklet is interrupted can."""
+    log: list[str] = []
+    channel: weft.channel[None] = weft.channel()
+
+    def dropped(reference: object) -> None:
+        weft.tasklet(log.append)("inserted")
+        try:
+            weft.schedule()
+        except RuntimeError as error:
+            log.append(str(error))
+
+    def function() -> None:
+        own = [code_of_its_own(dropped)]
+
+        def nested(_: object) -> int:
+            own.pop()()
+            if blocks_inside:
+                channel.receive()
+            return 0
+
+        sorted([1], key=nested)  # not interrupted in there: the events outlive the function
+        channel.receive()
+
+    tasklets = [weft.tasklet(function)() for _ in range(3)]
+    weft.run(slice=0.001)
+    assert log.count("inserted") == 3
+    assert [text for text in log if text != "inserted"] == [] or blocks_inside
+    for tasklet in tasklets:
+        tasklet.kill()
+    watched.clear()
 
 
 # ---- memory ----

@@ -72,8 +72,23 @@ atomic_report(void)
     return failed;
 }
 
+/* The tasklet whose depth counts now; NULL: the thread's own. */
+static inline Tasklet *
+atomic_tasklet(void)
+{
+    Scheduler *scheduler = this_scheduler;
+    return likely(scheduler != NULL && !scheduler->idle) ? scheduler->current : NULL;
+}
+
+static inline int *
+atomic_depth(Tasklet *tasklet)
+{
+    return likely(tasklet != NULL) ? &tasklet->atomic : &thread_atomic;
+}
+
 /* Wait until atomic is free and take it. With `interruptible` signal handlers and a warning that is an error end the
-   wait: -1 with an exception set. Without, it never fails. Releases the GIL; may run Python code. */
+   wait: -1 with an exception set; a signal handler that makes the caller atomic ends it too. Without, it never fails.
+   Releases the GIL; may run Python code, which may switch unless the scheduler forbids it. */
 static __attribute__((noinline)) int
 atomic_wait(bool interruptible)
 {
@@ -83,7 +98,7 @@ atomic_wait(bool interruptible)
     if (atomic_owner_gone(own))
         atomic_owner = NULL;
     atomic_waiters++;
-    while (atomic_owner != NULL && !failed) {
+    while (atomic_owner != NULL && !failed && (!interruptible || *atomic_depth(atomic_tasklet()) == 0)) {
         PyLockStatus status;
         Py_BEGIN_ALLOW_THREADS
         status = PyThread_acquire_lock_timed(atomic_gate, ATOMIC_PATIENCE_US, interruptible);
@@ -113,22 +128,14 @@ atomic_wait(bool interruptible)
     return 0;
 }
 
-static inline int
-atomic_acquire(PyThreadState *own, bool interruptible)
+/* A tasklet that is atomic goes on. Releases the GIL; may run Python code (a warning), which must not switch. */
+static inline void
+atomic_take_back(PyThreadState *own)
 {
-    if (likely(atomic_owner == NULL)) {
+    if (likely(atomic_owner == NULL))
         atomic_own(own);
-        return 0;
-    }
-    return atomic_wait(interruptible);
-}
-
-/* The tasklet whose depth counts now; NULL: the thread's own. */
-static inline Tasklet *
-atomic_tasklet(void)
-{
-    Scheduler *scheduler = this_scheduler;
-    return likely(scheduler != NULL && !scheduler->idle) ? scheduler->current : NULL;
+    else
+        (void)atomic_wait(false);
 }
 
 /* One level deeper. -1 with an exception set and nothing changed. May release the GIL. */
@@ -136,10 +143,16 @@ static inline int
 atomic_enter(void)
 {
     Tasklet *tasklet = atomic_tasklet();
-    int *depth = likely(tasklet != NULL) ? &tasklet->atomic : &thread_atomic;
+    int *depth = atomic_depth(tasklet);
     if (*depth == 0) {
-        if (unlikely(atomic_acquire(PyThreadState_Get(), true) < 0))
-            return -1;
+        if (likely(atomic_owner == NULL))
+            atomic_own(PyThreadState_Get());
+        else {
+            if (atomic_wait(true) < 0)
+                return -1;
+            tasklet = atomic_tasklet(); /* a signal handler may have made the thread's scheduler */
+            depth = atomic_depth(tasklet);
+        }
         if (likely(tasklet != NULL))
             tasklet->special |= SPECIAL_ATOMIC;
     }
@@ -152,7 +165,7 @@ static inline int
 atomic_leave(void)
 {
     Tasklet *tasklet = atomic_tasklet();
-    int *depth = likely(tasklet != NULL) ? &tasklet->atomic : &thread_atomic;
+    int *depth = atomic_depth(tasklet);
     if (unlikely(*depth <= 0)) {
         PyErr_SetString(PyExc_RuntimeError, "this tasklet is not atomic: each __exit__ of weft.atomic() belongs to one __enter__ "
                                             "in the same tasklet");

@@ -120,7 +120,7 @@ struct Scheduler {
         struct {
             bool idle;    /* nobody can run; `current` waits in scheduler_idle on behalf of all */
             bool polling; /* inside the hub's poll or a timer */
-            bool announcing; /* inside a schedule callback */
+            bool announcing; /* inside a callback, or in the middle of a switch */
             bool trapped; /* switch_trap is not 0 */
         };
         uint32_t fixed; /* any of them: no tasklet may be switched */

@@ -105,10 +105,10 @@ static __attribute__((noinline)) void
 preempt_disarm(Scheduler *scheduler)
 {
     PyObject *raised = error_take();
-    scheduler->preempt.expired = false;
-    if (scheduler->preempt.armed)
+    bool armed = scheduler->preempt.armed;
+    scheduler->preempt.expired = scheduler->preempt.armed = false; /* first: the rest may run Python code */
+    if (armed)
         source_disarm(scheduler);
-    scheduler->preempt.armed = false;
     if (raised != NULL)
         error_raise(raised);
 }

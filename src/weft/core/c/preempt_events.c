@@ -85,20 +85,19 @@ events_call(int function, long tool, PyObject *second, PyObject *third)
 }
 
 static int
-events_call_bits(int function, PyObject *code, long bits)
+events_call_bits(int function, int tool, PyObject *code, long bits)
 {
     PyObject *number = PyLong_FromLong(bits);
-    int failed = number == NULL ? -1
-                                : events_call(function, events.tool, code != NULL ? code : number, code != NULL ? number : NULL);
+    int failed = number == NULL ? -1 : events_call(function, tool, code != NULL ? code : number, code != NULL ? number : NULL);
     Py_XDECREF(number);
     return failed;
 }
 
 static int
-events_callback(int event, PyObject *callback)
+events_callback(int event, int tool, PyObject *callback)
 {
     PyObject *bit = PyLong_FromLong(event_bits[event]);
-    int failed = bit == NULL ? -1 : events_call(REGISTER_CALLBACK, events.tool, bit, callback);
+    int failed = bit == NULL ? -1 : events_call(REGISTER_CALLBACK, tool, bit, callback);
     Py_XDECREF(bit);
     return failed;
 }
@@ -175,7 +174,7 @@ events_acquire(void)
         return -1;
     }
     events.users = 1;
-    if (events_callback(EVENT_INSTRUCTION, event_callbacks[EVENT_INSTRUCTION]) == 0)
+    if (events_callback(EVENT_INSTRUCTION, events.tool, event_callbacks[EVENT_INSTRUCTION]) == 0)
         return 0;
     events.users = 0;
     (void)events_call(FREE_TOOL_ID, events.tool, NULL, NULL);
@@ -225,7 +224,7 @@ events_arm_code(PyCodeObject *code)
         return 0;
     if (unlikely(events.count == events.capacity) && events_reserve() < 0)
         return -1;
-    if (events_call_bits(SET_LOCAL_EVENTS, (PyObject *)code, event_bits[EVENT_INSTRUCTION]) < 0)
+    if (events_call_bits(SET_LOCAL_EVENTS, events.tool, (PyObject *)code, event_bits[EVENT_INSTRUCTION]) < 0)
         return -1;
     if (unlikely(events.count == events.capacity) && events_reserve() < 0)
         return -1;
@@ -233,33 +232,48 @@ events_arm_code(PyCodeObject *code)
     return 0;
 }
 
-/* No local events any more. Cannot fail. */
+/* Code objects to let go of by whoever took their events back, when all else is settled: it may run Python code (weakref
+   callbacks), in which another thread may begin to count. */
+typedef struct {
+    PyCodeObject **list; /* owned, with what is in it */
+    Py_ssize_t count;
+} CodeList;
+
 static void
-events_clear_local(void)
+codes_drop(CodeList codes)
 {
-    PyCodeObject **codes = events.codes;
-    Py_ssize_t count = events.count;
-    events.codes = NULL;
-    events.count = events.capacity = 0;
-    for (Py_ssize_t i = 0; i < count; i++) {
-        if (events_call_bits(SET_LOCAL_EVENTS, (PyObject *)codes[i], 0) < 0)
-            PyErr_WriteUnraisable((PyObject *)codes[i]);
-    }
-    while (count > 0)
-        Py_DECREF(codes[--count]);
-    PyMem_Free(codes);
+    while (codes.count > 0)
+        Py_DECREF(codes.list[--codes.count]);
+    PyMem_Free(codes.list);
 }
 
-/* One less needs events; the last gives the tool id back. */
+/* No local events any more. Cannot fail. The caller drops what is returned. */
+static CodeList
+events_clear_local(int tool)
+{
+    CodeList codes = {events.codes, events.count};
+    events.codes = NULL;
+    events.count = events.capacity = 0;
+    for (Py_ssize_t i = 0; i < codes.count; i++) {
+        if (events_call_bits(SET_LOCAL_EVENTS, tool, (PyObject *)codes.list[i], 0) < 0)
+            PyErr_WriteUnraisable((PyObject *)codes.list[i]);
+    }
+    return codes;
+}
+
+/* One less needs events; the last gives the tool id back. May run Python code. */
 static void
 events_release(void)
 {
+    int tool = events.tool;
+    CodeList codes;
     if (--events.users > 0)
         return;
-    events_clear_local();
-    if (events_callback(EVENT_INSTRUCTION, Py_None) < 0 || events_call(FREE_TOOL_ID, events.tool, NULL, NULL) < 0)
+    codes = events_clear_local(tool);
+    events.tool = -1; /* who needs one meanwhile takes another */
+    if (events_callback(EVENT_INSTRUCTION, tool, Py_None) < 0 || events_call(FREE_TOOL_ID, tool, NULL, NULL) < 0)
         PyErr_WriteUnraisable(NULL);
-    events.tool = -1;
+    codes_drop(codes);
 }
 
 /* Watch the code of all frames of a thread's running chain, or of as many as `limit` new ones. */
@@ -289,8 +303,8 @@ events_renew_chain(PyObject *frame)
         PyCodeObject *code = PyFrame_GetCode((PyFrameObject *)frame);
         PyObject *back = (PyObject *)PyFrame_GetBack((PyFrameObject *)frame);
         if (code->_co_monitoring != NULL &&
-            (events_call_bits(SET_LOCAL_EVENTS, (PyObject *)code, event_bits[EVENT_INSTRUCTION]) < 0 ||
-             events_call_bits(SET_LOCAL_EVENTS, (PyObject *)code, 0) < 0))
+            (events_call_bits(SET_LOCAL_EVENTS, events.tool, (PyObject *)code, event_bits[EVENT_INSTRUCTION]) < 0 ||
+             events_call_bits(SET_LOCAL_EVENTS, events.tool, (PyObject *)code, 0) < 0))
             PyErr_WriteUnraisable((PyObject *)code);
         Py_DECREF(code);
         Py_DECREF(frame);
@@ -378,25 +392,29 @@ source_check(void)
 static int
 source_count(Scheduler *scheduler)
 {
+    CodeList codes;
     (void)scheduler;
     if (events_acquire() < 0)
         return -1;
     if (events.counters++ > 0)
         return 0;
-    events_clear_local(); /* of expired slices, which will be armed again */
-    if (events_callback(EVENT_START, event_callbacks[EVENT_START]) == 0 &&
-        events_callback(EVENT_RESUME, event_callbacks[EVENT_RESUME]) == 0 &&
-        events_callback(EVENT_THROW, event_callbacks[EVENT_THROW]) == 0 &&
-        events_call_bits(SET_EVENTS, NULL, event_bits[EVENT_START] | event_bits[EVENT_RESUME] | event_bits[EVENT_THROW]) == 0) {
+    codes = events_clear_local(events.tool); /* of expired slices, which will be armed again */
+    if (events_callback(EVENT_START, events.tool, event_callbacks[EVENT_START]) == 0 &&
+        events_callback(EVENT_RESUME, events.tool, event_callbacks[EVENT_RESUME]) == 0 &&
+        events_callback(EVENT_THROW, events.tool, event_callbacks[EVENT_THROW]) == 0 &&
+        events_call_bits(SET_EVENTS, events.tool, NULL,
+                         event_bits[EVENT_START] | event_bits[EVENT_RESUME] | event_bits[EVENT_THROW]) == 0) {
         events_renew();
+        codes_drop(codes);
         return 0;
     }
     PyObject *raised = error_take();
     for (int event = EVENT_START; event <= EVENT_THROW; event++)
-        if (events_callback(event, Py_None) < 0)
+        if (events_callback(event, events.tool, Py_None) < 0)
             PyErr_Clear();
     events.counters--;
     events_release();
+    codes_drop(codes);
     error_raise(raised);
     return -1;
 }
@@ -404,17 +422,19 @@ source_count(Scheduler *scheduler)
 static void
 source_count_end(Scheduler *scheduler)
 {
+    CodeList codes = {NULL, 0};
     (void)scheduler;
     if (--events.counters == 0) {
-        events_clear_local();
-        if (events_call_bits(SET_EVENTS, NULL, 0) < 0)
+        codes = events_clear_local(events.tool);
+        if (events_call_bits(SET_EVENTS, events.tool, NULL, 0) < 0)
             PyErr_WriteUnraisable(NULL);
         events_renew();
         for (int event = EVENT_START; event <= EVENT_THROW; event++)
-            if (events_callback(event, Py_None) < 0)
+            if (events_callback(event, events.tool, Py_None) < 0)
                 PyErr_WriteUnraisable(NULL);
     }
     events_release();
+    codes_drop(codes);
 }
 
 /* Count in the frames of the running tasklet too, which was suspended when they were entered. */

@@ -396,7 +396,8 @@ fixed_error(Scheduler *scheduler)
     const char *why = "this call would block, and it was made where no tasklet runs: in the hub, or in a signal handler while all "
                       "tasklets wait. Wake a tasklet that does the work instead";
     if (scheduler->announcing)
-        why = "Recursive scheduling call due to callbacks! A schedule or channel callback must not switch tasklets or block";
+        why = "Recursive scheduling call due to callbacks! A schedule or channel callback must not switch tasklets or block, nor "
+              "must other code that runs in the middle of a switch";
     else if (scheduler->trapped)
         why = "switch_trap: this call would switch tasklets, which switch_trap() forbids in this thread";
     PyErr_SetString(PyExc_RuntimeError, why);
@@ -486,15 +487,14 @@ static __attribute__((noinline)) void
 tasklet_returns(Tasklet *tasklet)
 {
     Scheduler *scheduler = tasklet->scheduler;
+    scheduler->announcing = true;
     if (tasklet->special & SPECIAL_ATOMIC)
-        (void)atomic_acquire(scheduler->tstate, false);
-    if (tasklet->special & SPECIAL_TRACED) {
-        scheduler->announcing = true;
+        atomic_take_back(scheduler->tstate);
+    if (tasklet->special & SPECIAL_TRACED)
         tracing_enters(tasklet);
-        scheduler->announcing = false;
-    }
     if (scheduler->attention & ATTEND_WATCHDOG)
         preempt_resumed(scheduler);
+    scheduler->announcing = false;
 }
 
 /* The current tasklet has set its own tempval while it ran, which only run() and switch() return: what suspends it now has
