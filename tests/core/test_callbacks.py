@@ -239,6 +239,25 @@ def test_a_channel_callback_must_not_use_channels_or_switch(reported):
 # ---- errors that nobody catches ----
 
 
+def test_what_a_channel_callback_drops_ends_when_it_may(reported):
+    channel, log = weft.channel(), []
+
+    def waits():
+        try:
+            weft.schedule_remove()
+        finally:
+            log.append("finally")
+
+    dropped = [weft.tasklet(waits)()]
+    receiver = weft.tasklet(channel.receive)()
+    weft.run()
+    weft.set_channel_callback(lambda *_: dropped.clear())
+    channel.send(1)
+    assert log == [] or not receiver.alive
+    weft.run()
+    assert log == ["finally"] and reported == []
+
+
 def test_the_error_handler_gets_what_a_tasklet_does_not_catch():
     log = []
 

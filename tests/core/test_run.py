@@ -241,6 +241,49 @@ def test_a_switch_trap_forbids_nothing_where_nobody_would_be_switched_to():
     weft.run()
 
 
+def test_what_is_dropped_under_a_switch_trap_ends_when_it_may():
+    log = []
+    tasklet = weft.tasklet(waits_with_finally)(log)
+    weft.run()
+    weft.switch_trap(1)
+    try:
+        del tasklet
+        assert log == []
+    finally:
+        weft.switch_trap(-1)
+    weft.run()
+    assert log == ["TaskletExit", "finally"]
+
+
+def test_a_switch_trap_does_not_outlive_its_thread():
+    log = []
+
+    def work():
+        tasklet = weft.tasklet(waits_with_finally)(log)
+        weft.run()
+        weft.switch_trap(1)
+        return tasklet
+
+    tasklet = in_thread(work)
+    assert log == ["TaskletExit", "finally"] and not tasklet.alive
+
+
+def test_end_thread_ends_tasklets_under_a_switch_trap_and_leaves_it():
+    log = []
+    tasklet = weft.tasklet(waits_with_finally)(log)
+    weft.run()
+    weft.switch_trap(2)
+    try:
+        core.end_thread()
+        assert log == ["TaskletExit", "finally"] and not tasklet.alive
+        weft.tasklet(nothing)()
+        with pytest.raises(RuntimeError, match="^switch_trap"):
+            weft.schedule()
+    finally:
+        weft.switch_trap(-2)
+    weft.run()
+
+
 def test_switch_traps_are_a_thread_s_own():
     weft.switch_trap(1)
     try:

@@ -83,6 +83,8 @@ static void
 scheduler_kill_all(Scheduler *scheduler)
 {
     PyObject *raised = error_take();
+    bool trapped = scheduler->trapped;
+    scheduler->trapped = false; /* a trap does not keep anything from its end */
     scheduler->ending = true;
     scheduler_drop_unborn(scheduler);
     for (int round = 0; round < KILL_ROUNDS && scheduler->started != NULL; round++) {
@@ -99,6 +101,7 @@ scheduler_kill_all(Scheduler *scheduler)
     }
     scheduler_drop_unborn(scheduler); /* what finally blocks have started */
     scheduler->ending = false;
+    scheduler->trapped = trapped && scheduler->switch_trap != 0;
     PyErr_Clear();
     if (raised != NULL)
         error_raise(raised);

@@ -173,7 +173,8 @@ static PyObject *
 core_end_thread(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
 {
     Scheduler *scheduler = this_scheduler;
-    if (scheduler != NULL && scheduler->current == scheduler->main && !scheduler->idle && !scheduler->polling)
+    if (scheduler != NULL && scheduler->current == scheduler->main && !scheduler->idle && !scheduler->polling &&
+        !scheduler->announcing)
         scheduler_kill_all(scheduler);
     Py_RETURN_NONE;
 }

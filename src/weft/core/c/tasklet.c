@@ -487,7 +487,8 @@ static bool tasklet_hidden(Tasklet *tasklet);
 static bool tasklet_transparent(Tasklet *tasklet);
 
 /* Nobody refers to a suspended tasklet any more, or only other garbage does: end it, so that its finally blocks run and its
-   frames are freed. At once, but not inside a collection, where others' references to it show that one is under way. */
+   frames are freed. At once, but not inside a collection, where others' references to it show that one is under way, nor
+   where nothing may be switched. */
 static void
 Tasklet_finalize(PyObject *self)
 {
@@ -500,7 +501,7 @@ Tasklet_finalize(PyObject *self)
     if (pending)
         collector_note(tasklet);
     error = PyObject_CallNoArgs(TaskletExit);
-    result = error != NULL ? tasklet_throw(tasklet, error, pending) : NULL;
+    result = error != NULL ? tasklet_throw(tasklet, error, pending || (this_scheduler != NULL && this_scheduler->fixed != 0)) : NULL;
     if (result == NULL)
         PyErr_WriteUnraisable(self);
     Py_XDECREF(result);
