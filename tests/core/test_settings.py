@@ -194,6 +194,84 @@ def test_binding_to_a_thread_is_refused_where_it_makes_no_sense():
     assert tasklet.thread_id == threading.get_ident()
 
 
+def test_the_tasklet_on_whose_stack_a_thread_sleeps_is_not_given_away():
+    """The one that ended last sleeps on behalf of all."""
+    channel = weft.channel()
+    ended = []
+
+    def other():
+        ended.append(weft.tasklet(nothing)())
+        channel.receive()
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    while channel.balance == 0 or ended[0].alive:
+        weft.schedule()
+    try:
+        with pytest.raises(RuntimeError, match=r"can't \(re\)bind the tasklet that ended last in its thread"):
+            ended[0].bind_thread()
+        with pytest.raises(RuntimeError, match=r"can't \(re\)bind the current tasklet"):
+            ended[0].bind(nothing, ())
+    finally:
+        channel.send(None)
+        thread.join()
+    ended[0].bind_thread()
+    ended[0].bind(nothing, ())
+    ended[0].run()
+    assert not ended[0].alive
+
+
+def test_a_schedule_callback_cannot_give_away_the_tasklet_that_ends():
+    refused = []
+
+    def callback(previous, following):
+        if not previous.alive:
+            try:
+                previous.bind_thread(thread.ident)
+            except RuntimeError as error:
+                refused.append(str(error))
+
+    ready, go = threading.Event(), threading.Event()
+    thread = threading.Thread(target=lambda: (weft.getcurrent(), ready.set(), go.wait()))
+    thread.start()
+    ready.wait()
+    weft.tasklet(nothing)()
+    weft.set_schedule_callback(callback)
+    try:
+        weft.run()
+    finally:
+        weft.set_schedule_callback(None)
+        go.set()
+        thread.join()
+    assert len(refused) == 1 and "ended last" in refused[0]
+
+
+def test_a_tasklet_of_another_thread_starts_in_a_copy_of_the_context_of_who_sets_it_up():
+    variable = contextvars.ContextVar("variable", default="default")
+    ready, go = threading.Event(), threading.Event()
+    log = []
+
+    def other():
+        weft.getcurrent()
+        ready.set()
+        go.wait()
+        weft.run()
+
+    def creator():
+        variable.set("the creator's")
+        tasklet = weft.tasklet(lambda: log.append(variable.get()))
+        tasklet.bind_thread(thread.ident)
+        tasklet()
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    ready.wait()
+    contextvars.Context().run(creator)
+    go.set()
+    thread.join()
+    assert log == ["the creator's"]
+
+
 def test_a_thread_that_has_not_used_weft_gets_no_tasklets():
     go = threading.Event()
     thread = threading.Thread(target=go.wait)

@@ -110,7 +110,7 @@ tasklet_bind_args(Tasklet *tasklet, PyObject *args, PyObject *kwargs)
         PyErr_SetString(PyExc_RuntimeError, "the tasklet was not bound to a function: tasklet(function)(*args)");
         return -1;
     }
-    context = switch_capture_context(tasklet->scheduler);
+    context = switch_capture_context();
     if (context == NULL && PyErr_Occurred())
         return -1;
     old_context = tasklet->context;
@@ -281,6 +281,11 @@ Tasklet_bind_thread(PyObject *self, PyObject *args)
         PyErr_SetString(PyExc_RuntimeError, "can't (re)bind a runnable tasklet to another thread: remove() it first");
         return NULL;
     }
+    if (tasklet == from->current) { /* it has ended, but its thread sleeps on its C stack, or tells a callback of its end */
+        PyErr_SetString(PyExc_RuntimeError, "can't (re)bind the tasklet that ended last in its thread before another runs there: "
+                                            "make a new one");
+        return NULL;
+    }
     if (tasklet->state == TASKLET_STARTED) {
         PyErr_SetString(PyExc_RuntimeError, "tasklet has C state on its stack: a tasklet that has started stays in its thread");
         return NULL;
@@ -374,11 +379,13 @@ Tasklet_switch(PyObject *self, PyObject *const *args, Py_ssize_t count)
     }
     if (tasklet == scheduler->current)
         Py_RETURN_NONE;
+    if (scheduler_may_suspend(scheduler) < 0)
+        return NULL;
     if (tasklet->scheduler != scheduler) {
         PyErr_SetString(PyExc_RuntimeError, "can't switch to a different thread: insert() makes the tasklet runnable there");
         return NULL;
     }
-    if (scheduler_may_suspend(scheduler) < 0 || tasklet_insert(tasklet) < 0)
+    if (tasklet_insert(tasklet) < 0)
         return NULL;
     if (scheduler_pause(scheduler, tasklet, arguments_end(args, count, NULL), &value) < 0)
         return NULL;
@@ -416,6 +423,7 @@ tasklet_throw(Tasklet *tasklet, PyObject *error, bool pending)
         Py_DECREF(error);
         return NULL;
     }
+    pending = pending || tasklet->scheduler != scheduler; /* the hub, looked at on the way, may have bound it elsewhere */
     Py_INCREF(tasklet); /* setting the error may drop what held it */
     if (tasklet->blocked != NOT_BLOCKED)
         scheduler_wake(tasklet);

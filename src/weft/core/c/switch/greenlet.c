@@ -185,9 +185,9 @@ switch_body_done(Scheduler *scheduler)
 }
 
 static PyObject *
-switch_capture_context(Scheduler *scheduler)
+switch_capture_context(void)
 {
-    return scheduler->tstate->context == NULL ? NULL : PyContext_CopyCurrent();
+    return PyThreadState_Get()->context == NULL ? NULL : PyContext_CopyCurrent();
 }
 
 static PyObject *
