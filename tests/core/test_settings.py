@@ -360,6 +360,8 @@ def test_nesting_level_counts_c_calls_between_frames(native):
         weft.run()
         assert tasklet.nesting_level == (level if native else None)
         assert tasklet.restorable is (native and level == 0)
+        assert tasklet.frame.f_code is plain.__code__  # whose links lead around the C calls
+        assert tasklet.nesting_level == (level if native else None)
         tasklet.kill()
         assert tasklet.nesting_level == 0
     assert seen == (expected if native else [None] * 3)

@@ -320,7 +320,10 @@ core_threads(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
     PyObject *list = PyList_New(0);
     PyThreadState *tstate = PyInterpreterState_ThreadHead(PyInterpreterState_Get());
     for (; list != NULL && tstate != NULL; tstate = PyThreadState_Next(tstate)) { /* the newest first */
-        PyObject *id = PyLong_FromUnsignedLong(tstate->thread_id);
+        PyObject *id;
+        if (tstate->thread_id == watcher_ident) /* it has a thread state for moments only, and runs no Python code */
+            continue;
+        id = PyLong_FromUnsignedLong(tstate->thread_id);
         if (id == NULL || PyList_Append(list, id) < 0)
             Py_CLEAR(list);
         Py_XDECREF(id);

@@ -148,6 +148,22 @@ switch_depth(Tasklet *tasklet)
     return tasklet->sw.fields.depth;
 }
 
+/* What `frame` of a suspended tasklet, to be read at `read`, was called from, also while links are bent around entry frames:
+   `bent` counts those that were met so far. */
+static _PyInterpreterFrame *
+frame_previous(SwitchState *sw, _PyInterpreterFrame *frame, _PyInterpreterFrame *read, int *bent)
+{
+#if ENTRY_FRAMES_ON_C_STACK && defined(WEFT_SWITCH_SLICED)
+    if (sw->exposed != NULL && *bent < sw->exposed->count && sw->exposed->link[*bent].frame == frame)
+        return sw->exposed->link[(*bent)++].previous;
+#else
+    (void)sw;
+    (void)frame;
+    (void)bent;
+#endif
+    return read->previous;
+}
+
 static int
 switch_nesting(Tasklet *tasklet)
 {
@@ -155,11 +171,11 @@ switch_nesting(Tasklet *tasklet)
     bool runs = tasklet == tasklet->scheduler->current;
     _PyInterpreterFrame *frame =
         runs ? tstate_frame(tasklet->scheduler->tstate) : version_frame(&sw->fields.version, saved_at, &sw->stack);
-    int entries = 0;
+    int entries = 0, bent = 0;
     while (frame != NULL) {
         _PyInterpreterFrame *read = runs ? frame : saved_at(&sw->stack, frame);
         entries += frame_is_entry(read);
-        frame = read->previous;
+        frame = runs ? read->previous : frame_previous(sw, frame, read, &bent);
     }
     return entries > 0 ? entries - 1 : 0;
 }
