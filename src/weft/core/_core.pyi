@@ -83,8 +83,8 @@ class tasklet(Generic[P]):
     def bind_thread(self, thread_id: int | None = None, /) -> None:
         """Let a tasklet that has not started run in another thread, by default the calling one.
 
-        RuntimeError for one that is in a run queue or has started; ValueError when the thread does not live or has not
-        used weft.
+        RuntimeError for one that is in a run queue or has started, and for one that has ended before another has run in
+        its thread; ValueError when the thread does not live or has not used weft.
         """
     def set_atomic(self, flag: bool | int, /) -> bool:
         """Make the tasklet atomic, as `with weft.atomic():` does, or end that; one that is suspended when it goes on.
@@ -304,7 +304,8 @@ def run(
     together, is taken out of the run queue, and run returns it: insert() lets it go on. With soft it is not interrupted;
     run returns None at its next switch. Returns None when everything is done. A tasklet is not interrupted while it is
     atomic nor, unless ignore_nesting, inside C code that calls Python or an import. In a thread that runs under one
-    time-out or slice already, those of inner run() calls are ignored, as in Stackless.
+    time-out or slice already, those of inner run() calls are ignored, as in Stackless. When run raises although it has
+    interrupted a tasklet, that one stays in the run queue.
     ValueError for values out of range, RuntimeError where tasklets cannot be switched.
     """
 

@@ -259,7 +259,8 @@ PyDoc_STRVAR(run_module_doc,
 "together, is taken out of the run queue, and run returns it: insert() lets it go on. With soft it is not interrupted; run\n"
 "returns None at its next switch. Returns None when everything is done. A tasklet is not interrupted while it is atomic\n"
 "nor, unless ignore_nesting, inside C code that calls Python or an import. In a thread that runs under one time-out\n"
-"or slice already, those of inner run() calls are ignored, as in Stackless.\n"
+"or slice already, those of inner run() calls are ignored, as in Stackless. When run raises although it has interrupted a\n"
+"tasklet, that one stays in the run queue.\n"
 "ValueError for values out of range, RuntimeError where tasklets cannot be switched.");
 PyDoc_STRVAR(run_queue_doc,
 "run_queue(timeout=0, threadblock=False, soft=False, ignore_nesting=False, totaltimeout=False)\n--\n\n"
