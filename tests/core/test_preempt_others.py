@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import weft
+from tests.core._scripts import output_of
 from tests.core._workload import PIECES, go_on, spin
 
 
@@ -205,3 +206,31 @@ def test_a_tasklet_suspended_inside_a_trace_function_hides_no_other_from_the_wat
     busy = weft.tasklet(spin)(1000)
     assert weft.run(100, hub=False) is busy
     busy.kill()
+
+
+if sys.version_info >= (3, 13):  # which counts how often events are changed, and refuses more than 16 million changes
+
+    def test_a_process_may_call_run_with_a_budget_as_often_as_it_likes():
+        source = """
+            import sys, weft
+
+            def holders():
+                return [sys.monitoring.get_tool(tool) for tool in range(6)].count("weft")
+            def endless():
+                while True:
+                    pass
+            tasklet = weft.tasklet(endless)()
+            counts = []
+            for i in range(140_000):
+                assert weft.run(2) is tasklet
+                tasklet.insert()
+                if i in (0, 139_999):
+                    counts.append(holders())
+            tasklet.kill()
+            weft.tasklet(sum)([1])
+            weft.run(slice=1)
+            print(counts, sys.monitoring.get_local_events(4, endless.__code__))
+        """
+        assert (
+            output_of(source) == "[0, 1] 0"
+        )  # it no longer changes them, and what runs outside of run() is not slowed down

@@ -7,7 +7,8 @@
    them when they are cleared, and abort a debug build.
 
    While opcodes are counted, code that is entered is found by the global events of entering. Those stand only in the
-   instruction that looks for itself. Global events are changed only while no local ones are set. */
+   instruction that looks for itself. Global events are changed only while no local ones are set, and not for ever: after
+   WATCH_CHANGES of them they stay, and with them the tool id, which then costs each call of a Python function some 20 ns. */
 #if WATCH_BY_MONITORING
 
 /* What of sys.monitoring is used, fetched when first needed and kept. */
@@ -25,7 +26,9 @@ static PyObject *event_callbacks[EVENTS];
 static struct {
     int tool;     /* -1: none is held */
     int counters; /* schedulers that count */
-    int users;    /* and those with an expired slice */
+    int users;    /* and those with an expired slice; one more if the global events stay */
+    int64_t changes; /* of global events, so far */
+    bool stay;    /* global events are no longer cleared */
     PyCodeObject **codes; /* owned: with local events. One that nobody else refers to is dropped when the list grows */
     Py_ssize_t count, capacity;
 } events = {.tool = -1};
@@ -267,9 +270,13 @@ events_release(void)
 {
     int tool = events.tool;
     CodeList codes;
-    if (--events.users > 0)
+    if (--events.users > events.stay)
         return;
     codes = events_clear_local(tool);
+    if (events.stay) {
+        codes_drop(codes);
+        return;
+    }
     events.tool = -1; /* who needs one meanwhile takes another */
     if (events_callback(EVENT_INSTRUCTION, tool, Py_None) < 0 || events_call(FREE_TOOL_ID, tool, NULL, NULL) < 0)
         PyErr_WriteUnraisable(NULL);
@@ -396,8 +403,9 @@ source_count(Scheduler *scheduler)
     (void)scheduler;
     if (events_acquire() < 0)
         return -1;
-    if (events.counters++ > 0)
+    if (events.counters++ > 0 || events.stay)
         return 0;
+    events.changes++;
     codes = events_clear_local(events.tool); /* of expired slices, which will be armed again */
     if (events_callback(EVENT_START, events.tool, event_callbacks[EVENT_START]) == 0 &&
         events_callback(EVENT_RESUME, events.tool, event_callbacks[EVENT_RESUME]) == 0 &&
@@ -424,7 +432,11 @@ source_count_end(Scheduler *scheduler)
 {
     CodeList codes = {NULL, 0};
     (void)scheduler;
-    if (--events.counters == 0) {
+    if (--events.counters == 0 && !events.stay && events.changes + 1 >= WATCH_CHANGES) {
+        events.stay = true;
+        events.users++;
+    } else if (events.counters == 0 && !events.stay) {
+        events.changes++;
         codes = events_clear_local(events.tool);
         if (events_call_bits(SET_EVENTS, events.tool, NULL, 0) < 0)
             PyErr_WriteUnraisable(NULL);

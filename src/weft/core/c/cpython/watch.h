@@ -53,6 +53,13 @@ watch_ask(int (*function)(void *))
 
 #if WATCH_BY_MONITORING
 
+/* How often weft may change global events in a process. 3.13 and later count all changes in 24 bits, and refuse any further. */
+#if PY_VERSION_HEX >= 0x030D0000
+#define WATCH_CHANGES (1 << 18)
+#else
+#define WATCH_CHANGES INT64_MAX
+#endif
+
 /* Borrowed; NULL for frames of the interpreter's own, which cannot be instrumented. */
 static inline PyCodeObject *
 watch_frame_code(const WatchFrame *frame)
