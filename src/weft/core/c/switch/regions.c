@@ -191,7 +191,7 @@ stack_retire(SwitchThread *thread, Stack *stack)
 
 /* Whether the C stack was ever deeper than what a free one keeps. Return addresses stand there, then; a page that was
    never written reads as zeros and costs no memory. What this misses, counting finds later. */
-static inline bool
+static inline NOT_SANITIZED bool
 stack_was_deep(Stack *stack)
 {
     const volatile uint64_t *probe = (uint64_t *)((char *)stack - WARM_BYTES);

@@ -27,6 +27,7 @@ static int
 switch_thread_init(Scheduler *scheduler)
 {
     version_thread_own(&scheduler->sw.version);
+    sanitizer_thread(&scheduler->main->sw.sanitized);
     return main_chunk(scheduler);
 }
 
@@ -85,6 +86,8 @@ stack_start(Scheduler *scheduler, Tasklet *tasklet, Stack *stack)
         stack = stack_refused(scheduler, tasklet);
     sw->memory = stack;
     sw->chunk = &stack->chunk;
+    sanitizer_stack(&sw->sanitized, stack_low(&scheduler->sw, stack) + GUARD_BYTES, (char *)stack);
+    sanitizer_forget((char *)stack - WARM_BYTES, (char *)stack); /* whoever ended there did not return from all its frames */
     version_fresh(&sw->fields.version, &sw->root, &scheduler->sw.version, scheduler->tstate);
 #if C_STACK_MEASURED
     version_stack_limits(&sw->fields.version, stack_low(&scheduler->sw, stack) + GUARD_BYTES, stack);
@@ -109,7 +112,9 @@ switch_to(Scheduler *scheduler, Tasklet *from, Tasklet *to)
     frames_go_on(&to->sw);
     fields_load(&to->sw.fields, scheduler->tstate);
     float_control_change(&from->sw.control, &to->sw.control);
+    sanitizer_leaves(&from->sw.sanitized, &to->sw.sanitized);
     stack_jump(&from->sw.stack, &to->sw.stack);
+    sanitizer_arrives(&from->sw.sanitized);
     version_resumed(scheduler->tstate);
 }
 
@@ -119,6 +124,7 @@ stack_entry(void)
 {
     Scheduler *scheduler = this_scheduler;
     Tasklet *tasklet = scheduler->current, *next;
+    sanitizer_arrives(&tasklet->sw.sanitized);
     Stack *stack = tasklet->sw.memory;
     FloatControl control;
     stack_outermost((char *)stack);
@@ -140,6 +146,7 @@ stack_entry(void)
     frames_go_on(&next->sw);
     fields_load(&next->sw.fields, scheduler->tstate);
     float_control_change(&control, &next->sw.control);
+    sanitizer_leaves(NULL, &next->sw.sanitized);
     stack_leave(&next->sw.stack);
 }
 

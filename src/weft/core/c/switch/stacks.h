@@ -7,6 +7,7 @@ typedef struct {
 } CStack;
 
 #include "machine.h"
+#include "sanitizer.h"
 
 typedef struct Stack Stack;
 typedef struct Region Region;
@@ -20,6 +21,7 @@ typedef struct {
     _PyStackChunk *chunk; /* where its first Python frame lies; main: the thread's own */
     Stack *memory;        /* what it runs on; NULL: main, or not started */
     bool veiled;          /* generators in its frames are marked: see visit.c */
+    SanitizedStack sanitized;
 } SwitchState;
 
 typedef struct {
