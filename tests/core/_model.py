@@ -8,6 +8,7 @@ In the model the ring is a list whose first item is the current tasklet; the end
 """
 
 import random
+import sys
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,7 +21,8 @@ Operation = tuple[Any, ...]
 WEIGHTS = {
     "schedule": 6, "send": 10, "receive": 10, "next": 3, "sleep": 3, "pause": 2, "insert": 4, "run": 3, "switch": 1,
     "remove": 2, "kill": 2, "kill_pending": 2, "throw": 1, "throw_pending": 1, "send_error": 1, "close": 1, "open": 2,
-    "preference": 2, "schedule_all": 1, "spawn": 3, "fail": 1,
+    "preference": 2, "schedule_all": 1, "spawn": 3, "fail": 1, "nested_run": 2, "nested_run_alone": 2, "block_trap": 1,
+    "set_atomic": 2,
 }  # fmt: skip
 
 
@@ -32,6 +34,7 @@ class Program:
     """How often each tasklet goes on after TaskletExit."""
     begun: int
     """How many tasklets main starts; the others wait for a "spawn"."""
+    seed: int | None = None
 
 
 def random_program(seed: int, tasklets: int = 12, length: int = 12, channels: int = 3) -> Program:
@@ -49,12 +52,14 @@ def random_program(seed: int, tasklets: int = 12, length: int = 12, channels: in
             return kind, generator.randrange(channels), generator.random() < 0.5
         if kind == "sleep":
             return kind, generator.randint(1, 5)
-        if kind in ("schedule", "pause", "fail"):
+        if kind in ("schedule", "pause", "fail", "nested_run", "nested_run_alone"):
             return (kind,)
+        if kind in ("block_trap", "set_atomic"):
+            return kind, generator.randrange(tasklets), generator.random() < 0.6
         return kind, generator.randrange(tasklets)
 
     scripts = [[operation() for _ in range(generator.randint(1, length))] for _ in range(tasklets)]
-    return Program(channels, scripts, [generator.choice([0, 0, 0, 1]) for _ in range(tasklets)], begun)
+    return Program(channels, scripts, [generator.choice([0, 0, 0, 1]) for _ in range(tasklets)], begun, seed)
 
 
 class Boom(Exception):
@@ -125,6 +130,10 @@ class Real:
             "throw_pending": lambda: other.throw(Boom, pending=True),
             "spawn": lambda: self.spawn(rest[0]),
             "fail": lambda: "fails",
+            "nested_run": lambda: weft.run(),
+            "nested_run_alone": lambda: weft.run(hub=False),
+            "block_trap": lambda: setattr(other, "block_trap", rest[1]),
+            "set_atomic": lambda: other.set_atomic(rest[1]),
         }
         return calls[kind]()
 
@@ -134,6 +143,10 @@ class Real:
 
     def run(self) -> list[Any]:
         core.set_clock(lambda: self.now, self.advance)
+        hook, sys.unraisablehook = (
+            sys.unraisablehook,
+            lambda _: None,
+        )  # told of an error that finds one before it waiting
         try:
             for index in range(self.program.begun):
                 self.spawn(index)
@@ -151,6 +164,7 @@ class Real:
             self.end()
         finally:
             core.set_clock()
+            sys.unraisablehook = hook
         return self.log
 
     def advance(self, seconds: float) -> None:
@@ -162,6 +176,7 @@ class Real:
         for _ in range(100):
             for tasklet in [tasklet for tasklet in self.tasklets if tasklet.alive]:
                 try:
+                    tasklet.block_trap = False
                     tasklet.kill()
                 except Boom:
                     continue
@@ -192,6 +207,9 @@ class Task:
     error: bool = False  # the value it sends is an error
     iterating: bool = False
     ended_loop: bool = False
+    waits_for_hub: bool = False  # its run() also waits for sleepers
+    block_trap: bool = False
+    atomic: bool = False
     refusals: int = 0
 
 
@@ -216,6 +234,7 @@ class Model:
         self.tasks = [Task(index, refusals=count) for index, count in enumerate(program.refusals)]
         self.main = Task("main", state="started")
         self.ring = [self.main]
+        self.runs: list[Task] = []  # those inside run(), the innermost last
         self.timers: list[tuple[float, int, Task]] = []
         self.timer_order = 0
 
@@ -251,6 +270,7 @@ class Model:
             self.main_runs()
             while self.ring[0] is not self.main:
                 self.step(self.ring[0])
+            self.run_returns(self.main)
             if not self.main.raises:
                 break
             self.main.raises = ""
@@ -258,17 +278,38 @@ class Model:
         self.note("main", "run", "done")
         for task in self.tasks:
             alive = task.state in ("new", "started")
+            blocked = task.blocked not in ("", "run")
             self.log.append(
-                (task.index, "state", (alive, bool(task.blocked), alive and not task.blocked and task not in self.ring,
-                                       task in self.ring or bool(task.blocked)))
+                (task.index, "state", (alive, blocked, alive and not blocked and task not in self.ring,
+                                       task in self.ring or blocked))
             )  # fmt: skip
         return self.log
 
+    def somebody_sleeps(self) -> bool:
+        return any(task.blocked == "sleep" for task in self.tasks)
+
     def main_runs(self) -> None:
-        if len(self.ring) == 1 and not any(task.blocked == "sleep" for task in self.tasks):
-            return
-        self.main.blocked = "run"
+        self.enter_run(self.main, hub=True)
+
+    def enter_run(self, task: Task, hub: bool) -> bool:
+        """The current task calls run(). Whether it is suspended in there."""
+        if len(self.ring) == 1 and not (hub and self.somebody_sleeps()):
+            return False
+        task.blocked, task.waits_for_hub = "run", hub
+        self.runs.append(task)
         self.leave()
+        return True
+
+    def run_returns(self, task: Task) -> None:
+        """So do the runs that were entered after it."""
+        while task in self.runs:
+            inner = self.runs.pop()
+            if inner.blocked == "run":
+                self.wake(inner)
+
+    def keeper(self) -> Task:
+        """Whom errors come to, and who goes on when nobody can run."""
+        return self.runs[-1] if self.runs else self.main
 
     def leave(self) -> None:
         """The current task goes out of the ring; when it was the last, wait until somebody can run."""
@@ -279,10 +320,13 @@ class Model:
                 self.wake(next(task for when, order, task in self.timers if (when, order) == key))
             if self.ring:
                 break
-            if self.timers:
-                self.now = min(timer[0] for timer in self.timers)
+            keeper = self.keeper()
+            if not keeper.blocked or (
+                keeper.blocked == "run" and not (keeper.waits_for_hub and self.somebody_sleeps())
+            ):
+                self.wake(keeper)
             else:
-                self.wake(self.main)
+                self.now = min(timer[0] for timer in self.timers)
 
     def step(self, task: Task) -> None:
         """Let the current task go on until it has switched or ended."""
@@ -319,6 +363,8 @@ class Model:
 
     def resumed(self, task: Task, operation: Operation) -> Any:
         value, task.value = task.value, None
+        if operation[0].startswith("nested_run"):
+            self.run_returns(task)
         if task.raises:
             raised, task.raises, task.ended_loop = task.raises, "", False
             return "killed" if raised == "exit" else "Boom"
@@ -330,12 +376,14 @@ class Model:
         return None
 
     def finish(self, task: Task, failed: bool = False) -> None:
-        task.state, task.under_way, task.raises = "dead", False, ""
+        task.state, task.under_way, task.raises, task.atomic = "dead", False, "", False
         if failed:
-            self.wake(self.main)
-            self.main.raises = "Boom"
+            keeper = self.keeper()
+            if keeper.blocked or keeper not in self.ring:
+                self.wake(keeper)
+            keeper.raises = keeper.raises or "Boom"
             self.ring.pop(0)
-            self.go_to(self.main)
+            self.go_to(keeper)
         else:
             self.leave()
 
@@ -356,7 +404,17 @@ class Model:
             return self.send(task, channel, (task.index, task.pc), kind == "send_error")
         if kind in ("receive", "next"):
             return self.receive(task, channel, kind == "next")
+        if kind.startswith("nested_run"):
+            return SWITCHED if self.enter_run(task, hub=kind == "nested_run") else None
+        if kind == "block_trap":
+            other.block_trap = rest[1]
+            return None
+        if kind == "set_atomic":
+            before, other.atomic = other.atomic, rest[1]
+            return before
         if kind == "sleep":
+            if task.block_trap:
+                return "RuntimeError"
             task.blocked = "sleep"
             self.timers.append((self.now + rest[0], self.timer_order, task))
             self.timer_order += 1
@@ -407,6 +465,8 @@ class Model:
     def wait(self, task, channel, what, value, is_error, iterating=False) -> Any:
         if channel.closing:
             return "ChannelClosed"
+        if task.block_trap:
+            return "RuntimeError"
         task.value, task.error, task.iterating = value, is_error, iterating
         task.blocked, task.channel, task.ended_loop = what, channel, False
         channel.queue.append(task)
@@ -428,13 +488,15 @@ class Model:
 
     def move(self, task: Task, other: Task, kind: str) -> Any:
         if kind == "remove":
-            if other.blocked or other is task:
+            if other.blocked not in ("", "run") or other is task:
                 return "RuntimeError"
             if other in self.ring:
                 self.ring.remove(other)
             return None
         if other is task:
             return None
+        if other.blocked == "run":
+            self.wake(other)
         if other.blocked or other.state not in ("new", "started"):
             return "RuntimeError"
         if other not in self.ring:

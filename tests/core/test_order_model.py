@@ -3,20 +3,49 @@
 import pytest
 
 import weft
+from tests.core import _model
 from tests.core._model import Program, random_program, run_model, run_real
 from weft import core
 
 
-def compare(program: Program) -> int:
-    """Run both; the first difference is shown with what led to it. Returns how many operations were compared."""
+def difference(program: Program) -> str:
+    """Where the model and weft part, with what led to it; nothing when they agree."""
     expected, real = run_model(program), run_real(program)
     for place, (left, right) in enumerate(zip(expected, real, strict=False)):
-        before = "\n  ".join(map(str, expected[max(0, place - 6) : place]))
-        assert left == right, f"after\n  {before}\nthe model says\n  {left}\nand weft\n  {right}"
-    assert len(expected) == len(real)
+        if left != right:
+            before = "\n  ".join(map(str, expected[max(0, place - 6) : place]))
+            return f"after\n  {before}\nthe model says\n  {left}\nand weft\n  {right}"
+    return "" if len(expected) == len(real) else f"the model's log has {len(expected)} entries, weft's {len(real)}"
+
+
+def shrunk(program: Program) -> Program:
+    """A program that still makes a difference, and does so without none of its operations."""
+    smaller = True
+    while smaller:
+        smaller = False
+        for script in program.scripts:
+            for width in (8, 4, 2, 1):
+                place = 0
+                while place < len(script):
+                    taken = script[place : place + width]
+                    del script[place : place + width]
+                    if difference(program):
+                        smaller = True
+                    else:
+                        script[place:place] = taken
+                        place += width
+    return program
+
+
+def compare(program: Program) -> int:
+    """Run both; a difference is shown with a short program that makes one. Returns how many operations were compared."""
+    found = difference(program)
+    if found:
+        short = shrunk(program)
+        pytest.fail(f"seed {short.seed}: {found}\n\nThe same in short, {short}:\n{difference(short)}", pytrace=False)
     assert weft.getruncount() == 1
     assert core.started() == []
-    return len(real)
+    return sum(len(script) for script in program.scripts)
 
 
 def test_the_model_knows_the_order_of_a_simple_program():
@@ -24,7 +53,15 @@ def test_the_model_knows_the_order_of_a_simple_program():
     order = [entry[:3] for entry in run_model(program) if entry[1] != "state"]
     # 0 waits; 1 finds it there and lets it run at once; 2, which was next, is before the sender.
     assert order == [(0, 0, (1, 0)), (1, 0, None), (0, 1, None), (2, 0, None), ("main", "run", "done")]
-    assert compare(program) == len(order) + 3
+    assert compare(program) == len(order) - 1
+
+
+def test_a_difference_is_shown_by_a_short_program(monkeypatch):
+    monkeypatch.setattr(_model.Model, "leave", lambda self: self.ring.append(self.ring.pop(0)))
+    with pytest.raises(pytest.fail.Exception, match="seed 3: after") as failed:
+        compare(random_program(3, tasklets=4, length=6, channels=2))
+    short = failed.value.msg.split("The same in short, ")[1].split("\n")[0]
+    assert short.count("(") <= 6
 
 
 def test_programs_come_by_every_kind_of_outcome():
