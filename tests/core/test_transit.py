@@ -3,6 +3,7 @@
 import random
 import sys
 import threading
+import weakref
 
 import pytest
 
@@ -142,8 +143,6 @@ def test_values_survive_the_death_of_paused_tasklets_by_their_last_reference(pre
 
 
 def test_sent_values_are_never_replaced_by_none_when_senders_die_by_weak_references():
-    import weakref
-
     channel, received = weft.channel(), []
 
     def sender(number):
@@ -249,3 +248,123 @@ def test_waiters_settled_while_their_tasklets_are_killed_keep_their_word():
         assert len(got) + len(killed) == 10
         assert len(got) == true
         assert None not in got
+
+
+# ---- whatever the last reference of a dying tasklet does ----
+
+
+class Mischief:
+    """Dropped by a dying tasklet: switches, starts others that die the same way, sends on a channel of its own, recurses."""
+
+    def __init__(self, depth: int, side: weft.channel[int]) -> None:
+        self.depth = depth
+        self.side = side
+
+    def __call__(self, *_: object) -> None:
+        pass
+
+    def __del__(self) -> None:
+        weft.schedule()
+        if self.side.balance < 0:
+            self.side.send(1)
+        if self.depth:
+            weft.tasklet(Mischief(self.depth - 1, self.side))(Mischief(self.depth - 1, self.side))
+            weft.schedule()
+
+
+def messages_among_dying_tasklets(count: int, preference: int) -> None:
+    """Every message is sent and received while tasklets die around it; none is lost, none is None, all in order."""
+    channel, side, received, refs = weft.channel(), weft.channel(), [], []
+    channel.preference = preference
+
+    def dies(value: object) -> None:
+        weft.schedule()
+
+    def sender() -> None:
+        for number in range(count):
+            if number % 8 == 0:
+                weft.tasklet(dies)(Mischief(number // 8 % 3, side))
+                refs[:] = refs[-20:]
+                refs.append(weakref.ref(weft.tasklet(dies)(number), lambda _: weft.schedule()))
+            channel.send(number)
+
+    def receiver() -> None:
+        for number in range(count):
+            value = channel.receive()
+            if value != number:
+                received.append((number, value))
+
+    def listener() -> None:
+        while True:
+            side.receive()
+
+    listening = weft.tasklet(listener)()
+    tasklets = [weft.tasklet(receiver)(), weft.tasklet(sender)()]
+    weft.run()
+    listening.kill()
+    assert received == []
+    assert not any(tasklet.alive for tasklet in tasklets)
+
+
+@pytest.mark.parametrize("preference", [-1, 0, 1])
+def test_messages_arrive_among_dying_tasklets(preference):
+    messages_among_dying_tasklets(5000, preference)
+    assert (weft.getruncount(), core.started()) == (1, [])
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("preference", [-1, 0, 1])
+def test_a_million_messages_arrive_among_dying_tasklets(preference):
+    messages_among_dying_tasklets(1_000_000, preference)
+    assert (weft.getruncount(), core.started()) == (1, [])
+
+
+def across_threads_among_dying_tasklets(count: int) -> None:
+    """Two threads pass the numbers to and fro while tasklets die in both."""
+    there, back, wrong = weft.channel(), weft.channel(), []
+    before = sys.getswitchinterval()
+
+    def dies(value: object) -> None:
+        weft.schedule()
+
+    def other() -> None:
+        side = weft.channel()
+        for number in range(count):
+            if number % 8 == 0:
+                weft.tasklet(dies)(Mischief(number // 8 % 2, side))
+            value = there.receive()
+            if value != number:
+                wrong.append((number, value))
+            back.send(value)
+        weft.run()
+
+    thread = threading.Thread(target=other)
+    side = weft.channel()
+    sys.setswitchinterval(1e-5)
+    thread.start()
+    try:
+        for number in range(count):
+            if number % 8 == 4:
+                weft.tasklet(dies)(Mischief(number // 8 % 2, side))
+            there.send(number)
+            value = back.receive()
+            if value != number:
+                wrong.append((number, value))
+        weft.run()
+    finally:
+        sys.setswitchinterval(before)
+    thread.join()
+    assert wrong == []
+
+
+def test_messages_cross_threads_among_dying_tasklets():
+    across_threads_among_dying_tasklets(2000)
+    assert (weft.getruncount(), core.started()) == (1, [])
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(900)
+def test_a_million_messages_cross_threads_among_dying_tasklets():
+    across_threads_among_dying_tasklets(500_000)  # each to and fro
+    assert (weft.getruncount(), core.started()) == (1, [])
