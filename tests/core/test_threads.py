@@ -706,6 +706,37 @@ def test_service_threads_of_the_parent_do_not_count_in_a_forked_child():
     assert printed.splitlines() == ["from a thread", "0"]
 
 
+def test_no_run_queue_is_left_of_a_thread_that_a_forked_child_does_not_have():
+    """Its main tasklet is inside run() as it forks; one tasklet runs, two could."""
+    printed = output_of("""
+        import os, threading, warnings, weft
+        warnings.simplefilter("ignore", DeprecationWarning)
+        made, ready, end = [], threading.Event(), threading.Event()
+        def busy():
+            ready.set()
+            end.wait()
+        def other():
+            made.append(weft.tasklet(busy)())
+            made.append(weft.tasklet(int)())
+            made.append(weft.tasklet(int)())
+            weft.run()
+        thread = threading.Thread(target=other)
+        thread.start()
+        ready.wait()
+        pid = os.fork()
+        if pid == 0:
+            print([(t.alive, t.scheduled, t.next) for t in made], flush=True)
+            made[1].bind_thread()
+            made[1].bind(print, ("fetched",))
+            made[1].run()
+            os._exit(0)
+        print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+        end.set()
+        thread.join()
+    """)
+    assert printed.splitlines() == [str([(False, False, None)] * 3), "fetched", "0"]
+
+
 def test_tasklets_of_threads_that_a_forked_child_does_not_have_are_dead_and_in_nobodys_way():
     printed = output_of("""
         import os, threading, warnings, weft

@@ -116,8 +116,8 @@ scheduler_vanished(Scheduler *scheduler)
     PyObject *dead = PyList_New(0);
     scheduler->tasklets++; /* for ever: nobody frees it */
     Py_INCREF(main);
-    while (main->next != NULL && main->blocked == NOT_BLOCKED && main->next != main) {
-        t = main->next;
+    for (after = scheduler->idle ? scheduler->first : scheduler->current; (t = after) != NULL && ring_holds(t);) { /* main may wait */
+        after = t->next != t ? t->next : NULL;
         ring_remove(scheduler, t);
         t->state = t->state == TASKLET_NEW ? TASKLET_UNBOUND : t->state;
         if (dead == NULL || PyList_Append(dead, (PyObject *)t) < 0)
