@@ -104,6 +104,23 @@ def test_tempval_of_a_blocked_receiver_gives_way_to_what_is_sent():
     assert log == ["sent"]
 
 
+def test_tempval_of_a_loop_over_a_channel_is_nothing_that_was_sent():
+    channel = weft.channel()
+    got = []
+
+    def loop(value):
+        weft.getcurrent().tempval = value
+        for item in channel:
+            got.append(item)
+
+    tasklets = [weft.tasklet(loop)(value) for value in ("own", None)]
+    weft.run()
+    tasklets[1].tempval = "from outside"
+    channel.close()
+    weft.run()
+    assert got == [] and not any(tasklet.alive for tasklet in tasklets)
+
+
 def test_tempval_taken_from_a_blocked_sender_sends_none():
     channel = weft.channel()
     tasklet = weft.tasklet(channel.send)("value")

@@ -207,14 +207,12 @@ again:
     current->timed_out = false;
     if (unlikely(scheduler_suspend(scheduler, current, next, &value) < 0))
         return NULL;
-    if (unlikely(value == NULL)) { /* woken without a value: by close() while iterating, or by insert() or run() */
-        if (current->timed_out) {
-            current->timed_out = false;
-            return NULL;
-        }
-        value = Py_NewRef(Py_None);
+    if (unlikely(current->timed_out)) { /* woken by close() while iterating; a tempval set from outside is no value of the channel's */
+        current->timed_out = false;
+        Py_XDECREF(value);
+        return NULL;
     }
-    return value;
+    return likely(value != NULL) ? value : Py_NewRef(Py_None); /* taken away from outside */
 }
 
 static PyObject *

@@ -59,7 +59,8 @@ context_entered(PyObject *context)
     if (PyContext_Enter(context) == 0)
         return PyContext_Exit(context);
     PyErr_Clear();
-    PyErr_SetString(PyExc_RuntimeError, "set_context(): the tasklet is inside Context.run(), which must end first");
+    PyErr_SetString(PyExc_RuntimeError, "set_context(): the tasklet's context, maybe in another tasklet, is inside Context.run(), "
+                                        "which must end first");
     return -1;
 }
 
