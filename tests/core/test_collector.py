@@ -854,16 +854,25 @@ class TaskletWithDel(weft.tasklet):
 
 def test_a_subclass_with_a_finalizer_of_its_own_is_left_alone():
     log = []
-    tasklet = TaskletWithDel(waits_with_finally)
+
+    def waits():
+        local = [Token(3)]
+        local.append(local)
+        try:
+            weft.channel().receive()
+        finally:
+            log.append(local[0].check())
+
+    tasklet = TaskletWithDel(waits)
     tasklet.log = []
-    tasklet(log, lambda: weft.channel().receive())
+    tasklet()
     weft.run()
     del tasklet
     for _ in range(2):
         gc.collect()
     assert log == []
     kill_all()
-    assert log == ["TaskletExit", "finally"]
+    assert log == [3]
 
 
 def test_one_that_refuses_to_end_keeps_all_it_has():
@@ -937,6 +946,65 @@ def test_an_executing_generator_is_finalized_as_ever_when_its_tasklet_has_gone_o
     channel.send("value")
     weft.run()
     assert log == ["value", "closed", "dropped"]
+
+
+def test_a_generator_that_is_older_than_the_tasklet_that_executes_it_makes_no_complaint(monkeypatch):
+    log, complaints = [], []
+
+    def values():
+        try:
+            yield weft.channel().receive()
+        finally:
+            log.append("closed")
+
+    monkeypatch.setattr(sys, "unraisablehook", lambda problem: complaints.append(repr(problem)))
+    weft.tasklet(list)(values())
+    run_and_collect()
+    kill_all()
+    assert log == ["closed"] and complaints == []
+
+
+class Dying:
+    """Garbage at once; calls a function when it is collected."""
+
+    def __init__(self, function):
+        self.function, self.me = function, self
+
+    def __del__(self):
+        self.function(self)
+
+
+def test_what_a_collection_calls_may_send_from_a_tasklet_and_not_block_there():
+    channel, received, refused = weft.channel(), [], []
+
+    def receives():
+        for thing in channel:
+            vars(thing).clear()
+            received.append("one")
+
+    def blocks(thing):
+        try:
+            weft.channel().receive()
+        except RuntimeError as error:
+            refused.append(str(error))
+
+    def collects():
+        for _ in range(50):
+            for _ in range(20):
+                Dying(lambda thing: channel.send(thing) if channel.balance < 0 else None)
+            gc.collect()
+            weft.schedule()
+        if core.backend != "stacks":
+            Dying(blocks)
+            gc.collect()
+
+    weft.tasklet(receives)()
+    weft.tasklet(collects)()
+    weft.run()
+    assert len(received) >= 50
+    assert all("inside a collection" in text for text in refused) and (core.backend == "stacks" or len(refused) == 1)
+    channel.close()
+    weft.run()
 
 
 # ---- exactness ----

@@ -41,7 +41,7 @@ static inline bool
 channel_switches(Scheduler *scheduler, Channel *channel, int direction)
 {
     return (channel->preference == -direction || channel->schedule_all) && channel->head->scheduler == scheduler &&
-           !scheduler->idle && !scheduler->polling;
+           !scheduler->idle && !scheduler->polling && !collection_forbids(scheduler);
 }
 
 /* `peer` met the current tasklet: make it runnable, and switch when the channel says so. Steals peer.

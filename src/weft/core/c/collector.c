@@ -13,7 +13,6 @@ static PyObject *collector_callbacks; /* gc.callbacks */
 static PyObject *collector_callback;  /* ours, when it was needed before */
 static PyObject *collector_found;     /* a list: the tasklets that the collection under way ends; NULL: none */
 static PyObject *collector_spared;    /* a list: what is spared in it */
-static bool collector_over;           /* the collection is over but for its callbacks: tasklets may be switched again */
 
 /* Whether all that a started tasklet holds must count as reachable. */
 static bool

@@ -47,7 +47,8 @@ core_schedule(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t cou
         return NULL;
     }
     Tasklet *current = scheduler->current;
-    if (unlikely(scheduler->trapped && current->next == current)) /* nobody to switch to: the trap has nothing to forbid */
+    if (unlikely((scheduler->trapped && current->next == current) || collection_forbids(scheduler)))
+        /* Nobody to switch to: the trap has nothing to forbid. Or not the place for it: the others wait a little longer. */
         return Py_NewRef(count == 1 || names != NULL ? args[0] : (PyObject *)current);
     if (unlikely(scheduler_may_suspend(scheduler) < 0))
         return NULL;

@@ -419,7 +419,7 @@ tasklet_throw(Tasklet *tasklet, PyObject *error, bool pending)
             PyErr_SetString(PyExc_RuntimeError, "You cannot throw to a dead tasklet: it has no frame to raise the exception in");
         return NULL;
     }
-    pending = pending || tasklet->scheduler != scheduler || scheduler->idle || scheduler->polling;
+    pending = pending || tasklet->scheduler != scheduler || scheduler->idle || scheduler->polling || collection_forbids(scheduler);
     if (!pending && scheduler_may_suspend(scheduler) < 0) {
         Py_DECREF(error);
         return NULL;

@@ -269,6 +269,12 @@ switch_iterated(const void *site)
     return NULL;
 }
 
+static inline bool
+switch_moves_stack(Scheduler *scheduler)
+{
+    return scheduler->current != scheduler->main;
+}
+
 static inline void
 switch_free(Tasklet *tasklet)
 {

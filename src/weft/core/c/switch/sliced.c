@@ -193,6 +193,12 @@ stack_entry(void)
     Py_UNREACHABLE();
 }
 
+static inline bool
+switch_moves_stack(Scheduler *scheduler)
+{
+    return (char *)__builtin_frame_address(0) < scheduler->sw.base;
+}
+
 static inline void
 switch_free(Tasklet *tasklet)
 {

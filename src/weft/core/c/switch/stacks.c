@@ -150,6 +150,13 @@ stack_entry(void)
     stack_leave(&next->sw.stack);
 }
 
+static inline bool
+switch_moves_stack(Scheduler *scheduler)
+{
+    (void)scheduler;
+    return false;
+}
+
 static inline void
 switch_free(Tasklet *tasklet)
 {

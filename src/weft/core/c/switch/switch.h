@@ -25,6 +25,8 @@ static void switch_thread_end(Scheduler *scheduler);
 /* Before anything is changed for a switch away from `tasklet`: 0, or -1 with an exception set when it must not happen
    (inside a foreign greenlet) or cannot (out of memory). */
 static inline int switch_guard(Scheduler *scheduler, Tasklet *tasklet);
+/* Whether a switch now would take the running tasklet's C stack away from where it lies. */
+static inline bool switch_moves_stack(Scheduler *scheduler);
 /* Leave `from`, go on with `to` (new or suspended), come back when somebody switches to `from`. Cannot fail. */
 static inline void switch_to(Scheduler *scheduler, Tasklet *from, Tasklet *to);
 /* Just before the tasklet's function is called: its context is entered. -1 with an exception set. */
