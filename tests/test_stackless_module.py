@@ -235,3 +235,134 @@ def test_pickle_with_tracing_state_can_be_set():
     assert (stackless.pickle_flags(), stackless.pickle_flags_default()) == (1, 1)
     stackless.pickle_with_tracing_state = False
     assert (stackless.pickle_flags(), stackless.pickle_flags_default()) == (0, 0)
+
+
+# ---- what the names do, as Stackless's manual says ----
+
+
+def counting():
+    number = 0
+    while True:
+        number += 1
+
+
+def test_run_with_a_timeout_returns_the_interrupted_tasklet_which_can_be_inserted_again():
+    task = stackless.tasklet(counting)()
+    for _ in range(3):
+        assert stackless.run(1000) is task
+        assert (task.paused, stackless.runcount) == (True, 1)
+        task.insert()
+    task.kill()
+    assert stackless.run(1000) is None
+
+
+def test_run_with_a_soft_timeout_returns_none_and_leaves_the_tasklet_in_the_queue():
+    def polite():
+        while True:
+            for _ in range(200):
+                pass
+            stackless.schedule()
+
+    task = stackless.tasklet(polite)()
+    assert stackless.run(100, soft=True) is None
+    assert task.scheduled
+    task.kill()
+
+
+def test_run_takes_the_arguments_of_stackless_in_its_order():
+    assert stackless.run(0, False, False, False, False) is None
+    assert stackless.run(timeout=0, threadblock=False, soft=False, ignore_nesting=False, totaltimeout=False) is None
+    with pytest.raises(TypeError, match="at most 5 arguments"):
+        stackless.run(0, 0, 0, 0, 0, 0)
+
+
+def test_threads_and_their_tasklets_can_be_looked_at():
+    assert stackless.threads == stackless.getthreads()
+    assert stackless.threads[0] == threading.get_ident()
+    task = stackless.tasklet(int)()
+    assert stackless.get_thread_info(stackless.threads[0]) == (stackless.main, stackless.current, 2)
+    assert stackless.get_thread_info() == (stackless.main, stackless.current, 2)
+    task.kill()
+    assert stackless.getcurrentid() == threading.get_ident()
+
+
+def test_callbacks_see_switches_and_channel_operations():
+    switches, operations = [], []
+    channel = stackless.channel()
+
+    def on_channel(channel, tasklet, sending, willblock):
+        operations.append((channel, tasklet, sending, willblock))
+
+    def on_switch(previous, following):
+        switches.append((previous, following))
+
+    receiver = stackless.tasklet(channel.receive)()
+    assert stackless.set_channel_callback(on_channel) is None
+    assert stackless.set_schedule_callback(on_switch) is None
+    try:
+        stackless.run()
+        channel.send(1)
+        assert stackless.get_channel_callback() is on_channel and stackless.get_schedule_callback() is on_switch
+    finally:
+        assert stackless.set_channel_callback(None) is on_channel
+        assert stackless.set_schedule_callback(None) is on_switch
+    assert operations == [(channel, receiver, 0, 1), (channel, stackless.main, 1, 0)]
+    assert switches[0] == (stackless.main, receiver)
+
+
+def test_an_error_handler_gets_what_a_tasklet_does_not_catch():
+    handled = []
+    stackless.set_error_handler(
+        lambda kind, value, traceback: handled.append((kind, str(value), traceback is not None))
+    )
+    try:
+        stackless.tasklet(int)("no number")
+        stackless.run()
+    finally:
+        stackless.set_error_handler(None)
+    assert handled == [(ValueError, "invalid literal for int() with base 10: 'no number'", False)]
+
+
+def test_a_switch_trap_forbids_to_switch():
+    task = stackless.tasklet(int)()
+    assert stackless.switch_trap(1) == 0
+    try:
+        with pytest.raises(RuntimeError, match="switch_trap"):
+            stackless.schedule()
+    finally:
+        assert stackless.switch_trap(-1) == 1
+    stackless.run()
+    assert not task.alive
+
+
+def test_a_block_trap_forbids_to_block():
+    stackless.current.block_trap = True
+    try:
+        with pytest.raises(RuntimeError):
+            stackless.channel().receive()
+    finally:
+        stackless.current.block_trap = False
+
+
+def test_atomic_and_set_atomic_agree():
+    assert stackless.current.set_atomic(True) is False
+    assert stackless.current.set_atomic(False) is True
+    with stackless.atomic():
+        assert stackless.current.atomic
+    assert not stackless.current.atomic
+
+
+def test_tempval_is_what_schedule_remove_returns_as_the_manual_shows():
+    waiting, results = [], []
+
+    def wait_for_result():
+        waiting.append(stackless.current)
+        return stackless.schedule_remove()
+
+    stackless.tasklet(lambda: results.append(wait_for_result()))()
+    stackless.run()
+    for task in waiting:
+        task.tempval = "the result"
+        task.insert()
+    stackless.run()
+    assert results == ["the result"]

@@ -369,6 +369,22 @@ def test_a_soft_interrupt_is_taken_also_when_nobody_else_can_run():
     weft.run()
 
 
+def test_a_soft_interrupt_is_taken_by_schedule_though_nobody_else_can_run():
+    switches = []
+
+    def polite():
+        while len(switches) < 1000:
+            for _ in range(100):
+                pass
+            switches.append(weft.schedule())
+
+    tasklet = weft.tasklet(polite)()
+    assert weft.run(50, soft=True) is None
+    assert (len(switches), tasklet.scheduled, weft.getruncount()) == (0, True, 2)
+    tasklet.kill()
+    switches.clear()
+
+
 def test_a_soft_interrupt_is_that_of_its_run_alone():
     """The tasklet wakes main itself, and blocks: the next run() has a budget of its own."""
     main, channel, log = weft.getcurrent(), weft.channel(), []

@@ -54,7 +54,7 @@ core_schedule(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t cou
         return NULL;
     result = count == 1 || names != NULL ? args[0] : (PyObject *)current;
     tempval_forget(current);
-    if (current->next != current) {
+    if (current->next != current || unlikely(scheduler->interrupt_pending)) { /* alone, it still gives way to a soft run() */
         if (unlikely(scheduler_switch(scheduler, current, current->next, &value) < 0))
             return NULL;
         if (unlikely(value != NULL)) /* somebody set its tempval meanwhile */
