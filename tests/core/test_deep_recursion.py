@@ -2,9 +2,13 @@
 
 How deep one may go depends on the stack that CPython takes for granted. On a thread with 256 kB CPython itself crashes in
 most kinds of recursion in C before 3.14; there a tasklet must be no worse, and one with a stack of its own fares better.
+
+From 3.14 on CPython measures the stack, and a tasklet may have less of it than its thread. So what just fits on the thread may end
+in an error in a tasklet.
 """
 
 import re
+import sys
 from functools import cache
 
 import pytest
@@ -162,22 +166,30 @@ def outcome(kind, way, size):
     return done.stdout.strip()
 
 
+def allowed(expected):
+    """How a tasklet may end what ends so on its thread."""
+    less_stack = (
+        {"3 RecursionError", "3 MemoryError"} if sys.version_info >= (3, 14) and expected == "3 no error" else set()
+    )
+    return {expected, *less_stack}
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_recursion_ends_as_it_does_without_tasklets(kind):
     found = outcome(kind, "tasklets", 0)
     assert re.fullmatch(r"3( no error)?( \w+Error)*", found or "crashed")
-    assert found == outcome(kind, "plain", 0)
+    assert found in allowed(outcome(kind, "plain", 0))
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_on_a_small_thread_tasklets_are_no_worse_than_the_thread(kind):
     found, expected = outcome(kind, "tasklets", SMALL_THREAD), outcome(kind, "plain", SMALL_THREAD)
     if core.backend == "stacks":
-        assert found == outcome(kind, "plain", 0)
+        assert found in allowed(outcome(kind, "plain", 0))
     elif expected is None:
         pytest.skip("CPython itself crashes here, tasklets or not")
     else:
-        assert found == expected
+        assert found in allowed(expected)
 
 
 @pytest.mark.parametrize("size", [0, SMALL_THREAD])
