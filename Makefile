@@ -10,7 +10,7 @@ ARGS ?=
 C_SOURCES := $(shell find src/weft/core/c -name '*.[ch]' 2>/dev/null)
 PREPARE := tools/prepare.sh
 
-.PHONY: help demo test check check-native docs bench test-all soak cleanroom try-aarch64 clean
+.PHONY: help demo test check check-native docs bench test-all try-pythons soak cleanroom try-aarch64 clean
 
 help:
 	@echo 'make demo       local contexts and tasklets: the whole story in half a minute'
@@ -19,6 +19,7 @@ help:
 	@echo 'make check-native  the core under a debug interpreter, sanitizers, leak and stress runs (about 20 minutes)'
 	@echo 'make bench      figures beside those of the peers'
 	@echo 'make test-all   core and remote tests with every Python >= 3.11 found'
+	@echo 'make try-pythons  core and io tests on the Pythons of newer Debian releases (root, downloads them)'
 	@echo 'make soak       the tests that take longer'
 	@echo 'make cleanroom  clone into fresh Debian systems and make demo and test there (root, takes long)'
 	@echo 'make try-aarch64  the core tests on an emulated aarch64 (takes a quarter of an hour)'
@@ -63,6 +64,9 @@ bench: .venv/.core .venv/.bench
 
 test-all:
 	@tools/test_all.sh $(ARGS)
+
+try-pythons:
+	@tools/try_debian_python.sh $(ARGS)
 
 cleanroom:
 	@tools/cleanroom.sh $(ARGS)

@@ -13,44 +13,15 @@
 # machine are copied in.
 set -eu
 cd "$(dirname "$0")/.."
+# shellcheck source=tools/chroot.sh
+. tools/chroot.sh
 suite=${SUITE:-bookworm}
-# shellcheck disable=SC2016 # apt fills these in
-mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' "Codename: $suite" 2>/dev/null | head -n 1)
-mirror=${mirror:-$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 2>/dev/null | head -n 1)}
+mirror=$(mirror_of "$suite")
 room=$PWD/build/cleanroom
 base=$room/base-$suite
 
-if [ "$(id -u)" != 0 ]; then
-    echo 'A clean room is a chroot, which takes root: sudo make cleanroom' >&2
-    exit 1
-fi
-if ! command -v debootstrap >/dev/null; then
-    echo 'debootstrap is missing. Type: apt-get update && apt-get install -y debootstrap' >&2
-    exit 1
-fi
-# All mounts and processes of the clean rooms end with this script, however it ends.
-if [ -z "${WEFT_CLEANROOM_INSIDE:-}" ]; then
-    WEFT_CLEANROOM_INSIDE=1 exec unshare --mount --pid --fork --kill-child "$0" "$@"
-fi
-
-# Runs `$3...` in the system `$1` as the user `$2`, with the network settings of this machine and nothing else of it.
-inside() {
-    root=$1
-    user=$2
-    shift 2
-    home=$(awk -F: -v user="$user" '$1 == user { print $6 }' "$root/etc/passwd")
-    settings=$(env | grep -E '^(PIP_|SSL_CERT_|https?_proxy=|no_proxy=|HTTPS?_PROXY=|NO_PROXY=)' | while IFS= read -r setting; do
-        # A setting that names a file or folder makes sense only where that exists.
-        case ${setting#*=} in /*) if [ -e "$root${setting#*=}" ]; then printf '%s\n' "$setting"; fi ;; *) printf '%s\n' "$setting" ;; esac
-    done)
-    # shellcheck disable=SC2086 # one word a setting
-    env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME="$home" LANG=C.UTF-8 $settings \
-        chroot --userspec="$(id_in "$root" "$user")" "$root" sh -c "cd && $*" 2>&1
-}
-
-id_in() {
-    awk -F: -v user="$2" '$1 == user { print $3 ":" $4 }' "$1/etc/passwd"
-}
+need_chroots 'A clean room' 'make cleanroom'
+with_mounts_of_its_own "$@"
 
 make_base() {
     if [ -e "$base/.complete" ]; then return; fi
@@ -60,24 +31,16 @@ make_base() {
     debootstrap --variant=minbase --include=python3,git,gcc,make,ca-certificates "$suite" "$base" "$mirror" \
         >"$room/debootstrap.log" 2>&1 || { tail -n 20 "$room/debootstrap.log"; exit 1; }
     copy_settings "$base"
+    copy_sources "$base"
     touch "$base/.complete"
 }
 
-# What apt and pip need to find their registries from in there.
-copy_settings() {
-    cp /etc/resolv.conf /etc/hosts "$1/etc/"
+# This machine's own sources for the suite.
+copy_sources() {
     rm -f "$1/etc/apt/sources.list"
     for file in /etc/apt/sources.list /etc/apt/sources.list.d/*.list /etc/apt/sources.list.d/*.sources; do
         if grep -Eqs "(^|[[:space:]])$suite([[:space:]]|\$)" "$file"; then cp "$file" "$1${file%/*}/"; fi
     done
-    cp -r /etc/apt/trusted.gpg.d /etc/apt/auth.conf.d "$1/etc/apt/"
-    if [ -d /usr/share/keyrings ]; then mkdir -p "$1/usr/share/keyrings" && cp -r /usr/share/keyrings/. "$1/usr/share/keyrings/"; fi
-    for file in /etc/apt/apt.conf.d/*; do
-        if grep -qs '^ *Acquire' "$file" && ! grep -q 'IndexTargets' "$file"; then cp "$file" "$1/etc/apt/apt.conf.d/"; fi
-    done
-    if [ -f /etc/pip.conf ]; then cp /etc/pip.conf "$1/etc/"; fi
-    mkdir -p "$1/etc/ssl/certs"
-    cp /etc/ssl/certs/ca-certificates.crt "$1/etc/ssl/certs/"
 }
 
 # A fresh system of the name `$1`, with a user and a bundle of HEAD to clone from. Prints nothing.
@@ -89,14 +52,11 @@ make_system() {
     git bundle create -q "$system/weft.bundle" HEAD $(git branch --show-current)
     chmod 644 "$system/weft.bundle"
     chroot "$system" useradd --create-home somebody
-    mount -t proc proc "$system/proc"
-    mount --rbind /dev "$system/dev"
-    mount -t tmpfs tmpfs "$system/run"
+    mount_system "$system"
 }
 
 drop_system() {
-    umount "$room/$1/run" "$room/$1/proc"
-    umount --recursive --lazy "$room/$1/dev"
+    unmount_system "$room/$1"
     rm -rf --one-file-system "${room:?}/$1"
 }
 
@@ -138,7 +98,6 @@ as_user() {
 
 status=0
 mkdir -p "$room"
-mount --make-rprivate /
 make_base
 for scenario in ${*:-demo-test test-demo user}; do
     case $scenario in

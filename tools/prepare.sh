@@ -11,11 +11,12 @@ cd "$(dirname "$0")/.."
 venv=${1:-.venv}
 extras=${2:-demo,test}
 
-# Prints what `$1` lacks, one word each; nothing when it will do. Fails when it is no Python >= 3.11 at all.
+# Prints what `$1` lacks, one word each; nothing when it will do. Fails when it is no Python >= 3.11 at all, or a free-threaded
+# one, which weft refuses.
 lacks() {
     "$1" -I -c '
 import sys
-if sys.version_info < (3, 11) or sys.implementation.name != "cpython":
+if sys.version_info < (3, 11) or sys.implementation.name != "cpython" or "t" in sys.abiflags:
     sys.exit(1)
 import os, sysconfig
 if not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")):
@@ -32,7 +33,7 @@ except ImportError:
 choose_python() {
     python=
     missing=python
-    for candidate in ${PYTHON:-python3.14 python3.13 python3.12 python3.11 python3}; do
+    for candidate in ${PYTHON:-python3.15 python3.14 python3.13 python3.12 python3.11 python3}; do
         path=$(command -v "$candidate" 2>/dev/null) || continue
         found=$(lacks "$path") || continue
         if [ -z "$found" ]; then

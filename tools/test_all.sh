@@ -4,10 +4,15 @@
 # Looks at PATH and at folders of versions as pyenv keeps them ($PYENV_ROOT or ~/.pyenv). Each gets build/venv-X.Y.
 #   tools/test_all.sh                    everything
 #   FOLDERS='tests/core' tools/test_all.sh -x      these folders; further words go to pytest
+#   PYTHON=/path/to/python3.14 tools/test_all.sh   with this one alone
 set -u
 cd "$(dirname "$0")/.." || exit
 
 candidates() {
+    if [ -n "${PYTHON:-}" ]; then
+        echo "$PYTHON"
+        return
+    fi
     for minor in 11 12 13 14 15; do
         command -v "python3.$minor"
         ls -d "${PYENV_ROOT:-$HOME/.pyenv}"/versions/3."$minor".*/bin/python 2>/dev/null
@@ -15,11 +20,12 @@ candidates() {
     command -v python3
 }
 
-# The version of `$1`; fails when it is too old, or has no headers or venv and so cannot build what would be tested.
+# The version of `$1`; fails when it is too old or free-threaded, or has no headers or venv and so cannot build what would be
+# tested.
 version_of() {
     "$1" -I -c '
 import ensurepip, os, sys, sysconfig, venv
-assert sys.version_info >= (3, 11) and os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h"))
+assert sys.version_info >= (3, 11) and "t" not in sys.abiflags and os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h"))
 print("%d.%d" % sys.version_info[:2])
 ' 2>/dev/null
 }
@@ -74,7 +80,7 @@ Python $version, $backend: $(tail -n 1 build/test-all.log | tr -d '=')"
     done
 done
 if [ -z "$seen" ]; then
-    echo 'make test-all: no Python >= 3.11 with venv and headers was found here' >&2
+    echo "make test-all: no Python >= 3.11 with venv and headers was found here${PYTHON:+, and $PYTHON is none}" >&2
     status=1
 fi
 echo "== make test-all$report"
