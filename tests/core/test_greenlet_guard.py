@@ -168,6 +168,41 @@ def test_a_greenlet_left_suspended_in_a_dead_tasklet_does_no_harm():
     assert log == ["finally"]
 
 
+def test_a_greenlet_that_ends_after_its_tasklet_disturbs_no_other():
+    """Greenlets come back to the same place of the C stack, which may have been given to somebody else meanwhile."""
+    log, kept = [], []
+
+    def deep(depth, function):
+        return function() if depth == 0 else next(map(lambda _: deep(depth - 1, function), (1,)))
+
+    def guest():
+        try:
+            deep(5, greenlet.getcurrent().parent.switch)
+        finally:
+            log.append("finally")
+
+    def leaves_it():
+        mine = greenlet.greenlet(guest)
+        mine.switch()
+        kept.append(mine)
+
+    def comes_after(number):
+        for depth in (10, 0, 3, 10):
+            deep(depth, weft.schedule)
+        log.append(number)
+
+    for _ in range(3):
+        weft.tasklet(leaves_it)()
+    weft.run()
+    for number in range(6):
+        weft.tasklet(comes_after)(number)
+    weft.schedule()
+    kept.clear()
+    weft.run()
+    del deep
+    assert log == ["finally"] * 3 + list(range(6))
+
+
 def test_weft_first_used_inside_a_greenlet_does_not_take_it_for_main():
     """The greenlet ends before the thread does: main is where the thread itself is."""
     printed = output_of("""

@@ -180,6 +180,30 @@ print("read", found)
     assert (guard.returncode, guard.stdout) == (-11, "here\n")
 
 
+def test_a_stack_that_waited_for_a_greenlet_is_used_again():
+    pytest.importorskip("greenlet")
+    printed = output_of(
+        SIZES
+        + """
+import greenlet
+def function():
+    mine = greenlet.greenlet(lambda: greenlet.getcurrent().parent.switch())
+    mine.switch()
+    kept.append(mine)
+kept = []
+block(1).send(None)
+before = field("VmSize")
+for _ in range(100):
+    for _ in range(10):
+        weft.tasklet(function)()
+    weft.run()
+    kept.clear()
+print(field("VmSize") - before < 500)
+"""
+    )
+    assert printed == "True"
+
+
 def test_a_fork_in_a_tasklet_leaves_both_processes_sane():
     printed = output_of(
         SIZES

@@ -136,7 +136,7 @@ stack_entry(void)
     tasklet->context = scheduler->tstate->context; /* one that a signal handler made while the dead one slept for all */
     scheduler->tstate->context = NULL;
     float_control_read(&control);
-    if (next->state == TASKLET_NEW && likely(stack != scheduler->sw.spare))
+    if (next->state == TASKLET_NEW && likely(stack != scheduler->sw.spare && stack->guests == 0))
         stack_start(scheduler, next, stack); /* we still run on it, but it is not touched below its start before the jump */
     else {
         stack_give(&scheduler->sw, stack);
