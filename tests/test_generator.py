@@ -1,6 +1,7 @@
 """weft.generator: Python's generator protocol, for functions whose nested calls yield."""
 
 import collections.abc
+import contextlib
 import contextvars
 import gc
 import sys
@@ -804,8 +805,16 @@ def test_a_watchdog_may_interrupt_at_any_opcode(budget):
 
     def owns(count, results):
         results.extend(numbers(count))
+        with contextlib.suppress(Error):
+            list(failing())
 
-    own = [[], []]
+    @weft.generator
+    def failing():
+        deeper(1, 1)
+        results_of_failing.append("fails")
+        raise Error
+
+    own, results_of_failing = [[], []], []
     for results in own:
         weft.tasklet(owns)(10, results)
         weft.tasklet(shares)()
@@ -813,5 +822,5 @@ def test_a_watchdog_may_interrupt_at_any_opcode(budget):
         interrupted = weft.run(budget, ignore_nesting=True)
         if interrupted is not None:
             interrupted.insert()
-    assert own == [list(range(10))] * 2
+    assert (own, results_of_failing) == ([list(range(10))] * 2, ["fails"] * 2)
     assert sorted(taken) == list(range(30))

@@ -73,8 +73,10 @@ def yield_(value: Any = None) -> Any:
     if body.state != _LEFT:
         body.value = value
         body.state = _ANSWERED
-        if body.answered is not None:
-            body.answered.succeed(None)
+        waiter = body.answered  # now, and once: who asked may begin to wait and cease to at any time
+        if waiter is not None:
+            waiter.succeed(None)
+        del waiter
     else:
         body.release()
     del body, value  # this frame would keep them as long as it is suspended
@@ -147,12 +149,15 @@ def _from_here(error: BaseException) -> BaseException:
 
 def _end(value: object, error: BaseException | None) -> None:
     body = _current()
-    state, body.state = body.state, _ENDED
-    if state != _LEFT:
+    if body.state != _LEFT:
         body.value, body.error = value, error
-        if body.answered is not None:
-            body.answered.succeed(None)
-    elif error is not None and not isinstance(error, (GeneratorExit, TaskletExit)):
+        body.state = _ENDED  # last: from here on the answer may be taken
+        waiter = body.answered
+        if waiter is not None:
+            waiter.succeed(None)
+        return
+    body.state = _ENDED
+    if error is not None and not isinstance(error, (GeneratorExit, TaskletExit)):
         try:
             raise error  # as every tasklet's: in main
         finally:
