@@ -454,3 +454,7 @@ def test_a_weak_reference_is_dead_when_the_tasklet_is():
     assert gone() is tasklet
     del tasklet
     assert (gone(), called) == (None, [True])
+
+
+def test_the_type_can_be_named_with_the_arguments_of_its_function():
+    assert weft.tasklet[int, str].__args__ == (int, str)

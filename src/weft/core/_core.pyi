@@ -166,6 +166,8 @@ class tasklet(Generic[P]):
         """Save what a tasklet that has not started will call, or that it has ended; TypeError for one under way."""
     def __setstate__(self, state: tuple[Any, ...], /) -> None:
         """Take over what __reduce__() saved."""
+    @classmethod
+    def __class_getitem__(cls, item: Any, /) -> GenericAlias: ...
 
 class channel(Generic[T]):
     """A meeting place of tasklets: send and receive pass one value each, without a buffer.

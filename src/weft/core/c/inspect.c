@@ -381,6 +381,7 @@ static PyMethodDef Tasklet_methods[] = {
     {"kill", (PyCFunction)(void (*)(void))Tasklet_kill, METH_VARARGS | METH_KEYWORDS, kill_doc},
     {"raise_exception", Tasklet_raise_exception, METH_VARARGS, raise_exception_doc},
     {"throw", (PyCFunction)(void (*)(void))Tasklet_throw, METH_VARARGS | METH_KEYWORDS, throw_doc},
+    {"__class_getitem__", Py_GenericAlias, METH_O | METH_CLASS, NULL},
     {NULL, NULL, 0, NULL},
 };
 
