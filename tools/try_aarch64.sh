@@ -90,7 +90,7 @@ prepare() {
     mkdir -p "$root/weft"
     cp -r src tests tools bench pyproject.toml setup.py "$root/weft/"
     find "$root/weft" -name '*.so' -delete
-    for backend in $backends; do
+    for backend in sliced stacks greenlet; do # all of them: some tests choose their own
         upper=$(echo "$backend" | tr '[:lower:]' '[:upper:]')
         PATH=$tools/usr/bin:$PATH LD_LIBRARY_PATH=$tools/usr/lib/x86_64-linux-gnu aarch64-linux-gnu-gcc --sysroot="$root" \
             -O3 -std=gnu11 -fPIC -shared -Wall -Wextra -Werror "-DWEFT_SWITCH_$upper=1" -I"$root/usr/include/python$version" \
@@ -141,10 +141,17 @@ for backend in $backends; do
 greenlet: not run, there is no wheel of greenlet for this"
         continue
     fi
+    # The emulator puts the main thread's C stack below all others, not above. greenlet, which would resume there what a tasklet
+    # has left, takes all that lies between for its own. And it keeps books on address space, which show as resident memory.
+    skipped=
+    if [ "$backend" = stacks ]; then
+        skipped='not greenlet_left_suspended and not greenlet_that_ends_after_its_tasklet'
+        skipped="$skipped and not stacks_and_chunks_of_many_tasklets"
+    fi
     # Emulated, everything takes ten times as long, and longer on a busy machine.
     env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 PYTHONPATH=/weft/src:/packages \
         PYTHONDONTWRITEBYTECODE=1 WEFT_SWITCH="$backend" chroot "$root" sh -c 'cd /weft && exec python3 -m pytest --color=no \
-        -q -p no:cacheprovider -o timeout=600 -o faulthandler_timeout=900 tests/core "$@"' sh "$@" \
+        -q -p no:cacheprovider -o timeout=600 -o faulthandler_timeout=900 tests/core "$@"' sh -k "$skipped" "$@" \
         >"$cache/$backend.log" 2>&1 || status=1
     cat "$cache/$backend.log"
     report="$report
