@@ -212,6 +212,17 @@ analysis_reach(Analysis *analysis, Py_ssize_t unit, int depth)
     return true;
 }
 
+/* Whether the instruction calls with positional arguments alone, or on 3.11 prepares that. */
+static inline bool
+instruction_calls(int opcode)
+{
+#ifdef PRECALL
+    if (opcode == PRECALL)
+        return true;
+#endif
+    return opcode == CALL;
+}
+
 /* Follow the instruction at `unit`, whose depth is known, to those behind it. */
 static bool
 analysis_step(Analysis *analysis, Py_ssize_t unit)
@@ -233,12 +244,8 @@ analysis_step(Analysis *analysis, Py_ssize_t unit)
         place->kind = PLACE_FOR_ITER;
     else if (opcode == SEND)
         place->kind = PLACE_SEND;
-    else if (opcode == CALL)
+    else if (instruction_calls(opcode))
         place->kind = PLACE_CALL;
-#ifdef PRECALL
-    else if (opcode == PRECALL)
-        place->kind = PLACE_CALL;
-#endif
 #ifdef CALL_KW
     else if (opcode == CALL_KW)
         place->kind = PLACE_CALL_NAMES;
