@@ -21,6 +21,16 @@ static PyObject *entry_function, *starter_function;
 #define OUTERMOST_FRAME() ((void)0)
 #endif
 
+/* The tasklet that goes on is inside so many trace functions: greenlet leaves that count alone, and what follows from it. */
+static inline void
+tracing_resumed(PyThreadState *tstate, int tracing)
+{
+    tstate->tracing = tracing;
+#if WEFT_VERSION_KNOWN
+    version_resumed(tstate);
+#endif
+}
+
 /* What a pooled greenlet runs: tasklet after tasklet. Ends when somebody throws into it while it is in the pool. */
 static PyObject *
 greenlet_entry(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
@@ -31,7 +41,7 @@ greenlet_entry(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
         Tasklet *tasklet = scheduler->current;
         PyObject *self = tasklet->sw.greenlet, *back;
         Tasklet *next;
-        scheduler->tstate->tracing = 0;
+        tracing_resumed(scheduler->tstate, 0);
         next = tasklet_main(scheduler, tasklet);
         tasklet->sw.greenlet = NULL;
         if (next->state == TASKLET_NEW) {
@@ -144,7 +154,7 @@ static inline void
 switch_to(Scheduler *scheduler, Tasklet *from, Tasklet *to)
 {
     PyObject *target = to->sw.greenlet, *back;
-    int tracing = scheduler->tstate->tracing; /* greenlet leaves it alone; one may stop inside a trace function */
+    int tracing = scheduler->tstate->tracing;
     if (to->state == TASKLET_NEW) {
         to->state = TASKLET_STARTED;
         if (scheduler->sw.pooled > 0)
@@ -153,7 +163,7 @@ switch_to(Scheduler *scheduler, Tasklet *from, Tasklet *to)
             target = scheduler->sw.starter;
     }
     back = greenlet_switch(target, NULL, NULL);
-    scheduler->tstate->tracing = tracing;
+    tracing_resumed(scheduler->tstate, tracing);
     if (likely(back != NULL)) {
         Py_DECREF(back);
         return;
