@@ -186,8 +186,8 @@ def test_on_a_small_thread_tasklets_are_no_worse_than_the_thread(kind):
     found, expected = outcome(kind, "tasklets", SMALL_THREAD), outcome(kind, "plain", SMALL_THREAD)
     if core.backend == "stacks":
         assert found in allowed(outcome(kind, "plain", 0))
-    elif expected is None:
-        pytest.skip("CPython itself crashes here, tasklets or not")
+    elif expected is None:  # CPython itself crashes here: a tasklet may too, or end as it does with more stack
+        assert found is None or re.fullmatch(r"3( no error)?( \w+Error)*", found)
     else:
         assert found in allowed(expected)
 

@@ -5,10 +5,6 @@ import sys
 import pytest
 
 from tests.core._scripts import output_of, run_script
-from weft import core
-
-if core.backend != "stacks":
-    pytest.skip("for WEFT_SWITCH=stacks", allow_module_level=True)
 
 # Sizes in MB, of a process of its own: the address space, what is resident, and how many mappings there are.
 SIZES = """
