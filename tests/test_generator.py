@@ -824,3 +824,24 @@ def test_a_watchdog_may_interrupt_at_any_opcode(budget):
             interrupted.insert()
     assert (own, results_of_failing) == ([list(range(10))] * 2, ["fails"] * 2)
     assert sorted(taken) == list(range(30))
+
+
+def with_yield():
+    yield 1
+
+
+async def with_async():
+    pass
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (1, "makes a generator of a function, not of 1"),
+        (with_yield, r"with_yield\(\) has `yield` or `async` in itself"),
+        (with_async, r"with_async\(\) has `yield` or `async` in itself"),
+    ],
+)
+def test_what_would_lose_its_values_is_refused(function, message):
+    with pytest.raises(TypeError, match=message):
+        weft.generator(function)

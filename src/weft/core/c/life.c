@@ -305,7 +305,7 @@ core_get_thread_info(PyObject *Py_UNUSED(module), PyObject *args, PyObject *kwar
         if (!thread_id_from(thread, &id))
             return NULL;
         if (!thread_find(id, &scheduler)) {
-            PyErr_Format(PyExc_RuntimeError, "Thread id not found: no thread %lu lives; weft.threads lists those that do", id);
+            PyErr_Format(PyExc_RuntimeError, "Thread id not found: no thread %lu lives; weft.core.threads() lists those that do", id);
             return NULL;
         }
     }
