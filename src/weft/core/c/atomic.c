@@ -103,13 +103,18 @@ atomic_wait(bool interruptible)
         Py_BEGIN_ALLOW_THREADS
         status = PyThread_acquire_lock_timed(atomic_gate, ATOMIC_PATIENCE_US, interruptible);
         Py_END_ALLOW_THREADS
-        if (status == PY_LOCK_ACQUIRED)
+        if (status == PY_LOCK_ACQUIRED) {
             atomic_gate_open = false;
-        else if (status == PY_LOCK_INTR)
+            continue;
+        }
+        if (interruptible) /* a signal that came just before the wait did not end it */
             failed = PyErr_CheckSignals();
-        else if (atomic_owner != NULL && atomic_owner_gone(own))
+        if (failed || status == PY_LOCK_INTR || atomic_owner == NULL ||
+            (interruptible && *atomic_depth(atomic_tasklet()) != 0))
+            continue;
+        if (atomic_owner_gone(own))
             atomic_owner = NULL;
-        else if (atomic_owner != NULL && !reported) {
+        else if (!reported) {
             reported = true;
             failed = atomic_report();
             if (failed && !interruptible) {
