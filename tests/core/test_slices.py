@@ -159,10 +159,13 @@ def function_of_functions() -> None:
 )
 @pytest.mark.parametrize("thread", ["main thread", "another thread"])
 def test_every_loop_is_interrupted_again_and_again(loop, thread):
+    seen = []
+
     def function() -> None:
         busy = weft.tasklet(loop)()
         for _ in range(5):
             weft.schedule()
+            seen.append(busy.alive)
         busy.kill()
 
     def run() -> None:
@@ -173,6 +176,7 @@ def test_every_loop_is_interrupted_again_and_again(loop, thread):
         run()
     else:
         in_thread(run)
+    assert seen == [True] * 5
 
 
 def test_a_tasklet_that_was_suspended_before_in_the_middle_of_a_call_is_interrupted():
@@ -225,6 +229,7 @@ def test_code_that_c_code_called_is_interrupted_where_that_is_asked_for():
 
     busy = weft.tasklet(sorting)()
     in_slices(look, slice=0.0003, ignore_nesting=True)
+    assert not busy.alive
 
 
 def test_atomic_code_is_not_interrupted():
