@@ -10,7 +10,7 @@ ARGS ?=
 C_SOURCES := $(shell find src/weft/core/c -name '*.[ch]' 2>/dev/null)
 PREPARE := tools/prepare.sh
 
-.PHONY: help demo test check check-native docs bench test-all try-pythons soak cleanroom try-aarch64 clean
+.PHONY: help demo test check check-native docs bench bench-threads test-all try-pythons soak cleanroom try-aarch64 clean
 
 help:
 	@echo 'make demo       local contexts and tasklets: the whole story in half a minute'
@@ -18,6 +18,7 @@ help:
 	@echo 'make check      format, lint, types, layers, C warnings, documentation'
 	@echo 'make check-native  the core under a debug interpreter, sanitizers, leak and stress runs (about 20 minutes)'
 	@echo 'make bench      figures beside those of the peers'
+	@echo 'make bench-threads  the page of threads and servers, on every Python >= 3.11 found (under 10 minutes)'
 	@echo 'make test-all   core and remote tests with every Python >= 3.11 found'
 	@echo 'make try-pythons  core and io tests on the Pythons of newer Debian releases (root, downloads them)'
 	@echo 'make soak       the tests that take longer'
@@ -61,6 +62,9 @@ docs: .venv/.dev
 
 bench: .venv/.core .venv/.bench
 	@$(BIN)/python -m bench $(ARGS)
+
+bench-threads: .venv/.core .venv/.bench
+	@tools/bench_threads.sh $(ARGS)
 
 test-all:
 	@tools/test_all.sh $(ARGS)

@@ -1,30 +1,36 @@
 """`python -m bench`: take figures, print them, keep them as JSON, and write the docs' page from such a file."""
 
 import argparse
-import datetime
 import json
 import sys
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from . import bars, machine, page, show, tables
+from weft.cli._bench import gil, machine, server, show
+
+from . import bars, page, tables
 from .calls import measure as calls
 from .core import measure as core
 from .remote_import import measure as remote_import
 
-PARTS = {"core": core, "import": remote_import, "calls": calls}
+PARTS = {"core": core, "import": remote_import, "calls": calls, "gil": gil, "server": server}
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measure weft beside its peers, in one run.")
     parser.add_argument(
-        "parts", nargs="*", metavar="core|import|calls", help="what to measure; without any, everything"
+        "parts", nargs="*", metavar="core|import|calls|gil|server", help="what to measure; without any, everything"
     )
     parser.add_argument(
         "--json", type=Path, metavar="FILE", help="write every figure, the machine and the versions there"
     )
     parser.add_argument("--quick", action="store_true", help="fewer and shorter turns: under a minute, and noisier")
-    parser.epilog = "python -m bench render FILE PAGE writes the docs' page from the JSON of an earlier run."
+    parser.add_argument(
+        "--python", action="append", metavar="PATH", help="gil and server: measure on this interpreter too"
+    )
+    parser.epilog = "python -m bench render FILE PAGE writes a page of the docs from the JSON of an earlier run."
     parsed = parser.parse_args(arguments)
     unknown = [part for part in parsed.parts if part not in PARTS]
     if unknown:
@@ -37,18 +43,15 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def take(parts: list[str], quick: bool) -> dict[str, Any]:
-    """Measure these parts: everything that the JSON holds."""
-    run: dict[str, Any] = {
-        "format": 1,
-        "taken": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "quick": quick,
-        "machine": machine.machine(),
-        "versions": machine.versions(),
-    }
+def take(parts: list[str], quick: bool, pythons: Sequence[str] = ()) -> dict[str, Any]:
+    """Measure these parts: everything that the JSON holds. Parts of threads are measured on `pythons` too."""
+    run = machine.header(quick)
     for name in parts:
         part = PARTS[name]
-        run[name] = part.measure(part.QUICK if quick else part.Settings(), say)
+        settings = part.QUICK if quick else part.Settings()
+        if pythons and hasattr(settings, "pythons"):
+            settings = replace(settings, pythons=(*settings.pythons, *pythons))
+        run[name] = part.measure(settings, say)
     run["bars"] = bars.verdicts(run)
     return run
 
@@ -59,9 +62,10 @@ def report(run: dict[str, Any]) -> None:
     if "core" in run and not machine.is_312():
         print(f"The core's bars were set on Python 3.12; this is {run['versions']['python']}.")
     for part in PARTS:
-        for what, reason in run.get(part, {}).get("skipped", {}).items():
+        taken = run.get(part, {})
+        for what, reason in (taken.get("skipped", {}) | taken.get("failed", {})).items():
             print(f"{part}: no figures of {what}: {reason.strip().splitlines()[-1]}")
-            if "ModuleNotFoundError" in reason:
+            if "ModuleNotFoundError" in reason and "'weft" not in reason:
                 print("    The peers come with: pip install 'weft[bench]'")
 
 
@@ -72,7 +76,7 @@ def main(arguments: list[str]) -> int:
     noise = machine.busy()
     if noise:
         say(noise)
-    run = take(options.parts or list(PARTS), options.quick)
+    run = take(options.parts or list(PARTS), options.quick, options.python or ())
     report(run)
     if noise:
         print(noise)
@@ -88,7 +92,9 @@ def render(arguments: list[str]) -> int:
         print("render needs two paths: python -m bench render FILE.json PAGE.md", file=sys.stderr)
         return 2
     source, target = map(Path, arguments)
-    target.write_text(page.page(json.loads(source.read_text(encoding="utf-8"))), encoding="utf-8")
+    run = json.loads(source.read_text(encoding="utf-8"))
+    target.write_text(page.page(run), encoding="utf-8")
+    page.plots(run, target.parent)
     return 0
 
 

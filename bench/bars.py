@@ -93,6 +93,31 @@ def call_rate(way: str) -> Callable[[dict[str, Any]], float]:
     return value
 
 
+def row(run: dict[str, Any], part: str, name: str, interval: float) -> dict[str, Any]:
+    """The row of an implementation on the interpreter that was measured first, at this switch interval."""
+    for found in run[part]["rows"]:
+        variant = found["variant"]
+        if variant["name"] == name and variant["interval"] == interval:
+            taken: dict[str, Any] = found
+            return taken
+    raise KeyError(name)
+
+
+def efficiency(run: dict[str, Any]) -> float:
+    """Two CPU-bound threads with everything on."""
+    return float(row(run, "gil", "weft.threads", 0.0005)["efficiency"]["value"])
+
+
+def threaded_server(figure: str) -> Callable[[dict[str, Any]], float]:
+    """Requests a second of the threaded server on weft.threads as a multiple of the stock one's."""
+
+    def value(run: dict[str, Any]) -> float:
+        ours, stock = (row(run, "server", name, 0.005)[figure]["value"] for name in ("weft.threads", "threads"))
+        return float(ours / stock)
+
+    return value
+
+
 SENDS, RATIO = "generator.sends", "x"
 BARS = (
     Bar("core", "message", 4.4, SENDS, core_ratio("message")),
@@ -115,6 +140,8 @@ BARS = (
     Bar("import", "sent down to connect", 24, "kB", lambda run: warm(run, "weft", "0 ms")["connect_down"] / 1000),
     Bar("calls", "one at a time, weft / Mitogen", 1.0, RATIO, call_rate("one"), at_least=True),
     Bar("calls", "100 at once, weft / Mitogen", 1.0, RATIO, call_rate("many"), at_least=True),
+    Bar("gil", "two CPU threads against one, everything on", 0.97, RATIO, efficiency, at_least=True),
+    Bar("server", "10 connections, weft.threads / threads", 1.3, RATIO, threaded_server("10"), at_least=True),
 )
 
 

@@ -1,8 +1,11 @@
-"""The page of the reference docs: from one run's figures to docs/reference/benchmarks.md."""
+"""The pages of the reference docs: from one run's figures to docs/reference/benchmarks.md, or to threads-and-io.md."""
 
+from pathlib import Path
 from typing import Any
 
-from .show import markdown
+from weft.cli._bench import charts, plot
+from weft.cli._bench.show import markdown
+
 from .tables import tables
 
 TEMPLATE = """# Benchmarks
@@ -33,12 +36,61 @@ machine's: read the ratios. Every peer was measured in the same run, in turns wi
   window of `call_async`, weft's from as many tasklets.
 """
 
+THREADS_TEMPLATE = """# Threads, the GIL and servers
+
+Written by `make bench-threads` (`python -m bench render`, from one run of `python -m bench gil server`); do not edit by hand.
+`weft bench gil` and `weft bench server` take the same figures on your machine. Absolute figures are this machine's: read the
+ratios. Everything was measured in the same run, in turns.
+
+{machine}
+
+{tables}
+
+{plots}
+
+## How it is measured, and what it does not show
+
+- **Turns**: each row has processes of its own, stock rows with nothing of weft in them. Rows take turns and the median of
+  the turns counts; the JSON has all of them. Rows of threads are ordinary programs on `threading`, `queue` and
+  `socketserver`; with weft.threads on they are the same files, run by `python -m weft.threads`.
+- **Hand-overs**: one there and back again: two threads that each wait for the other. That is the case where waking up is all
+  there is, and where it matters most on which cores the kernel puts the two: figures of a pair come in two sizes, and an idle
+  core next door makes them slower, not faster. In a program that does something between two waits the differences shrink.
+- **Beside a CPU-bound thread**: that thread counts up in pure Python and never waits. Whoever waits for the GIL then waits for
+  the switch interval, unless the operating system happens to take the core from the one who holds it. So a machine that is busy
+  with something else shows better figures here.
+- **Server**: HTTP/1.0, a connection for each request, as the threaded server of the standard library does it. The threads read
+  the request line by line through a file object; gevent, asyncio and weft read until the empty line. The load is one process
+  with one thread; a figure with + was limited by it. It runs on the last core; the server may use all, so on two cores they
+  meet. No network, no disk, no work for a request: a real server's figures are nearer to each other.
+"""
+
+THREADS_PARTS = {"gil": charts.gil_panels, "server": charts.server_panels}
+
 
 def page(run: dict[str, Any]) -> str:
-    """The whole page as Markdown."""
+    """The whole page as Markdown: of threads and servers when the run is of nothing else."""
     *figures, bars = tables(run)  # what somebody who looks it up wants to know stands first
     body = "\n".join(markdown(table) for table in [bars, *figures]).rstrip()
-    return TEMPLATE.format(machine=machine_lines(run), tables=body)
+    if not is_of_threads(run):
+        return TEMPLATE.format(machine=machine_lines(run), tables=body)
+    images = "\n\n".join(f"![{part} as a plot, with a logarithmic scale](threads-{part}.svg)" for part in plotted(run))
+    return THREADS_TEMPLATE.format(machine=machine_lines(run), tables=body, plots=images)
+
+
+def plots(run: dict[str, Any], folder: Path) -> None:
+    """Draw what the page of threads shows beside its tables."""
+    if is_of_threads(run):
+        for part in plotted(run):
+            plot.draw(f"weft bench {part}", THREADS_PARTS[part](run[part]), folder / f"threads-{part}.svg")
+
+
+def is_of_threads(run: dict[str, Any]) -> bool:
+    return bool(plotted(run)) and not {"core", "import", "calls"} & set(run)
+
+
+def plotted(run: dict[str, Any]) -> list[str]:
+    return [part for part in THREADS_PARTS if part in run]
 
 
 def machine_lines(run: dict[str, Any]) -> str:

@@ -1,23 +1,13 @@
 """Tables: from one run's figures to rows of text, for the terminal and for the reference docs alike."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from weft.cli._bench import gil, server
+from weft.cli._bench.show import NONE, Table, number
 
 from .core import FIGURES, blocked
 
 SIDE_TITLES = {"weft": "weft", "mitogen": "Mitogen", "pipes": "bare pipes"}
-NONE = "-"
-
-
-@dataclass
-class Table:
-    """A title, the heads of the columns, rows of equal length, and notes to be read with it. First column left, others right."""
-
-    title: str
-    heads: Sequence[str]
-    rows: list[list[str]] = field(default_factory=list)
-    notes: Sequence[str] = ()
 
 
 def tables(run: dict[str, Any]) -> list[Table]:
@@ -29,14 +19,12 @@ def tables(run: dict[str, Any]) -> list[Table]:
         made += import_tables(run["import"])
     if "calls" in run:
         made += call_tables(run["calls"])
+    for part in (gil, server):
+        name = part.__name__.rpartition(".")[2]
+        if name in run:
+            made += part.tables(run[name])
     made.append(bar_table(run))
     return made
-
-
-def number(value: float | None, digits: int = 1) -> str:
-    if value is None:
-        return NONE
-    return f"{value:,.{digits}f}" if abs(value) < 1000 else f"{value:,.0f}"
 
 
 def runtimes(core: dict[str, Any]) -> list[str]:

@@ -10,8 +10,9 @@ import pytest
 from bench import __main__ as command
 from bench.bars import verdicts
 from bench.page import page
-from bench.show import plain, show
-from bench.tables import Table, tables
+from bench.tables import tables
+from weft.cli._bench import server
+from weft.cli._bench.show import Table, plain, show
 
 
 def timed(ns: float) -> dict[str, Any]:
@@ -133,3 +134,42 @@ def test_a_part_that_does_not_exist_is_refused_with_those_that_do(capsys: pytest
 def test_what_was_skipped_is_told_with_its_reason(capsys: pytest.CaptureFixture[str]) -> None:
     command.report(a_run())
     assert "calls: no figures of pipes: none here" in capsys.readouterr().out
+
+
+def threads_run() -> dict[str, Any]:
+    """A run of gil and server, with weft.threads twice as fast everywhere."""
+
+    def of(name: str, factor: float, interval: float) -> dict[str, Any]:
+        variant = {"name": name, "version": "3.12.1", "interval": interval, "title": f"{name} {interval}"}
+        return {"variant": {**variant, "weft_threads": name == "weft.threads", "responsive": False}, "factor": factor}
+
+    variants = [of("threads", 1, 0.005), of("weft.threads", 2, 0.005), of("weft.threads", 2, 0.0005)]
+    run = {key: value for key, value in a_run().items() if key not in {"core", "import", "calls"}}
+    run["gil"] = {"cores": 0, "skipped": {}, "failed": {}, "rows": []}
+    run["server"] = {"connections": [1, 10], "skipped": {"3.12.1 gevent": "not here"}, "failed": {}, "rows": []}
+    for one in variants:
+        factor, variant = one["factor"], one["variant"]
+        rate = {"value": 1000.0 * factor}
+        run["gil"]["rows"].append({"variant": variant, "efficiency": {"value": 0.99}, "lock": rate, "lock+cpu": rate})
+        load = {**rate, "busy": 0.99, "p99": 0.002, "cpu_us": 50.0}
+        run["server"]["rows"].append({"variant": variant, **dict.fromkeys(("1", "10", "1+cpu", "10+cpu"), load)})
+    run["bars"] = verdicts(run)
+    return run
+
+
+def test_threads_and_servers_have_a_page_of_their_own_with_plots(tmp_path: Path) -> None:
+    source, target = tmp_path / "run.json", tmp_path / "threads-and-io.md"
+    source.write_text(json.dumps(threads_run()))
+    assert command.main(["render", str(source), str(target)]) == 0
+    text = target.read_text()
+    assert "# Threads, the GIL and servers" in text
+    assert "| server: 10 connections, weft.threads / threads | 2.000 | >= 1.3 | x | met |" in text
+    assert "| 3.12.1 | on | 0.5 ms | 0.99 | 2.00k |" in text
+    for name in ("threads-gil.svg", "threads-server.svg"):
+        assert f"]({name})" in text
+        assert (tmp_path / name).read_text().startswith("<svg")
+
+
+def test_a_figure_that_the_load_limited_is_marked() -> None:
+    (table,) = server.tables(threads_run()["server"])
+    assert table.rows[0] == ["threads", "3.12.1", "off", "-", "5 ms", *["1.00k+"] * 4, "50", "2.0"]

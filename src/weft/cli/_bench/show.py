@@ -1,13 +1,34 @@
-"""How tables are shown: rich on a terminal, plain text in a pipe, Markdown in the reference docs."""
+"""A table of figures, and how it is shown: rich on a terminal, plain text in a pipe, Markdown in the reference docs."""
 
 import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import TextIO
 
-from .tables import Table
+__all__ = ["NONE", "Table", "markdown", "number", "plain", "show"]
+
+NONE = "-"
 
 
-def show(table: Table, out: TextIO = sys.stdout) -> None:
-    """Print one table: with rich where somebody looks at it and rich is there, else as plain columns."""
+@dataclass
+class Table:
+    """A title, the heads of the columns, rows of equal length, and notes to be read with it. First column left, others right."""
+
+    title: str
+    heads: Sequence[str]
+    rows: list[list[str]] = field(default_factory=list)
+    notes: Sequence[str] = ()
+
+
+def number(value: float | None, digits: int = 1) -> str:
+    if value is None:
+        return NONE
+    return f"{value:,.{digits}f}" if abs(value) < 1000 else f"{value:,.0f}"
+
+
+def show(table: Table, out: TextIO | None = None) -> None:
+    """Print one table: with rich where somebody looks at it and rich is there, else plain. Default: stdout."""
+    out = out or sys.stdout
     if out.isatty():
         try:
             from rich.console import Console  # here: a plain run needs no rich
