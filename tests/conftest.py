@@ -15,6 +15,7 @@ import pytest
 
 from tests.leftovers import KINDS, Inventory
 from tests.tracing import strace  # noqa: F401 - a fixture for all folders
+from weft.core import mark_service_signal
 
 DID_NOT_PASS = pytest.StashKey[bool]()
 
@@ -39,6 +40,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_sessionstart() -> None:
     gc.disable()
+    mark_service_signal(
+        signal.SIGALRM
+    )  # pytest-timeout's handler ends a test that hangs; it wakes nobody in a deadlock
     # Whoever starts us in the background of a shell has SIGINT ignored, and our children would inherit that.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -1047,6 +1047,8 @@ def main(words: list[str]) -> int:
     gc.disable()
     sys.unraisablehook = lambda _: None
     signal.signal(signal.SIGALRM, alarm)
+    for number in (signal.SIGALRM, signal.SIGUSR1):  # the cases expect to be told of deadlocks
+        core.mark_service_signal(number)
     if words[0] == "--random":
         cases = at_random(int(words[1]), int(words[2]))
     elif words[0] == "--exhaustive":

@@ -51,6 +51,8 @@ def _load_backend() -> ModuleType:
 sys.modules["weft.core._core"] = _load_backend()
 
 from weft.core._core import (  # noqa: E402
+    Cancelled,
+    CancelScope,
     ChannelClosed,
     Deadlock,
     NoCore,
@@ -69,6 +71,7 @@ from weft.core._core import (  # noqa: E402
     getmain,
     getruncount,
     install_hub,
+    mark_service_signal,
     mark_service_thread,
     run,
     run_queue,
@@ -87,6 +90,8 @@ from weft.core._core import (  # noqa: E402
 )
 
 __all__ = [
+    "CancelScope",
+    "Cancelled",
     "ChannelClosed",
     "Deadlock",
     "NoCore",
@@ -105,6 +110,7 @@ __all__ = [
     "getmain",
     "getruncount",
     "install_hub",
+    "mark_service_signal",
     "mark_service_thread",
     "run",
     "run_queue",

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextvars import Context
 from types import FrameType, GenericAlias, TracebackType
-from typing import Any, Generic, Literal, ParamSpec, TypeVar, final, overload
+from typing import Any, Generic, Literal, ParamSpec, Self, TypeVar, final, overload
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -14,6 +14,11 @@ class WeftError(Exception):
 
 class TaskletExit(SystemExit):
     """Ends the tasklet it is raised in; not an error."""
+
+class Cancelled(TaskletExit):
+    """A blocking call in a scope that is cancelled, or whose time is over; `scope` is that one."""
+
+    scope: CancelScope
 
 class Deadlock(WeftError, RuntimeError):
     """The main tasklet waits and nothing can ever wake it."""
@@ -388,6 +393,52 @@ def sleep(seconds: float, /) -> None:
 def started() -> list[tasklet[...]]:
     """This thread's tasklets that have started and not ended, main excepted; the oldest first."""
 
+_API: Any
+"""The table of functions of c/api.h, for weft's other extension modules."""
+
+class CancelScope:
+    """Code whose blocking calls raise Cancelled once the scope is cancelled or its time is over.
+
+    `timeout` is a number of seconds (>= 0) from entering on. Each blocking call inside raises, until it is left. `with scope:`
+    in one tasklet, once; others join by adopt(). Cancelled.scope is the outermost scope that is over; leaving that one
+    swallows it. A shielded scope does not hear of those around it. Code that blocks in no call of weft's goes on.
+    """
+
+    def __new__(cls, timeout: float | None = None, *, shield: bool = False) -> Self: ...
+    def __enter__(self) -> Self:
+        """The current tasklet is in it from now on; time counts. RuntimeError the second time."""
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None, /
+    ) -> bool:
+        """Leave it. True, which swallows the exception, for a Cancelled that is this scope's.
+
+        RuntimeError for another tasklet than the one that entered it, or when an inner scope was not left.
+        """
+    def cancel(self) -> None:
+        """Let every blocking call inside raise Cancelled, those that wait now included. For good.
+
+        Thread-safe; does not switch.
+        """
+    def adopt(self, tasklet: tasklet[...], /) -> None:
+        """Put a tasklet that has not run yet into the scope, and so into those around it.
+
+        RuntimeError when it has, or when nobody is in the scope. Does not switch.
+        """
+    @property
+    def deadline(self) -> float | None:
+        """When its time is over, in seconds as time.monotonic() counts; None: never.
+
+        Can be set while somebody is inside.
+        """
+    @deadline.setter
+    def deadline(self, value: float | None) -> None: ...
+    @property
+    def cancelled(self) -> bool:
+        """Whether cancel() was called."""
+    @property
+    def expired(self) -> bool:
+        """Whether its time is over, or was when it was left."""
+
 def install_hub(poll: Callable[[float | None], object] | None, wake_fd: int, /) -> None:
     """Let this thread wait through poll(timeout), a float of seconds or None, which wakes tasklets by their Waiters.
 
@@ -399,6 +450,12 @@ def set_clock(now: Callable[[], float] | None = None, advance: Callable[[float],
     """For tests: timers of all threads follow now() (seconds), and waiting for one calls advance(seconds).
 
     Without arguments the monotonic clock is back.
+    """
+
+def mark_service_signal(signalnum: int, /) -> None:
+    """Declare that the Python handler of this signal wakes nobody: it does not hide a deadlock.
+
+    Others do: a handler may set an event.
     """
 
 def mark_service_thread() -> None:

@@ -13,6 +13,8 @@ channel_take_head(Channel *channel)
     else
         channel->tail = NULL;
     channel->balance -= peer->blocked;
+    if (unlikely(peer->timer >= 0)) /* it waits in a scope that has a deadline */
+        timer_cancel(peer->scheduler, peer);
     peer->next = peer->prev = NULL;
     peer->blocked = NOT_BLOCKED;
     peer->waiting_on = NULL;
@@ -144,6 +146,8 @@ again:
         tempval_forget(current);
         goto again;
     }
+    if (unlikely(current->scope != NULL) && scope_arm(scheduler, current, WEFT_NEVER) < 0)
+        return NULL;
     current->tempval = Py_NewRef(value);
     current->sends_error = is_error;
     next = scheduler_leave(current, operands);
@@ -201,6 +205,8 @@ again:
     if (unlikely(channel->balance > 0 || channel->closing))
         goto again;
     current = scheduler->current;
+    if (unlikely(current->scope != NULL) && scope_arm(scheduler, current, WEFT_NEVER) < 0)
+        return NULL;
     next = scheduler_leave(current, operands);
     channel_queue(channel, current, BLOCKED_RECEIVE);
     current->iterating = iterating;

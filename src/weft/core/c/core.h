@@ -16,10 +16,12 @@
 #define UNUSED __attribute__((unused))
 
 typedef struct Tasklet Tasklet;
+typedef struct CancelScope CancelScope;
 typedef struct Channel Channel;
 typedef struct Waiter Waiter;
 typedef struct Scheduler Scheduler;
 
+#include "api.h"
 #include "cpython/cpython.h"
 #include "switch/switch.h"
 #include "preempt.h"
@@ -31,6 +33,7 @@ enum {
     BLOCKED_SEND = 1,
     BLOCKED_WAIT = 2, /* a Waiter, or sleep when `waiting_on` is NULL */
     BLOCKED_RUN = 3,  /* inside run(); seen from Python it is paused, as in Stackless */
+    BLOCKED_QUEUE = 4, /* in a WeftQueue, of a lock or whatever else is built on api.h */
 };
 
 enum {
@@ -53,16 +56,20 @@ enum {
 
 struct Tasklet {
     PyObject_HEAD
-    Tasklet *next, *prev; /* neighbours in the run queue, or in the queue of the channel it is blocked on */
+    Tasklet *next, *prev; /* neighbours in the run queue, or in the queue of what it is blocked on */
     Scheduler *scheduler; /* of the thread it belongs to; counted in scheduler->tasklets */
     PyObject *tempval;    /* the value in transit: what it sends, what its blocking call will return, or an exception */
-    PyObject *waiting_on; /* borrowed: the Channel or Waiter; its C frame holds the reference */
+    PyObject *waiting_on; /* borrowed: the Channel, Waiter or holder of `queue`; its C frame holds the reference */
+    WeftQueue *queue;     /* while BLOCKED_QUEUE: the one it stands in */
     PyObject *const *operands; /* out of the run queue: where the arguments of the call end that waits; NULL: not known */
     PyObject *function, *args, *kwargs;
     PyObject *context; /* contextvars.Context that it will start in; NULL: an empty one */
     Tasklet *started_next, *started_prev; /* the scheduler's list of started tasklets */
     Tasklet *run_outer;  /* while in_run: the run() around its own, in scheduler->runs */
     PyObject *tracing[2]; /* its own trace and profile functions; NULL: its thread's */
+    CancelScope *scope;   /* owned: the innermost scope it is in; NULL: none */
+    Tasklet *scope_next, **scope_link; /* the scope's list of those whose innermost it is */
+    int64_t until;        /* while it waits in a scope: its call's own deadline, WEFT_NEVER without */
     PyObject *weakrefs;
     int timer;             /* index in the scheduler's heap of timers, -1: none */
     int atomic;            /* how many atomic blocks it is in; set_atomic(True) is one more */
@@ -72,7 +79,8 @@ struct Tasklet {
     bool raises;       /* tempval is an exception to raise here when it goes on */
     bool sends_error;  /* tempval is an exception to raise in the receiver */
     bool timed_out;    /* its timer fired before what it waited for */
-    bool daemon_wait;  /* its wait neither keeps run() going nor hides a deadlock */
+    bool woken;        /* what it waited for in a queue has happened */
+    bool keeps;        /* its wait is one of scheduler->keepers */
     bool iterating;    /* receives for a `for` loop: close() ends it */
     bool atomic_flag;  /* set_atomic(True) */
     bool block_trap;   /* may not be blocked */
@@ -147,16 +155,15 @@ struct Scheduler {
     uint64_t timer_order;
     Py_ssize_t keepers;  /* waits (sleeps, descriptors, jobs) that keep run() going and forbid a deadlock */
 
-    PyObject *hub_poll;  /* callable(timeout: float | None) or NULL */
-    int hub_wake_fd;     /* an eventfd to write to when `sleeping` in hub_poll */
+    WeftHub *hub;        /* NULL: none */
     PyThread_type_lock doorbell; /* what it sleeps on without a hub; held by this thread */
 
     Py_ssize_t tasklets; /* how many tasklets point here */
     SwitchThread sw;
 };
 
-static PyTypeObject Tasklet_Type, Channel_Type, Waiter_Type, Atomic_Type;
-static PyObject *WeftError, *TaskletExit, *Deadlock, *ChannelClosed, *NoCore;
+static PyTypeObject Tasklet_Type, Channel_Type, Waiter_Type, Atomic_Type, CancelScope_Type;
+static PyObject *WeftError, *TaskletExit, *Cancelled, *Deadlock, *ChannelClosed, *NoCore;
 
 /* The scheduler of this thread; NULL before its first use and after its end. */
 static __thread Scheduler *this_scheduler __attribute__((tls_model("initial-exec")));

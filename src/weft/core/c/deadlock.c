@@ -1,5 +1,32 @@
 /* The error that main gets when nothing can ever wake anybody: who waits where. */
 
+#define LAST_SIGNAL 64
+
+static uint64_t service_signals; /* of mark_service_signal(): bit N - 1 for signal N */
+
+/* Whether a signal could still wake somebody: one of them has a handler in Python, which may set an event or send on a
+   channel. The handler that raises KeyboardInterrupt does not count. Asked only when all else is at its end. Runs no
+   Python code. */
+static bool
+signals_may_wake(void)
+{
+    PyObject *raised = error_take(), *module = PyImport_ImportModule("_signal");
+    PyObject *usual = module != NULL ? PyObject_GetAttrString(module, "default_int_handler") : NULL;
+    bool found = false;
+    for (int number = 1; usual != NULL && number <= LAST_SIGNAL && !found; number++) {
+        PyObject *handler = PyObject_CallMethod(module, "getsignal", "i", number);
+        PyErr_Clear(); /* not every number up to the last is a signal */
+        found = handler != NULL && handler != usual && PyCallable_Check(handler) && !(service_signals >> (number - 1) & 1);
+        Py_XDECREF(handler);
+    }
+    Py_XDECREF(usual);
+    Py_XDECREF(module);
+    PyErr_Clear();
+    if (raised != NULL)
+        error_raise(raised);
+    return found;
+}
+
 /* One line for a tasklet that waits: who, for what, where. A new reference; NULL with an exception set. */
 static PyObject *
 deadlock_line(Tasklet *tasklet)

@@ -10,6 +10,8 @@ tasklet_condition(Tasklet *tasklet)
         return "blocked in receive";
     case BLOCKED_SEND:
         return "blocked in send";
+    case BLOCKED_QUEUE:
+        return "blocked in wait";
     case BLOCKED_WAIT:
         return tasklet->waiting_on != NULL ? "blocked in wait" : "asleep";
     case BLOCKED_RUN:

@@ -177,7 +177,9 @@ scheduler_thread_ends(PyObject *capsule)
     scheduler_unregister(scheduler);
     switch_thread_end(scheduler);
     service_threads -= scheduler->service;
-    Py_CLEAR(scheduler->hub_poll);
+    if (scheduler->hub != NULL)
+        scheduler->hub->close(scheduler->hub);
+    scheduler->hub = NULL;
     this_scheduler = NULL;
     main->next = main->prev = NULL;
     main->state = TASKLET_UNBOUND;
@@ -217,7 +219,6 @@ scheduler_create(void)
     scheduler->tstate = PyThreadState_Get();
     scheduler->pid = getpid();
     scheduler->ticks = scheduler->ticks_full = TICKS;
-    scheduler->hub_wake_fd = -1;
     scheduler->doorbell = PyThread_allocate_lock();
     scheduler->main = tasklet_alloc(&Tasklet_Type, scheduler);
     if (scheduler->doorbell == NULL || scheduler->main == NULL || threads == NULL)

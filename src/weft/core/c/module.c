@@ -10,6 +10,8 @@
 #include "atomic.c"
 #include "tracing.c"
 #include "scheduler.c"
+#include "cancel.c"
+#include "wait.c"
 #include "life.c"
 #include "deadlock.c"
 #include "waiter.c"
@@ -120,27 +122,6 @@ core_started(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
 }
 
 static PyObject *
-core_install_hub(PyObject *Py_UNUSED(module), PyObject *args)
-{
-    Scheduler *scheduler = scheduler_get();
-    PyObject *poll;
-    int wake_fd;
-    if (scheduler == NULL || !PyArg_ParseTuple(args, "Oi:install_hub", &poll, &wake_fd))
-        return NULL;
-    if (poll != Py_None && !PyCallable_Check(poll)) {
-        PyErr_Format(PyExc_TypeError, "install_hub(): poll is a callable that takes a time-out, or None, not %R", poll);
-        return NULL;
-    }
-    if (scheduler->sleeping || scheduler->polling) {
-        PyErr_SetString(PyExc_RuntimeError, "install_hub() was called while the hub polls");
-        return NULL;
-    }
-    scheduler->hub_wake_fd = wake_fd;
-    Py_XSETREF(scheduler->hub_poll, poll != Py_None ? Py_NewRef(poll) : NULL);
-    Py_RETURN_NONE;
-}
-
-static PyObject *
 core_set_clock(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *now = Py_None, *advance = Py_None;
@@ -167,6 +148,20 @@ core_mark_service_thread(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused
         return NULL;
     service_threads += !scheduler->service;
     scheduler->service = true;
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+core_mark_service_signal(PyObject *Py_UNUSED(module), PyObject *number)
+{
+    long signal = PyLong_AsLong(number);
+    if (signal == -1 && PyErr_Occurred())
+        return NULL;
+    if (signal < 1 || signal > LAST_SIGNAL) {
+        PyErr_Format(PyExc_ValueError, "mark_service_signal(): %ld is no number of a signal", signal);
+        return NULL;
+    }
+    service_signals |= (uint64_t)1 << (signal - 1);
     Py_RETURN_NONE;
 }
 
@@ -213,6 +208,8 @@ PyDoc_STRVAR(set_clock_doc, "set_clock(now=None, advance=None, /)\n--\n\n"
 "the monotonic clock is back.");
 PyDoc_STRVAR(mark_service_thread_doc, "mark_service_thread()\n--\n\n"
 "Declare this thread one of weft's own, which by itself wakes nobody: it does not hide a deadlock.");
+PyDoc_STRVAR(mark_service_signal_doc, "mark_service_signal(signalnum, /)\n--\n\n"
+"Declare that the Python handler of this signal wakes nobody: it does not hide a deadlock. Others do: a handler may set an event.");
 PyDoc_STRVAR(end_thread_doc, "end_thread()\n--\n\n"
 "End this thread's tasklets, the oldest first, by TaskletExit. Done by itself when a thread ends.");
 PyDoc_STRVAR(trim_doc, "trim()\n--\n\nGive back the memory of this thread's pools.");
@@ -239,6 +236,7 @@ static PyMethodDef core_methods[] = {
     {"install_hub", core_install_hub, METH_VARARGS, install_hub_doc},
     {"set_clock", core_set_clock, METH_VARARGS, set_clock_doc},
     {"mark_service_thread", core_mark_service_thread, METH_NOARGS, mark_service_thread_doc},
+    {"mark_service_signal", core_mark_service_signal, METH_O, mark_service_signal_doc},
     {"end_thread", core_end_thread, METH_NOARGS, end_thread_doc},
     {"trim", core_trim, METH_NOARGS, trim_doc},
     {NULL, NULL, 0, NULL},
@@ -270,11 +268,22 @@ add_exceptions(PyObject *module)
     if (add_exception(module, &WeftError, "weft.WeftError", "The base of all errors of weft's own.", PyExc_Exception, NULL) < 0)
         return -1;
     if (add_exception(module, &TaskletExit, "weft.TaskletExit", "Ends the tasklet it is raised in; not an error.", PyExc_SystemExit, NULL) < 0 ||
+        add_exception(module, &Cancelled, "weft.Cancelled", "A blocking call in a scope that is cancelled, or whose time is over; `scope` is that one.", TaskletExit, NULL) < 0 ||
         add_exception(module, &Deadlock, "weft.Deadlock", "The main tasklet waits and nothing can ever wake it.", WeftError, PyExc_RuntimeError) < 0 ||
         add_exception(module, &ChannelClosed, "weft.ChannelClosed", "Send or receive on a closed channel.", WeftError, PyExc_ValueError) < 0 ||
         add_exception(module, &NoCore, "weft.NoCore", "The call needs weft's C core, which is not there.", WeftError, PyExc_RuntimeError) < 0)
         return -1;
     return 0;
+}
+
+/* The table of api.h. -1 with an exception set. */
+static int
+add_api(PyObject *module)
+{
+    PyObject *capsule = PyCapsule_New((void *)&api_table, WEFT_API_NAME, NULL);
+    int failed = capsule != NULL ? PyModule_AddObjectRef(module, "_API", capsule) : -1;
+    Py_XDECREF(capsule);
+    return failed;
 }
 
 PyMODINIT_FUNC
@@ -287,7 +296,8 @@ MODULE_INIT(void)
         return NULL;
     }
     if (switch_module_init() < 0 || PyType_Ready(&Tasklet_Type) < 0 || PyType_Ready(&Channel_Type) < 0 ||
-        PyType_Ready(&Waiter_Type) < 0 || PyType_Ready(&Atomic_Type) < 0 || atomic_prepare() < 0)
+        PyType_Ready(&Waiter_Type) < 0 || PyType_Ready(&Atomic_Type) < 0 || PyType_Ready(&CancelScope_Type) < 0 ||
+        atomic_prepare() < 0)
         return NULL;
     module = PyModule_Create(&core_module);
     if (module == NULL)
@@ -296,6 +306,7 @@ MODULE_INIT(void)
         PyModule_AddObjectRef(module, "channel", (PyObject *)&Channel_Type) < 0 ||
         PyModule_AddObjectRef(module, "Waiter", (PyObject *)&Waiter_Type) < 0 ||
         PyModule_AddObjectRef(module, "atomic", (PyObject *)&Atomic_Type) < 0 ||
+        PyModule_AddObjectRef(module, "CancelScope", (PyObject *)&CancelScope_Type) < 0 || add_api(module) < 0 ||
         PyModule_AddStringConstant(module, "backend", BACKEND) < 0 || add_exceptions(module) < 0)
         Py_CLEAR(module);
     return module;

@@ -13,13 +13,18 @@
 #ifndef TICK_NS
 #define TICK_NS 1000000     /* how often timers and the hub are looked at while tasklets run */
 #endif
-#define DEADLOCK_NS 250000000 /* between two looks for a deadlock that another thread's end may cause */
+#define DEADLOCK_NS 250000000 /* between the first two looks for a deadlock that another thread's end may cause */
+#define DEADLOCK_DOUBLINGS 6 /* then they become rarer: many threads that wait for each other must not keep the machine busy */
 
 static void tasklet_set_error(Tasklet *tasklet, PyObject *error);
 static inline void preempt_restart(Scheduler *scheduler);
 static void preempt_stop(Scheduler *scheduler);
 static void preempt_resumed(Scheduler *scheduler);
 static PyObject *deadlock_error(Scheduler *scheduler);
+static bool signals_may_wake(void);
+static int scope_fires(Scheduler *scheduler, Tasklet *tasklet, int64_t now);
+static int scope_check(Tasklet *tasklet);
+static void scope_left(Tasklet *tasklet);
 
 /* ---- the arguments of a call that may wait ---- */
 
@@ -123,10 +128,20 @@ scheduler_ring(Scheduler *scheduler)
 {
     uint64_t one = 1;
     scheduler->sleeping = false;
-    if (scheduler->hub_poll == NULL)
+    if (scheduler->hub == NULL)
         PyThread_release_lock(scheduler->doorbell);
-    else if (write(scheduler->hub_wake_fd, &one, sizeof one) < 0 && errno != EAGAIN)
+    else if (write(scheduler->hub->wake_fd, &one, sizeof one) < 0 && errno != EAGAIN)
         Py_FatalError("weft: cannot write to a hub's eventfd");
+}
+
+/* Take `tasklet` out of the queue it stands in. Its reference passes to the caller. */
+static void
+queue_remove(WeftQueue *queue, Tasklet *tasklet)
+{
+    *(tasklet->prev != NULL ? (void **)&tasklet->prev->next : &queue->head) = tasklet->next;
+    *(tasklet->next != NULL ? (void **)&tasklet->next->prev : &queue->tail) = tasklet->prev;
+    tasklet->next = tasklet->prev = NULL;
+    tasklet->queue = NULL;
 }
 
 /* Take a blocked tasklet off what it waits for. Its reference passes to the caller. Runs no Python code. */
@@ -140,15 +155,17 @@ tasklet_unblock(Tasklet *tasklet)
         *(tasklet->next != NULL ? &tasklet->next->prev : &channel->tail) = tasklet->prev;
         tasklet->next = tasklet->prev = NULL;
         channel->balance -= tasklet->blocked;
-    } else if (tasklet->blocked == BLOCKED_WAIT) {
-        if (tasklet->waiting_on != NULL) {
-            Waiter *waiter = (Waiter *)tasklet->waiting_on;
-            waiter->tasklet = NULL;
-            if (waiter->state == WAITER_PENDING)
-                waiter->state = WAITER_ABANDONED;
-        }
-        if (!tasklet->daemon_wait)
-            scheduler->keepers--;
+    } else if (tasklet->blocked == BLOCKED_QUEUE)
+        queue_remove(tasklet->queue, tasklet);
+    else if (tasklet->blocked == BLOCKED_WAIT && tasklet->waiting_on != NULL) {
+        Waiter *waiter = (Waiter *)tasklet->waiting_on;
+        waiter->tasklet = NULL;
+        if (waiter->state == WAITER_PENDING)
+            waiter->state = WAITER_ABANDONED;
+    }
+    if (tasklet->keeps) {
+        tasklet->keeps = false;
+        scheduler->keepers--;
     }
     if (tasklet->timer >= 0)
         timer_cancel(scheduler, tasklet);
@@ -206,6 +223,7 @@ keeper_set_error(Scheduler *scheduler, PyObject *error)
 static int
 timers_fire(Scheduler *scheduler)
 {
+    int fired;
     if (scheduler->timer_count == 0)
         return 0;
     int64_t now = clock_ns();
@@ -213,27 +231,28 @@ timers_fire(Scheduler *scheduler)
         return -1;
     while (scheduler->timer_count > 0 && scheduler->timers[0].when <= now) {
         Tasklet *tasklet = scheduler->timers[0].tasklet;
+        if (unlikely(tasklet->scope != NULL) && (fired = scope_fires(scheduler, tasklet, now)) != 0) {
+            if (fired < 0)
+                return -1;
+            continue;
+        }
         tasklet->timed_out = true;
         scheduler_wake(tasklet);
     }
     return 0;
 }
 
-/* Call the hub's poll with `timeout` in ns (-1: until something happens). Runs Python code; no tasklet may switch. */
+/* Call the hub's poll with `timeout` in ns (-1: until something happens). May run Python code; no tasklet may switch. */
 static int
 hub_poll(Scheduler *scheduler, int64_t timeout)
 {
-    PyObject *argument = timeout < 0 ? Py_NewRef(Py_None) : PyFloat_FromDouble((double)timeout / 1e9), *result;
-    if (argument == NULL)
-        return -1;
+    int failed;
     scheduler->polling = true;
     scheduler->sleeping = timeout != 0;
-    result = PyObject_CallOneArg(scheduler->hub_poll, argument);
+    failed = scheduler->hub->poll(scheduler->hub, timeout);
     scheduler->sleeping = false;
     scheduler->polling = false;
-    Py_DECREF(argument);
-    Py_XDECREF(result);
-    return result != NULL ? 0 : -1;
+    return failed;
 }
 
 /* Sleep with the GIL released until another thread rings, a signal comes or `timeout` ns have passed (-1: for ever). */
@@ -249,15 +268,16 @@ doorbell_wait(Scheduler *scheduler, int64_t timeout)
     if (!scheduler->sleeping && status != PY_LOCK_ACQUIRED) /* rung as the time ran out: take it, it must stay held */
         PyThread_acquire_lock(scheduler->doorbell, NOWAIT_LOCK);
     scheduler->sleeping = false;
-    return status == PY_LOCK_INTR ? PyErr_CheckSignals() : 0;
+    return status != PY_LOCK_ACQUIRED ? PyErr_CheckSignals() : 0; /* one may have come just before the sleep */
 }
 
 /* Wait for the world outside this thread's tasklets: until the next timer is due, or until anything happens. Where only
-   another thread's free will can wake anybody, look again now and then whether that thread still lives. */
+   another thread's free will can wake anybody, look again now and then whether that thread still lives; `looked`: how often
+   that was done in this sleep. */
 static int
-hub_wait(Scheduler *scheduler)
+hub_wait(Scheduler *scheduler, int looked)
 {
-    int64_t timeout = scheduler->keepers > 0 ? -1 : DEADLOCK_NS;
+    int64_t timeout = scheduler->keepers > 0 ? -1 : (int64_t)DEADLOCK_NS << (looked < DEADLOCK_DOUBLINGS ? looked : DEADLOCK_DOUBLINGS);
     if (scheduler->timer_count > 0) {
         int64_t now = clock_ns();
         if (now < 0)
@@ -270,7 +290,7 @@ hub_wait(Scheduler *scheduler)
     }
     if (unlikely(clock_advance != NULL && scheduler->timer_count > 0)) {
         PyObject *seconds, *result;
-        if (scheduler->hub_poll != NULL && (hub_poll(scheduler, 0) < 0 || scheduler->first != NULL))
+        if (scheduler->hub != NULL && (hub_poll(scheduler, 0) < 0 || scheduler->first != NULL))
             return PyErr_Occurred() ? -1 : 0;
         seconds = PyFloat_FromDouble((double)timeout / 1e9);
         result = seconds != NULL ? PyObject_CallOneArg(clock_advance, seconds) : NULL;
@@ -278,7 +298,7 @@ hub_wait(Scheduler *scheduler)
         Py_XDECREF(result);
         return result != NULL ? 0 : -1;
     }
-    return scheduler->hub_poll != NULL ? hub_poll(scheduler, timeout) : doorbell_wait(scheduler, timeout);
+    return scheduler->hub != NULL ? hub_poll(scheduler, timeout) : doorbell_wait(scheduler, timeout);
 }
 
 /* While tasklets run: look at timers and hub about every millisecond, so that a loop of schedule() starves nobody. The
@@ -287,7 +307,7 @@ hub_wait(Scheduler *scheduler)
 static __attribute__((noinline)) int
 hub_tick(Scheduler *scheduler)
 {
-    if (scheduler->idle || scheduler->polling || (scheduler->timer_count == 0 && scheduler->hub_poll == NULL))
+    if (scheduler->idle || scheduler->polling || (scheduler->timer_count == 0 && scheduler->hub == NULL))
         return 0;
     int64_t now = clock_ns(), passed = now - scheduler->last_tick;
     if (now < 0)
@@ -302,7 +322,7 @@ hub_tick(Scheduler *scheduler)
         scheduler->ticks = scheduler->ticks_full /= 2;
     if (timers_fire(scheduler) < 0)
         return -1;
-    return scheduler->hub_poll != NULL ? hub_poll(scheduler, 0) : 0;
+    return scheduler->hub != NULL ? hub_poll(scheduler, 0) : 0;
 }
 
 /* It is time to look at what came from outside: what hub_tick finds, and an error that another thread threw into the
@@ -357,6 +377,7 @@ static Tasklet *scheduler_announce(Scheduler *scheduler, Tasklet *from, Tasklet 
 static __attribute__((noinline)) Tasklet *
 scheduler_idle(Scheduler *scheduler)
 {
+    int looked = 0;
     scheduler->idle = true;
     scheduler->first = NULL;
     for (;;) {
@@ -369,11 +390,11 @@ scheduler_idle(Scheduler *scheduler)
                     Py_INCREF(keeper);
                 tasklet_unblock(keeper);
                 ring_append(scheduler, keeper);
-            } else if (scheduler->keepers == 0 && (scheduler->ending || !other_threads(scheduler))) {
+            } else if (scheduler->keepers == 0 && (scheduler->ending || !(other_threads(scheduler) || signals_may_wake()))) {
                 PyObject *error = deadlock_error(scheduler);
                 keeper_set_error(scheduler, error != NULL ? error : error_take());
             } else
-                failed = hub_wait(scheduler);
+                failed = hub_wait(scheduler, looked++);
         }
         if (failed)
             keeper_set_error(scheduler, error_take());
@@ -446,15 +467,22 @@ scheduler_may_suspend(Scheduler *scheduler)
     return switch_guard(scheduler, scheduler->current);
 }
 
+static __attribute__((cold)) void
+block_trap_error(Tasklet *current)
+{
+    PyErr_Format(PyExc_RuntimeError, "this tasklet does not like to be blocked: block_trap of %R is set, and this call would wait", current);
+}
+
 /* The same for a call that blocks its tasklet. */
 static inline int
 scheduler_may_block(Scheduler *scheduler)
 {
     if (unlikely(scheduler->current->block_trap)) {
-        PyErr_Format(PyExc_RuntimeError, "this tasklet does not like to be blocked: block_trap of %R is set, and this call would wait",
-                     scheduler->current);
+        block_trap_error(scheduler->current);
         return -1;
     }
+    if (unlikely(scheduler->current->scope != NULL) && scope_check(scheduler->current) < 0)
+        return -1;
     return scheduler_may_suspend(scheduler);
 }
 
@@ -718,6 +746,8 @@ tasklet_main(Scheduler *scheduler, Tasklet *tasklet)
     Py_XDECREF(args);
     Py_XDECREF(kwargs);
     Py_CLEAR(tasklet->context);
+    if (unlikely(tasklet->scope != NULL))
+        scope_left(tasklet);
     tempval_forget(tasklet);
     if (unlikely(tasklet->special & SPECIAL_TRACED)) {
         tracing_leaves(tasklet);

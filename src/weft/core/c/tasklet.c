@@ -568,6 +568,8 @@ Tasklet_dealloc(PyObject *self)
     Py_CLEAR(tasklet->tempval);
     Py_CLEAR(tasklet->tracing[0]);
     Py_CLEAR(tasklet->tracing[1]);
+    if (unlikely(tasklet->scope != NULL))
+        scope_left(tasklet);
     switch_free(tasklet);
     tasklet->scheduler = NULL;
     if (scheduler != NULL)
@@ -590,6 +592,7 @@ tasklet_visit(Tasklet *tasklet, bool frames, visitproc visit, void *arg)
     Py_VISIT(tasklet->tempval);
     Py_VISIT(tasklet->tracing[0]);
     Py_VISIT(tasklet->tracing[1]);
+    Py_VISIT(tasklet->scope);
     return switch_traverse(tasklet, frames, visit, arg);
 }
 
@@ -616,5 +619,7 @@ Tasklet_clear(PyObject *self)
     Py_CLEAR(tasklet->tempval);
     Py_CLEAR(tasklet->tracing[0]);
     Py_CLEAR(tasklet->tracing[1]);
+    if (tasklet->scope != NULL)
+        scope_left(tasklet);
     return 0;
 }

@@ -7,18 +7,19 @@ static int
 wait_for(Scheduler *scheduler, Waiter *waiter, int64_t when, bool daemon, PyObject *const *operands, PyObject **value)
 {
     Tasklet *current = scheduler->current, *next;
-    if (when >= 0 && timer_start(scheduler, current, when) < 0)
+    if (wait_arm(scheduler, current, when) < 0)
         return -1;
     next = scheduler_leave(current, operands);
     current->next = current->prev = NULL;
     current->blocked = BLOCKED_WAIT;
     current->waiting_on = (PyObject *)waiter;
-    current->daemon_wait = daemon;
     current->timed_out = false;
     if (waiter != NULL)
         waiter->tasklet = current;
-    if (!daemon)
+    if (!daemon) {
+        current->keeps = true;
         scheduler->keepers++;
+    }
     return scheduler_suspend(scheduler, current, next, value);
 }
 

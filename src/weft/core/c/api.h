@@ -1,0 +1,106 @@
+/* What weft's other extension modules use of the core, whichever switching backend is loaded: a table of functions in the
+   capsule weft.core._core._API. All of it under the GIL, in any thread; nothing here is public.
+
+   A tasklet that waits stands in a WaitQueue, which is embedded in the object it waits for. A thread without tasklets waits
+   as its main tasklet. */
+#ifndef WEFT_API_H
+#define WEFT_API_H
+
+#include <Python.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define WEFT_API_NAME "weft.core._core._API"
+#define WEFT_API_VERSION 1
+
+/* Those who wait, the first first. Zeroed it is empty. Each is owned by the queue, and holds what embeds the queue in its
+   call; the members are the core's alone. */
+typedef struct {
+    void *head, *tail; /* NULL, NULL: nobody waits */
+} WeftQueue;
+
+/* How a wait ended. */
+enum {
+    WEFT_RAISED_WOKEN = -2, /* like WEFT_RAISED, but it had been woken before: pass the wake-up on, or it is lost */
+    WEFT_RAISED = -1,       /* an exception is set: killed, cancelled, a signal handler raised, Deadlock */
+    WEFT_TIMED_OUT = 0,     /* no exception is set */
+    WEFT_WOKEN = 1,         /* by wake_one or wake_all */
+};
+
+enum {
+    WEFT_WAIT_FRONT = 1,  /* stand at the front of the queue: for one that was woken and came too late */
+    WEFT_WAIT_DAEMON = 2, /* neither keeps weft.run() going nor hides a deadlock */
+    WEFT_WAIT_HUB = 4,    /* for what the hub or a worker brings (a descriptor, a process, a job): keeps weft.run() going and forbids a
+                             deadlock. Without it the wait counts like one on a channel, unless it has a deadline. */
+};
+
+#define WEFT_NEVER (-1) /* a deadline that does not come */
+
+/* A thread's way to wait for the world. poll() waits up to `timeout` ns (-1: no limit; 0: only looks, keeping the GIL) and wakes
+   whom it concerns; it must not switch or block in weft. 0, or -1 with an exception set. Another thread that makes a tasklet
+   runnable while poll sleeps writes 8 bytes to wake_fd, an eventfd or a pipe. close() is called when the thread ends. */
+typedef struct WeftHub {
+    int (*poll)(struct WeftHub *hub, int64_t timeout);
+    void (*close)(struct WeftHub *hub);
+    int wake_fd;
+} WeftHub;
+
+typedef struct {
+    int version;
+
+    /* A time-out as people give it (seconds, None: no limit) as a deadline in ns on the core's clock, WEFT_NEVER for None.
+       `what` names the call in messages: "Lock.acquire(timeout)". ValueError for NaN and the negative. 0, or -1 with an
+       exception set. May run Python code (__float__). */
+    int (*deadline)(PyObject *seconds, const char *what, int64_t *deadline);
+    int64_t (*now)(void); /* ns on the core's clock; -1 with an exception set when a test's clock fails */
+
+    /* Block the current tasklet in `queue` until it is woken, `deadline` comes (WEFT_NEVER: none) or an exception is thrown into it.
+       `on`, borrowed and kept alive by the caller, is the object that holds the queue. `operands`: where the arguments of the
+       vectorcall end that waits (args + their count, keywords included), NULL when that is not known; the collector sees so
+       much of the caller's frame. Between the caller's last look at its state and the tasklet's standing in the queue no code
+       runs and no other thread gets the GIL. Returns one of WEFT_*; state must be read again after it. Switches; releases the
+       GIL when nobody can run. */
+    int (*wait)(WeftQueue *queue, PyObject *on, int64_t deadline, int flags, PyObject *const *operands);
+
+    /* Make the first of the queue runnable in its own thread. false when nobody waits. Never switches, runs no Python code. */
+    bool (*wake_one)(WeftQueue *queue);
+    Py_ssize_t (*wake_all)(WeftQueue *queue); /* how many there were */
+
+    /* Move the first of `from` to the end of `to`, whose object is `on`: it waits on there, without a deadline if `forget_deadline`. false
+       when nobody waits in `from`. Its wait() returns as if it had been in `to` all the time. */
+    bool (*move_one)(WeftQueue *from, WeftQueue *to, PyObject *on, bool forget_deadline);
+
+    int (*traverse)(WeftQueue *queue, visitproc visit, void *arg); /* for the tp_traverse of the object that holds the queue */
+
+    /* The tasklet that runs: borrowed, never NULL but when memory is out (exception set). Its address tells owners apart; where it is kept a
+       reference must be held. */
+    PyObject *(*current)(void);
+
+    /* Call it in operations that succeed without waiting, in loops of which a tasklet could hold up all others: raises what a
+       cancelled scope or an expired weft.timeout has for this tasklet, looks at hub and timers when it is time, and lets others run
+       then. 0, or -1 with an exception set. May switch. */
+    int (*checkpoint)(void);
+
+    /* The hub of this thread: NULL for none. Not while it polls. 0, or -1 with an exception set. The core owns nothing of it but calls
+       close(). */
+    int (*install_hub)(WeftHub *hub);
+    WeftHub *(*hub)(void); /* this thread's, NULL: none */
+} WeftAPI;
+
+/* Import the table once: NULL with an exception set when the core is of another version. */
+static inline const WeftAPI *
+weft_import_api(void)
+{
+    PyObject *core = PyImport_ImportModule("weft.core._core"), *capsule = core != NULL ? PyObject_GetAttrString(core, "_API") : NULL;
+    const WeftAPI *api = capsule != NULL ? PyCapsule_GetPointer(capsule, WEFT_API_NAME) : NULL;
+    Py_XDECREF(core);
+    Py_XDECREF(capsule);
+    if (api != NULL && api->version != WEFT_API_VERSION) {
+        PyErr_Format(PyExc_ImportError, "weft's parts do not fit together: built for version %d of the core's table, which has %d. Build weft "
+                                        "again", WEFT_API_VERSION, api->version);
+        return NULL;
+    }
+    return api;
+}
+
+#endif
