@@ -11,17 +11,21 @@ from typing import Any
 from weft.cli._bench import gil, machine, server, show
 
 from . import bars, page, tables
+from .call_async import measure as call_async
 from .calls import measure as calls
 from .core import measure as core
 from .remote_import import measure as remote_import
 
-PARTS = {"core": core, "import": remote_import, "calls": calls, "gil": gil, "server": server}
+PARTS = {"core": core, "import": remote_import, "calls": calls, "call_async": call_async, "gil": gil, "server": server}
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measure weft beside its peers, in one run.")
     parser.add_argument(
-        "parts", nargs="*", metavar="core|import|calls|gil|server", help="what to measure; without any, everything"
+        "parts",
+        nargs="*",
+        metavar="core|import|calls|call_async|gil|server",
+        help="what to measure; without any, everything",
     )
     parser.add_argument(
         "--json", type=Path, metavar="FILE", help="write every figure, the machine and the versions there"

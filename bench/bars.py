@@ -118,6 +118,16 @@ def threaded_server(figure: str) -> Callable[[dict[str, Any]], float]:
     return value
 
 
+def async_rate(which: str) -> Callable[[dict[str, Any]], float]:
+    """weft's calls to worker threads per second as a multiple of asyncio.to_thread's."""
+
+    def value(run: dict[str, Any]) -> float:
+        taken = run["call_async"]["rates"][which]
+        return float(taken["weft"]["per_s"] / taken["asyncio"]["per_s"])
+
+    return value
+
+
 SENDS, RATIO = "generator.sends", "x"
 BARS = (
     Bar("core", "message", 4.4, SENDS, core_ratio("message")),
@@ -142,6 +152,8 @@ BARS = (
     Bar("calls", "100 at once, weft / Mitogen", 1.0, RATIO, call_rate("many"), at_least=True),
     Bar("gil", "two CPU threads against one, everything on", 0.97, RATIO, efficiency, at_least=True),
     Bar("server", "10 connections, weft.threads / threads", 1.3, RATIO, threaded_server("10"), at_least=True),
+    Bar("call_async", "one outstanding, weft / asyncio.to_thread", 1.4, RATIO, async_rate("one"), at_least=True),
+    Bar("call_async", "100 outstanding, weft / asyncio.to_thread", 10, RATIO, async_rate("many"), at_least=True),
 )
 
 

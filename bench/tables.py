@@ -23,6 +23,8 @@ def tables(run: dict[str, Any]) -> list[Table]:
         name = part.__name__.rpartition(".")[2]
         if name in run:
             made += part.tables(run[name])
+    if "call_async" in run:
+        made.append(call_async_table(run["call_async"]))
     made.append(bar_table(run))
     return made
 
@@ -163,6 +165,29 @@ def call_tables(calls: dict[str, Any]) -> list[Table]:
             ]
         )
     return [*made, table]
+
+
+CALL_ASYNC_TITLES = {
+    "weft": "weft.call_async",
+    "asyncio": "asyncio.to_thread",
+    "gevent": "gevent's threadpool",
+    "futures": "concurrent.futures, from a thread",
+}
+
+
+def call_async_table(taken: dict[str, Any]) -> Table:
+    table = Table(
+        "A call to a worker thread and back",
+        ["", "per second, one outstanding", "us CPU", f"per second, {taken['at_once']} outstanding", "us CPU"],
+    )
+    for peer, title in CALL_ASYNC_TITLES.items():
+        found = [taken["rates"][which].get(peer) for which in ("one", "many")]
+        if any(found):
+            cells = [
+                cell for one in found for cell in (number(one and one["per_s"], 0), number(one and one["cpu_us"], 2))
+            ]
+            table.rows.append([title, *cells])
+    return table
 
 
 def bar_table(run: dict[str, Any]) -> Table:

@@ -32,6 +32,7 @@ from weft.core import (
     tasklet,
     trim,
 )
+from weft.io import call_async
 
 __version__ = "0.1.0"
 
@@ -42,6 +43,7 @@ __all__ = [
     "TaskletExit",
     "WeftError",
     "atomic",
+    "call_async",
     "channel",
     "generator",
     "get_channel_callback",

@@ -525,7 +525,7 @@ def members_of(kind: type) -> list[str]:
     return [*found, "__new__", "__reduce_ex__", "weakref", "drop"]
 
 
-# Nothing undoes mark_service_thread, and with it other threads take main for one that wakes nobody.
+# After mark_service_thread(True) other threads would take main for one that wakes nobody.
 FUNCTIONS = [name for name in core.__all__ if callable(getattr(core, name)) and name != "mark_service_thread"]
 SUBJECTS: dict[str, tuple[dict[str, Callable[[World], Any]], list[str]]] = {
     "tasklet": (TASKLETS, members_of(weft.tasklet)),

@@ -226,3 +226,21 @@ def test_a_thread_without_tasklets_gets_it_too():
         print(results, thread.is_alive())
     """)
     assert printed == "[] True"
+
+
+def test_a_thread_that_is_no_service_thread_any_more_may_wake_somebody():
+    channel, ready, end = weft.channel(), threading.Event(), threading.Event()
+
+    def works():
+        core.mark_service_thread()
+        core.mark_service_thread(False)
+        ready.set()
+        end.wait()
+        channel.send("woken")
+
+    thread = threading.Thread(target=works)
+    thread.start()
+    ready.wait()
+    weft.tasklet(end.set)()
+    assert channel.receive() == "woken"
+    thread.join()

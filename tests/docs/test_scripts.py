@@ -1,4 +1,4 @@
-"""The scripts of README.md and of the tutorial run as they stand and print what the page says they print."""
+"""The scripts of README.md, of the tutorial and of some how-tos run as they stand and print what the page says they print."""
 
 import os
 import subprocess
@@ -10,7 +10,11 @@ from tests.docs.blocks import ROOT, Script, scripts
 from tests.remote.sshd import running_sshd
 from tools.unpack_debian import CannotUnpack
 
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("tutorial/*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    *sorted((ROOT / "docs").glob("tutorial/*.md")),
+    ROOT / "docs/howto/use-blocking-libraries.md",
+]
 
 
 def run(script, folder, *words, environment=None):

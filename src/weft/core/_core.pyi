@@ -458,8 +458,8 @@ def mark_service_signal(signalnum: int, /) -> None:
     Others do: a handler may set an event.
     """
 
-def mark_service_thread() -> None:
-    """Declare this thread one of weft's own, which by itself wakes nobody: it does not hide a deadlock."""
+def mark_service_thread(service: bool = True, /) -> None:
+    """Declare this thread one of weft's own, which by itself wakes nobody: it does not hide a deadlock. False undoes it."""
 
 def end_thread() -> None:
     """End this thread's tasklets, the oldest first, by TaskletExit. Done by itself when a thread ends."""

@@ -1,11 +1,25 @@
-"""Waiting for descriptors and child processes, and threads of weft's own. Each call blocks its tasklet only.
+"""Waiting for descriptors and child processes, calls on worker threads, and threads of weft's own. Each call blocks its
+tasklet only.
 
 The calls work in any tasklet of any thread, the main one included. A `daemon` wait neither keeps `weft.run()` going nor
 hides a deadlock: it is for what waits in the background, on nobody's behalf.
 """
 
+from weft.io import workers
+from weft.io._call_async import call_async, iterate_async
 from weft.io._descriptors import close, read, wait_readable, wait_writable, write
 from weft.io._processes import wait_process
 from weft.io._threads import start_thread
 
-__all__ = ["close", "read", "start_thread", "wait_process", "wait_readable", "wait_writable", "write"]
+__all__ = [
+    "call_async",
+    "close",
+    "iterate_async",
+    "read",
+    "start_thread",
+    "wait_process",
+    "wait_readable",
+    "wait_writable",
+    "workers",
+    "write",
+]

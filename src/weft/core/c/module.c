@@ -141,13 +141,14 @@ core_set_clock(PyObject *Py_UNUSED(module), PyObject *args)
 }
 
 static PyObject *
-core_mark_service_thread(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
+core_mark_service_thread(PyObject *Py_UNUSED(module), PyObject *args)
 {
     Scheduler *scheduler = scheduler_get();
-    if (scheduler == NULL)
+    int service = 1;
+    if (scheduler == NULL || !PyArg_ParseTuple(args, "|p:mark_service_thread", &service))
         return NULL;
-    service_threads += !scheduler->service;
-    scheduler->service = true;
+    service_threads += service - scheduler->service;
+    scheduler->service = service;
     Py_RETURN_NONE;
 }
 
@@ -206,10 +207,10 @@ PyDoc_STRVAR(install_hub_doc, "install_hub(poll, wake_fd, /)\n--\n\n"
 PyDoc_STRVAR(set_clock_doc, "set_clock(now=None, advance=None, /)\n--\n\n"
 "For tests: timers of all threads follow now() (seconds), and waiting for one calls advance(seconds). Without arguments\n"
 "the monotonic clock is back.");
-PyDoc_STRVAR(mark_service_thread_doc, "mark_service_thread()\n--\n\n"
-"Declare this thread one of weft's own, which by itself wakes nobody: it does not hide a deadlock.");
 PyDoc_STRVAR(mark_service_signal_doc, "mark_service_signal(signalnum, /)\n--\n\n"
 "Declare that the Python handler of this signal wakes nobody: it does not hide a deadlock. Others do: a handler may set an event.");
+PyDoc_STRVAR(mark_service_thread_doc, "mark_service_thread(service=True, /)\n--\n\n"
+"Declare this thread one of weft's own, which by itself wakes nobody: it does not hide a deadlock. False undoes it.");
 PyDoc_STRVAR(end_thread_doc, "end_thread()\n--\n\n"
 "End this thread's tasklets, the oldest first, by TaskletExit. Done by itself when a thread ends.");
 PyDoc_STRVAR(trim_doc, "trim()\n--\n\nGive back the memory of this thread's pools.");
@@ -235,8 +236,8 @@ static PyMethodDef core_methods[] = {
     {"started", core_started, METH_NOARGS, started_doc},
     {"install_hub", core_install_hub, METH_VARARGS, install_hub_doc},
     {"set_clock", core_set_clock, METH_VARARGS, set_clock_doc},
-    {"mark_service_thread", core_mark_service_thread, METH_NOARGS, mark_service_thread_doc},
     {"mark_service_signal", core_mark_service_signal, METH_O, mark_service_signal_doc},
+    {"mark_service_thread", core_mark_service_thread, METH_VARARGS, mark_service_thread_doc},
     {"end_thread", core_end_thread, METH_NOARGS, end_thread_doc},
     {"trim", core_trim, METH_NOARGS, trim_doc},
     {NULL, NULL, 0, NULL},

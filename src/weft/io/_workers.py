@@ -1,0 +1,264 @@
+"""The pool of worker threads: who runs a job, when a thread is started and when it ends. Knows nothing of what jobs do.
+
+A job is a list of three: the Waiter that gets its outcome, the callable, the context that it runs in; empty once it has begun.
+Jobs are begun in the order in which they come. Nobody waits for a lock here: each step is one operation that the GIL makes
+atomic, in an order in which whoever comes in between sees the other's step. `atomic` only keeps the number of threads
+exact, and preemption out of the middle.
+
+At most one worker at a time is on its way to a job: the searcher. As soon as it has one it sends for the next, if more jobs
+wait. So a hundred short jobs are run by one or two threads one after the other, without a hundred wake-ups that would fight
+for the GIL, and a hundred that block get a hundred threads.
+"""
+
+import atexit
+import os
+import sys
+import threading
+from _thread import allocate_lock
+from collections import deque
+from collections.abc import Callable
+from contextvars import Context
+from itertools import count
+from typing import Any, TypeAlias
+
+from weft.core import Waiter, atomic, mark_service_thread
+
+# The Waiter comes first: where lists are compared it decides, and no __eq__ of the caller's is asked.
+Job: TypeAlias = list[Any]
+AbandonedHandler: TypeAlias = Callable[[Callable[[], Any], Any, BaseException | None], object]
+
+_JOIN_SECONDS = 1.0  # how long a fork or the interpreter's exit waits for an idle worker to end
+
+
+class Pool:
+    """Jobs, and the threads that run them. One for the process; thread-safe."""
+
+    def __init__(self) -> None:
+        self.max_threads = 64
+        self.idle_seconds = 10.0
+        self.stack_size: int | None = None
+        self.on_abandoned: AbandonedHandler | None = None
+        self.jobs: deque[Job] = deque()
+        self.workers: set[Worker] = set()
+        self.idle: list[Worker] = []  # who rested last is woken first: its memory is warm, and the others can end
+        self.searcher: Worker | None = None
+        self._numbers = count(1)
+
+    def submit(self, job: Job) -> None:
+        """Have the job run. Does not block but where a thread is started. Cannot fail: the job's Waiter would say so."""
+        self.jobs.append(job)
+        if self.searcher is None:
+            self.recruit()
+
+    def recruit_if_needed(self) -> None:
+        """Send for a worker if jobs wait."""
+        if self.jobs:
+            self.recruit()
+
+    def withdraw(self, job: Job) -> None:
+        """Nobody waits for the job any more: it is not begun if it has not been."""
+        try:
+            job[0].succeed(None)  # a worker may have taken it and not begun it
+            self.jobs.remove(job)
+        except (IndexError, ValueError):  # it has begun, or a worker has taken it
+            pass
+
+    def recruit(self) -> None:
+        """Send a worker to the jobs that wait, a new one if no other rests, unless one is on its way."""
+        with atomic():
+            if self.searcher is not None:
+                return
+            try:
+                worker = self.idle.pop()
+            except IndexError:
+                if len(self.workers) < self.max_threads:
+                    self._start()
+                return
+            self.searcher = worker
+            worker.ring()
+
+    def _start(self) -> None:
+        worker = Worker(self, f"weft-service-worker-{next(self._numbers)}")
+        self.workers.add(worker)
+        self.searcher = worker
+        previous = None
+        try:
+            if self.stack_size is not None:
+                previous = threading.stack_size(self.stack_size)
+            worker.thread.start()
+        except BaseException as error:
+            self.workers.discard(worker)
+            if self.searcher is worker:
+                self.searcher = None
+            del worker.thread  # which refers back to it for as long as it has not run
+            if not isinstance(error, Exception):  # a signal handler's
+                raise
+            if not self.workers:
+                self._fail_all(error)
+        finally:
+            if previous is not None:
+                threading.stack_size(previous)
+
+    def _fail_all(self, cause: Exception) -> None:
+        """No thread can be had and none is there: nobody would ever run these jobs."""
+        while self.jobs:
+            failure = RuntimeError(
+                f"no worker thread can be started ({cause}), and none is there to wait for: "
+                "is a limit on threads (ulimit -u, a container's pids limit) or on memory reached?"
+            )
+            failure.__cause__ = cause.with_traceback(None)
+            self.jobs.popleft()[0].fail(failure)
+            del failure  # it must not be kept by this frame, which its cause's traceback may show
+
+    def dismiss_idle(self) -> None:
+        """End the workers that rest and wait for their threads: at exit, and before a fork, which warns of threads."""
+        dismissed = []
+        while self.idle:
+            worker = self.idle.pop()
+            worker.dismissed = True
+            worker.ring()
+            dismissed.append(worker.thread)
+        for thread in dismissed:
+            thread.join(_JOIN_SECONDS)
+
+    def forget_after_fork(self) -> None:
+        """We are a forked child, which has none of these threads. What they were to do, the parent's do."""
+        waiters = [worker.waiter for worker in self.workers] + [job[0] for job in self.jobs if job]
+        self.workers.clear()
+        self.idle.clear()
+        self.jobs.clear()
+        self.searcher = None
+        for waiter in waiters:
+            if waiter is not None:
+                waiter.fail(
+                    RuntimeError(
+                        "the job of a worker thread was lost in a fork: it goes on in the parent process only. "
+                        "Call os.fork() while no tasklet waits for call_async()"
+                    )
+                )
+
+
+class Worker:
+    """One thread of the pool. It holds nothing of a job that it has done."""
+
+    def __init__(self, pool: Pool, name: str) -> None:
+        self.waiter: Waiter[Any] | None = None  # of the job that it runs
+        self.dismissed = False
+        self._pool = pool
+        self._bell = allocate_lock()  # held; released by whoever wakes the worker
+        self._bell.acquire()
+        self.thread = threading.Thread(target=self._serve, name=name, daemon=True)
+
+    def ring(self) -> None:
+        """End the worker's rest. Who calls it has taken the worker off the list of those who rest."""
+        if self._bell.locked():
+            self._bell.release()
+
+    def _serve(self) -> None:
+        pool, jobs = self._pool, self._pool.jobs
+        job: Job | None
+        try:
+            while True:
+                try:
+                    job = jobs.popleft()
+                except IndexError:
+                    job = None
+                if job is None:  # outside the handler: a thread that rests keeps no exception
+                    if self._rest():
+                        continue
+                    return
+                if pool.searcher is self:
+                    pool.searcher = None
+                    pool.recruit_if_needed()
+                self.waiter = job[0]
+                _perform(pool, job)
+                self.waiter = None
+                del job
+        finally:
+            self._leave()
+
+    def _rest(self) -> bool:
+        """Wait for a job; False when this worker is to end."""
+        pool = self._pool
+        if len(pool.workers) > pool.max_threads or self not in pool.workers:  # too many, or forked from inside a job
+            return False
+        try:
+            return self._rested(pool)
+        finally:
+            mark_service_thread(False)
+
+    def _rested(self, pool: Pool) -> bool:
+        # While it rests it wakes nobody, and hides no deadlock; a job may do anything.
+        mark_service_thread()
+        pool.idle.append(self)
+        if pool.searcher is self:
+            pool.searcher = None
+        # Whoever brought a job before the two lines above may have relied on the searcher, or found nobody resting.
+        if pool.jobs and self._rests_no_more():
+            pool.searcher = self
+            return True
+        if self._bell.acquire(timeout=pool.idle_seconds) or not self._rests_no_more():
+            return not self.dismissed
+        return False
+
+    def _rests_no_more(self) -> bool:
+        """Leave the list of those who rest; False when somebody else took this worker off it, who rings."""
+        try:
+            self._pool.idle.remove(self)
+        except ValueError:
+            return False
+        return True
+
+    def _leave(self) -> None:
+        """The thread ends, as it was told to or by a fault. Who relied on it gets another."""
+        pool = self._pool
+        self._rests_no_more()
+        pool.workers.discard(self)
+        if pool.searcher is self:
+            pool.searcher = None
+        if self.waiter is not None:
+            self.waiter.fail(RuntimeError(f"the worker thread {self.thread.name} died in the middle of a job"))
+        pool.recruit_if_needed()
+
+
+def _perform(pool: Pool, job: Job) -> None:
+    """Run a job and settle its Waiter. A function of its own, so that its frame goes with everything that is in it."""
+    waiter: Waiter[Any]
+    function: Callable[[], Any]
+    context: Context
+    waiter, function, context = job
+    job.clear()
+    if waiter.done:  # withdrawn
+        return
+    try:
+        result = context.run(function)
+    except BaseException as error:  # whatever it is, the caller gets it, as if it had made the call itself
+        traceback = error.__traceback__
+        if not waiter.fail(error.with_traceback(traceback.tb_next if traceback is not None else None)):
+            _report_abandoned(pool, function, None, error)
+        del traceback
+    else:
+        if not waiter.succeed(result):
+            _report_abandoned(pool, function, result, None)
+
+
+def _report_abandoned(pool: Pool, function: Callable[[], Any], result: object, error: BaseException | None) -> None:
+    """Whoever waited for this job was killed, cancelled or ran out of time while it ran: say what became of it."""
+    try:
+        if pool.on_abandoned is not None:
+            pool.on_abandoned(function, result, error)
+            return
+        import logging  # here, because it costs milliseconds at start-up and few programs come here
+
+        logger = logging.getLogger("weft.io.workers")
+        if error is None:
+            logger.debug("an abandoned job has returned: %r", function)
+        else:
+            logger.warning("an abandoned job has failed: %r", function, exc_info=error)
+    except BaseException:  # the handler's own: the worker has others to serve
+        sys.excepthook(*sys.exc_info())
+
+
+pool = Pool()
+atexit.register(pool.dismiss_idle)
+os.register_at_fork(before=pool.dismiss_idle, after_in_child=pool.forget_after_fork)

@@ -1,0 +1,654 @@
+"""call_async: outcomes, abandoned jobs, how the pool grows and shrinks, and what may go wrong with threads and forks."""
+
+import contextvars
+import ctypes
+import gc
+import logging
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import pytest
+
+import weft
+from tests.core._scripts import output_of
+from weft import io
+from weft.io import workers
+from weft.io._workers import pool
+
+
+@pytest.fixture(autouse=True)
+def a_pool_without_threads() -> Iterator[None]:
+    """Each test starts without workers and with the settings of a new process, and leaves it so."""
+    pool.dismiss_idle()
+    assert workers.status() == (0, 0, 0)
+    yield
+    workers.configure(max_threads=64, idle_seconds=10.0, stack_size=None, on_abandoned=None)
+    wait_until(lambda: workers.status().threads == workers.status().idle)
+    pool.dismiss_idle()
+
+
+class Thing:
+    """Something that a weak reference can point to."""
+
+
+class Gate:
+    """A job that blocks its thread until it is opened. `entered` says how many are inside."""
+
+    def __init__(self) -> None:
+        self._open = threading.Event()
+        self._entering = threading.Semaphore(0)
+
+    def __call__(self) -> str:
+        self._entering.release()
+        assert self._open.wait(30)
+        return "through"
+
+    def wait_for(self, count: int = 1) -> None:
+        for _ in range(count):
+            assert self._entering.acquire(timeout=30)
+
+    def open(self) -> None:
+        self._open.set()
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    """Other threads need a moment to get where they are going."""
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
+def all_rest() -> bool:
+    threads, idle, queued = workers.status()
+    return threads == idle and queued == 0
+
+
+def started(function: Callable[[], object]) -> weft.tasklet:
+    """A tasklet of `function` that has run until it blocks for the first time."""
+    tasklet = weft.tasklet(function)()
+    tasklet.run()
+    return tasklet
+
+
+# ---- outcomes ----
+
+
+@pytest.mark.parametrize("value", [None, 5, "text", StopIteration, ()])
+def test_what_the_function_returns_is_returned(value):
+    assert io.call_async(lambda: value) is value
+
+
+def test_it_stands_at_the_top_level_too():
+    assert weft.call_async is io.call_async
+
+
+class Own(Exception):
+    pass
+
+
+@pytest.mark.parametrize(
+    "kind", [ValueError, Own, SystemExit, KeyboardInterrupt, StopIteration, GeneratorExit, IndexError]
+)
+def test_what_the_function_raises_is_raised_and_the_worker_lives(kind):
+    error = kind("from the job")
+
+    def raises():
+        raise error
+
+    with pytest.raises(kind) as caught:
+        io.call_async(raises)
+    assert caught.value is error
+    assert caught.value.__context__ is None
+    assert [entry.name for entry in caught.traceback][1:] == ["call_async", "raises"]
+    wait_until(all_rest)
+    assert workers.status() == (1, 1, 0)
+    error.__traceback__ = None  # it leads to this frame, as the next does
+    del caught
+
+
+def test_the_function_runs_in_another_thread_and_only_its_tasklet_waits():
+    gate, seen = Gate(), []
+    weft.tasklet(lambda: seen.append(io.call_async(gate)))()
+    weft.tasklet(lambda: (seen.append("the other ran"), gate.open()))()
+    weft.run()
+    assert seen == ["the other ran", "through"]
+    assert io.call_async(threading.get_ident) != threading.get_ident()
+
+
+def test_the_function_sees_a_copy_of_the_callers_context():
+    variable = contextvars.ContextVar("variable", default="nothing")
+    variable.set("the caller's")
+
+    def job():
+        seen = variable.get()
+        variable.set("the job's")
+        return seen
+
+    assert (io.call_async(job), variable.get()) == ("the caller's", "the caller's")
+
+
+@pytest.mark.parametrize("bad", [None, 5, "f"])
+def test_what_cannot_be_called_is_refused(bad):
+    with pytest.raises(TypeError, match=r"takes a callable without arguments, not .*: wrap the call in a lambda"):
+        io.call_async(bad)
+    assert workers.status().threads == 0
+
+
+def test_a_wait_that_is_not_allowed_makes_no_call():
+    workers.configure(max_threads=1)
+    gate, calls = Gate(), []
+    first, other = started(partial(io.call_async, gate)), weft.tasklet(calls.append)("the other")
+    gate.wait_for()
+    weft.switch_trap(1)
+    try:
+        with pytest.raises(RuntimeError, match="switch_trap"):
+            io.call_async(lambda: calls.append("made"))
+    finally:
+        weft.switch_trap(-1)
+    assert workers.status() == (1, 0, 0)
+    gate.open()
+    weft.run()
+    assert (calls, first.alive, other.alive) == (["the other"], False, False)
+
+
+# ---- nothing is kept ----
+
+
+def test_a_local_of_the_raising_frame_dies_with_the_handler():
+    alive = []
+
+    def raises():
+        local = Thing()
+        alive.append(weakref.ref(local))
+        raise ValueError("from the job")
+
+    try:
+        io.call_async(raises)
+    except ValueError:
+        pass
+    wait_until(all_rest)
+    assert alive[0]() is None
+
+
+@pytest.mark.parametrize("ending", ["returns", "raises", "is abandoned"])
+def test_a_resting_worker_holds_nothing_of_its_last_job(ending):
+    variable = contextvars.ContextVar("variable")
+    alive = []
+    gate = Gate()
+    workers.configure(on_abandoned=lambda *_: None)
+
+    def one_job():
+        argument, outcome, seen = Thing(), Thing(), Thing()
+        alive[:] = map(weakref.ref, (argument, outcome, seen))
+        variable.set(seen)
+
+        def job(argument=argument):
+            if ending == "is abandoned":
+                gate()
+            if ending == "raises":
+                raise ValueError("from the job", outcome)
+            return outcome
+
+        try:
+            io.call_async(job)
+        except ValueError:
+            pass
+
+    if ending == "is abandoned":
+        tasklet = started(partial(contextvars.Context().run, one_job))
+        gate.wait_for()
+        tasklet.kill()
+        gate.open()
+        del tasklet
+    else:
+        contextvars.Context().run(one_job)
+    wait_until(lambda: all_rest() and workers.status().threads == 1)
+    assert [thing() for thing in alive] == [None, None, None]
+
+
+# ---- who waits, and who does not any more ----
+
+
+def test_run_waits_for_a_job_and_there_is_no_deadlock():
+    gate, results = Gate(), []
+    weft.tasklet(lambda: results.append(io.call_async(gate)))()
+    opener = threading.Timer(0.01, gate.open)
+    opener.start()
+    weft.run()
+    opener.join()
+    assert results == ["through"]
+
+
+def test_a_deadlock_is_seen_while_workers_rest():
+    io.call_async(lambda: None)
+    wait_until(all_rest)
+    with pytest.raises(weft.Deadlock):
+        weft.channel().receive()
+
+
+def test_what_an_abandoned_job_may_still_do_is_no_deadlock():
+    gate, channel = Gate(), weft.channel()
+    tasklet = started(partial(io.call_async, lambda: channel.send(gate())))
+    gate.wait_for()
+    tasklet.kill()
+    gate.open()
+    assert channel.receive() == "through"
+
+
+def test_the_outcome_of_an_abandoned_job_goes_to_the_handler():
+    heard = []
+    workers.configure(on_abandoned=lambda *what: heard.append((*what, threading.current_thread().name)))
+    gate, error = Gate(), ValueError("too late")
+
+    def fails():
+        gate()
+        raise error
+
+    tasklets = [started(partial(io.call_async, job)) for job in (gate, fails)]
+    gate.wait_for(2)
+    for tasklet in tasklets:
+        tasklet.kill()
+        assert not tasklet.alive
+    assert heard == []
+    gate.open()
+    wait_until(all_rest)
+    assert {what[:3] for what in heard} == {(gate, "through", None), (fails, None, error)}
+    assert all("worker" in name for *_, name in heard)
+    error.__traceback__ = None
+
+
+def test_without_a_handler_an_abandoned_failure_is_a_warning_in_the_log(caplog):
+    caplog.set_level(logging.DEBUG, "weft.io.workers")
+    gate = Gate()
+
+    def fails():
+        gate()
+        raise ValueError("too late")
+
+    tasklets = [started(partial(io.call_async, job)) for job in (gate, fails)]
+    gate.wait_for(2)
+    for tasklet in tasklets:
+        tasklet.kill()
+    gate.open()
+    wait_until(all_rest)
+    told = {record.levelname: record for record in caplog.records}
+    assert set(told) == {"WARNING", "DEBUG"}
+    assert "an abandoned job has failed: <function" in told["WARNING"].getMessage()
+    assert str(told["WARNING"].exc_info[1]) == "too late"
+    assert "an abandoned job has returned" in told["DEBUG"].getMessage()
+    caplog.clear()
+    del told
+
+
+def test_a_handler_that_fails_takes_no_worker_with_it(monkeypatch):
+    told = []
+    monkeypatch.setattr(sys, "excepthook", lambda kind, error, traceback: told.append(repr(error)))
+    workers.configure(on_abandoned=lambda *_: 1 / 0)
+    gate = Gate()
+    tasklet = started(partial(io.call_async, gate))
+    gate.wait_for()
+    tasklet.kill()
+    gate.open()
+    wait_until(all_rest)
+    assert told == ["ZeroDivisionError('division by zero')"]
+    assert workers.status().threads == 1
+
+
+def test_a_call_that_has_not_begun_when_its_tasklet_is_killed_is_not_made():
+    workers.configure(max_threads=1)
+    gate, calls = Gate(), []
+    first = started(partial(io.call_async, gate))
+    gate.wait_for()
+    second = started(partial(io.call_async, lambda: calls.append("second")))
+    third = started(partial(io.call_async, lambda: calls.append("third")))
+    assert workers.status() == (1, 0, 2)
+    second.kill()
+    assert workers.status() == (1, 0, 1)
+    gate.open()
+    weft.run()
+    assert (calls, first.alive, third.alive) == (["third"], False, False)
+
+
+# ---- the threads ----
+
+
+def test_as_many_jobs_as_allowed_run_at_once_and_the_others_in_order():
+    workers.configure(max_threads=3)
+    gate, order = Gate(), []
+    blocked = [started(partial(io.call_async, gate)) for _ in range(3)]
+    gate.wait_for(3)
+    waiting = [started(partial(io.call_async, partial(order.append, number))) for number in range(10)]
+    assert workers.status() == (3, 0, 10)
+    workers.configure(max_threads=4)  # the fourth does what the three cannot
+    weft_waits_for(lambda: len(order) == 10)
+    gate.open()
+    weft.run()
+    assert order == list(range(10))
+    assert not any(tasklet.alive for tasklet in blocked + waiting)
+
+
+def weft_waits_for(condition: Callable[[], bool]) -> None:
+    while not condition():
+        weft.sleep(0.001)
+
+
+def test_short_jobs_share_few_threads():
+    done = []
+    for number in range(1000):
+        weft.tasklet(io.call_async)(partial(done.append, number))
+    weft.run()
+    assert sorted(done) == list(range(1000))
+    assert workers.status().threads < 64
+
+
+def test_threads_that_rest_long_enough_end():
+    workers.configure(idle_seconds=0)
+    gate = Gate()
+    for _ in range(5):
+        weft.tasklet(io.call_async)(gate)
+    opener = threading.Thread(target=lambda: (gate.wait_for(5), gate.open()))
+    opener.start()
+    weft.run()
+    opener.join()
+    wait_until(lambda: workers.status() == (0, 0, 0))
+    assert io.call_async(lambda: "a new one") == "a new one"
+
+
+def test_a_lower_limit_ends_threads_as_they_come_to_rest():
+    gate = Gate()
+    for _ in range(5):
+        started(partial(io.call_async, gate))
+    gate.wait_for(5)
+    workers.configure(max_threads=2)
+    gate.open()
+    weft.run()
+    wait_until(lambda: workers.status() == (2, 2, 0))
+
+
+def stack_of_this_thread() -> int:
+    """In bytes, as pthreads knows it."""
+    libc = ctypes.CDLL(None)
+    libc.pthread_self.restype = ctypes.c_ulong
+    attributes, size = ctypes.create_string_buffer(256), ctypes.c_size_t()
+    assert libc.pthread_getattr_np(ctypes.c_ulong(libc.pthread_self()), attributes) == 0
+    assert libc.pthread_attr_getstacksize(attributes, ctypes.byref(size)) == 0
+    libc.pthread_attr_destroy(attributes)
+    return size.value
+
+
+def test_workers_have_the_stack_that_was_asked_for_and_others_their_own():
+    before = threading.stack_size()
+    workers.configure(stack_size=1 << 20)
+    assert (io.call_async(stack_of_this_thread), threading.stack_size()) == (1 << 20, before)
+    sizes = []
+    other = threading.Thread(target=lambda: sizes.append(stack_of_this_thread()))
+    other.start()
+    other.join()
+    assert sizes[0] > 1 << 20
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "message"),
+    [
+        ({"max_threads": 0}, ValueError, "max_threads must be from 1 to 10,000, not 0"),
+        ({"max_threads": 2.5}, TypeError, "max_threads must be a number .int., not 2.5"),
+        ({"max_threads": True}, TypeError, "max_threads must be a number .int., not True"),
+        ({"max_threads": None}, TypeError, "max_threads must be a number"),
+        ({"idle_seconds": -1}, ValueError, "idle_seconds must be from 0 to 86,400, not -1"),
+        ({"idle_seconds": float("nan")}, ValueError, "idle_seconds must be from 0"),
+        ({"idle_seconds": "1"}, TypeError, "idle_seconds must be a number .int or float., not '1'"),
+        ({"stack_size": 1000}, ValueError, "stack_size must be from 262,144"),
+        ({"on_abandoned": "print"}, TypeError, "on_abandoned must be a callable or None, not 'print'"),
+    ],
+)
+def test_a_setting_that_makes_no_sense_is_refused_and_nothing_is_set(settings, error, message):
+    before = (pool.max_threads, pool.idle_seconds, pool.stack_size, pool.on_abandoned)
+    with pytest.raises(error, match=message):
+        workers.configure(**{"max_threads": 7, **settings})
+    assert (pool.max_threads, pool.idle_seconds, pool.stack_size, pool.on_abandoned) == before
+
+
+# ---- faults ----
+
+
+def no_thread(self):
+    raise RuntimeError("can't start new thread")
+
+
+def test_when_not_one_thread_can_be_started_the_caller_is_told(monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", no_thread)
+        with pytest.raises(
+            RuntimeError, match=r"no worker thread can be started \(can't start new thread\).*ulimit -u"
+        ):
+            io.call_async(lambda: None)
+        assert workers.status() == (0, 0, 0)
+    assert io.call_async(lambda: "later") == "later"
+
+
+def test_when_no_further_thread_can_be_started_the_others_do_the_job(monkeypatch):
+    gate = Gate()
+    blocked = started(partial(io.call_async, gate))
+    gate.wait_for()
+    monkeypatch.setattr(threading.Thread, "start", no_thread)
+    waiting = started(partial(io.call_async, lambda: "done"))
+    assert workers.status() == (1, 0, 1)
+    gate.open()
+    weft.run()
+    assert not blocked.alive
+    assert not waiting.alive
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_worker_that_dies_on_its_way_to_a_job_loses_none():
+    io.call_async(lambda: None)
+    wait_until(all_rest)
+    (worker,) = pool.workers
+    assert (
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(worker.thread.ident), ctypes.py_object(SystemExit))
+        == 1
+    )
+    assert io.call_async(threading.current_thread) is not worker.thread
+    worker.thread.join()
+    assert worker not in pool.workers
+
+
+def test_a_worker_that_is_hit_in_a_job_hands_that_on_like_any_error():
+    gate, idents = Gate(), []
+
+    def job():
+        idents.append(threading.get_ident())
+        return gate()
+
+    def hit():
+        gate.wait_for()
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(idents[0]), ctypes.py_object(SystemExit))
+        gate.open()
+
+    hitting = threading.Thread(target=hit)
+    hitting.start()
+    with pytest.raises(SystemExit):
+        io.call_async(job)
+    hitting.join()
+
+
+def test_a_fork_loses_the_jobs_in_the_child_and_says_so():
+    printed = output_of("""
+        import os, threading, warnings, weft, weft.io as io
+        from functools import partial
+        warnings.simplefilter("ignore")  # of the fork of a process with threads
+        io.workers.configure(max_threads=1)
+        opened = threading.Event()
+        def waits(name, function):
+            try:
+                print(name, io.call_async(function), flush=True)
+            except RuntimeError as error:
+                print(name, error, flush=True)
+        weft.tasklet(waits)("running:", opened.wait)
+        weft.tasklet(waits)("queued:", lambda: "parent's")
+        weft.schedule()
+        pid = os.fork()
+        if pid == 0:
+            weft.run()
+            print("child", io.call_async(lambda: "has workers of its own"), flush=True)
+            os._exit(0)
+        io.wait_process(pid)
+        opened.set()
+        weft.run()
+    """)
+    lost = "the job of a worker thread was lost in a fork: it goes on in the parent process only."
+    advice = "Call os.fork() while no tasklet waits for call_async()"
+    assert printed.splitlines() == [
+        f"running: {lost} {advice}",
+        f"queued: {lost} {advice}",
+        "child has workers of its own",
+        "running: True",
+        "queued: parent's",
+    ]
+
+
+def test_a_fork_does_not_warn_of_workers_that_rest():
+    printed = output_of("""
+        import os, warnings, weft.io as io
+        warnings.simplefilter("error")
+        io.call_async(lambda: None)
+        pid = os.fork()
+        if pid == 0:
+            print(io.call_async(lambda: "child"), flush=True)
+            os._exit(0)
+        print(io.wait_process(pid), io.call_async(lambda: "parent"))
+    """)
+    assert printed.splitlines() == ["child", "0 parent"]
+
+
+def test_a_job_may_fork_and_its_child_may_use_weft():
+    printed = output_of("""
+        import os, warnings, weft.io as io
+        warnings.simplefilter("ignore")
+        def job():
+            pid = os.fork()
+            if pid == 0:
+                print("child", io.call_async(lambda: "works"), flush=True)
+                os._exit(7)
+            return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        print("parent", io.call_async(job))
+    """)
+    assert printed.splitlines() == ["child works", "parent 7"]
+
+
+def test_a_child_that_returns_from_the_job_ends():
+    printed = output_of("""
+        import os, warnings, weft.io as io
+        warnings.simplefilter("ignore")
+        pid = io.call_async(os.fork)
+        if pid:
+            print(io.wait_process(pid))
+    """)
+    assert printed == "0"
+
+
+def test_the_interpreter_exits_while_jobs_run():
+    printed = output_of("""
+        import threading, weft, weft.io as io
+        never = threading.Event()
+        for _ in range(3):
+            weft.tasklet(io.call_async)(never.wait)
+        io.call_async(lambda: None)
+        print("main ends")
+    """)
+    assert printed == "main ends"
+
+
+def test_calls_from_many_threads_and_tasklets_all_come_back():
+    results: list[int] = []
+
+    def thread(base: int) -> None:
+        def tasklet(base: int) -> None:
+            results.extend(io.call_async(lambda number=number: base + number) for number in range(20))
+
+        for number in range(20):
+            weft.tasklet(tasklet)(base + 20 * number)
+        weft.run()
+        results.append(io.call_async(lambda: -1))
+
+    threads = [threading.Thread(target=thread, args=(400 * number,)) for number in range(4)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert sorted(results) == [-1] * 4 + list(range(1600))
+
+
+def test_tasklets_that_are_interrupted_by_slices_all_get_their_results():
+    results: list[int] = []
+
+    def tasklet(number: int) -> None:
+        for _ in range(20):
+            results.append(io.call_async(lambda: number))
+            sum(range(500))
+
+    for number in range(20):
+        weft.tasklet(tasklet)(number)
+    weft.run(slice=0.0001)
+    assert sorted(results) == sorted(list(range(20)) * 20)
+
+
+def test_kills_at_any_moment_lose_no_other_job():
+    workers.configure(max_threads=4, on_abandoned=lambda *_: None)
+    done: list[int] = []
+    for turn in range(200):
+        tasklets = [
+            weft.tasklet(lambda number=number: done.append(io.call_async(lambda: number)))() for number in range(5)
+        ]
+        weft.schedule()
+        for tasklet in tasklets[turn % 5 :: 2]:
+            tasklet.kill()
+        del tasklet, tasklets
+        weft.run()
+    killed_each_turn = [len(range(turn % 5, 5, 2)) for turn in range(200)]
+    assert len(done) >= 1000 - sum(killed_each_turn)
+    gc.collect()
+
+
+# ---- iterate_async ----
+
+
+def test_iterating_hands_on_every_item_as_it_is():
+    marker = object()
+    items = [None, False, 0, StopIteration, marker, Ellipsis]
+    assert list(io.iterate_async(iter(items))) == items
+    assert list(io.iterate_async([])) == []
+
+
+def test_iterating_runs_the_source_on_workers_one_item_at_a_time():
+    names = []
+
+    def source():
+        for number in range(3):
+            names.append(threading.current_thread().name)
+            yield number
+
+    for number in io.iterate_async(source()):
+        assert len(names) == number + 1
+    assert all("worker" in name for name in names)
+
+
+def test_an_error_of_the_source_comes_after_what_it_yielded():
+    def source():
+        yield 1
+        raise StopIteration("of somebody else")
+
+    got = []
+    with pytest.raises(RuntimeError, match="generator raised StopIteration"):
+        got.extend(io.iterate_async(source()))
+    with pytest.raises(TypeError, match="not iterable"):
+        got.extend(io.iterate_async(5))
+    for item in io.iterate_async(source()):
+        got.append(item)
+        break
+    assert got == [1, 1]
