@@ -95,7 +95,12 @@ frame_function(_PyInterpreterFrame *frame)
     return (PyObject *)frame->f_func;
 }
 
-#define FRAMES_SEEN 1
+/* The generator or coroutine that a frame which says so is owned by: borrowed. */
+static inline PyGenObject *
+frame_generator(_PyInterpreterFrame *frame)
+{
+    return _PyFrame_GetGenerator(frame);
+}
 
 /* Which code unit the frame executes, while the stack pointer is in a register. */
 static inline Py_ssize_t

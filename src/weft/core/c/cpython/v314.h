@@ -15,9 +15,14 @@
 #ifndef Py_BUILD_CORE
 #define Py_BUILD_CORE 1
 #endif
+#include "internal/pycore_genobject.h"
 #include "internal/pycore_interpframe_structs.h"
 #include "internal/pycore_pythonrun.h"
 #include "internal/pycore_tstate.h"
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+#include "internal/pycore_stackref.h"
+#pragma GCC diagnostic pop
 
 #define RECURSION_REMAINING py_recursion_remaining
 #define RECURSION_LIMIT py_recursion_limit
@@ -128,6 +133,43 @@ static inline bool
 frame_is_entry(const _PyInterpreterFrame *frame)
 {
     return frame->owner >= FRAME_OWNED_BY_INTERPRETER && !FRAME_IS_END(frame);
+}
+
+/* The generator or coroutine that a frame which says so is owned by: borrowed. */
+static inline PyGenObject *
+frame_generator(_PyInterpreterFrame *frame)
+{
+    return _PyGen_GetGeneratorFromFrame(frame);
+}
+
+/* The eval loop stores its stack pointer before it calls anything that may run Python code, with no operand below that has
+   already been given away: CPython's own collectors count on that. Arguments of a call from C are copied for it. */
+#define OPERANDS_STORED 1
+
+/* Visit what a slot of a frame owns. What is tagged is no reference (empty, an integer, a wrapped pointer), or one without a
+   count: to an immortal object, or borrowed from a slot of this frame or of one that called it, where it is visited. */
+static inline int
+slot_visit(_PyStackRef slot, visitproc visit, void *arg)
+{
+    if ((slot.bits & Py_TAG_BITS) == 0)
+        Py_VISIT((PyObject *)slot.bits);
+    return 0;
+}
+
+/* Visit what a suspended frame owns. */
+static inline int
+frame_visit_stored(_PyInterpreterFrame *frame, visitproc visit, void *arg)
+{
+    int failed = slot_visit(frame->f_executable, visit, arg);
+    if (!failed)
+        failed = slot_visit(frame->f_funcobj, visit, arg);
+    for (const _PyStackRef *slot = frame->localsplus; !failed && slot < frame->stackpointer; slot++)
+        failed = slot_visit(*slot, visit, arg);
+    if (failed)
+        return failed;
+    Py_VISIT(frame->frame_obj);
+    Py_VISIT(frame->f_locals);
+    return 0;
 }
 
 #include "fields.h"
