@@ -7,7 +7,7 @@ SHELL := /bin/sh
 BIN := .venv/bin
 ARGS ?=
 
-C_SOURCES := $(shell find src/weft/core/c -name '*.[ch]' 2>/dev/null)
+C_SOURCES := $(shell find src/weft/*/c -name '*.[ch]' 2>/dev/null)
 PREPARE := tools/prepare.sh
 
 .PHONY: help demo test check check-native docs bench bench-threads test-all try-pythons soak cleanroom try-aarch64 clean

@@ -1,7 +1,8 @@
 """The C extensions; everything else about the package is declared in pyproject.toml.
 
 All backends come from the same single source (module.c includes the rest), so that the compiler sees the whole core at
-once and so that they can never drift apart.
+once and so that they can never drift apart. The other extensions are independent of the backend and use whichever is
+loaded, through core/c/api.h.
 
 Environment, for our own checks only:
     WEFT_WERROR=1   -Wall -Wextra -Werror; not by default, because a user's newer compiler must not break the build
@@ -37,24 +38,37 @@ FORCED = [
 ]
 
 
-def backend(name: str, macro: str, *, optional: bool) -> Extension:
-    flags = ["-O3", "-std=gnu11"]
-    if name == "_sliced" and platform.machine() == "x86_64":
-        flags += ["-mno-red-zone"]  # what lies below the stack pointer is not saved with a slice: switch/x86_64.h
+def extension(
+    name: str, folder: str, *flags: str, macros: tuple[tuple[str, str], ...] = (), optional: bool = False
+) -> Extension:
+    """The module `name` from folder/module.c, which includes the folder's other files."""
+    flags = ("-O3", "-std=gnu11", *flags)
     if os.environ.get("WEFT_WERROR"):
-        flags += ["-Wall", "-Wextra", "-Werror"]
+        flags += ("-Wall", "-Wextra", "-Werror")
     if os.environ.get("WEFT_ASSERTS"):
-        flags += ["-UNDEBUG"]
-    included = [path for ending in ("c", "h") for path in glob(f"{C_DIR}/**/*.{ending}", recursive=True)]
+        flags += ("-UNDEBUG",)
+    included = [
+        path
+        for each in {folder, C_DIR}
+        for ending in ("c", "h")
+        for path in glob(f"{each}/**/*.{ending}", recursive=True)
+    ]
     return Extension(
-        f"weft.core.{name}",
-        sources=[f"{C_DIR}/module.c"],
+        name,
+        sources=[f"{folder}/module.c"],
         include_dirs=[C_DIR],
-        define_macros=[(macro, "1"), *FORCED],
+        define_macros=[*macros, *FORCED],
         depends=sorted(included),
-        extra_compile_args=flags,
+        extra_compile_args=list(flags),
         optional=optional,
     )
+
+
+def backend(name: str, macro: str, *, optional: bool) -> Extension:
+    flags = []
+    if name == "_sliced" and platform.machine() == "x86_64":
+        flags += ["-mno-red-zone"]  # what lies below the stack pointer is not saved with a slice: switch/x86_64.h
+    return extension(f"weft.core.{name}", C_DIR, *flags, macros=((macro, "1"),), optional=optional)
 
 
 setup(
@@ -62,5 +76,6 @@ setup(
         backend("_sliced", "WEFT_SWITCH_SLICED", optional=not NATIVE_IS_KNOWN),
         backend("_stacks", "WEFT_SWITCH_STACKS", optional=not NATIVE_IS_KNOWN),
         backend("_greenlet", "WEFT_SWITCH_GREENLET", optional=False),
+        extension("weft.sync._native", "src/weft/sync/c"),
     ]
 )

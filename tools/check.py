@@ -18,6 +18,9 @@ ROOT = Path(__file__).resolve().parent.parent
 SCRIPTS = Path(sys.executable).parent
 C_FOLDER = Path("src/weft/core/c")
 
+# Extension modules beside the core, which use it through C_FOLDER/api.h: each with the folder of its sources.
+NATIVE_MODULES = {"weft.sync._native": Path("src/weft/sync/c")}
+
 # tools/stubtest-allowlist.txt gives its reasons. typing knows no way yet to say @disjoint_base that 3.11 would understand.
 STUBTEST = ("--ignore-disjoint-bases", "--allowlist", "tools/stubtest-allowlist.txt")
 
@@ -67,7 +70,8 @@ def types() -> Iterator[Command]:
 def stubs() -> Iterator[Command]:
     """The stubs of the C core say what is there, and nothing else."""
     for backend in ("sliced", "stacks", "greenlet"):
-        words, environment = module("mypy.stubtest", f"weft.core._{backend}", "weft.core._core", "--concise", *STUBTEST)
+        modules = (f"weft.core._{backend}", "weft.core._core", *NATIVE_MODULES)
+        words, environment = module("mypy.stubtest", *modules, "--concise", *STUBTEST)
         yield words, {**environment, "WEFT_SWITCH": backend, "MYPYPATH": "src"}
 
 
@@ -101,6 +105,11 @@ def c_tidy() -> Iterator[Command]:
             yield command(
                 *("clang-tidy", "--quiet", str(C_FOLDER / "module.c"), "--"),
                 *(f"-D{macro}=1", "-std=gnu11", f"-I{C_FOLDER}", f"-isystem{sysconfig.get_path('include')}"),
+            )
+        for folder in NATIVE_MODULES.values():
+            yield command(
+                *("clang-tidy", "--quiet", str(folder / "module.c"), "--"),
+                *("-std=gnu11", f"-I{C_FOLDER}", f"-isystem{sysconfig.get_path('include')}"),
             )
 
 

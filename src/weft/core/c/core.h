@@ -22,6 +22,7 @@ typedef struct Waiter Waiter;
 typedef struct Scheduler Scheduler;
 
 #include "api.h"
+#include "arguments.h"
 #include "cpython/cpython.h"
 #include "switch/switch.h"
 #include "preempt.h"

@@ -1,0 +1,129 @@
+"""CPython's own tests of locks and queues, from the `test` package of the interpreter that runs us; nothing of them is copied.
+
+`module` finds one of its modules. `with_tasklets` lets the tests of test.lock_tests start tasklets where they start threads,
+and their clock is then a virtual one: what sleeps there costs no time.
+"""
+
+import contextlib
+import importlib
+import time
+from collections.abc import Callable, Iterator
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import weft
+from weft import core
+
+
+def module(name: str) -> ModuleType:
+    """test.NAME of the standard library; the tests of the caller are skipped where the interpreter comes without it."""
+    try:
+        return importlib.import_module(f"test.{name}")
+    except ModuleNotFoundError as error:
+        pytest.skip(
+            f"this Python has no {error.name}: Debian has it in the package libpython3-testsuite",
+            allow_module_level=True,
+        )
+
+
+class Bunch:
+    """lock_tests.Bunch with tasklets of this thread. What one of them raises is raised at the end."""
+
+    def __init__(self, func: Callable[[], object], n: int, wait_before_exit: bool = False) -> None:
+        self.func, self.n = func, n
+        self.started: list[int] = []
+        self.finished: list[int] = []
+        self.errors: list[BaseException] = []
+        self.may_exit = not wait_before_exit
+
+    def task(self) -> None:
+        self.started.append(weft.getcurrentid())
+        try:
+            self.func()
+        except BaseException as error:
+            self.errors.append(error)
+        finally:
+            self.finished.append(weft.getcurrentid())
+            while not self.may_exit:
+                weft.sleep(0.001)
+
+    def __enter__(self) -> "Bunch":
+        for _ in range(self.n):
+            weft.tasklet(self.task)()
+        while len(self.started) < self.n:
+            weft.sleep(0.001)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        while len(self.finished) < self.n:
+            weft.sleep(0.001)
+        weft.sleep(0.001)
+        errors, self.errors = self.errors, []
+        if errors:
+            raise errors[0]
+
+    def do_finish(self) -> None:
+        self.may_exit = True
+
+
+def _start(function: Callable[..., object], args: tuple[Any, ...]) -> int:
+    weft.tasklet(function)(*args)
+    return 0
+
+
+def _retry(*_: object, **__: object) -> Iterator[None]:
+    """support.sleeping_retry and its like: until the caller breaks out, for ten seconds of the virtual clock at most."""
+    for _ in range(10_000):
+        yield
+        weft.sleep(0.001)
+    raise AssertionError("nothing came of it within 10 s")
+
+
+@contextlib.contextmanager
+def _until_all_have_ended(*_: object, **__: object) -> Iterator[None]:
+    before = len(core.started())
+    yield
+    for _ in _retry():
+        if len(core.started()) <= before and weft.getruncount() == 1:
+            return
+
+
+class _Delegating:
+    """A module with some names replaced, for those who look them up in it."""
+
+    def __init__(self, original: Any, **names: object) -> None:
+        self._original = original
+        self.__dict__.update(names)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._original, name)
+
+
+@contextlib.contextmanager
+def with_tasklets(lock_tests: Any) -> Iterator[None]:
+    """Let the tests of this module start tasklets, on a virtual clock, until the block is left."""
+    now = [1000.0]
+
+    def advance(seconds: float) -> None:
+        now[0] += seconds
+
+    patch = pytest.MonkeyPatch()
+    helper = _Delegating(lock_tests.threading_helper, wait_threads_exit=_until_all_have_ended)
+    replaced = {
+        "Bunch": Bunch,
+        "start_new_thread": _start,
+        "threading_helper": helper,
+        "time": _Delegating(time, monotonic=lambda: now[0], sleep=weft.sleep),
+        "support": _Delegating(lock_tests.support, sleeping_retry=_retry),
+        "wait_threads_blocked": lambda n: weft.sleep(0.01 * n),
+    }
+    try:
+        for name, replacement in replaced.items():
+            patch.setattr(lock_tests, name, replacement)
+        core.set_clock(lambda: now[0], advance)
+        yield
+    finally:
+        core.set_clock()
+        patch.undo()

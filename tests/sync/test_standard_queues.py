@@ -1,0 +1,28 @@
+"""CPython's own queue tests, as this interpreter has them, on weft.sync. None is left out."""
+
+import unittest
+
+from tests.sync import _standard
+from weft import sync
+
+test_queue = _standard.module("test_queue")
+
+
+class TestQueue(test_queue.QueueTest, unittest.TestCase):
+    queue = sync
+
+
+class TestLifoQueue(test_queue.LifoQueueTest, unittest.TestCase):
+    queue = sync
+
+
+class TestPriorityQueue(test_queue.PriorityQueueTest, unittest.TestCase):
+    queue = sync
+
+
+class TestFailingQueue(test_queue.FailingQueueTest, unittest.TestCase):
+    queue = sync
+
+
+class TestSimpleQueue(test_queue.CSimpleQueueTest):
+    queue = sync
