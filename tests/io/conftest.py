@@ -7,7 +7,10 @@ from collections.abc import Iterator
 import pytest
 
 import weft
+from tests.io._workers import wait_until
 from weft import io
+from weft.io import workers
+from weft.io._workers import pool
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -55,3 +58,14 @@ def run_until_blocked():
             weft.schedule()
 
     return run
+
+
+@pytest.fixture
+def workers_at_first() -> Iterator[None]:
+    """A pool without threads and with the settings of a new process, before the test and after it."""
+    pool.dismiss_idle()
+    assert workers.status() == (0, 0, 0)
+    yield
+    workers.configure(max_threads=64, idle_seconds=10.0, stack_size=None, on_abandoned=None)
+    wait_until(lambda: workers.status().threads == workers.status().idle)
+    pool.dismiss_idle()

@@ -6,73 +6,24 @@ import gc
 import logging
 import sys
 import threading
-import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 
 import pytest
 
 import weft
 from tests.core._scripts import output_of
+from tests.io._workers import Gate, all_rest, started, wait_until
 from weft import io
 from weft.io import workers
 from weft.io._workers import pool
 
-
-@pytest.fixture(autouse=True)
-def a_pool_without_threads() -> Iterator[None]:
-    """Each test starts without workers and with the settings of a new process, and leaves it so."""
-    pool.dismiss_idle()
-    assert workers.status() == (0, 0, 0)
-    yield
-    workers.configure(max_threads=64, idle_seconds=10.0, stack_size=None, on_abandoned=None)
-    wait_until(lambda: workers.status().threads == workers.status().idle)
-    pool.dismiss_idle()
+pytestmark = pytest.mark.usefixtures("workers_at_first")
 
 
 class Thing:
     """Something that a weak reference can point to."""
-
-
-class Gate:
-    """A job that blocks its thread until it is opened. `entered` says how many are inside."""
-
-    def __init__(self) -> None:
-        self._open = threading.Event()
-        self._entering = threading.Semaphore(0)
-
-    def __call__(self) -> str:
-        self._entering.release()
-        assert self._open.wait(30)
-        return "through"
-
-    def wait_for(self, count: int = 1) -> None:
-        for _ in range(count):
-            assert self._entering.acquire(timeout=30)
-
-    def open(self) -> None:
-        self._open.set()
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    """Other threads need a moment to get where they are going."""
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
-
-
-def all_rest() -> bool:
-    threads, idle, queued = workers.status()
-    return threads == idle and queued == 0
-
-
-def started(function: Callable[[], object]) -> weft.tasklet:
-    """A tasklet of `function` that has run until it blocks for the first time."""
-    tasklet = weft.tasklet(function)()
-    tasklet.run()
-    return tasklet
 
 
 # ---- outcomes ----

@@ -19,9 +19,19 @@ from collections import deque
 from collections.abc import Callable
 from contextvars import Context
 from itertools import count
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
-from weft.core import Waiter, atomic, mark_service_thread
+from weft.core import atomic, mark_service_thread
+
+
+class Settled(Protocol):
+    """What the pool does with the Waiter of a job; another object may stand in for it."""
+
+    @property
+    def done(self) -> bool: ...
+    def succeed(self, value: Any = ..., /) -> bool: ...
+    def fail(self, error: BaseException, /) -> bool: ...
+
 
 # The Waiter comes first: where lists are compared it decides, and no __eq__ of the caller's is asked.
 Job: TypeAlias = list[Any]
@@ -142,7 +152,7 @@ class Worker:
     """One thread of the pool. It holds nothing of a job that it has done."""
 
     def __init__(self, pool: Pool, name: str) -> None:
-        self.waiter: Waiter[Any] | None = None  # of the job that it runs
+        self.waiter: Settled | None = None  # of the job that it runs
         self.dismissed = False
         self._pool = pool
         self._bell = allocate_lock()  # held; released by whoever wakes the worker
@@ -171,7 +181,7 @@ class Worker:
                     pool.searcher = None
                     pool.recruit_if_needed()
                 self.waiter = job[0]
-                _perform(pool, job)
+                perform(pool, job)
                 self.waiter = None
                 del job
         finally:
@@ -221,9 +231,9 @@ class Worker:
         pool.recruit_if_needed()
 
 
-def _perform(pool: Pool, job: Job) -> None:
+def perform(pool: Pool, job: Job) -> None:
     """Run a job and settle its Waiter. A function of its own, so that its frame goes with everything that is in it."""
-    waiter: Waiter[Any]
+    waiter: Settled
     function: Callable[[], Any]
     context: Context
     waiter, function, context = job
