@@ -5,16 +5,19 @@ The calls work in any tasklet of any thread, the main one included. A `daemon` w
 hides a deadlock: it is for what waits in the background, on nobody's behalf.
 """
 
+from weft.io import _subprocess as subprocess
 from weft.io import files, workers
 from weft.io._call_async import call_async, iterate_async
 from weft.io._descriptors import close, read, wait_readable, wait_writable, write
 from weft.io._dns import getaddrinfo, gethostbyname, getnameinfo
 from weft.io._files import File, open
+from weft.io._pipes import PipeEnd, pipe
 from weft.io._processes import wait_process
 from weft.io._threads import start_thread
 
 __all__ = [
     "File",
+    "PipeEnd",
     "call_async",
     "close",
     "files",
@@ -23,8 +26,10 @@ __all__ = [
     "getnameinfo",
     "iterate_async",
     "open",
+    "pipe",
     "read",
     "start_thread",
+    "subprocess",
     "wait_process",
     "wait_readable",
     "wait_writable",
