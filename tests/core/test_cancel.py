@@ -74,6 +74,42 @@ def test_main_can_be_inside(how, clock):
     idler.kill()
 
 
+@pytest.mark.parametrize("how", BLOCKING)
+def test_a_wait_that_a_limit_ends_is_no_deadlock(how, clock):
+    with CancelScope(5) as scope:
+        waits(how)()
+    assert scope.expired
+    with CancelScope(5) as outer, CancelScope(10):
+        outer.deadline = clock.now + 100
+        waits(how)()
+    assert clock.now == pytest.approx(1015)
+
+
+@pytest.mark.parametrize("how", ["receive", "send", "Waiter with a time-out"])
+def test_run_waits_for_others_who_wait_in_a_scope_with_a_limit_and_not_for_itself(how, clock):
+    log = []
+    in_scope(CancelScope(5), waits(how), log)
+    weft.run()
+    assert (log, clock.now) == (["left"], pytest.approx(1005))
+    with CancelScope(5) as scope:
+        weft.run()
+    assert (scope.expired, clock.now) == (False, pytest.approx(1005))
+
+
+def test_once_its_limit_is_gone_a_wait_is_a_deadlock_again(clock):
+    channel = weft.channel()
+    for limited in (True, False):
+        with CancelScope(5) as scope:
+            weft.tasklet(channel.send)("taken")
+            assert channel.receive() == "taken"
+            if not limited:
+                scope.deadline = None
+                with pytest.raises(weft.Deadlock):
+                    channel.receive()
+    with pytest.raises(weft.Deadlock):
+        channel.receive()
+
+
 def test_every_blocking_call_raises_until_the_scope_is_left():
     scope, seen = CancelScope(), []
 

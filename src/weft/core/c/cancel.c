@@ -100,23 +100,34 @@ scope_check(Tasklet *tasklet)
     return -1;
 }
 
-/* The current tasklet is about to wait, by its own call until `until` (WEFT_NEVER: without limit): start the timer that this
-   and its scopes ask for. 0, or -1 with an exception set. */
+/* The tasklet is about to wait, by its own call until `until` (WEFT_NEVER: without limit): start the timer that this and its
+   scopes ask for. A wait that a scope's deadline ends is no deadlock, and run() waits for it; but not for its own, so `in_run`
+   does not count. 0, or -1 with an exception set. */
 static __attribute__((noinline)) int
-scope_arm(Scheduler *scheduler, Tasklet *tasklet, int64_t until)
+scope_arm(Scheduler *scheduler, Tasklet *tasklet, int64_t until, bool in_run)
 {
-    int64_t deadline = scope_deadline(tasklet);
+    int64_t limit = scope_deadline(tasklet), deadline = limit;
     tasklet->until = until;
     if (deadline < 0 || (until >= 0 && until < deadline))
         deadline = until;
-    return deadline >= 0 ? timer_start(scheduler, tasklet, deadline) : 0;
+    if (deadline >= 0 && timer_start(scheduler, tasklet, deadline) < 0) {
+        tasklet_unlimited(tasklet);
+        return -1;
+    }
+    if (limit < 0 || in_run)
+        tasklet_unlimited(tasklet);
+    else if (!tasklet->limited) {
+        tasklet->limited = true;
+        scheduler->keepers++;
+    }
+    return 0;
 }
 
 static inline int
 wait_arm(Scheduler *scheduler, Tasklet *tasklet, int64_t until)
 {
     if (unlikely(tasklet->scope != NULL))
-        return scope_arm(scheduler, tasklet, until);
+        return scope_arm(scheduler, tasklet, until, false);
     return until >= 0 ? timer_start(scheduler, tasklet, until) : 0;
 }
 
@@ -164,7 +175,7 @@ scope_fires(Scheduler *scheduler, Tasklet *tasklet, int64_t now)
     if (tasklet->until >= 0 && tasklet->until <= now)
         return 0;
     timer_cancel(scheduler, tasklet);
-    return scope_arm(scheduler, tasklet, tasklet->until) < 0 ? -1 : 1;
+    return scope_arm(scheduler, tasklet, tasklet->until, tasklet->blocked == BLOCKED_RUN) < 0 ? -1 : 1;
 }
 
 /* Append the tasklets inside to `list`, those behind a shield excepted. -1 with an exception set. */
@@ -200,7 +211,7 @@ scope_changed(CancelScope *scope)
         else if (tasklet->blocked != NOT_BLOCKED) {
             if (tasklet->timer >= 0)
                 timer_cancel(tasklet->scheduler, tasklet);
-            failed = scope_arm(tasklet->scheduler, tasklet, tasklet->until);
+            failed = scope_arm(tasklet->scheduler, tasklet, tasklet->until, tasklet->blocked == BLOCKED_RUN);
             if (tasklet->scheduler->sleeping && tasklet->scheduler != this_scheduler)
                 scheduler_ring(tasklet->scheduler); /* it sleeps until another time */
         }

@@ -13,8 +13,10 @@ channel_take_head(Channel *channel)
     else
         channel->tail = NULL;
     channel->balance -= peer->blocked;
-    if (unlikely(peer->timer >= 0)) /* it waits in a scope that has a deadline */
+    if (unlikely(peer->timer >= 0)) { /* it waits in a scope that has a deadline */
         timer_cancel(peer->scheduler, peer);
+        tasklet_unlimited(peer);
+    }
     peer->next = peer->prev = NULL;
     peer->blocked = NOT_BLOCKED;
     peer->waiting_on = NULL;
@@ -146,7 +148,7 @@ again:
         tempval_forget(current);
         goto again;
     }
-    if (unlikely(current->scope != NULL) && scope_arm(scheduler, current, WEFT_NEVER) < 0)
+    if (unlikely(current->scope != NULL) && scope_arm(scheduler, current, WEFT_NEVER, false) < 0)
         return NULL;
     current->tempval = Py_NewRef(value);
     current->sends_error = is_error;
@@ -205,7 +207,7 @@ again:
     if (unlikely(channel->balance > 0 || channel->closing))
         goto again;
     current = scheduler->current;
-    if (unlikely(current->scope != NULL) && scope_arm(scheduler, current, WEFT_NEVER) < 0)
+    if (unlikely(current->scope != NULL) && scope_arm(scheduler, current, WEFT_NEVER, false) < 0)
         return NULL;
     next = scheduler_leave(current, operands);
     channel_queue(channel, current, BLOCKED_RECEIVE);

@@ -82,6 +82,7 @@ struct Tasklet {
     bool timed_out;    /* its timer fired before what it waited for */
     bool woken;        /* what it waited for in a queue has happened */
     bool keeps;        /* its wait is one of scheduler->keepers */
+    bool limited;      /* a scope's deadline ends its wait, which is one of scheduler->keepers for that (once more) */
     bool iterating;    /* receives for a `for` loop: close() ends it */
     bool atomic_flag;  /* set_atomic(True) */
     bool block_trap;   /* may not be blocked */

@@ -141,7 +141,7 @@ run_with(PyObject *args, PyObject *kwargs, const char *format, char **names, int
         scheduler->run_ignore_nesting = ignore_nesting;
         scheduler->run_slices = slice > 0;
     }
-    if (unlikely(current->scope != NULL) && (scope_check(current) < 0 || scope_arm(scheduler, current, WEFT_NEVER) < 0))
+    if (unlikely(current->scope != NULL) && (scope_check(current) < 0 || scope_arm(scheduler, current, WEFT_NEVER, true) < 0))
         return NULL;
     current->run_outer = scheduler->runs;
     current->in_run = true;

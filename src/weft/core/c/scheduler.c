@@ -106,6 +106,16 @@ queue_remove(WeftQueue *queue, Tasklet *tasklet)
     tasklet->queue = NULL;
 }
 
+/* The wait of the tasklet is none any more that a scope's deadline ends. */
+static inline void
+tasklet_unlimited(Tasklet *tasklet)
+{
+    if (tasklet->limited) {
+        tasklet->limited = false;
+        tasklet->scheduler->keepers--;
+    }
+}
+
 /* Take a blocked tasklet off what it waits for. Its reference passes to the caller. Runs no Python code. */
 static void
 tasklet_unblock(Tasklet *tasklet)
@@ -129,6 +139,7 @@ tasklet_unblock(Tasklet *tasklet)
         tasklet->keeps = false;
         scheduler->keepers--;
     }
+    tasklet_unlimited(tasklet);
     if (tasklet->timer >= 0)
         timer_cancel(scheduler, tasklet);
     tasklet->blocked = NOT_BLOCKED;
