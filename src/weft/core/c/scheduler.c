@@ -24,6 +24,7 @@ static PyObject *deadlock_error(Scheduler *scheduler);
 static bool signals_may_wake(void);
 static int scope_fires(Scheduler *scheduler, Tasklet *tasklet, int64_t now);
 static int scope_check(Tasklet *tasklet);
+static bool scope_keeps(Scheduler *scheduler, Tasklet *but);
 static void scope_left(Tasklet *tasklet);
 
 /* ---- the ring ---- */
@@ -250,7 +251,8 @@ doorbell_wait(Scheduler *scheduler, int64_t timeout)
 static int
 hub_wait(Scheduler *scheduler, int looked)
 {
-    int64_t timeout = scheduler->keepers > 0 ? -1 : (int64_t)DEADLOCK_NS << (looked < DEADLOCK_DOUBLINGS ? looked : DEADLOCK_DOUBLINGS);
+    bool sure = scheduler->keepers > 0 || scope_keeps(scheduler, NULL);
+    int64_t timeout = sure ? -1 : (int64_t)DEADLOCK_NS << (looked < DEADLOCK_DOUBLINGS ? looked : DEADLOCK_DOUBLINGS);
     if (scheduler->timer_count > 0) {
         int64_t now = clock_ns();
         if (now < 0)
@@ -337,9 +339,17 @@ other_threads(Scheduler *scheduler)
 static inline bool
 run_is_over(Scheduler *scheduler, Tasklet *keeper)
 {
-    if (scheduler->keepers > 0 && keeper->run_hub)
+    if (keeper->run_hub && (scheduler->keepers > 0 || scope_keeps(scheduler, keeper)))
         return false;
     return !keeper->run_threadblock || scheduler->ending || !other_threads(scheduler);
+}
+
+/* Whether all who wait do so for ever. */
+static inline bool
+nothing_can_wake(Scheduler *scheduler)
+{
+    return scheduler->keepers == 0 && !scope_keeps(scheduler, NULL) &&
+           (scheduler->ending || !(other_threads(scheduler) || signals_may_wake()));
 }
 
 static Tasklet *scheduler_announce(Scheduler *scheduler, Tasklet *from, Tasklet *to);
@@ -363,7 +373,7 @@ scheduler_idle(Scheduler *scheduler)
                     Py_INCREF(keeper);
                 tasklet_unblock(keeper);
                 ring_append(scheduler, keeper);
-            } else if (scheduler->keepers == 0 && (scheduler->ending || !(other_threads(scheduler) || signals_may_wake()))) {
+            } else if (nothing_can_wake(scheduler)) {
                 PyObject *error = deadlock_error(scheduler);
                 keeper_set_error(scheduler, error != NULL ? error : error_take());
             } else
