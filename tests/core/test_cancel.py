@@ -408,36 +408,6 @@ def test_a_subclass_in_a_cycle_with_its_tasklets_is_collected():
     assert [thing for thing in gc.get_objects() if type(thing).__name__ == "Mine"] == []
 
 
-def test_a_scope_with_a_deadline_ends_a_wait_that_nothing_else_can_end(clock):
-    with CancelScope(5) as scope:
-        weft.channel().receive()
-    assert (scope.expired, clock.jumps) == (True, [5.0])
-
-
-def test_run_waits_for_those_who_wait_in_a_scope_with_a_deadline(clock):
-    log = []
-    in_scope(CancelScope(5), weft.channel().receive, log)
-    weft.run()
-    assert (log, clock.jumps) == (["left"], [5.0])
-
-
-def test_run_in_a_scope_with_a_deadline_does_not_wait_for_that(clock):
-    with CancelScope(5) as scope:
-        weft.tasklet(weft.sleep)(1)
-        weft.run()
-        blocked = weft.tasklet(weft.channel().receive)()
-        weft.run()
-    assert (scope.expired, clock.jumps) == (False, [1.0])
-    blocked.kill()
-
-
-def test_without_a_deadline_a_scope_forbids_no_deadlock():
-    with pytest.raises(weft.Deadlock), CancelScope():
-        weft.channel().receive()
-    with pytest.raises(weft.Deadlock), CancelScope(5), CancelScope(shield=True):
-        weft.channel().receive()
-
-
 HANDLER_WAKES = """
 import os, signal, threading
 import weft

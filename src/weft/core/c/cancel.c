@@ -131,19 +131,6 @@ wait_arm(Scheduler *scheduler, Tasklet *tasklet, int64_t until)
     return until >= 0 ? timer_start(scheduler, tasklet, until) : 0;
 }
 
-/* Whether time will wake a tasklet that waits in a scope with a deadline: one more wait that keeps run() going and forbids a
-   deadlock. `but`, whose run() asks, does not count; NULL: all do. Looked for where nobody can run, so that no wait pays. */
-static bool
-scope_keeps(Scheduler *scheduler, Tasklet *but)
-{
-    for (int i = 0; i < scheduler->timer_count; i++) {
-        Tasklet *tasklet = scheduler->timers[i].tasklet;
-        if (tasklet != but && tasklet->scope != NULL && scope_deadline(tasklet) >= 0)
-            return true;
-    }
-    return false;
-}
-
 /* Whether the tasklet stands still and does not run by itself: it waits, or was taken out of the run queue. */
 static bool
 tasklet_stands(Tasklet *tasklet)

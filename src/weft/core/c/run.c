@@ -128,7 +128,7 @@ run_with(PyObject *args, PyObject *kwargs, const char *format, char **names, int
         return NULL;
     current = scheduler->current;
     runs_pop(scheduler, current); /* its outer run() is over: that returns, and drops something whose destructor calls this one */
-    if (current->next == current && (!hub || (scheduler->keepers == 0 && !scope_keeps(scheduler, current))) && !threadblock)
+    if (current->next == current && (!hub || scheduler->keepers == 0) && !threadblock)
         Py_RETURN_NONE;
     watchdog = (timeout > 0 || slice > 0) && scheduler->watchdog == NULL && scheduler->interrupted == NULL;
     if (watchdog) {

@@ -24,7 +24,6 @@ static PyObject *deadlock_error(Scheduler *scheduler);
 static bool signals_may_wake(void);
 static int scope_fires(Scheduler *scheduler, Tasklet *tasklet, int64_t now);
 static int scope_check(Tasklet *tasklet);
-static bool scope_keeps(Scheduler *scheduler, Tasklet *but);
 static void scope_left(Tasklet *tasklet);
 
 /* ---- the ring ---- */
@@ -251,8 +250,7 @@ doorbell_wait(Scheduler *scheduler, int64_t timeout)
 static int
 hub_wait(Scheduler *scheduler, int looked)
 {
-    bool sure = scheduler->keepers > 0 || scope_keeps(scheduler, NULL);
-    int64_t timeout = sure ? -1 : (int64_t)DEADLOCK_NS << (looked < DEADLOCK_DOUBLINGS ? looked : DEADLOCK_DOUBLINGS);
+    int64_t timeout = scheduler->keepers > 0 ? -1 : (int64_t)DEADLOCK_NS << (looked < DEADLOCK_DOUBLINGS ? looked : DEADLOCK_DOUBLINGS);
     if (scheduler->timer_count > 0) {
         int64_t now = clock_ns();
         if (now < 0)
@@ -339,17 +337,9 @@ other_threads(Scheduler *scheduler)
 static inline bool
 run_is_over(Scheduler *scheduler, Tasklet *keeper)
 {
-    if (keeper->run_hub && (scheduler->keepers > 0 || scope_keeps(scheduler, keeper)))
+    if (scheduler->keepers > 0 && keeper->run_hub)
         return false;
     return !keeper->run_threadblock || scheduler->ending || !other_threads(scheduler);
-}
-
-/* Whether all who wait do so for ever. */
-static inline bool
-nothing_can_wake(Scheduler *scheduler)
-{
-    return scheduler->keepers == 0 && !scope_keeps(scheduler, NULL) &&
-           (scheduler->ending || !(other_threads(scheduler) || signals_may_wake()));
 }
 
 static Tasklet *scheduler_announce(Scheduler *scheduler, Tasklet *from, Tasklet *to);
@@ -373,7 +363,7 @@ scheduler_idle(Scheduler *scheduler)
                     Py_INCREF(keeper);
                 tasklet_unblock(keeper);
                 ring_append(scheduler, keeper);
-            } else if (nothing_can_wake(scheduler)) {
+            } else if (scheduler->keepers == 0 && (scheduler->ending || !(other_threads(scheduler) || signals_may_wake()))) {
                 PyObject *error = deadlock_error(scheduler);
                 keeper_set_error(scheduler, error != NULL ? error : error_take());
             } else
