@@ -1,5 +1,6 @@
 #!/bin/sh
-# The core, io and remote tests with every Python >= 3.11 of a different minor version found on this machine; C asserts on.
+# The core, io, sync, threads and remote tests with every Python >= 3.11 of a different minor version found on this machine;
+# C asserts on.
 #
 # Looks at PATH and at folders of versions as pyenv keeps them ($PYENV_ROOT or ~/.pyenv). Each gets build/venv-X.Y.
 #   tools/test_all.sh                    everything
@@ -32,7 +33,7 @@ print("%d.%d" % sys.version_info[:2])
 
 if [ -z "${FOLDERS:-}" ]; then
     FOLDERS=
-    for folder in tests/core tests/io tests/sync tests/snapshot tests/remote; do
+    for folder in tests/core tests/io tests/sync tests/threads tests/snapshot tests/remote; do
         if [ -n "$(find "$folder" -name 'test_*.py' 2>/dev/null)" ]; then FOLDERS="$FOLDERS $folder"; fi
     done
 fi
@@ -66,8 +67,8 @@ Python $version, $backend: not for this Python or this machine"
             continue
         fi
         folders=$FOLDERS
-        # The remote tests do not depend on how tasklets switch: once is enough.
-        if [ "$backend" != sliced ]; then folders=$(echo "$FOLDERS" | sed 's#tests/remote##'); fi
+        # The remote tests, and those of threads, do not depend on how tasklets switch: once is enough.
+        if [ "$backend" != sliced ]; then folders=$(echo "$FOLDERS" | sed "s#tests/remote##; s#tests/threads##"); fi
         # shellcheck disable=SC2086,SC2116 # nothing but spaces is nothing
         if [ -z "$(echo $folders)" ]; then continue; fi
         # shellcheck disable=SC2086 # words
