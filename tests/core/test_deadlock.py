@@ -244,3 +244,28 @@ def test_a_thread_that_is_no_service_thread_any_more_may_wake_somebody():
     weft.tasklet(end.set)()
     assert channel.receive() == "woken"
     thread.join()
+
+
+def test_another_thread_may_say_that_a_thread_is_a_service_thread_no_more():
+    channel, ready, end = weft.channel(), threading.Event(), threading.Event()
+
+    def works():
+        core.mark_service_thread()
+        ready.set()
+        end.wait()
+        channel.send("woken")
+
+    thread = threading.Thread(target=works)
+    thread.start()
+    ready.wait()
+    with pytest.raises(weft.Deadlock):
+        channel.receive()
+    core.mark_service_thread(False, thread.ident)
+    weft.tasklet(end.set)()
+    assert channel.receive() == "woken"
+    thread.join()
+    core.mark_service_thread(False, thread.ident)  # nothing when it has ended
+    with pytest.raises(TypeError, match="a thread id is an int"):
+        core.mark_service_thread(False, "main")
+    with pytest.raises(weft.Deadlock):
+        channel.receive()

@@ -17,6 +17,7 @@ from tests.core._scripts import output_of
 from tests.io._workers import Gate, all_rest, started, wait_until
 from weft import io
 from weft.io import workers
+from weft.io._serial import Serial
 from weft.io._workers import pool
 
 pytestmark = pytest.mark.usefixtures("workers_at_first")
@@ -189,6 +190,14 @@ def test_what_an_abandoned_job_may_still_do_is_no_deadlock():
     tasklet.kill()
     gate.open()
     assert channel.receive() == "through"
+
+
+def test_what_a_job_may_do_that_nobody_waits_for_is_no_deadlock():
+    """Not even before the thread that was woken for it runs."""
+    calls, channel = Serial(), weft.channel()
+    for number in range(100):
+        calls.start(partial(channel.send, number))
+        assert channel.receive() == number
 
 
 def test_the_outcome_of_an_abandoned_job_goes_to_the_handler():

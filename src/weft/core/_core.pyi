@@ -458,8 +458,11 @@ def mark_service_signal(signalnum: int, /) -> None:
     Others do: a handler may set an event.
     """
 
-def mark_service_thread(service: bool = True, /) -> None:
-    """Declare this thread one of weft's own, which by itself wakes nobody: it does not hide a deadlock. False undoes it."""
+def mark_service_thread(service: bool = True, thread_id: int = ..., /) -> None:
+    """Declare this thread one of weft's own, which by itself wakes nobody: it does not hide a deadlock. False undoes it.
+
+    With thread_id, do so for another thread, if it lives and has a scheduler.
+    """
 
 def end_thread() -> None:
     """End this thread's tasklets, the oldest first, by TaskletExit. Done by itself when a thread ends."""

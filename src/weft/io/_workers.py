@@ -161,6 +161,8 @@ class Worker:
 
     def ring(self) -> None:
         """End the worker's rest. Who calls it has taken the worker off the list of those who rest."""
+        if self.thread.ident is not None:
+            mark_service_thread(False, self.thread.ident)  # here, because it may take long until it runs
         if self._bell.locked():
             self._bell.release()
 

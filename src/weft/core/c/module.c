@@ -144,11 +144,20 @@ static PyObject *
 core_mark_service_thread(PyObject *Py_UNUSED(module), PyObject *args)
 {
     Scheduler *scheduler = scheduler_get();
+    PyObject *thread = NULL;
+    unsigned long id;
     int service = 1;
-    if (scheduler == NULL || !PyArg_ParseTuple(args, "|p:mark_service_thread", &service))
+    if (scheduler == NULL || !PyArg_ParseTuple(args, "|pO:mark_service_thread", &service, &thread))
         return NULL;
-    service_threads += service - scheduler->service;
-    scheduler->service = service;
+    if (thread != NULL) {
+        if (!thread_id_from(thread, &id))
+            return NULL;
+        thread_find(id, &scheduler);
+    }
+    if (scheduler != NULL) {
+        service_threads += service - scheduler->service;
+        scheduler->service = service;
+    }
     Py_RETURN_NONE;
 }
 
@@ -209,8 +218,9 @@ PyDoc_STRVAR(set_clock_doc, "set_clock(now=None, advance=None, /)\n--\n\n"
 "the monotonic clock is back.");
 PyDoc_STRVAR(mark_service_signal_doc, "mark_service_signal(signalnum, /)\n--\n\n"
 "Declare that the Python handler of this signal wakes nobody: it does not hide a deadlock. Others do: a handler may set an event.");
-PyDoc_STRVAR(mark_service_thread_doc, "mark_service_thread(service=True, /)\n--\n\n"
-"Declare this thread one of weft's own, which by itself wakes nobody: it does not hide a deadlock. False undoes it.");
+PyDoc_STRVAR(mark_service_thread_doc, "mark_service_thread(service=True, thread_id=..., /)\n--\n\n"
+"Declare this thread one of weft's own, which by itself wakes nobody: it does not hide a deadlock. False undoes it.\n\n"
+"With thread_id, do so for another thread, if it lives and has a scheduler.");
 PyDoc_STRVAR(end_thread_doc, "end_thread()\n--\n\n"
 "End this thread's tasklets, the oldest first, by TaskletExit. Done by itself when a thread ends.");
 PyDoc_STRVAR(trim_doc, "trim()\n--\n\nGive back the memory of this thread's pools.");
