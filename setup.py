@@ -77,5 +77,6 @@ setup(
         backend("_stacks", "WEFT_SWITCH_STACKS", optional=not NATIVE_IS_KNOWN),
         backend("_greenlet", "WEFT_SWITCH_GREENLET", optional=False),
         extension("weft.sync._native", "src/weft/sync/c"),
+        extension("weft.io._native", "src/weft/io/c"),
     ]
 )

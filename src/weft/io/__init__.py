@@ -1,18 +1,20 @@
-"""Waiting for descriptors and child processes, calls on worker threads, and threads of weft's own. Each call blocks its
-tasklet only.
+"""Waiting for the world outside: sockets, descriptors, child processes, calls on worker threads. Each call blocks its tasklet only.
 
 The calls work in any tasklet of any thread, the main one included. A `daemon` wait neither keeps `weft.run()` going nor
 hides a deadlock: it is for what waits in the background, on nobody's behalf.
 """
 
+import os
+
 from weft.io import _subprocess as subprocess
 from weft.io import files, workers
 from weft.io._call_async import call_async, iterate_async
-from weft.io._descriptors import close, read, wait_readable, wait_writable, write
 from weft.io._dns import getaddrinfo, gethostbyname, getnameinfo
 from weft.io._files import File, open
+from weft.io._native import close, forked, read, wait_readable, wait_writable, write
 from weft.io._pipes import PipeEnd, pipe
 from weft.io._processes import wait_process
+from weft.io._sockets import create_connection, create_server, fromfd, socket, socketpair
 from weft.io._threads import start_thread
 
 __all__ = [
@@ -20,7 +22,10 @@ __all__ = [
     "PipeEnd",
     "call_async",
     "close",
+    "create_connection",
+    "create_server",
     "files",
+    "fromfd",
     "getaddrinfo",
     "gethostbyname",
     "getnameinfo",
@@ -28,6 +33,8 @@ __all__ = [
     "open",
     "pipe",
     "read",
+    "socket",
+    "socketpair",
     "start_thread",
     "subprocess",
     "wait_process",
@@ -36,3 +43,6 @@ __all__ = [
     "workers",
     "write",
 ]
+
+os.register_at_fork(after_in_child=forked)
+del forked

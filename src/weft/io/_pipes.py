@@ -5,7 +5,7 @@ import os
 import warnings
 from typing import TYPE_CHECKING
 
-from weft.io import _descriptors
+from weft.io import _native
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer, WriteableBuffer
@@ -47,20 +47,20 @@ class PipeEnd(io.RawIOBase):
         """Read what is there, waiting for the first byte; return how many bytes, 0 at the end."""
         self._require(self.readable())
         view = memoryview(buffer).cast("B")
-        data = _descriptors.read(self._fd, len(view)) if view else b""
+        data = _native.read(self._fd, len(view)) if view else b""
         view[: len(data)] = data
         return len(data)
 
     def write(self, data: "ReadableBuffer", /) -> int:
         """Write all of `data`; return its length in bytes. BrokenPipeError when nobody reads any more."""
         self._require(self.writable())
-        return _descriptors.write(self._fd, memoryview(data))
+        return _native.write(self._fd, memoryview(data))
 
     def close(self) -> None:
         """Close it. Does not block."""
         if not self.closed:
             super().close()
-            _descriptors.close(self._fd)
+            _native.close(self._fd)
 
     def __del__(self) -> None:
         if not self.closed:

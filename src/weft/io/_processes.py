@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, TypeAlias
 
 from weft.core import sleep
-from weft.io._descriptors import wait_readable
+from weft.io._native import close, wait_readable
 
 if TYPE_CHECKING:  # who has a Popen has imported it; `import weft` need not
     import subprocess
@@ -36,7 +36,7 @@ def wait_process(process: "int | Popen", timeout: float | None = None) -> int:
     try:
         wait_readable(fd, timeout)
     finally:
-        os.close(fd)
+        close(fd)
     return _reap(popen) if popen is not None else os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 

@@ -23,7 +23,7 @@ from types import TracebackType
 from typing import IO, Any, AnyStr
 
 from weft.core import CancelScope
-from weft.io._descriptors import wait_readable
+from weft.io._native import wait_readable
 from weft.io._pipes import PipeEnd
 from weft.io._processes import wait_process
 

@@ -1,0 +1,109 @@
+/* weft.responsive(): a shorter switch interval while a hub competes for the GIL with threads that compute.
+
+   A thread that wants the GIL waits a switch interval (5 ms) before it asks for it. So a hub that slept sees how long it took to
+   come back, and only one that asked for responsiveness, beside other threads, and had to wait, changes anything. The interval
+   goes back as soon as nothing of that is true any more; a hub that has nothing to do looks after that before it sleeps on. */
+
+#define RESPONSIVE_SECONDS 0.0005   /* the interval meanwhile */
+#define RESPONSIVE_NS 250000        /* who waits longer for the GIL waits for somebody who computes */
+#define RESPONSIVE_CALM_NS 50000000 /* so long without that: nobody computes any more, or nothing comes in */
+
+static int responsive_asked;       /* how many want it */
+static bool responsive_lowered;    /* the interval is ours */
+static double responsive_before;   /* what it was */
+static int64_t responsive_last;    /* when a hub last had to wait */
+
+static PyObject *switch_getter, *switch_setter; /* of sys */
+
+/* The interval in seconds; -1 with an exception set. */
+static double
+switch_interval(void)
+{
+    PyObject *seconds = PyObject_CallNoArgs(switch_getter);
+    double value = seconds != NULL ? PyFloat_AsDouble(seconds) : -1;
+    Py_XDECREF(seconds);
+    return value;
+}
+
+/* 0, or -1 with an exception set. */
+static int
+switch_set(double seconds)
+{
+    PyObject *value = PyFloat_FromDouble(seconds), *result = value != NULL ? PyObject_CallOneArg(switch_setter, value) : NULL;
+    Py_XDECREF(value);
+    Py_XDECREF(result);
+    return result != NULL ? 0 : -1;
+}
+
+/* Give the interval back, unless somebody has set another one meanwhile: that one stays. Keeps what is raised. */
+static void
+responsive_restore(void)
+{
+    if (!responsive_lowered)
+        return;
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    responsive_lowered = false;
+    double now = switch_interval();
+    if (now > RESPONSIVE_SECONDS * 0.99 && now < RESPONSIVE_SECONDS * 1.01)
+        switch_set(responsive_before);
+    if (PyErr_Occurred())
+        PyErr_WriteUnraisable(switch_setter);
+    PyErr_Restore(type, value, traceback);
+}
+
+/* How long a hub may sleep: while the interval is ours, it looks after that. */
+static inline int64_t
+responsive_limit(int64_t timeout)
+{
+    return unlikely(responsive_lowered) && (timeout < 0 || timeout > RESPONSIVE_CALM_NS) ? RESPONSIVE_CALM_NS : timeout;
+}
+
+static bool
+other_threads(void)
+{
+    PyThreadState *first = PyInterpreterState_ThreadHead(PyInterpreterState_Get());
+    return first != NULL && PyThreadState_Next(first) != NULL;
+}
+
+/* A hub that slept got the GIL back after this time. 0, or -1 with an exception set. */
+static int
+responsive_took(int64_t nanoseconds)
+{
+    if (likely(responsive_asked == 0))
+        return 0;
+    int64_t now = machine_ns();
+    if (nanoseconds <= RESPONSIVE_NS || !other_threads()) {
+        if (responsive_lowered && now - responsive_last > RESPONSIVE_CALM_NS)
+            responsive_restore();
+        return 0;
+    }
+    responsive_last = now;
+    if (responsive_lowered)
+        return 0;
+    responsive_before = switch_interval();
+    if (responsive_before < 0)
+        return -1;
+    if (responsive_before <= RESPONSIVE_SECONDS) /* it is short already */
+        return 0;
+    if (switch_set(RESPONSIVE_SECONDS) < 0)
+        return -1;
+    responsive_lowered = true;
+    return 0;
+}
+
+static PyObject *
+io_set_responsive(PyObject *Py_UNUSED(module), PyObject *on)
+{
+    int wanted = PyObject_IsTrue(on);
+    if (wanted < 0)
+        return NULL;
+    if (!wanted && responsive_asked == 0) {
+        PyErr_SetString(PyExc_RuntimeError, "weft.responsive() was not on: each end needs a beginning");
+        return NULL;
+    }
+    responsive_asked += wanted ? 1 : -1;
+    if (responsive_asked == 0)
+        responsive_restore();
+    Py_RETURN_NONE;
+}
