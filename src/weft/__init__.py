@@ -7,6 +7,7 @@ functions here: a module with a __getattr__ of its own makes each `weft.name` 25
 
 from weft._generator import generator, yield_
 from weft.core import (
+    Cancelled,
     ChannelClosed,
     Deadlock,
     NoCore,
@@ -33,14 +34,20 @@ from weft.core import (
     trim,
 )
 from weft.io import call_async
+from weft.sync._outcome import TaskletKilled
+from weft.sync._scope import scope
+from weft.sync._spawn import spawn
+from weft.sync._timeout import shield, timeout
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Cancelled",
     "ChannelClosed",
     "Deadlock",
     "NoCore",
     "TaskletExit",
+    "TaskletKilled",
     "WeftError",
     "atomic",
     "call_async",
@@ -56,12 +63,16 @@ __all__ = [
     "run",
     "schedule",
     "schedule_remove",
+    "scope",
     "set_channel_callback",
     "set_error_handler",
     "set_schedule_callback",
+    "shield",
     "sleep",
+    "spawn",
     "switch_trap",
     "tasklet",
+    "timeout",
     "trim",
     "yield_",
 ]

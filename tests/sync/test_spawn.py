@@ -1,0 +1,394 @@
+"""spawn: a tasklet whose result or error is had by join, from anywhere; an error that nobody asks for is raised in main."""
+
+import sys
+import threading
+import weakref
+
+import pytest
+
+import weft
+from tests.core._scripts import run_script
+from tests.core._threads import in_thread
+
+
+def fail(error):
+    try:
+        raise error
+    finally:
+        del error  # the frame is in its traceback
+
+
+class Unlike(Exception):
+    """Cannot be made from its args."""
+
+    def __init__(self, code, *, reason):
+        super().__init__(f"{code}: {reason}")
+        self.code = code
+
+
+class Unrepeatable(Exception):
+    """Cannot be copied at all."""
+
+    def __new__(cls, *args, key=None):
+        if key is None:
+            raise TypeError("key is missing")
+        return super().__new__(cls, *args)
+
+    def __init__(self, key):
+        super().__init__()
+
+    def __reduce__(self):
+        raise TypeError("not to be copied")
+
+
+def test_join_returns_what_the_function_returned():
+    spawned = weft.spawn(lambda: 42)
+    assert (spawned.done, spawned.alive) == (False, True)
+    assert spawned.join() == 42
+    assert (spawned.done, spawned.alive, spawned.join(), spawned.result) == (True, False, 42, 42)
+
+
+def test_arguments_are_given_apart():
+    assert weft.spawn(divmod, (7, 2)).join() == (3, 1)
+    assert weft.spawn(int, ["11"], {"base": 2}).join() == 3
+    assert weft.spawn(dict, kwargs={"a": 1}).join() == {"a": 1}
+
+
+def test_it_runs_when_its_turn_comes():
+    order = []
+    weft.tasklet(order.append)("first")
+    weft.spawn(order.append, ("second",))
+    weft.tasklet(order.append)("third")
+    assert order == []
+    weft.run()
+    assert order == ["first", "second", "third"]
+
+
+def test_it_is_a_tasklet_with_the_name_of_its_function():
+    spawned = weft.spawn(fail, (ValueError(),))
+    assert isinstance(spawned, weft.tasklet)
+    assert "Spawned fail, scheduled" in repr(spawned)
+    spawned.kill()
+
+
+def test_join_raises_what_the_function_raised_and_its_traceback_begins_there():
+    spawned = weft.spawn(fail, (KeyError("lost"),))
+    with pytest.raises(KeyError, match="lost") as caught:
+        spawned.join()
+    names = [entry.name for entry in caught.traceback]
+    del caught
+    assert names[-1] == "fail"
+    assert "__call__" not in names
+    assert spawned.done
+
+
+def test_result_waits_for_nothing():
+    spawned = weft.spawn(lambda: 1)
+    with pytest.raises(RuntimeError, match=r"has no result yet: join\(\) waits for it"):
+        _ = spawned.result
+    weft.run()
+    assert spawned.result == 1
+
+
+def test_several_join_and_each_gets_the_result():
+    got = []
+    spawned = weft.spawn(weft.sleep, (0,))
+    for _ in range(3):
+        weft.tasklet(lambda: got.append(spawned.join()))()
+    weft.run()
+    assert got == [None] * 3
+
+
+@pytest.fixture
+def errors():
+    """A list for errors. Who has one in a local variable is reached from its traceback: that would be a cycle."""
+    kept = []
+    yield kept
+    kept.clear()
+
+
+def join_error(spawned, errors):
+    """Join it, and put the error that join raises into the list."""
+    try:
+        spawned.join()
+    except BaseException as error:
+        errors.append(error)
+
+
+def test_several_who_join_never_share_a_traceback(errors):
+    spawned = weft.spawn(fail, (OSError(2, "no such thing", "name"),))
+    for _ in range(3):
+        join_error(spawned, errors)
+    assert len({id(error) for error in errors}) == 3
+    assert [(type(error), error.args, error.errno) for error in errors] == [
+        (FileNotFoundError, (2, "no such thing"), 2)
+    ] * 3
+    assert len({id(error.__traceback__) for error in errors}) == 3
+    assert not hasattr(errors[0], "__notes__")
+    assert errors[1].__notes__[0].startswith("It was raised for somebody else first, and comes from:\n  File ")
+    assert errors[1].__notes__[0].endswith(", in fail")
+    assert errors[2].__notes__ == errors[1].__notes__
+
+
+def test_notes_and_fields_of_an_error_are_there_for_all(errors):
+    spawned = weft.spawn(lambda: fail(Unlike(5, reason="odd")))
+    join_error(spawned, errors)
+    errors[0].add_note("of the first")
+    join_error(spawned, errors)
+    assert [(str(error), error.code) for error in errors] == [("5: odd", 5)] * 2
+    assert [len(error.__notes__) for error in errors] == [1, 1]
+
+
+def test_an_error_that_cannot_be_copied_is_named_to_those_who_come_later():
+    spawned = weft.spawn(fail, (Unrepeatable(key=1),))
+    with pytest.raises(Unrepeatable):
+        spawned.join()
+    with pytest.raises(RuntimeError, match=r"Unrepeatable\(\), of which there is no second one"):
+        spawned.join()
+
+
+def test_joins_that_wait_when_it_fails_get_an_error_each(errors):
+    gate = weft.channel()
+    spawned = weft.spawn(lambda: fail(ValueError(gate.receive())))
+    for _ in range(3):
+        weft.tasklet(join_error)(spawned, errors)
+    weft.schedule()
+    gate.send("late")
+    weft.run()
+    assert [str(error) for error in errors] == ["late"] * 3
+    assert len({id(error) for error in errors}) == 3
+
+
+def test_a_time_out_leaves_it_running(clock):
+    spawned = weft.spawn(weft.sleep, (10,))
+    with pytest.raises(TimeoutError, match=r"Spawned sleep, asleep, at 0x\w+> has not ended within 2\.5 seconds"):
+        spawned.join(2.5)
+    assert spawned.join(100) is None
+    assert clock.jumps == [2.5, 7.5]
+
+
+def test_it_cannot_join_itself():
+    def function():
+        return weft.getcurrent().join()
+
+    with pytest.raises(RuntimeError, match="cannot join itself: it would wait for its own end"):
+        weft.spawn(function).join()
+
+
+@pytest.mark.parametrize("began", [False, True])
+def test_join_of_a_killed_one_says_so(began):
+    spawned = weft.spawn(weft.channel().receive)
+    if began:
+        weft.schedule()
+    spawned.kill()
+    how = "killed before it had a result" if began else "ended before it began"
+    with pytest.raises(weft.TaskletKilled, match=f"receive was {how}"):
+        spawned.join()
+    assert spawned.done
+
+
+def test_one_that_waits_to_join_learns_of_a_kill(errors):
+    spawned = weft.spawn(weft.channel().receive)
+    weft.tasklet(join_error)(spawned, errors)
+    weft.schedule()
+    spawned.kill()
+    weft.run()
+    assert [type(error) for error in errors] == [weft.TaskletKilled]
+
+
+def test_whoever_is_killed_while_joining_leaves_it_alone():
+    gate = weft.channel()
+    spawned = weft.spawn(gate.receive)
+    joiner = weft.tasklet(spawned.join)()
+    weft.schedule()
+    joiner.kill()
+    gate.send("value")
+    assert spawned.join() == "value"
+
+
+def test_an_error_that_nobody_asks_for_is_raised_in_main():
+    weft.spawn(fail, (ValueError("unasked"),))
+    with pytest.raises(ValueError, match="unasked") as caught:
+        weft.run()
+    assert caught.traceback[-1].name == "fail"
+    del caught
+
+
+def test_an_error_is_raised_in_main_when_the_tasklet_is_dropped_unjoined():
+    spawned = weft.spawn(fail, (ValueError("unasked"),))
+    weft.run()
+    assert spawned.done
+    del spawned
+    with pytest.raises(ValueError, match="unasked"):
+        weft.run()
+
+
+def test_an_error_that_was_joined_is_not_raised_again():
+    spawned = weft.spawn(fail, (ValueError("asked"),))
+    with pytest.raises(ValueError, match="asked"):
+        spawned.join()
+    del spawned
+    weft.run()
+
+
+def test_a_kill_that_nobody_joins_is_no_error():
+    weft.spawn(weft.channel().receive).kill()
+    spawned = weft.spawn(weft.channel().receive)
+    weft.schedule()
+    spawned.kill()
+    del spawned
+    weft.run()
+
+
+def test_the_error_handler_gets_an_error_that_nobody_asks_for():
+    seen = []
+    weft.set_error_handler(lambda kind, value, traceback: seen.append(value))
+    try:
+        weft.spawn(fail, (ValueError("unasked"),))
+        weft.run()
+    finally:
+        weft.set_error_handler(None)
+    assert [str(error) for error in seen] == ["unasked"]
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit])
+def test_what_ends_programs_is_raised_in_main_at_once(stop):
+    spawned = weft.spawn(fail, (stop("now"),))
+    with pytest.raises(stop, match="now"):
+        weft.run()
+    with pytest.raises(weft.TaskletKilled, match=rf"fail had no result: it raised {stop.__name__}\('now'\)"):
+        spawned.join()
+
+
+def test_join_from_another_thread():
+    spawned = weft.spawn(lambda: "across")
+    got = []
+    thread = threading.Thread(target=lambda: got.append(spawned.join()))
+    thread.start()
+    weft.run()
+    thread.join()
+    assert got == ["across"]
+
+
+def test_join_of_one_in_another_thread_that_raises():
+    made, go_on, over = threading.Event(), weft.channel(), weft.channel()
+    spawned = []
+
+    def other():
+        spawned.append(weft.spawn(lambda: fail(ValueError(go_on.receive()))))
+        made.set()
+        over.receive()
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    made.wait()
+    go_on.send("over there")
+    with pytest.raises(ValueError, match="over there"):
+        spawned[0].join()
+    over.send(None)
+    thread.join()
+
+
+@pytest.mark.parametrize("begins", [False, True])
+def test_join_of_one_whose_thread_has_ended(begins):
+    def other():
+        spawned = weft.spawn(weft.channel().receive)
+        if begins:
+            weft.schedule()
+        return spawned
+
+    spawned = in_thread(other)
+    how = "killed before it had a result" if begins else "ended before it began"
+    with pytest.raises(weft.TaskletKilled, match=how):
+        spawned.join()
+
+
+def test_an_error_of_a_thread_that_has_ended_is_printed_when_nobody_asks(monkeypatch):
+    def other():
+        spawned = weft.spawn(fail, (ValueError("too late"),))
+        weft.run()
+        return spawned
+
+    seen = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda unraisable: seen.append(str(unraisable.exc_value)))
+    spawned = in_thread(other)
+    del spawned
+    assert seen == ["too late"]
+
+
+def test_an_error_that_nobody_has_asked_for_when_the_program_ends_is_printed():
+    done = run_script("""
+        import weft
+
+        def fail():
+            raise ValueError("nobody asked")
+
+        kept = weft.spawn(fail)
+        weft.schedule()
+        print("the end")
+    """)
+    assert (done.returncode, done.stdout) == (0, "the end\n")
+    assert done.stderr.count("ValueError: nobody asked") == 1
+
+
+@pytest.mark.parametrize("bad", [None, 3, "text"])
+def test_what_cannot_be_called_is_refused(bad):
+    with pytest.raises(
+        TypeError, match=r"spawn\(\) takes a callable, and its arguments apart: spawn\(function, \(1, 2\)\)"
+    ):
+        weft.spawn(bad)
+
+
+def test_arguments_that_are_none_are_refused():
+    with pytest.raises(TypeError, match="not iterable"):
+        weft.spawn(print, 5)
+
+
+def test_nothing_of_a_call_is_kept_but_its_result():
+    class Thing:
+        pass
+
+    thing = Thing()
+    gone = weakref.ref(thing)
+    spawned = weft.spawn(id, (thing,))
+    del thing
+    spawned.join()
+    assert gone() is None
+
+
+def test_an_error_whose_frames_refer_to_its_tasklet_makes_no_cycle():
+    held = []
+
+    class Mark(Exception):
+        pass
+
+    def function():
+        me = weft.getcurrent()
+        assert me is not None
+        raise Mark
+
+    def joins():
+        spawned = weft.spawn(function)
+        held.append(weakref.ref(spawned))
+        try:
+            spawned.join()
+        except Mark as error:
+            held.append(weakref.ref(error))
+
+    joins()
+    assert [ref() for ref in held] == [None, None]
+
+
+def test_a_tasklet_that_is_dropped_while_it_is_suspended_ends():
+    log = []
+
+    def function():
+        try:
+            weft.schedule_remove()
+        finally:
+            log.append("ended")
+
+    spawned = weft.spawn(function)
+    weft.schedule()
+    del spawned
+    assert log == ["ended"]
