@@ -246,11 +246,14 @@ doorbell_wait(Scheduler *scheduler, int64_t timeout)
 
 /* Wait for the world outside this thread's tasklets: until the next timer is due, or until anything happens. Where only
    another thread's free will can wake anybody, look again now and then whether that thread still lives; `looked`: how often
-   that was done in this sleep. */
+   that was done in this sleep. Only the oldest thread, the main one, can come to be alone; the others sleep without a timer,
+   which the kernel takes more time to set than to wake them. */
 static int
 hub_wait(Scheduler *scheduler, int looked)
 {
-    int64_t timeout = scheduler->keepers > 0 ? -1 : (int64_t)DEADLOCK_NS << (looked < DEADLOCK_DOUBLINGS ? looked : DEADLOCK_DOUBLINGS);
+    int64_t timeout = -1;
+    if (scheduler->keepers == 0 && PyThreadState_Next(scheduler->tstate) == NULL)
+        timeout = (int64_t)DEADLOCK_NS << (looked < DEADLOCK_DOUBLINGS ? looked : DEADLOCK_DOUBLINGS);
     if (scheduler->timer_count > 0) {
         int64_t now = clock_ns();
         if (now < 0)
