@@ -134,60 +134,54 @@ shield_enter(void)
     return scope;
 }
 
-/* Take one of our locks back, whatever is raised meanwhile: that is raised when the lock is held. 1, or -1 with an exception set. Only a
-   Deadlock is raised without it: nobody can ever give it back then. Switches. */
+/* Try once to take the lock back as it was; saved is borrowed. 1, or -1 with an exception set. Switches. */
 static int
-condition_take_ours(Condition *self, Py_ssize_t count)
+condition_try_take_back(Condition *self, Py_ssize_t count, PyObject *saved)
 {
-    PyObject *type = NULL, *value = NULL, *traceback = NULL, *shield = NULL;
-    for (;;) {
-        int taken = self->kind == OURS_LOCK ? lock_take((Lock *)self->lock, WEFT_NEVER, NULL)
-                                            : rlock_take((RLock *)self->lock, api->current(), count, WEFT_NEVER, NULL);
-        if (taken > 0)
-            break;
-        bool lost = PyErr_ExceptionMatches(Deadlock) || PyErr_ExceptionMatches(PyExc_MemoryError);
-        bool cancelled = PyErr_ExceptionMatches(Cancelled);
+    PyObject *result;
+    if (self->kind == OURS_LOCK)
+        return lock_take((Lock *)self->lock, WEFT_NEVER, NULL);
+    if (self->kind == OURS_RLOCK)
+        return rlock_take((RLock *)self->lock, api->current(), count, WEFT_NEVER, NULL);
+    result = saved != NULL ? PyObject_CallMethod(self->lock, "_acquire_restore", "(O)", saved)
+                           : PyObject_CallMethod(self->lock, "acquire", NULL);
+    Py_XDECREF(result);
+    return result != NULL ? 1 : -1;
+}
+
+/* Whether the exception that is set is of the kind after which the lock must still be taken back: of our own locks any but a Deadlock, after
+   which nobody can ever give it back; of another lock TaskletExit, as what else it raises is for it to say. */
+static bool
+condition_tries_again(Condition *self)
+{
+    if (self->kind == FOREIGN)
+        return PyErr_ExceptionMatches(TaskletExit);
+    return !PyErr_ExceptionMatches(Deadlock) && !PyErr_ExceptionMatches(PyExc_MemoryError);
+}
+
+/* Take the lock back as it was. Steals saved. What is set on entry, or raised meanwhile, is raised when the lock is held, the last of them
+   as in a finally block. 0, or -1 when there is such an exception. Switches. */
+static int
+condition_take_back(Condition *self, Py_ssize_t count, PyObject *saved)
+{
+    PyObject *type, *value, *traceback, *shield = NULL;
+    PyErr_Fetch(&type, &value, &traceback);
+    while (condition_try_take_back(self, count, saved) < 0) {
+        bool again = condition_tries_again(self), cancelled = PyErr_ExceptionMatches(Cancelled);
         Py_XDECREF(type);
         Py_XDECREF(value);
         Py_XDECREF(traceback);
         PyErr_Fetch(&type, &value, &traceback);
-        if (lost || (cancelled && (shield != NULL || (shield = shield_enter()) == NULL)))
+        if (!again || (cancelled && (shield != NULL || (shield = shield_enter()) == NULL)))
             break;
     }
+    Py_XDECREF(saved);
     if (shield != NULL) {
         PyObject *left = PyObject_CallMethod(shield, "__exit__", "OOO", Py_None, Py_None, Py_None);
         if (left == NULL)
             PyErr_WriteUnraisable(shield);
         Py_XDECREF(left);
         Py_DECREF(shield);
-    }
-    if (type == NULL)
-        return 1;
-    PyErr_Restore(type, value, traceback);
-    return -1;
-}
-
-/* Take the lock back as it was. Steals saved. An exception that is set on entry stays set. 0, or -1 when there is one. Switches. */
-static int
-condition_take_back(Condition *self, Py_ssize_t count, PyObject *saved)
-{
-    PyObject *type, *value, *traceback, *result = NULL;
-    int taken;
-    PyErr_Fetch(&type, &value, &traceback);
-    if (self->kind != FOREIGN)
-        taken = condition_take_ours(self, count);
-    else {
-        result = saved != NULL ? PyObject_CallMethod(self->lock, "_acquire_restore", "O", saved)
-                               : PyObject_CallMethod(self->lock, "acquire", NULL);
-        taken = result != NULL ? 1 : -1;
-        Py_XDECREF(result);
-        Py_XDECREF(saved);
-    }
-    if (taken < 0) { /* the later one counts, as in a finally block */
-        Py_XDECREF(type);
-        Py_XDECREF(value);
-        Py_XDECREF(traceback);
-        return -1;
     }
     PyErr_Restore(type, value, traceback);
     return type != NULL ? -1 : 0;

@@ -4,7 +4,7 @@
 
 #include "arguments.h"
 
-static PyObject *Deadlock, *Cancelled, *CancelScope; /* of weft.core */
+static PyObject *Deadlock, *TaskletExit, *Cancelled, *CancelScope; /* of weft.core */
 
 #include "lock.c"
 #include "rlock.c"
@@ -49,7 +49,8 @@ PyInit__native(void)
     if ((api = weft_import_api()) == NULL || (core = PyImport_ImportModule("weft.core._core")) == NULL)
         return NULL;
     Deadlock = PyObject_GetAttrString(core, "Deadlock");
-    Cancelled = Deadlock != NULL ? PyObject_GetAttrString(core, "Cancelled") : NULL;
+    TaskletExit = Deadlock != NULL ? PyObject_GetAttrString(core, "TaskletExit") : NULL;
+    Cancelled = TaskletExit != NULL ? PyObject_GetAttrString(core, "Cancelled") : NULL;
     CancelScope = Cancelled != NULL ? PyObject_GetAttrString(core, "CancelScope") : NULL;
     Py_DECREF(core);
     if (CancelScope == NULL || queues_prepare() < 0 || (module = PyModule_Create(&native_module)) == NULL)

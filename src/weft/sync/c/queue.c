@@ -193,6 +193,16 @@ queue_get(Queue *self, int waits, int64_t deadline, PyObject *const *operands)
     return item;
 }
 
+/* Whether get() looks as if it need not wait: then it lets others run now and then. A deque says its length as a list does. */
+static bool
+queue_may_go_on(Queue *self)
+{
+    PyObject *items = self->items;
+    if (!self->hooked && items != NULL && (PyList_CheckExact(items) || Py_IS_TYPE(items, (PyTypeObject *)deque_type)))
+        return Py_SIZE(items) > 0;
+    return self->unfinished > 0;
+}
+
 static PyObject *
 Queue_put(PyObject *object, PyObject *const *args, Py_ssize_t count, PyObject *names)
 {
@@ -215,6 +225,7 @@ static PyObject *
 Queue_get(PyObject *object, PyObject *const *args, Py_ssize_t count, PyObject *names)
 {
     static const char *const keywords[] = {"block", "timeout"};
+    Queue *self = (Queue *)object;
     PyObject *given[2] = {Py_True, Py_None};
     int64_t deadline = WEFT_NEVER;
     int waits = 1;
@@ -223,9 +234,9 @@ Queue_get(PyObject *object, PyObject *const *args, Py_ssize_t count, PyObject *n
             (waits && queue_deadline(given[1], "Queue.get()", &deadline) < 0))
             return NULL;
     }
-    if (waits && unlikely(api->checkpoint() < 0))
+    if (waits && queue_may_go_on(self) && unlikely(api->checkpoint() < 0))
         return NULL;
-    return queue_get((Queue *)object, waits, deadline, arguments_end(args, count, names));
+    return queue_get(self, waits, deadline, arguments_end(args, count, names));
 }
 
 static PyObject *

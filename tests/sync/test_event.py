@@ -1,0 +1,106 @@
+"""Event: who waits is woken by set(), whatever happens to the flag afterwards."""
+
+import gc
+import threading
+import weakref
+
+import pytest
+
+import weft
+from tests.sync._noting import noting
+from weft import sync
+
+
+def test_all_who_wait_are_woken_and_later_ones_do_not_wait(run_until_blocked):
+    event, log = sync.Event(), []
+    for name in "abc":
+        noting(log, name, event.wait)
+    assert log == [] and not event.is_set()
+    event.set()
+    assert log == []
+    run_until_blocked()
+    assert log == [("a", True), ("b", True), ("c", True)]
+    assert event.wait() and event.wait(0) and event.is_set()
+
+
+def test_who_was_woken_goes_on_although_the_flag_was_taken_back(run_until_blocked):
+    event, log = sync.Event(), []
+    noting(log, "waits", event.wait)
+    event.set()
+    event.clear()
+    run_until_blocked()
+    assert log == [("waits", True)]
+    assert event.wait(0) is False
+
+
+def test_a_time_out_says_false(clock):
+    event, log = sync.Event(), []
+    noting(log, "late", lambda: event.wait(1))
+    noting(log, "in time", lambda: event.wait(timeout=5))
+    weft.sleep(2)
+    event.set()
+    weft.sleep(0)
+    assert log == [("late", False), ("in time", True)]
+
+
+@pytest.mark.parametrize("timeout", [0, 0.0, -1, -1e300])
+def test_a_time_that_is_over_is_no_wait(timeout):
+    event, log = sync.Event(), []
+    weft.tasklet(log.append)("another one")
+    assert event.wait(timeout) is False
+    event.set()
+    assert event.wait(timeout) is True
+    assert log == []
+    weft.run()
+
+
+@pytest.mark.parametrize(("timeout", "error"), [(float("nan"), ValueError), (1e10, OverflowError), ("1", TypeError)])
+def test_a_nonsense_time_out_is_refused(timeout, error):
+    with pytest.raises(error, match=r"Event.wait\(\)"):
+        sync.Event().wait(timeout)
+
+
+def test_a_killed_waiter_leaves_the_others(run_until_blocked):
+    event, log = sync.Event(), []
+    noting(log, "killed", event.wait).kill()
+    noting(log, "waits", event.wait)
+    event.set()
+    run_until_blocked()
+    assert log == [("killed", "TaskletExit"), ("waits", True)]
+
+
+def test_an_event_is_set_from_another_thread():
+    event, back = sync.Event(), sync.Event()
+    thread = threading.Thread(target=lambda: (event.wait(), back.set()))
+    thread.start()
+    event.set()
+    assert back.wait(10)
+    thread.join()
+
+
+def test_at_fork_reinit_leaves_flag_and_waiters(run_until_blocked):
+    event, log = sync.Event(), []
+    noting(log, "waits", event.wait)
+    event._at_fork_reinit()
+    event.set()
+    event._at_fork_reinit()
+    run_until_blocked()
+    assert log == [("waits", True)] and event._flag
+
+
+def test_the_object_is_as_threadings():
+    class Derived(sync.Event):
+        pass
+
+    event = Derived()
+    event.more = 1
+    assert event.more == 1 and ": unset>" in repr(event)
+    with pytest.warns(DeprecationWarning, match=r"isSet\(\) is deprecated, use is_set\(\) instead"):
+        assert event.isSet() is False
+    with pytest.raises(TypeError):
+        sync.Event(1)
+    event.itself = event
+    alive = weakref.ref(event)
+    del event
+    gc.collect()
+    assert alive() is None
