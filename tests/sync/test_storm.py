@@ -1,5 +1,4 @@
-"""Several threads, each with tasklets that use everything of weft.sync at random and are killed, timed out and cancelled: nothing is
-lost, hangs or is left behind."""
+"""Several threads whose tasklets use everything of weft.sync at random, are killed, timed out and cancelled: nothing is lost."""
 
 import os
 import subprocess
