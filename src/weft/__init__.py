@@ -33,7 +33,7 @@ from weft.core import (
     tasklet,
     trim,
 )
-from weft.io import call_async
+from weft.io import call_async, responsive
 from weft.sync._outcome import TaskletKilled
 from weft.sync._scope import scope
 from weft.sync._spawn import spawn
@@ -60,6 +60,7 @@ __all__ = [
     "getcurrentid",
     "getmain",
     "getruncount",
+    "responsive",
     "run",
     "schedule",
     "schedule_remove",

@@ -346,7 +346,7 @@ def test_close_wakes_who_waits_with_an_error(pipe, run_until_blocked, end):
     run_until_blocked()
     io.close(pipe[end])
     weft.run()
-    assert log == [("a", "OSError"), ("b", "OSError")]
+    assert sorted(log) == [("a", "OSError"), ("b", "OSError")]
 
 
 def test_the_error_of_close_names_the_descriptor(pipe, run_until_blocked):

@@ -14,6 +14,7 @@ from weft.io._files import File, open
 from weft.io._native import close, forked, read, wait_readable, wait_writable, write
 from weft.io._pipes import PipeEnd, pipe
 from weft.io._processes import wait_process
+from weft.io._responsive import responsive
 from weft.io._sockets import create_connection, create_server, fromfd, socket, socketpair
 from weft.io._threads import start_thread
 
@@ -33,6 +34,7 @@ __all__ = [
     "open",
     "pipe",
     "read",
+    "responsive",
     "socket",
     "socketpair",
     "start_thread",

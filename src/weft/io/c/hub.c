@@ -7,7 +7,7 @@ static Hub *hubs; /* of all threads */
 static uint32_t last_hub;
 
 static int64_t responsive_limit(int64_t timeout);
-static int responsive_took(int64_t nanoseconds);
+static void responsive_took(int64_t nanoseconds, bool idle);
 static void responsive_restore(void);
 
 /* The live hub with this id: NULL when its thread has ended. */
@@ -30,20 +30,18 @@ machine_ns(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* Sleep with the GIL released. How many were found, -1 with errno, -2 with an exception set. */
+/* Sleep with the GIL released. How many were found, -1 with errno. */
 static int
 hub_sleep(Hub *hub, int64_t timeout)
 {
-    int64_t since;
+    int64_t limit = responsive_limit(timeout), since;
     int count, error;
-    timeout = responsive_limit(timeout);
     Py_BEGIN_ALLOW_THREADS
-    count = hub->poller->wait(hub, timeout);
+    count = hub->poller->wait(hub, limit);
     error = errno;
     since = machine_ns();
     Py_END_ALLOW_THREADS
-    if (responsive_took(machine_ns() - since) < 0)
-        return -2;
+    responsive_took(machine_ns() - since, count == 0 && limit != timeout);
     errno = error;
     return count;
 }
@@ -81,10 +79,9 @@ hub_poll(WeftHub *base, int64_t timeout)
         hub_deliver(hub, count);
         return 0;
     }
-    if (count == -1 && errno == EINTR)
+    if (errno == EINTR)
         return PyErr_CheckSignals();
-    if (count == -1)
-        PyErr_SetFromErrno(PyExc_OSError);
+    PyErr_SetFromErrno(PyExc_OSError);
     return -1;
 }
 

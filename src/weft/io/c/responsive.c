@@ -10,7 +10,7 @@
 
 static int responsive_asked;       /* how many want it */
 static bool responsive_lowered;    /* the interval is ours */
-static double responsive_before;   /* what it was */
+static double responsive_before;   /* what it was, in seconds */
 static int64_t responsive_last;    /* when a hub last had to wait */
 
 static PyObject *switch_getter, *switch_setter; /* of sys */
@@ -25,7 +25,7 @@ switch_interval(void)
     return value;
 }
 
-/* 0, or -1 with an exception set. */
+/* -1 with an exception set, else 0. */
 static int
 switch_set(double seconds)
 {
@@ -35,28 +35,55 @@ switch_set(double seconds)
     return result != NULL ? 0 : -1;
 }
 
-/* Give the interval back, unless somebody has set another one meanwhile: that one stays. Keeps what is raised. */
+/* Give the interval back, unless somebody has set another one meanwhile: that one stays. */
+static int
+responsive_give_back(void)
+{
+    double now = switch_interval();
+    responsive_lowered = false;
+    if (now < 0)
+        return -1;
+    return now > RESPONSIVE_SECONDS * 0.99 && now < RESPONSIVE_SECONDS * 1.01 ? switch_set(responsive_before) : 0;
+}
+
+/* Take the interval, unless it is short already. */
+static int
+responsive_take(void)
+{
+    responsive_before = switch_interval();
+    if (responsive_before < 0)
+        return -1;
+    if (responsive_before <= RESPONSIVE_SECONDS)
+        return 0;
+    if (switch_set(RESPONSIVE_SECONDS) < 0)
+        return -1;
+    responsive_lowered = true;
+    return 0;
+}
+
+/* Call one of the two above. Events may wait to be delivered, and an exception to be raised: nothing comes in between. */
+static void
+responsive_call(int (*change)(void))
+{
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    if (change() < 0)
+        PyErr_WriteUnraisable(switch_setter);
+    PyErr_Restore(type, value, traceback);
+}
+
 static void
 responsive_restore(void)
 {
-    if (!responsive_lowered)
-        return;
-    PyObject *type, *value, *traceback;
-    PyErr_Fetch(&type, &value, &traceback);
-    responsive_lowered = false;
-    double now = switch_interval();
-    if (now > RESPONSIVE_SECONDS * 0.99 && now < RESPONSIVE_SECONDS * 1.01)
-        switch_set(responsive_before);
-    if (PyErr_Occurred())
-        PyErr_WriteUnraisable(switch_setter);
-    PyErr_Restore(type, value, traceback);
+    if (responsive_lowered)
+        responsive_call(responsive_give_back);
 }
 
 /* How long a hub may sleep: while the interval is ours, it looks after that. */
 static inline int64_t
 responsive_limit(int64_t timeout)
 {
-    return unlikely(responsive_lowered) && (timeout < 0 || timeout > RESPONSIVE_CALM_NS) ? RESPONSIVE_CALM_NS : timeout;
+    return unlikely(responsive_lowered) && (timeout < 0 || timeout > RESPONSIVE_CALM_NS) ? RESPONSIVE_CALM_NS + 1000000 : timeout;
 }
 
 static bool
@@ -66,30 +93,21 @@ other_threads(void)
     return first != NULL && PyThreadState_Next(first) != NULL;
 }
 
-/* A hub that slept got the GIL back after this time. 0, or -1 with an exception set. */
-static int
-responsive_took(int64_t nanoseconds)
+/* A hub that slept got the GIL back after this time. `idle`: it had only got up to look whether the interval may go back. */
+static void
+responsive_took(int64_t nanoseconds, bool idle)
 {
     if (likely(responsive_asked == 0))
-        return 0;
+        return;
     int64_t now = machine_ns();
-    if (nanoseconds <= RESPONSIVE_NS || !other_threads()) {
-        if (responsive_lowered && now - responsive_last > RESPONSIVE_CALM_NS)
+    if (idle || nanoseconds <= RESPONSIVE_NS || !other_threads()) {
+        if (now - responsive_last > RESPONSIVE_CALM_NS)
             responsive_restore();
-        return 0;
+        return;
     }
     responsive_last = now;
-    if (responsive_lowered)
-        return 0;
-    responsive_before = switch_interval();
-    if (responsive_before < 0)
-        return -1;
-    if (responsive_before <= RESPONSIVE_SECONDS) /* it is short already */
-        return 0;
-    if (switch_set(RESPONSIVE_SECONDS) < 0)
-        return -1;
-    responsive_lowered = true;
-    return 0;
+    if (!responsive_lowered)
+        responsive_call(responsive_take);
 }
 
 static PyObject *
