@@ -727,7 +727,7 @@ def test_no_run_queue_is_left_of_a_thread_that_a_forked_child_does_not_have():
         if pid == 0:
             print([(t.alive, t.scheduled, t.next) for t in made], flush=True)
             made[1].bind_thread()
-            made[1].bind(print, ("fetched",))
+            made[1].bind(lambda: print("fetched", flush=True), ())
             made[1].run()
             os._exit(0)
         print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
