@@ -273,9 +273,12 @@ def comparisons(seed: int) -> object:
     return [key.value for key in keys], len({Key(i % 4) for i in range(8)}), max(keys).value, Key(1) in keys
 
 
+DIGITS = re.compile(r"\d+")  # here, as compiling it is Python code too and would be counted the first time
+
+
 @piece
 def callbacks_of_re_sub(seed: int) -> object:
-    return re.sub(r"\d+", lambda match: str(int(match.group()) * 2 + seed), "a1b22c333d4")
+    return DIGITS.sub(lambda match: str(int(match.group()) * 2 + seed), "a1b22c333d4")
 
 
 @piece
