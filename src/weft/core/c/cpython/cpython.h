@@ -36,9 +36,6 @@
 #error "this version of CPython is not known to the native backends: greenlet serves there"
 #endif
 
-/* From 3.15 on CPython exports what greenlet needs to show the collector the frames of a suspended greenlet. */
-#define GREENLET_SHOWS_FRAMES (PY_VERSION_HEX >= 0x030F0000)
-
 #include "collector.h"
 #include "watch.h"
 
