@@ -47,13 +47,23 @@ BUILD_PACKAGES = ["gcc", "g++", "make", "libc6-dev", "libffi-dev", "zlib1g-dev",
 NOT_UNDER_ASAN = [
     # Its frames in C are several times as large: deep recursion overflows the stack that CPython takes for granted.
     "tests/core/test_deep_recursion.py",
-    # It keeps what was freed for a while, to see who still uses it: resident memory grows.
+    "tests/core/test_stacks.py::test_a_stack_that_was_deep_does_not_keep_its_pages",
+    # It keeps what was freed for a while, to see who still uses it, and notes on all that there is: resident memory grows.
     "tests/core/test_leaks.py::test_resident_memory_does_not_grow",
     "tests/core/test_leaks.py::test_stacks_and_chunks_of_many_tasklets_are_given_back",
-    # On stacks greenlet itself goes on where a dead tasklet stood, without a word: the sanitizer warns that it is lost.
+    "tests/core/test_preempt.py::test_functions_that_ran_and_were_interrupted_give_their_memory_back",
+    "tests/core/test_slices.py::test_functions_that_ran_were_preempted_and_dropped_give_their_memory_back",
+    "tests/core/test_stacks.py::test_many_stacks_are_few_mappings_and_little_memory",
+    # It needs address space itself, and ends the process when there is none; so it does for the signal of a guard.
+    "tests/core/test_stacks.py::test_without_address_space_a_tasklet_raises_memory_error_and_the_others_go_on",
+    "tests/core/test_stacks.py::test_what_runs_over_the_end_of_a_stack_meets_a_guard",
+    # On stacks greenlet itself goes on where a tasklet stood or stands, without a word: the sanitizer warns that it is lost.
     "tests/core/test_greenlet_guard.py::test_a_greenlet_left_suspended_in_a_dead_tasklet_does_no_harm",
+    "tests/core/test_greenlet_guard.py::test_a_greenlet_that_ends_after_its_tasklet_disturbs_no_other",
+    "tests/core/test_stacks.py::test_a_stack_that_waited_for_a_greenlet_is_used_again",
     # CPython 3.13 itself reads the freed thread state of a daemon thread that is still there after the exit.
     "tests/core/test_threads.py::test_daemon_threads_with_tasklets_do_not_disturb_the_exit",
+    "tests/core/test_slices.py::test_a_daemon_thread_in_slices_does_not_disturb_the_exit",
 ]
 
 # They need packages whose compiled parts a debug build does not load.

@@ -298,14 +298,13 @@ def test_a_generator_in_a_for_loop_is_interrupted():
 
 
 @pytest.mark.parametrize("ignore_nesting", [False, True])
-def test_an_import_is_never_interrupted(tmp_path, monkeypatch, ignore_nesting):
-    (tmp_path / "half_made_module.py").write_text("first = 1\nfor i in range(100):\n    first += i\nlast = first\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.delitem(sys.modules, "half_made_module", raising=False)
+def test_an_import_is_never_interrupted(monkeypatch, ignore_nesting):
+    name = "tests.core._slow_to_import"
+    monkeypatch.delitem(sys.modules, name, raising=False)
     seen = []
 
     def imports() -> None:
-        seen.append(importlib.import_module("half_made_module").last)
+        seen.append(importlib.import_module(name).last)
 
     weft.tasklet(imports)()
     weft.tasklet(imports)()
@@ -313,7 +312,7 @@ def test_an_import_is_never_interrupted(tmp_path, monkeypatch, ignore_nesting):
     assert go_on(5, at, ignore_nesting=ignore_nesting) > 2
     assert seen == [4951, 4951]
     assert not {name for name, _ in at} & {"<module>", "_find_and_load", "exec_module"}
-    del sys.modules["half_made_module"]
+    del sys.modules[name]
 
 
 def test_an_atomic_tasklet_is_interrupted_as_soon_as_it_no_longer_is():
