@@ -4,6 +4,7 @@ import contextvars
 import ctypes
 import gc
 import logging
+import signal
 import sys
 import threading
 import weakref
@@ -409,12 +410,9 @@ def test_a_worker_that_dies_on_its_way_to_a_job_loses_none():
     io.call_async(lambda: None)
     wait_until(all_rest)
     (worker,) = pool.workers
-    assert (
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(worker.thread.ident), ctypes.py_object(SystemExit))
-        == 1
-    )
-    assert io.call_async(threading.current_thread) is not worker.thread
-    worker.thread.join()
+    assert ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(worker.ident), ctypes.py_object(SystemExit)) == 1
+    assert io.call_async(threading.current_thread) is not worker
+    worker.join()
     assert worker not in pool.workers
 
 
@@ -573,6 +571,35 @@ def test_kills_at_any_moment_lose_no_other_job():
     killed_each_turn = [len(range(turn % 5, 5, 2)) for turn in range(200)]
     assert len(done) >= 1000 - sum(killed_each_turn)
     gc.collect()
+
+
+def test_a_signal_handler_that_raises_at_any_moment_leaves_a_pool_that_works():
+    """A worker that was chosen and not woken would rest for a day."""
+    workers.configure(idle_seconds=86400, max_threads=2, on_abandoned=lambda *_: None)
+
+    def handler(*_: object) -> None:
+        raise Interrupted
+
+    interrupted = 0
+    before = signal.signal(signal.SIGALRM, handler)
+    try:
+        for number in range(1500):
+            try:
+                signal.setitimer(signal.ITIMER_REAL, 1e-6 * (1 + number % 80))
+                for _ in range(50):
+                    io.call_async(int)
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            except Interrupted:
+                interrupted += 1
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert interrupted > 100
+    assert [io.call_async(int) for _ in range(10)] == [0] * 10
+
+
+class Interrupted(BaseException):
+    pass
 
 
 # ---- iterate_async ----

@@ -91,5 +91,5 @@ class Serial:
         self._busy = False
         for waiter in waiters:
             if waiter is not None:
-                waiter.fail(type(error)(*error.args))  # one each: they are raised in different tasklets
+                waiter.fail(RuntimeError(str(error)))  # one each: they are raised in different tasklets
         return True

@@ -76,16 +76,24 @@ class Pool:
     def recruit(self) -> None:
         """Send a worker to the jobs that wait, a new one if no other rests, unless one is on its way."""
         with atomic():
-            if self.searcher is not None:
-                return
-            try:
-                worker = self.idle.pop()
-            except IndexError:
-                if len(self.workers) < self.max_threads:
-                    self._start()
-                return
-            self.searcher = worker
-            worker.ring()
+            while self.searcher is None:
+                try:
+                    worker = self.idle[-1]
+                except IndexError:
+                    if len(self.workers) < self.max_threads:
+                        self._start()
+                    return
+                # From here on the worker does not end; before, it may have decided to. Nothing up to its bell lets a signal
+                # handler raise, which would leave a searcher that nobody has woken.
+                self.searcher = worker
+                if worker in self.idle:
+                    try:
+                        worker.bell.release()
+                    except RuntimeError:  # it was rung as its time ran out
+                        pass
+                    worker.counts_again()
+                    return
+                self.searcher = None
 
     def _start(self) -> None:
         worker = Worker(self, f"weft-service-worker-{next(self._numbers)}")
@@ -95,13 +103,13 @@ class Pool:
         try:
             if self.stack_size is not None:
                 previous = threading.stack_size(self.stack_size)
-            worker.thread.start()
+            worker.start()
         except BaseException as error:
             self.workers.discard(worker)
-            if self.searcher is worker:
-                self.searcher = None
-            del worker.thread  # which refers back to it for as long as it has not run
-            if not isinstance(error, Exception):  # a signal handler's
+            self.searcher = None
+            if not isinstance(error, Exception):
+                # A signal handler's, raised who knows where. If the thread runs it counts itself; others need one in any case.
+                self.recruit_if_needed()
                 raise
             if not self.workers:
                 self._fail_all(error)
@@ -126,10 +134,11 @@ class Pool:
         while self.idle:
             worker = self.idle.pop()
             worker.dismissed = True
-            worker.ring()
-            dismissed.append(worker.thread)
-        for thread in dismissed:
-            thread.join(_JOIN_SECONDS)
+            if worker.bell.locked():
+                worker.bell.release()
+            dismissed.append(worker)
+        for worker in dismissed:
+            worker.join(_JOIN_SECONDS)
 
     def forget_after_fork(self) -> None:
         """We are a forked child, which has none of these threads. What they were to do, the parent's do."""
@@ -148,26 +157,26 @@ class Pool:
                 )
 
 
-class Worker:
+class Worker(threading.Thread):
     """One thread of the pool. It holds nothing of a job that it has done."""
 
     def __init__(self, pool: Pool, name: str) -> None:
+        super().__init__(name=name, daemon=True)
         self.waiter: Settled | None = None  # of the job that it runs
         self.dismissed = False
+        self.bell = allocate_lock()  # held; released by whoever wakes the worker
+        self.bell.acquire()
         self._pool = pool
-        self._bell = allocate_lock()  # held; released by whoever wakes the worker
-        self._bell.acquire()
-        self.thread = threading.Thread(target=self._serve, name=name, daemon=True)
 
-    def ring(self) -> None:
-        """End the worker's rest. Who calls it has taken the worker off the list of those who rest."""
-        if self.thread.ident is not None:
-            mark_service_thread(False, self.thread.ident)  # here, because it may take long until it runs
-        if self._bell.locked():
-            self._bell.release()
+    def counts_again(self) -> None:
+        """Say for the woken worker, which may not run for long, that it is about to do something: that is no deadlock."""
+        if self.ident is not None:
+            mark_service_thread(False, self.ident)
 
-    def _serve(self) -> None:
+    def run(self) -> None:
+        """Do jobs, until there is nothing to do for long enough."""
         pool, jobs = self._pool, self._pool.jobs
+        pool.workers.add(self)
         job: Job | None
         try:
             while True:
@@ -181,7 +190,7 @@ class Worker:
                     return
                 if pool.searcher is self:
                     pool.searcher = None
-                    pool.recruit_if_needed()
+                    self._pass_on()
                 self.waiter = job[0]
                 perform(pool, job)
                 self.waiter = None
@@ -194,32 +203,32 @@ class Worker:
         pool = self._pool
         if len(pool.workers) > pool.max_threads or self not in pool.workers:  # too many, or forked from inside a job
             return False
-        try:
-            return self._rested(pool)
-        finally:
-            mark_service_thread(False)
-
-    def _rested(self, pool: Pool) -> bool:
         # While it rests it wakes nobody, and hides no deadlock; a job may do anything.
         mark_service_thread()
         pool.idle.append(self)
         if pool.searcher is self:
             pool.searcher = None
         # Whoever brought a job before the two lines above may have relied on the searcher, or found nobody resting.
-        if pool.jobs and self._rests_no_more():
-            pool.searcher = self
-            return True
-        if self._bell.acquire(timeout=pool.idle_seconds) or not self._rests_no_more():
-            return not self.dismissed
-        return False
+        self._pass_on()
+        woken = self.bell.acquire(timeout=pool.idle_seconds)
+        mark_service_thread(False)
+        self._rests_no_more()
+        return (woken or pool.searcher is self) and not self.dismissed
 
-    def _rests_no_more(self) -> bool:
-        """Leave the list of those who rest; False when somebody else took this worker off it, who rings."""
+    def _rests_no_more(self) -> None:
         try:
             self._pool.idle.remove(self)
         except ValueError:
-            return False
-        return True
+            pass
+
+    def _pass_on(self) -> None:
+        """Send another worker if jobs wait."""
+        try:
+            self._pool.recruit_if_needed()
+        except (
+            BaseException
+        ):  # a warning that is an error: somebody is in atomic code for long. The next submit() sends one
+            sys.excepthook(*sys.exc_info())
 
     def _leave(self) -> None:
         """The thread ends, as it was told to or by a fault. Who relied on it gets another."""
@@ -229,8 +238,8 @@ class Worker:
         if pool.searcher is self:
             pool.searcher = None
         if self.waiter is not None:
-            self.waiter.fail(RuntimeError(f"the worker thread {self.thread.name} died in the middle of a job"))
-        pool.recruit_if_needed()
+            self.waiter.fail(RuntimeError(f"the worker thread {self.name} died in the middle of a job"))
+        self._pass_on()
 
 
 def perform(pool: Pool, job: Job) -> None:

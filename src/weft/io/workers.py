@@ -75,4 +75,4 @@ def _require_number(name: str, value: float, kind: type | tuple[type, ...], leas
 
 def status() -> Status:
     """What the workers do at this moment. Thread-safe; does not block."""
-    return Status(len(pool.workers), len(pool.idle), len(pool.jobs))
+    return Status(len(pool.workers), len(pool.idle) - (pool.searcher in pool.idle), len(pool.jobs))
