@@ -5,6 +5,7 @@ from types import TracebackType
 
 from weft.io._native import set_responsive
 
+
 class _Switch:
     """What responsive(True) and responsive(False) set."""
 
