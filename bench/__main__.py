@@ -15,8 +15,17 @@ from .call_async import measure as call_async
 from .calls import measure as calls
 from .core import measure as core
 from .remote_import import measure as remote_import
+from .threads import measure as threads
 
-PARTS = {"core": core, "import": remote_import, "calls": calls, "call_async": call_async, "gil": gil, "server": server}
+PARTS = {
+    "core": core,
+    "import": remote_import,
+    "calls": calls,
+    "call_async": call_async,
+    "threads": threads,
+    "gil": gil,
+    "server": server,
+}
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
@@ -24,7 +33,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "parts",
         nargs="*",
-        metavar="core|import|calls|call_async|gil|server",
+        metavar="core|import|calls|call_async|threads|gil|server",
         help="what to measure; without any, everything",
     )
     parser.add_argument(

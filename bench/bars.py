@@ -128,6 +128,16 @@ def async_rate(which: str) -> Callable[[dict[str, Any]], float]:
     return value
 
 
+def hand_over_rate(kind: str, cores: int) -> Callable[[dict[str, Any]], float]:
+    """weft's hand-overs between two OS threads per second as a multiple of the standard library's."""
+
+    def value(run: dict[str, Any]) -> float:
+        taken = run["threads"]["rates"][str(cores)][kind]
+        return float(taken["weft"]["per_s"] / taken["threading"]["per_s"])
+
+    return value
+
+
 SENDS, RATIO = "generator.sends", "x"
 BARS = (
     Bar("core", "message", 4.4, SENDS, core_ratio("message")),
@@ -142,6 +152,8 @@ BARS = (
     Bar("core", "a million blocked", 3.0, "GB", lambda run: million(run, "bytes") / 1e9),
     Bar("core", "a million made and ended", 3.0, "s", lambda run: million(run, "seconds")),
     Bar("core", "message, weft / gevent", 0.05, RATIO, core_peer("message", "gevent")),
+    Bar("core", "hand-over by semaphores, weft / gevent", 1 / 15, RATIO, core_peer("semaphore", "gevent")),
+    Bar("core", "contended lock, weft / gevent", 1 / 15, RATIO, core_peer("contended", "gevent")),
     Bar("import", "round trips beyond the call", 1, "round trips", beyond_the_call),
     Bar("import", "sent down by the call", 0.5, "MB", lambda run: warm(run, "weft", "0 ms")["import_down"] / 1e6),
     Bar("import", "seconds at 200 ms, weft / Mitogen", 1 / 3, RATIO, import_time("import_s")),
@@ -152,6 +164,14 @@ BARS = (
     Bar("calls", "100 at once, weft / Mitogen", 1.0, RATIO, call_rate("many"), at_least=True),
     Bar("gil", "two CPU threads against one, everything on", 0.97, RATIO, efficiency, at_least=True),
     Bar("server", "10 connections, weft.threads / threads", 1.3, RATIO, threaded_server("10"), at_least=True),
+    *(
+        Bar("threads", f"{kind} on one core, weft / threading", limit, RATIO, hand_over_rate(kind, 1), at_least=True)
+        for kind, limit in (("Condition", 1.1), ("Semaphore", 1.5), ("Event", 1.5), ("Queue", 1.5))
+    ),
+    *(
+        Bar("threads", f"{kind} on two cores, weft / threading", 0.9, RATIO, hand_over_rate(kind, 2), at_least=True)
+        for kind in ("Condition", "Semaphore", "Event", "Queue")
+    ),
     Bar("call_async", "one outstanding, weft / asyncio.to_thread", 1.4, RATIO, async_rate("one"), at_least=True),
     Bar("call_async", "100 outstanding, weft / asyncio.to_thread", 10, RATIO, async_rate("many"), at_least=True),
 )

@@ -25,6 +25,8 @@ def tables(run: dict[str, Any]) -> list[Table]:
             made += part.tables(run[name])
     if "call_async" in run:
         made.append(call_async_table(run["call_async"]))
+    if "threads" in run:
+        made.append(threads_table(run["threads"]))
     made.append(bar_table(run))
     return made
 
@@ -187,6 +189,21 @@ def call_async_table(taken: dict[str, Any]) -> Table:
                 cell for one in found for cell in (number(one and one["per_s"], 0), number(one and one["cpu_us"], 2))
             ]
             table.rows.append([title, *cells])
+    return table
+
+
+def threads_table(taken: dict[str, Any]) -> Table:
+    heads = [""]
+    for cores in taken["rates"]:
+        where = "one core" if cores == "1" else f"{cores} cores"
+        heads += [f"threading, {where}", f"weft.threads, {where}", "weft / threading"]
+    table = Table("Two OS threads that hand over: there and back, per second", heads)
+    for kind in next(iter(taken["rates"].values())):
+        row = [kind]
+        for rates in taken["rates"].values():
+            theirs, ours = rates[kind]["threading"]["per_s"], rates[kind]["weft"]["per_s"]
+            row += [number(theirs, 0), number(ours, 0), number(ours / theirs, 2)]
+        table.rows.append(row)
     return table
 
 

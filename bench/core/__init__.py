@@ -8,7 +8,7 @@ one peer must not carry the others, and weft refuses to switch inside somebody e
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from . import buffered, create, exclusive, message, ring, schedule
+from . import buffered, contended, create, exclusive, message, ring, schedule, semaphore
 
 
 class Figure(NamedTuple):
@@ -27,5 +27,7 @@ FIGURES = {
     "schedule_1000": Figure("schedule, 1000 tasklets", "one switch", 1000, schedule.peers(1000)),
     "ring": Figure("ring of 1000, per hop", "one receive, one send", ring.STEP, ring.PEERS),
     "buffered": Figure("value through a buffer", "put + get, unbounded", buffered.STEP, buffered.PEERS),
+    "semaphore": Figure("hand-over by semaphores", "there and back, two switches", semaphore.STEP, semaphore.PEERS),
+    "contended": Figure("contended lock", "wait + hold + release, across a switch", contended.STEP, contended.PEERS),
     "exclusive": Figure("exclusive block", "with weft.atomic() or RLock, free", exclusive.STEP, exclusive.PEERS),
 }
