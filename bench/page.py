@@ -34,8 +34,8 @@ machine's: read the ratios. Every peer was measured in the same run, in turns wi
 - **Calls**: wall time, the best turn. Where the kernel places two processes that talk to each other matters more than
   most code, so the median turn stands beside the best. Mitogen's pipelined calls come from one thread with a sliding
   window of `call_async`, weft's from as many tasklets.
-- **Threads that hand over**: two threads that each wait for the other, on one core in CPU time, on two by the clock. That is all waking
-  up; on two cores it depends most on where the kernel puts them, so the median of many turns counts.
+- **Threads that hand over**: two threads that each wait for the other, on one core in CPU time, on two by the clock. That is
+  all waking up; on two cores it depends most on where the kernel puts them, so the median of many turns counts.
 - **Calls to worker threads**: wall time of a function that does nothing, the median turn; each peer with the pool that it brings.
   With a hundred outstanding, most of what is saved is wake-ups: one thread does many short jobs in a row. Calls that block
   for long take a thread each in every peer, and there the ratios shrink to nothing.
