@@ -249,9 +249,9 @@ def perform(pool: Pool, job: Job) -> None:
     context: Context
     waiter, function, context = job
     job.clear()
-    if waiter.done:  # withdrawn
-        return
     try:
+        if waiter.done:  # withdrawn
+            return
         result = context.run(function)
     except BaseException as error:  # whatever it is, the caller gets it, as if it had made the call itself
         traceback = error.__traceback__
@@ -261,6 +261,11 @@ def perform(pool: Pool, job: Job) -> None:
     else:
         if not waiter.succeed(result):
             _report_abandoned(pool, function, result, None)
+        del result
+    finally:
+        # The frames in an error's traceback lead back to this one: an error must not keep what the call was made with,
+        # which may be what keeps the error.
+        del waiter, function, context
 
 
 def _report_abandoned(pool: Pool, function: Callable[[], Any], result: object, error: BaseException | None) -> None:
