@@ -311,3 +311,34 @@ def test_waiter_cannot_be_subclassed_and_takes_type_arguments():
     with pytest.raises(TypeError, match="not an acceptable base type"):
         type("Mine", (core.Waiter,), {})
     assert isinstance(core.Waiter[int](), core.Waiter)
+
+
+@pytest.mark.parametrize("settle", ["succeed", "fail"])
+def test_who_is_killed_after_it_was_settled_leaves_nothing_in_it(settle):
+    class Answer(Exception):
+        pass
+
+    waiter, log, answer = core.Waiter(), [], Answer()
+    tasklet = waiting(waiter, log)
+    assert getattr(waiter, settle)(answer) is True
+    gone = weakref.ref(answer)
+    del answer
+    tasklet.kill()
+    assert log == ["TaskletExit()"]
+    assert gone() is None  # though the waiter is still there
+    assert waiter.done
+
+
+def test_an_error_that_nobody_takes_any_more_is_no_reference_cycle_with_who_settled_it():
+    waiter, log = core.Waiter(), []
+    tasklet = waiting(waiter, log)
+
+    def settle(waiter):
+        try:
+            raise LookupError("nobody hears it")
+        except LookupError as error:
+            assert waiter.fail(error)
+
+    settle(waiter)
+    tasklet.kill()
+    assert log == ["TaskletExit()"]

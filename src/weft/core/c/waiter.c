@@ -65,8 +65,14 @@ Waiter_wait(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *n
     if (waiter->state != WAITER_PENDING)
         return waiter_result(waiter);
     current = scheduler->current;
-    if (wait_for(scheduler, waiter, when, daemon, arguments_end(args, count, names), &value) < 0)
+    if (wait_for(scheduler, waiter, when, daemon, arguments_end(args, count, names), &value) < 0) {
+        if (waiter->value != NULL) { /* settled just before: nobody can take it any more, and an error leads back to who settled it */
+            PyObject *error = error_take();
+            Py_CLEAR(waiter->value);
+            error_raise(error);
+        }
         return NULL;
+    }
     Py_XDECREF(value);
     if (waiter->state == WAITER_VALUE || waiter->state == WAITER_ERROR)
         return waiter_result(waiter);
