@@ -223,6 +223,33 @@ def test_the_outcome_of_an_abandoned_job_goes_to_the_handler():
     error.__traceback__ = None
 
 
+def test_a_job_that_has_begun_when_its_caller_cannot_wait_is_abandoned_too(monkeypatch):
+    heard = []
+    workers.configure(on_abandoned=lambda function, result, error: heard.append(repr(error)))
+    gate = Gate()
+
+    def fails():
+        gate()
+        raise ValueError("nobody waits")
+
+    submit = pool.submit
+
+    def submit_and_let_it_begin(job):
+        submit(job)
+        gate.wait_for()
+        weft.getcurrent().block_trap = True
+
+    monkeypatch.setattr(pool, "submit", submit_and_let_it_begin)
+    try:
+        with pytest.raises(RuntimeError, match="block_trap"):
+            io.call_async(fails)
+    finally:
+        weft.getcurrent().block_trap = False
+    gate.open()
+    wait_until(all_rest)
+    assert heard == ["ValueError('nobody waits')"]
+
+
 def test_without_a_handler_an_abandoned_failure_is_a_warning_in_the_log(caplog):
     caplog.set_level(logging.DEBUG, "weft.io.workers")
     gate = Gate()

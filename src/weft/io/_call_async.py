@@ -30,6 +30,7 @@ def call_async(function: Callable[[], T]) -> T:
         pool.submit(job)
         return waiter.wait()
     except BaseException:
+        waiter.succeed()  # abandoned, also where the wait had not begun and the job has
         pool.withdraw(job)
         raise
     finally:
