@@ -337,8 +337,8 @@ def test_an_error_that_nobody_takes_any_more_is_no_reference_cycle_with_who_sett
         try:
             raise LookupError("nobody hears it")
         except LookupError as error:
-            assert waiter.fail(error)
+            log.append(waiter.fail(error))
 
     settle(waiter)
     tasklet.kill()
-    assert log == ["TaskletExit()"]
+    assert log == [True, "TaskletExit()"]

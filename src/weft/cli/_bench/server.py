@@ -23,6 +23,7 @@ __all__ = ["QUICK", "Settings", "measure", "tables"]
 IMPLEMENTATIONS = (
     Implementation("threads", "threaded.py"),
     Implementation("weft.threads", "threaded.py", needs="weft.threads", weft_threads=True),
+    Implementation("one thread", "threaded.py", ("--alone",)),
     Implementation("gevent", "on_gevent.py", needs="gevent"),
     Implementation("asyncio", "on_asyncio.py", needs="asyncio"),
     Implementation("uvloop", "on_asyncio.py", ("--uvloop",), needs="uvloop"),

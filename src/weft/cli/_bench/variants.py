@@ -41,7 +41,7 @@ class Implementation:
     @property
     def of_threads(self) -> bool:
         """Whether it is the program of plain threads, which is measured on every interpreter; its peers only on the first."""
-        return self.needs in ("", "weft.threads")
+        return self.name.endswith("threads")
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """A threaded web server as people write it: socketserver, and a pool of threads that take connections from a queue.Queue.
 
-`python -m weft.threads` runs it unchanged.
+`python -m weft.threads` runs it unchanged. With --alone there is no pool, and the thread that accepts also answers: what is left
+is what no other lock or queue could make faster.
 """
 
 import queue
@@ -34,12 +35,16 @@ class Server(socketserver.TCPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self._accepted: queue.Queue[tuple[socket.socket, Any]] = queue.Queue()
-        for _ in range(THREADS):
-            threading.Thread(target=self._work, daemon=True).start()
+        if not given.alone:
+            for _ in range(THREADS):
+                threading.Thread(target=self._work, daemon=True).start()
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Leave it to the pool."""
-        self._accepted.put((request, client_address))
+        """Leave it to the pool, if there is one."""
+        if given.alone:
+            super().process_request(request, client_address)
+        else:
+            self._accepted.put((request, client_address))
 
     def _work(self) -> None:
         while True:
@@ -53,7 +58,7 @@ class Server(socketserver.TCPServer):
 
 
 if __name__ == "__main__":
-    given = options()
+    given = options("alone")
     server = Server()
     announce(server.server_address[1], given)
     while True:
