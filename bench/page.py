@@ -68,6 +68,9 @@ ratios. Everything was measured in the same run, in turns.
   the request line by line through a file object; gevent, asyncio and weft read until the empty line. The load is one process
   with one thread; a figure with + was limited by it. It runs on the last core; the server may use all, so on two cores they
   meet. No network, no disk, no work for a request: a real server's figures are nearer to each other.
+- **one thread** is the threaded server without its pool: the thread that accepts answers too. What it saves of the CPU that a
+  request takes (the column "us CPU") is what handing a connection over to another thread costs, by the queue, the lock under it,
+  and the GIL that changes hands; no other lock or queue can save more than that.
 """
 
 THREADS_PARTS = {"gil": charts.gil_panels, "server": charts.server_panels}

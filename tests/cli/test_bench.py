@@ -51,7 +51,7 @@ def test_server_measures_every_implementation_that_is_here(tmp_path, capsys):
     assert main(["bench", "server", *SHORT, "--pin", "--json", str(figures)]) == 0
     taken = json.loads(figures.read_text())["server"]
     rows = {row["variant"]["name"]: row for row in taken["rows"]}
-    assert {"threads", "gevent", "asyncio", "uvloop"} <= set(rows)
+    assert {"threads", "weft.threads", "one thread", "gevent", "asyncio", "uvloop", "weft"} <= set(rows)
     for row in rows.values():
         for figure in ("1", "10", "1+cpu", "10+cpu"):
             assert row[figure]["requests"] > 0

@@ -27,6 +27,8 @@ IMPLEMENTATIONS = (
     Implementation("gevent", "on_gevent.py", needs="gevent"),
     Implementation("asyncio", "on_asyncio.py", needs="asyncio"),
     Implementation("uvloop", "on_asyncio.py", ("--uvloop",), needs="uvloop"),
+    Implementation("weft", "on_weft.py", needs="weft"),
+    Implementation("weft", "on_weft.py", ("--responsive",), needs="weft", responsive=True),
 )
 
 BESIDE = "+cpu"
