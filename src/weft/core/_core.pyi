@@ -260,6 +260,22 @@ class Waiter(Generic[T]):
     def __class_getitem__(cls, item: Any, /) -> GenericAlias: ...
 
 @overload
+def select(
+    *cases: channel[Any] | tuple[channel[Any], Any], timeout: float | None = None
+) -> tuple[channel[Any], Any]: ...
+@overload
+def select(*cases: channel[Any] | tuple[channel[Any], Any], default: T) -> tuple[channel[Any] | None, Any | T]:
+    """Receive from, or send to, the first of several channels where somebody is; wait for one when nobody is.
+
+    A case is a channel, to receive from, or a pair (channel, value), to send; one for each channel. Returns (channel, value)
+    of the one case that was met, value being None for a send. Where several can be met, each has its turn. Blocks this
+    tasklet only; switches as send and receive do. Raises what send_exception has sent, ChannelClosed when no case can be met
+    and one of the channels is closed, or is being closed meanwhile, TimeoutError when nobody came within `timeout` seconds
+    (float, >= 0), Deadlock (in main) when nobody ever can. With `default` it does not wait: (None, default) when no case
+    can be met at once. Thread-safe.
+    """
+
+@overload
 def schedule() -> tasklet[...]: ...
 @overload
 def schedule(retval: T) -> T:

@@ -40,11 +40,11 @@ channel_queue(Channel *channel, Tasklet *tasklet, int direction)
     tasklet->waiting_on = (PyObject *)channel;
 }
 
-/* Whether meeting the head of the queue means a switch at once. `direction` is the current tasklet's own. */
+/* Whether meeting `peer` means a switch at once. `direction` is the current tasklet's own. */
 static inline bool
-channel_switches(Scheduler *scheduler, Channel *channel, int direction)
+channel_switches(Scheduler *scheduler, Channel *channel, Tasklet *peer, int direction)
 {
-    return (channel->preference == -direction || channel->schedule_all) && channel->head->scheduler == scheduler &&
+    return (channel->preference == -direction || channel->schedule_all) && peer->scheduler == scheduler &&
            !scheduler->idle && !scheduler->polling && !collection_forbids(scheduler);
 }
 
@@ -104,9 +104,22 @@ channel_closed_error(Channel *channel)
                  "open() lets it be used again", channel);
 }
 
+/* What an operation does when nobody is there to meet. */
+enum {
+    WAITS,
+    ITERATES, /* waits; a closed channel gives NULL without an exception, which ends a loop */
+    ONLY_NOW, /* gives NULL without an exception */
+};
+
+/* Of select.c: those who wait at several channels are met behind those who wait at this one alone. */
+static int select_receives(Scheduler *scheduler, Channel *channel, PyObject *value, bool is_error);
+static int select_sends(Scheduler *scheduler, Channel *channel, PyObject **value);
+static bool select_waits(Channel *channel, int direction);
+static void select_channel_closes(Channel *channel);
+
 /* Send `value` (borrowed), an exception to raise in the receiver when is_error. */
-static inline PyObject *
-channel_send_value(Channel *channel, PyObject *value, bool is_error, PyObject *const *operands)
+static inline __attribute__((always_inline)) PyObject *
+channel_send_value(Channel *channel, PyObject *value, bool is_error, PyObject *const *operands, int how)
 {
     Scheduler *scheduler = scheduler_get();
     Tasklet *current, *next;
@@ -115,7 +128,7 @@ channel_send_value(Channel *channel, PyObject *value, bool is_error, PyObject *c
         return NULL;
 again:
     if (channel->balance < 0) {
-        bool switches = channel_switches(scheduler, channel, 1);
+        bool switches = channel_switches(scheduler, channel, channel->head, 1);
         if (switches) {
             if (unlikely(scheduler_may_suspend(scheduler) < 0))
                 return NULL;
@@ -135,13 +148,22 @@ again:
             return NULL;
         Py_RETURN_NONE;
     }
+    if (unlikely(channel->cases != NULL)) {
+        int met = select_receives(scheduler, channel, value, is_error);
+        if (met != 0)
+            return met > 0 ? Py_NewRef(Py_None) : NULL;
+        if (channel->balance < 0)
+            goto again;
+    }
+    if (how == ONLY_NOW)
+        return NULL;
     if (unlikely(channel->closing)) {
         channel_closed_error(channel);
         return NULL;
     }
     if (unlikely(scheduler_may_block(scheduler) < 0))
         return NULL;
-    if (unlikely(channel->balance < 0 || channel->closing))
+    if (unlikely(channel->balance < 0 || channel->closing || (channel->cases != NULL && select_waits(channel, BLOCKED_RECEIVE))))
         goto again;
     current = scheduler->current;
     if (unlikely(current->tempval != NULL)) {
@@ -160,9 +182,8 @@ again:
     Py_RETURN_NONE;
 }
 
-/* Receive. With `iterating`, a closed channel gives NULL without an exception, which ends a loop. */
-static inline PyObject *
-channel_receive_value(Channel *channel, bool iterating, PyObject *const *operands)
+static inline __attribute__((always_inline)) PyObject *
+channel_receive_value(Channel *channel, int how, PyObject *const *operands)
 {
     Scheduler *scheduler = scheduler_get();
     Tasklet *current, *next;
@@ -171,7 +192,7 @@ channel_receive_value(Channel *channel, bool iterating, PyObject *const *operand
         return NULL;
 again:
     if (channel->balance > 0) {
-        bool is_error, switches = channel_switches(scheduler, channel, -1);
+        bool is_error, switches = channel_switches(scheduler, channel, channel->head, -1);
         if (switches) {
             if (unlikely(scheduler_may_suspend(scheduler) < 0))
                 return NULL;
@@ -197,21 +218,30 @@ again:
         }
         return value;
     }
+    if (unlikely(channel->cases != NULL)) {
+        int met = select_sends(scheduler, channel, &value);
+        if (met != 0)
+            return met > 0 ? value : NULL;
+        if (channel->balance > 0)
+            goto again;
+    }
+    if (how == ONLY_NOW)
+        return NULL;
     if (unlikely(channel->closing)) {
-        if (!iterating)
+        if (how != ITERATES)
             channel_closed_error(channel);
         return NULL;
     }
     if (unlikely(scheduler_may_block(scheduler) < 0))
         return NULL;
-    if (unlikely(channel->balance > 0 || channel->closing))
+    if (unlikely(channel->balance > 0 || channel->closing || (channel->cases != NULL && select_waits(channel, BLOCKED_SEND))))
         goto again;
     current = scheduler->current;
     if (unlikely(current->scope != NULL) && scope_arm(scheduler, current, WEFT_NEVER, false) < 0)
         return NULL;
     next = scheduler_leave(current, operands);
     channel_queue(channel, current, BLOCKED_RECEIVE);
-    current->iterating = iterating;
+    current->iterating = how == ITERATES;
     current->timed_out = false;
     if (unlikely(scheduler_suspend(scheduler, current, next, &value) < 0))
         return NULL;
@@ -223,6 +253,19 @@ again:
     return likely(value != NULL) ? value : Py_NewRef(Py_None); /* taken away from outside */
 }
 
+/* The two for calls that come seldom: copies of the code above are for send and receive alone. */
+static __attribute__((noinline)) PyObject *
+channel_send_seldom(Channel *channel, PyObject *value, bool is_error, int how)
+{
+    return channel_send_value(channel, value, is_error, NULL, how);
+}
+
+static __attribute__((noinline)) PyObject *
+channel_receive_seldom(Channel *channel, int how)
+{
+    return channel_receive_value(channel, how, NULL);
+}
+
 static PyObject *
 Channel_send(PyObject *self, PyObject *const *args, Py_ssize_t count)
 {
@@ -230,7 +273,7 @@ Channel_send(PyObject *self, PyObject *const *args, Py_ssize_t count)
         PyErr_Format(PyExc_TypeError, "channel.send() takes exactly one argument (%zd given)", count);
         return NULL;
     }
-    return channel_send_value((Channel *)self, args[0], false, arguments_end(args, count, NULL));
+    return channel_send_value((Channel *)self, args[0], false, arguments_end(args, count, NULL), WAITS);
 }
 
 static PyObject *
@@ -240,13 +283,13 @@ Channel_receive(PyObject *self, PyObject *const *args, Py_ssize_t count)
         PyErr_Format(PyExc_TypeError, "channel.receive() takes no arguments (%zd given)", count);
         return NULL;
     }
-    return channel_receive_value((Channel *)self, false, arguments_end(args, count, NULL));
+    return channel_receive_value((Channel *)self, WAITS, arguments_end(args, count, NULL));
 }
 
 static PyObject *
 Channel_next(PyObject *self)
 {
-    return channel_receive_value((Channel *)self, true, switch_iterated(__builtin_return_address(0)));
+    return channel_receive_value((Channel *)self, ITERATES, switch_iterated(__builtin_return_address(0)));
 }
 
 /* The exception object for (type or instance, value or arguments): a new reference, NULL with an exception set. */
@@ -281,7 +324,7 @@ Channel_send_exception(PyObject *self, PyObject *args)
     Py_XDECREF(rest);
     if (error == NULL)
         return NULL;
-    result = channel_send_value((Channel *)self, error, true, NULL);
+    result = channel_send_seldom((Channel *)self, error, true, WAITS);
     Py_DECREF(error);
     return result;
 }
@@ -316,7 +359,7 @@ Channel_send_throw(PyObject *self, PyObject *args)
     error = error_from_triple(type, value, traceback, "send_throw()");
     if (error == NULL)
         return NULL;
-    result = channel_send_value((Channel *)self, error, true, NULL);
+    result = channel_send_seldom((Channel *)self, error, true, WAITS);
     Py_DECREF(error);
     return result;
 }
@@ -329,7 +372,7 @@ Channel_send_sequence(PyObject *self, PyObject *values)
     if (iterator == NULL)
         return NULL;
     while ((value = PyIter_Next(iterator)) != NULL) {
-        PyObject *sent = channel_send_value((Channel *)self, value, false, NULL);
+        PyObject *sent = channel_send_seldom((Channel *)self, value, false, WAITS);
         Py_DECREF(value);
         if (sent == NULL)
             break;
@@ -353,6 +396,8 @@ Channel_close(PyObject *self, PyObject *Py_UNUSED(unused))
             scheduler_wake(t);
         }
     }
+    if (channel->cases != NULL)
+        select_channel_closes(channel);
     Py_RETURN_NONE;
 }
 
@@ -385,7 +430,7 @@ Channel_dealloc(PyObject *self)
     PyObject_GC_UnTrack(self);
     if (channel->weakrefs != NULL)
         PyObject_ClearWeakRefs(self);
-    assert(channel->head == NULL);
+    assert(channel->head == NULL && channel->cases == NULL);
     Py_TYPE(self)->tp_free(self);
 }
 
@@ -394,6 +439,8 @@ Channel_traverse(PyObject *self, visitproc visit, void *arg)
 {
     for (Tasklet *t = ((Channel *)self)->head; t != NULL; t = t->next)
         Py_VISIT(t);
+    for (SelectCase *waiting = ((Channel *)self)->cases; waiting != NULL; waiting = waiting->next)
+        Py_VISIT(waiting->select);
     return 0;
 }
 

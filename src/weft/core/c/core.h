@@ -19,6 +19,8 @@ typedef struct Tasklet Tasklet;
 typedef struct CancelScope CancelScope;
 typedef struct Channel Channel;
 typedef struct Waiter Waiter;
+typedef struct Select Select;
+typedef struct SelectCase SelectCase;
 typedef struct Scheduler Scheduler;
 
 #include "api.h"
@@ -98,7 +100,26 @@ struct Channel {
     Py_ssize_t balance;    /* > 0: so many senders wait; < 0: so many receivers */
     int preference;        /* -1 the receiver runs first, 1 the sender, 0 whoever runs already */
     bool schedule_all, closing;
+    bool marked;           /* for a moment, in select() */
+    SelectCase *cases, *last_case; /* of those who wait in select(), in order of arrival */
     PyObject *weakrefs;
+};
+
+struct SelectCase {
+    SelectCase *next, *prev; /* neighbours in the channel's list */
+    Select *select;          /* owned while it is in that list */
+    Channel *channel;        /* owned */
+    PyObject *value;         /* owned: what to send; NULL: to receive */
+};
+
+struct Select {
+    PyObject_VAR_HEAD
+    WeftQueue queue;   /* the tasklet that waits, or nobody: not yet, or it was thrown at and has not run since */
+    Py_ssize_t chosen; /* the index of the case that was met; negative: none */
+    PyObject *value;   /* owned: what was received */
+    bool is_error;     /* it is to be raised */
+    bool linked;       /* the cases are in their channels' lists */
+    SelectCase cases[];
 };
 
 struct Waiter {
@@ -164,7 +185,7 @@ struct Scheduler {
     SwitchThread sw;
 };
 
-static PyTypeObject Tasklet_Type, Channel_Type, Waiter_Type, Atomic_Type, CancelScope_Type;
+static PyTypeObject Tasklet_Type, Channel_Type, Waiter_Type, Select_Type, Atomic_Type, CancelScope_Type;
 static PyObject *WeftError, *TaskletExit, *Cancelled, *Deadlock, *ChannelClosed, *NoCore;
 
 /* The scheduler of this thread; NULL before its first use and after its end. */

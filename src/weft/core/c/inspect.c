@@ -11,7 +11,7 @@ tasklet_condition(Tasklet *tasklet)
     case BLOCKED_SEND:
         return "blocked in send";
     case BLOCKED_QUEUE:
-        return "blocked in wait";
+        return Py_IS_TYPE(tasklet->waiting_on, &Select_Type) ? "blocked in select" : "blocked in wait";
     case BLOCKED_WAIT:
         return tasklet->waiting_on != NULL ? "blocked in wait" : "asleep";
     case BLOCKED_RUN:

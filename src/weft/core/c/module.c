@@ -17,6 +17,7 @@
 #include "waiter.c"
 #include "pickle.c"
 #include "channel.c"
+#include "select.c"
 #include "tasklet.c"
 #include "collector.c"
 #include "inspect.c"
@@ -242,6 +243,7 @@ static PyMethodDef core_methods[] = {
     {"set_channel_callback", core_set_channel_callback, METH_O, set_channel_callback_doc},
     {"get_channel_callback", core_get_channel_callback, METH_NOARGS, get_channel_callback_doc},
     {"set_error_handler", core_set_error_handler, METH_O, set_error_handler_doc},
+    {"select", (PyCFunction)(void (*)(void))core_select, METH_FASTCALL | METH_KEYWORDS, select_doc},
     {"sleep", core_sleep, METH_O, sleep_doc},
     {"started", core_started, METH_NOARGS, started_doc},
     {"install_hub", core_install_hub, METH_VARARGS, install_hub_doc},
@@ -307,8 +309,8 @@ MODULE_INIT(void)
         return NULL;
     }
     if (switch_module_init() < 0 || PyType_Ready(&Tasklet_Type) < 0 || PyType_Ready(&Channel_Type) < 0 ||
-        PyType_Ready(&Waiter_Type) < 0 || PyType_Ready(&Atomic_Type) < 0 || PyType_Ready(&CancelScope_Type) < 0 ||
-        atomic_prepare() < 0)
+        PyType_Ready(&Waiter_Type) < 0 || PyType_Ready(&Select_Type) < 0 || PyType_Ready(&Atomic_Type) < 0 ||
+        PyType_Ready(&CancelScope_Type) < 0 || atomic_prepare() < 0)
         return NULL;
     module = PyModule_Create(&core_module);
     if (module == NULL)

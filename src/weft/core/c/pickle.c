@@ -79,7 +79,7 @@ Channel_reduce(PyObject *self, PyObject *Py_UNUSED(unused))
 {
     Channel *channel = (Channel *)self;
     PyObject *attributes;
-    if (channel->balance != 0) {
+    if (channel->balance != 0 || channel->cases != NULL) {
         PyErr_Format(PyExc_TypeError, "cannot pickle %R: tasklets wait there, in the middle of their functions, and CPython's frames "
                      "cannot be pickled", self);
         return NULL;

@@ -593,6 +593,8 @@ tasklet_visit(Tasklet *tasklet, bool frames, visitproc visit, void *arg)
     Py_VISIT(tasklet->tracing[0]);
     Py_VISIT(tasklet->tracing[1]);
     Py_VISIT(tasklet->scope);
+    if (frames && tasklet->blocked == BLOCKED_QUEUE && Py_IS_TYPE(tasklet->waiting_on, &Select_Type))
+        Py_VISIT(tasklet->waiting_on); /* the reference of the call that waits */
     return switch_traverse(tasklet, frames, visit, arg);
 }
 
