@@ -55,14 +55,15 @@ def test_a_script_of_the_documentation_runs_and_prints_what_the_page_says(script
 
 
 def test_the_first_script_for_hosts_reaches_a_host_over_ssh(server, tmp_path):
-    _, hosts = scripts(ROOT / "README.md")
+    *_, hosts = scripts(ROOT / "README.md")
     host, environment = server
     done = run(hosts, tmp_path, host, environment=environment)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == f"{host} CPython\n"
 
 
-def test_the_first_script_for_tasklets_and_the_first_for_hosts_are_in_the_readme():
-    first, second = scripts(ROOT / "README.md")
+def test_the_first_scripts_for_tasklets_for_sockets_and_for_hosts_are_in_the_readme():
+    first, second, third = scripts(ROOT / "README.md")
     assert "weft.tasklet(" in first.text
-    assert "remote.ssh(" in second.text
+    assert "io.create_server(" in second.text
+    assert "remote.ssh(" in third.text
