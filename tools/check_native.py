@@ -1,6 +1,6 @@
 """`make check-native`: the tests of the core where mistakes in C cannot hide.
 
-Each step builds the core in its own way, in build/native, and runs the tests of core and io on it, on every switching
+Each step builds the core in its own way, in build/native, and runs the tests of core, io and sync on it, on every switching
 backend. All of them run, whatever fails; the status is 1 if any did. Names as arguments run those steps alone:
     python tools/check_native.py debug leaks
 
@@ -34,7 +34,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 WORK = ROOT / "build/native"
 LOGS = WORK / "logs"
-TESTS = ["tests/core", "tests/io"]
+TESTS = ["tests/core", "tests/io", "tests/sync"]
 
 # Where CPython's sources come from: the newest version that every native backend knows.
 SOURCE_SUITE = "trixie"
@@ -352,7 +352,7 @@ def leaks() -> Iterator[Job]:
     python = debug_python()
     library = build(python, "leaks")
     for backend in backends(library):
-        yield pytest(python, library, "leaks", backend, "-p", "tools.reference_leaks", "tests/core", *NEIGHBOURS)
+        yield pytest(python, library, "leaks", backend, "-p", "tools.reference_leaks", "tests/core", "tests/sync", *NEIGHBOURS)
 
 
 def forced() -> Iterator[Job]:
