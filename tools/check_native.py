@@ -352,7 +352,9 @@ def leaks() -> Iterator[Job]:
     python = debug_python()
     library = build(python, "leaks")
     for backend in backends(library):
-        yield pytest(python, library, "leaks", backend, "-p", "tools.reference_leaks", "tests/core", "tests/sync", *NEIGHBOURS)
+        yield pytest(
+            python, library, "leaks", backend, "-p", "tools.reference_leaks", "tests/core", "tests/sync", *NEIGHBOURS
+        )
 
 
 def forced() -> Iterator[Job]:
