@@ -1,0 +1,45 @@
+"""Run tests of the standard library's own, named by the arguments, in this process: started under `python -m weft.threads`.
+
+Exit status 77: this Python comes without the `test` package.
+"""
+
+import sys
+import threading
+import unittest
+
+from weft import sync
+
+# Tests that do not pass on our classes, each for a reason that docs/reference/threads.md gives.
+EXCLUDED = {
+    "test.test_threading.EventTests.test_at_fork_reinit",
+    "test.test_threading.MiscTestCase.test__all__",
+    "test.test_threading.ThreadTests.test_disallow_instantiation",
+    "test.test_threading.CRLockTests.test_signature",
+}
+
+
+def selected(suite: unittest.TestSuite) -> unittest.TestSuite:
+    kept = unittest.TestSuite()
+    for test in suite:
+        if isinstance(test, unittest.TestSuite):
+            kept.addTest(selected(test))
+        elif test.id() not in EXCLUDED:
+            kept.addTest(test)
+    return kept
+
+
+def main(names: list[str]) -> int:
+    assert threading.Lock is sync.Lock, "this runs under python -m weft.threads"
+    try:
+        import test.support  # noqa: F401 - is it there at all
+    except ModuleNotFoundError as error:
+        version = "{}.{}".format(*sys.version_info)
+        print(f"this Python has no {error.name}: Debian has it in the package libpython{version}-testsuite")
+        return 77
+    suite = selected(unittest.defaultTestLoader.loadTestsFromNames(names))
+    result = unittest.TextTestRunner(sys.stdout, verbosity=0).run(suite)
+    return 0 if result.wasSuccessful() and result.testsRun > 0 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

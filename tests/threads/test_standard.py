@@ -1,0 +1,54 @@
+"""CPython's own tests, as this interpreter has them, run unchanged by `python -m weft.threads`; _standard.py says which are not."""
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def passes(*names: str, timeout: float) -> None:
+    script = "tests.threads._standard"
+    done = subprocess.run(
+        [sys.executable, "-m", "weft.threads", "-m", script, *names],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+    if done.returncode == 77:
+        pytest.skip(done.stdout.strip())
+    assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-2000:]
+
+
+LOCKS = ("Lock", "ConditionAsRLock", "Condition", "Event", "Semaphore", "BoundedSemaphore", "Barrier")
+
+
+def test_the_lock_tests_pass() -> None:
+    passes(*(f"test.test_threading.{name}Tests" for name in LOCKS), "test.test_threadsignals", timeout=110)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    "module",
+    [
+        "test.test_threading",
+        "test.test_thread",
+        "test.test_queue",
+        "test.test_threading_local",
+        "test.test_logging",
+        "test.test_socketserver",
+        "test.test_concurrent_futures",
+        "test.test_importlib.test_threaded_import",
+        "test.test_sched",
+    ],
+)
+def test_modules_that_stand_on_threads_pass(module: str) -> None:
+    if importlib.util.find_spec("test") is not None and importlib.util.find_spec(module) is None:
+        pytest.skip(f"this Python has no {module}")
+    passes(module, timeout=590)
