@@ -6,6 +6,7 @@ and their clock is then a virtual one: what sleeps there costs no time.
 
 import contextlib
 import importlib
+import sys
 import time
 from collections.abc import Callable, Iterator
 from types import ModuleType
@@ -22,8 +23,9 @@ def module(name: str) -> ModuleType:
     try:
         return importlib.import_module(f"test.{name}")
     except ModuleNotFoundError as error:
+        version = "{}.{}".format(*sys.version_info)
         pytest.skip(
-            f"this Python has no {error.name}: Debian has it in the package libpython3-testsuite",
+            f"this Python has no {error.name}: Debian has it in the package libpython{version}-testsuite",
             allow_module_level=True,
         )
 
