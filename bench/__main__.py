@@ -14,6 +14,7 @@ from . import bars, page, tables
 from .call_async import measure as call_async
 from .calls import measure as calls
 from .core import measure as core
+from .io import measure as io
 from .remote_import import measure as remote_import
 from .threads import measure as threads
 
@@ -23,6 +24,7 @@ PARTS = {
     "calls": calls,
     "call_async": call_async,
     "threads": threads,
+    "io": io,
     "gil": gil,
     "server": server,
 }
@@ -33,7 +35,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "parts",
         nargs="*",
-        metavar="core|import|calls|call_async|threads|gil|server",
+        metavar="core|import|calls|call_async|threads|io|gil|server",
         help="what to measure; without any, everything",
     )
     parser.add_argument(

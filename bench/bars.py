@@ -138,6 +138,16 @@ def hand_over_rate(kind: str, cores: int) -> Callable[[dict[str, Any]], float]:
     return value
 
 
+def http(kind: str, connections: int, figure: str, ours: str, theirs: str) -> Callable[[dict[str, Any]], float]:
+    """Requests that `ours` answers, a second or a second of its CPU time, as a multiple of those of `theirs`."""
+
+    def value(run: dict[str, Any]) -> float:
+        taken = run["io"][kind][str(connections)]
+        return float(taken[ours][figure] / taken[theirs][figure])
+
+    return value
+
+
 SENDS, RATIO = "generator.sends", "x"
 BARS = (
     Bar("core", "message", 4.4, SENDS, core_ratio("message")),
@@ -174,6 +184,28 @@ BARS = (
     ),
     Bar("call_async", "one outstanding, weft / asyncio.to_thread", 1.4, RATIO, async_rate("one"), at_least=True),
     Bar("call_async", "100 outstanding, weft / asyncio.to_thread", 10, RATIO, async_rate("many"), at_least=True),
+    *(
+        Bar("io", f"HTTP, {count} connections, per CPU second, weft / {peer}", limit, RATIO, rate, at_least=True)
+        for count in (10, 100)
+        for peer, limit in (("gevent", 1.7), ("uvloop", 0.9))
+        for rate in [http("alone", count, "per_cpu_s", "weft", peer)]
+    ),
+    *(
+        Bar(
+            "io",
+            f"beside a computing thread, {title}",
+            limit,
+            RATIO,
+            http("beside", 10, "per_s", ours, theirs),
+            at_least=True,
+        )
+        for title, limit, ours, theirs in (
+            ("weft / gevent", 15, "weft", "gevent"),
+            ("responsive / gevent", 100, "weft, responsive", "gevent"),
+            ("weft / gevent at 0.5 ms", 10, "weft, 0.5 ms", "gevent, 0.5 ms"),
+        )
+    ),
+    Bar("io", "an idle connection", 6, "kB", lambda run: run["io"]["idle"]["weft"]["bytes"] / 1000),
 )
 
 

@@ -27,6 +27,8 @@ def tables(run: dict[str, Any]) -> list[Table]:
         made.append(call_async_table(run["call_async"]))
     if "threads" in run:
         made.append(threads_table(run["threads"]))
+    if "io" in run:
+        made += io_tables(run["io"])
     made.append(bar_table(run))
     return made
 
@@ -205,6 +207,33 @@ def threads_table(taken: dict[str, Any]) -> Table:
             row += [number(theirs, 0), number(ours, 0), number(ours / theirs, 2)]
         table.rows.append(row)
     return table
+
+
+def io_tables(taken: dict[str, Any]) -> list[Table]:
+    made = []
+    for kind, title in (
+        ("alone", "alone, a core each for server and load"),
+        ("beside", "beside a thread that computes on the other core"),
+    ):
+        counts = list(taken[kind])
+        heads = [f"{what}, c={count}" for count in counts for what in ("per s", "per CPU s", "p99 ms")]
+        table = Table(f"Keep-alive HTTP, c connections, {title}", ["", *heads])
+        if kind == "beside":
+            table.notes = [
+                "0.5 ms: sys.setswitchinterval. responsive: weft.responsive(). The CPU time is that of both threads."
+            ]
+        for variant in dict.fromkeys(title for count in counts for title in taken[kind][count]):
+            row = [variant]
+            for count in counts:
+                found = taken[kind][count].get(variant, {})
+                row += [number(found.get("per_s"), 0), number(found.get("per_cpu_s"), 0)]
+                row.append(number(found["p99"] * 1e3 if found else None))
+            table.rows.append(row)
+        made.append(table)
+    table = Table("Idle connections: resident bytes of one, with its tasklet", ["", "connections", "bytes"])
+    for peer, found in taken["idle"].items():
+        table.rows.append([peer, number(found["connections"], 0), number(found["bytes"], 0)])
+    return [table for table in [*made, table] if table.rows]
 
 
 def bar_table(run: dict[str, Any]) -> Table:

@@ -7,7 +7,7 @@ static Hub *hubs; /* of all threads */
 static uint32_t last_hub;
 
 static int64_t responsive_limit(int64_t timeout);
-static void responsive_took(int64_t nanoseconds, bool idle);
+static void responsive_slept(bool crowded);
 static void responsive_restore(void);
 
 /* The live hub with this id: NULL when its thread has ended. */
@@ -30,6 +30,17 @@ machine_ns(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
+#define CROWDED_NS 100000 /* who waits longer for the GIL waits for somebody who computes */
+#define LINGER_NS 50000
+#define LINGER_CREDIT 8
+
+static bool
+other_threads(void)
+{
+    PyThreadState *first = PyInterpreterState_ThreadHead(PyInterpreterState_Get());
+    return first != NULL && PyThreadState_Next(first) != NULL;
+}
+
 /* Sleep with the GIL released. How many were found, -1 with errno. */
 static int
 hub_sleep(Hub *hub, int64_t timeout)
@@ -41,8 +52,30 @@ hub_sleep(Hub *hub, int64_t timeout)
     error = errno;
     since = machine_ns();
     Py_END_ALLOW_THREADS
-    responsive_took(machine_ns() - since, count == 0 && limit != timeout);
+    hub->crowded = machine_ns() - since > CROWDED_NS && other_threads();
+    responsive_slept(hub->crowded && (count != 0 || limit == timeout));
     errno = error;
+    return count;
+}
+
+/* Beside a thread that computes, sleep for a moment with the GIL kept: giving it up costs a switch interval, and who has just been
+   answered often asks again within microseconds. The other thread asks for the GIL meanwhile and gets it at the next
+   instruction. Not for long where that is seldom worth it. How many were found, -1 with errno. */
+static int
+hub_linger(Hub *hub, int64_t timeout)
+{
+    int count;
+    if (!hub->poller->edges || poller_is_coarse)
+        return 0;
+    if (hub->credit < 0) { /* try again now and then */
+        hub->credit++;
+        return 0;
+    }
+    count = hub->poller->wait(hub, timeout >= 0 && timeout < LINGER_NS ? timeout : LINGER_NS);
+    if (count > 0)
+        hub->credit = LINGER_CREDIT;
+    else if (hub->credit-- == 0)
+        hub->credit = -LINGER_CREDIT;
     return count;
 }
 
@@ -73,6 +106,8 @@ hub_poll(WeftHub *base, int64_t timeout)
     if (hub->poller->prepare != NULL)
         hub->poller->prepare(hub);
     int count = hub->poller->wait(hub, 0);
+    if (count == 0 && timeout != 0 && hub->crowded)
+        count = hub_linger(hub, timeout);
     if (count == 0 && timeout != 0)
         count = hub_sleep(hub, timeout);
     if (likely(count >= 0)) {

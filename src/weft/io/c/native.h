@@ -76,6 +76,8 @@ struct Hub {
     uint32_t id; /* never used twice, never 0 */
     int doorbell; /* the end that is read; base.wake_fd is the same for an eventfd */
     int epoll;
+    bool crowded; /* it had to wait for the GIL when it slept last */
+    int credit;   /* how far lingering has been worth it lately, see hub_linger */
     struct pollfd *set; /* of the poller that uses poll(2) */
     uint64_t *keys;
     int count, capacity;

@@ -25,6 +25,8 @@ milliseconds(int64_t timeout)
     return ms > INT_MAX ? INT_MAX : (int)ms;
 }
 
+static bool poller_is_coarse; /* it knows milliseconds only */
+
 #ifdef __linux__
 
 #include <sys/epoll.h>
@@ -85,14 +87,15 @@ static int
 epoll_sleep(int epoll, struct epoll_event *events, int64_t timeout)
 {
 #ifdef SYS_epoll_pwait2
-    static bool missing; /* before Linux 5.11 */
-    if (timeout > 0 && !missing) {
+    if (timeout > 0 && !poller_is_coarse) {
         struct timespec limit = {.tv_sec = timeout / 1000000000, .tv_nsec = timeout % 1000000000};
         int count = (int)syscall(SYS_epoll_pwait2, epoll, events, HUB_BATCH, &limit, NULL, 0);
         if (count >= 0 || (errno != ENOSYS && errno != EPERM))
             return count;
-        missing = true;
+        poller_is_coarse = true; /* before Linux 5.11 */
     }
+#else
+    poller_is_coarse = true;
 #endif
     return epoll_wait(epoll, events, HUB_BATCH, milliseconds(timeout));
 }

@@ -5,7 +5,6 @@
    goes back as soon as nothing of that is true any more; a hub that has nothing to do looks after that before it sleeps on. */
 
 #define RESPONSIVE_SECONDS 0.0005   /* the interval meanwhile */
-#define RESPONSIVE_NS 250000        /* who waits longer for the GIL waits for somebody who computes */
 #define RESPONSIVE_CALM_NS 50000000 /* so long without that: nobody computes any more, or nothing comes in */
 
 static int responsive_asked;       /* how many want it */
@@ -86,21 +85,14 @@ responsive_limit(int64_t timeout)
     return unlikely(responsive_lowered) && (timeout < 0 || timeout > RESPONSIVE_CALM_NS) ? RESPONSIVE_CALM_NS + 1000000 : timeout;
 }
 
-static bool
-other_threads(void)
-{
-    PyThreadState *first = PyInterpreterState_ThreadHead(PyInterpreterState_Get());
-    return first != NULL && PyThreadState_Next(first) != NULL;
-}
-
-/* A hub that slept got the GIL back after this time. `idle`: it had only got up to look whether the interval may go back. */
+/* A hub has slept. `crowded`: it had to wait for the GIL; not when it had only got up to look after the interval. */
 static void
-responsive_took(int64_t nanoseconds, bool idle)
+responsive_slept(bool crowded)
 {
     if (likely(responsive_asked == 0))
         return;
     int64_t now = machine_ns();
-    if (idle || nanoseconds <= RESPONSIVE_NS || !other_threads()) {
+    if (!crowded) {
         if (now - responsive_last > RESPONSIVE_CALM_NS)
             responsive_restore();
         return;
