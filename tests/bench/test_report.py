@@ -171,5 +171,6 @@ def test_threads_and_servers_have_a_page_of_their_own_with_plots(tmp_path: Path)
 
 
 def test_a_figure_that_the_load_limited_is_marked() -> None:
-    (table,) = server.tables(threads_run()["server"])
+    table, compared = server.tables(threads_run()["server"])
+    assert compared.rows == [["3.12.1", "5 ms", *["2.00"] * 4, "50", "50", "-"]]
     assert table.rows[0] == ["threads", "3.12.1", "off", "-", "5 ms", *["1.00k+"] * 4, "50", "2.0"]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .show import NONE, Table
-from .variants import Implementation, Variant, compact, medians, variants
+from .variants import Implementation, Turns, Variant, compact, rows, variants
 from .workers import Worker, WorkerFailed
 
 __all__ = ["PAIRS", "QUICK", "Settings", "measure", "tables"]
@@ -54,7 +54,7 @@ def measure(settings: Settings, say: Callable[[str], None]) -> dict[str, Any]:
     """
     skipped: dict[str, str] = {}
     failed: dict[str, str] = {}
-    turns: dict[Variant, dict[str, list[dict[str, float]]]] = {}
+    turns: Turns = {}
     with ExitStack() as stack:
         workers: dict[Variant, Worker] = {}
         for variant in variants(IMPLEMENTATIONS, settings.pythons, settings.intervals, skipped):
@@ -79,11 +79,7 @@ def measure(settings: Settings, say: Callable[[str], None]) -> dict[str, Any]:
         "seconds": settings.seconds,
         "rounds": settings.rounds,
         "cores": settings.cores,
-        "rows": [
-            {"variant": variant.described(), **{figure: medians(all_turns) for figure, all_turns in taken.items()}}
-            for variant, taken in turns.items()
-            if taken
-        ],
+        "rows": rows(turns),
         "skipped": skipped,
         "failed": failed,
     }

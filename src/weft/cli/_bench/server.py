@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .show import NONE, Table
-from .variants import PROGRAMS, Implementation, Variant, compact, medians, variants
+from .variants import PROGRAMS, Implementation, Turns, Variant, compact, rows, variants
 from .workers import Worker, WorkerFailed
 
 __all__ = ["QUICK", "Settings", "measure", "tables"]
@@ -63,7 +63,7 @@ def measure(settings: Settings, say: Callable[[str], None]) -> dict[str, Any]:
     skipped: dict[str, str] = {}
     failed: dict[str, str] = {}
     present = list(variants(IMPLEMENTATIONS, settings.pythons, settings.intervals, skipped))
-    turns: dict[Variant, dict[str, list[dict[str, float]]]] = {variant: {} for variant in present}
+    turns: Turns = {variant: {} for variant in present}
     loading, serving = cores(settings.pin)
     with Worker("the load", [sys.executable, str(PROGRAMS / "load.py")]) as load:
         load.ask("begin", cores=loading)
@@ -81,11 +81,7 @@ def measure(settings: Settings, say: Callable[[str], None]) -> dict[str, Any]:
         "rounds": settings.rounds,
         "connections": list(settings.connections),
         "cores": {"load": loading, "server": serving},
-        "rows": [
-            {"variant": variant.described(), **{figure: medians(all_turns) for figure, all_turns in taken.items()}}
-            for variant, taken in turns.items()
-            if taken
-        ],
+        "rows": rows(turns),
         "skipped": skipped,
         "failed": failed,
     }
@@ -210,7 +206,39 @@ def tables(taken: dict[str, Any]) -> list[Table]:
                 f"{row[many + BESIDE]['p99'] * 1e3:.1f}" if many + BESIDE in row else NONE,
             ]
         )
-    return [table]
+    return [table, comparison(taken, figures, heads)]
+
+
+def comparison(taken: dict[str, Any], figures: list[str], heads: list[str]) -> Table:
+    """weft.threads as a multiple of the stock threads, and what handing over costs at most."""
+    many = str(taken["connections"][-1])
+    table = Table(
+        "Server: weft.threads / stock threads",
+        ["Python", "interval", *heads, "us CPU, stock", "weft.threads", "one thread"],
+        notes=[
+            f"us CPU: of the server a request, alone, c={many}; one thread hands over to nobody: stock / one thread is what a "
+            "hand-over that costs nothing would win.",
+        ],
+    )
+    found: dict[tuple[str, float], dict[str, dict[str, Any]]] = {}
+    for row in taken["rows"]:
+        variant = row["variant"]
+        found.setdefault((variant["version"], variant["interval"]), {})[variant["name"]] = row
+    for (version, interval), by_name in found.items():
+        ours, stock = by_name.get("weft.threads"), by_name.get("threads")
+        if ours is None or stock is None:
+            continue
+        ratios = [
+            f"{ours[figure]['value'] / stock[figure]['value']:.2f}" if figure in ours and figure in stock else NONE
+            for figure in figures
+        ]
+        costs = [
+            by_name.get(name, {}).get(many, {}).get("cpu_us") for name in ("threads", "weft.threads", "one thread")
+        ]
+        table.rows.append(
+            [version, f"{interval * 1e3:g} ms", *ratios, *(NONE if cost is None else f"{cost:.0f}" for cost in costs)]
+        )
+    return table
 
 
 def rate_of(row: dict[str, Any], figure: str) -> str:

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-__all__ = ["PROGRAMS", "Implementation", "Variant", "compact", "medians", "variants"]
+__all__ = ["PROGRAMS", "Implementation", "Turns", "Variant", "compact", "medians", "rows", "variants"]
 
 PROGRAMS = Path(__file__).parent / "programs"
 
@@ -72,6 +72,10 @@ class Variant:
         return {**kept, "version": self.version, "interval": self.interval, "title": self.title}
 
 
+# All turns of each figure of each variant.
+Turns = dict[Variant, dict[str, list[dict[str, float]]]]
+
+
 def variants(
     implementations: Sequence[Implementation],
     pythons: Sequence[str],
@@ -121,6 +125,15 @@ def medians(turns: Sequence[dict[str, float]]) -> dict[str, Any]:
     together: dict[str, Any] = {key: statistics.median(turn[key] for turn in turns) for key in turns[0]}
     together["turns"] = [turn["value"] for turn in turns]
     return together
+
+
+def rows(turns: Turns) -> list[dict[str, Any]]:
+    """What the JSON says of the variants that were measured: each figure's median, and all its turns."""
+    return [
+        {"variant": variant.described(), **{figure: medians(all_turns) for figure, all_turns in taken.items()}}
+        for variant, taken in turns.items()
+        if taken
+    ]
 
 
 def compact(value: float | None) -> str:

@@ -1,27 +1,10 @@
 """The same service on weft: a tasklet for each connection. --responsive shortens the switch interval while threads compete."""
 
 import contextlib
-import socket
 
 import weft
-from serving import BACKLOG, END_OF_REQUEST, RESPONSE, announce, options
+from serving import BACKLOG, announce, answer, options
 from weft import io
-
-
-def answer(connection: socket.socket) -> None:
-    """One connection, one request."""
-    try:
-        request = b""
-        while END_OF_REQUEST not in request:
-            received = connection.recv(65536)
-            if not received:
-                return
-            request += received
-        connection.sendall(RESPONSE)
-    except OSError:  # the client has gone
-        pass
-    finally:
-        connection.close()
 
 
 if __name__ == "__main__":

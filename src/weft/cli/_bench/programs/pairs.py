@@ -32,11 +32,8 @@ def compute(steps: int) -> int:
     return value
 
 
-def lock_steps() -> Steps:
-    """Two locks, each released by the other thread."""
-    full, empty = threading.Lock(), threading.Lock()
-    full.acquire()
-    empty.acquire()
+def taking_turns(full: Any, empty: Any) -> Steps:
+    """Each thread releases what the other one waits for. Nobody has either at first."""
 
     def produce() -> None:
         full.release()
@@ -47,6 +44,14 @@ def lock_steps() -> Steps:
         empty.release()
 
     return produce, consume
+
+
+def lock_steps() -> Steps:
+    """Two locks, each released by the other thread."""
+    full, empty = threading.Lock(), threading.Lock()
+    full.acquire()
+    empty.acquire()
+    return taking_turns(full, empty)
 
 
 def condition_steps() -> Steps:
@@ -72,17 +77,7 @@ def condition_steps() -> Steps:
 
 
 def semaphore_steps() -> Steps:
-    full, empty = threading.Semaphore(0), threading.Semaphore(0)
-
-    def produce() -> None:
-        full.release()
-        empty.acquire()
-
-    def consume() -> None:
-        full.acquire()
-        empty.release()
-
-    return produce, consume
+    return taking_turns(threading.Semaphore(0), threading.Semaphore(0))
 
 
 def event_steps() -> Steps:

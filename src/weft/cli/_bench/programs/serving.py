@@ -42,6 +42,22 @@ def listener() -> socket.socket:
     return listening
 
 
+def answer(connection: socket.socket) -> None:
+    """One connection, one request, by a socket whose calls wait, however they do that."""
+    try:
+        request = b""
+        while END_OF_REQUEST not in request:
+            received = connection.recv(65536)
+            if not received:
+                return
+            request += received
+        connection.sendall(RESPONSE)
+    except OSError:  # the client has gone
+        pass
+    finally:
+        connection.close()
+
+
 def announce(port: int, given: argparse.Namespace, thread: Any = threading.Thread) -> None:
     """Start the CPU-bound threads, then say where the server is: `PORT PID` on a line. The process ends with its standard input.
 
