@@ -14,6 +14,7 @@ from collections.abc import Generator, Iterator
 import pytest
 
 from tests.leftovers import KINDS, Inventory
+from tests.programs import program, python  # noqa: F401 - fixtures for all folders
 from tests.tracing import strace  # noqa: F401 - a fixture for all folders
 from weft.core import mark_service_signal
 

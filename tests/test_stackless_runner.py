@@ -3,54 +3,15 @@
 import os
 import subprocess
 import sys
-import textwrap
 from pathlib import Path
 
 import pytest
 
 import weft
+from tests.programs import printed
 from weft.stackless.__main__ import FOLDER
 
 HERE = ("-m", "weft.stackless")
-
-
-@pytest.fixture
-def python(tmp_path):
-    """Run Python with these arguments in the test's own folder; weft.stackless is none of PYTHONPATH's yet."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-
-    def run(*words, stdin="", **extra):
-        return subprocess.run(
-            [sys.executable, *words],
-            cwd=tmp_path,
-            env={**environment, **extra},
-            input=stdin,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-
-    return run
-
-
-@pytest.fixture
-def program(tmp_path):
-    """Write a file of the program, by default its script; return its path."""
-
-    def write(source, name="program.py"):
-        path = tmp_path / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(textwrap.dedent(source))
-        return str(path)
-
-    return write
-
-
-def printed(done):
-    assert (done.returncode, done.stderr) == (0, "")
-    return done.stdout
-
 
 SHOW = "import stackless, sys; print(stackless.__name__, stackless.main is stackless.current, sys.argv[1:])\n"
 

@@ -1,28 +1,15 @@
 """A hand-over by two semaphores: one tasklet gives the other its turn and waits for its own, there and back again."""
 
 from time import thread_time
-from typing import Any
 
-
-def _hand_over(there: Any, back: Any, operations: int) -> tuple[Any, Any]:
-    def first() -> None:
-        for _ in range(operations):
-            there.release()
-            back.acquire()
-
-    def second() -> None:
-        for _ in range(operations):
-            there.acquire()
-            back.release()
-
-    return first, second
+from ..threads.pairs import by_turns
 
 
 def weft(operations: int) -> float:
     from weft import run, tasklet
     from weft.sync import Semaphore
 
-    for body in _hand_over(Semaphore(0), Semaphore(0), operations):
+    for body in by_turns(Semaphore(0), Semaphore(0), operations):
         tasklet(body)()
     began = thread_time()
     run()
@@ -33,7 +20,7 @@ def gevent(operations: int) -> float:
     from gevent import spawn
     from gevent.lock import Semaphore
 
-    both = [spawn(body) for body in _hand_over(Semaphore(0), Semaphore(0), operations)]
+    both = [spawn(body) for body in by_turns(Semaphore(0), Semaphore(0), operations)]
     began = thread_time()
     for one in both:
         one.join()
