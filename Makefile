@@ -49,7 +49,7 @@ test: .venv/.core
 	@$(BIN)/python tools/run_tests.py $(ARGS)
 
 soak: .venv/.core
-	@$(BIN)/python -m pytest --color=no -m soak $(ARGS)
+	@$(BIN)/python -m pytest --color=no -o faulthandler_timeout=0 -m soak $(ARGS)
 
 check: .venv/.core .venv/.dev
 	@$(BIN)/python tools/check.py
