@@ -12,6 +12,7 @@ from weft.remote._link import Link
 from weft.remote._output import Output, OutputFunction
 from weft.remote._process import Process
 from weft.remote._shipping import Shipping
+from weft.remote._waiting import EVER
 from weft.remote.context import Context
 from weft.remote.errors import ConnectError, ConnectTimeout, PythonTooOld
 from weft.remote.transports import Transport, quoted
@@ -95,7 +96,7 @@ def _facts(transport: Transport, link: Link) -> Facts:
             f"the {transport.to} answered, but not as a context does: {problem}.\n"
             "    Is another version of weft in between, or a program that speaks for the interpreter?"
         )
-    link.ended.wait()
+    link.ended.wait(EVER)
     status, text = link.scanner.status, link.scanner.text
     if status == protocol.TOO_OLD:
         raise PythonTooOld(

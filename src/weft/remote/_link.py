@@ -16,9 +16,10 @@ from weft.core import Waiter, schedule
 from weft.remote._output import Output
 from weft.remote._process import Process
 from weft.remote._threads import Threads, release
-from weft.remote._waiting import Latch, remaining
+from weft.remote._waiting import remaining
 from weft.remote.errors import ContextClosed, ContextDied, ForkedContext, ProtocolError
 from weft.remote.transports import Transport, quoted
+from weft.sync import Event
 from weft.wire import codec, protocol
 from weft.wire.build import StartScanner
 
@@ -68,8 +69,8 @@ class Link:
         self.identifier = identifier
         self.scanner = StartScanner(token)
         self.hello: bytes | None = None
-        self.greeted = Latch()
-        self.ended = Latch()
+        self.greeted = Event()
+        self.ended = Event()
         self.bytes_down = 0
         self.bytes_up = 0
         self.calls = 0

@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from weft.core import TaskletExit, Waiter, schedule
 from weft.remote._threads import TaskletThread
-from weft.remote._waiting import Latch
+from weft.sync import Event
 
 OutputFunction = Callable[[str, str, str], None]
 
@@ -44,7 +44,7 @@ class Output:
         self._kept = 0
         self._delivering = False
         self._room: Waiter[None] | None = None
-        self._idle = Latch()
+        self._idle = Event()
         self._idle.set()
         self._decoders = {name: codecs.getincrementaldecoder("utf-8")("replace") for name in ("stdout", "stderr")}
         self._unfinished = {"stdout": "", "stderr": ""}
@@ -108,7 +108,7 @@ class Output:
             if self._delivering:
                 return
             self._delivering = True
-            self._idle = Latch()
+            self._idle.clear()
         self._thread.post(self._deliver)
 
     def _deliver(self) -> None:

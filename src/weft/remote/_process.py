@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from weft import io
 from weft.core import schedule
 from weft.remote._threads import Threads
-from weft.remote._waiting import Latch
+from weft.sync import Event
 
 LINES_KEPT = 60
 LONGEST_LINE = 1 << 12
@@ -52,9 +52,9 @@ class Process:
         for fd in ours:
             os.set_blocking(fd, False)
         self.said: deque[str] = deque(maxlen=LINES_KEPT)
-        self.exited = Latch()
-        self.drained = Latch()
-        self._heard = Latch()
+        self.exited = Event()
+        self.drained = Event()
+        self._heard = Event()
         threads.links.post(self._watch)
         threads.links.post(self._listen)
 

@@ -11,8 +11,9 @@ from weft.core import Waiter
 from weft.remote import modules
 from weft.remote._link import ROOT, Answer, Link
 from weft.remote._threads import TaskletThread
-from weft.remote._waiting import Mutex
+from weft.remote._waiting import limit
 from weft.remote.errors import RemoteError
+from weft.sync import Lock
 from weft.wire import bundle as wire_bundle
 from weft.wire import protocol
 
@@ -38,7 +39,7 @@ class Shipping:
         self._unanswered: set[int] = set()
         self._prepared: set[modules.FunctionName] = set()
         # Held from the plan until its frames are queued: nobody's call may overtake the modules that it counts on.
-        self._order = Mutex()
+        self._order = Lock(fair=True)
 
     def call(
         self,
@@ -56,7 +57,8 @@ class Shipping:
         if name in self._prepared:
             return self._link.ask(text, b"", body, deadline)
         self._link.refuse_if_ended(text)  # before the lock: in a forked process, who holds it may be gone
-        self._order.acquire(deadline)
+        if not self._order.acquire(timeout=limit(deadline)):
+            raise TimeoutError(f"other calls were still being sent when the time for {text} was over")
         try:
             bundle = modules.plan(name.module, self._sent, self._has, modules.code_of(function))
             asked = self._link.ask(text, self._frame(bundle), body, deadline)
