@@ -29,5 +29,6 @@ FIGURES = {
     "buffered": Figure("value through a buffer", "put + get, unbounded", buffered.STEP, buffered.PEERS),
     "semaphore": Figure("hand-over by semaphores", "there and back, two switches", semaphore.STEP, semaphore.PEERS),
     "contended": Figure("contended lock", "wait + hold + release, across a switch", contended.STEP, contended.PEERS),
+    "fair": Figure("contended fair lock", "the same, handed over", contended.STEP, contended.FAIR_PEERS),
     "exclusive": Figure("exclusive block", "with weft.atomic() or RLock, free", exclusive.STEP, exclusive.PEERS),
 }

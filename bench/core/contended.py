@@ -3,11 +3,11 @@
 from time import thread_time
 
 
-def weft(operations: int) -> float:
+def weft(operations: int, fair: bool = False) -> float:
     from weft import run, schedule, tasklet
     from weft.sync import Lock
 
-    lock = Lock()
+    lock = Lock(fair=fair)
 
     def body() -> None:
         for _ in range(operations // 2):
@@ -20,6 +20,10 @@ def weft(operations: int) -> float:
     began = thread_time()
     run()
     return thread_time() - began
+
+
+def weft_fair(operations: int) -> float:
+    return weft(operations, fair=True)
 
 
 def gevent(operations: int) -> float:
@@ -65,3 +69,4 @@ def asyncio(operations: int) -> float:
 
 STEP = 2
 PEERS = {"weft": weft, "gevent": gevent, "asyncio": asyncio}
+FAIR_PEERS = {"weft": weft_fair}
