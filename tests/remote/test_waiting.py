@@ -5,7 +5,6 @@ import time
 from tests.core._scripts import output_of
 from weft.remote._waiting import EVER, limit, remaining
 
-
 # In a process of its own: other threads of the tests would forbid a deadlock.
 WAITS = """
 import time
