@@ -73,14 +73,19 @@ ratios. Everything was measured in the same run, in turns.
   and the GIL that changes hands; no other lock or queue can save more than that.
 """
 
+ABOUT = ("format", "taken", "quick", "machine", "versions", "bars")
 THREADS_PARTS = {"gil": charts.gil_panels, "server": charts.server_panels}
 
 
 def page(run: dict[str, Any]) -> str:
     """The whole page as Markdown: of threads and servers when the run is of nothing else."""
+    of_threads = is_of_threads(run)
+    if not of_threads:  # threads have a page of their own, from a run of theirs
+        run = {key: value for key, value in run.items() if key not in THREADS_PARTS}
+        run["bars"] = [bar for bar in run["bars"] if bar["part"] not in THREADS_PARTS]
     *figures, bars = tables(run)  # what somebody who looks it up wants to know stands first
     body = "\n".join(markdown(table) for table in [bars, *figures]).rstrip()
-    if not is_of_threads(run):
+    if not of_threads:
         return TEMPLATE.format(machine=machine_lines(run), tables=body)
     images = "\n\n".join(f"![{part} as a plot, with a logarithmic scale](threads-{part}.svg)" for part in plotted(run))
     return THREADS_TEMPLATE.format(machine=machine_lines(run), tables=body, plots=images)
@@ -94,7 +99,8 @@ def plots(run: dict[str, Any], folder: Path) -> None:
 
 
 def is_of_threads(run: dict[str, Any]) -> bool:
-    return bool(plotted(run)) and not {"core", "import", "calls"} & set(run)
+    """Whether nothing but threads and servers was measured."""
+    return bool(plotted(run)) and set(run) <= {*THREADS_PARTS, *ABOUT}
 
 
 def plotted(run: dict[str, Any]) -> list[str]:

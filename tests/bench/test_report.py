@@ -170,6 +170,12 @@ def test_threads_and_servers_have_a_page_of_their_own_with_plots(tmp_path: Path)
         assert (tmp_path / name).read_text().startswith("<svg")
 
 
+def test_the_page_of_a_run_of_everything_leaves_the_threads_to_theirs() -> None:
+    run = {**threads_run(), **a_run()}
+    run["bars"] = verdicts(run)
+    assert page(run) == page(a_run())
+
+
 def test_a_figure_that_the_load_limited_is_marked() -> None:
     table, compared = server.tables(threads_run()["server"])
     assert compared.rows == [["3.12.1", "5 ms", *["2.00"] * 4, "50", "50", "-"]]
