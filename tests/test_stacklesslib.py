@@ -446,6 +446,36 @@ def test_a_call_on_a_thread_runs_on_another_thread_and_blocks_its_tasklet_only(a
         threadpool.call_on_thread(divmod, (1, 0), **arguments)
 
 
+def test_a_call_on_a_thread_that_nobody_waits_for_any_more_is_abandoned():
+    go, begun, log = threading.Event(), threading.Semaphore(0), []
+
+    def work():
+        begun.release()
+        assert go.wait(30)
+        log.append("went on")
+
+    caller = running(lambda: threadpool.call_on_thread(work, on_abandoned=lambda: log.append("abandoned")))
+    assert begun.acquire(timeout=30)
+    caller.kill()
+    with pytest.raises(errors.TimeoutError):
+        threadpool.call_on_thread(lambda: go.wait(30), timeout=0.01, on_abandoned=lambda: log.append("too late"))
+    assert log == ["abandoned", "too late"]
+    go.set()
+    threadpool.call_on_thread(len, ("",), on_abandoned=lambda: log.append("never"))
+    while "went on" not in log:
+        weft.schedule()
+    assert log == ["abandoned", "too late", "went on"]
+
+
+@pytest.mark.parametrize("arguments", [{}, {"pool": threadpool.DummyThreadPool()}])
+def test_a_call_on_a_thread_that_ends_itself_is_cancelled(arguments):
+    def work():
+        raise weft.TaskletExit("why")
+
+    with pytest.raises(errors.CancelledError, match="why"):
+        threadpool.call_on_thread(work, **arguments)
+
+
 def test_a_pool_of_threads_runs_no_more_jobs_at_once_than_it_has_threads():
     pool = threadpool.SimpleThreadPool(2)
     entered, leave = threading.Semaphore(0), threading.Semaphore(0)

@@ -5,10 +5,12 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from weft import io
+from weft import TaskletExit, io
 
+from .errors import CancelledError
 from .locks import released
 from .util import tasklet_call
+from .util import timeout as limit
 
 __all__ = ["DummyThreadPool", "SimpleThreadPool", "call_on_thread"]
 
@@ -113,12 +115,22 @@ def call_on_thread(
     TimeoutError after `timeout` seconds. When this tasklet does not wait to the end, on_abandoned() is called in it; the function
     goes on. With a stack_size it gets a thread of its own.
     """
-    if pool is None and stack_size is None:
-        from weft import tasklet
+    if pool is not None or stack_size is not None:
+        submit = (pool or DummyThreadPool(stack_size)).submit
+        return tasklet_call(function, args, kwargs, dispatcher=submit, timeout=timeout, on_abandoned=on_abandoned)
+    done: list[bool] = []
 
-        def dispatch(job: Job) -> None:
-            tasklet(io.call_async)(job)
+    def work() -> Any:
+        try:
+            return function(*args, **kwargs)
+        except TaskletExit as killed:
+            raise CancelledError(*killed.args) from None
+        finally:
+            done.append(True)
 
-    else:
-        dispatch = (pool or DummyThreadPool(stack_size)).submit
-    return tasklet_call(function, args, kwargs, dispatcher=dispatch, timeout=timeout, on_abandoned=on_abandoned)
+    try:
+        with limit(timeout):
+            return io.call_async(work)
+    finally:
+        if on_abandoned is not None and not done:
+            on_abandoned()
