@@ -189,24 +189,6 @@ scheduler_thread_ends(PyObject *capsule)
     Py_DECREF(main); /* the scheduler's; it may be freed with it */
 }
 
-static UNUSED int
-inside_greenlet(void)
-{
-    PyObject *name = PyUnicode_FromString("greenlet"), *module = name != NULL ? PyImport_GetModule(name) : NULL, *current, *parent;
-    int inside = -1;
-    Py_XDECREF(name);
-    if (module == NULL)
-        return PyErr_Occurred() ? -1 : 0;
-    current = PyObject_CallMethod(module, "getcurrent", NULL);
-    parent = current != NULL ? PyObject_GetAttrString(current, "parent") : NULL;
-    if (parent != NULL)
-        inside = parent != Py_None;
-    Py_XDECREF(parent);
-    Py_XDECREF(current);
-    Py_DECREF(module);
-    return inside;
-}
-
 static Scheduler *
 scheduler_create(void)
 {

@@ -47,6 +47,25 @@ root_of(_PyStackChunk *chunk)
     return chunk;
 }
 
+/* Whether this thread is inside a greenlet that is not its main one: 1, 0, or -1 with an exception set. */
+static int
+inside_greenlet(void)
+{
+    PyObject *name = PyUnicode_FromString("greenlet"), *module = name != NULL ? PyImport_GetModule(name) : NULL, *current, *parent;
+    int inside = -1;
+    Py_XDECREF(name);
+    if (module == NULL)
+        return PyErr_Occurred() ? -1 : 0;
+    current = PyObject_CallMethod(module, "getcurrent", NULL);
+    parent = current != NULL ? PyObject_GetAttrString(current, "parent") : NULL;
+    if (parent != NULL)
+        inside = parent != Py_None;
+    Py_XDECREF(parent);
+    Py_XDECREF(current);
+    Py_DECREF(module);
+    return inside;
+}
+
 /* Let main be known by the chunk that the thread's frames begin in; by none yet when weft is first used inside somebody's
    greenlet, which may end before the thread does. -1 with an exception set. */
 static int

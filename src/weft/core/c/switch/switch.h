@@ -56,8 +56,6 @@ static inline void switch_free(Tasklet *tasklet);
 /* Above the seam: whether the context is inside Context.run(), which must find it in place when it ends: 0, or -1 with an
    exception set. */
 static int context_entered(PyObject *context);
-/* Above the seam: whether this thread is inside a greenlet that is not its main one: 1, 0, or -1 with an exception set. */
-static int inside_greenlet(void);
 /* Above the seam: run `tasklet` from its first instruction to its end. Returns the tasklet to go on with, which is
    current already. Switches; runs Python code. */
 static Tasklet *tasklet_main(Scheduler *scheduler, Tasklet *tasklet);
