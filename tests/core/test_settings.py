@@ -1,4 +1,4 @@
-"""What can be set on a tasklet and read of it: traps, the value in transit, its thread, its context, its trace functions."""
+"""What can be set on a tasklet and read of it: traps, its thread, its context, its trace functions. tempval is test_tempval's."""
 
 import contextvars
 import sys
@@ -7,7 +7,7 @@ import threading
 import pytest
 
 import weft
-from tests.core._objects import Value, nothing
+from tests.core._objects import nothing
 from tests.core._threads import in_thread
 from weft import core
 
@@ -64,97 +64,6 @@ def test_set_ignore_nesting_returns_what_was_set_before():
     assert tasklet.set_ignore_nesting(0) is True
     with pytest.raises(TypeError, match="set_ignore_nesting needs"):
         tasklet.set_ignore_nesting("yes")
-
-
-# ---- tempval ----
-
-
-def test_tempval_of_a_suspended_tasklet_is_what_its_call_returns():
-    log = []
-
-    def function(suspend):
-        log.append(suspend())
-
-    for suspend in (weft.schedule_remove, weft.schedule):
-        tasklet = weft.tasklet(function)(suspend)
-        weft.schedule()
-        assert tasklet.tempval is None
-        tasklet.tempval = "set from outside"
-        assert tasklet.tempval == "set from outside"
-        tasklet.insert()
-        weft.run()
-    assert log == ["set from outside"] * 2
-
-
-def test_tempval_of_a_blocked_sender_is_what_it_sends():
-    channel = weft.channel()
-    tasklet = weft.tasklet(channel.send)("before")
-    weft.run()
-    assert tasklet.tempval == "before"
-    tasklet.tempval = "after"
-    assert channel.receive() == "after"
-    weft.run()
-
-
-def test_tempval_of_a_blocked_receiver_gives_way_to_what_is_sent():
-    channel, log = weft.channel(), []
-    tasklet = weft.tasklet(lambda: log.append(channel.receive()))()
-    weft.run()
-    tasklet.tempval = Value()
-    channel.send("sent")
-    assert log == ["sent"]
-
-
-def test_tempval_of_a_loop_over_a_channel_is_nothing_that_was_sent():
-    channel = weft.channel()
-    got = []
-
-    def loop(value):
-        weft.getcurrent().tempval = value
-        for item in channel:
-            got.append(item)
-
-    tasklets = [weft.tasklet(loop)(value) for value in ("own", None)]
-    weft.run()
-    tasklets[1].tempval = "from outside"
-    channel.close()
-    weft.run()
-    assert got == [] and not any(tasklet.alive for tasklet in tasklets)
-
-
-def test_tempval_taken_from_a_blocked_sender_sends_none():
-    channel = weft.channel()
-    tasklet = weft.tasklet(channel.send)("value")
-    weft.run()
-    del tasklet.tempval
-    assert channel.receive() is None
-    weft.run()
-
-
-def test_tempval_of_a_tasklet_without_arguments_is_its_function():
-    assert weft.tasklet(nothing).tempval is nothing
-    assert weft.tasklet().tempval is None
-
-
-def test_an_exception_on_its_way_cannot_be_replaced_by_a_value():
-    tasklet = weft.tasklet(weft.schedule_remove)()
-    weft.run()
-    tasklet.throw(LookupError, pending=True)
-    assert tasklet.tempval is None
-    with pytest.raises(RuntimeError, match="an exception is on its way"):
-        tasklet.tempval = 1
-    with pytest.raises(LookupError):
-        weft.run()
-
-
-def test_an_error_that_a_blocked_sender_sends_can_be_replaced():
-    channel = weft.channel()
-    tasklet = weft.tasklet(channel.send_exception)(LookupError)
-    weft.run()
-    assert tasklet.tempval is None
-    tasklet.tempval = "a value instead"
-    assert channel.receive() == "a value instead"
-    weft.run()
 
 
 # ---- threads ----

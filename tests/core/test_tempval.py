@@ -5,7 +5,7 @@ import weakref
 import pytest
 
 import weft
-from tests.core._objects import Dropping
+from tests.core._objects import Dropping, Value, nothing
 
 
 def test_what_is_set_on_a_suspended_tasklet_is_what_its_call_returns():
@@ -15,6 +15,7 @@ def test_what_is_set_on_a_suspended_tasklet_is_what_its_call_returns():
     tasklets = [weft.tasklet(lambda call=call: got.append(call()))() for call in calls]
     weft.schedule()
     for number, tasklet in enumerate(tasklets):
+        assert tasklet.tempval is None
         tasklet.tempval = number
         assert tasklet.tempval == number
     tasklets[1].insert()
@@ -31,6 +32,67 @@ def test_a_senders_tempval_is_what_it_sends():
     assert sender.tempval == "first"
     sender.tempval = "second"
     assert channel.receive() == "second"
+    weft.run()
+
+
+def test_that_of_a_blocked_receiver_gives_way_to_what_is_sent():
+    channel, log = weft.channel(), []
+    tasklet = weft.tasklet(lambda: log.append(channel.receive()))()
+    weft.run()
+    tasklet.tempval = Value()
+    channel.send("sent")
+    assert log == ["sent"]
+
+
+def test_that_of_a_loop_over_a_channel_is_nothing_that_was_sent():
+    channel = weft.channel()
+    got = []
+
+    def loop(value):
+        weft.getcurrent().tempval = value
+        for item in channel:
+            got.append(item)
+
+    tasklets = [weft.tasklet(loop)(value) for value in ("own", None)]
+    weft.run()
+    tasklets[1].tempval = "from outside"
+    channel.close()
+    weft.run()
+    assert got == [] and not any(tasklet.alive for tasklet in tasklets)
+
+
+def test_taken_from_a_blocked_sender_none_is_sent():
+    channel = weft.channel()
+    tasklet = weft.tasklet(channel.send)("value")
+    weft.run()
+    del tasklet.tempval
+    assert channel.receive() is None
+    weft.run()
+
+
+def test_that_of_a_tasklet_without_arguments_is_its_function():
+    assert weft.tasklet(nothing).tempval is nothing
+    assert weft.tasklet().tempval is None
+
+
+def test_an_exception_on_its_way_cannot_be_replaced_by_a_value():
+    tasklet = weft.tasklet(weft.schedule_remove)()
+    weft.run()
+    tasklet.throw(LookupError, pending=True)
+    assert tasklet.tempval is None
+    with pytest.raises(RuntimeError, match="an exception is on its way"):
+        tasklet.tempval = 1
+    with pytest.raises(LookupError):
+        weft.run()
+
+
+def test_an_error_that_a_blocked_sender_sends_can_be_replaced():
+    channel = weft.channel()
+    tasklet = weft.tasklet(channel.send_exception)(LookupError)
+    weft.run()
+    assert tasklet.tempval is None
+    tasklet.tempval = "a value instead"
+    assert channel.receive() == "a value instead"
     weft.run()
 
 
