@@ -1,5 +1,6 @@
-"""What the tests of the core share: a clock that moves only when nobody can run."""
+"""What the tests of the core share: a clock that moves only when nobody can run, and a collection afterwards."""
 
+import gc
 from collections.abc import Iterator
 
 import pytest
@@ -31,3 +32,9 @@ def clock() -> Iterator[VirtualClock]:
     core.set_clock(clock.read, clock.advance)
     yield clock
     core.set_clock()
+
+
+@pytest.fixture
+def cycles_of_local_classes_are_gone() -> Iterator[None]:
+    yield
+    gc.collect()

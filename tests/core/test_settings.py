@@ -1,4 +1,4 @@
-"""What can be set on a tasklet and read of it: traps, its thread, its context, its trace functions. tempval is test_tempval's."""
+"""What can be set on a tasklet and read of it, but for tempval: traps, its thread, its context, its trace functions."""
 
 import contextvars
 import sys

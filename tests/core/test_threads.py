@@ -9,7 +9,7 @@ import weakref
 import pytest
 
 import weft
-from tests.core._scripts import output_of, run_script
+from tests.core._scripts import output_of
 from tests.core._threads import in_thread
 from weft import core
 
@@ -577,7 +577,7 @@ def test_daemon_threads_with_tasklets_do_not_disturb_the_exit():
         assert printed == "main ends"
 
 
-# ---- small stacks, fork ----
+# ---- small stacks ----
 
 
 @pytest.mark.parametrize("kilobytes", [256, 512, 8192])
@@ -603,195 +603,6 @@ def test_recursion_to_its_limit_inside_tasklets_of_a_thread_with_a_small_stack(k
 
     reached = in_thread(other, stack_size=kilobytes * 1024)
     assert len(reached) == 5 and min(reached) > sys.getrecursionlimit() - 100
-
-
-def test_fork_leaves_both_sides_a_working_scheduler():
-    printed = output_of("""
-        import os, weft
-        channel = weft.channel()
-        log = []
-        def loop(name):
-            for number in range(3):
-                log.append((name, number))
-                weft.schedule()
-        for name in "ab":
-            weft.tasklet(loop)(name)
-        blocked = weft.tasklet(lambda: log.append(channel.receive()))()
-        weft.schedule()
-        pid = os.fork()
-        weft.sleep(0.01)
-        channel.send("child" if pid == 0 else "parent")
-        weft.run()
-        if pid != 0:
-            print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
-        print(len(log), log[-1], weft.getruncount(), flush=True)
-        if pid == 0:
-            os._exit(7)
-    """)
-    assert printed.splitlines() == ["7 child 1", "7", "7 parent 1"]
-
-
-def test_fork_inside_a_tasklet():
-    printed = output_of("""
-        import os, weft
-        results = []
-        def function():
-            pid = os.fork()
-            if pid == 0:
-                weft.sleep(0.01)
-                os._exit(9)
-            results.append(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
-        weft.tasklet(function)()
-        weft.tasklet(weft.schedule)()
-        weft.run()
-        print(results)
-    """)
-    assert printed == "[9]"
-
-
-def test_the_forked_child_of_another_thread_ends_cleanly():
-    done = run_script("""
-        import os, threading, warnings, weft
-        warnings.simplefilter("ignore", DeprecationWarning)
-        channel = weft.channel()
-        keep = weft.tasklet(channel.receive)()
-        weft.schedule()
-        def other():
-            tasklet = weft.tasklet(weft.schedule_remove)()
-            weft.schedule()
-            pid = os.fork()
-            if pid == 0:
-                tasklet.run()
-                print("child", tasklet.alive, weft.getruncount(), flush=True)
-                os._exit(0)
-            print("parent", os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
-            tasklet.kill()
-        thread = threading.Thread(target=other)
-        thread.start()
-        thread.join()
-        keep.kill()
-    """)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.splitlines() == ["child False 1", "parent 0"]
-
-
-def test_service_threads_of_the_parent_do_not_count_in_a_forked_child():
-    printed = output_of("""
-        import os, threading, warnings, weft
-        from weft import core
-        warnings.simplefilter("ignore", DeprecationWarning)
-        ready, end = threading.Event(), threading.Event()
-        def service():
-            core.mark_service_thread()
-            ready.set()
-            end.wait()
-        services = [threading.Thread(target=service) for _ in range(2)]
-        for thread in services:
-            ready.clear()
-            thread.start()
-            ready.wait()
-        pid = os.fork()
-        if pid == 0:
-            channel = weft.channel()
-            thread = threading.Thread(target=lambda: (threading.Event().wait(0.3), channel.send("from a thread")))
-            thread.start()
-            print(channel.receive(), flush=True)
-            thread.join()
-            os._exit(0)
-        print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
-        end.set()
-        for thread in services:
-            thread.join()
-    """)
-    assert printed.splitlines() == ["from a thread", "0"]
-
-
-def test_no_run_queue_is_left_of_a_thread_that_a_forked_child_does_not_have():
-    """Its main tasklet is inside run() as it forks; one tasklet runs, two could."""
-    printed = output_of("""
-        import os, threading, warnings, weft
-        warnings.simplefilter("ignore", DeprecationWarning)
-        made, ready, end = [], threading.Event(), threading.Event()
-        def busy():
-            ready.set()
-            end.wait()
-        def other():
-            made.append(weft.tasklet(busy)())
-            made.append(weft.tasklet(int)())
-            made.append(weft.tasklet(int)())
-            weft.run()
-        thread = threading.Thread(target=other)
-        thread.start()
-        ready.wait()
-        pid = os.fork()
-        if pid == 0:
-            print([(t.alive, t.scheduled, t.next) for t in made], flush=True)
-            made[1].bind_thread()
-            made[1].bind(lambda: print("fetched", flush=True), ())
-            made[1].run()
-            os._exit(0)
-        print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
-        end.set()
-        thread.join()
-    """)
-    assert printed.splitlines() == [str([(False, False, None)] * 3), "fetched", "0"]
-
-
-def test_tasklets_of_threads_that_a_forked_child_does_not_have_are_dead_and_in_nobodys_way():
-    printed = output_of("""
-        import os, threading, warnings, weft
-        from weft import core
-        warnings.simplefilter("ignore", DeprecationWarning)
-        channel, waiter, ready, end = weft.channel(), core.Waiter(), threading.Event(), weft.channel()
-        made = []
-        def other():
-            made.append(weft.tasklet(channel.receive)())
-            made.append(weft.tasklet(waiter.wait)())
-            made.append(weft.tasklet(weft.sleep)(60))
-            weft.schedule()
-            made.append(weft.tasklet(weft.schedule_remove)())
-            weft.schedule()
-            made.append(weft.tasklet(int)())
-            made.append(weft.tasklet(int, ()))
-            made.append(weft.getmain())
-            ready.set()
-            try:
-                channel.receive() if idle else end_event.wait()
-            except weft.TaskletExit:
-                pass
-        for idle in (True, False):
-            end_event = threading.Event()
-            ready.clear()
-            made.clear()
-            thread = threading.Thread(target=other)
-            thread.start()
-            ready.wait()
-            while idle and channel.balance > -2:
-                weft.sleep(0.001)
-            waiting = channel.balance
-            pid = os.fork()
-            if pid == 0:
-                print(waiting, channel.balance, waiter.succeed(1), [t.alive for t in made], flush=True)
-                for tasklet in made:
-                    assert tasklet.thread_id == -1 and repr(tasklet) and tasklet.frame is None
-                    tasklet.kill()
-                weft.tasklet(channel.send)("value")
-                print(channel.receive(), flush=True)
-                weft.run()
-                made.clear()
-                del tasklet
-                weft.trim()
-                os._exit(0)
-            print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
-            made[0].kill()
-            if idle:
-                made[-1].throw(weft.TaskletExit)
-            end_event.set()
-            thread.join()
-            waiter = core.Waiter()
-    """)
-    dead = [False] * 7
-    assert printed.splitlines() == [f"-2 0 False {dead}", "value", "0", f"-1 0 False {dead}", "value", "0"]
 
 
 def test_open_descriptors_do_not_grow_with_threads():
