@@ -25,7 +25,6 @@ from tests.core._collecting import (
 from tests.core._forms import Token
 from tests.core._objects import Value, nothing, waits_with_finally
 from tests.core._scripts import output_of
-from tests.core._threads import in_thread
 from weft import core
 
 pytestmark = pytest.mark.usefixtures("cycles_of_local_classes_are_gone")
@@ -408,10 +407,24 @@ def test_a_thread_that_sleeps_is_woken_to_end_its_tasklet():
 
 
 def test_a_thread_without_a_scheduler_gets_none_by_collecting():
-    log = []
+    log, collected, end = [], threading.Event(), threading.Event()
+
+    def collects():
+        gc.collect()
+        collected.set()
+        end.wait()
+
     weft.tasklet(lambda: waits_with_finally(log, lambda: weft.channel().receive()))()
     weft.run()
-    in_thread(gc.collect)
+    other = threading.Thread(target=collects)
+    other.start()
+    collected.wait()
+    try:
+        with pytest.raises(ValueError, match="has not used weft yet"):
+            weft.tasklet(nothing).bind_thread(other.ident)
+    finally:
+        end.set()
+        other.join()
     weft.run()
     ends_in(log)
 
