@@ -98,6 +98,12 @@ prepare() {
         mv "$root/weft/src/weft/core/_$backend.abi.so" \
             "$root/weft/src/weft/core/_$backend.cpython-$(echo "$version" | tr -d .)-aarch64-linux-gnu.so"
     done
+    for package in sync io; do
+        PATH=$tools/usr/bin:$PATH LD_LIBRARY_PATH=$tools/usr/lib/x86_64-linux-gnu aarch64-linux-gnu-gcc --sysroot="$root" \
+            -O3 -std=gnu11 -fPIC -shared -Wall -Wextra -Werror -I"$root/usr/include/python$version" -Isrc/weft/core/c \
+            "src/weft/$package/c/module.c" \
+            -o "$root/weft/src/weft/$package/_native.cpython-$(echo "$version" | tr -d .)-aarch64-linux-gnu.so" || exit 1
+    done
 }
 
 # arm64 programs run with the emulator, which the kernel opens once, here: inside there is none. A table of our own where

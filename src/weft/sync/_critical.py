@@ -1,7 +1,6 @@
 """critical_section: only one tasklet at a time in a piece of code, without a lock to be made and handed round."""
 
 import functools
-import inspect
 import sys
 from collections.abc import Callable
 from types import TracebackType
@@ -9,6 +8,9 @@ from typing import ParamSpec, TypeVar, overload
 from weakref import WeakValueDictionary
 
 from weft.sync._native import Lock, RLock
+
+# inspect.CO_GENERATOR, CO_COROUTINE and CO_ASYNC_GENERATOR, without importing a parser of Python for them.
+_RUNS_LATER = 0x20 | 0x80 | 0x200
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -44,7 +46,8 @@ class _Section:
         self._lock.release()
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
-        if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
+        code = getattr(function, "__code__", None)
+        if code is not None and code.co_flags & _RUNS_LATER:
             raise TypeError(
                 f"critical_section cannot guard {function!r}: its body runs after the call has returned. "
                 "Use `with critical_section():` inside it"
@@ -75,7 +78,9 @@ def critical_section(what: str | Callable[P, R] | None = None, /) -> "_Section |
     if what is None:
         caller = sys._getframe(1)
         code, place = caller.f_code, caller.f_lasti
-        return _Section((code.co_filename, code.co_firstlineno, place), f"at {code.co_filename}:{caller.f_lineno}")
+        return _Section(
+            (code.co_filename, code.co_qualname, code.co_firstlineno, place), f"at {code.co_filename}:{caller.f_lineno}"
+        )
     if not callable(what):
         raise TypeError(f"critical_section() takes a name, or the function that it decorates, not {what!r}")
     return _Section(object(), f"of {what!r}")(what)
