@@ -68,9 +68,12 @@ ratios. Everything was measured in the same run, in turns.
   the request line by line through a file object; gevent, asyncio and weft read until the empty line. The load is one process
   with one thread; a figure with + was limited by it. It runs on the last core; the server may use all, so on two cores they
   meet. No network, no disk, no work for a request: a real server's figures are nearer to each other.
-- **one thread** is the threaded server without its pool: the thread that accepts answers too. What it saves of the CPU that a
-  request takes (the column "us CPU") is what handing a connection over to another thread costs, by the queue, the lock under it,
-  and the GIL that changes hands; no other lock or queue can save more than that.
+- **Why a threaded server gains little from other locks**: "one thread" is the same server without its pool; the thread that
+  accepts answers too, and what it saves is all that handing over costs. Of that the queue itself is the small part. With the
+  pool a thread waits some three times a request, on stock and on weft's queue alike (the columns "waits"): accept(), recv() and
+  send() each give the GIL up, another thread takes it, and whoever comes back from the system waits for it. weft.threads makes
+  the queue and its lock cheaper and leaves the sockets alone, which a program gets from [weft.io](io.md): the row "weft" answers
+  in tasklets, whose system calls keep the GIL.
 """
 
 ABOUT = ("format", "taken", "quick", "machine", "versions", "bars")

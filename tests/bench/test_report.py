@@ -151,7 +151,7 @@ def threads_run() -> dict[str, Any]:
         factor, variant = one["factor"], one["variant"]
         rate = {"value": 1000.0 * factor}
         run["gil"]["rows"].append({"variant": variant, "efficiency": {"value": 0.99}, "lock": rate, "lock+cpu": rate})
-        load = {**rate, "busy": 0.99, "p99": 0.002, "cpu_us": 50.0}
+        load = {**rate, "busy": 0.99, "p99": 0.002, "cpu_us": 50.0, "switches": 3.0}
         run["server"]["rows"].append({"variant": variant, **dict.fromkeys(("1", "10", "1+cpu", "10+cpu"), load)})
     run["bars"] = verdicts(run)
     return run
@@ -178,5 +178,5 @@ def test_the_page_of_a_run_of_everything_leaves_the_threads_to_theirs() -> None:
 
 def test_a_figure_that_the_load_limited_is_marked() -> None:
     table, compared = server.tables(threads_run()["server"])
-    assert compared.rows == [["3.12.1", "5 ms", *["2.00"] * 4, "50", "50", "-"]]
+    assert compared.rows == [["3.12.1", "5 ms", *["2.00"] * 4, "50", "50", "-", "3.0", "3.0", "-"]]
     assert table.rows[0] == ["threads", "3.12.1", "off", "-", "5 ms", *["1.00k+"] * 4, "50", "2.0"]

@@ -57,6 +57,8 @@ def test_server_measures_every_implementation_that_is_here(tmp_path, capsys):
             assert row[figure]["requests"] > 0
             assert row[figure]["p99"] >= row[figure]["median"] > 0
         assert row["10"]["cpu_us"] > 0
+        assert row["10"]["switches"] >= 0
+    assert rows["threads"]["10"]["switches"] > 0
     assert re.search(r"(?m)^ +threads +\d\S+ +off +- +5 ms ", capsys.readouterr().out)
 
 

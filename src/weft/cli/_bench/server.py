@@ -5,6 +5,7 @@ take turns and the median counts.
 """
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -12,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from .show import NONE, Table
@@ -33,6 +35,8 @@ IMPLEMENTATIONS = (
 
 BESIDE = "+cpu"
 START_SECONDS = 30.0
+
+WAITED = re.compile(r"(?m)^voluntary_ctxt_switches:\s+(\d+)")
 
 # Above this share of its core the load itself was the limit: the server could have done more.
 SATURATED = 0.95
@@ -102,15 +106,16 @@ def one_turn(
     for threads in (0, 1):
         with server(variant, threads, serving) as (port, pid):
             for connections in settings.connections:
-                before = cpu_seconds(pid)
+                before = used(pid)
                 taken = load.ask(
                     "load", port=port, connections=connections, seconds=settings.seconds, warm_up=settings.warm_up
                 )
-                after = cpu_seconds(pid)
+                after = used(pid)
                 if not threads and before is not None and after is not None:
-                    # The warm-up's requests are in its time, so they are counted at the rate of the others.
-                    whole = settings.warm_up + taken["seconds"]
-                    taken["cpu_us"] = (after - before) / (taken["value"] * whole) * 1e6
+                    # The warm-up's requests are in them, so they are counted at the rate of the others.
+                    requests = taken["value"] * (settings.warm_up + taken["seconds"])
+                    taken["cpu_us"] = (after[0] - before[0]) / requests * 1e6
+                    taken["switches"] = (after[1] - before[1]) / requests
                 yield f"{connections}{BESIDE * threads}", taken
 
 
@@ -160,12 +165,14 @@ def first_line(process: "subprocess.Popen[bytes]") -> str:
     return process.stdout.readline().decode(errors="replace")
 
 
-def cpu_seconds(pid: int) -> float | None:
-    """What a process has used of the CPU in seconds; None where that cannot be asked of another process."""
+def used(pid: int) -> tuple[float, int] | None:
+    """Seconds of CPU that a process has used, and how often a thread of it gave its core up to wait; None where nobody says."""
     try:
-        return time.clock_gettime((~pid << 3) | 2)  # clock_getcpuclockid(pid), which Python does not have, on Linux
+        seconds = time.clock_gettime((~pid << 3) | 2)  # clock_getcpuclockid(pid), which Python does not have, on Linux
+        texts = [path.read_text(encoding="utf-8") for path in Path(f"/proc/{pid}/task").glob("*/status")]
     except OSError:
         return None
+    return seconds, sum(int(count) for text in texts for count in WAITED.findall(text))
 
 
 def tables(taken: dict[str, Any]) -> list[Table]:
@@ -209,15 +216,18 @@ def tables(taken: dict[str, Any]) -> list[Table]:
     return [table, comparison(taken, figures, heads)]
 
 
+COMPARED = {"stock": "threads", "weft.threads": "weft.threads", "one thread": "one thread"}
+
+
 def comparison(taken: dict[str, Any], figures: list[str], heads: list[str]) -> Table:
     """weft.threads as a multiple of the stock threads, and what handing over costs at most."""
     many = str(taken["connections"][-1])
     table = Table(
         "Server: weft.threads / stock threads",
-        ["Python", "interval", *heads, "us CPU, stock", "weft.threads", "one thread"],
+        ["Python", "interval", *heads, *(f"{what}, {name}" for what in ("us CPU", "waits") for name in COMPARED)],
         notes=[
-            f"us CPU: of the server a request, alone, c={many}; one thread hands over to nobody: stock / one thread is what a "
-            "hand-over that costs nothing would win.",
+            f"us CPU, waits: of the server a request, alone, c={many}; how often a thread gives its core up, for the GIL or for "
+            "another thread. One thread hands over to nobody: stock / one thread is what a hand-over that costs nothing would win.",
         ],
     )
     found: dict[tuple[str, float], dict[str, dict[str, Any]]] = {}
@@ -233,11 +243,11 @@ def comparison(taken: dict[str, Any], figures: list[str], heads: list[str]) -> T
             for figure in figures
         ]
         costs = [
-            by_name.get(name, {}).get(many, {}).get("cpu_us") for name in ("threads", "weft.threads", "one thread")
+            f"{by_name[name][many][what]:.{digits}f}" if what in by_name.get(name, {}).get(many, {}) else NONE
+            for what, digits in (("cpu_us", 0), ("switches", 1))
+            for name in COMPARED.values()
         ]
-        table.rows.append(
-            [version, f"{interval * 1e3:g} ms", *ratios, *(NONE if cost is None else f"{cost:.0f}" for cost in costs)]
-        )
+        table.rows.append([version, f"{interval * 1e3:g} ms", *ratios, *costs])
     return table
 
 
