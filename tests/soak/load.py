@@ -7,6 +7,7 @@ threads decide in which order, so a seed repeats a load in kind and not in each 
 import os
 import sys
 import threading
+from array import array
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from pathlib import Path
 from random import Random
 from statistics import median
 from time import monotonic
+from typing import NamedTuple
 
 import weft
 from weft import sync
@@ -29,11 +31,9 @@ class Over(Exception):
     """The load's time is up: workers end here."""
 
 
-@dataclass
-class Sample:
+class Sample(NamedTuple):
     """The process at one moment. `blocks` are CPython's own of up to 512 bytes, exact where resident memory has pages."""
 
-    seconds: float
     resident: int
     blocks: int
     descriptors: int
@@ -49,7 +49,8 @@ class Load:
     threads: int = 3
     over: bool = False
     failures: list[str] = field(default_factory=list)
-    samples: list[Sample] = field(default_factory=list)
+    # An array for each field of a Sample: objects that are kept for each second would themselves be what grows.
+    samples: dict[str, array[int]] = field(default_factory=lambda: {one: array("q") for one in Sample._fields})
     crews: "list[Crew]" = field(default_factory=list)
     nobody_asks: sync.Barrier | None = None
     total: Counter[str] = field(default_factory=Counter)
@@ -66,7 +67,8 @@ class Load:
             thread.start()
         told = 0.0
         while (passed := monotonic() - started) < self.seconds and not self.failures:
-            self.samples.append(sample(passed))
+            for what, value in sample()._asdict().items():
+                self.samples[what].append(value)
             if passed >= told:
                 say(self.progress(passed))
                 told += max(5.0, self.seconds / 60)
@@ -82,7 +84,7 @@ class Load:
 
     def progress(self, passed: float) -> str:
         """One line: how far, what was done, what the process has."""
-        now = sample(passed)
+        now = sample()
         done = ", ".join(f"{count} {what}" for what, count in sorted(self.totals().items()))
         return (
             f"seed {self.seed}, {passed:.0f} of {self.seconds:.0f} s: {now.resident / 1e6:.1f} MB, {now.blocks} blocks, "
@@ -102,14 +104,13 @@ class Load:
         The first quarter is left out: pools, arenas and the crews themselves reach their size in it. Medians, as a sample is
         taken wherever the crews happen to be.
         """
-        values = [getattr(one, what) for one in self.samples]
+        values = self.samples[what]
         quarter = len(values) // 4
         return median(values[3 * quarter :]) - median(values[quarter : 2 * quarter])
 
 
-def sample(seconds: float) -> Sample:
+def sample() -> Sample:
     return Sample(
-        seconds,
         int(Path("/proc/self/statm").read_text().split()[1]) * PAGE,
         sys.getallocatedblocks(),
         len(os.listdir("/proc/self/fd")),

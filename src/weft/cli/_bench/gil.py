@@ -36,7 +36,7 @@ BESIDE = "+cpu"
 class Settings:
     """How much is measured. `seconds` is the length of one turn of one figure; `cores`: on so many, 0 for all that there are."""
 
-    seconds: float = 0.3
+    seconds: float = 0.25
     rounds: int = 5
     pythons: tuple[str, ...] = (sys.executable,)
     intervals: tuple[float, ...] = (0.005, 0.0005)

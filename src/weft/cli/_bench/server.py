@@ -46,7 +46,7 @@ SATURATED = 0.95
 class Settings:
     """How much is measured. `seconds` is the length of one turn of one figure. `pin` keeps the servers off the load's core."""
 
-    seconds: float = 0.6
+    seconds: float = 0.5
     warm_up: float = 0.1
     rounds: int = 3
     pythons: tuple[str, ...] = (sys.executable,)
