@@ -6,6 +6,7 @@ take turns and the median counts.
 
 import os
 import re
+import selectors
 import subprocess
 import sys
 import tempfile
@@ -155,8 +156,6 @@ def server(variant: Variant, threads: int, serving: list[int]) -> Iterator[tuple
 
 def first_line(process: "subprocess.Popen[bytes]") -> str:
     """What a server says when it listens; empty when it has ended or says nothing for 30 seconds."""
-    import selectors  # here: for the one wait that has a limit
-
     assert process.stdout is not None
     with selectors.DefaultSelector() as selector:
         selector.register(process.stdout, selectors.EVENT_READ)
