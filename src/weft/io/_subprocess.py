@@ -3,11 +3,14 @@
 Public as weft.io.subprocess. What is not here is the standard library's: the constants and exceptions are the same objects.
 """
 
+import fcntl
 import io
 import os
+import select
 import selectors
 import subprocess
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from subprocess import (
@@ -69,16 +72,23 @@ class Popen(subprocess.Popen[AnyStr]):
         universal_newlines: bool | None = None,
         encoding: str | None = None,
         errors: str | None = None,
+        pipesize: int = -1,
         **options: Any,
     ) -> None:
         if text is not None and universal_newlines is not None and bool(text) != bool(universal_newlines):
             raise SubprocessError("text and universal_newlines say different things: pass one of them")
+        text_mode = bool(encoding or errors or text or universal_newlines)
+        if bufsize == 1 and not text_mode:
+            message = "line buffering (bufsize=1) isn't supported in binary mode, the default buffer size will be used"
+            warnings.warn(message, RuntimeWarning, stacklevel=2)
         self._ends: dict[str, PipeEnd] = {}
         self._conversation: _Conversation | None = None
-        with _pipes_for({"stdin": stdin, "stdout": stdout, "stderr": stderr}, self._ends) as handles:
+        wanted = {"stdin": stdin, "stdout": stdout, "stderr": stderr}
+        with _pipes_for(wanted, self._ends, pipesize) as handles:
             super().__init__(args, bufsize, executable, **handles, **options)
         self.encoding, self.errors = encoding, errors
-        self.text_mode = bool(encoding or errors or text or universal_newlines)
+        self.pipesize = pipesize
+        self.text_mode = text_mode
         for name, end in self._ends.items():
             setattr(self, name, _file(end, bufsize, self.text_mode, encoding, errors))
 
@@ -118,23 +128,40 @@ class Popen(subprocess.Popen[AnyStr]):
         if kind is not None:
             self._end()
             return
+        broken: OSError | None = None
         try:
-            for file in (self.stdout, self.stderr, self.stdin):
-                if file is not None:
-                    file.close()
+            for name in ("stdout", "stderr", "stdin"):
+                try:
+                    self._close(name)
+                except OSError as failure:  # a child that does not read any more; it is waited for nevertheless
+                    broken = failure
             self.wait()
         except BaseException:
             self._end()
             raise
+        if broken is not None:
+            try:
+                raise broken
+            finally:
+                del broken
+
+    def _close(self, name: str) -> None:
+        """Close one of the pipes; what is in the buffer of stdin is written first."""
+        file = getattr(self, name)
+        if name in self._ends:
+            if name != "stdin" or file is None:
+                self._ends[name].close()  # also while another tasklet waits in it, whose buffer would refuse
+            with suppress(RuntimeError):
+                if file is not None:
+                    file.close()
 
     def _end(self) -> None:
         """Kill the child and reap it; leave no descriptor open, and write nothing that is still in a buffer."""
         self.kill()
         for name, end in self._ends.items():
-            end.close()
-            # What its buffer holds has nowhere to go, and a tasklet that waits inside it is about to be told.
-            with suppress(ValueError, RuntimeError):
-                getattr(self, name).close()
+            end.close()  # what a buffer holds has nowhere to go; a tasklet that waits here is told
+            with suppress(ValueError):
+                self._close(name)
         try:
             with CancelScope(shield=True):
                 wait_process(self)
@@ -156,23 +183,35 @@ def _file(end: PipeEnd, bufsize: int, text: bool, encoding: str | None, errors: 
     return io.TextIOWrapper(file, encoding, errors, write_through=True, line_buffering=bufsize == 1)
 
 
+def _pipe_end(handle: Any) -> PipeEnd | None:
+    """The pipe's end below a file that is to be a child's: another child's stdout, for example."""
+    handle = getattr(handle, "buffer", handle)
+    handle = getattr(handle, "raw", handle)
+    return handle if isinstance(handle, PipeEnd) else None
+
+
 @contextmanager
-def _pipes_for(handles: dict[str, Any], ends: dict[str, PipeEnd]) -> Iterator[dict[str, Any]]:
+def _pipes_for(handles: dict[str, Any], ends: dict[str, PipeEnd], size: int) -> Iterator[dict[str, Any]]:
     """Yield `handles` with the child's end of a new pipe for each PIPE; ours go into `ends`. The child's are closed
     afterwards, and everything if starting fails.
     """
     given, theirs = dict(handles), []
     try:
         for name, handle in handles.items():
+            end = _pipe_end(handle)
+            if end is not None and not end.closed:
+                os.set_blocking(end.fileno(), True)  # the child, which shares that with us, knows no other pipes
             if handle == PIPE:
                 read_fd, write_fd = os.pipe()
                 given[name], ours = (read_fd, write_fd) if name == "stdin" else (write_fd, read_fd)
                 theirs.append(given[name])
                 ends[name] = PipeEnd(ours, "w" if name == "stdin" else "r")
+                if size > 0 and hasattr(fcntl, "F_SETPIPE_SZ"):
+                    fcntl.fcntl(ours, fcntl.F_SETPIPE_SZ, size)
         yield given
     except BaseException:
-        for end in ends.values():
-            end.close()
+        for ours_end in ends.values():
+            ours_end.close()
         ends.clear()
         raise
     finally:
@@ -217,7 +256,9 @@ class _Conversation:
     def _send(self, fd: int) -> bool:
         """Send some; False when there is no more to send, or nobody to hear it."""
         try:
-            self._unsent = self._unsent[os.write(fd, self._unsent[:_CHUNK]) :]
+            # A blocking one, which another child shares, takes this much at once when it is ready.
+            size = select.PIPE_BUF if os.get_blocking(fd) else _CHUNK
+            self._unsent = self._unsent[os.write(fd, self._unsent[:size]) :]
         except BlockingIOError:  # another tasklet was faster
             return True
         except BrokenPipeError:
@@ -302,8 +343,7 @@ def check_call(*popenargs: Any, timeout: float | None = None, **options: Any) ->
 
 def check_output(*popenargs: Any, timeout: float | None = None, **options: Any) -> Any:
     """Run a command and return what it wrote to stdout. CalledProcessError for an exit code other than 0."""
-    if "stdout" in options or "check" in options:
-        raise ValueError(
-            "check_output() makes a pipe of stdout and checks the exit code itself: leave stdout and check out"
-        )
+    for name in ("stdout", "check"):
+        if name in options:
+            raise ValueError(f"{name} argument not allowed, it will be overridden: leave it out, or use run()")
     return run(*popenargs, stdout=PIPE, timeout=timeout, check=True, **options).stdout

@@ -3,6 +3,7 @@
 Knows nothing of sockets. Contexts, certificates and errors are those of the standard library's ssl.
 """
 
+import errno
 import io
 import ssl
 from collections import deque
@@ -254,7 +255,7 @@ class TLSSocket:
         """Let OpenSSL do something, and carry its bytes for as long as it wants more."""
         while True:
             if self._closed:
-                raise ValueError("this TLS connection is closed")
+                raise OSError(errno.EBADF, "this TLS connection is closed")
             received = self._received
             try:
                 result = operation()

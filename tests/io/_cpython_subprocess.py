@@ -1,0 +1,48 @@
+"""CPython's own tests of subprocess, from the interpreter's test package, run on weft.io.subprocess. A script.
+
+Prints how many tests ran; ends with status 77 where the interpreter has no such tests.
+"""
+
+import subprocess
+import sys
+import types
+import unittest
+
+import weft.io
+
+# What is not run, and why.
+EXCLUDED = {
+    "test__use_vfork": "replaces a private function of the standard module's",
+    "test_preexec_errpipe_does_not_double_close_pipes": "replaces a private method of the standard module's",
+    "test_communicate_BrokenPipeError_stdin_close": "puts a mock in place of a pipe",
+    "test_communicate_BrokenPipeError_stdin_close_with_timeout": "puts a mock in place of a pipe",
+    "test_communicate_BrokenPipeError_stdin_write": "puts a mock in place of a pipe",
+    "test_stopped": "replaces os.waitpid",
+    "test_wait_timeout": "about how the standard module waits",
+}
+CASES = ("ProcessTestCase", "RunFuncTestCase", "POSIXProcessTestCase", "ContextManagerTests")
+
+
+def main() -> None:
+    try:
+        import test.test_subprocess as tests
+    except ModuleNotFoundError:
+        print("this interpreter was installed without these tests")
+        sys.exit(77)
+    ours = types.ModuleType("subprocess")
+    vars(ours).update(vars(subprocess))
+    vars(ours).update({name: getattr(weft.io.subprocess, name) for name in weft.io.subprocess.__all__})
+    tests.subprocess = ours
+    # Some tests close descriptors by number; those of the hub must not be made where one of these was.
+    weft.io.subprocess.check_output(["true"])
+    suite = unittest.TestSuite()
+    for case in (getattr(tests, name) for name in CASES):
+        for name in unittest.TestLoader().getTestCaseNames(case):
+            if name not in EXCLUDED:
+                suite.addTest(case(name))
+    result = unittest.TextTestRunner(stream=sys.stdout, verbosity=1).run(suite)
+    sys.exit(not result.wasSuccessful())
+
+
+if __name__ == "__main__":
+    main()

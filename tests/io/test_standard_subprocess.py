@@ -1,0 +1,16 @@
+"""CPython's own tests of subprocess pass on weft.io.subprocess."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+def test_cpythons_own_tests_pass():
+    script = Path(__file__).with_name("_cpython_subprocess.py")
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=110, check=False)
+    if done.returncode == 77:
+        pytest.skip(done.stdout.strip())
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    assert "Ran 1" in done.stdout
