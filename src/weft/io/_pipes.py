@@ -1,8 +1,10 @@
 """Pipes: the ends of one as files that block their tasklet only."""
 
+import errno
 import io
 import os
 import warnings
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from weft.io import _native
@@ -23,6 +25,7 @@ class PipeEnd(io.RawIOBase):
         """Take over `fd`, which becomes non-blocking; mode is "r" or "w"."""
         self._fd = fd
         self.mode = f"{mode}b"
+        self._shared = False
         os.set_blocking(fd, False)
 
     @property
@@ -43,18 +46,51 @@ class PipeEnd(io.RawIOBase):
         self._require(True)
         return self._fd
 
+    def share(self) -> None:
+        """Let the pipe block from now on: somebody else uses this end too, who knows no other pipes."""
+        os.set_blocking(self.fileno(), True)
+        self._shared = True
+
     def readinto(self, buffer: "WriteableBuffer", /) -> int:
         """Read what is there, waiting for the first byte; return how many bytes, 0 at the end."""
         self._require(self.readable())
         view = memoryview(buffer).cast("B")
-        data = _native.read(self._fd, len(view)) if view else b""
-        view[: len(data)] = data
-        return len(data)
+        if self._shared:
+            data = _native.read(self._fd, len(view)) if view else b""
+            view[: len(data)] = data
+            return len(data)
+        while view:
+            self._wait(_native.wait_readable)
+            try:
+                return os.readv(self._fd, [view])
+            except BlockingIOError:  # another tasklet was faster
+                continue
+        return 0
 
     def write(self, data: "ReadableBuffer", /) -> int:
         """Write all of `data`; return its length in bytes. BrokenPipeError when nobody reads any more."""
         self._require(self.writable())
-        return _native.write(self._fd, memoryview(data))
+        view = memoryview(data).cast("B")
+        if self._shared:
+            return _native.write(self._fd, view)
+        size, done = len(view), 0
+        while done < size:
+            self._wait(_native.wait_writable)
+            try:
+                done += os.write(self._fd, view[done:])
+            except BlockingIOError:
+                continue
+        return size
+
+    def _wait(self, ready: Callable[[int], None]) -> None:
+        """Wait until a call may succeed; others have their turn also when it may at once."""
+        try:
+            ready(self._fd)
+        except OSError as error:
+            if not self.closed or error.errno != errno.EBADF:
+                raise
+        if self.closed:  # maybe between being woken and running: the number may be another file's by now
+            raise OSError(errno.EBADF, f"descriptor {self._fd} was closed while a tasklet waited for it")
 
     def close(self) -> None:
         """Close it. Does not block."""

@@ -45,9 +45,14 @@ class Serial:
 
     def _submit(self, job: Job) -> None:
         self._jobs.append(job)
-        if self._becomes_busy():
-            # This object stands in for the Waiter of the job that runs all others: its failure is theirs.
-            pool.submit([self, self._run, copy_context()])
+        # This object stands in for the Waiter of the job that runs all others: its failure is theirs.
+        runner: Job = [self, self._run, copy_context()]
+        with atomic():
+            if not self._busy:
+                # No signal handler can raise between these two lines, and leave a queue that is busy with nothing.
+                self._busy = True
+                pool.jobs.append(runner)
+        pool.recruit_if_needed()
 
     def _becomes_busy(self) -> bool:
         with atomic():

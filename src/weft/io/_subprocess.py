@@ -200,7 +200,7 @@ def _pipes_for(handles: dict[str, Any], ends: dict[str, PipeEnd], size: int) -> 
         for name, handle in handles.items():
             end = _pipe_end(handle)
             if end is not None and not end.closed:
-                os.set_blocking(end.fileno(), True)  # the child, which shares that with us, knows no other pipes
+                end.share()
             if handle == PIPE:
                 read_fd, write_fd = os.pipe()
                 given[name], ours = (read_fd, write_fd) if name == "stdin" else (write_fd, read_fd)

@@ -97,10 +97,10 @@ class Pool:
 
     def _start(self) -> None:
         worker = Worker(self, f"weft-service-worker-{next(self._numbers)}")
-        self.workers.add(worker)
-        self.searcher = worker
         previous = None
         try:
+            self.searcher = worker
+            self.workers.add(worker)
             if self.stack_size is not None:
                 previous = threading.stack_size(self.stack_size)
             worker.start()
