@@ -613,6 +613,50 @@ def test_children_that_wait_for_ever_in_a_shield_are_killed():
     assert log == ["child: TaskletExit"]
 
 
+def test_a_child_that_refuses_to_end_is_given_up():
+    tries, gate = [], weft.channel()
+
+    def child():
+        with weft.shield():
+            while True:
+                try:
+                    gate.receive()
+                except weft.TaskletExit:
+                    tries.append(1)
+                    continue
+                return
+
+    def body():
+        with weft.scope() as s:
+            s.spawn(child)
+
+    with pytest.raises(ExceptionGroup) as caught:
+        body()
+    assert [type(error) for error in caught.value.exceptions] == [weft.Deadlock, RuntimeError]
+    assert "did not end when killed: [<Spawned " in str(caught.value.exceptions[1])
+    del caught
+    assert len(tries) >= 10
+    gate.send(None)
+    weft.run()
+
+
+def test_where_nobody_may_wait_it_is_left_with_an_error():
+    log = []
+
+    def body():
+        with weft.scope() as s:
+            s.spawn(notes, (log, "child"))
+            weft.schedule()
+            weft.getcurrent().block_trap = True
+
+    try:
+        assert left_with(body) == [RuntimeError, RuntimeError]
+    finally:
+        weft.getcurrent().block_trap = False
+    weft.run()
+    assert log == ["child: TaskletExit"]
+
+
 # ---- memory ----
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, TypeVar, cast
 
-from weft.core import Cancelled, CancelScope, Deadlock, TaskletExit, atomic, sleep
+from weft.core import Cancelled, CancelScope, TaskletExit, atomic, sleep
 from weft.sync._native import Event
 from weft.sync._outcome import Outcome
 from weft.sync._spawn import Body, Spawned, launch, without_first_frame
@@ -126,11 +126,11 @@ class scope:
                         self._idle.wait()
                 else:
                     self._idle.wait()
-            except Deadlock as deadlock:
+            except RuntimeError as refused:  # Deadlock is one, and nobody may wait in some places
                 if end.early:
                     self._kill_all(end)
                 else:
-                    end.add(deadlock)
+                    end.add(refused)
             except BaseException as interruption:
                 end.add(interruption)
         if self._cut and not end.early:
@@ -161,12 +161,17 @@ class scope:
                 self._idle.set()
 
     def _kill_all(self, end: "_End") -> None:
-        """The children, cancelled as they are, wait in shields and nothing can wake them."""
+        """The children, cancelled as they are, wait in shields and nothing can wake them, or nobody may wait for them here."""
         for spawned in [*self._children.values(), *(spawned for spawned, _ in self._services.values())]:
             spawned.kill(pending=True)
         end.killed += 1
         if end.killed > KILL_ROUNDS:
-            end.add(RuntimeError(f"{len(self._children) + len(self._services)} tasklets of a scope refuse to end"))
+            left = [*self._children.values(), *(spawned for spawned, _ in self._services.values())]
+            end.add(
+                RuntimeError(
+                    f"a scope was left without waiting for its tasklets, which did not end when killed: {left}"
+                )
+            )
             self._children.clear()
             self._services.clear()
 
