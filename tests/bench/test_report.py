@@ -112,6 +112,22 @@ def test_tables_are_plain_text_where_nobody_looks() -> None:
     assert out.getvalue().splitlines() == ["A title", "             ns", "  message  90.0", "  a note", ""]
 
 
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(("columns", "lines_between"), [(60, True), (20, False)])
+def test_a_terminal_gets_lines_between_the_columns_where_there_is_room_and_all_figures_anyway(
+    columns: int, lines_between: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    out = Terminal()
+    show(Table("A title", ["Python", "something", "else"], [["3.12.1", "37.1k", "1.23M"]]), out)
+    assert ("│" in out.getvalue()) is lines_between
+    assert all(word in out.getvalue() for word in ("Python", "something", "3.12.1", "37.1k", "1.23M"))
+
+
 def test_the_page_says_what_it_was_taken_on_and_holds_all_tables(tmp_path: Path) -> None:
     run = a_run()
     source, target = tmp_path / "run.json", tmp_path / "benchmarks.md"

@@ -38,22 +38,29 @@ def show(table: Table, out: TextIO | None = None) -> None:
         else:
             shown = RichTable(title=table.title, title_justify="left", title_style="bold")
             for position, head in enumerate(table.heads):
-                shown.add_column(head, justify="right" if position else "left")
+                shown.add_column(head, justify="right" if position else "left", no_wrap=True)
             for row in table.rows:
                 shown.add_row(*row, style="bold red" if row[-1] == "MISSED" else None)
-            Console(file=out).print(shown, *table.notes, "", sep="\n")
-            return
+            console = Console(file=out, highlight=False)
+            # Where there is no room for the lines between the columns, there is for the figures: rich would shorten them.
+            if sum(widths(table)) + 3 * len(table.heads) + 1 <= console.width:
+                console.print(shown, *table.notes, "", sep="\n")
+                return
     print(plain(table), file=out)
+
+
+def widths(table: Table) -> list[int]:
+    """Of each column, that of its widest cell."""
+    return [max(len(row[column]) for row in [table.heads, *table.rows]) for column in range(len(table.heads))]
 
 
 def plain(table: Table) -> str:
     """Columns of text, as wide as their widest cell."""
-    widths = [max(len(row[column]) for row in [table.heads, *table.rows]) for column in range(len(table.heads))]
 
     def line(cells: list[str]) -> str:
         first, *rest = [
             cell.rjust(width) if position else cell.ljust(width)
-            for position, (cell, width) in enumerate(zip(cells, widths, strict=True))
+            for position, (cell, width) in enumerate(zip(cells, widths(table), strict=True))
         ]
         return "  ".join([first, *rest]).rstrip()
 
