@@ -90,7 +90,10 @@ def server_context(certificates: Path) -> ssl.SSLContext:
 
 @pytest.fixture
 def client_context(certificates: Path) -> ssl.SSLContext:
-    return ssl.create_default_context(cafile=str(certificates / "ca.pem"))
+    context = ssl.create_default_context(cafile=str(certificates / "ca.pem"))
+    # Debian's 3.11 sets it: then OpenSSL itself takes a connection that is cut for one that was closed.
+    context.options &= ~ssl.OP_IGNORE_UNEXPECTED_EOF
+    return context
 
 
 @pytest.fixture
@@ -394,7 +397,7 @@ def test_a_reset_is_the_transports_error(both):
 def test_bytes_that_were_tampered_with_are_noticed(both):
     client, server = both()
     server.transport.sendall(b"\x17\x03\x03\x00\x20" + b"x" * 32)
-    with pytest.raises(ssl.SSLError, match="DECRYPTION_FAILED|BAD_RECORD_MAC|bad record mac"):
+    with pytest.raises(ssl.SSLError, match="DECRYPTION_FAILED|BAD_RECORD_MAC|bad record mac|RECORD_LAYER_FAILURE"):
         client.recv(1)
 
 

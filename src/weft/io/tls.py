@@ -122,7 +122,7 @@ class TLSSocket:
         """Return 1 to `size` bytes, waiting for the first; b"" when the other side has said that this is the end.
 
         When the connection ends without that, somebody may have cut it: b"" too, or ssl.SSLEOFError with
-        suppress_ragged_eofs=False.
+        suppress_ragged_eofs=False, unless the context has ssl.OP_IGNORE_UNEXPECTED_EOF, as some Pythons set it.
         """
         return self._receive(lambda: self._tls.read(min(size, _CHUNK)), b"") if size else b""
 
