@@ -29,8 +29,13 @@ def run_on(backend: str, arguments: list[str]) -> tuple[int, str]:
         return 0, f"{backend} backend: no tests"
     if backend == "stacks" and importlib.util.find_spec("weft.core._stacks") is None:
         return 0, f"{backend} backend: does not know this Python or this machine"
+    return run_with(f"{backend} backend", {"WEFT_SWITCH": backend}, folders, arguments)
+
+
+def run_with(title: str, changes: dict[str, str], folders: list[str], arguments: list[str]) -> tuple[int, str]:
+    """Run the tests of these folders in a changed environment; print what they print, return the status and the summary line."""
     started = time.monotonic()
-    environment = {**os.environ, "WEFT_SWITCH": backend}
+    environment = {**os.environ, **changes}
     last = ""
     command = [*PYTEST, *folders, *arguments]
     with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True) as process:
@@ -41,12 +46,13 @@ def run_on(backend: str, arguments: list[str]) -> tuple[int, str]:
     status = 0 if process.returncode == NOTHING_COLLECTED else process.returncode
     took = f"took {time.monotonic() - started:.0f} s in all"
     failed = "" if status == 0 else "  <-- FAILED"
-    return status, f"{backend} backend ({' '.join(folders)}): {last.strip('= ')} ({took}){failed}"
+    return status, f"{title} ({' '.join(folders)}): {last.strip('= ')} ({took}){failed}"
 
 
 def main(arguments: list[str]) -> int:
     """Run all; the status is 0 only when all passed."""
     earlier = [run_on(backend, arguments) for backend in OTHER_BACKENDS]
+    earlier.append(run_with("poll(2) in place of epoll", {"WEFT_POLLER": "poll"}, ["tests/io"], arguments))
     environment = {**os.environ, "WEFT_EARLIER_RUNS": "\n".join(summary for _, summary in earlier)}
     last = subprocess.run([*PYTEST, "tests", *arguments], cwd=ROOT, env=environment, check=False).returncode
     return next((status for status, _ in earlier if status), last)

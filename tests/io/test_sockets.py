@@ -70,7 +70,7 @@ def test_the_default_time_out_of_the_standard_module_counts(listener):
         with io.socket() as made, io.create_connection(listener.getsockname()) as client:
             accepted, _ = listener.accept()
             with accepted:
-                assert (made.gettimeout(), accepted.gettimeout(), client.gettimeout()) == (7, 7, None)
+                assert (made.gettimeout(), accepted.gettimeout(), client.gettimeout()) == (7, 7, 7)
     finally:
         standard.setdefaulttimeout(None)
 
@@ -646,6 +646,16 @@ def test_without_waiting_there_is_an_error_at_once(pair, listener):
     for call in (lambda: pair[0].send(b"x"), lambda: pair[0].sendall(b"x"), lambda: pair[0].sendmsg([b"x"])):
         with pytest.raises(BlockingIOError):
             call()
+
+
+def test_one_call_can_be_made_without_waiting(pair):
+    for call in (pair[0].recv, pair[0].recvfrom, lambda size, flags: pair[0].recvmsg(size, 0, flags)):
+        with pytest.raises(BlockingIOError):
+            call(10, standard.MSG_DONTWAIT)
+    fill(pair[0])
+    for call in (pair[0].send, pair[0].sendall, lambda data, flags: pair[0].sendmsg([data], [], flags)):
+        with pytest.raises(BlockingIOError):
+            call(b"x", standard.MSG_DONTWAIT)
 
 
 def test_accept_and_messages_time_out_too(pair, listener):

@@ -9,6 +9,12 @@ from weft.io._dns import getaddrinfo
 
 Address: TypeAlias = Any
 
+# As they are now: a program may put the functions of this module in their places.
+_standard_create_server = standard.create_server
+_standard_socketpair = standard.socketpair
+
+_DEFAULT_TIMEOUT: Any = object()  # the one of socket.setdefaulttimeout, which new sockets have
+
 # os.sendfile may read from a disk with the GIL released; this much at once leaves the others a turn.
 _SENDFILE_AT_ONCE = 1 << 20
 
@@ -81,7 +87,7 @@ _native.configure(socket, _look_up)
 
 def socketpair(family: int | None = None, type: int = standard.SOCK_STREAM, proto: int = 0) -> tuple[socket, socket]:
     """Return two connected sockets; of the family AF_UNIX where the platform has it. Does not block."""
-    first, second = standard.socketpair(family, type, proto)
+    first, second = _standard_socketpair(family, type, proto)
     return _converted(first), _converted(second)
 
 
@@ -92,15 +98,16 @@ def fromfd(fd: int, family: int, type: int, proto: int = 0) -> socket:
 
 def create_connection(
     address: tuple[str, int],
-    timeout: float | None = None,
+    timeout: float | None = _DEFAULT_TIMEOUT,
     source_address: tuple[str, int] | None = None,
     *,
     all_errors: bool = False,
 ) -> socket:
     """Connect to (host, port), trying each address that the host has, and return the socket.
 
-    `timeout` in seconds limits each try, and becomes the socket's time-out (None: none). Blocks this tasklet only. Raises the
-    last error, or with `all_errors` an ExceptionGroup of all; socket.gaierror for an unknown name.
+    `timeout` in seconds limits each try, and becomes the socket's time-out; without it that is socket.getdefaulttimeout().
+    Blocks this tasklet only. Raises the last error, or with `all_errors` an ExceptionGroup of all; socket.gaierror for an
+    unknown name.
     """
     host, port = address
     errors: list[OSError] = []
@@ -108,7 +115,8 @@ def create_connection(
         made = None
         try:
             made = socket(family, kind, proto)
-            made.settimeout(timeout)
+            if timeout is not _DEFAULT_TIMEOUT:
+                made.settimeout(timeout)
             if source_address is not None:
                 made.bind(source_address)
             made.connect(target)
@@ -149,7 +157,7 @@ def create_server(
             raise
         return made
     return _converted(
-        standard.create_server(
+        _standard_create_server(
             _look_up(family, standard.SOCK_STREAM, 0, address),
             family=family,
             backlog=backlog,

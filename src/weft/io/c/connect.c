@@ -13,7 +13,7 @@ Socket_accept(PyObject *self, PyObject *Py_UNUSED(none))
     if (api->checkpoint() < 0)
         return NULL;
     if (!family_is_known(socket->family)) {
-        PyObject *pair = socket_retry(self, "_accept", READ, NULL, 0, NULL);
+        PyObject *pair = socket_retry(self, "_accept", READ, NULL, 0, NULL, -1);
         if (pair == NULL)
             return NULL;
         made = socket_accepted(socket, (int)PyLong_AsLong(PyTuple_GET_ITEM(pair, 0)));
@@ -164,8 +164,8 @@ Socket_connect_ex(PyObject *self, PyObject *address)
 static PyObject *
 Socket_shutdown(PyObject *self, PyObject *how)
 {
-    int which = (int)PyLong_AsLong(how);
-    if (which == -1 && PyErr_Occurred())
+    int which;
+    if (int_argument(how, &which) < 0)
         return NULL;
     if (shutdown(socket_of(self)->fd, which) < 0)
         return socket_failed();

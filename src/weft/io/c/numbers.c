@@ -23,6 +23,21 @@ arguments(const char *name, const char *const *keywords, Py_ssize_t needed, Py_s
     return 0;
 }
 
+/* 0 with a C int in *value, or -1 with an exception set. */
+static int
+int_argument(PyObject *object, int *value)
+{
+    long number = PyLong_AsLong(object);
+    if (number == -1 && PyErr_Occurred())
+        return -1;
+    if (number < INT_MIN || number > INT_MAX) {
+        PyErr_Format(PyExc_OverflowError, "%ld does not fit into a C int", number);
+        return -1;
+    }
+    *value = (int)number;
+    return 0;
+}
+
 /* The number in `object`; -1 with an exception set. */
 static int
 descriptor_number(PyObject *object)

@@ -184,17 +184,21 @@ socket_wait(Socket *socket, int direction, int64_t *deadline)
     return socket_wait_saying(socket, direction, deadline, direction == READ ? "nothing could be received" : "nothing could be sent");
 }
 
-/* Call a method of the standard class, which does not block, until it finds something to do. Switches. */
+/* Call a method of the standard class, which does not block, until it finds something to do. `flags_at`: which of its arguments
+   are flags, if it is given, -1: none. Switches. */
 static PyObject *
-socket_retry(PyObject *self, const char *name, int direction, PyObject *const *args, size_t count, PyObject *names)
+socket_retry(PyObject *self, const char *name, int direction, PyObject *const *args, size_t count, PyObject *names, int flags_at)
 {
     Socket *socket = socket_of(self);
     int64_t deadline = UNSET;
+    int flags = 0;
+    if (flags_at >= 0 && (size_t)flags_at < count && PyLong_Check(args[flags_at]) && int_argument(args[flags_at], &flags) < 0)
+        return NULL;
     if (api->checkpoint() < 0)
         return NULL;
     for (;;) {
         PyObject *result = base_call(self, name, args, count, names);
-        if (result != NULL || socket->seconds == 0 || !PyErr_ExceptionMatches(PyExc_BlockingIOError))
+        if (result != NULL || socket->seconds == 0 || flags & MSG_DONTWAIT || !PyErr_ExceptionMatches(PyExc_BlockingIOError))
             return result;
         PyErr_Clear();
         socket_set_idle(socket, direction);

@@ -12,7 +12,7 @@ socket_receive(Socket *socket, char *buffer, size_t size, int flags, Address *ad
     if (api->checkpoint() < 0)
         return -1;
     for (;;) {
-        if (!socket_is_idle(socket, READ)) {
+        if (!socket_is_idle(socket, READ) || flags & MSG_DONTWAIT) {
             if (address != NULL)
                 *length = sizeof *address;
             ssize_t got = recvfrom(socket->fd, buffer + done, size - done, flags | MSG_DONTWAIT, address != NULL ? &address->any : NULL, length);
@@ -28,7 +28,7 @@ socket_receive(Socket *socket, char *buffer, size_t size, int flags, Address *ad
             }
             if (errno == EINTR)
                 continue;
-            if (errno != EAGAIN && errno != EWOULDBLOCK) {
+            if ((errno != EAGAIN && errno != EWOULDBLOCK) || flags & MSG_DONTWAIT) {
                 if (done > 0) /* reported by the next call */
                     return (ssize_t)done;
                 socket_failed();
@@ -51,14 +51,14 @@ static int
 receive_arguments(const char *name, PyObject *const *args, Py_ssize_t count, Py_ssize_t *size, int *flags)
 {
     if (count < 1 || count > 2) {
-        PyErr_Format(PyExc_TypeError, "%s() takes a size and flags (%zd arguments given)", name, count);
+        PyErr_Format(PyExc_TypeError, "%s() takes a size and flags (%zd given)", name, count);
         return -1;
     }
     *size = PyNumber_AsSsize_t(args[0], PyExc_OverflowError);
     if (*size == -1 && PyErr_Occurred())
         return -1;
-    *flags = count > 1 ? (int)PyLong_AsLong(args[1]) : 0;
-    if (*flags == -1 && PyErr_Occurred())
+    *flags = 0;
+    if (count > 1 && int_argument(args[1], flags) < 0)
         return -1;
     if (*size < 0) {
         PyErr_Format(PyExc_ValueError, "negative buffersize in %s: it takes a size from 0 on, not %zd", name, *size);
@@ -115,7 +115,7 @@ Socket_recvfrom(PyObject *self, PyObject *const *args, Py_ssize_t count)
     Py_ssize_t size;
     int flags;
     if (!family_is_known(socket->family))
-        return socket_retry(self, "recvfrom", READ, args, (size_t)count, NULL);
+        return socket_retry(self, "recvfrom", READ, args, (size_t)count, NULL, 1);
     if (receive_arguments("recvfrom", args, count, &size, &flags) < 0)
         return NULL;
     PyObject *data = socket_receive_bytes(socket, size, flags, &address, &length);
@@ -133,8 +133,8 @@ socket_receive_into(const char *name, Socket *socket, PyObject *const *args, Py_
     if (arguments(name, keywords, 1, 3, given, args, count, names) < 0)
         return -1;
     Py_ssize_t size = given[1] != NULL ? PyNumber_AsSsize_t(given[1], PyExc_OverflowError) : 0;
-    int flags = given[2] != NULL ? (int)PyLong_AsLong(given[2]) : 0;
-    if ((size == -1 || flags == -1) && PyErr_Occurred())
+    int flags = 0;
+    if ((size == -1 && PyErr_Occurred()) || (given[2] != NULL && int_argument(given[2], &flags) < 0))
         return -1;
     if (PyObject_GetBuffer(given[0], &view, PyBUF_WRITABLE) < 0) {
         if (PyErr_ExceptionMatches(PyExc_BufferError))
@@ -171,7 +171,7 @@ Socket_recvfrom_into(PyObject *self, PyObject *const *args, Py_ssize_t count, Py
     Address address = {0};
     socklen_t length = 0;
     if (!family_is_known(socket->family))
-        return socket_retry(self, "recvfrom_into", READ, args, (size_t)count, names);
+        return socket_retry(self, "recvfrom_into", READ, args, (size_t)count, names, 2);
     ssize_t got = socket_receive_into("recvfrom_into", socket, args, count, names, &address, &length);
     return got >= 0 ? with_address(PyLong_FromSsize_t(got), &address, length) : NULL;
 }
@@ -179,13 +179,13 @@ Socket_recvfrom_into(PyObject *self, PyObject *const *args, Py_ssize_t count, Py
 static PyObject *
 Socket_recvmsg(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *names)
 {
-    return socket_retry(self, "recvmsg", READ, args, (size_t)count, names);
+    return socket_retry(self, "recvmsg", READ, args, (size_t)count, names, 2);
 }
 
 static PyObject *
 Socket_recvmsg_into(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *names)
 {
-    return socket_retry(self, "recvmsg_into", READ, args, (size_t)count, names);
+    return socket_retry(self, "recvmsg_into", READ, args, (size_t)count, names, 2);
 }
 
 /* ---- sending ---- */
@@ -205,7 +205,7 @@ socket_send(Socket *socket, const char *data, Py_ssize_t size, int flags, const 
             return sent;
         if (errno == EINTR)
             continue;
-        if (errno != EAGAIN && errno != EWOULDBLOCK) {
+        if ((errno != EAGAIN && errno != EWOULDBLOCK) || flags & MSG_DONTWAIT) {
             socket_failed();
             return -1;
         }
@@ -220,11 +220,11 @@ static int
 send_arguments(const char *name, PyObject *const *args, Py_ssize_t count, Py_buffer *view, int *flags)
 {
     if (count < 1 || count > 2) {
-        PyErr_Format(PyExc_TypeError, "%s() takes data and flags (%zd arguments given)", name, count);
+        PyErr_Format(PyExc_TypeError, "%s() takes data and flags (%zd given)", name, count);
         return -1;
     }
-    *flags = count > 1 ? (int)PyLong_AsLong(args[1]) : 0;
-    if (*flags == -1 && PyErr_Occurred())
+    *flags = 0;
+    if (count > 1 && int_argument(args[1], flags) < 0)
         return -1;
     return PyObject_GetBuffer(args[0], view, PyBUF_SIMPLE);
 }
@@ -287,17 +287,14 @@ Socket_sendto(PyObject *self, PyObject *const *args, Py_ssize_t count)
     int64_t deadline = UNSET;
     int flags = 0;
     if (count < 2 || count > 3)
-        return PyErr_Format(PyExc_TypeError, "sendto() takes data, flags if need be, and an address (%zd arguments given)", count);
-    if (count == 3) {
-        flags = (int)PyLong_AsLong(args[1]);
-        if (flags == -1 && PyErr_Occurred())
-            return NULL;
-    }
+        return PyErr_Format(PyExc_TypeError, "sendto() takes data, flags if need be, and an address (%zd given)", count);
+    if (count == 3 && int_argument(args[1], &flags) < 0)
+        return NULL;
     int known = socket_address(socket, args[count - 1], &address, &length, &numeric);
     if (known == 0) {
         PyObject *all[] = {args[0], args[1], numeric};
         all[count - 1] = numeric;
-        result = socket_retry(self, "sendto", WRITE, all, (size_t)count, NULL);
+        result = socket_retry(self, "sendto", WRITE, all, (size_t)count, NULL, count == 3 ? 1 : -1);
     } else if (known > 0 && PySys_Audit("socket.sendto", "OO", self, args[count - 1]) == 0 &&
                PyObject_GetBuffer(args[0], &view, PyBUF_SIMPLE) == 0) {
         ssize_t sent = socket_send(socket, view.buf, view.len, flags, &address, length, &deadline);
@@ -311,5 +308,5 @@ Socket_sendto(PyObject *self, PyObject *const *args, Py_ssize_t count)
 static PyObject *
 Socket_sendmsg(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *names)
 {
-    return socket_retry(self, "sendmsg", WRITE, args, (size_t)count, names);
+    return socket_retry(self, "sendmsg", WRITE, args, (size_t)count, names, 2);
 }
