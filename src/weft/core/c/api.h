@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #define WEFT_API_NAME "weft.core._core._API"
-#define WEFT_API_VERSION 1
+#define WEFT_API_VERSION 2
 
 /* Those who wait, the first first. Zeroed it is empty. Each is owned by the queue, and holds what embeds the queue in its
    call; the members are the core's alone. */
@@ -75,6 +75,10 @@ typedef struct {
     /* The tasklet that runs: borrowed, never NULL but when memory is out (exception set). Its address tells owners apart; where it is kept a
        reference must be held. */
     PyObject *(*current)(void);
+
+    /* Whether this is a signal handler that interrupts its thread while that waits in its main tasklet and has no other: wait() is
+       refused then, as nobody can be switched to, but the thread itself may wait without holding up anybody. */
+    bool (*interrupts_wait)(void);
 
     /* Call it in operations that succeed without waiting, in loops of which a tasklet could hold up all others: raises what a
        cancelled scope or an expired weft.timeout has for this tasklet, looks at hub and timers when it is time, and lets others run

@@ -162,6 +162,13 @@ api_current(void)
     return scheduler != NULL ? (PyObject *)scheduler->current : NULL;
 }
 
+static bool
+api_interrupts_wait(void)
+{
+    Scheduler *scheduler = this_scheduler;
+    return scheduler != NULL && scheduler->idle && !scheduler->announcing && scheduler->first == NULL && scheduler->started == NULL;
+}
+
 static int
 api_checkpoint(void)
 {
@@ -228,6 +235,7 @@ static const WeftAPI api_table = {
     .move_one = queue_move_one,
     .traverse = queue_traverse,
     .current = api_current,
+    .interrupts_wait = api_interrupts_wait,
     .checkpoint = api_checkpoint,
     .install_hub = api_install_hub,
     .hub = api_hub,
