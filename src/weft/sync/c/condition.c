@@ -197,8 +197,8 @@ condition_wait(Condition *self, int64_t deadline, PyObject *const *operands)
     Slot *slot = slot_add(self);
     PyObject *saved;
     Py_ssize_t count;
-    int how = WEFT_WOKEN;
-    bool failed;
+    int how = LOOK_AGAIN;
+    bool failed, notified;
     if (slot == NULL)
         return -1;
     if (condition_give_back(self, &count, &saved) < 0) {
@@ -209,17 +209,17 @@ condition_wait(Condition *self, int64_t deadline, PyObject *const *operands)
         PyMem_Free(slot);
         return -1;
     }
-    if (likely(!slot->notified)) {
-        slot->waits = true;
-        how = api->wait(&slot->queue, (PyObject *)self, deadline, wait_flags, operands);
-    }
+    slot->waits = !slot->notified && !api->interrupts_wait();
+    while (how == LOOK_AGAIN && !slot->notified)
+        how = wait_in(&slot->queue, (PyObject *)self, deadline, wait_flags, operands);
     failed = condition_take_back(self, count, saved) < 0;
-    if (!slot->notified)
+    notified = slot->notified != 0;
+    if (!notified)
         slot_unlink(self, slot);
     else if (failed)
         condition_notify_before(self, 1, slot->notified);
     PyMem_Free(slot);
-    return failed ? -1 : how != WEFT_TIMED_OUT;
+    return failed ? -1 : notified;
 }
 
 static PyObject *

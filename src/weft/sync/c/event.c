@@ -5,7 +5,10 @@
 static int
 event_wait(Event *self, int64_t deadline, PyObject *const *operands)
 {
-    int how = api->wait(&self->queue, (PyObject *)self, deadline, wait_flags, operands);
+    int how;
+    do
+        how = wait_in(&self->queue, (PyObject *)self, deadline, wait_flags, operands);
+    while (how == LOOK_AGAIN && !self->is_set);
     return how < 0 ? -1 : how == WEFT_WOKEN || self->is_set;
 }
 

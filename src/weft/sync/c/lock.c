@@ -17,7 +17,7 @@ lock_take(Lock *self, int64_t deadline, PyObject *const *operands)
 {
     int place = 0;
     while (self->locked) {
-        int how = api->wait(&self->queue, (PyObject *)self, deadline, wait_flags | place, operands);
+        int how = wait_in(&self->queue, (PyObject *)self, deadline, wait_flags | place, operands);
         if (how == WEFT_TIMED_OUT && self->locked) /* not when it became free as time was up */
             return 0;
         if (how < 0) {

@@ -16,7 +16,7 @@ rlock_take(RLock *self, PyObject *me, Py_ssize_t count, int64_t deadline, PyObje
 {
     int place = 0;
     while (self->owner != NULL) {
-        int how = api->wait(&self->queue, (PyObject *)self, deadline, wait_flags | place, operands);
+        int how = wait_in(&self->queue, (PyObject *)self, deadline, wait_flags | place, operands);
         if (how == WEFT_TIMED_OUT && self->owner != NULL)
             return 0;
         if (how < 0) {

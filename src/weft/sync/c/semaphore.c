@@ -7,7 +7,7 @@ semaphore_take(Semaphore *self, int64_t deadline, PyObject *const *operands)
 {
     int place = 0;
     while (self->value == 0) {
-        int how = api->wait(&self->queue, (PyObject *)self, deadline, wait_flags | place, operands);
+        int how = wait_in(&self->queue, (PyObject *)self, deadline, wait_flags | place, operands);
         if (how == WEFT_TIMED_OUT && self->value == 0)
             return 0;
         if (how < 0) {

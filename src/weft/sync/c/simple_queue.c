@@ -46,7 +46,7 @@ simple_queue_wait(SimpleQueue *self, int64_t deadline, PyObject *const *operands
 {
     int place = 0;
     while (self->count == 0) {
-        int how = api->wait(&self->queue, (PyObject *)self, deadline, wait_flags | place, operands);
+        int how = wait_in(&self->queue, (PyObject *)self, deadline, wait_flags | place, operands);
         if (how == WEFT_TIMED_OUT && self->count == 0) {
             PyErr_SetNone(Empty);
             return NULL;

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 #include "api.h"
 
@@ -136,6 +137,30 @@ queue_deadline(PyObject *timeout, const char *what, int64_t *deadline)
         return -1;
     }
     return deadline_after(seconds, deadline);
+}
+
+/* ---- waiting ---- */
+
+#define LOOK_AGAIN 3 /* beside WEFT_WOKEN and its like: nobody woke it */
+#define HANDLER_NS 1000000
+
+/* api->wait(), also in a signal handler that interrupts its thread's own wait, where no tasklet can be suspended. There it looks every
+   millisecond and stands in no queue, which is enough for what is rare: returns LOOK_AGAIN. Switches, or releases the GIL. */
+static int
+wait_in(WeftQueue *queue, PyObject *on, int64_t deadline, int flags, PyObject *const *operands)
+{
+    const struct timespec pause = {0, HANDLER_NS};
+    int64_t now = 0;
+    if (likely(!api->interrupts_wait()))
+        return api->wait(queue, on, deadline, flags, operands);
+    if (deadline >= 0 && (now = api->now()) < 0)
+        return WEFT_RAISED;
+    if (deadline >= 0 && now >= deadline)
+        return WEFT_TIMED_OUT;
+    Py_BEGIN_ALLOW_THREADS
+    nanosleep(&pause, NULL);
+    Py_END_ALLOW_THREADS
+    return PyErr_CheckSignals() < 0 ? WEFT_RAISED : LOOK_AGAIN;
 }
 
 /* ---- types ---- */
