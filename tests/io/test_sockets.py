@@ -963,6 +963,63 @@ def test_run_waits_for_sockets(pair):
     assert log == [("recv", b"x")]
 
 
+# ---- signals ----
+
+
+def test_a_signal_interrupts_a_call_only_if_its_handler_raises():
+    printed = output_of("""
+        import os, signal, threading, weft
+        from weft import io
+        first, second = io.socketpair()
+
+        def note(number, frame):
+            print("noted", flush=True)
+            threading.Timer(0.02, second.send, (b"data",)).start()
+
+        def fail(number, frame):
+            raise KeyError("from the handler")
+
+        def soon():
+            threading.Timer(0.02, os.kill, (os.getpid(), signal.SIGUSR1)).start()
+
+        signal.signal(signal.SIGUSR1, note)
+        soon()
+        print(first.recv(10))
+        signal.signal(signal.SIGUSR1, fail)
+        soon()
+        try:
+            first.recv(10)
+        except KeyError as error:
+            print(error)
+        weft.tasklet(second.send)(b"still there")
+        print(first.recv(20))
+        first.close()
+        second.close()
+    """)
+    assert printed.splitlines() == ["noted", "b'data'", "'from the handler'", "b'still there'"]
+
+
+def test_both_sides_of_a_fork_go_on_with_their_sockets():
+    printed = output_of("""
+        import os, weft
+        from weft import io
+        pairs = {name: io.socketpair() for name in ("parent", "child")}
+        log = []
+        tasklets = {name: weft.tasklet(lambda name=name: log.append((name, pairs[name][0].recv(10))))() for name in pairs}
+        weft.schedule()
+        pid = os.fork()
+        name, other = ("parent", "child") if pid else ("child", "parent")
+        tasklets[other].kill()
+        pairs[name][1].send(name.encode())
+        while not log:
+            weft.sleep(0.001)
+        weft.tasklet(pairs[name][1].send)(b"again")
+        print(log, pairs[name][0].recv(10), *([io.wait_process(pid)] if pid else []), flush=True)
+        os._exit(0)
+    """)
+    assert printed.splitlines() == ["[('child', b'child')] b'again'", "[('parent', b'parent')] b'again' 0"]
+
+
 # ---- descriptors run out ----
 
 

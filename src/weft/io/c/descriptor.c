@@ -138,9 +138,12 @@ descriptor_watch(Hub *hub, Descriptor *descriptor, int direction)
 static int
 descriptor_wait(Descriptor *descriptor, int direction, int64_t deadline, int flags)
 {
-    Hub *hub = hub_get();
-    if (hub == NULL)
+    Hub *hub = descriptor->closed ? NULL : hub_get();
+    if (hub == NULL) {
+        if (descriptor->closed)
+            descriptor_set_closed(descriptor);
         return -1;
+    }
     int watched = descriptor_watch(hub, descriptor, direction);
     if (watched < 0) {
         PyErr_SetFromErrno(PyExc_OSError);

@@ -108,8 +108,11 @@ hub_poll(WeftHub *base, int64_t timeout)
     int count = hub->poller->wait(hub, 0);
     if (count == 0 && timeout != 0 && hub->crowded)
         count = hub_linger(hub, timeout);
-    if (count == 0 && timeout != 0)
+    if (count == 0 && timeout != 0) {
+        if (PyErr_CheckSignals() < 0) /* one that came just now would not interrupt the sleep */
+            return -1;
         count = hub_sleep(hub, timeout);
+    }
     if (likely(count >= 0)) {
         hub_deliver(hub, count);
         return 0;

@@ -96,6 +96,8 @@ socket_set_up(PyObject *self, int family, int type, int proto, int fd)
 static Descriptor *
 socket_descriptor(Socket *socket)
 {
+    if (socket->descriptor != NULL && unlikely(socket->descriptor->closed)) /* by number, or lost by its hub */
+        Py_CLEAR(socket->descriptor);
     if (unlikely(socket->descriptor == NULL)) {
         Descriptor *descriptor = descriptor_get(socket->fd);
         if (descriptor != NULL) {
