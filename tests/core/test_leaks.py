@@ -27,6 +27,17 @@ def start_and_finish():
 
 
 @scenario
+def selects():
+    one, other = weft.channel(), weft.channel()
+    for end in (lambda tasklet: one.send(Value()), lambda tasklet: other.receive(), weft.tasklet.kill):
+        waiting = weft.tasklet(lambda: weft.select(one, (other, Value())))()
+        weft.schedule()
+        end(waiting)
+        weft.run()
+    weft.select(one, (other, Value()), default=Value())
+
+
+@scenario
 def messages():
     channel = weft.channel()
     weft.tasklet(lambda: [channel.receive() for _ in range(3)])()
