@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import weft
+from tests.io._errors import error_of
 from tests.io._workers import started
 from weft import core
 from weft.io import subprocess
@@ -23,16 +24,6 @@ SLEEPS = "import sys, time; print('ready', flush=True); time.sleep(100)"
 
 def python(source: str) -> list[str]:
     return [sys.executable, "-I", "-S", "-c", source]
-
-
-def error_of(call):
-    """What `call` raises, without the traceback, which leads to the frame that looks at it."""
-    try:
-        call()
-    except Exception as error:
-        error.__context__ = None
-        return error.with_traceback(None)
-    return None
 
 
 # ---- run and its relatives ----

@@ -5,12 +5,14 @@ import os
 import socket
 import ssl
 import subprocess
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 import weft
+from tests.io._errors import error_of
 from tests.io._workers import started
 from weft import core, io
 from weft.io import tls
@@ -118,16 +120,6 @@ def both(streams, server_context, client_context) -> Callable[..., tuple[tls.TLS
     made.clear()
 
 
-def error_of(call):
-    """What `call` raises, without the traceback, which leads to the frame that looks at it."""
-    try:
-        call()
-    except Exception as error:
-        error.__context__ = None
-        return error.with_traceback(None)
-    return None
-
-
 # ---- it works ----
 
 
@@ -141,6 +133,27 @@ def test_data_go_both_ways(both, client_context, version):
     assert server.send(bytearray(b"answer")) == 6
     assert (client.recv(3), client.pending(), client.recv(100)) == (b"ans", 3, b"wer")
     assert client.recv(0) == b""
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_the_other_side_may_be_the_standard_librarys(server_context, client_context, version):
+    client_context.maximum_version = version
+    near, far = socket.socketpair()
+
+    def serves() -> None:
+        with server_context.wrap_socket(far, server_side=True) as connection:
+            connection.sendall(connection.recv(100).upper())
+            connection.unwrap().close()
+
+    server = threading.Thread(target=serves)
+    server.start()
+    client = tls.wrap(Stream(near), client_context, server_hostname="weft.test")
+    client.sendall(b"question")
+    assert (client.recv(100), client.recv(100)) == (b"QUESTION", b"")
+    transport, rest = client.unwrap()
+    transport.close()
+    server.join()
+    assert rest == b""
 
 
 def test_what_is_sent_is_encrypted(streams, server_context, client_context):
