@@ -6,6 +6,7 @@ weft that was not there before. A test that must leave something says what and w
 """
 
 import gc
+import importlib.util
 import os
 import signal
 import sys
@@ -74,9 +75,19 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     return report
 
 
-def pytest_report_header() -> str:
+# Not every installation of CPython has its own tests of futures; `make test-all` runs them with each that has.
+HAS_TESTS_OF_FUTURES = importlib.util.find_spec("test.test_concurrent_futures") is not None
+collect_ignore = [] if HAS_TESTS_OF_FUTURES else ["sync/test_standard_futures.py"]
+
+
+def pytest_report_header() -> list[str]:
     backend = os.environ.get("WEFT_SWITCH") or "the loader's choice"
-    return f"weft: switching backend: {backend}; {sys.executable}"
+    header = [f"weft: switching backend: {backend}; {sys.executable}"]
+    if not HAS_TESTS_OF_FUTURES:
+        header.append(
+            "weft: this interpreter came without CPython's own tests of futures: sync/test_standard_futures.py is left out"
+        )
+    return header
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -1,11 +1,8 @@
-"""Futures for tasklets: what CPython's own tests of concurrent.futures do not ask (those are run too)."""
+"""Futures for tasklets: what CPython's own tests of concurrent.futures do not ask (test_standard_futures.py runs those)."""
 
 import concurrent.futures
-import subprocess
-import sys
 import threading
 import weakref
-from pathlib import Path
 
 import pytest
 
@@ -22,15 +19,6 @@ class Odd(Exception):
 
 def fails():
     raise Odd("failed")
-
-
-def test_cpythons_own_tests_pass():
-    script = Path(__file__).with_name("_cpython_futures.py")
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=100, check=False)
-    if done.returncode == 77:
-        pytest.skip(done.stdout.strip())
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    assert "Ran 4" in done.stdout
 
 
 def test_the_errors_and_constants_are_those_of_concurrent_futures():
