@@ -263,11 +263,14 @@ class TLSSocket:
                 if self._take_outgoing():
                     self._send_pending(wait=False)
                 self._receive_more(received)
-            except ssl.SSLError:
+            except ssl.SSLError as error:
                 # An alert, or our part of the end: the other side hears of it if it still listens.
                 if self._take_outgoing():
                     with suppress(OSError):
                         self._send_pending(wait=False)
+                if error.reason == "UNEXPECTED_EOF_WHILE_READING" and not isinstance(error, ssl.SSLEOFError):
+                    # Early releases of 3.11 call it so when OpenSSL 3 reads; later ones as they always did elsewhere.
+                    raise ssl.SSLEOFError(ssl.SSL_ERROR_EOF, "EOF occurred in violation of protocol") from None
                 raise
             else:
                 if self._take_outgoing():
