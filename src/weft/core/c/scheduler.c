@@ -425,10 +425,9 @@ collection_error(void)
                                         "weak reference), which keeps its state on the C stack: start a tasklet that does the work");
 }
 
-/* Whether the current tasklet may be suspended now: 0, or -1 with an exception set and nothing changed. Looks at timers
-   and hub when it is time, so state must be read after it. */
+/* Whether this is a place where tasklets may be switched: 0, or -1 with an exception set. Runs no Python code. */
 static inline int
-scheduler_may_suspend(Scheduler *scheduler)
+scheduler_may_switch(Scheduler *scheduler)
 {
     if (unlikely(scheduler->fixed != 0)) {
         fixed_error(scheduler);
@@ -438,6 +437,16 @@ scheduler_may_suspend(Scheduler *scheduler)
         collection_error();
         return -1;
     }
+    return 0;
+}
+
+/* Whether the current tasklet may be suspended now: 0, or -1 with an exception set and nothing changed. Looks at timers
+   and hub when it is time, so state must be read after it. */
+static inline int
+scheduler_may_suspend(Scheduler *scheduler)
+{
+    if (unlikely(scheduler_may_switch(scheduler) < 0))
+        return -1;
     if (unlikely(--scheduler->ticks <= 0) && scheduler_tick(scheduler) < 0)
         return -1;
     return switch_guard(scheduler, scheduler->current);
@@ -449,17 +458,23 @@ block_trap_error(Tasklet *current)
     PyErr_Format(PyExc_RuntimeError, "this tasklet does not like to be blocked: block_trap of %R is set, and this call would wait", current);
 }
 
-/* The same for a call that blocks its tasklet. */
+/* Whether the current tasklet may begin to wait, as far as its own settings and scopes are concerned: 0, or -1 with an
+   exception set. */
+static inline int
+tasklet_may_wait(Tasklet *current)
+{
+    if (unlikely(current->block_trap)) {
+        block_trap_error(current);
+        return -1;
+    }
+    return likely(current->scope == NULL) ? 0 : scope_check(current);
+}
+
+/* scheduler_may_suspend for a call that blocks its tasklet. */
 static inline int
 scheduler_may_block(Scheduler *scheduler)
 {
-    if (unlikely(scheduler->current->block_trap)) {
-        block_trap_error(scheduler->current);
-        return -1;
-    }
-    if (unlikely(scheduler->current->scope != NULL) && scope_check(scheduler->current) < 0)
-        return -1;
-    return scheduler_may_suspend(scheduler);
+    return unlikely(tasklet_may_wait(scheduler->current) < 0) ? -1 : scheduler_may_suspend(scheduler);
 }
 
 /* ---- what a switch has to tell others ---- */

@@ -19,19 +19,7 @@ static inline int
 queue_may_wait(Scheduler *scheduler)
 {
     Tasklet *current = scheduler->current;
-    if (unlikely(scheduler->fixed != 0)) {
-        fixed_error(scheduler);
-        return -1;
-    }
-    if (collection_forbids(scheduler)) {
-        collection_error();
-        return -1;
-    }
-    if (unlikely(current->block_trap)) {
-        block_trap_error(current);
-        return -1;
-    }
-    if (unlikely(current->scope != NULL) && scope_check(current) < 0)
+    if (unlikely(scheduler_may_switch(scheduler) < 0 || tasklet_may_wait(current) < 0))
         return -1;
     if (unlikely(--scheduler->ticks <= 0 && current->raises)) { /* thrown by another thread while it ran */
         PyObject *error = current->tempval;
