@@ -51,6 +51,30 @@ def test_who_waited_before_the_fork_waits_on_both_sides():
     assert printed.splitlines() == ["[('child', b'child')]", "[('parent', b'parent')] 0"]
 
 
+def test_a_socket_that_the_child_closes_before_it_has_a_hub_of_its_own_is_heard_of_in_the_parent():
+    printed = output_of("""
+        import os
+        sockets = []
+        os.register_at_fork(after_in_child=lambda: [own.close() for own in sockets])
+        import weft, weft.io as io
+        own, other = io.socketpair()
+        sockets.append(own)
+        for number in (b"1", b"2"):
+            receives = weft.spawn(own.recv, (10,))
+            weft.schedule()
+            if number == b"2":
+                pid = os.fork()
+                if pid == 0:
+                    os._exit(0)
+                io.wait_process(pid)
+            other.send(number)
+            print(receives.join(10))
+        own.close()
+        other.close()
+    """)
+    assert printed.splitlines() == ["b'1'", "b'2'"]
+
+
 def test_other_threads_wake_the_hub_of_a_forked_child():
     printed = output_of("""
         import os, threading, weft, weft.io as io

@@ -164,6 +164,7 @@ hub_open(Hub *hub)
     if (++last_hub == 0)
         last_hub = 1;
     hub->id = last_hub;
+    hub->process = getpid();
     hub->epoll = hub->doorbell = hub->base.wake_fd = -1;
     if (doorbell_open(hub) == 0 && hub->poller->open(hub) == 0)
         return 0;

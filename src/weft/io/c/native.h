@@ -74,6 +74,7 @@ struct Hub {
     Hub *next; /* all hubs of the process */
     const Poller *poller;
     uint32_t id; /* never used twice, never 0 */
+    pid_t process; /* whose it is: a forked child shares the sets of its parent until hub_forked */
     int doorbell; /* the end that is read; base.wake_fd is the same for an eventfd */
     int epoll;
     bool crowded; /* it had to wait for the GIL when it slept last */

@@ -80,7 +80,8 @@ epoll_watch(Hub *hub, Descriptor *descriptor, int directions, bool once)
 static void
 epoll_forget(Hub *hub, Descriptor *descriptor)
 {
-    epoll_ctl(hub->epoll, EPOLL_CTL_DEL, descriptor->fd, NULL); /* fails for what was closed behind our back */
+    if (hub->process == getpid()) /* else its parent would not hear of it any more */
+        epoll_ctl(hub->epoll, EPOLL_CTL_DEL, descriptor->fd, NULL); /* fails for what was closed behind our back */
 }
 
 static int
