@@ -358,6 +358,31 @@ def test_a_condition_that_somebody_waits_for_keeps_its_lock(run_until_blocked):
     run_until_blocked()
 
 
+@pytest.mark.parametrize("kind", [sync.Lock, sync.RLock])
+@pytest.mark.parametrize("way", ["acquire", "__enter__", "wait", "_acquire_restore"])
+def test_a_lock_that_somebody_waits_for_lives_on_when_its_condition_gets_another(kind, way, run_until_blocked):
+    condition = sync.Condition(kind())
+
+    def waits():
+        if way == "wait":
+            condition.acquire()
+        getattr(condition, way)(*([1] if way == "_acquire_restore" else []))
+
+    waiter = weft.spawn(waits)
+    if way == "wait":
+        run_until_blocked()
+    condition.acquire()
+    condition.notify()
+    run_until_blocked()
+    assert waiter.blocked
+    first = weakref.ref(condition._lock)
+    condition.__init__(kind())
+    assert first() is not None
+    first().release()
+    waiter.join()
+    assert first() is None
+
+
 def test_errors_of_a_lock_are_raised_and_leave_nobody_behind():
     class Broken:
         fails = ""

@@ -139,10 +139,13 @@ static int
 condition_try_take_back(Condition *self, Py_ssize_t count, PyObject *saved)
 {
     PyObject *result;
-    if (self->kind == OURS_LOCK)
-        return lock_take((Lock *)self->lock, WEFT_NEVER, NULL);
-    if (self->kind == OURS_RLOCK)
-        return rlock_take((RLock *)self->lock, api->current(), count, WEFT_NEVER, NULL);
+    if (self->kind != FOREIGN) {
+        PyObject *lock = Py_NewRef(self->lock); /* __init__() may be called again while it is waited for */
+        int taken = self->kind == OURS_LOCK ? lock_take((Lock *)lock, WEFT_NEVER, NULL)
+                                            : rlock_take((RLock *)lock, api->current(), count, WEFT_NEVER, NULL);
+        Py_DECREF(lock);
+        return taken;
+    }
     result = saved != NULL ? PyObject_CallMethod(self->lock, "_acquire_restore", "(O)", saved)
                            : PyObject_CallMethod(self->lock, "acquire", NULL);
     Py_XDECREF(result);
@@ -305,14 +308,17 @@ static PyObject *
 Condition_acquire(PyObject *object, PyObject *const *args, Py_ssize_t count, PyObject *names)
 {
     Condition *self = (Condition *)object;
-    PyObject *method, *result;
+    PyObject *lock = Py_NewRef(self->lock), *method, *result;
     if (self->kind == OURS_RLOCK)
-        return RLock_acquire(self->lock, args, count, names);
-    if (self->kind == OURS_LOCK)
-        return Lock_acquire(self->lock, args, count, names);
-    method = PyObject_GetAttrString(self->lock, "acquire");
-    result = method != NULL ? PyObject_Vectorcall(method, args, (size_t)count, names) : NULL;
-    Py_XDECREF(method);
+        result = RLock_acquire(lock, args, count, names);
+    else if (self->kind == OURS_LOCK)
+        result = Lock_acquire(lock, args, count, names);
+    else {
+        method = PyObject_GetAttrString(lock, "acquire");
+        result = method != NULL ? PyObject_Vectorcall(method, args, (size_t)count, names) : NULL;
+        Py_XDECREF(method);
+    }
+    Py_DECREF(lock);
     return result;
 }
 
@@ -331,11 +337,12 @@ static PyObject *
 Condition_enter(PyObject *object, PyObject *Py_UNUSED(unused))
 {
     Condition *self = (Condition *)object;
-    if (self->kind == OURS_RLOCK)
-        return RLock_enter(self->lock, NULL);
-    if (self->kind == OURS_LOCK)
-        return Lock_enter(self->lock, NULL);
-    return PyObject_CallMethod(self->lock, "__enter__", NULL);
+    PyObject *lock = Py_NewRef(self->lock);
+    PyObject *result = self->kind == OURS_RLOCK  ? RLock_enter(lock, NULL)
+                       : self->kind == OURS_LOCK ? Lock_enter(lock, NULL)
+                                                 : PyObject_CallMethod(lock, "__enter__", NULL);
+    Py_DECREF(lock);
+    return result;
 }
 
 static PyObject *
@@ -377,9 +384,12 @@ static PyObject *
 Condition_acquire_restore(PyObject *object, PyObject *saved)
 {
     Condition *self = (Condition *)object;
-    if (self->kind == OURS_RLOCK)
-        return RLock_acquire_restore(self->lock, saved);
-    if (self->kind == OURS_LOCK ? lock_take((Lock *)self->lock, WEFT_NEVER, NULL) < 0
+    if (self->kind == OURS_RLOCK) {
+        PyObject *lock = Py_NewRef(self->lock), *result = RLock_acquire_restore(lock, saved);
+        Py_DECREF(lock);
+        return result;
+    }
+    if (self->kind == OURS_LOCK ? condition_try_take_back(self, 1, NULL) < 0
                                 : condition_take_back(self, 1, saved != Py_None ? Py_NewRef(saved) : NULL) < 0)
         return NULL;
     Py_RETURN_NONE;
