@@ -442,3 +442,26 @@ def test_what_is_no_signal_is_refused(number):
 def test_marking_is_for_numbers():
     with pytest.raises(TypeError):
         core.mark_service_signal(str(signal.SIGALRM))
+
+
+NESTED = """
+import threading
+from weft.core import CancelScope
+
+def nests():
+    outermost = CancelScope()
+    outermost.__enter__()
+    for _ in range(50_000):
+        CancelScope().__enter__()
+    outermost.cancel()
+
+threading.stack_size(256 * 1024)
+thread = threading.Thread(target=nests)
+thread.start()
+thread.join()
+print("cancelled and freed")
+"""
+
+
+def test_scopes_may_be_nested_deeper_than_the_c_stack_bears():
+    assert output_of(NESTED) == "cancelled and freed"

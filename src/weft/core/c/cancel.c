@@ -178,17 +178,33 @@ scope_fires(Scheduler *scheduler, Tasklet *tasklet, int64_t now)
     return scope_arm(scheduler, tasklet, tasklet->until, tasklet->blocked == BLOCKED_RUN) < 0 ? -1 : 1;
 }
 
-/* Append the tasklets inside to `list`, those behind a shield excepted. -1 with an exception set. */
-static int
-scope_collect(CancelScope *scope, PyObject *list)
+/* `scope`, or the first of those behind it in its list that is no shield; NULL: none. */
+static CancelScope *
+scope_unshielded(CancelScope *scope)
 {
-    for (Tasklet *t = scope->tasklets; t != NULL; t = t->scope_next)
-        if (PyList_Append(list, (PyObject *)t) < 0)
-            return -1;
-    for (CancelScope *inner = scope->inner; inner != NULL; inner = inner->next)
-        if (!inner->shield && scope_collect(inner, list) < 0)
-            return -1;
-    return 0;
+    while (scope != NULL && scope->shield)
+        scope = scope->next;
+    return scope;
+}
+
+/* Append the tasklets inside to `list`, those behind a shield excepted. -1 with an exception set. Scopes may be nested deeper
+   than a C stack bears. */
+static int
+scope_collect(CancelScope *outermost, PyObject *list)
+{
+    CancelScope *scope = outermost, *next;
+    for (;;) {
+        for (Tasklet *t = scope->tasklets; t != NULL; t = t->scope_next)
+            if (PyList_Append(list, (PyObject *)t) < 0)
+                return -1;
+        next = scope_unshielded(scope->inner);
+        for (; next == NULL; scope = scope->outer) {
+            if (scope == outermost)
+                return 0;
+            next = scope_unshielded(scope->next);
+        }
+        scope = next;
+    }
 }
 
 /* The scope is over, or its deadline has moved: those inside who stand still are told. -1 with an exception set. May run
@@ -400,6 +416,7 @@ CancelScope_dealloc(PyObject *self)
 {
     CancelScope *scope = (CancelScope *)self;
     PyObject_GC_UnTrack(self);
+    Py_TRASHCAN_BEGIN(self, CancelScope_dealloc) /* of many in each other */
     assert(scope->tasklets == NULL && scope->inner == NULL); /* each of them has a reference to it */
     if (scope->weakrefs != NULL)
         PyObject_ClearWeakRefs(self);
@@ -410,6 +427,7 @@ CancelScope_dealloc(PyObject *self)
     }
     Py_XDECREF(scope->outer);
     Py_TYPE(self)->tp_free(self);
+    Py_TRASHCAN_END
 }
 
 PyDoc_STRVAR(scope_doc, "CancelScope(timeout=None, *, shield=False)\n--\n\n"
