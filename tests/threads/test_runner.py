@@ -103,6 +103,7 @@ def test_concurrent_futures_logging_and_a_queue_listener(python, program):
         threads = [threading.Thread(target=lambda: [logger.warning("x") for _ in range(100)]) for _ in range(4)]
         for each in threads: each.start()
         for each in threads: each.join()
+        through.join()  # stop() refuses to wait for room
         listener.stop()
         print(handler.count, type(handler.lock).__module__, type(through).__module__)
         """)
