@@ -15,6 +15,7 @@ from weft.io._native import close, forked, read, wait_readable, wait_writable, w
 from weft.io._pipes import PipeEnd, pipe
 from weft.io._processes import wait_process
 from weft.io._responsive import responsive
+from weft.io._serve import serve
 from weft.io._sockets import create_connection, create_server, fromfd, socket, socketpair
 from weft.io._threads import start_thread
 
@@ -35,6 +36,7 @@ __all__ = [
     "pipe",
     "read",
     "responsive",
+    "serve",
     "socket",
     "socketpair",
     "start_thread",
