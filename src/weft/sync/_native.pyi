@@ -93,9 +93,9 @@ class Condition:
     def wait(self, timeout: float | None = None) -> bool:
         """Give the lock back, wait to be notified, at most `timeout` seconds, take the lock again; False when time was up.
 
-        Blocks this tasklet. Whatever is raised in it, TaskletExit too, is raised when it holds the lock again; a
-        notification that it got and can make no use of passes to the next of those who waited by then. RuntimeError when
-        the caller does not hold the lock.
+        Blocks this tasklet. Whatever is raised in it, TaskletExit too, is raised when it holds the lock again, but
+        a Deadlock: nobody can give the lock back then. A notification that it got and can make no use of passes to the
+        next of those who waited by then. RuntimeError when the caller does not hold the lock.
         """
     def wait_for(self, predicate: Callable[[], _T], timeout: float | None = None) -> _T:
         """wait() until predicate() is true, or `timeout` seconds have passed in all; return what it returned last."""

@@ -193,7 +193,7 @@ condition_take_back(Condition *self, Py_ssize_t count, PyObject *saved)
 /* ---- waiting ---- */
 
 /* Give the lock, which the caller holds, back, wait to be notified until `deadline`, and take the lock again. 1 notified, 0 time is up, -1
-   with an exception set; the lock is held in any case. Switches. */
+   with an exception set; the lock is held in any case but that of a Deadlock over it. Switches. */
 static int
 condition_wait(Condition *self, int64_t deadline, PyObject *const *operands)
 {
@@ -506,9 +506,9 @@ PyDoc_STRVAR(condition_doc, "Condition(lock=None)\n--\n\n"
 "blocks as it does. TypeError for what is no lock. Thread-safe.");
 PyDoc_STRVAR(condition_wait_doc, "wait($self, /, timeout=None)\n--\n\n"
 "Give the lock back, wait to be notified, at most `timeout` seconds, take the lock again; False when time was up.\n\n"
-"Blocks this tasklet. Whatever is raised in it, TaskletExit too, is raised when it holds the lock again; a notification that\n"
-"it got and can make no use of passes to the next of those who waited by then. RuntimeError when the caller does not hold\n"
-"the lock.");
+"Blocks this tasklet. Whatever is raised in it, TaskletExit too, is raised when it holds the lock again, but a Deadlock:\n"
+"nobody can give the lock back then. A notification that it got and can make no use of passes to the next of those who waited\n"
+"by then. RuntimeError when the caller does not hold the lock.");
 PyDoc_STRVAR(condition_wait_for_doc, "wait_for($self, /, predicate, timeout=None)\n--\n\n"
 "wait() until predicate() is true, or `timeout` seconds have passed in all; return what it returned last.");
 PyDoc_STRVAR(condition_notify_doc, "notify($self, /, n=1)\n--\n\n"
