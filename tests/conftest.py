@@ -76,7 +76,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 
 # Not every installation of CPython has its own tests of futures; `make test-all` runs them with each that has.
-HAS_TESTS_OF_FUTURES = importlib.util.find_spec("test.test_concurrent_futures") is not None
+HAS_TESTS_OF_FUTURES = all(importlib.util.find_spec(name) for name in ("test", "test.test_concurrent_futures"))
 collect_ignore = [] if HAS_TESTS_OF_FUTURES else ["sync/test_standard_futures.py"]
 
 

@@ -15,7 +15,10 @@ LEFT_OUT = {
 }
 
 
-@pytest.mark.skipif(importlib.util.find_spec("test.test_socket") is None, reason="this Python came without its tests")
+@pytest.mark.skipif(
+    not all(importlib.util.find_spec(name) for name in ("test", "test.test_socket")),
+    reason="this Python came without its tests",
+)
 @pytest.mark.timeout(300)
 def test_cpython_s_own_tests_pass():
     done = run_script("from tests.io._standard_sockets import main; main()", "-Wignore", timeout=280)
