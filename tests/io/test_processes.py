@@ -124,6 +124,18 @@ def test_a_process_that_is_no_child_of_ours_is_refused_at_once(way):
         io.wait_process(os.getppid(), timeout=5)
 
 
+def test_a_wrong_time_out_is_refused_in_its_own_name(way):
+    with subprocess.Popen(["true"]) as child:
+        for bad in (-1, float("nan")):
+            with pytest.raises(
+                ValueError, match=r"wait_process\(timeout\) takes a number of seconds from 0 on, or None, not "
+            ):
+                io.wait_process(child, timeout=bad)
+        with pytest.raises(TypeError, match=r"wait_process\(timeout\) takes a number of seconds, not str"):
+            io.wait_process(child, timeout="1")
+        assert io.wait_process(child) == 0
+
+
 @pytest.mark.parametrize("bad", [0, -1, -5])
 def test_numbers_that_mean_groups_of_processes_are_refused(way, bad):
     """For waitpid they mean any child, and would reap somebody else's."""

@@ -1,6 +1,8 @@
 """Sockets: what one tasklet waits for blocks no other; connections, streams, time-outs, ends, and what is refused."""
 
+import contextlib
 import errno
+import http.client
 import os
 import re
 import socket as standard
@@ -518,6 +520,33 @@ def test_a_refused_connection_is_an_error():
             io.create_connection(address)
         with pytest.raises(ExceptionGroup, match="create_connection failed"):
             io.create_connection(address, all_errors=True)
+
+
+@pytest.mark.parametrize("bad", [-1, float("nan")])
+def test_a_wrong_time_out_of_a_connection_is_refused_in_its_own_name(bad):
+    with pytest.raises(
+        ValueError, match=r"create_connection\(timeout\) takes a number of seconds from 0 on, or None, not "
+    ):
+        io.create_connection(("127.0.0.1", 1), timeout=bad)
+    with pytest.raises(TypeError, match=r"create_connection\(timeout\) takes a number of seconds, not object"):
+        io.create_connection(("127.0.0.1", 1), timeout=object())
+
+
+def test_connections_of_the_standard_http_client_can_be_ours(listener):
+    def answer(connection, _):
+        request = b""
+        while not request.endswith(b"\r\n\r\n"):
+            request += connection.recv(1000)
+        connection.sendall(b"HTTP/1.0 200 OK\r\n\r\n" + request.split()[1])
+
+    client = http.client.HTTPConnection(*listener.getsockname())
+    client._create_connection = io.create_connection
+    with weft.scope() as s, contextlib.closing(client):
+        s.service(io.serve, (listener, answer))
+        client.request("GET", "/hello")
+        assert type(client.sock) is io.socket and client.sock.gettimeout() is None
+        with client.getresponse() as response:
+            assert response.read() == b"/hello"
 
 
 def test_a_connection_that_nobody_answers_times_out():

@@ -92,6 +92,15 @@ def test_what_cannot_be_called_is_refused(bad):
     assert workers.status().threads == 0
 
 
+def test_arguments_are_refused_with_the_way_to_give_them():
+    message = r"without arguments, and none for <built-in .* print>: wrap the call in a lambda, call_async\(lambda: function\(arg"
+    with pytest.raises(TypeError, match=message):
+        io.call_async(print, 1)
+    with pytest.raises(TypeError, match=message):
+        io.call_async(print, end="")
+    assert workers.status().threads == 0
+
+
 def test_a_wait_that_is_not_allowed_makes_no_call():
     workers.configure(max_threads=1)
     gate, calls = Gate(), []

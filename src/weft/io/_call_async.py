@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from contextvars import copy_context
-from typing import TypeVar
+from typing import Never, TypeVar
 
 from weft.core import Waiter
 from weft.io._workers import Job, pool
@@ -10,7 +10,7 @@ from weft.io._workers import Job, pool
 T = TypeVar("T")
 
 
-def call_async(function: Callable[[], T]) -> T:
+def call_async(function: Callable[[], T], *refused: Never, **refused_too: Never) -> T:
     """Call `function`, which may block, on a worker thread; return what it returns, raise what it raises.
 
     Blocks this tasklet only; works in any thread, also one without tasklets. `function` takes no arguments, runs in a copy
@@ -19,9 +19,10 @@ def call_async(function: Callable[[], T]) -> T:
     outcome goes to weft.io.workers' handler of abandoned jobs, by default to the log. RuntimeError when not one
     thread can be started, or when the process is a fork of the one where the call was made.
     """
-    if not callable(function):
+    if not callable(function) or refused or refused_too:
+        what = f"not {function!r}" if not callable(function) else f"and none for {function!r}"
         raise TypeError(
-            f"call_async() takes a callable without arguments, not {function!r}: wrap the call in a lambda, "
+            f"call_async() takes a callable without arguments, {what}: wrap the call in a lambda, "
             "call_async(lambda: function(argument))"
         )
     waiter: Waiter[T] = Waiter()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from weft.core import sleep
 from weft.io._native import close, wait_readable
+from weft.io._timeouts import check_timeout
 
 if TYPE_CHECKING:  # who has a Popen has imported it; `import weft` need not
     import subprocess
@@ -23,6 +24,7 @@ def wait_process(process: "int | Popen", timeout: float | None = None) -> int:
     `process` is a subprocess.Popen, whose returncode is set, or the number of a child. Raises TimeoutError after
     `timeout` seconds (the child goes on), ChildProcessError when there is no such child.
     """
+    check_timeout(timeout, "wait_process(timeout)")
     popen = None if isinstance(process, int) else _popen(process)
     if popen is not None and popen.poll() is not None:
         return popen.returncode

@@ -6,6 +6,7 @@ from typing import IO, Any, TypeAlias
 
 from weft.io import _native
 from weft.io._dns import getaddrinfo
+from weft.io._timeouts import check_timeout
 
 Address: TypeAlias = Any
 
@@ -13,7 +14,8 @@ Address: TypeAlias = Any
 _standard_create_server = standard.create_server
 _standard_socketpair = standard.socketpair
 
-_DEFAULT_TIMEOUT: Any = object()  # the one of socket.setdefaulttimeout, which new sockets have
+# The one of socket.setdefaulttimeout, which new sockets have. The standard library passes it on where nobody gave another.
+_DEFAULT_TIMEOUT: Any = standard._GLOBAL_DEFAULT_TIMEOUT  # type: ignore[attr-defined]
 
 # os.sendfile may read from a disk with the GIL released; this much at once leaves the others a turn.
 _SENDFILE_AT_ONCE = 1 << 20
@@ -106,9 +108,12 @@ def create_connection(
     """Connect to (host, port), trying each address that the host has, and return the socket.
 
     `timeout` in seconds limits each try, and becomes the socket's time-out; without it that is socket.getdefaulttimeout().
+    The arguments are socket.create_connection's: a library that lets its own be replaced, as http.client does, can have this.
     Blocks this tasklet only. Raises the last error, or with `all_errors` an ExceptionGroup of all; socket.gaierror for an
     unknown name.
     """
+    if timeout is not _DEFAULT_TIMEOUT:
+        check_timeout(timeout, "create_connection(timeout)")
     host, port = address
     errors: list[OSError] = []
     for family, kind, proto, _, target in getaddrinfo(host, port, 0, standard.SOCK_STREAM, 0):
