@@ -156,6 +156,35 @@ def test_the_other_side_may_be_the_standard_librarys(server_context, client_cont
     assert rest == b""
 
 
+@pytest.mark.parametrize("seconds", [None, 5])
+def test_the_standard_wrap_socket_would_block_the_thread_and_is_refused(server_context, client_context, seconds):
+    first, second = io.socketpair()
+    with first, second:
+        first.settimeout(seconds)
+        message = (
+            r"wrap_socket\(\) would make .* blocks its whole thread: use weft\.io\.tls\.wrap\(connection, context, "
+        )
+        with pytest.raises(TypeError, match=message):
+            client_context.wrap_socket(first, server_hostname="weft.test")
+        with pytest.raises(TypeError, match=message):
+            server_context.wrap_socket(first, server_side=True)
+        assert first.getsockopt(socket.SOL_SOCKET, socket.SO_TYPE) == socket.SOCK_STREAM
+        first.sendall(b"still usable")
+        assert second.recv(100) == b"still usable"
+
+
+def test_the_standard_wrap_socket_takes_one_that_never_waits(client_context):
+    first, second = io.socketpair()
+    first.setblocking(False)
+    with (
+        second,
+        client_context.wrap_socket(first, server_hostname="weft.test", do_handshake_on_connect=False) as wrapped,
+    ):
+        with pytest.raises(ssl.SSLWantReadError):
+            wrapped.do_handshake()
+        assert second.recv(1) == b"\x16"
+
+
 def test_what_is_sent_is_encrypted(streams, server_context, client_context):
     seen = []
 

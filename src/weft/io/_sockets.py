@@ -2,6 +2,8 @@
 
 import os
 import socket as standard
+import sys
+from types import FrameType
 from typing import IO, Any, TypeAlias
 
 from weft.io import _native
@@ -34,6 +36,17 @@ def _look_up(family: int, kind: int, proto: int, address: Address) -> Address:
     return (*found[:2], *address[2:])
 
 
+def _refuse_blocking_tls(caller: FrameType) -> None:
+    """Refuse what ssl.SSLContext.wrap_socket() is about to do with a socket that waits: it would become one that blocks its
+    thread, and obeys neither kill nor weft.timeout. One that never waits, setblocking(False), is as good there as any.
+    """
+    if caller.f_code.co_name == "_create" and caller.f_globals.get("__name__") == "ssl":
+        raise TypeError(
+            "wrap_socket() would make a socket of this one that blocks its whole thread: use weft.io.tls.wrap(connection, context, "
+            "server_hostname=...) or (..., server_side=True), with the same context"
+        )
+
+
 class socket(_native.Socket):
     """A socket whose calls block one tasklet only: a subclass of the standard library's, used in the same way.
 
@@ -47,6 +60,12 @@ class socket(_native.Socket):
     """
 
     __slots__ = ()
+
+    def getsockopt(self, level: int, optname: int, *buflen: int) -> Any:
+        # With this question, before it has made anything, ssl.SSLSocket begins to take over a socket.
+        if optname == standard.SO_TYPE and level == standard.SOL_SOCKET and self.gettimeout() != 0:
+            _refuse_blocking_tls(sys._getframe(1))
+        return super().getsockopt(level, optname, *buflen)
 
     def bind(self, address: Address, /) -> None:
         super().bind(_look_up(self.family, self.type, self.proto, address))
