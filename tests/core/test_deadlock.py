@@ -7,6 +7,7 @@ import pytest
 import weft
 from tests.core._scripts import output_of
 from weft import core
+from weft.sync import Event, Semaphore, SimpleQueue
 
 
 def deadlock(call):
@@ -106,6 +107,28 @@ def test_a_waiter_that_nobody_settles_is_no_deadlock_but_a_wait(clock):
 def test_a_daemon_wait_of_main_itself_is_a_deadlock():
     with pytest.raises(weft.Deadlock, match="main, blocked in wait"):
         core.Waiter().wait(daemon=True)
+
+
+@pytest.mark.parametrize(
+    ("wait", "name"),
+    [
+        (lambda: Semaphore(0).acquire(), "<sync.Semaphore at 0x"),
+        (lambda: SimpleQueue().get(), "<weft.sync.SimpleQueue object"),
+        (lambda: Event().wait(), "<sync.Event at 0x"),
+    ],
+)
+def test_what_a_tasklet_waits_for_is_named(wait, name):
+    with pytest.raises(weft.Deadlock, match=rf"main, blocked in wait, at 0x\w+> in <lambda> .*:\d+, for {name}"):
+        wait()
+
+
+def test_what_cannot_be_named_is_left_out():
+    class Odd(Event):
+        def __repr__(self):
+            raise KeyError
+
+    with pytest.raises(weft.Deadlock, match=r"in test_what_cannot_be_named_is_left_out at [^,]*:\d+$"):
+        Odd().wait()
 
 
 def test_a_sleeping_tasklet_prevents_it_until_it_ends(clock):

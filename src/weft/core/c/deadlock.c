@@ -27,22 +27,37 @@ signals_may_wake(void)
     return found;
 }
 
+/* What the tasklet waits for, as ", for ...", where its condition does not say enough: a lock, a queue, a descriptor. A new
+   reference; NULL with an exception set. Runs Python code (repr), whose errors are of no interest here. */
+static PyObject *
+deadlock_reason(Tasklet *tasklet)
+{
+    PyObject *on = tasklet->blocked == BLOCKED_QUEUE ? Py_XNewRef(tasklet->waiting_on) : NULL, *text = NULL;
+    if (on != NULL && !Py_IS_TYPE(on, &Select_Type) && (text = PyUnicode_FromFormat(", for %R", on)) == NULL)
+        PyErr_Clear();
+    Py_XDECREF(on);
+    return text != NULL ? text : PyUnicode_FromString("");
+}
+
 /* One line for a tasklet that waits: who, for what, where. A new reference; NULL with an exception set. */
 static PyObject *
 deadlock_line(Tasklet *tasklet)
 {
-    PyObject *frame = tasklet == tasklet->scheduler->current ? (PyObject *)PyEval_GetFrame() : switch_frame(tasklet), *line;
+    PyObject *reason = NULL, *frame = tasklet == tasklet->scheduler->current ? (PyObject *)PyEval_GetFrame() : switch_frame(tasklet), *line;
     if (tasklet == tasklet->scheduler->current)
         frame = Py_NewRef(frame != NULL ? frame : Py_None);
-    if (frame == NULL)
+    if (frame == NULL || (reason = deadlock_reason(tasklet)) == NULL) {
+        Py_XDECREF(frame);
         return NULL;
+    }
     if (PyFrame_Check(frame)) {
         PyCodeObject *code = PyFrame_GetCode((PyFrameObject *)frame);
-        line = PyUnicode_FromFormat("\n  %R in %U at %U:%d", tasklet, code->co_name, code->co_filename,
-                                    PyFrame_GetLineNumber((PyFrameObject *)frame));
+        line = PyUnicode_FromFormat("\n  %R in %U at %U:%d%U", tasklet, code->co_name, code->co_filename,
+                                    PyFrame_GetLineNumber((PyFrameObject *)frame), reason);
         Py_DECREF(code);
     } else
-        line = PyUnicode_FromFormat("\n  %R", tasklet);
+        line = PyUnicode_FromFormat("\n  %R%U", tasklet, reason);
+    Py_DECREF(reason);
     Py_DECREF(frame);
     return line;
 }
