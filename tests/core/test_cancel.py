@@ -353,6 +353,11 @@ def test_a_cancelled_that_leaves_the_tasklet_is_no_error():
         (lambda scope: CancelScope(-1), ValueError, "from 0 on, not -1"),
         (lambda scope: CancelScope(float("nan")), ValueError, "from 0 on, not nan"),
         (lambda scope: CancelScope("x"), TypeError, "takes a number of seconds, not str"),
+        (lambda scope: scope.reschedule(-1), ValueError, "reschedule.. takes a number of seconds from 0 on, not -1"),
+        (lambda scope: CancelScope(1).reschedule(2), RuntimeError, r"CancelScope\(1\) is not entered yet"),
+        (lambda scope: CancelScope(-1, name="x.y"), ValueError, "^x.y takes a number of seconds"),
+        (lambda scope: CancelScope(name=5), TypeError, "must be str, not int"),
+        (lambda scope: CancelScope(name="\ud800"), UnicodeEncodeError, "surrogates"),
         (lambda scope: CancelScope().__exit__(None, None, None), RuntimeError, "leave scopes in the reverse order"),
     ],
 )
@@ -360,6 +365,36 @@ def test_wrong_uses_are_refused(wrong, error, message):
     with CancelScope() as scope:
         with pytest.raises(error, match=message):
             wrong(scope)
+
+
+@pytest.mark.parametrize(
+    ("made", "text"),
+    [
+        (lambda: CancelScope(), "CancelScope()"),
+        (lambda: CancelScope(None), "CancelScope(None)"),
+        (lambda: CancelScope(1.50, name="limit"), "limit(1.5)"),
+    ],
+)
+def test_repr_says_how_it_was_made(made, text):
+    assert repr(made()) == text
+
+
+def test_a_limit_is_rescheduled_from_now_on(clock):
+    with CancelScope(1) as scope:
+        weft.sleep(0.5)
+        scope.reschedule(3)
+        assert (scope.deadline, repr(scope)) == (clock.now + 3, "CancelScope(3)")
+        scope.reschedule(None)
+        assert scope.deadline is None
+
+
+def test_a_limit_whose_repr_fails_still_ends_what_blocks():
+    class Odd(float):
+        def __repr__(self):
+            raise KeyError
+
+    with pytest.raises(KeyError), CancelScope(Odd(0)):
+        weft.sleep(0)
 
 
 def test_scopes_are_left_in_the_reverse_order():

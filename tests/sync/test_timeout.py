@@ -99,8 +99,11 @@ def test_none_is_no_limit(clock):
 @pytest.mark.parametrize(("bad", "error"), [(-1, ValueError), (float("nan"), ValueError), ("1", TypeError)])
 @pytest.mark.parametrize("form", [weft.timeout, weft.shield])
 def test_a_limit_that_is_no_number_from_0_on_is_refused(form, bad, error):
-    with pytest.raises(error, match="takes a number of seconds"):
+    with pytest.raises(error, match=rf"^weft\.{form.__name__} takes a number of seconds"):
         form(bad)
+    with form() if form is weft.shield else form(1) as limit:
+        with pytest.raises(error, match=r"^reschedule\(\) takes a number of seconds"):
+            limit.reschedule(bad)
 
 
 def test_it_is_entered_once():
@@ -232,12 +235,30 @@ def test_what_has_expired_is_not_moved(clock):
 
 def test_a_limit_that_is_not_entered_or_left_is_not_moved():
     limit = weft.timeout(1)
-    with pytest.raises(RuntimeError, match="while somebody is in"):
+    with pytest.raises(
+        RuntimeError, match=r"reschedule\(\): weft\.timeout\(1\) is not entered yet: a limit is moved while"
+    ):
         limit.reschedule(5)
     with limit:
         pass
-    with pytest.raises(RuntimeError, match="while somebody is in"):
+    with pytest.raises(RuntimeError, match=r"reschedule\(\): weft\.timeout\(1\) has been left: a limit is moved while"):
         limit.reschedule(5)
+
+
+@pytest.mark.parametrize("form", [weft.timeout, weft.shield])
+def test_what_blocks_inside_is_told_whose_time_is_over(form, clock):
+    with form(1) as limit:
+        limit.reschedule(0.5)
+        with pytest.raises(weft.Cancelled, match=rf"^weft\.{form.__name__}\(0\.5\): its time is over$"):
+            wait_for_ever()
+
+
+def test_a_limit_that_is_left_in_another_tasklet_is_named():
+    with weft.timeout(5) as limit:
+        with pytest.raises(
+            RuntimeError, match=r"^weft\.timeout\(5\) is left where it is not the innermost scope of .*Spawned"
+        ):
+            weft.spawn(limit.__exit__, (None, None, None)).join()
 
 
 def test_another_thread_can_move_a_limit():

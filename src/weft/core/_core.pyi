@@ -418,9 +418,10 @@ class CancelScope:
     `timeout` is a number of seconds (>= 0) from entering on. Each blocking call inside raises, until it is left. `with scope:`
     in one tasklet, once; others join by adopt(). Cancelled.scope is the outermost scope that is over; leaving that one
     swallows it. A shielded scope does not hear of those around it. Code that blocks in no call of weft's goes on.
+    `name` is what messages and repr() call it.
     """
 
-    def __new__(cls, timeout: float | None = None, *, shield: bool = False) -> Self: ...
+    def __new__(cls, timeout: float | None = None, *, shield: bool = False, name: str = "CancelScope") -> Self: ...
     def __enter__(self) -> Self:
         """The current tasklet is in it from now on; time counts. RuntimeError the second time."""
     def __exit__(
@@ -439,6 +440,11 @@ class CancelScope:
         """Put a tasklet that has not run yet into the scope, and so into those around it.
 
         RuntimeError when it has, or when nobody is in the scope. Does not switch.
+        """
+    def reschedule(self, timeout: float | None, /) -> None:
+        """Let its time be over `timeout` seconds (float, >= 0) from now, or never (None).
+
+        RuntimeError when nobody is inside. Thread-safe; does not switch.
         """
     @property
     def deadline(self) -> float | None:

@@ -11,8 +11,8 @@ class _Limit:
 
     __slots__ = ("__weakref__", "_scope", "_seconds")
 
-    def __init__(self, seconds: float | None, *, shield: bool) -> None:
-        self._scope = CancelScope(seconds, shield=shield)
+    def __init__(self, seconds: float | None, *, shield: bool, name: str) -> None:
+        self._scope = CancelScope(seconds, shield=shield, name=name)
         self._seconds = seconds
 
     def reschedule(self, seconds: float | None) -> None:
@@ -22,8 +22,7 @@ class _Limit:
         """
         if self._scope.expired:
             raise RuntimeError(f"{self!r} has expired, and what is in it was told so: a later limit cannot undo that")
-        with CancelScope(seconds) as then:  # the core's clock
-            self._scope.deadline = then.deadline
+        self._scope.reschedule(seconds)
         self._seconds = seconds
 
     @property
@@ -46,7 +45,7 @@ class _Limit:
             del self, kind, error, traceback
 
     def __repr__(self) -> str:
-        return f"weft.{type(self).__name__}({self._seconds!r})"
+        return repr(self._scope)
 
 
 class timeout(_Limit):
@@ -60,7 +59,7 @@ class timeout(_Limit):
     __slots__ = ()
 
     def __init__(self, seconds: float | None) -> None:
-        super().__init__(seconds, shield=False)
+        super().__init__(seconds, shield=False, name="weft.timeout")
 
 
 class shield(_Limit):
@@ -73,4 +72,4 @@ class shield(_Limit):
     __slots__ = ()
 
     def __init__(self, timeout: float | None = None) -> None:
-        super().__init__(timeout, shield=True)
+        super().__init__(timeout, shield=True, name="weft.shield")

@@ -14,6 +14,8 @@ struct CancelScope {
     int64_t timeout;      /* ns from entering on; WEFT_NEVER: no limit */
     int64_t deadline;     /* ns on the core's clock; WEFT_NEVER: none, or not entered yet */
     bool cancelled, shield, entered, left, expired;
+    PyObject *name;       /* owned: a str, what messages call it */
+    PyObject *given;      /* owned: the time-out as it was typed; NULL: none was */
     PyObject *weakrefs;
 };
 
@@ -72,13 +74,17 @@ scope_deadline(Tasklet *tasklet)
     return deadline;
 }
 
-/* A new Cancelled; NULL with an exception set. */
+/* A new Cancelled; NULL with an exception set. May run Python code. */
 static PyObject *
 cancelled_error(CancelScope *scope)
 {
-    PyObject *error = PyObject_CallFunction(Cancelled, "s", scope->cancelled ? "the scope was cancelled" : "the scope's time is over");
+    Py_INCREF(scope); /* its repr may run code that leaves it */
+    PyObject *text = PyUnicode_FromFormat(scope->cancelled ? "%R was cancelled" : "%R: its time is over", scope);
+    PyObject *error = text != NULL ? PyObject_CallOneArg(Cancelled, text) : NULL;
+    Py_XDECREF(text);
     if (error != NULL && PyObject_SetAttrString(error, "scope", (PyObject *)scope) < 0)
         Py_CLEAR(error);
+    Py_DECREF(scope);
     return error;
 }
 
@@ -241,21 +247,37 @@ scope_changed(CancelScope *scope)
 static PyObject *
 CancelScope_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"timeout", "shield", NULL};
-    PyObject *timeout = Py_None;
+    static char *names[] = {"timeout", "shield", "name", NULL};
+    PyObject *timeout = NULL, *name = NULL;
+    const char *text = "CancelScope";
     int shield = 0;
     int64_t limit = WEFT_NEVER;
     CancelScope *scope;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O$p:CancelScope", names, &timeout, &shield) ||
-        (timeout != Py_None && (limit = timeout_ns(timeout, "CancelScope(timeout)")) < 0))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O$pU:CancelScope", names, &timeout, &shield, &name) ||
+        (name != NULL && (text = PyUnicode_AsUTF8(name)) == NULL) ||
+        (timeout != NULL && timeout != Py_None && (limit = timeout_ns(timeout, text)) < 0))
         return NULL;
     scope = (CancelScope *)type->tp_alloc(type, 0);
     if (scope != NULL) {
+        scope->name = Py_XNewRef(name);
+        scope->given = Py_XNewRef(timeout);
         scope->timeout = limit;
         scope->deadline = WEFT_NEVER;
         scope->shield = shield;
     }
     return (PyObject *)scope;
+}
+
+/* As it was typed, for messages. */
+static PyObject *
+CancelScope_repr(PyObject *self)
+{
+    CancelScope *scope = (CancelScope *)self;
+    PyObject *given = scope->given != NULL ? PyObject_Repr(scope->given) : PyUnicode_FromString(""), *text = NULL;
+    if (given != NULL)
+        text = scope->name != NULL ? PyUnicode_FromFormat("%U(%U)", scope->name, given) : PyUnicode_FromFormat("CancelScope(%U)", given);
+    Py_XDECREF(given);
+    return text;
 }
 
 static PyObject *
@@ -301,8 +323,8 @@ CancelScope_exit(PyObject *self, PyObject *const *args, Py_ssize_t count)
         return NULL;
     current = scheduler->current;
     if (!scope->entered || scope->left || scope->owner != current || current->scope != scope) {
-        PyErr_Format(PyExc_RuntimeError, "this CancelScope is left where it is not the innermost one of the tasklet that entered it: "
-                                         "leave scopes in the reverse order, each in its own tasklet (%R)", current);
+        PyErr_Format(PyExc_RuntimeError, "%R is left where it is not the innermost scope of the tasklet that entered it: leave scopes in "
+                                         "the reverse order, each in its own tasklet (%R)", self, current);
         return NULL;
     }
     int64_t now = scope->deadline >= 0 ? clock_ns() : 0;
@@ -362,6 +384,23 @@ CancelScope_adopt(PyObject *self, PyObject *object)
 }
 
 static PyObject *
+CancelScope_reschedule(PyObject *self, PyObject *timeout)
+{
+    CancelScope *scope = (CancelScope *)self;
+    int64_t limit = WEFT_NEVER, now = 0;
+    if (timeout != Py_None && ((limit = timeout_ns(timeout, "reschedule()")) < 0 || (now = clock_ns()) < 0))
+        return NULL;
+    if (!scope->entered || scope->left) {
+        PyErr_Format(PyExc_RuntimeError, "reschedule(): %R %s: a limit is moved while somebody is in its `with` block", self,
+                     scope->left ? "has been left" : "is not entered yet");
+        return NULL;
+    }
+    scope->deadline = limit >= 0 ? now + limit : WEFT_NEVER;
+    Py_XSETREF(scope->given, Py_NewRef(timeout));
+    return scope_changed(scope) < 0 ? NULL : Py_NewRef(Py_None);
+}
+
+static PyObject *
 CancelScope_get_deadline(PyObject *self, void *Py_UNUSED(closure))
 {
     int64_t deadline = ((CancelScope *)self)->deadline;
@@ -408,6 +447,7 @@ static int
 CancelScope_traverse(PyObject *self, visitproc visit, void *arg)
 {
     Py_VISIT(((CancelScope *)self)->outer);
+    Py_VISIT(((CancelScope *)self)->given);
     return 0;
 }
 
@@ -426,15 +466,18 @@ CancelScope_dealloc(PyObject *self)
             scope->next->link = scope->link;
     }
     Py_XDECREF(scope->outer);
+    Py_XDECREF(scope->given);
+    Py_XDECREF(scope->name);
     Py_TYPE(self)->tp_free(self);
     Py_TRASHCAN_END
 }
 
-PyDoc_STRVAR(scope_doc, "CancelScope(timeout=None, *, shield=False)\n--\n\n"
+PyDoc_STRVAR(scope_doc, "CancelScope(timeout=None, *, shield=False, name='CancelScope')\n--\n\n"
 "Code whose blocking calls raise Cancelled once the scope is cancelled or `timeout` seconds (float, >= 0) from entering on\n"
 "have passed; each of them, until it is left.\n\n"
 "`with scope:` in one tasklet, once; others join by adopt(). Cancelled.scope is the outermost scope that is over; leaving\n"
-"that one swallows it. A shielded scope does not hear of those around it. Code that blocks in no call of weft's goes on.");
+"that one swallows it. A shielded scope does not hear of those around it. Code that blocks in no call of weft's goes on.\n\n"
+"`name` is what messages and repr() call it.");
 PyDoc_STRVAR(scope_enter_doc, "__enter__($self, /)\n--\n\nThe current tasklet is in it from now on; time counts. RuntimeError the second time.");
 PyDoc_STRVAR(scope_exit_doc, "__exit__($self, /, *args)\n--\n\n"
 "Leave it. True, which swallows the exception, for a Cancelled that is this scope's. RuntimeError for another tasklet than\n"
@@ -445,11 +488,16 @@ PyDoc_STRVAR(scope_adopt_doc, "adopt($self, tasklet, /)\n--\n\n"
 "Put a tasklet that has not run yet into the scope, and so into those around it. RuntimeError when it has, or when nobody\n"
 "is in the scope. Does not switch.");
 
+PyDoc_STRVAR(scope_reschedule_doc, "reschedule($self, timeout, /)\n--\n\n"
+"Let its time be over `timeout` seconds (float, >= 0) from now, or never (None). RuntimeError when nobody is inside.\n"
+"Thread-safe; does not switch.");
+
 static PyMethodDef CancelScope_methods[] = {
     {"__enter__", CancelScope_enter, METH_NOARGS, scope_enter_doc},
     {"__exit__", (PyCFunction)(void (*)(void))CancelScope_exit, METH_FASTCALL, scope_exit_doc},
     {"cancel", CancelScope_cancel, METH_NOARGS, scope_cancel_doc},
     {"adopt", CancelScope_adopt, METH_O, scope_adopt_doc},
+    {"reschedule", CancelScope_reschedule, METH_O, scope_reschedule_doc},
     {NULL, NULL, 0, NULL},
 };
 
@@ -470,6 +518,7 @@ static PyTypeObject CancelScope_Type = {
     .tp_dealloc = CancelScope_dealloc,
     .tp_traverse = CancelScope_traverse,
     .tp_weaklistoffset = offsetof(CancelScope, weakrefs),
+    .tp_repr = CancelScope_repr,
     .tp_methods = CancelScope_methods,
     .tp_getset = CancelScope_getset,
 };
