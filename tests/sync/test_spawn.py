@@ -339,9 +339,32 @@ def test_what_cannot_be_called_is_refused(bad):
         weft.spawn(bad)
 
 
-def test_arguments_that_are_none_are_refused():
-    with pytest.raises(TypeError, match="not iterable"):
-        weft.spawn(print, 5)
+@pytest.mark.parametrize("bad", [5, None, "text", b"bytes"])
+def test_an_argument_in_place_of_arguments_is_refused(bad):
+    message = (
+        rf"^spawn\(\) takes the function's arguments apart, as a tuple: spawn\(function, \({bad!r},\)\), not {bad!r}$"
+    )
+    with pytest.raises(TypeError, match=message):
+        weft.spawn(print, bad)
+
+
+def test_an_error_of_what_gives_the_arguments_comes_through():
+    with pytest.raises(TypeError, match="unsupported operand"):
+        weft.spawn(print, (1 + number for number in [None]))
+
+
+class Asynchronous:
+    async def method(self):
+        pass
+
+    async def generator(self):
+        yield
+
+
+@pytest.mark.parametrize("name", ["method", "generator"])
+def test_an_async_function_is_refused(name):
+    with pytest.raises(TypeError, match=rf"plain function.*{name}.* is async: .*call_async\(lambda: asyncio\.run"):
+        weft.spawn(getattr(Asynchronous(), name))
 
 
 def test_nothing_of_a_call_is_kept_but_its_result():

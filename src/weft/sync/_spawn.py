@@ -45,6 +45,7 @@ class Spawned(tasklet[[]], Generic[T]):
         return self._outcome.get()
 
 
+COROUTINES = 0x80 | 0x200  # inspect.CO_COROUTINE and CO_ASYNC_GENERATOR, whose module takes milliseconds to import
 REFERENCES_OF_NOBODY = 2  # to the current tasklet, where it is counted: the run queue's, and the call's own
 
 
@@ -66,6 +67,20 @@ def launch(spawned: Spawned[T], outcome: Outcome[T]) -> Spawned[T]:
     return spawned
 
 
+def arguments(args: Sequence[Any], caller: str) -> tuple[Any, ...]:
+    """The arguments as a tuple. TypeError for what is rather one of them."""
+    if not isinstance(args, (str, bytes)):
+        try:
+            iterator = iter(args)
+        except TypeError:
+            pass
+        else:
+            return tuple(iterator)
+    raise TypeError(
+        f"{caller}() takes the function's arguments apart, as a tuple: {caller}(function, ({args!r},)), not {args!r}"
+    ) from None
+
+
 class Body(Generic[T]):
     """The function of a tasklet. It settles an Outcome, also when it is dropped without having been called."""
 
@@ -83,8 +98,13 @@ class Body(Generic[T]):
             raise TypeError(
                 f"{caller}() takes a callable, and its arguments apart: {caller}(function, (1, 2)), not {function!r}"
             )
+        if getattr(function, "__code__", None) is not None and function.__code__.co_flags & COROUTINES:
+            raise TypeError(
+                f"{caller}() takes a plain function, which may block; {function!r} is async: write it with `def` and without "
+                "`await`, or run it on a worker thread: weft.call_async(lambda: asyncio.run(function()))"
+            )
         self.function = function
-        self.args = tuple(args)
+        self.args = args if type(args) is tuple else arguments(args, caller)
         self.kwargs = kwargs or {}
         self.__qualname__ = getattr(function, "__qualname__", None) or repr(function)
         self.outcome = outcome  # last: __del__ settles it
