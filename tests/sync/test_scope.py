@@ -555,6 +555,98 @@ def test_children_end_with_their_thread():
     assert sorted(log) == ["body: TaskletExit", "child: TaskletExit"]
 
 
+def lose(s, spawn, begins):
+    """Let a thread spawn a child into the scope, and end before the child does."""
+
+    def other():
+        getattr(s, spawn)(notes, ([], "child"))
+        if begins:
+            weft.schedule()
+
+    thread = threading.Thread(target=other, name="hasty")
+    thread.start()
+    thread.join()
+
+
+@pytest.mark.parametrize("begins", [False, True])
+@pytest.mark.parametrize("spawn", ["spawn", "service"])
+def test_a_child_that_ends_with_its_thread_is_an_error_of_the_scope(spawn, begins):
+    log = []
+
+    def body():
+        with weft.scope() as s:
+            s.spawn(notes, (log, "other"))
+            weft.schedule()
+            lose(s, spawn, begins)
+
+    with pytest.raises(ExceptionGroup) as caught:
+        body()
+    (error,) = caught.value.exceptions
+    assert (type(error), log) == (weft.TaskletKilled, ["other: Cancelled"])
+    assert str(error).startswith(
+        "notes was ended before it was done, because its thread, hasty, has ended: a thread that"
+    )
+    del caught, error
+
+
+@pytest.mark.parametrize("begins", [False, True])
+def test_a_child_that_was_cancelled_before_its_thread_ended_is_none(begins):
+    with weft.scope() as s:
+        s.cancel()
+        lose(s, "spawn", begins)
+
+
+@pytest.mark.parametrize("begins", [False, True])
+def test_a_child_that_was_killed_in_another_thread_is_none(begins):
+    def other(s):
+        child = s.spawn(weft.channel().receive)
+        if begins:
+            weft.schedule()
+        child.kill()
+
+    with weft.scope() as s:
+        in_thread(lambda: other(s))
+
+
+def test_the_function_of_a_worker_spawns_nothing_into_the_callers_scope():
+    with weft.scope() as s:
+        with pytest.raises(
+            RuntimeError, match=r"<weft\.scope, entered, 0 children, at 0x\w+> takes no tasklets in weft-"
+        ):
+            weft.call_async(lambda: s.spawn(print))
+
+
+def test_the_function_of_a_worker_may_have_a_scope_of_its_own():
+    def job():
+        with weft.scope() as s:
+            return s.spawn(lambda: 5).join()
+
+    assert weft.call_async(job) == 5
+
+
+# ---- messages and names ----
+
+
+def test_what_cancelled_it_is_named():
+    with weft.scope() as s:
+        s.cancel()
+        with pytest.raises(weft.Cancelled, match=r"^weft\.scope\(\) was cancelled$"):
+            weft.sleep(0)
+
+
+def test_a_scope_has_no_other_names_than_those_for_its_users():
+    names = {name for name in dir(weft.scope) if not name.startswith("_")}
+    assert names == {"spawn", "service", "cancel", "cancelled"}
+
+
+def test_a_scope_that_is_left_in_another_order_is_named():
+    outer, inner = weft.scope(), weft.timeout(5)
+    with outer:
+        with inner:
+            with pytest.raises(RuntimeError, match=r"^weft\.scope\(\) is left where it is not the innermost scope of"):
+                outer._limit.__exit__(None, None, None)
+
+
 # ---- misuse ----
 
 

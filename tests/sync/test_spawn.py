@@ -299,7 +299,7 @@ def test_join_of_one_whose_thread_has_ended(begins):
 
     spawned = in_thread(other)
     how = "killed before it had a result" if begins else "ended before it began"
-    with pytest.raises(weft.TaskletKilled, match=how):
+    with pytest.raises(weft.TaskletKilled, match=f"{how}: its thread has ended$"):
         spawned.join()
 
 

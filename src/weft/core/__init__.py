@@ -86,6 +86,7 @@ from weft.core._core import (  # noqa: E402
     started,
     switch_trap,
     tasklet,
+    thread_ends,
     threads,
     trim,
 )
@@ -126,6 +127,7 @@ __all__ = [
     "started",
     "switch_trap",
     "tasklet",
+    "thread_ends",
     "threads",
     "trim",
 ]

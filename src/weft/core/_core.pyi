@@ -489,5 +489,8 @@ def mark_service_thread(service: bool = True, thread_id: int = ..., /) -> None:
 def end_thread() -> None:
     """End this thread's tasklets, the oldest first, by TaskletExit. Done by itself when a thread ends."""
 
+def thread_ends() -> bool:
+    """Whether this thread's tasklets are just being ended because the thread ends."""
+
 def trim() -> None:
     """Give back the memory of this thread's pools."""

@@ -160,6 +160,8 @@ class Pool:
 class Worker(threading.Thread):
     """One thread of the pool. It holds nothing of a job that it has done."""
 
+    runs_calls_only = True  # for weft.scope, which takes no tasklets here: nobody would run them while it rests
+
     def __init__(self, pool: Pool, name: str) -> None:
         super().__init__(name=name, daemon=True)
         self.waiter: Settled | None = None  # of the job that it runs

@@ -1,12 +1,13 @@
 """Structured concurrency: scope(), whose tasklets have all ended when it is left, however it is left."""
 
+import threading
 from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, TypeVar, cast
 
-from weft.core import Cancelled, CancelScope, TaskletExit, atomic, sleep
+from weft.core import Cancelled, CancelScope, TaskletExit, atomic, sleep, thread_ends
 from weft.sync._native import Event
-from weft.sync._outcome import Outcome
+from weft.sync._outcome import Outcome, TaskletKilled
 from weft.sync._spawn import Body, Spawned, launch, without_first_frame
 
 T = TypeVar("T")
@@ -27,15 +28,16 @@ class scope:
     ending. A single child that is killed ends quietly, and the others go on.
     """
 
-    __slots__ = ("__weakref__", "_children", "_cut", "_errors", "_idle", "_limit", "_services", "_state")
+    __slots__ = ("__weakref__", "_children", "_cut", "_errors", "_idle", "_limit", "_services", "_state", "_thread")
 
     def __init__(self) -> None:
-        self._limit = CancelScope()
+        self._limit = CancelScope(name="weft.scope")
         self._children: dict[Outcome[Any], Spawned[Any]] = {}
         self._services: dict[Outcome[Any], tuple[Spawned[Any], CancelScope]] = {}
         self._errors: list[BaseException] = []  # of children
         self._idle = Event()
         self._state = "not entered"
+        self._thread = 0  # its owner's
         self._cut = False  # a child was cancelled from outside
 
     def spawn(
@@ -44,7 +46,9 @@ class scope:
         """Run function(*args, **kwargs) in a tasklet of its own, put at the end of this thread's run queue; return the tasklet.
 
         Its join() is for results: an error cancels the scope, and is raised where that is left. May be called by anybody, in
-        any thread, until the last child has ended. Does not switch. RuntimeError when the scope is not entered, or over.
+        any thread, until the last child has ended. The child lives in the thread of whoever calls, which has to wait for it:
+        one that its thread's end has ended is an error of the scope's, TaskletKilled. Does not switch. RuntimeError when the
+        scope is not entered, or over, and in the function of another thread's call_async().
         """
         outcome: Outcome[T] = Outcome()
         return self._launch(_Child(self, outcome, function, args, kwargs, "scope.spawn"))
@@ -75,6 +79,7 @@ class scope:
         if self._state != "not entered":
             raise RuntimeError(f"this scope is {self._state}: make a new one, `with weft.scope() as s:` enters it once")
         self._limit.__enter__()
+        self._thread = threading.get_ident()
         self._state = "entered"
         return self
 
@@ -94,8 +99,13 @@ class scope:
         finally:
             del self, kind, error, traceback, leaving  # the frame is reached from their tracebacks
 
+    def __repr__(self) -> str:
+        return f"<weft.scope, {self._state}, {len(self._children) + len(self._services)} children, at {id(self):#x}>"
+
     def _launch(self, child: "_Child[T]") -> Spawned[T]:
         outcome = child.outcome
+        if self._thread and threading.get_ident() != self._thread:
+            child.thread = self._name_thread()
         spawned: Spawned[T] = Spawned(child)
         with atomic():
             if self._state not in ("entered", "being left"):
@@ -109,6 +119,16 @@ class scope:
                 self._services[outcome] = (spawned, child.limit)
         self._limit.adopt(spawned)
         return launch(spawned, outcome)
+
+    def _name_thread(self) -> str:
+        """The name of this thread, another than the scope's. RuntimeError where it is a worker."""
+        thread = threading.current_thread()
+        if getattr(thread, "runs_calls_only", False):
+            raise RuntimeError(
+                f"{self!r} takes no tasklets in {thread.name}: a worker thread runs a function for call_async(), and no "
+                "tasklets when that has returned; spawn before call_async(), or after it"
+            )
+        return thread.name
 
     def _leave(self, error: BaseException | None) -> BaseException | None:
         """Wait until all have ended. Returns what is to be raised then."""
@@ -175,29 +195,42 @@ class scope:
             self._children.clear()
             self._services.clear()
 
-    def child_failed(self, error: BaseException) -> None:
+    def _child_failed(self, error: BaseException) -> None:
         """For children: one has raised an error."""
         self._errors.append(error)
         self._limit.cancel()
 
-    def child_ended(self, outcome: Outcome[Any]) -> None:
+    def _child_ended(self, outcome: Outcome[Any]) -> None:
         """For children: one has ended, in whatever way. Idempotent."""
         with atomic():
             if self._children.pop(outcome, None) or self._services.pop(outcome, None):
                 self._look()
 
-    def child_cut(self, error: TaskletExit) -> None:
+    def _child_cut(self, error: TaskletExit) -> None:
         """For children: one was killed or cancelled."""
         if isinstance(error, Cancelled) and error.scope is not self._limit:
             self._cut = True
+
+    def _child_lost(self, child: "_Child[Any]") -> None:
+        """For children: one was ended without a result. That is an error if its thread's end has done it, and not this one's."""
+        if not thread_ends() or threading.get_ident() == self._thread or self.cancelled or child.cancelled:
+            return
+        if child.outcome in self._children or child.outcome in self._services:
+            self._child_failed(
+                TaskletKilled(
+                    f"{child.__qualname__} was ended before it was done, because its thread, {child.thread}, has ended: "
+                    "a thread that spawns into a scope has to wait for its children, for example with spawn(...).join()"
+                )
+            )
 
 
 class _Child(Body[T]):
     """The function of a scope's tasklet: the scope gets its error, and learns of its end."""
 
-    __slots__ = ("limit", "scope")
+    __slots__ = ("limit", "scope", "thread")
 
     limit: CancelScope | None
+    thread: str
 
     def __init__(
         self,
@@ -210,6 +243,7 @@ class _Child(Body[T]):
     ) -> None:
         self.scope = owner
         self.limit = None
+        self.thread = "which it was bound to"
         super().__init__(outcome, function, args, kwargs, caller)
 
     def __call__(self) -> None:
@@ -220,7 +254,7 @@ class _Child(Body[T]):
                 with self.limit:
                     super().__call__()
         finally:
-            self.scope.child_ended(self.outcome)
+            self.scope._child_ended(self.outcome)
             del self
 
     def keeps(self, error: BaseException) -> bool:
@@ -228,15 +262,22 @@ class _Child(Body[T]):
             self.outcome.succeed(cast(T, None))
             return True
         if isinstance(error, TaskletExit):
-            self.scope.child_cut(error)
+            self.scope._child_cut(error)
+            self.scope._child_lost(self)
             return super().keeps(error)
-        self.scope.child_failed(without_first_frame(error))
+        self.scope._child_failed(without_first_frame(error))
         self.outcome.fail(error, taken=True)
         return True
 
+    @property
+    def cancelled(self) -> bool:
+        """Whether it was cancelled alone, as services are."""
+        return self.limit is not None and self.limit.cancelled
+
     def dropped(self) -> None:
         super().dropped()
-        self.scope.child_ended(self.outcome)
+        self.scope._child_lost(self)
+        self.scope._child_ended(self.outcome)
 
 
 class _End:

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
 
-from weft.core import Cancelled, TaskletExit, getcurrent, tasklet
+from weft.core import Cancelled, TaskletExit, getcurrent, tasklet, thread_ends
 from weft.sync._outcome import Outcome
 
 T = TypeVar("T")
@@ -81,6 +81,11 @@ def arguments(args: Sequence[Any], caller: str) -> tuple[Any, ...]:
     ) from None
 
 
+def with_its_thread() -> str:
+    """For messages about a tasklet that ends here: why, when it is because its thread does."""
+    return ": its thread has ended" if thread_ends() else ""
+
+
 class Body(Generic[T]):
     """The function of a tasklet. It settles an Outcome, also when it is dropped without having been called."""
 
@@ -122,7 +127,7 @@ class Body(Generic[T]):
         """Settle the outcome; whether whoever asks for it gets the error, or nobody needs to. Else it is an uncaught one."""
         if isinstance(error, TaskletExit):
             how = "cancelled" if isinstance(error, Cancelled) else "killed"
-            self.outcome.give_up(f"{self.__qualname__} was {how} before it had a result")
+            self.outcome.give_up(f"{self.__qualname__} was {how} before it had a result{with_its_thread()}")
             return True
         if isinstance(error, Exception) and sys.getrefcount(getcurrent()) > REFERENCES_OF_NOBODY:
             self.outcome.fail(without_first_frame(error))
@@ -132,7 +137,7 @@ class Body(Generic[T]):
 
     def dropped(self) -> None:
         """The tasklet has ended without having begun."""
-        self.outcome.give_up(f"{self.__qualname__} was ended before it began")
+        self.outcome.give_up(f"{self.__qualname__} was ended before it began{with_its_thread()}")
 
     def __del__(self) -> None:
         outcome = getattr(self, "outcome", None)  # there is none when the arguments were refused

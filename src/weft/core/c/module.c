@@ -177,6 +177,12 @@ core_mark_service_signal(PyObject *Py_UNUSED(module), PyObject *number)
 }
 
 static PyObject *
+core_thread_ends(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
+{
+    return PyBool_FromLong(this_scheduler != NULL && this_scheduler->ending);
+}
+
+static PyObject *
 core_end_thread(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
 {
     Scheduler *scheduler = this_scheduler;
@@ -224,6 +230,8 @@ PyDoc_STRVAR(mark_service_thread_doc, "mark_service_thread(service=True, thread_
 "With thread_id, do so for another thread, if it lives and has a scheduler.");
 PyDoc_STRVAR(end_thread_doc, "end_thread()\n--\n\n"
 "End this thread's tasklets, the oldest first, by TaskletExit. Done by itself when a thread ends.");
+PyDoc_STRVAR(thread_ends_doc, "thread_ends()\n--\n\n"
+"Whether this thread's tasklets are just being ended because the thread ends.");
 PyDoc_STRVAR(trim_doc, "trim()\n--\n\nGive back the memory of this thread's pools.");
 
 static PyMethodDef core_methods[] = {
@@ -251,6 +259,7 @@ static PyMethodDef core_methods[] = {
     {"mark_service_signal", core_mark_service_signal, METH_O, mark_service_signal_doc},
     {"mark_service_thread", core_mark_service_thread, METH_VARARGS, mark_service_thread_doc},
     {"end_thread", core_end_thread, METH_NOARGS, end_thread_doc},
+    {"thread_ends", core_thread_ends, METH_NOARGS, thread_ends_doc},
     {"trim", core_trim, METH_NOARGS, trim_doc},
     {NULL, NULL, 0, NULL},
 };
