@@ -287,3 +287,15 @@ def test_a_listener_that_does_not_wait_is_refused(listener):
     listener.setblocking(False)
     with pytest.raises(ValueError, match=r"does not wait for connections: listener\.setblocking\(True\)"):
         io.serve(listener, shout)
+
+
+async def asynchronous(connection, address):
+    pass
+
+
+@pytest.mark.parametrize("bad", [None, "shout", asynchronous])
+def test_what_cannot_handle_a_connection_is_refused(listener, bad):
+    with pytest.raises(
+        TypeError, match=r"takes a plain function, handler\(connection, address\), which may block, not "
+    ):
+        io.serve(listener, bad)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from weft.core import sleep
 from weft.io._sockets import Address, socket
 from weft.sync._scope import scope
+from weft.sync._spawn import COROUTINES
 
 if TYPE_CHECKING:
     from logging import Logger
@@ -40,6 +41,10 @@ def serve(listener: socket, handler: Handler) -> None:
         raise TypeError(
             f"serve() takes a listening socket of weft's, not {listener!r}, which would block the whole thread: "
             "make it with weft.io.create_server(address)"
+        )
+    if not callable(handler) or getattr(getattr(handler, "__code__", None), "co_flags", 0) & COROUTINES:
+        raise TypeError(
+            f"serve() takes a plain function, handler(connection, address), which may block, not {handler!r}"
         )
     if listener.gettimeout() == 0:
         raise ValueError("this listener does not wait for connections: listener.setblocking(True) lets it")
