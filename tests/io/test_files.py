@@ -121,6 +121,27 @@ def test_a_file_where_nobody_can_go_back_gives_each_line_as_it_comes():
         assert (next(file), file.read(), next(file, "end")) == ("two\n", "three", "end")
 
 
+def test_what_is_known_of_a_file(tmp_path):
+    (tmp_path / "file").write_bytes(b"zw\xf6lf\r\n")
+    with io.open(tmp_path / "file", encoding="latin-1", errors="replace") as file:
+        assert (file.encoding, file.errors, file.newlines) == ("latin-1", "replace", None)
+        assert (file.read(), file.newlines) == ("zwölf\n", "\r\n")
+        assert (file.readable(), file.writable(), file.seekable(), file.isatty()) == (True, False, True, False)
+    with io.open(tmp_path / "file", "ab") as file:
+        assert (file.readable(), file.writable()) == (False, True)
+        for name in ("encoding", "errors", "newlines"):
+            with pytest.raises(AttributeError, match=f"no attribute '{name}'"):
+                getattr(file, name)
+
+
+def test_text_of_the_standard_library_over_a_binary_file(tmp_path):
+    with standard_io.TextIOWrapper(io.open(tmp_path / "new", "wb"), encoding="utf-8") as text:
+        text.write("zwölf\nelf\n")
+    with io.open(tmp_path / "new", "rb") as file, standard_io.TextIOWrapper(file, encoding="utf-8") as text:
+        assert (text.readline(), text.tell(), list(text)) == ("zwölf\n", 7, ["elf\n"])
+    assert file.closed
+
+
 @pytest.mark.parametrize(
     ("call", "error"),
     [

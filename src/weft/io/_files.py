@@ -147,6 +147,37 @@ class File(Generic[AnyStr]):
         """Whether it is closed."""
         return self._file.closed
 
+    @property
+    def encoding(self) -> str:
+        """How text becomes bytes. Files of bytes do not have it, nor the two that follow: AttributeError."""
+        return self._file.encoding  # type: ignore[attr-defined,no-any-return]
+
+    @property
+    def errors(self) -> str | None:
+        """What is done about text or bytes that cannot be converted, "strict" for example."""
+        return self._file.errors  # type: ignore[attr-defined,no-any-return]
+
+    @property
+    def newlines(self) -> str | tuple[str, ...] | None:
+        """The ends of lines that have been read so far, None where they are not translated."""
+        return self._file.newlines  # type: ignore[attr-defined,no-any-return]
+
+    def readable(self) -> bool:
+        """Whether it was opened for reading."""
+        return self._file.readable()
+
+    def writable(self) -> bool:
+        """Whether it was opened for writing."""
+        return self._file.writable()
+
+    def seekable(self) -> bool:
+        """Whether seek() and tell() work."""
+        return self._file.seekable()
+
+    def isatty(self) -> bool:
+        """Whether it is a terminal."""
+        return self._file.isatty()
+
     def fileno(self) -> int:
         """Return the number of its descriptor."""
         return self._file.fileno()
