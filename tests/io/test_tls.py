@@ -287,6 +287,27 @@ def test_what_is_known_of_a_connection(both, streams, client_context, server_con
     assert repr(client).startswith("<weft.io.tls.TLSSocket with 'weft.test' TLSv1.3 over <")
 
 
+def test_the_transports_settings_and_addresses_are_at_hand(both):
+    first, second = io.socketpair()
+    with first, second:
+        client, server = both(first, second)
+        assert (client.gettimeout(), client.getsockname(), client.getpeername()) == (None, "", "")
+        client.settimeout(0.001)
+        assert client.gettimeout() == first.gettimeout() == 0.001
+        with pytest.raises(TimeoutError, match=r"nothing could be received within 0\.001 seconds"):
+            client.recv(1)
+        server.sendall(b"late")
+        assert client.recv(100) == b"late"
+        server.shutdown(socket.SHUT_RDWR)
+        assert client.recv(100) == b""
+
+
+def test_a_transport_without_settings_says_so(both, streams):
+    client, _ = both(WithoutSend(streams[0]))
+    with pytest.raises(AttributeError, match="'WithoutSend' object has no attribute 'settimeout'"):
+        client.settimeout(1)
+
+
 def test_a_session_is_taken_up_again(both, client_context):
     client_context.maximum_version = ssl.TLSVersion.TLSv1_2
     client, _ = both()

@@ -228,8 +228,34 @@ class TLSSocket:
 
     def fileno(self) -> int:
         """Return the transport's descriptor. That it is readable does not say that there is something to read here."""
-        number: int = self._transport.fileno()  # type: ignore[attr-defined]
+        number: int = self._of_the_transport("fileno")()
         return number
+
+    def getsockname(self) -> Any:
+        """Return the transport's own address."""
+        return self._of_the_transport("getsockname")()
+
+    def getpeername(self) -> Any:
+        """Return the address of the other side of the transport."""
+        return self._of_the_transport("getpeername")()
+
+    # ---- the transport's settings ----
+
+    def settimeout(self, seconds: float | None) -> None:
+        """Set the transport's time-out: TimeoutError when nothing could be received, or sent, for so long. None: never.
+
+        It limits each wait. For a whole exchange use weft.timeout. The connection is usable afterwards.
+        """
+        self._of_the_transport("settimeout")(seconds)
+
+    def gettimeout(self) -> float | None:
+        """Return the transport's time-out in seconds, or None."""
+        seconds: float | None = self._of_the_transport("gettimeout")()
+        return seconds
+
+    def shutdown(self, how: int) -> None:
+        """End one direction of the transport, or both, without telling the other side in TLS; whoever waits there goes on."""
+        self._of_the_transport("shutdown")(how)
 
     def __repr__(self) -> str:
         return (
@@ -240,6 +266,11 @@ class TLSSocket:
 
     def _with(self) -> str:
         return f" with '{self.server_hostname}'" if self.server_hostname else ""
+
+    def _of_the_transport(self, name: str) -> Callable[..., Any]:
+        """A method that a socket has, and other transports may have; AttributeError names the transport."""
+        method: Callable[..., Any] = getattr(self._transport, name)
+        return method
 
     def _receive(self, read: Callable[[], T], end: T) -> T:
         try:
