@@ -14,6 +14,7 @@ PAGES = [
     ROOT / "README.md",
     *sorted((ROOT / "docs").glob("tutorial/*.md")),
     ROOT / "docs/howto/use-blocking-libraries.md",
+    ROOT / "docs/howto/use-tls.md",
 ]
 
 
