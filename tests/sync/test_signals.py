@@ -71,5 +71,5 @@ def test_a_handler_waits_as_the_thread_itself():
 
 
 def test_where_tasklets_would_be_held_up_it_is_refused():
-    printed = output_of(HANDLER.replace("TASKLET", "weft.tasklet(weft.channel().receive)().run()"))
+    printed = output_of(HANDLER.replace("TASKLET", "kept = weft.channel(); weft.tasklet(kept.receive)().run()"))
     assert printed.startswith("refused: this call would block, and it was made where no tasklet runs")
