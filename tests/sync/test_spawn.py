@@ -353,6 +353,17 @@ def test_an_error_of_what_gives_the_arguments_comes_through():
         weft.spawn(print, (1 + number for number in [None]))
 
 
+def test_what_has_every_attribute_is_called_like_anything_else():
+    class Proxy:
+        def __getattr__(self, name):
+            return name
+
+        def __call__(self):
+            return 5
+
+    assert weft.spawn(Proxy()).join() == 5
+
+
 class Asynchronous:
     async def method(self):
         pass

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Sequence
+from types import CodeType
 from typing import Any, Generic, TypeVar
 
 from weft.core import Cancelled, TaskletExit, getcurrent, tasklet, thread_ends
@@ -103,7 +104,8 @@ class Body(Generic[T]):
             raise TypeError(
                 f"{caller}() takes a callable, and its arguments apart: {caller}(function, (1, 2)), not {function!r}"
             )
-        if getattr(function, "__code__", None) is not None and function.__code__.co_flags & COROUTINES:
+        code = getattr(function, "__code__", None)
+        if isinstance(code, CodeType) and code.co_flags & COROUTINES:
             raise TypeError(
                 f"{caller}() takes a plain function, which may block; {function!r} is async: write it with `def` and without "
                 "`await`, or run it on a worker thread: weft.call_async(lambda: asyncio.run(function()))"
