@@ -89,6 +89,20 @@ def test_the_handler_gets_the_connection_and_its_address_and_the_connection_is_c
             assert address == client.getsockname()
 
 
+def test_a_handler_that_has_every_attribute_is_called_like_any_other(listener):
+    class Proxy:
+        def __getattr__(self, name):
+            return self
+
+        def __call__(self, connection, address):
+            connection.sendall(b"hello")
+
+    with weft.scope() as s:
+        s.service(io.serve, (listener, Proxy()))
+        with connect(listener) as client:
+            assert client.recv(100) == b"hello"
+
+
 # ---- what one connection cannot do to the others ----
 
 

@@ -2,6 +2,7 @@
 
 import errno
 from collections.abc import Callable
+from types import CodeType
 from typing import TYPE_CHECKING, TypeAlias
 
 from weft.core import sleep
@@ -42,7 +43,8 @@ def serve(listener: socket, handler: Handler) -> None:
             f"serve() takes a listening socket of weft's, not {listener!r}, which would block the whole thread: "
             "make it with weft.io.create_server(address)"
         )
-    if not callable(handler) or getattr(getattr(handler, "__code__", None), "co_flags", 0) & COROUTINES:
+    code = getattr(handler, "__code__", None)
+    if not callable(handler) or (isinstance(code, CodeType) and code.co_flags & COROUTINES):
         raise TypeError(
             f"serve() takes a plain function, handler(connection, address), which may block, not {handler!r}"
         )
