@@ -64,6 +64,9 @@ NOT_UNDER_ASAN = [
     # CPython 3.13 itself reads the freed thread state of a daemon thread that is still there after the exit.
     "tests/core/test_threads.py::test_daemon_threads_with_tasklets_do_not_disturb_the_exit",
     "tests/core/test_slices.py::test_a_daemon_thread_in_slices_does_not_disturb_the_exit",
+    "tests/io/test_responsive.py::test_a_forked_child_starts_with_the_usual_interval",
+    "tests/io/test_workers.py::test_the_interpreter_exits_while_jobs_run",
+    "tests/sync/test_storm.py::test_locks_work_until_the_interpreter_ends",
 ]
 
 # They need packages whose compiled parts a debug build does not load.
