@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tools import unpack_debian
+from weft.core import mark_service_thread
 
 REPOSITORY = Path(__file__).parents[2]
 UNPACKED = REPOSITORY / ".venv" / "servers"
@@ -51,6 +52,7 @@ class Sshd:
 
     def _read_log(self) -> None:
         """A log that nobody reads would fill its pipe and stop the server."""
+        mark_service_thread()  # it lives as long as the tests: it must not hide a deadlock from those after it
         assert self.process.stderr is not None
         self.log.extend(self.process.stderr)
 
