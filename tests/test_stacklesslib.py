@@ -726,8 +726,11 @@ def test_what_the_caller_does_between_two_things_is_not_limited():
     first, second = locks.Event(), locks.Event()
     first.set()
     second.set()
-    for _ in wait.iwait([first, second], timeout=0.001):
+    seen = []
+    for event in wait.iwait([first, second], timeout=0.001):
+        seen.append(event)
         weft.sleep(3600)
+    assert len(seen) == 2
 
 
 def test_any_is_the_first_and_all_are_all():

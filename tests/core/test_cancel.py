@@ -143,6 +143,27 @@ def test_calls_that_need_not_wait_go_on():
     assert (log, sender.alive) == ([7, "still inside"], False)
 
 
+@pytest.mark.parametrize("how", [{"timeout": 1000}, {"slice": 0.01}])
+def test_a_run_that_may_not_begin_interrupts_nobody(how):
+    def long():
+        for _ in range(200_000):
+            pass
+        ended.append(True)
+
+    ended = []
+    with CancelScope() as scope:
+        scope.cancel()
+        weft.tasklet(long)()
+        weft.run(**how)
+        pytest.fail("it did not raise")
+    weft.schedule()
+    assert ended == [True]  # at once: nobody counts its instructions
+    weft.tasklet(long)()
+    interrupted = weft.run(1000)
+    assert (interrupted is not None, ended) == (True, [True])
+    interrupted.kill()
+
+
 def test_after_it_was_left_all_is_as_before(clock):
     with CancelScope() as scope:
         scope.cancel()

@@ -982,6 +982,7 @@ def test_who_always_finds_something_to_do_starves_nobody(pair, call):
             calls += 1
             once()
     weft.run()
+    assert seen[0] < seen[1] < seen[2] == calls  # the other one ran in between, again and again
 
 
 def test_run_waits_for_sockets(pair):

@@ -1,7 +1,7 @@
 /* What weft's other extension modules use of the core, whichever switching backend is loaded: a table of functions in the
    capsule weft.core._core._API. All of it under the GIL, in any thread; nothing here is public.
 
-   A tasklet that waits stands in a WaitQueue, which is embedded in the object it waits for. A thread without tasklets waits
+   A tasklet that waits stands in a WeftQueue, which is embedded in the object it waits for. A thread without tasklets waits
    as its main tasklet. */
 #ifndef WEFT_API_H
 #define WEFT_API_H
@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #define WEFT_API_NAME "weft.core._core._API"
-#define WEFT_API_VERSION 2
+#define WEFT_API_VERSION 3
 
 /* Those who wait, the first first. Zeroed it is empty. Each is owned by the queue, and holds what embeds the queue in its
    call; the members are the core's alone. */
@@ -65,10 +65,6 @@ typedef struct {
     /* Make the first of the queue runnable in its own thread. false when nobody waits. Never switches, runs no Python code. */
     bool (*wake_one)(WeftQueue *queue);
     Py_ssize_t (*wake_all)(WeftQueue *queue); /* how many there were */
-
-    /* Move the first of `from` to the end of `to`, whose object is `on`: it waits on there, without a deadline if `forget_deadline`. false
-       when nobody waits in `from`. Its wait() returns as if it had been in `to` all the time. */
-    bool (*move_one)(WeftQueue *from, WeftQueue *to, PyObject *on, bool forget_deadline);
 
     int (*traverse)(WeftQueue *queue, visitproc visit, void *arg); /* for the tp_traverse of the object that holds the queue */
 

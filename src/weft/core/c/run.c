@@ -130,10 +130,15 @@ run_with(PyObject *args, PyObject *kwargs, const char *format, char **names, int
     runs_pop(scheduler, current); /* its outer run() is over: that returns, and drops something whose destructor calls this one */
     if (current->next == current && (!hub || scheduler->keepers == 0) && !threadblock)
         Py_RETURN_NONE;
+    if (unlikely(current->scope != NULL) && (scope_check(current) < 0 || scope_arm(scheduler, current, WEFT_NEVER, true) < 0))
+        return NULL;
     watchdog = (timeout > 0 || slice > 0) && scheduler->watchdog == NULL && scheduler->interrupted == NULL;
     if (watchdog) {
-        if (preempt_start(scheduler, timeout, slice) < 0)
+        if (preempt_start(scheduler, timeout, slice) < 0) {
+            if (current->timer >= 0)
+                timer_cancel(scheduler, current);
             return NULL;
+        }
         scheduler->watchdog = current;
         scheduler->attention |= ATTEND_WATCHDOG;
         scheduler->run_soft = soft;
@@ -141,8 +146,6 @@ run_with(PyObject *args, PyObject *kwargs, const char *format, char **names, int
         scheduler->run_ignore_nesting = ignore_nesting;
         scheduler->run_slices = slice > 0;
     }
-    if (unlikely(current->scope != NULL) && (scope_check(current) < 0 || scope_arm(scheduler, current, WEFT_NEVER, true) < 0))
-        return NULL;
     current->run_outer = scheduler->runs;
     current->in_run = true;
     current->run_hub = hub;

@@ -100,26 +100,6 @@ queue_wake_all(WeftQueue *queue)
     return count;
 }
 
-static bool
-queue_move_one(WeftQueue *from, WeftQueue *to, PyObject *on, bool forget_deadline)
-{
-    Tasklet *head = from->head;
-    if (head == NULL)
-        return false;
-    queue_remove(from, head);
-    queue_add(to, head, false);
-    head->waiting_on = on;
-    if (forget_deadline && head->timer >= 0) {
-        timer_cancel(head->scheduler, head);
-        (void)wait_arm(head->scheduler, head, WEFT_NEVER); /* there is room: a timer has just gone */
-    }
-    if (forget_deadline && head->keeps) {
-        head->keeps = false;
-        head->scheduler->keepers--;
-    }
-    return true;
-}
-
 static int
 queue_traverse(WeftQueue *queue, visitproc visit, void *arg)
 {
@@ -220,7 +200,6 @@ static const WeftAPI api_table = {
     .wait = queue_wait,
     .wake_one = queue_wake_one,
     .wake_all = queue_wake_all,
-    .move_one = queue_move_one,
     .traverse = queue_traverse,
     .current = api_current,
     .interrupts_wait = api_interrupts_wait,
