@@ -451,25 +451,42 @@ CancelScope_traverse(PyObject *self, visitproc visit, void *arg)
     return 0;
 }
 
+/* Take the scope out of the one around it, whose reference is the caller's then; NULL: there is none. */
+static CancelScope *
+scope_detach(CancelScope *scope)
+{
+    CancelScope *outer = scope->outer;
+    if (outer == NULL)
+        return NULL;
+    *scope->link = scope->next;
+    if (scope->next != NULL)
+        scope->next->link = scope->link;
+    scope->next = NULL;
+    scope->link = NULL;
+    scope->outer = NULL;
+    return outer;
+}
+
+/* Scopes are freed one after the other, not one inside the other: they may be nested deeper than the C stack bears, and from
+   3.13 on CPython's trashcan counts on a stack of the usual size. */
 static void
 CancelScope_dealloc(PyObject *self)
 {
-    CancelScope *scope = (CancelScope *)self;
+    CancelScope *scope = (CancelScope *)self, *outer;
     PyObject_GC_UnTrack(self);
-    Py_TRASHCAN_BEGIN(self, CancelScope_dealloc) /* of many in each other */
     assert(scope->tasklets == NULL && scope->inner == NULL); /* each of them has a reference to it */
     if (scope->weakrefs != NULL)
         PyObject_ClearWeakRefs(self);
-    if (scope->link != NULL) {
-        *scope->link = scope->next;
-        if (scope->next != NULL)
-            scope->next->link = scope->link;
-    }
-    Py_XDECREF(scope->outer);
+    outer = scope_detach(scope);
     Py_XDECREF(scope->given);
     Py_XDECREF(scope->name);
     Py_TYPE(self)->tp_free(self);
-    Py_TRASHCAN_END
+    while (outer != NULL && Py_REFCNT(outer) == 1) {
+        CancelScope *next = scope_detach(outer);
+        Py_DECREF(outer);
+        outer = next;
+    }
+    Py_XDECREF(outer);
 }
 
 PyDoc_STRVAR(scope_doc, "CancelScope(timeout=None, *, shield=False, name='CancelScope')\n--\n\n"
