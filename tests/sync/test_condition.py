@@ -2,6 +2,7 @@
 
 import gc
 import threading
+import time
 import weakref
 
 import pytest
@@ -226,6 +227,39 @@ def test_a_waiter_that_is_killed_again_and_again_takes_the_lock_back_first(condi
         assert log == []
     settled(run_until_blocked)
     assert log == [("held", True), ("killed", "TaskletExit")]
+
+
+@pytest.mark.parametrize(
+    "kind", [sync.Lock, sync.RLock, lambda: sync.Lock(fair=True)], ids=["Lock", "RLock", "fair Lock"]
+)
+def test_at_the_end_of_a_thread_a_waiter_takes_the_lock_back_from_another_thread_first(kind):
+    condition, waiting, log = sync.Condition(kind()), threading.Event(), []
+
+    def other():
+        def waiter():
+            with condition:
+                waiting.set()
+                try:
+                    condition.wait()
+                finally:
+                    log.append("finally")
+
+        weft.tasklet(waiter)()
+        weft.run()
+        given_up.wait()  # the thread ends while the lock is held elsewhere
+
+    given_up = threading.Event()
+    thread = threading.Thread(target=other)
+    thread.start()
+    waiting.wait()
+    with condition:
+        given_up.set()
+        time.sleep(0.02)
+        assert log == []
+    thread.join()
+    assert log == ["finally"]
+    assert condition.acquire(blocking=False)
+    condition.release()
 
 
 def test_a_cancelled_waiter_takes_the_lock_back_first_although_every_wait_in_its_scope_raises(

@@ -95,6 +95,21 @@ def test_a_tasklet_of_another_one_overtakes_and_the_item_is_not_given_twice(any_
     assert log == [("waits", 2)]
 
 
+def test_who_was_overtaken_in_a_simple_queue_is_first_in_it_again(run_until_blocked):
+    items, log = sync.SimpleQueue(), []
+    for name in "abc":
+        noting(log, name, items.get)
+    with weft.atomic():
+        items.put(0)
+        assert items.get() == 0
+    run_until_blocked()
+    assert log == []
+    for item in range(3):
+        items.put(item)
+    run_until_blocked()
+    assert log == [("a", 0), ("b", 1), ("c", 2)]
+
+
 def test_a_busy_consumer_lets_others_run(any_queue):
     for item in range(20_000):
         any_queue.put(item)

@@ -184,16 +184,7 @@ scope_fires(Scheduler *scheduler, Tasklet *tasklet, int64_t now)
     return scope_arm(scheduler, tasklet, tasklet->until, tasklet->blocked == BLOCKED_RUN) < 0 ? -1 : 1;
 }
 
-/* `scope`, or the first of those behind it in its list that is no shield; NULL: none. */
-static CancelScope *
-scope_unshielded(CancelScope *scope)
-{
-    while (scope != NULL && scope->shield)
-        scope = scope->next;
-    return scope;
-}
-
-/* Append the tasklets inside to `list`, those behind a shield excepted. -1 with an exception set. Scopes may be nested deeper
+/* Append the tasklets inside to `list`, those behind a shield included. -1 with an exception set. Scopes may be nested deeper
    than a C stack bears. */
 static int
 scope_collect(CancelScope *outermost, PyObject *list)
@@ -203,11 +194,11 @@ scope_collect(CancelScope *outermost, PyObject *list)
         for (Tasklet *t = scope->tasklets; t != NULL; t = t->scope_next)
             if (PyList_Append(list, (PyObject *)t) < 0)
                 return -1;
-        next = scope_unshielded(scope->inner);
+        next = scope->inner;
         for (; next == NULL; scope = scope->outer) {
             if (scope == outermost)
                 return 0;
-            next = scope_unshielded(scope->next);
+            next = scope->next;
         }
         scope = next;
     }
