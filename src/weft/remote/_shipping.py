@@ -14,8 +14,8 @@ from weft.remote._threads import TaskletThread
 from weft.remote._waiting import limit
 from weft.remote.errors import RemoteError
 from weft.sync import Lock
+from weft.wire import build, codec, protocol
 from weft.wire import bundle as wire_bundle
-from weft.wire import protocol
 
 MOST_QUESTIONS = 1024
 PREPARED = 4096  # functions whose modules are known to be there; forgetting one costs a look at the plan
@@ -38,6 +38,7 @@ class Shipping:
         self._sent: set[str] = set()
         self._unanswered: set[int] = set()
         self._prepared: set[modules.FunctionName] = set()
+        self._parts: set[str] = set()
         # Held from the plan until its frames are queued: nobody's call may overtake the modules that it counts on.
         self._order = Lock(fair=True)
 
@@ -71,6 +72,25 @@ class Shipping:
         if bundle is not None:
             self._later(bundle)
         return asked
+
+    def need(self, part: str, deadline: float | None = None) -> None:
+        """Send the part weft.wire.`part` of the payload if it was not sent yet: it is in place before any frame sent from now on.
+
+        Blocks this tasklet while others send. Raises what Link.send does, TimeoutError when `deadline` passes first.
+        """
+        if part in self._parts:
+            return
+        self._link.refuse_if_ended(f"weft.wire.{part}")
+        if not self._order.acquire(timeout=limit(deadline)):
+            raise TimeoutError(f"other calls were still being sent when the time for weft.wire.{part} was over")
+        try:
+            if part not in self._parts:
+                module = self._modules_frame(0, wire_bundle.pack([build.part(part)]))
+                install = protocol.frame(self._link.identifier, ROOT, 0, protocol.PART, codec.dumps(part))
+                self._link.send(module + install, deadline=deadline)
+                self._parts.add(part)
+        finally:
+            self._order.release()
 
     def answer(self, number: int, name: str) -> None:
         """Answer WANT: the module and what it needs, or that it is absent. Returns at once.

@@ -23,7 +23,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
 from typing import Any
 
-from weft.wire import codec, protocol
+from weft.wire import bundle, codec, protocol
 
 # In the order in which they are executed over there: each after what it imports.
 MODULES = (
@@ -97,6 +97,12 @@ def payload() -> bytes:
     parts = [strip(_read("second_stage")), "weft\n", "weft.wire\n"]
     parts.extend(f"weft.wire.{name}\n" + strip(_read(name)) for name in MODULES)
     return zlib.compress("\0".join(parts).encode("ascii"), 9)
+
+
+@functools.cache
+def part(name: str) -> tuple[str, int, bytes, str]:
+    """Return the module weft.wire.`name` as it stands in a bundle: a part of the package that travels when it is needed."""
+    return f"weft.wire.{name}", bundle.MODULE, strip(_read(name)).encode("ascii"), f"weft/wire/{name}.py"
 
 
 def _read(name: str) -> str:

@@ -42,6 +42,8 @@ class Child(object):
         weft = standin.Module("weft")
         weft.wire = sys.modules["weft.wire"]
         sys.modules["weft"] = weft
+        weft.wire.__path__ = []  # a package, as far as imports of its parts are concerned
+        self.kinds = {}  # of frames, that parts have taken for themselves: what to call with the frame's five fields
         self._streams = stdio.Streams(wire)
         logs.forward(wire, config.get("log_level", 30), self.importer)
         self.life.on_loss.append(self.importer.lose)
@@ -131,6 +133,14 @@ class Child(object):
             self._link.send(protocol.PONG, identifier, body, source)
         elif kind == protocol.GOODBYE:
             self.life.end(True)
+        elif kind == protocol.PART:
+            name = "weft.wire." + str(codec.loads(body))
+            __import__(name)
+            sys.modules[name].install(self)
+        elif kind in self.kinds:
+            self.kinds[kind](destination, source, identifier, kind, body)
+        else:
+            raise protocol.ProtocolError("nothing here takes it")
 
 
 def _magic():

@@ -53,6 +53,9 @@ class Importer(object):
             for sent, kind, source, origin in modules:
                 name = _native(sent)
                 top = name.partition("/")[0].partition(".")[0]
+                if top == "weft":
+                    self._modules[name] = (kind, source, PREFIX + name)  # a part of weft.wire
+                    continue
                 if not self._takes(top):
                     continue
                 if kind == bundle.FILE:
@@ -99,6 +102,8 @@ class Importer(object):
     def _find(self, name):
         """Return (kind, source, file name) of a module of the parent's, or None when it is for others to find or fail."""
         top, dot, rest = name.partition(".")
+        if top == "weft":
+            return self._modules.get(name)  # a part of weft.wire that came, or nowhere
         if top in self._theirs:
             return None
         if name not in self._modules and name not in self._absent:
@@ -155,7 +160,7 @@ class Importer(object):
         """See importlib.abc.MetaPathFinder."""
         if name in self._watched:
             return self._watched_spec(name, path)
-        if name.partition(".")[0] == "weft":
+        if _is_standin(name):
             return _ModuleSpec(name, standin.Loader(), is_package=True)
         found = self._find(name)
         if found is None:
@@ -180,7 +185,7 @@ class Importer(object):
         """See PEP 302; for 2.7 only."""
         if name in self._watched:
             return self
-        if name.partition(".")[0] == "weft":
+        if _is_standin(name):
             return standin.Loader()
         try:
             return self if self._find(name) is not None else None
@@ -306,6 +311,10 @@ class _WatchedLoader(object):
 def _native(name):
     """Return a name or path as str; on 2.7, which calls bytes so, it may lie outside of ASCII."""
     return name if isinstance(name, str) else name.encode("utf-8")
+
+
+def _is_standin(name):
+    return name == "weft" or (name[:5] == "weft." and name[:10] != "weft.wire.")
 
 
 def _directory(filename):

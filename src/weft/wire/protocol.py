@@ -44,6 +44,9 @@ LOG      up    0          tuple: logger name, level (int), message, time (float,
 GOODBYE  down  0          raw, empty: end in order. up: all that was printed and logged was sent before; nothing follows
 PING     both  fresh      raw; PONG answers with the same id and body
 PONG     both  PING's     raw
+PART     down  0          str: the last name of a module weft.wire.*, a part of this package that is no piece of the payload
+                          because few contexts need it. It came by MODULES before; it is imported and its install(child)
+                          called, in the thread that reads, before the next frame is looked at. It may take kinds of its own
 
 What a call printed or logged arrives before its RESULT or ERROR; what its child processes printed does, if it was in
 the pipe by then.
@@ -69,11 +72,14 @@ LOG = 10
 GOODBYE = 11
 PING = 12
 PONG = 13
+PART = 14
 KIND_MORE = 0x80
 
 KIND_NAMES = (
     "", "HELLO", "CONFIG", "MODULES", "WANT", "CALL", "RESULT", "ERROR", "CANCEL", "STREAM", "LOG", "GOODBYE", "PING", "PONG",
+    "PART",
 )  # fmt: skip
+LAST_KIND = len(KIND_NAMES) - 1
 
 # Why a call failed: the word "reason" of ERROR.
 ERROR_RAISED = "raised"  # the function raised; SystemExit and its like included
@@ -152,7 +158,7 @@ class FrameReader(object):
         need = HEADER_SIZE
         while end - position >= HEADER_SIZE:
             destination, source, identifier, length, kind = HEADER.unpack_from(data, position)
-            if length > MAX_BODY or not HELLO <= kind <= PONG:
+            if length > MAX_BODY or not HELLO <= kind <= LAST_KIND:
                 raise ProtocolError(
                     "context %d sent a frame that is none: %s, %d bytes (limit %d); something else writes to the "
                     "descriptors of the link" % (source, kind_name(kind), length, MAX_BODY)

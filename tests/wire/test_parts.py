@@ -1,0 +1,59 @@
+"""Parts of the payload that travel when they are needed: in place before the next frame, in every version of Python."""
+
+import pytest
+
+from tests.wire.target import Ended
+from weft.wire import build, codec, protocol
+
+ECHO = """
+from weft.wire import protocol
+
+def install(child):
+    def echo(destination, source, identifier, kind, body):
+        child._link.send(protocol.PONG, identifier, body[::-1], source)
+    child.kinds[protocol.LOG] = echo
+"""
+
+
+def install(target, name):
+    target.send(protocol.PART, 0, codec.dumps(name))
+
+
+def test_a_part_takes_frames_that_come_right_behind_it(target):
+    target.modules({"weft.wire.echo": ECHO})
+    install(target, "echo")
+    target.send(protocol.LOG, 5, b"abc")
+    assert target.wait_for(protocol.PONG, 5)[4] == b"cba"
+
+
+def test_a_part_is_a_module_that_calls_can_import_beside_the_stand_in_of_weft(target):
+    target.modules(
+        {
+            "weft.wire.echo": ECHO,
+            "work": "import weft\nfrom weft.wire import echo, codec\nfrom weft.wire.echo import install\n"
+            "def parts():\n    return [echo.__name__, echo.__file__, install is echo.install, repr(weft.channel)]\n",
+        }
+    )
+    name, path, same, rest = target.call("work:parts")
+    assert (name, path, same) == ("weft.wire.echo", "weft:weft.wire.echo", True)
+    assert "which this context does not have" in rest
+
+
+@pytest.mark.parametrize("kind", [protocol.RESULT, protocol.HELLO])
+def test_a_frame_that_nobody_takes_ends_the_target_and_says_why(target, kind):
+    target.send(kind, 1, b"N")
+    with pytest.raises(Ended, match=f"a {protocol.kind_name(kind)} frame cannot be used.*nothing here takes it"):
+        target.wait_for(protocol.PONG)
+
+
+def test_a_part_that_is_not_there_ends_the_target_and_says_so(target):
+    install(target, "nothing")
+    with pytest.raises(Ended, match="PART frame cannot be used"):
+        target.wait_for(protocol.PONG)
+
+
+def test_every_module_of_the_package_can_be_a_part():
+    name, kind, source, origin = build.part("codec")
+    assert (name, kind, origin) == ("weft.wire.codec", 0, "weft/wire/codec.py")
+    assert b'"""' not in source
+    assert compile(source, origin, "exec")
