@@ -332,3 +332,38 @@ def random_value(chance, depth):
         ]
     )
     return make()
+
+
+class Door:
+    """Stays where it is; others know it by its number."""
+
+
+@pytest.fixture
+def carried():
+    codec.carry(Door)
+    yield
+    codec._CARRIED.discard(Door)
+    del codec._ENCODE[Door]
+
+
+def test_what_stays_where_it_is_travels_as_a_number_wherever_it_stands_in_a_value(carried):
+    doors = [Door(), Door()]
+    data = dumps({"a": [doors[1], "r"], "b": (doors[0],)}, refer=doors.index)
+    assert loads(data, refer=lambda number: f"door {number}") == {"a": ["door 1", "r"], "b": ("door 0",)}
+
+
+def test_what_has_no_number_is_refused_by_its_path(carried):
+    with pytest.raises(CannotTravel, match=r"value\[1\] cannot travel: it is a .*Door; it lives on another link"):
+        dumps([1, Door()])
+    with pytest.raises(CannotTravel, match=r"value\['x'\] cannot travel: it is a .*Door"):
+        dumps({"x": Door()}, refer=lambda door: None)
+    with pytest.raises(CannotTravel, match=r"value\[1\] cannot travel: it is a .*Own"):
+        dumps([Door(), Own()], refer=lambda door: 1)
+
+
+def test_a_number_where_none_may_be_is_no_value(carried):
+    data = dumps([Door()], refer=lambda door: 7)
+    with pytest.raises(CodecError, match="where none may be"):
+        loads(data)
+    with pytest.raises(CodecError, match="garbled"):
+        loads(data[:-1], refer=lambda number: number)

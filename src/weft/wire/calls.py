@@ -43,6 +43,8 @@ class Pool(object):
         self._idle = 1  # threads that run no call: they read, or are about to; never 0
         self._woken = False  # one of them has been called to help, and has not come yet
         self._process = os.getpid()
+        self.loads = codec.loads  # of arguments; a part of the payload may put its own here, and below
+        self.dumps = codec.dumps  # of results
 
     def serve(self):
         """Read and run until the process ends. Never returns."""
@@ -133,7 +135,7 @@ class Pool(object):
         """Run one call and answer it, whatever happens in it."""
         reason = protocol.ERROR_MESSAGE
         try:
-            module, name, args, kwargs = codec.loads(frame[4])
+            module, name, args, kwargs = self.loads(frame[4])
             reason = protocol.ERROR_IMPORT
             module = _module(str(module))
             reason = protocol.ERROR_FUNCTION
@@ -143,7 +145,7 @@ class Pool(object):
             reason = protocol.ERROR_RAISED
             value = function(*args, **kwargs) if kwargs else function(*args)
             reason = protocol.ERROR_RESULT
-            kind, body = protocol.RESULT, codec.dumps(value, "result")
+            kind, body = protocol.RESULT, self.dumps(value, "result")
         except BaseException:
             # Whatever a call raises belongs to its caller: sys.exit() too.
             kind, body = protocol.ERROR, _describe_somehow(reason)

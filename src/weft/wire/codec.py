@@ -18,6 +18,7 @@ A value is one tag byte and what the tag says; integers of the format are big-en
     e z    a list or tuple follows: set, frozenset of its values
     q Q    u32 count, count int64: list, tuple of them             g G  the same with float64
     u U    u32 count, count u32 sizes, UTF-8: list, tuple of strings
+    r      u32 number of something that stays where it is: see `carry`; the only one that needs more than the bytes
 The homogeneous forms (q Q g G u U) are chosen by the encoder from BULK values on; they cost a tenth of the time.
 """
 
@@ -65,8 +66,21 @@ class CannotTravel(WireError, TypeError):
 # ---- encoding
 
 
-def dumps(value, root="value", parts=None):
+class _Referring(list):
+    """The pieces of a value whose sender can name things by number."""
+
+
+def carry(kind):
+    """Let objects of exactly this type travel as numbers, wherever `dumps` is given a `refer` that has numbers for them."""
+    _CARRIED.add(kind)
+    _ENCODE[kind] = _encode_reference
+
+
+def dumps(value, root="value", parts=None, refer=None):
     """Return `value` as bytes. Thread-safe; does not block.
+
+    `refer(object)` returns the number (u32) by which the other side's `loads` will know an object of a type that was
+    given to `carry`, or None; it may be called for a value that is refused in the end.
 
     `root` names the value in the messages of CannotTravel. When the value is a tuple whose items have names of their own
     (the arguments of a call), `parts` lists these names and takes the place of `root`.
@@ -75,6 +89,9 @@ def dumps(value, root="value", parts=None):
     if value is None:
         return b"N"
     out = []
+    if refer is not None:
+        out = _Referring()
+        out.refer = refer
     try:
         _ENCODE[type(value)](value, out, MAX_DEPTH)
         data = b"".join(out)
@@ -83,7 +100,7 @@ def dumps(value, root="value", parts=None):
         # a RecursionError of a caller who is deep already. The slow second walk finds out which, and where.
         data = None
     if data is None:
-        raise _explain(value, root, parts)
+        raise _explain(value, root, parts, refer)
     if len(data) > MAX_BODY:
         raise CannotTravel(
             "%s takes %d bytes, and a message holds %d; send it in parts" % (root, len(data), MAX_BODY), root
@@ -224,6 +241,14 @@ def _encode_frozenset(value, out, depth):
     _encode_tuple(tuple(value), out, depth - 1)
 
 
+def _encode_reference(value, out, depth):
+    refer = getattr(out, "refer", None)
+    number = refer(value) if refer is not None else None
+    if number is None:
+        raise _Refused
+    out.append(_TAG_U32.pack(b"r", number))
+
+
 if PY2:
 
     def _to_utf8(value):
@@ -285,6 +310,7 @@ _ENCODE = {
 }
 for _type in int_types:
     _ENCODE[_type] = _encode_int
+_CARRIED = set()  # types that travel as numbers
 
 
 # ---- why a value cannot travel
@@ -292,7 +318,7 @@ for _type in int_types:
 _CONTAINERS = (list, tuple, dict, set, frozenset)
 
 
-def _explain(value, root, parts):
+def _explain(value, root, parts, refer):
     """Return the CannotTravel that says what in `value` is not plain, and where."""
     if parts and type(value) is tuple and len(parts) == len(value):
         pairs = [(item, parts[index]) for index, item in enumerate(value)]
@@ -300,7 +326,7 @@ def _explain(value, root, parts):
         pairs = [(value, root)]
     done = set()
     for item, path in pairs:
-        error = _search(item, path, MAX_DEPTH, set(), done)
+        error = _search(item, path, MAX_DEPTH, set(), done, refer)
         if error is not None:
             return error
     return CannotTravel(
@@ -310,10 +336,12 @@ def _explain(value, root, parts):
     )
 
 
-def _search(value, path, depth, around, done):
+def _search(value, path, depth, around, done, refer):
     """Return why `value` cannot travel, or None. `around`: ids of what it lies in; `done`: of what was found to be plain."""
     kind = type(value)
     if kind not in _CONTAINERS:
+        if kind in _CARRIED:
+            return _refusal(value, path) if refer is None or refer(value) is None else None
         return None if kind in _ENCODE else _refusal(value, path)
     if id(value) in done:
         return None
@@ -331,7 +359,7 @@ def _search(value, path, depth, around, done):
         steps = [(item, "%s[%d]" % (path, index)) for index, item in enumerate(value)]
     around.add(id(value))
     for item, where in steps:
-        error = _search(item, where, depth - 1, around, done)
+        error = _search(item, where, depth - 1, around, done, refer)
         if error is not None:
             return error
     around.discard(id(value))
@@ -361,6 +389,8 @@ def _name(value):
 
 
 def _advice(value):
+    if type(value) in _CARRIED:
+        return "it lives on another link than this one, or its link has ended"
     for base in (dict, list, tuple, set, frozenset, bool) + int_types + (float, text_type, bytes):
         if issubclass(type(value), base):  # not isinstance, which asks the value itself
             return "send %s(...) of it, since only exact plain types travel" % base.__name__
@@ -372,14 +402,22 @@ def _advice(value):
 # ---- decoding
 
 
-def loads(data):
-    """Return the value that `data` (bytes) holds. Thread-safe; does not block; runs nobody's code.
+class _Referred(bytearray if PY2 else bytes):
+    """Bytes that may name things by number."""
 
+
+def loads(data, refer=None):
+    """Return the value that `data` (bytes) holds. Thread-safe; does not block; runs nobody's code but `refer`'s.
+
+    `refer(number)` returns what the other side has named so, or raises CodecError; without it no number is taken.
     Raises CodecError when the bytes are no value, hold more than one, or nest deeper than MAX_DEPTH.
     """
     if data == b"N":
         return None
-    if PY2:
+    if refer is not None and b"r" in data:
+        data = _Referred(data)
+        data.refer = refer
+    elif PY2:
         data = bytearray(data)
     try:
         value, position = _DECODE[data[0]](data, 1, MAX_DEPTH)
@@ -443,6 +481,13 @@ def _decode_bytes(data, position, depth):
 def _decode_bytearray(data, position, depth):
     stop = position + 4 + _U32.unpack_from(data, position)[0]
     return bytearray(data[position + 4 : stop]), stop
+
+
+def _decode_reference(data, position, depth):
+    refer = getattr(data, "refer", None)
+    if refer is None:
+        raise CodecError("a message names something of the link's where none may be")
+    return refer(_U32.unpack_from(data, position)[0]), position + 4
 
 
 def _count(data, position, size):
@@ -556,5 +601,6 @@ for _tag, _decoder in (
     ("G", _decode_floats),
     ("u", _as_list(_decode_texts)),
     ("U", _decode_texts),
+    ("r", _decode_reference),
 ):
     _DECODE[ord(_tag)] = _decoder
