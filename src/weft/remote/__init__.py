@@ -34,6 +34,7 @@ from weft.remote.errors import (
     RemoteError,
     RemoteModuleNotFound,
 )
+from weft.remote.modules import Modules
 from weft.remote.transports.local import Local as _Local
 from weft.remote.transports.ssh import Ssh as _Ssh
 
@@ -55,6 +56,7 @@ __all__ = [
     "HostKeyUnknown",
     "HostUnknown",
     "HostUnreachable",
+    "Modules",
     "NoPython",
     "OutputFunction",
     "ProtocolError",
@@ -68,13 +70,18 @@ __all__ = [
 
 
 def local(
-    python: str | None = None, *, name: str | None = None, timeout: float = 30, output: OutputFunction | None = None
+    python: str | None = None,
+    *,
+    name: str | None = None,
+    timeout: float = 30,
+    output: OutputFunction | None = None,
+    modules: Modules | None = None,
 ) -> Context:
     """Open a context in another process of this machine, run by the interpreter `python`: a path, or a name on PATH.
 
     None is the interpreter of this process. Everything else is as for `ssh`.
     """
-    return _connect(_Local(python), name=name, timeout=timeout, output=output)
+    return _connect(_Local(python), name=name, timeout=timeout, output=output, policy=modules)
 
 
 def ssh(
@@ -87,16 +94,18 @@ def ssh(
     name: str | None = None,
     timeout: float = 30,
     output: OutputFunction | None = None,
+    modules: Modules | None = None,
 ) -> Context:
     """Open a context on `host`, which OpenSSH's client reaches as it would from the command line, but without asking anybody.
 
     `python` is a path or name over there; None tries this process's version, then python3, then python. `ssh_args` are
     further arguments of ssh; they win over what weft adds (BatchMode, ConnectTimeout, ServerAliveInterval). `name` is what
     messages and log records call it, the host by default. `output(context, stream, line)` gets what is printed over there,
-    stream being "stdout" or "stderr"; None prints it here.
+    stream being "stdout" or "stderr"; None prints it here. `modules` says which modules may travel there, and whose copy of a
+    package counts.
 
     Blocks this tasklet only; thread-safe; many can be opened at once. Raises a ConnectError that says what was wrong, after
     `timeout` seconds at the latest; nothing is left then. Close the context, best by `with`.
     """
     transport = _Ssh(host, python=python, user=user, port=port, ssh_args=ssh_args, timeout=timeout)
-    return _connect(transport, name=name, timeout=timeout, output=output)
+    return _connect(transport, name=name, timeout=timeout, output=output, policy=modules)

@@ -6,7 +6,7 @@ import logging
 import os
 import time
 
-from weft.remote import _threads
+from weft.remote import _threads, modules
 from weft.remote._facts import Facts, facts_of
 from weft.remote._link import Link
 from weft.remote._output import Output, OutputFunction
@@ -23,8 +23,20 @@ SCARCE = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM)
 _numbers = itertools.count(1)
 
 
-def connect(transport: Transport, *, name: str | None, timeout: float, output: OutputFunction | None) -> Context:
-    """Open a context through `transport`. Blocks this tasklet only; see remote.ssh for the rest of the contract."""
+def connect(
+    transport: Transport,
+    *,
+    name: str | None,
+    timeout: float,
+    output: OutputFunction | None,
+    policy: modules.Modules | None = None,
+) -> Context:
+    """Open a context through `transport`. Blocks this tasklet only; see remote.ssh for the rest of the contract.
+
+    `policy` says which modules travel, and whose copy counts; None is modules.Modules().
+    """
+    if not isinstance(policy, modules.Modules | None):
+        raise TypeError(f"modules= takes a remote.Modules(...), not {policy!r}")
     if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not timeout > 0:
         raise ValueError(f"timeout must be a number of seconds above 0, not {timeout!r}")
     if name is not None and (not isinstance(name, str) or not name):
@@ -32,7 +44,9 @@ def connect(transport: Transport, *, name: str | None, timeout: float, output: O
     deadline = time.monotonic() + timeout
     threads = _threads.acquire()
     try:
-        return _connect(transport, name or transport.name, deadline, timeout, output, threads)
+        return _connect(
+            transport, name or transport.name, deadline, timeout, output, threads, policy or modules.Modules()
+        )
     except BaseException:
         _threads.release(threads)
         raise
@@ -45,6 +59,7 @@ def _connect(
     timeout: float,
     output: OutputFunction | None,
     threads: _threads.Threads,
+    policy: modules.Modules,
 ) -> Context:
     number = next(_numbers) & 0xFFFFFFFF
     token = build.new_token()
@@ -53,14 +68,15 @@ def _connect(
     link = Link(process, transport, threads, lines, name=name, identifier=number, token=token)
     try:
         # The command line, the payload and CONFIG are one message: nobody waits for anybody before HELLO.
-        link.send(build.preamble({"id": number, "name": name, "log_level": _log_level()}))
+        config = {"id": number, "name": name, "log_level": _log_level(), "prefer": policy.config()}
+        link.send(build.preamble(config))
         if not link.greeted.wait(max(0.0, deadline - time.monotonic())):
             raise _too_late(transport, link, timeout)
         facts = _facts(transport, link)
     except BaseException:
         link.close(patience=0)
         raise
-    shipping = Shipping(link, facts.packages, threads.modules)
+    shipping = Shipping(link, facts.packages, threads.modules, policy)
     link.wanted = shipping.answer
     return Context(link, shipping, facts, threads)
 

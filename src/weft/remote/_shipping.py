@@ -29,11 +29,14 @@ class Shipping:
     `modules` counts the modules sent, `round_trips` the questions that an import over there has waited for.
     """
 
-    def __init__(self, link: Link, has: frozenset[str], thread: TaskletThread) -> None:
+    def __init__(
+        self, link: Link, has: frozenset[str], thread: TaskletThread, policy: modules.Modules | None = None
+    ) -> None:
         self.modules = 0
         self.round_trips = 0
         self._link = link
-        self._has = has
+        self._policy = policy or modules.Modules()
+        self._has = self._policy.counts_over_there(has)
         self._thread = thread
         self._sent: set[str] = set()
         self._unanswered: set[int] = set()
@@ -61,7 +64,7 @@ class Shipping:
         if not self._order.acquire(timeout=limit(deadline)):
             raise TimeoutError(f"other calls were still being sent when the time for {text} was over")
         try:
-            bundle = modules.plan(name.module, self._sent, self._has, modules.code_of(function))
+            bundle = modules.plan(name.module, self._sent, self._has, modules.code_of(function), self._policy)
             asked = self._link.ask(text, self._frame(bundle), body, deadline)
             self._count(bundle)
             if len(self._prepared) >= PREPARED:
@@ -108,7 +111,7 @@ class Shipping:
                     self._send(self._modules_frame(number, wire_bundle.pack([])))
                     return
                 try:
-                    bundle = modules.pull(name, self._sent, self._has)
+                    bundle = modules.pull(name, self._sent, self._has, self._policy)
                 except RemoteError as error:
                     self._send(self._modules_frame(number, wire_bundle.pack([], [name], {name: str(error)})))
                     return

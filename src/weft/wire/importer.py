@@ -26,10 +26,13 @@ class Importer(object):
     """The first entry of sys.meta_path. Thread-safe."""
 
     def __init__(self, link, packages, timeout=60.0, prefer="target"):
-        """`packages`: the top-level names that the target has; `timeout`: seconds that the parent may take for an answer."""
+        """`packages`: the top-level names that the target has; `timeout`: seconds that the parent may take for an answer.
+
+        `prefer`: "target", "parent", or a list of the packages of which the parent may bring its own copy.
+        """
         self._link = link
         self._theirs = packages
-        self._parent_first = prefer == "parent"
+        self._parent_first = None if prefer == "parent" else () if prefer == "target" else frozenset(prefer)
         self._timeout = timeout
         self._modules = {}  # full name -> (kind, source, file name)
         self._files = {}  # package -> {file name: bytes}
@@ -79,7 +82,9 @@ class Importer(object):
         """Whether the parent may provide this top-level name: always, never, or as long as nobody has imported it."""
         if top in self._ours:
             return True
-        if top in sys.modules or (top in self._theirs and not self._parent_first):
+        if top in sys.modules:
+            return False
+        if top in self._theirs and not (self._parent_first is None or top in self._parent_first):
             return False
         self._theirs.discard(top)
         return True

@@ -26,7 +26,8 @@ HELLO    up    0          dict: protocol (int), python (tuple major, minor, micr
                           package of the parent wins over them)
 CONFIG   down  0          dict: id (int), name (str), and optionally log_level (int, 30), max_threads (int, 64),
                           import_timeout (seconds, 60.0), prefer ("target": a top-level package that the target has is
-                          never taken from the parent; "parent": what MODULES brings wins)
+                          never taken from the parent; "parent": what MODULES brings wins; or a list of str: the packages
+                          of which what MODULES brings wins)
 MODULES  down  0/WANT's   raw, see weft.wire.bundle: modules, and names known to be absent. With the id of a WANT it is
                           the answer to it
 WANT     up    fresh      str: the full name of a module that no bundle brought. Answered by one MODULES frame of the

@@ -17,6 +17,7 @@ from . import main_script, scan, sources, standard
 from .bounded import Bounded
 from .closure import Closure, closure, closure_inside
 from .functions import codes_behind
+from .policy import EVERYTHING, Modules
 from .sources import DataFile, Location, Missing
 
 # Level 9 makes Django's modules 1 % smaller than level 6 and takes four times as long, which no link of above
@@ -87,12 +88,18 @@ def _renew_after_fork() -> None:
 os.register_at_fork(after_in_child=_renew_after_fork)
 
 
-def plan(module: str, sent: Collection[str], has: Collection[str], code: CodeType | None = None) -> Bundle | None:
+def plan(
+    module: str,
+    sent: Collection[str],
+    has: Collection[str],
+    code: CodeType | None = None,
+    policy: Modules = EVERYTHING,
+) -> Bundle | None:
     """What has to travel before a function of `module` can be called, or None when all is there.
 
     `has` are the top-level names that import over there, `sent` the names (modules and absent ones) that bundles have
     brought. `code` is that of the function: its own imports are about to run, so they travel with the first bundle, and
-    those of the functions that it may call here with the second wave, loaded here or not.
+    those of the functions that it may call here with the second wave, loaded here or not. `policy` says what is kept back.
     Thread-safe, blocks for the time of reading, scanning and compressing (for Django about 0.2 s the first time, then
     2 ms). Raises CannotTravel when the module is here but has no source or needs something that has none,
     RemoteModuleNotFound when it is nowhere.
@@ -106,16 +113,18 @@ def plan(module: str, sent: Collection[str], has: Collection[str], code: CodeTyp
         is_package = isinstance(location, Location) and location.is_package
         now = (scan.scan_functions((code,), module, is_package),)
         soon = (scan.scan_functions(codes_behind(code, module), module, is_package),)
-    return _bundle_of(module, sent, has, now, soon, refuse=True)
+    if module.partition(".")[0] not in has and (refusal := policy.refusal(module)):
+        raise CannotTravel(f"{_said(module)} cannot be sent: {refusal}")
+    return _bundle_of(module, sent, has, policy, now, soon, refuse=True)
 
 
-def pull(name: str, sent: Collection[str], has: Collection[str]) -> Bundle:
+def pull(name: str, sent: Collection[str], has: Collection[str], policy: Modules = EVERYTHING) -> Bundle:
     """The answer to a target that asks for the module `name`: it and what it needs, or that it is absent and why.
 
     Never raises for a name that cannot be served. Otherwise as `plan`; the module itself is included even if it was sent.
     """
     sent = {one for one in sent if one != name}
-    answer = _bundle_of(name, sent, has)
+    answer = _bundle_of(name, sent, has, policy)
     if answer is None:
         data, size = _body((), {name: ""}, {})
         answer = Bundle((), (name,), (), data, size, lambda sent: None)
@@ -134,12 +143,13 @@ def _bundle_of(
     root: str,
     sent: Collection[str],
     has: Collection[str],
+    policy: Modules,
     now: tuple[scan.Imports, ...] = (),
     soon: tuple[scan.Imports, ...] = (),
     *,
     refuse: bool = False,
 ) -> Bundle | None:
-    whole = _remembered((root, now), has, lambda: closure((root,), has, more=now))
+    whole = _remembered((root, now, policy.key), has, lambda: closure((root,), has, more=now, policy=policy))
     if refuse and root in whole.doomed:
         raise CannotTravel(
             f"{_said(root)} cannot be imported over there: {whole.absent[root]}, or import it only inside of the "
@@ -148,7 +158,8 @@ def _bundle_of(
 
     def second_wave(sent: Collection[str]) -> Bundle | None:
         inside = tuple(whole.inside)
-        after = _remembered(("inside", inside, soon), has, lambda: closure_inside(inside, has, more=soon))
+        key = ("inside", inside, soon, policy.key)
+        after = _remembered(key, has, lambda: closure_inside(inside, has, more=soon, policy=policy))
         return _remaining(after, sent, lambda sent: None)
 
     return _remaining(whole, sent, second_wave)

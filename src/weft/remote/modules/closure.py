@@ -15,6 +15,7 @@ from enum import Enum, auto
 
 from . import doomed, standard
 from .order import units
+from .policy import EVERYTHING, Modules
 from .scan import Import, Imports, prefixes, scan
 from .sources import (
     DataFile,
@@ -73,8 +74,9 @@ class _Policy(Enum):
 class _Walk:
     """One computation of a closure; used by one thread and thrown away."""
 
-    def __init__(self, has: Collection[str]) -> None:
+    def __init__(self, has: Collection[str], policy: Modules) -> None:
         self.has = has
+        self.policy = policy
         self.result = Closure()
         self.found: dict[str, Location | Missing] = {}
         self.edges: dict[str, list[str]] = {}
@@ -86,7 +88,10 @@ class _Walk:
     def lookup(self, name: str) -> Location | Missing:
         known = self.found.get(name)
         if known is None:
-            known = self.found[name] = find(name)
+            known = find(name)
+            if isinstance(known, Location) and (refusal := self.policy.refusal(name)):
+                known = Missing(name, refusal, is_certain=True)
+            self.found[name] = known
         return known
 
     def over_there(self, name: str) -> bool:
@@ -251,7 +256,7 @@ class _Walk:
     def leave_out_the_doomed(self) -> None:
         """What is certain to fail over there does not travel, nor does what only it needs."""
         result = self.result
-        native = {name for name, one in self.found.items() if isinstance(one, Missing) and one.is_native}
+        native = {name for name, one in self.found.items() if isinstance(one, Missing) and one.is_certain}
         if not native.isdisjoint(result.absent):
             locations = {name: one for name in self.edges if isinstance(one := self.found[name], Location)}
             result.doomed = doomed.doomed(locations, native)
@@ -303,6 +308,7 @@ def closure(
     has: Collection[str],
     *,
     more: Iterable[Imports] = (),
+    policy: Modules = EVERYTHING,
 ) -> Closure:
     """Everything that importing `roots` imports at once, on a target that has the top-level names `has`.
 
@@ -310,7 +316,7 @@ def closure(
     Thread-safe; the time is that of reading and scanning the modules the first time (for 160 modules some 50 ms with
     .pyc files), then a few ms.
     """
-    walk = _Walk(has)
+    walk = _Walk(has, policy)
     for root in roots:
         walk.want(root)
         walk.roots.add(root)
@@ -326,6 +332,7 @@ def closure_inside(
     has: Collection[str],
     *,
     more: Iterable[Imports] = (),
+    policy: Modules = EVERYTHING,
 ) -> Closure:
     """What the functions of modules import when they are called, what that needs, and so on until nothing is new.
 
@@ -333,7 +340,7 @@ def closure_inside(
     any case. Where a module imports names that only it can compute, as Django does with database backends, whatever the
     parent has loaded of that module's package counts as imported by it.
     """
-    walk = _Walk(has)
+    walk = _Walk(has, policy)
     walk.do(more)
     walk.run()
     waiting = [*inside, *walk.result.inside]

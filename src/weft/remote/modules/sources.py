@@ -74,11 +74,14 @@ class DataFile:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """A module that cannot travel. `reason` is empty when nobody here knows it either, or when only code can make it."""
+    """A module that cannot travel. `reason` is empty when nobody here knows it either, or when only code can make it.
+
+    `is_certain`: it is here, so who imports it counts on it, and fails over there.
+    """
 
     name: str
     reason: str = ""
-    is_native: bool = False
+    is_certain: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,7 +279,7 @@ def _beside_extension(name: str, is_package: bool, origin: str, places: tuple[st
         name,
         f"{name} is an extension module ({os.path.basename(origin)}), which cannot be sent: "
         f"it is built for one machine. Install {name.partition('.')[0]} over there",
-        is_native=True,
+        is_certain=True,
     )
 
 

@@ -1,0 +1,150 @@
+"""Which modules travel to a context and whose copy counts there, by the policy that it was opened with."""
+
+import importlib
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.remote.modules.conftest import Make
+from weft import remote
+from weft.remote import modules
+
+APP = """
+def tried(name):
+    try:
+        __import__(name)
+    except ImportError as error:
+        return str(error)
+    return None
+
+def value():
+    import shared_one
+    return shared_one.value
+
+def needs_the_secret():
+    import secret_one.inner
+    return secret_one.inner.value
+"""
+
+
+@pytest.fixture
+def app(make: Make) -> object:
+    make(
+        {
+            "app_one.py": APP,
+            "shared_one.py": "value = 'from the parent'",
+            "secret_one/__init__.py": "",
+            "secret_one/inner.py": "value = 1",
+            "certain.py": "import secret_one.inner\ndef function():\n    return 1",
+        }
+    )
+    return importlib.import_module("app_one")
+
+
+@pytest.fixture
+def target_with(tmp_path: Path) -> Callable[[dict[str, str]], str]:
+    """The path of an interpreter that has these files among its own packages."""
+
+    def made(files: dict[str, str]) -> str:
+        base = getattr(sys, "_base_executable", sys.executable)
+        subprocess.run([base, "-m", "venv", "--without-pip", tmp_path / "there"], check=True, timeout=60)
+        (site,) = (tmp_path / "there" / "lib").glob("python*/site-packages")
+        for name, text in files.items():
+            (site / name).parent.mkdir(exist_ok=True)
+            (site / name).write_text(text)
+        return str(tmp_path / "there" / "bin" / "python")
+
+    return made
+
+
+def test_what_is_denied_never_travels_and_its_import_names_the_policy(app: object) -> None:
+    with remote.local(modules=remote.Modules(deny=["secret_one.inner"])) as context:
+        said = context.call(app.tried, ("secret_one.inner",))  # type: ignore[attr-defined]
+        assert "secret_one.inner is kept back: this context was opened with Modules(deny=['secret_one.inner'])" in said
+        with pytest.raises(ImportError, match=r"is kept back: this context was opened with Modules\(deny="):
+            context.call(app.needs_the_secret)  # type: ignore[attr-defined]
+        assert context.call(app.tried, ("secret_one",)) is None  # type: ignore[attr-defined]
+
+
+def test_what_is_not_allowed_never_travels_and_its_import_names_the_policy(app: object) -> None:
+    with remote.local(modules=remote.Modules(allow=["app_one", "secret_one.inner"])) as context:
+        said = context.call(app.tried, ("shared_one",))  # type: ignore[attr-defined]
+        assert (
+            "shared_one is kept back: this context was opened with Modules(allow=[...]), which does not name it" in said
+        )
+        assert context.call(app.needs_the_secret) == 1  # type: ignore[attr-defined]
+        assert context.call(app.tried, ("json",)) is None  # type: ignore[attr-defined] # the target's own
+
+
+def test_a_call_that_certainly_needs_what_is_kept_back_is_refused_before_anything_is_sent(app: object) -> None:
+    certain = importlib.import_module("certain")
+    with remote.local(modules=remote.Modules(deny=["secret_one"])) as context:
+        with pytest.raises(remote.CannotTravel, match=r"certain imports secret_one.*deny=\['secret_one'\]"):
+            context.call(certain.function)
+        assert context.stats.modules == 0
+    with remote.local(modules=remote.Modules(deny=["app_one"])) as context:
+        with pytest.raises(remote.CannotTravel, match=r"the module app_one cannot be sent: app_one is kept back"):
+            context.call(app.tried, ("json",))  # type: ignore[attr-defined]
+
+
+def test_two_policies_do_not_share_what_was_planned(app: object, bare: frozenset[str]) -> None:
+    everything = modules.plan("certain", (), bare)
+    assert everything is not None
+    assert "secret_one.inner" in everything.modules
+    with pytest.raises(remote.CannotTravel):
+        modules.plan("certain", (), bare, None, remote.Modules(deny=["secret_one"]))
+    assert modules.plan("certain", (), bare) == everything
+
+
+@pytest.mark.parametrize(
+    ("prefer", "expected"),
+    [
+        ("target", "from the target"),
+        ("parent", "from the parent"),
+        ({"shared_one": "parent"}, "from the parent"),
+        ({"other": "parent"}, "from the target"),
+    ],
+)
+def test_whose_copy_of_a_package_counts_is_decided_when_the_context_is_opened(
+    app: object, target_with: Callable[[dict[str, str]], str], prefer: str, expected: str
+) -> None:
+    python = target_with({"shared_one.py": "value = 'from the target'"})
+    with remote.local(python=python, modules=remote.Modules(prefer=prefer)) as context:
+        assert "shared_one" in context.facts.packages
+        assert context.call(app.value) == expected  # type: ignore[attr-defined]
+        assert context.stats.round_trips == 0
+
+
+def test_the_standard_library_is_always_the_target_s(app: object) -> None:
+    with remote.local(modules=remote.Modules(prefer="parent")) as context:
+        assert context.call(app.tried, ("json",)) is None  # type: ignore[attr-defined]
+        assert context.stats.modules == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"deny": "django"},
+            r"deny takes a list of names of modules, such as \['django', 'app.secrets'\], not 'django'",
+        ),
+        ({"allow": ["no-name"]}, "allow takes a list of names"),
+        ({"allow": [None]}, "allow takes a list of names"),
+        ({"prefer": "mine"}, "prefer must be one of 'target', 'parent', 'newer', 'same', not 'mine'"),
+        ({"prefer": {"requests": "best"}}, r"prefer\['requests'\] must be one of"),
+        ({"prefer": {"a.b": "parent"}}, "prefer takes top-level packages such as 'requests', not 'a.b'"),
+        ({"bytecode": "yes"}, "bytecode must be True, False or None, not 'yes'"),
+        ({"compression": "zip"}, "compression must be one of 'zlib', 'xz', 'zstd' or None, not 'zip'"),
+    ],
+)
+def test_a_policy_that_makes_no_sense_is_refused(options: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        remote.Modules(**options)  # type: ignore[arg-type]
+
+
+def test_a_policy_is_a_policy() -> None:
+    with pytest.raises(TypeError, match=r"modules= takes a remote.Modules\(...\), not \['django'\]"):
+        remote.local(modules=["django"])  # type: ignore[arg-type]
