@@ -54,7 +54,7 @@ class ConnectError(RemoteError, ConnectionError):
 
 
 class BadHostName(ConnectError, ValueError):
-    """What was given as host or user cannot be one; nothing was started."""
+    """What was given as host, user, container or the like cannot be one; nothing was started."""
 
 
 class HostUnknown(ConnectError):
@@ -62,7 +62,7 @@ class HostUnknown(ConnectError):
 
 
 class HostUnreachable(ConnectError):
-    """The host has an address, but nobody answers ssh there, or the answer broke off."""
+    """The host has an address, but nobody answers there (ssh, a cluster's server), or the answer broke off."""
 
 
 class HostKeyRefused(ConnectError):
@@ -74,7 +74,23 @@ class HostKeyUnknown(ConnectError):
 
 
 class AuthenticationFailed(ConnectError, PermissionError):
-    """The host does not let this user in with the keys that were offered."""
+    """Who asks is not believed: with the keys that were offered, with the password, or with none where one is wanted."""
+
+
+class NotAllowed(ConnectError, PermissionError):
+    """This user may not do that: rules of sudo or doas, the socket of a daemon, namespaces of others."""
+
+
+class TargetNotFound(ConnectError, LookupError):
+    """There is no such container, pod, machine, process, node or user."""
+
+
+class TargetNotRunning(ConnectError):
+    """The container, pod or machine is there, but it does not run."""
+
+
+class NoAllocation(ConnectError):
+    """There is no allocation of Slurm's to start a task in, or no longer."""
 
 
 class NoPython(ConnectError, FileNotFoundError):
