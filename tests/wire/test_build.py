@@ -14,7 +14,7 @@ from tests.wire import interpreters
 from weft.wire import build, protocol
 
 WIRE = Path(build.__file__).parent
-ON_TARGETS = ["second_stage", *build.MODULES]
+ON_TARGETS = ["second_stage", *build.MODULES, *build.PARTS]
 
 
 def test_the_payload_and_the_first_stage_stay_within_24_kilobytes():
@@ -31,7 +31,7 @@ def test_the_command_line_stays_short():
 
 def test_every_module_of_the_target_is_in_the_payload():
     on_parent = {"__init__", "build", "first_stage", "second_stage"}
-    assert {path.stem for path in WIRE.glob("*.py")} - on_parent == set(build.MODULES)
+    assert {path.stem for path in WIRE.glob("*.py")} - on_parent == {*build.MODULES, *build.PARTS}
 
 
 @pytest.mark.parametrize("name", ON_TARGETS)

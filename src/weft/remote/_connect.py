@@ -76,8 +76,9 @@ def _connect(
     except BaseException:
         link.close(patience=0)
         raise
-    shipping = Shipping(link, facts.packages, threads.modules, policy)
+    shipping = Shipping(link, facts.packages, threads.modules, policy, facts.for_extensions)
     link.wanted = shipping.answer
+    link.wanted_piece = shipping.answer_piece
     return Context(link, shipping, facts, threads)
 
 

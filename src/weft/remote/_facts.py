@@ -2,15 +2,21 @@
 
 from dataclasses import dataclass, field
 
+from weft.remote.modules import Platform
 from weft.wire import codec, protocol
 
 NUMBERS = ("protocol", "pid")
 TEXTS = ("implementation", "platform", "machine", "executable", "packages", "namespaces")
+FOR_EXTENSIONS = {"libc": "", "suffixes": ""}  # who does not say gets no extension modules
 
 
 @dataclass(frozen=True)
 class Facts:
-    """The Python over there. `python` is its version, `pid` its process, `packages` the top-level names that import there."""
+    """The Python over there. `python` is its version, `pid` its process, `packages` the top-level names that import there.
+
+    `libc` is "glibc 2.36", or empty where there is none or another one; `suffixes` are the endings of extension modules, its own
+    first (".cpython-312-x86_64-linux-gnu.so").
+    """
 
     python: tuple[int, int, int]
     implementation: str
@@ -19,6 +25,13 @@ class Facts:
     pid: int
     executable: str
     packages: frozenset[str] = field(repr=False)
+    libc: str = ""
+    suffixes: tuple[str, ...] = field(default=(), repr=False)
+
+    @property
+    def for_extensions(self) -> Platform:
+        """What an extension module has to agree on with this Python."""
+        return Platform(self.platform, self.machine, self.libc, self.implementation, self.python[:2], self.suffixes)
 
     @property
     def version(self) -> str:
@@ -33,7 +46,8 @@ def facts_of(hello: bytes) -> Facts:
     said = codec.loads(hello)
     if not isinstance(said, dict):
         raise ValueError("HELLO is no dict")
-    for kind, names in ((int, NUMBERS), (str, TEXTS)):
+    said = {**FOR_EXTENSIONS, **said}
+    for kind, names in ((int, NUMBERS), (str, (*TEXTS, *FOR_EXTENSIONS))):
         for name in names:
             if type(said.get(name)) is not kind:
                 raise ValueError(f"HELLO says {name}={said.get(name)!r:.80}")
@@ -45,5 +59,6 @@ def facts_of(hello: bytes) -> Facts:
     return Facts(
         python=(python[0], python[1], python[2]),
         packages=frozenset(said["packages"].split(" ")),
-        **{name: said[name] for name in ("implementation", "platform", "machine", "pid", "executable")},
+        suffixes=tuple(said["suffixes"].split()),
+        **{name: said[name] for name in ("implementation", "platform", "machine", "pid", "executable", "libc")},
     )

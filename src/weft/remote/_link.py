@@ -48,7 +48,7 @@ class Link:
 
     `greeted` is set when HELLO has come, `ended` when the process is gone and its descriptors are closed; the end sets
     both, and `wrong` says what the other side did against the protocol, if it did. `wanted(number, name)` is called for
-    each WANT, on the thread for links; it must not block.
+    each WANT, `wanted_piece(number)` for each PIECE, on the thread for links; they must not block.
     """
 
     def __init__(
@@ -75,6 +75,7 @@ class Link:
         self.bytes_up = 0
         self.calls = 0
         self.wanted: Callable[[int, str], None] | None = None
+        self.wanted_piece: Callable[[int], None] | None = None
         self._threads = threads
         self._lock = threading.Lock()
         self._numbers = itertools.count(1)
@@ -82,6 +83,7 @@ class Link:
         self._queue: deque[memoryview] = deque()
         self._queued = 0
         self._room: list[Waiter[None]] = []
+        self._quiet: list[Waiter[None]] = []
         self._reads = 0
         self._down_closed = False
         self.wrong: str | None = None
@@ -155,6 +157,27 @@ class Link:
                 raise self._end.error(function, sent=False)
             self._put(data)
 
+    def send_when_quiet(self, data: bytes) -> None:
+        """Send whole frames once nothing else waits for the pipe: what is large goes so, in pieces, and calls overtake it.
+
+        Blocks this tasklet. Raises ContextClosed or ContextDied when the link has ended.
+        """
+        while True:
+            waiter: Waiter[None] = Waiter()
+            with self._lock:
+                if self._end is not None:
+                    raise self._end.error(None, sent=False)
+                if not self._queued:
+                    self._put(data)
+                    return
+                self._quiet.append(waiter)
+            try:
+                waiter.wait()
+            finally:
+                with self._lock:
+                    if waiter in self._quiet:
+                        self._quiet.remove(waiter)
+
     def _put(self, data: bytes) -> None:
         """Write or queue. Only under the lock."""
         self.bytes_down += len(data)
@@ -214,6 +237,9 @@ class Link:
                     room, self._room = self._room, []
                 else:
                     room = []
+                if empty:
+                    room += self._quiet
+                    self._quiet = []
             for waiter in room:
                 waiter.succeed()
             if empty:
@@ -291,6 +317,8 @@ class Link:
         elif kind == protocol.HELLO and self.hello is None:
             self.hello = body
             self.greeted.set()
+        elif kind == protocol.PIECE and self.wanted_piece is not None:
+            self.wanted_piece(number)
         elif kind == protocol.GOODBYE:
             _log.debug("%s said goodbye", self.name)
         elif kind == protocol.PING:
@@ -369,12 +397,13 @@ class Link:
             if self._end is None:
                 self._end = Died(self, self.wrong)
             in_flight, self._in_flight = self._in_flight, {}
-            room, self._room = self._room, []
+            room, self._room = self._room + self._quiet, []
+            self._quiet = []
         for caller, function in in_flight.values():
             caller.fail(self._end.error(function, sent=True))
         for waiter in room:
             waiter.succeed()
-        self.wanted = None
+        self.wanted = self.wanted_piece = None
         self.process.close()
         self.greeted.set()
         self.ended.set()

@@ -10,6 +10,7 @@ from typing import Any
 from weft.core import Waiter
 from weft.remote import modules
 from weft.remote._link import ROOT, Answer, Link
+from weft.remote._pieces import Pieces
 from weft.remote._threads import TaskletThread
 from weft.remote._waiting import limit
 from weft.remote.errors import RemoteError
@@ -17,6 +18,7 @@ from weft.sync import Lock
 from weft.wire import build, codec, protocol
 from weft.wire import bundle as wire_bundle
 
+EXTENSIONS = "extensions"  # the part that loads extension modules over there
 MOST_QUESTIONS = 1024
 PREPARED = 4096  # functions whose modules are known to be there; forgetting one costs a look at the plan
 
@@ -30,14 +32,21 @@ class Shipping:
     """
 
     def __init__(
-        self, link: Link, has: frozenset[str], thread: TaskletThread, policy: modules.Modules | None = None
+        self,
+        link: Link,
+        has: frozenset[str],
+        thread: TaskletThread,
+        policy: modules.Modules | None = None,
+        platform: modules.Platform | None = None,
     ) -> None:
         self.modules = 0
         self.round_trips = 0
         self._link = link
         self._policy = policy or modules.Modules()
         self._has = self._policy.counts_over_there(has)
+        self._platform = platform
         self._thread = thread
+        self._pieces = Pieces(link, thread)
         self._sent: set[str] = set()
         self._unanswered: set[int] = set()
         self._prepared: set[modules.FunctionName] = set()
@@ -64,7 +73,8 @@ class Shipping:
         if not self._order.acquire(timeout=limit(deadline)):
             raise TimeoutError(f"other calls were still being sent when the time for {text} was over")
         try:
-            bundle = modules.plan(name.module, self._sent, self._has, modules.code_of(function), self._policy)
+            code = modules.code_of(function)
+            bundle = modules.plan(name.module, self._sent, self._has, code, self._policy, self._platform)
             asked = self._link.ask(text, self._frame(bundle), body, deadline)
             self._count(bundle)
             if len(self._prepared) >= PREPARED:
@@ -88,12 +98,20 @@ class Shipping:
             raise TimeoutError(f"other calls were still being sent when the time for weft.wire.{part} was over")
         try:
             if part not in self._parts:
-                module = self._modules_frame(0, wire_bundle.pack([build.part(part)]))
-                install = protocol.frame(self._link.identifier, ROOT, 0, protocol.PART, codec.dumps(part))
-                self._link.send(module + install, deadline=deadline)
+                self._link.send(self._part(part), deadline=deadline)
                 self._parts.add(part)
         finally:
             self._order.release()
+
+    def _part(self, part: str) -> bytes:
+        module = self._modules_frame(0, wire_bundle.pack([build.part(part)]))
+        install: bytes = protocol.frame(self._link.identifier, ROOT, 0, protocol.PART, codec.dumps(part))
+        return module + install
+
+    def answer_piece(self, number: int) -> None:
+        """Answer PIECE: an import over there waits for a shared object. Returns at once; raises what Pieces.answer does."""
+        self._pieces.answer(number)
+        self.round_trips += 1
 
     def answer(self, number: int, name: str) -> None:
         """Answer WANT: the module and what it needs, or that it is absent. Returns at once.
@@ -111,7 +129,7 @@ class Shipping:
                     self._send(self._modules_frame(number, wire_bundle.pack([])))
                     return
                 try:
-                    bundle = modules.pull(name, self._sent, self._has, self._policy)
+                    bundle = modules.pull(name, self._sent, self._has, self._policy, self._platform)
                 except RemoteError as error:
                     self._send(self._modules_frame(number, wire_bundle.pack([], [name], {name: str(error)})))
                     return
@@ -143,12 +161,22 @@ class Shipping:
         self._thread.post(send_second_wave)
 
     def _frame(self, bundle: modules.Bundle | None, number: int = 0) -> bytes:
-        return b"" if bundle is None else self._modules_frame(number, bundle.data)
+        if bundle is None:
+            return b""
+        head = coming = b""
+        if bundle.extensions:
+            coming = self._pieces.announce(bundle.extensions, bundle.certain)
+            if EXTENSIONS not in self._parts:
+                head = self._part(EXTENSIONS)
+        return head + coming + self._modules_frame(number, bundle.data)
 
     def _count(self, bundle: modules.Bundle | None) -> None:
         """Take a bundle as sent: it was queued. Only in order."""
         if bundle is not None:
             self._sent.update(bundle.names)
+            if bundle.extensions:
+                self._parts.add(EXTENSIONS)
+            self._pieces.push(bundle.certain)
             self.modules += len(bundle.modules)
 
     def _modules_frame(self, number: int, data: bytes) -> bytes:

@@ -30,6 +30,10 @@ MODULES = (
     "protocol", "codec", "bundle", "link", "standin", "resources", "importer", "inventory", "stdio", "logs", "life", "calls",
     "child",
 )  # fmt: skip
+# Pieces that travel when a context needs them, see PART in weft.wire.protocol.
+PARTS = (
+    "extensions",
+)  # fmt: skip
 OLDEST = "Python 2.7 or 3.6"
 NOISE_LIMIT = 1 << 20  # bytes that may precede the start line
 _NOISE_KEPT = 1 << 14

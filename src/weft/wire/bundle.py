@@ -6,7 +6,8 @@ Layout: one zlib stream over ``>I`` size of head, head (weft.wire.codec), source
 
     modules   list of tuple: name (str), kind (MODULE, PACKAGE, NAMESPACE, FILE), size of its source in bytes (int), origin
               (str: where the parent has it, for tracebacks). In the order of the sources; dependencies first. A FILE is a
-              data file of a package, named "package/file name"
+              data file of a package, named "package/file name". Of an EXTENSION the source is a codec value: (is a package,
+              list of (number of a file, its name, its size)), in the order of loading; the files come as PIECEs
     absent    list of str: full names that an import may ask for and that are nowhere; they cost no round trip
     reasons   dict: absent name -> a sentence that ends the message of its ImportError (which Python has it, say)
     complete  dict: package -> list of str, the last parts of all its submodules at the parent: any other submodule is
@@ -25,6 +26,7 @@ MODULE = 0
 PACKAGE = 1
 NAMESPACE = 2  # a package without a source
 FILE = 3  # no module
+EXTENSION = 4  # an extension module, a package or not; its files follow, see weft.wire.extensions
 
 _SIZE = struct.Struct(">I")
 

@@ -81,6 +81,8 @@ class Child(object):
                 "pid": os.getpid(),
                 "executable": str(sys.executable or ""),
                 "magic": _magic(),
+                "libc": _libc(),
+                "suffixes": " ".join(_suffixes()),
                 "packages": " ".join(sorted(packages)),
                 "namespaces": " ".join(sorted(namespaces)),
             }
@@ -149,6 +151,17 @@ def _magic():
 
         return imp.get_magic()
     return sys.modules["_frozen_importlib_external"].MAGIC_NUMBER
+
+
+def _libc():
+    try:
+        return os.confstr("CS_GNU_LIBC_VERSION") or ""
+    except (AttributeError, ValueError, EnvironmentError):
+        return ""
+
+
+def _suffixes():
+    return () if codec.PY2 else sys.modules["_imp"].extension_suffixes()
 
 
 def _survive_interrupts():

@@ -45,6 +45,7 @@ class Importer(object):
         self._requests = {}  # id -> full name
         self._last_request = 0
         self._lost = None
+        self.extensions = None  # the part that loads extension modules, before any bundle that has one
         self._watched = {}  # name of one of the target's modules -> what to do once it is imported
 
     # ---- what the link brings
@@ -170,7 +171,9 @@ class Importer(object):
         found = self._find(name)
         if found is None:
             return None
-        kind, _, filename = found
+        kind, source, filename = found
+        if kind == bundle.EXTENSION:
+            return self.extensions.spec(name, source, filename)
         spec = _ModuleSpec(name, self, origin=filename, is_package=kind != bundle.MODULE)
         spec.has_location = kind != bundle.NAMESPACE
         if kind != bundle.MODULE:
@@ -273,7 +276,7 @@ class Importer(object):
         folder, _, file_name = path.rpartition("/")
         with self._lock:
             for name, (kind, source, filename) in self._modules.items():
-                if filename == path:
+                if filename == path and kind != bundle.EXTENSION:
                     return source
                 if kind == bundle.PACKAGE and _directory(filename) == folder:
                     files = self._files.get(name, {})

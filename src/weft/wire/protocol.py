@@ -21,7 +21,8 @@ request. Bodies are one value in weft.wire.codec unless "raw" is said.
 kind     way   id         body
 HELLO    up    0          dict: protocol (int), python (tuple major, minor, micro), implementation, platform, machine (str),
                           pid (int), executable (str), magic (bytes: of this Python's bytecode), packages (str: the
-                          top-level names that import over there, standard modules included, joined by one space),
+                          top-level names that import over there, standard modules included, joined by one space), libc (str,
+                          "glibc 2.36" or empty), suffixes (str, joined likewise: endings of extension modules, empty on 2.7),
                           namespaces (str, joined likewise: directories that could serve as namespace packages; a
                           package of the parent wins over them)
 CONFIG   down  0          dict: id (int), name (str), and optionally log_level (int, 30), max_threads (int, 64),
@@ -48,6 +49,9 @@ PONG     both  PING's     raw
 PART     down  0          str: the last name of a module weft.wire.*, a part of this package that is no piece of the payload
                           because few contexts need it. It came by MODULES before; it is imported and its install(child)
                           called, in the thread that reads, before the next frame is looked at. It may take kinds of its own
+PIECE    down  a file's   raw: "+" and more of the zlib stream of that shared object, nothing more if it is on its way; or "!"
+                          and why it cannot come (UTF-8)
+         up    a file's   raw, empty: an import waits for the file, which a bundle has announced
 
 What a call printed or logged arrives before its RESULT or ERROR; what its child processes printed does, if it was in
 the pipe by then.
@@ -74,11 +78,12 @@ GOODBYE = 11
 PING = 12
 PONG = 13
 PART = 14
+PIECE = 15
 KIND_MORE = 0x80
 
 KIND_NAMES = (
     "", "HELLO", "CONFIG", "MODULES", "WANT", "CALL", "RESULT", "ERROR", "CANCEL", "STREAM", "LOG", "GOODBYE", "PING", "PONG",
-    "PART",
+    "PART", "PIECE",
 )  # fmt: skip
 LAST_KIND = len(KIND_NAMES) - 1
 

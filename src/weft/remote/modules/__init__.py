@@ -7,6 +7,21 @@ what to push before the call, `pull` what to answer to a target that asks. weft.
 from .bundle import Bundle, plan, pull, trim
 from .functions import FunctionName, code_of, name_of
 from .main_script import name_over_there
+from .platforms import Platform
 from .policy import Modules
+from .shared import Extension, SharedFile
 
-__all__ = ["Bundle", "FunctionName", "Modules", "code_of", "name_of", "name_over_there", "plan", "pull", "trim"]
+__all__ = [
+    "Bundle",
+    "Extension",
+    "FunctionName",
+    "Modules",
+    "Platform",
+    "SharedFile",
+    "code_of",
+    "name_of",
+    "name_over_there",
+    "plan",
+    "pull",
+    "trim",
+]

@@ -13,11 +13,13 @@ from types import CodeType
 from weft.remote.errors import CannotTravel, RemoteModuleNotFound
 from weft.wire import bundle as wire_bundle
 
-from . import main_script, scan, sources, standard
+from . import extensions, main_script, scan, shared, sources, standard
 from .bounded import Bounded
 from .closure import Closure, closure, closure_inside
 from .functions import codes_behind
+from .platforms import Platform
 from .policy import EVERYTHING, Modules
+from .shared import Extension
 from .sources import DataFile, Location, Missing
 
 # Level 9 makes Django's modules 1 % smaller than level 6 and takes four times as long, which no link of above
@@ -36,6 +38,8 @@ class Bundle:
 
     `modules` are the names of the modules in it, dependencies first; `absent` are the names that it says are nowhere,
     `files` are data files that these modules name, as "package/file name".
+    `extensions` are the modules among them of which only an announcement is in `data`: their files are to follow, at once for
+    those in `certain`, which an import over there is going to load, for the others once it asks.
     `source_size` is the size of the sources before compression. `second_wave(sent)` gives what the functions of these
     modules import when they are called, less what `sent` names, or None; it takes as long as `plan`, so that it is best
     asked for behind the call.
@@ -46,6 +50,8 @@ class Bundle:
     files: tuple[str, ...]
     data: bytes = field(repr=False)
     source_size: int
+    extensions: tuple[Extension, ...] = field(repr=False)
+    certain: tuple[Extension, ...] = field(repr=False)
     second_wave: SecondWave = field(repr=False, compare=False)
 
     @property
@@ -81,8 +87,8 @@ def _renew_after_fork() -> None:
     _building = threading.RLock()
     for cache in (_closures, _built):
         cache.renew()
-    scan.renew()
-    sources.renew()
+    for module in (extensions, scan, shared, sources):
+        module.renew()
 
 
 os.register_at_fork(after_in_child=_renew_after_fork)
@@ -94,17 +100,19 @@ def plan(
     has: Collection[str],
     code: CodeType | None = None,
     policy: Modules = EVERYTHING,
+    platform: Platform | None = None,
 ) -> Bundle | None:
     """What has to travel before a function of `module` can be called, or None when all is there.
 
     `has` are the top-level names that import over there, `sent` the names (modules and absent ones) that bundles have
     brought. `code` is that of the function: its own imports are about to run, so they travel with the first bundle, and
-    those of the functions that it may call here with the second wave, loaded here or not. `policy` says what is kept back.
+    those of the functions that it may call here with the second wave, loaded here or not. `policy` says what is kept back,
+    `platform` what extension modules the target can run; without one, none travels.
     Thread-safe, blocks for the time of reading, scanning and compressing (for Django about 0.2 s the first time, then
     2 ms). Raises CannotTravel when the module is here but has no source or needs something that has none,
     RemoteModuleNotFound when it is nowhere.
     """
-    location = sources.find(module)
+    location = extensions.fitting(sources.find(module), platform)
     if isinstance(location, Missing) and not standard.stays_here(module) and module.partition(".")[0] not in has:
         raise _unavailable(module, location)
     now: tuple[scan.Imports, ...] = ()
@@ -115,19 +123,25 @@ def plan(
         soon = (scan.scan_functions(codes_behind(code, module), module, is_package),)
     if module.partition(".")[0] not in has and (refusal := policy.refusal(module)):
         raise CannotTravel(f"{_said(module)} cannot be sent: {refusal}")
-    return _bundle_of(module, sent, has, policy, now, soon, refuse=True)
+    return _bundle_of(module, sent, has, policy, platform, now, soon, refuse=True)
 
 
-def pull(name: str, sent: Collection[str], has: Collection[str], policy: Modules = EVERYTHING) -> Bundle:
+def pull(
+    name: str,
+    sent: Collection[str],
+    has: Collection[str],
+    policy: Modules = EVERYTHING,
+    platform: Platform | None = None,
+) -> Bundle:
     """The answer to a target that asks for the module `name`: it and what it needs, or that it is absent and why.
 
     Never raises for a name that cannot be served. Otherwise as `plan`; the module itself is included even if it was sent.
     """
     sent = {one for one in sent if one != name}
-    answer = _bundle_of(name, sent, has, policy)
+    answer = _bundle_of(name, sent, has, policy, platform)
     if answer is None:
         data, size = _body((), {name: ""}, {})
-        answer = Bundle((), (name,), (), data, size, lambda sent: None)
+        answer = Bundle((), (name,), (), data, size, (), (), lambda sent: None)
     return answer
 
 
@@ -135,8 +149,8 @@ def trim() -> None:
     """Empty all caches of this package; the next call pays for scanning and compressing again."""
     _closures.clear()
     _built.clear()
-    scan.trim()
-    sources.trim()
+    for module in (extensions, scan, shared, sources):
+        module.trim()
 
 
 def _bundle_of(
@@ -144,12 +158,14 @@ def _bundle_of(
     sent: Collection[str],
     has: Collection[str],
     policy: Modules,
+    platform: Platform | None,
     now: tuple[scan.Imports, ...] = (),
     soon: tuple[scan.Imports, ...] = (),
     *,
     refuse: bool = False,
 ) -> Bundle | None:
-    whole = _remembered((root, now, policy.key), has, lambda: closure((root,), has, more=now, policy=policy))
+    key: Hashable = (root, now, policy.key, platform)
+    whole = _remembered(key, has, lambda: closure((root,), has, more=now, policy=policy, platform=platform))
     if refuse and root in whole.doomed:
         raise CannotTravel(
             f"{_said(root)} cannot be imported over there: {whole.absent[root]}, or import it only inside of the "
@@ -158,11 +174,11 @@ def _bundle_of(
 
     def second_wave(sent: Collection[str]) -> Bundle | None:
         inside = tuple(whole.inside)
-        key = ("inside", inside, soon, policy.key)
-        after = _remembered(key, has, lambda: closure_inside(inside, has, more=soon, policy=policy))
+        key = ("inside", inside, soon, policy.key, platform)
+        after = _remembered(key, has, lambda: closure_inside(inside, has, more=soon, policy=policy, platform=platform))
         return _remaining(after, sent, lambda sent: None)
 
-    return _remaining(whole, sent, second_wave)
+    return _remaining(whole, sent, second_wave, root)
 
 
 def _remembered(key: Hashable, has: Collection[str], compute: Callable[[], Closure]) -> Closure:
@@ -178,8 +194,8 @@ def _remembered(key: Hashable, has: Collection[str], compute: Callable[[], Closu
         return result
 
 
-def _remaining(whole: Closure, sent: Collection[str], second_wave: SecondWave) -> Bundle | None:
-    """What of a closure has not been sent; None when that is nothing."""
+def _remaining(whole: Closure, sent: Collection[str], second_wave: SecondWave, root: str = "") -> Bundle | None:
+    """What of a closure has not been sent; None when that is nothing. `root` is what is about to be imported, if anything is."""
     modules = tuple(one for one in whole.modules if one.name not in sent)
     absent = {name: reason for name, reason in whole.absent.items() if name not in sent}
     files = tuple(one for one in whole.files if one.name not in sent)
@@ -189,7 +205,12 @@ def _remaining(whole: Closure, sent: Collection[str], second_wave: SecondWave) -
     data, size = _body(modules + files, absent, complete)
     names = tuple(one.name for one in modules)
     file_names = tuple(one.name for one in files)
-    return Bundle(names, tuple(absent), file_names, data, size, lambda sent: second_wave({*names, *sent}))
+    native = tuple(one.native for one in modules if one.native is not None)
+    # What the parent itself has loaded on its way to `root` is certain to be loaded on the same way over there.
+    certain = tuple(one for one in native if root and (one.name == root or sources.is_loaded(one.name)))
+    return Bundle(
+        names, tuple(absent), file_names, data, size, native, certain, lambda sent: second_wave({*names, *sent})
+    )
 
 
 def _body(
@@ -228,6 +249,8 @@ def _compress(
 def _kind(one: Location | DataFile) -> int:
     if isinstance(one, DataFile):
         return wire_bundle.FILE
+    if one.native is not None:
+        return wire_bundle.EXTENSION
     if one.is_namespace:
         return wire_bundle.NAMESPACE
     return wire_bundle.PACKAGE if one.is_package else wire_bundle.MODULE

@@ -13,8 +13,9 @@ from collections.abc import Collection, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
-from . import doomed, standard
+from . import doomed, extensions, standard
 from .order import units
+from .platforms import Platform
 from .policy import EVERYTHING, Modules
 from .scan import Import, Imports, prefixes, scan
 from .sources import (
@@ -74,9 +75,10 @@ class _Policy(Enum):
 class _Walk:
     """One computation of a closure; used by one thread and thrown away."""
 
-    def __init__(self, has: Collection[str], policy: Modules) -> None:
+    def __init__(self, has: Collection[str], policy: Modules, platform: Platform | None) -> None:
         self.has = has
         self.policy = policy
+        self.platform = platform
         self.result = Closure()
         self.found: dict[str, Location | Missing] = {}
         self.edges: dict[str, list[str]] = {}
@@ -88,7 +90,7 @@ class _Walk:
     def lookup(self, name: str) -> Location | Missing:
         known = self.found.get(name)
         if known is None:
-            known = find(name)
+            known = extensions.fitting(find(name), self.platform)
             if isinstance(known, Location) and (refusal := self.policy.refusal(name)):
                 known = Missing(name, refusal, is_certain=True)
             self.found[name] = known
@@ -287,7 +289,8 @@ class _Walk:
         loaded = _loaded_submodules()
         for location in result.modules:
             if location.is_package and (here := self.list_package(location.name, location)) is not None:
-                more = {short for short in loaded.get(location.name, ()) if self.can_travel(f"{location.name}.{short}")}
+                more = {*loaded.get(location.name, ()), *here.extensions}
+                more = {short for short in more if self.can_travel(f"{location.name}.{short}")}
                 result.complete[location.name] = tuple(sorted(here.submodules | more))
         for name in [name for name in result.absent if self.is_implied(name)]:
             del result.absent[name]
@@ -309,14 +312,16 @@ def closure(
     *,
     more: Iterable[Imports] = (),
     policy: Modules = EVERYTHING,
+    platform: Platform | None = None,
 ) -> Closure:
     """Everything that importing `roots` imports at once, on a target that has the top-level names `has`.
 
-    `more` are imports that are done besides, loaded here or not: those of a function that is about to be called.
+    Extension modules are among it where they can run on `platform`; without one, nowhere. `more` are imports that are
+    done besides, loaded here or not: those of a function that is about to be called.
     Thread-safe; the time is that of reading and scanning the modules the first time (for 160 modules some 50 ms with
     .pyc files), then a few ms.
     """
-    walk = _Walk(has, policy)
+    walk = _Walk(has, policy, platform)
     for root in roots:
         walk.want(root)
         walk.roots.add(root)
@@ -333,6 +338,7 @@ def closure_inside(
     *,
     more: Iterable[Imports] = (),
     policy: Modules = EVERYTHING,
+    platform: Platform | None = None,
 ) -> Closure:
     """What the functions of modules import when they are called, what that needs, and so on until nothing is new.
 
@@ -340,7 +346,7 @@ def closure_inside(
     any case. Where a module imports names that only it can compute, as Django does with database backends, whatever the
     parent has loaded of that module's package counts as imported by it.
     """
-    walk = _Walk(has, policy)
+    walk = _Walk(has, policy, platform)
     walk.do(more)
     walk.run()
     waiting = [*inside, *walk.result.inside]

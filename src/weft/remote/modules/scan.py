@@ -57,7 +57,7 @@ def scan(location: Location) -> Imports:
     A source that does not compile on this Python has no known imports, and `problem` says why: it may still be right
     for the target's Python, so it travels all the same.
     """
-    if location.is_namespace:
+    if location.is_namespace or location.native is not None:
         return _NOTHING
     known = _known.get(location.name)
     if known is not None and known[0] == location.stamp:

@@ -18,6 +18,7 @@ from typing import Any
 
 from . import main_script, standard
 from .bounded import Bounded
+from .shared import Extension
 
 _EXTENSION_SUFFIXES = tuple(importlib.machinery.EXTENSION_SUFFIXES)
 _CODE_SUFFIXES = (".py", ".pyc", ".pyo")
@@ -40,6 +41,8 @@ class Location:
     """The loader that has the source, or None where `origin` is a plain file."""
     loads_as: str = ""
     """The name that `loader` knows the module by, when it is another one."""
+    native: Extension | None = None
+    """What travels in place of a source, for an extension module that can run over there."""
 
     @property
     def is_namespace(self) -> bool:
@@ -50,6 +53,8 @@ class Location:
 
         Reads one file; thread-safe. Raises OSError when the file has gone since, ImportError when the loader refuses.
         """
+        if self.native is not None:
+            return self.native.announcement()
         if self.loader is None:
             if self.origin is None:
                 return b""
@@ -76,12 +81,15 @@ class DataFile:
 class Missing:
     """A module that cannot travel. `reason` is empty when nobody here knows it either, or when only code can make it.
 
-    `is_certain`: it is here, so who imports it counts on it, and fails over there.
+    `is_certain`: it is here, so who imports it counts on it, and fails over there. `origin` and `search` are those of an
+    extension module, which may still go to where its platform is (see extensions.py).
     """
 
     name: str
     reason: str = ""
     is_certain: bool = False
+    origin: str = ""
+    search: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,7 +287,9 @@ def _beside_extension(name: str, is_package: bool, origin: str, places: tuple[st
         name,
         f"{name} is an extension module ({os.path.basename(origin)}), which cannot be sent: "
         f"it is built for one machine. Install {name.partition('.')[0]} over there",
-        is_certain=True,
+        True,
+        origin,
+        places if is_package else None,
     )
 
 

@@ -1,0 +1,151 @@
+"""Whether an extension module of this machine can run on another one, and with which libraries of this machine.
+
+Decided from its file name, from what its ELF files ask for, and from what the other side says of itself; nothing is loaded.
+"""
+
+import os
+import re
+from collections.abc import Hashable, Iterator
+
+from . import elf, platforms
+from .bounded import Bounded
+from .platforms import Platform
+from .shared import Extension, SharedFile, shared_file
+from .sources import Location, Missing, stamp_of
+
+LARGEST = 256 << 20
+"""In bytes, of all files of one module: they stay in the memory of the target."""
+
+# Libraries that belong to the C library or to the interpreter: each machine has its own.
+_SYSTEM = re.compile(r"(ld-linux.*|ld64|lib(c|m|dl|rt|pthread|util|resolv|anl|mvec|crypt|python\d.*))\.so(\..*)?")
+_read: Bounded[tuple[str, Hashable], elf.SharedObject] = Bounded(2048)
+
+
+def fitting(found: Location | Missing, target: Platform | None) -> Location | Missing:
+    """What `sources.find` has found; in place of an extension module one that can travel to `target`, or the reason why not.
+
+    Reads some kilobytes of each file the first time; thread-safe. Raises nothing: what cannot be read cannot travel.
+    """
+    if not isinstance(found, Missing) or not found.origin or target is None:
+        return found
+    path = found.origin
+    try:
+        files = list(_files(path))
+        problem = _problem(path, files, target)
+        shared = tuple(shared_file(one) for one, _ in files)
+    except (elf.BadObject, OSError) as error:
+        problem = f": {error}"
+        shared = ()
+    if not problem and sum(one.size for one in shared) > LARGEST:
+        problem = f": with its libraries it has more than {LARGEST >> 20} MiB"
+    if problem:
+        return Missing(found.name, refusal(found.name, path, problem), True, path, found.search)
+    native = Extension(found.name, found.search is not None, shared)
+    return Location(found.name, native.is_package, path, _stamp(shared), found.search, native=native)
+
+
+def refusal(name: str, path: str, problem: str) -> str:
+    """The sentence for an extension module that stays here; `problem` begins with ":"."""
+    top = name.partition(".")[0]
+    return f"{name} is an extension module ({os.path.basename(path)}), which cannot be sent{problem}. Install {top} over there"
+
+
+def trim() -> None:
+    """Forget what stood in ELF files."""
+    _read.clear()
+
+
+def renew() -> None:
+    """Make this usable in a forked process."""
+    _read.renew()
+
+
+def _problem(path: str, files: list[tuple[str, elf.SharedObject]], target: Platform) -> str:
+    """Why these files cannot run over there, both platforms named; empty when they can, as far as this can be known."""
+    here = platforms.here()
+    suffix = next(one for one in here.suffixes if path.endswith(one))
+    needs = max((_glibc(one) for _, one in files), default=(0, 0))
+    fits = (
+        suffix in target.suffixes
+        and bool(target.triplet)
+        and target.triplet == here.triplet
+        and (target.system, target.implementation) == (here.system, here.implementation)
+        # An ending without a version says nothing; abi3 does not say since when, the dynamic linker over there will.
+        and (suffix != ".so" or target.python == here.python)
+        and all(_is_for(one, target) for _, one in files)
+        and target.glibc is not None
+        and target.glibc >= needs
+    )
+    if fits:
+        return ""
+    machines = sorted({one.machine for _, one in files})
+    libc = (
+        f"glibc {needs[0]}.{needs[1]} or later"
+        if needs > (0, 0)
+        else "glibc"
+        if here.glibc
+        else "another libc than glibc"
+    )
+    abi = suffix.strip(".").removesuffix(".so") if suffix != ".so" else here.abi
+    version = "3" if suffix == ".abi3.so" else f"{here.python[0]}.{here.python[1]}"
+    return (
+        f": it is built for {here.implementation} {version} ({abi}) on {here.system} {', '.join(machines)} with {libc}, and over "
+        f"there is {target}"
+    )
+
+
+def _is_for(one: elf.SharedObject, target: Platform) -> bool:
+    machine = target.triplet.partition("-")[0]
+    return machine == one.machine or machine not in elf.MACHINES.values()
+
+
+def _glibc(one: elf.SharedObject) -> tuple[int, int]:
+    """The oldest glibc that has the symbols which this file needs."""
+    found = [(0, 0)]
+    for _, version in one.versions:
+        if version == "GLIBC_ABI_DT_RELR":
+            found.append((2, 36))
+        elif match := re.fullmatch(r"GLIBC_(\d{1,4})\.(\d{1,4})(\.\d+)?", version):
+            found.append((int(match.group(1)), int(match.group(2))))
+    return max(found)
+
+
+def _files(path: str) -> Iterator[tuple[str, elf.SharedObject]]:
+    """The file, behind the libraries that it finds by its own search path here; each behind what it needs itself."""
+    done: set[str] = set()
+
+    def visit(path: str, inherited: tuple[str, ...]) -> Iterator[tuple[str, elf.SharedObject]]:
+        done.add(path)
+        one = _object(path)
+        origin = os.path.dirname(os.path.abspath(path))
+        own = tuple(place.replace("${ORIGIN}", origin).replace("$ORIGIN", origin) for place in one.search)
+        places = (*own, *inherited)
+        for name in one.needed:
+            library = None if _SYSTEM.fullmatch(name) or "/" in name else _in_places(name, places)
+            if library is not None and library not in done:
+                yield from visit(library, places)
+        yield path, one
+
+    return visit(path, ())
+
+
+def _in_places(name: str, places: tuple[str, ...]) -> str | None:
+    """Where a library lies that came with the package. One that is nowhere there is the system's own, over there as well."""
+    for place in places:
+        path = os.path.normpath(os.path.join(place, name))
+        if os.path.isabs(place) and os.path.isfile(path):
+            return path
+    return None
+
+
+def _object(path: str) -> elf.SharedObject:
+    key = (path, stamp_of(path))
+    known = _read.get(key)
+    if known is None:
+        known = elf.read(path)
+        _read.put(key, known)
+    return known
+
+
+def _stamp(files: tuple[SharedFile, ...]) -> Hashable:
+    return ("shared", tuple((one.path, one.stamp) for one in files))

@@ -1,0 +1,278 @@
+"""Extension modules that travel into the memory of a bare interpreter of the same version, and why others do not."""
+
+import contextlib
+import importlib
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from tests.remote import interpreters
+from tests.remote.modules.conftest import Make, make  # noqa: F401
+from tests.remote.native_modules import SUFFIX, compile_shared, multi, single
+from weft import remote
+
+for large in ("numpy", "pydantic"):  # here, as numpy cannot be imported again once a fixture has forgotten it
+    with contextlib.suppress(ImportError):
+        importlib.import_module(large)
+
+BARE = getattr(sys, "_base_executable", sys.executable)
+USES = {
+    "uses_numpy": """
+        import os
+        import numpy
+
+        def solve():
+            return numpy.linalg.solve(numpy.array([[3.0, 1], [1, 2]]), numpy.array([9.0, 8])).tolist()
+
+        def where():
+            return numpy.__file__, numpy._core._multiarray_umath.__file__, numpy.linalg._umath_linalg.__spec__.origin
+
+        def descriptors():
+            return sorted(os.readlink("/proc/self/fd/" + one) for one in os.listdir("/proc/self/fd")
+                          if os.path.islink("/proc/self/fd/" + one))
+
+        def mapped():
+            with open("/proc/self/maps") as file:
+                return sorted({line.split(None, 5)[5].strip() for line in file if "numpy" in line or "memfd" in line})
+    """,
+    "uses_pydantic": """
+        import pydantic
+
+        class User(pydantic.BaseModel):
+            name: str
+            age: int
+
+        def validate(**values):
+            try:
+                return User.model_validate(values).model_dump()
+            except pydantic.ValidationError as error:
+                return error.errors()[0]["type"]
+    """,
+    "uses_native": """
+        import os, subprocess, threading
+        from native import multi, both, twin
+        import native, package_in_c
+
+        def answers():
+            return [(one.answer(), one.phase, one.__name__, one.__spec__.origin == one.__file__)
+                    for one in (multi, both, twin, package_in_c)]
+
+        def kinds():
+            from importlib import machinery
+            return [type(multi.__loader__).__name__, isinstance(multi.__loader__, machinery.ExtensionFileLoader),
+                    multi.__loader__.is_package("native.multi"), package_in_c.__path__, multi.__package__,
+                    package_in_c.__loader__.is_package("package_in_c")]
+
+        def below():
+            from package_in_c import plain
+            return plain.value
+
+        def through_libraries():
+            from native import chained
+            return chained.answer()
+
+        def missing_library():
+            from native import lacking
+
+        def inherited():
+            return subprocess.check_output(["ls", "-l", "/proc/self/fd"]).decode()
+
+        def forked():
+            child = os.fork()
+            if not child:
+                try:
+                    from native import chained
+                    os._exit(chained.answer())
+                finally:
+                    os._exit(1)
+            return os.waitpid(child, 0)[1] >> 8
+
+        def at_once():
+            results = []
+            def one():
+                from native import chained
+                results.append(chained.answer())
+            threads = [threading.Thread(target=one) for _ in range(8)]
+            for thread in threads: thread.start()
+            for thread in threads: thread.join()
+            return results
+    """,
+}
+
+
+@pytest.fixture
+def uses(make: Make) -> Callable[[str], ModuleType]:  # noqa: F811
+    """uses("uses_numpy") imports the module of that name, whose functions a context is to call."""
+
+    def write(name: str) -> ModuleType:
+        make({f"{name}.py": USES[name]})
+        return importlib.import_module(name)
+
+    return write
+
+
+@pytest.fixture
+def bare() -> Iterator[remote.Context]:
+    """A context in the interpreter that this one's environment was made with: the same version without its packages."""
+    with remote.local(python=BARE) as context:
+        if not {"numpy", "pydantic", "pydantic_core"}.isdisjoint(context.facts.packages):
+            pytest.skip(f"{BARE} has packages of its own, and no other interpreter of this version is known")
+        yield context
+
+
+@pytest.fixture(scope="session")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with extension modules of each kind."""
+    folder = tmp_path_factory.mktemp("native")
+    native = folder / "native"
+    compile_shared(multi("multi"), native / f"multi{SUFFIX}")
+    compile_shared(multi("both", "43") + single("twin"), native / f"both{SUFFIX}")
+    (native / f"twin{SUFFIX}").hardlink_to(native / f"both{SUFFIX}")
+    compile_shared(multi("package_in_c", "44"), folder / "package_in_c" / f"__init__{SUFFIX}")
+    (folder / "package_in_c" / "plain.py").write_text("value = 45\n")
+    libraries = folder / "native.libs"
+    compile_shared("int deep(void) { return 46; }", libraries / "libweftdeep-1.so", "-Wl,-soname,libweftdeep-1.so")
+    own = ("-Wl,-rpath,$ORIGIN", "-L", str(libraries))
+    compile_shared(
+        "int deep(void); int middle(void) { return deep() + 1; }",
+        libraries / "libweftmiddle.so",
+        "-Wl,-soname,libweftmiddle.so",
+        *own,
+        "-l:libweftdeep-1.so",
+    )
+    beside = ("-Wl,-rpath,$ORIGIN/../native.libs", "-L", str(libraries), "-l:libweftmiddle.so")
+    compile_shared(multi("chained", "middle()", "int middle(void);"), native / f"chained{SUFFIX}", *beside)
+    nowhere = compile_shared(
+        "int nowhere(void) { return 1; }", folder / "libweftnowhere.so", "-Wl,-soname,libweftnowhere.so"
+    )
+    compile_shared(multi("lacking", "nowhere()", "int nowhere(void);"), native / f"lacking{SUFFIX}", str(nowhere))
+    (native / "__init__.py").write_text("")
+    return folder
+
+
+@pytest.fixture
+def native(compiled: Path, uses: Callable[[str], ModuleType], monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(compiled))
+    return uses("uses_native")
+
+
+def test_numpy_solves_from_memory(bare: remote.Context, uses: Callable[[str], ModuleType]) -> None:
+    pytest.importorskip("numpy")
+    module = uses("uses_numpy")
+    before = bare.call(os.listdir, ("/proc/self/fd",))
+    assert bare.call(module.solve) == [2.0, 3.0]
+    assert bare.stats.round_trips == 0
+    assert all(path.startswith("weft:") and "numpy" in path for path in bare.call(module.where))
+    assert all("memfd" in line for line in bare.call(module.mapped))
+    assert not [one for one in bare.call(module.descriptors) if "memfd" in one]
+    assert len(bare.call(os.listdir, ("/proc/self/fd",))) == len(before)
+
+
+def test_pydantic_validates_from_memory(bare: remote.Context, uses: Callable[[str], ModuleType]) -> None:
+    pytest.importorskip("pydantic")
+    module = uses("uses_pydantic")
+    assert bare.call(module.validate, kwargs={"name": "a", "age": "3"}) == {"name": "a", "age": 3}
+    assert bare.call(module.validate, kwargs={"name": "a", "age": "x"}) == "int_parsing"
+    assert bare.stats.round_trips == 0
+
+
+def test_modules_of_each_kind_are_loaded(bare: remote.Context, native: ModuleType) -> None:
+    assert bare.call(native.answers) == [
+        (42, "multi", "native.multi", True),
+        (43, "multi", "native.both", True),
+        (43, "single", "native.twin", True),
+        (44, "multi", "package_in_c", True),
+    ]
+    kind, is_pythons, package, path, parent, is_package = bare.call(native.kinds)
+    assert (kind, is_pythons, package, parent, is_package) == ("Loader", True, False, "native", True)
+    assert path[0].startswith("weft:") and path[0].endswith("package_in_c")
+    assert bare.call(native.below) == 45
+    assert bare.stats.round_trips == 0
+    assert "memfd" not in bare.call(native.inherited)
+
+
+def test_libraries_are_loaded_in_the_order_in_which_they_need_each_other(
+    bare: remote.Context, native: ModuleType
+) -> None:
+    assert bare.call(native.through_libraries) == 47
+    assert bare.stats.round_trips <= 3  # nobody has loaded it here, so it goes when it is asked for
+
+
+def test_threads_that_import_the_same_at_once_share_what_comes(bare: remote.Context, native: ModuleType) -> None:
+    assert bare.call(native.at_once) == [47] * 8
+    assert bare.call(native.forked) == 47
+
+
+def test_a_library_that_the_target_lacks_is_named(bare: remote.Context, native: ModuleType) -> None:
+    with pytest.raises(
+        ImportError,
+        match=r"native.lacking came from the parent, but cannot be loaded here: libweftnowhere.so: cannot open .*"
+        "Install native over there, or the library that is missing",
+    ):
+        bare.call(native.missing_library)
+
+
+@pytest.mark.parametrize("version", ["2.7", "3.13", "3.8"])
+def test_another_python_is_refused_before_anything_is_sent(native: ModuleType, version: str) -> None:
+    path = interpreters.found().get(version)
+    if path is None or version == f"{sys.version_info[0]}.{sys.version_info[1]}":
+        pytest.skip(f"no other Python {version}")
+    here = f"cpython {sys.version_info[0]}.{sys.version_info[1]}"
+    with remote.local(python=path) as context:
+        with pytest.raises(
+            remote.CannotTravel,
+            match=rf"which cannot be sent: it is built for {here} \({SUFFIX[1:-3]}\) on linux .* and over there is "
+            rf"cpython {version}.* on linux2? .*Install ",
+        ):
+            context.call(native.answers)
+        assert context.stats.modules == 0
+
+
+READ_ONLY = """#!/bin/sh
+exec unshare --mount --propagation private sh -c '
+    for one in /tmp /var/tmp /dev/shm /run; do test -d $one && mount -t tmpfs -o ro none $one; done
+    mount -o remount,bind,ro / || exit 1
+    cut -d" " -f2 /proc/mounts | grep -v "^/proc" | while read one; do mount -o remount,bind,ro "$one" 2>/dev/null; done
+    exec {python} "$@"' sh "$@"
+"""
+
+
+def test_a_read_only_root_without_tmp_is_enough(
+    tmp_path: Path,
+    uses: Callable[[str], ModuleType],
+    make: Make,  # noqa: F811
+) -> None:
+    pytest.importorskip("numpy")
+    if os.getuid() != 0 or subprocess.run(["unshare", "--mount", "true"], check=False).returncode != 0:
+        pytest.skip("a mount namespace needs root")
+    make(
+        {
+            "writer.py": """
+            import os, tempfile
+            def tried():
+                refused = []
+                for folder in ("/", "/tmp", "/var/tmp", "/dev/shm", "/run", "/root", "/usr"):
+                    try:
+                        os.close(os.open(os.path.join(folder, "weft-try"), os.O_CREAT | os.O_WRONLY))
+                    except OSError as error:
+                        refused.append(error.errno)
+                    else:
+                        refused.append(folder)
+                return refused
+            """
+        }
+    )
+    wrapper = tmp_path / "python"
+    wrapper.write_text(READ_ONLY.format(python=BARE))
+    wrapper.chmod(0o755)
+    writer: Any = importlib.import_module("writer")
+    module = uses("uses_numpy")
+    with remote.local(python=str(wrapper)) as context:
+        assert set(context.call(writer.tried)) == {30}  # EROFS
+        assert context.call(module.solve) == [2.0, 3.0]
