@@ -12,10 +12,12 @@ from weft.remote._link import Link
 from weft.remote._output import Output, OutputFunction
 from weft.remote._process import Process
 from weft.remote._shipping import Shipping
+from weft.remote._terminal import Terminal
 from weft.remote._waiting import EVER
 from weft.remote.context import Context
 from weft.remote.errors import ConnectError, ConnectTimeout, PythonTooOld
 from weft.remote.transports import Transport, quoted
+from weft.remote.transports.command import Command
 from weft.wire import build, protocol
 
 SCARCE = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM)
@@ -70,7 +72,7 @@ def _connect(
         # The command line, the payload and CONFIG are one message: nobody waits for anybody before HELLO.
         config = {"id": number, "name": name, "log_level": _log_level(), "prefer": policy.config()}
         link.send(build.preamble(config))
-        if not link.greeted.wait(max(0.0, deadline - time.monotonic())):
+        if not _greeted(link, deadline, threads):
             raise _too_late(transport, link, timeout)
         facts = _facts(transport, link)
     except BaseException:
@@ -82,9 +84,19 @@ def _connect(
     return Context(link, shipping, facts, threads)
 
 
+def _greeted(link: Link, deadline: float, threads: _threads.Threads) -> bool:
+    """Whether HELLO has come, or the end, before the deadline; meanwhile its command's prompts are answered here."""
+    terminal = link.process.terminal
+    if terminal is not None:
+        return terminal.converse(link.greeted, deadline, threads)
+    return link.greeted.wait(max(0.0, deadline - time.monotonic()))
+
+
 def _started(transport: Transport, token: str, threads: _threads.Threads) -> Process:
     try:
-        return Process(transport.argv(token), threads)
+        answers = transport.answers
+        terminal = None if answers is None else Terminal(answers, transport.asks_on_stdin)
+        return Process(transport.argv(token), threads, terminal, translated=isinstance(transport, Command))
     except OSError as error:
         problem = error.errno or 0
     if problem in SCARCE:
@@ -132,7 +144,9 @@ def _facts(transport: Transport, link: Link) -> Facts:
 
 def _too_late(transport: Transport, link: Link, timeout: float) -> ConnectTimeout:
     noise = link.scanner.noise.decode("utf-8", "replace").splitlines()
-    said = [*noise, *link.process.said]
+    terminal = link.process.terminal
+    said = [*noise, *link.process.said, *([] if terminal is None else [terminal.unfinished])]
+    said = [line for line in said if line]
     heard = f", and said so far:\n{quoted(said)}" if said else " and said nothing"
     return ConnectTimeout(
         f"the {transport.to} was not ready within {timeout} seconds{heard}\n"

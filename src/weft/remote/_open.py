@@ -9,6 +9,7 @@ from typing import TypedDict, Unpack
 
 from weft.remote._connect import connect
 from weft.remote._output import OutputFunction
+from weft.remote._prompts import PasswordFunction
 from weft.remote.context import Context
 from weft.remote.modules import Modules
 from weft.remote.transports import Transport
@@ -57,6 +58,7 @@ def ssh(
     python: str | None = None,
     user: str | None = None,
     port: int | None = None,
+    password: str | PasswordFunction | None = None,
     ssh_args: Sequence[str] = (),
     **options: Unpack[Options],
 ) -> Context:
@@ -72,7 +74,8 @@ def ssh(
     `timeout` seconds at the latest; nothing is left then. Close the context, best by `with`.
     """
     timeout = options.get("timeout", TIMEOUT)
-    transport = Ssh(host, python=python, user=user, port=port, ssh_args=ssh_args, timeout=timeout)
+    transport = Ssh(host, python=python, user=user, port=port, password=password, ssh_args=ssh_args, timeout=timeout)
+    del password  # tracebacks keep this frame
     return _opened("ssh", transport, options)
 
 
@@ -80,6 +83,7 @@ def sudo(
     user: str | None = None,
     *,
     python: str | None = None,
+    password: str | PasswordFunction | None = None,
     sudo_args: Sequence[str] = (),
     **options: Unpack[Options],
 ) -> Context:
@@ -89,26 +93,32 @@ def sudo(
     it alone; else a shell looks for one. Everything else is as for `ssh`.
     Raises AuthenticationFailed, NotAllowed where the rules forbid it, TargetNotFound for an unknown user.
     """
-    return _opened("sudo", Sudo(user, python=python, sudo_args=sudo_args), options)
+    transport = Sudo(user, python=python, password=password, sudo_args=sudo_args)
+    del password  # tracebacks keep this frame
+    return _opened("sudo", transport, options)
 
 
 def su(
     user: str | None = None,
     *,
     python: str | None = None,
+    password: str | PasswordFunction | None = None,
     **options: Unpack[Options],
 ) -> Context:
     """Open a context under the account `user`, root by default, by way of su. Everything else is as for `ssh`.
 
     Raises AuthenticationFailed, NotAllowed where PAM forbids it, TargetNotFound for an unknown user.
     """
-    return _opened("su", Su(user, python=python), options)
+    transport = Su(user, python=python, password=password)
+    del password  # tracebacks keep this frame
+    return _opened("su", transport, options)
 
 
 def doas(
     user: str | None = None,
     *,
     python: str | None = None,
+    password: str | PasswordFunction | None = None,
     **options: Unpack[Options],
 ) -> Context:
     """Open a context under the account `user`, root by default, by way of doas and its rules.
@@ -117,7 +127,9 @@ def doas(
     Everything else is as for `ssh`.
     Raises AuthenticationFailed, NotAllowed where the rules forbid it, TargetNotFound for an unknown user.
     """
-    return _opened("doas", Doas(user, python=python), options)
+    transport = Doas(user, python=python, password=password)
+    del password  # tracebacks keep this frame
+    return _opened("doas", transport, options)
 
 
 def docker(

@@ -3,14 +3,18 @@
 No process and no descriptor is left behind, however it ends.
 """
 
+import errno
 import os
 import select
+import shutil
 import subprocess
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from weft import io
 from weft.core import schedule
+from weft.remote._prompts import environment
+from weft.remote._terminal import Terminal
 from weft.remote._threads import Threads
 from weft.sync import Event
 
@@ -30,8 +34,13 @@ class Process:
     for this process, which then ends its contexts itself.
     """
 
-    def __init__(self, argv: list[str], threads: Threads) -> None:
-        """Start it. Blocks the calling thread until the command runs: some milliseconds. Raises OSError when it cannot."""
+    def __init__(
+        self, argv: list[str], threads: Threads, terminal: Terminal | None = None, translated: bool = False
+    ) -> None:
+        """Start it. Blocks the calling thread until the command runs: some milliseconds. Raises OSError when it cannot.
+
+        It gets `terminal` as its own, and closes it in the end, also when it cannot be started.
+        """
         theirs: list[int] = []
         ours: list[int] = []
         try:
@@ -39,11 +48,21 @@ class Process:
                 reads, writes = os.pipe()
                 theirs.append(writes if number else reads)
                 ours.append(reads if number else writes)
+            if terminal is not None:
+                _require(argv[0])
+                argv = terminal.wrap(argv)
             self._popen = subprocess.Popen(
-                argv, stdin=theirs[0], stdout=theirs[1], stderr=theirs[2], start_new_session=True
+                argv,
+                stdin=theirs[0],
+                stdout=theirs[1],
+                stderr=theirs[2],
+                start_new_session=True,
+                env=environment(translated=translated, asked=terminal is not None),
             )
         except BaseException:
             _close_all(ours)
+            if terminal is not None:
+                terminal.close()
             raise
         finally:
             _close_all(theirs)
@@ -55,6 +74,9 @@ class Process:
         self.exited = Event()
         self.drained = Event()
         self._heard = Event()
+        self.terminal = terminal
+        if terminal is not None:
+            terminal.listen(threads, self.said.append)
         threads.links.post(self._watch)
         threads.links.post(self._listen)
 
@@ -67,9 +89,11 @@ class Process:
         """Block this tasklet until it has ended: by itself within `patience` seconds, else it is terminated, else killed."""
         if self.exited.wait(patience):
             return
-        self._popen.terminate()
+        if self.terminal is not None:
+            self.terminal.hang_up()
+        self._signal(self._popen.terminate)
         if not self.exited.wait(STEP):
-            self._popen.kill()
+            self._signal(self._popen.kill)
             self.exited.wait(STEP)
 
     def hear_out(self) -> None:
@@ -80,6 +104,8 @@ class Process:
         """Give the descriptors back; whoever still waits for them is woken. Only on the thread for links, once it has ended."""
         for fd in (self.down, self.up, self._errors):
             self._close(fd)
+        if self.terminal is not None:
+            self.terminal.close()
 
     def close_down(self) -> None:
         """Let its stdin come to an end: nothing more is sent. Only on the thread for links."""
@@ -92,11 +118,22 @@ class Process:
 
     def kill(self) -> None:
         """Kill it if it runs. Never blocks."""
-        self._popen.kill()
+        if self.terminal is not None:
+            self.terminal.hang_up()
+        self._signal(self._popen.kill)
+
+    def _signal(self, send: Callable[[], None]) -> None:
+        try:
+            send()
+        except PermissionError:
+            # It runs under another account, as sudo does. What ends it is that its pipes end, and its terminal.
+            pass
 
     def leave_to_parent(self) -> None:
         """In a forked child: let go of the pipes, so that their other end sees when the parent is gone."""
         _close_all(self._open)
+        if self.terminal is not None:
+            self.terminal.leave_to_parent()
         self._popen.returncode = 0  # it is nobody's child here: Popen must neither wait for it nor warn
 
     def _watch(self) -> None:
@@ -126,6 +163,12 @@ class Process:
         if unfinished:
             self.said.append(unfinished.decode("utf-8", "replace"))
         self._heard.set()
+
+
+def _require(program: str) -> None:
+    """Raise what Popen would for a program that is not on PATH: between a terminal and its program there is a shell."""
+    if shutil.which(program) is None:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), program)
 
 
 def _close_all(fds: Iterable[int]) -> None:

@@ -179,3 +179,15 @@ class Shelf(object):
 
 def search_path():
     return list(sys.path)
+
+
+def ask_on_the_terminal(prompt):
+    """What somebody types there, who is asked without an echo."""
+    import termios
+
+    with open("/dev/tty", "r+b", 0) as terminal:
+        modes = termios.tcgetattr(terminal)
+        modes[3] &= ~termios.ECHO
+        termios.tcsetattr(terminal, termios.TCSAFLUSH, modes)
+        terminal.write(prompt.encode())
+        return terminal.read(100).decode()

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.remote.transports.private_system import CannotBeMade, PrivateSystem, make
+
 
 @pytest.fixture
 def commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -13,3 +15,12 @@ def commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir()
     monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
     return folder
+
+
+@pytest.fixture(scope="session")
+def private_system(tmp_path_factory: pytest.TempPathFactory) -> PrivateSystem:
+    """Accounts, sudo and doas that the machine does not have; without root the tests that need them are skipped and say so."""
+    try:
+        return make(tmp_path_factory.mktemp("system"))
+    except CannotBeMade as reason:
+        pytest.skip(f"no private system: {reason}")

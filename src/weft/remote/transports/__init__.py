@@ -7,6 +7,7 @@ what the words mean that this command says when it fails.
 import signal
 from typing import Protocol
 
+from weft.remote._prompts import Answers
 from weft.remote.errors import ConnectError, NoPython
 
 SHOWN = 16
@@ -26,6 +27,14 @@ class Transport(Protocol):
     @property
     def pythons(self) -> tuple[str, ...]:
         """The interpreters to try, in this order."""
+
+    @property
+    def answers(self) -> Answers | None:
+        """What answers it when it asks on its terminal. None: it gets no terminal, and must not ask."""
+
+    @property
+    def asks_on_stdin(self) -> bool:
+        """Whether it asks on stdin instead, as su does; what it runs then finds its stdin and stderr as 3 and 4."""
 
     def argv(self, token: str) -> list[str]:
         """The command to start. It holds no secret: everybody on the machine can read it. `token` marks the start line."""

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from weft.remote._prompts import Answers
 from weft.remote.errors import BadHostName, ConnectError, NoPython
 from weft.remote.transports import ended, quoted
 from weft.remote.transports.local import checked_python, hint
@@ -43,6 +44,8 @@ class Command:
     program: str
     comes_with: str  # where the program comes from, as the end of a sentence
     meanings: ClassVar[tuple[Meaning, ...]] = ()
+    answers: Answers | None = None
+    asks_on_stdin = False
 
     def __init__(self, target: str, python: str | None) -> None:
         self.target = target

@@ -1,5 +1,6 @@
 """An interpreter under another account of the same machine, by way of doas and its rules."""
 
+from weft.remote._prompts import Answers, PasswordFunction
 from weft.remote.errors import AuthenticationFailed, ConnectError, NoPython, NotAllowed, TargetNotFound
 from weft.remote.transports.command import Command, Meaning, checked_user
 
@@ -54,8 +55,18 @@ class Doas(Command):
         ),
     )
 
-    def __init__(self, user: str | None = None, *, python: str | None = None) -> None:
+    def __init__(
+        self,
+        user: str | None = None,
+        *,
+        python: str | None = None,
+        password: str | PasswordFunction | None = None,
+    ) -> None:
         super().__init__(checked_user(user) or "root", python)
+        answers = Answers(password, "WEFT_DOAS_PASSWORD", self.to)
+        del password  # tracebacks keep this frame
+        self.answers = answers if answers.available else None
 
     def words(self) -> list[str]:
-        return ["doas", "-n", "-u", self.target, "--"]
+        ask = ["-n"] if self.answers is None else []
+        return ["doas", *ask, "-u", self.target, "--"]

@@ -13,6 +13,9 @@ from weft.wire import build
 class Local:
     """Starts `python`, a path or a name on PATH; this process's own interpreter by default."""
 
+    answers = None
+    asks_on_stdin = False
+
     def __init__(self, python: str | None = None) -> None:
         self.python = sys.executable if python is None else checked_python(python)
         self.pythons = (self.python,)

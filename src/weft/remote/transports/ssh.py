@@ -4,6 +4,8 @@ import re
 import sys
 from collections.abc import Sequence
 
+from weft.io import subprocess
+from weft.remote._prompts import Answers, PasswordFunction
 from weft.remote.errors import BadHostName, ConnectError, NoPython
 from weft.remote.transports import ended, ssh_failures
 from weft.remote.transports.local import checked_python, hint
@@ -13,9 +15,14 @@ from weft.wire import build
 HOST = re.compile(r"(?:[\w.+~-]+@)?[\w.:%\[\]+~-]+")
 USER = re.compile(r"[\w.+~$\\-]+")
 
-# Nobody can be asked for a password. A host that has vanished is noticed within a minute; without this, in hours, because
+# A host that has vanished is noticed within a minute; without this, in hours, because
 # TCP alone keeps a silent connection for ever.
-OPTIONS = ("-o", "BatchMode=yes", "-o", "ServerAliveInterval=15", "-o", "ServerAliveCountMax=4")
+OPTIONS = ("-o", "ServerAliveInterval=15", "-o", "ServerAliveCountMax=4")
+ASK_NOBODY = ("-o", "BatchMode=yes")
+ASK_ONCE = ("-o", "NumberOfPasswordPrompts=1")
+PASSWORD_PROMPT = re.compile(
+    r"(?P<whose>\S+)'s password:|\((?P<named>\S+)\) .*password|(?P<nobody>password:)", re.IGNORECASE
+)
 
 
 class Ssh:
@@ -25,6 +32,8 @@ class Ssh:
     line, so that what they say wins.
     """
 
+    asks_on_stdin = False
+
     def __init__(
         self,
         host: str,
@@ -32,6 +41,7 @@ class Ssh:
         python: str | None = None,
         user: str | None = None,
         port: int | None = None,
+        password: str | PasswordFunction | None = None,
         ssh_args: Sequence[str] = (),
         timeout: float = 30,
     ) -> None:
@@ -40,6 +50,9 @@ class Ssh:
         self.port = _checked_port(port)
         self.ssh_args = _checked_args(ssh_args)
         self.timeout = timeout
+        answers = Answers(password, "WEFT_SSH_PASSWORD", self.to, self._is_ours)
+        del password  # tracebacks keep this frame
+        self.answers = answers if answers.available else None
         own = f"python{sys.version_info[0]}.{sys.version_info[1]}"
         self.pythons = (own, "python3", "python") if python is None else (checked_python(python),)
 
@@ -52,12 +65,37 @@ class Ssh:
         return f"ssh to {self.host!r}"
 
     def argv(self, token: str) -> list[str]:
-        ours = ["-T", *OPTIONS, "-o", f"ConnectTimeout={max(1, round(self.timeout))}"]
+        command = build.shell_command(self.pythons, token)
+        return ["ssh", *self.ssh_args, "-T", *self._options(), "--", self.host, command]
+
+    def _options(self) -> list[str]:
+        ask = ASK_NOBODY if self.answers is None else ASK_ONCE
+        ours = [*ask, *OPTIONS, "-o", f"ConnectTimeout={max(1, round(self.timeout))}"]
         if self.user is not None:
             ours += ["-l", self.user]
         if self.port is not None:
             ours += ["-p", str(self.port)]
-        return ["ssh", *self.ssh_args, *ours, "--", self.host, build.shell_command(self.pythons, token)]
+        return ours
+
+    def _is_ours(self, prompt: str) -> bool:
+        """Whether the password that was given may be typed at `prompt`: for a key, or for this host, but for no jump host."""
+        if prompt.startswith("Enter passphrase for"):
+            return True
+        match = PASSWORD_PROMPT.search(prompt)
+        if match is None:
+            return False
+        # The prompt names the host by its address in the user's configuration, which only ssh itself can read.
+        asked = subprocess.run(
+            ["ssh", "-G", *self.ssh_args, *self._options(), "--", self.host],
+            stdout=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+        known = dict(line.partition(" ")[::2] for line in str(asked.stdout).splitlines())
+        if match["nobody"]:  # of a server through OpenSSH before 8.5
+            return not {"proxyjump", "proxycommand"} & known.keys()
+        user, host = known.get("user", ""), known.get("hostname", "")
+        return (match["whose"] or match["named"]) == f"{user[:30]}@{host[:128]}"
 
     def cannot_start(self, number: int) -> ConnectError:
         return ssh_failures.cannot_start(number)

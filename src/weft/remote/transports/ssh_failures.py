@@ -107,10 +107,21 @@ def _authentication(ssh: "Ssh", text: str, said: list[str]) -> ConnectError | No
     if match is None:
         return None
     methods = f"; it accepts {match['methods']}" if match["methods"] else ""
+    if ssh.answers is not None:
+        return _with_password(ssh, said, methods)
     return AuthenticationFailed(
         f"{ssh.to} was refused: the host does not let this user in with the keys that were offered{methods}.\n"
-        "    weft never types passwords: load the key with ssh-add, or name user= and an IdentityFile. See what ssh offers: "
+        "    Load the key with ssh-add, name user= and an IdentityFile, or give a password=. See what ssh offers: "
         f"ssh -v {' '.join([*ssh.ssh_args, ssh.host])} true"
+    )
+
+
+def _with_password(ssh: "Ssh", said: list[str], methods: str) -> ConnectError:
+    typed = ssh.answers is not None and ssh.answers.used
+    what = "does not take the password" if typed else "did not even ask for the password"
+    return AuthenticationFailed(
+        f"{ssh.to} was refused: the host {what}{methods}.\n{quoted(said)}\n"
+        "    Is it the right one for this user=? It was typed once, so that no account gets locked."
     )
 
 

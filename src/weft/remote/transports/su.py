@@ -2,6 +2,8 @@
 
 import shlex
 
+from weft.remote._prompts import Answers, PasswordFunction
+from weft.remote._terminal import TAKE_PIPES_BACK
 from weft.remote.errors import AuthenticationFailed, ConnectError, NotAllowed, TargetNotFound
 from weft.remote.transports.command import Command, Meaning, checked_user
 from weft.wire import build
@@ -39,8 +41,19 @@ class Su(Command):
         ),
     )
 
-    def __init__(self, user: str | None = None, *, python: str | None = None) -> None:
+    asks_on_stdin = True
+
+    def __init__(
+        self,
+        user: str | None = None,
+        *,
+        python: str | None = None,
+        password: str | PasswordFunction | None = None,
+    ) -> None:
         super().__init__(checked_user(user) or "root", python)
+        # Always there: su knows no option that makes it not ask, and would take the payload for the password.
+        self.answers = Answers(password, "WEFT_SU_PASSWORD", self.to)
+        del password  # tracebacks keep this frame
 
     def words(self) -> list[str]:
         # A shell of ours, where su allows it: that of an account which nobody logs in to runs no commands.
@@ -51,4 +64,4 @@ class Su(Command):
             command = shlex.join(build.command(self._asked_for, token))
         else:
             command = build.shell_command(self.pythons, token)
-        return [*self.words(), "-c", f"exec {command}", "--", self.target]
+        return [*self.words(), "-c", f"{TAKE_PIPES_BACK}exec {command}", "--", self.target]

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from weft.remote._prompts import Answers, PasswordFunction
 from weft.remote.errors import AuthenticationFailed, NoPython, NotAllowed, TargetNotFound
 from weft.remote.transports.command import Command, Meaning, checked_arguments, checked_user
 
@@ -57,9 +58,20 @@ class Sudo(Command):
         ),
     )
 
-    def __init__(self, user: str | None = None, *, python: str | None = None, sudo_args: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        user: str | None = None,
+        *,
+        python: str | None = None,
+        password: str | PasswordFunction | None = None,
+        sudo_args: Sequence[str] = (),
+    ) -> None:
         super().__init__(checked_user(user) or "root", python)
         self.sudo_args = checked_arguments(sudo_args, "sudo_args")
+        answers = Answers(password, "WEFT_SUDO_PASSWORD", self.to)
+        del password  # tracebacks keep this frame
+        self.answers = answers if answers.available else None
 
     def words(self) -> list[str]:
-        return ["sudo", "-n", "-H", "-u", self.target, *self.sudo_args, "--"]
+        ask = ["-n"] if self.answers is None else ["-p", "[sudo] password for %p: "]
+        return ["sudo", *ask, "-H", "-u", self.target, *self.sudo_args, "--"]
