@@ -298,10 +298,10 @@ def test_threads_and_tasklets_exclude_each_other_on_one_lock(lock):
             weft.schedule()
 
     def thread():
-        for _ in range(3):
-            weft.tasklet(enters)(50)
+        others = [weft.spawn(lambda: enters(50)) for _ in range(3)]
         enters(50)
-        weft.run()
+        for each in others:
+            each.join()  # run() would not wait for one that waits for another thread's
 
     threads = [threading.Thread(target=thread) for _ in range(3)]
     for each in threads:

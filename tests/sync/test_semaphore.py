@@ -164,9 +164,9 @@ def test_threads_and_tasklets_pass_one_at_a_time_through_one_semaphore():
                 inside.pop()
 
     def thread():
-        weft.tasklet(passes)()
+        other = weft.spawn(passes)
         passes()
-        weft.run()
+        other.join()  # run() would not wait for one that waits for another thread's
 
     threads = [threading.Thread(target=thread) for _ in range(3)]
     for each in threads:
