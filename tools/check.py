@@ -39,6 +39,7 @@ CHECKED_WHEN_RUN = (
         "int.to_bytes",
     ),
     *("importlib.resources", "importlib.resources.as_file", "os.memfd_create", "pathlib"),
+    *("os.fsencode", "os.symlink(dir_fd)", "os.utime(ns)"),
 )
 PYTHON_SOURCES = [
     name for name in ("src", "tests", "tools", "bench", "examples", "docs", "setup.py") if (ROOT / name).exists()

@@ -19,6 +19,8 @@ from weft.remote.errors import (
     ConnectTimeout,
     ContextClosed,
     ContextDied,
+    DamagedFile,
+    FileChanged,
     ForkedContext,
     FunctionExited,
     FunctionNotFound,
@@ -35,7 +37,9 @@ from weft.remote.errors import (
     RemoteModuleNotFound,
     TargetNotFound,
     TargetNotRunning,
+    UnsafeName,
 )
+from weft.remote.files import Progress, Transferred
 from weft.remote.modules import Modules
 
 __all__ = [
@@ -48,7 +52,9 @@ __all__ = [
     "Context",
     "ContextClosed",
     "ContextDied",
+    "DamagedFile",
     "Facts",
+    "FileChanged",
     "ForkedContext",
     "FunctionExited",
     "FunctionNotFound",
@@ -61,6 +67,7 @@ __all__ = [
     "NoPython",
     "NotAllowed",
     "OutputFunction",
+    "Progress",
     "ProtocolError",
     "PythonTooOld",
     "RemoteError",
@@ -68,6 +75,8 @@ __all__ = [
     "Stats",
     "TargetNotFound",
     "TargetNotRunning",
+    "Transferred",
+    "UnsafeName",
     "doas",
     "docker",
     "incus",

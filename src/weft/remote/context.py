@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, TypeVar
 
-from weft.remote import _answers, _threads, modules
+from weft.remote import _answers, _threads, files, modules
 from weft.remote._facts import Facts
 from weft.remote._link import Answer, Link
 from weft.remote._shipping import Shipping
@@ -133,6 +133,42 @@ class Context:
             elif isinstance(error, RemoteError):
                 error.happened_in(self.name, text)
             raise
+
+    def put(self, local: str | os.PathLike[str], remote: str, **options: Any) -> files.Transferred:
+        """Copy the file or folder `local` to the path `remote` over there; a relative one is in its working directory.
+
+        A file comes into being beside its name, with nobody else's eyes on it, and gets the name when all of it is on the disk
+        and its checksum is right: the name never stands for half a file. `remote` may end in a slash, and then it is
+        the folder to put it into; an existing folder without the slash is refused. Of a folder, what is in it goes into
+        the folder `remote`, whose other files stay; ~ is the home directory over there.
+
+        Options, all by name:
+
+        - `mode` (None): permissions such as 0o640 instead of the file's own. `owner` (False): user and group as well, by name
+          where the name is known over there. `times` (True): the time of its last change.
+        - `overwrite` (True): False refuses what is there already. `parents` (False): True makes missing folders on the way.
+        - `resume` (False): True leaves what an interruption cut off beside the name (".NAME.weft-unfinished") and goes on with what
+          is there. Should that be of another file, all is sent again.
+        - `symlinks` ("keep"): within a folder a symbolic link is copied as such; "follow" copies what it points to, "skip" leaves
+          it out. `local` itself is followed.
+        - `sync` (True): wait until all is on the disk over there, so that a loss of power cannot undo it.
+        - `checksum` ("sha256"): or "blake2b", which 2.7 does not know.
+        - `progress` (None): a function that gets a Progress, in this tasklet, some times a second on a fast line; what it
+          raises ends the transfer.
+
+        Blocks this tasklet only; thread-safe; several at once share the limit of 32 MB under way to one context. Empty pieces
+        of a file stay holes. Raises the OSError of either side that says why not, as far as possible before anything is
+        touched; FileChanged when `local` is changed meanwhile, DamagedFile; and what `call` raises.
+        """
+        return files.put(self, local, remote, files.options_of(**options))
+
+    def get(self, remote: str, local: str | os.PathLike[str], **options: Any) -> files.Transferred:
+        """Copy the file or folder `remote` from over there to the path `local` here. Everything else is as for `put`.
+
+        The other side decides what comes, not where it goes: nothing is written outside of `local`, whatever names come up. A
+        symbolic link that leads out of the folder is refused with UnsafeName.
+        """
+        return files.get(self, remote, local, files.options_of(**options))
 
     def close(self) -> None:
         """End it in order; what was printed and logged over there has been handed on when this returns.

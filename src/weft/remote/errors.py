@@ -149,6 +149,18 @@ class RemoteModuleNotFound(RemoteError, ModuleNotFoundError):
         self.msg = str(self.args[0])  # which is the text of an ImportError, and not its args
 
 
+class FileChanged(RemoteError, OSError):
+    """A file was changed while it was read. Nothing was put in place of the one it was to be."""
+
+
+class DamagedFile(RemoteError, OSError):
+    """A file did not arrive as it was sent: its checksum is another one. Nothing was put in place."""
+
+
+class UnsafeName(RemoteError, ValueError):
+    """The other side named something outside of the folder that was asked for; it was not touched."""
+
+
 class FunctionExited(RemoteError):
     """The function called sys.exit(). The context lives on. `code` is what it was called with."""
 

@@ -33,6 +33,9 @@ MODULES = (
 # Pieces that travel when a context needs them, see PART in weft.wire.protocol.
 PARTS = (
     "extensions",
+    "folders",
+    "files",
+    "trees",
 )  # fmt: skip
 OLDEST = "Python 2.7 or 3.6"
 NOISE_LIMIT = 1 << 20  # bytes that may precede the start line
