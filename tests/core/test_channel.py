@@ -592,3 +592,34 @@ def test_a_channel_takes_no_arguments_but_its_subclasses_may():
             self.name = name
 
     assert Named("jobs").name == "jobs"
+
+
+def test_what_is_given_back_is_received_before_what_others_wait_to_send():
+    channel = weft.channel()
+    for value in ("c", "d"):
+        weft.tasklet(channel.send)(value)
+    weft.schedule()
+    channel.close()
+    for value in ("b", "a"):
+        weft.tasklet(channel.give_back)(value)
+    weft.schedule()
+    assert channel.balance == 4
+    assert list(channel) == ["a", "b", "c", "d"]
+    weft.run()
+
+
+def test_what_is_given_back_is_met_at_once_by_who_waits_and_may_be_an_exception():
+    channel = weft.channel()
+    got = []
+    weft.tasklet(lambda: got.append(channel.receive()))()
+    weft.schedule()
+    channel.give_back(5)
+    assert got == [5]
+    weft.tasklet(channel.give_back)(KeyError("k"), True)
+    with pytest.raises(KeyError):
+        channel.receive()
+    with pytest.raises(TypeError, match="no exception instance"):
+        channel.give_back("text", True)
+    with pytest.raises(TypeError, match="takes a value and whether"):
+        channel.give_back()
+    weft.run()

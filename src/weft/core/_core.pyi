@@ -201,6 +201,12 @@ class channel(Generic[T]):
         self, exc: type[BaseException] | BaseException, val: Any = None, tb: TracebackType | None = None, /
     ) -> None:
         """Like send, but the receiver raises the exception of this (type, value, traceback) triple."""
+    def give_back(self, value: T | BaseException, is_exception: bool = False, /) -> None:
+        """Send a value that was received, and could not be used, to whoever receives next: in front of all who wait to send.
+
+        Blocks as send does, in a closed channel too. What is given back last is received first. is_exception: it is an
+        exception instance, which the receiver raises.
+        """
     def send_sequence(self, values: Iterable[T], /) -> int:
         """Send each of an iterable's values; return how many there were. Blocks as send does."""
     def close(self) -> None:

@@ -1,5 +1,6 @@
 """From the answer to a call to its value, or to the exception that the caller gets."""
 
+from collections.abc import Callable
 from typing import Any
 
 from weft.remote import _failures
@@ -36,12 +37,12 @@ class Failure:
         self.args: Any = said.get("args")
 
 
-def value(answer: Answer, name: str, facts: Facts, function: str) -> Any:
-    """The result of a call of `function` in the context `name`, or raise its error.
+def value(answer: Answer, name: str, facts: Facts, function: str, refer: Callable[[int], object]) -> Any:
+    """The result of a call of `function` in the context `name`, or raise its error. `refer`: see codec.loads.
 
     Raises ProtocolError when the bytes are no answer; the caller of this closes the context then.
     """
-    said, problem = _decoded(*answer)
+    said, problem = _decoded(*answer, refer)
     if problem:
         raise ProtocolError(
             f"{name!r} answered {function} with bytes that are no value, so it was closed: {problem}.\n"
@@ -54,10 +55,10 @@ def value(answer: Answer, name: str, facts: Facts, function: str) -> Any:
     return said
 
 
-def _decoded(kind: int, body: bytes) -> tuple[Any, str]:
+def _decoded(kind: int, body: bytes, refer: Callable[[int], object]) -> tuple[Any, str]:
     """The value, or a Failure, and why the bytes are neither. A value is never a Failure: codec makes plain types only."""
     try:
-        said = codec.loads(body)
+        said = codec.loads(body, refer)
         return (said if kind == protocol.RESULT else Failure(said)), ""
     except ValueError as error:
         return None, str(error)

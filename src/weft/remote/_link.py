@@ -17,6 +17,7 @@ from weft.remote._output import Output
 from weft.remote._process import Process
 from weft.remote._threads import Threads, release
 from weft.remote._waiting import remaining
+from weft.remote.channels import Channels
 from weft.remote.errors import ContextClosed, ContextDied, ForkedContext, ProtocolError
 from weft.remote.transports import Transport, quoted
 from weft.sync import Event
@@ -88,6 +89,7 @@ class Link:
         self._down_closed = False
         self.wrong: str | None = None
         self._end: Closed | Died | Forked | None = None  # set when nothing may be sent any more: why
+        self.channels = Channels(self, threads)
         threads.links.post(self._read)
 
     @property
@@ -136,13 +138,18 @@ class Link:
     def cancel(self, number: int) -> None:
         """Forget the call and tell the other side, if that can be done without waiting."""
         if self.forget(number):
-            self._send_if_open(protocol.frame(self.identifier, ROOT, number, protocol.CANCEL, b""))
+            self.send_at_once(protocol.frame(self.identifier, ROOT, number, protocol.CANCEL, b""))
 
-    def _send_if_open(self, frame: bytes) -> None:
+    def send_at_once(self, frame: bytes) -> None:
         """Send what nobody misses when the link has ended, without waiting for room."""
         with self._lock:
             if self._end is None:
                 self._put(frame)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether `send` would not wait now."""
+        return self._queued <= QUEUED
 
     def send(self, data: bytes, function: str | None = None, deadline: float | None = None) -> None:
         """Send whole frames, those of a call of `function`. Thread-safe; the frames of one call stay together.
@@ -319,11 +326,13 @@ class Link:
             self.greeted.set()
         elif kind == protocol.PIECE and self.wanted_piece is not None:
             self.wanted_piece(number)
+        elif kind == protocol.CHANNEL:
+            self.channels.take(number, body)
         elif kind == protocol.GOODBYE:
             _log.debug("%s said goodbye", self.name)
         elif kind == protocol.PING:
             if self._queued <= QUEUED:  # who asks on and on without reading the answers gets no more of them
-                self._send_if_open(protocol.frame(self.identifier, ROOT, number, protocol.PONG, body))
+                self.send_at_once(protocol.frame(self.identifier, ROOT, number, protocol.PONG, body))
         elif kind != protocol.PONG:
             raise ValueError(f"a {protocol.kind_name(kind)} message that does not belong here")
 
@@ -399,6 +408,7 @@ class Link:
             in_flight, self._in_flight = self._in_flight, {}
             room, self._room = self._room + self._quiet, []
             self._quiet = []
+        self.channels.end()  # before callers are told: what was not taken is back by then
         for caller, function in in_flight.values():
             caller.fail(self._end.error(function, sent=True))
         for waiter in room:

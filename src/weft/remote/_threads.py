@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 
 from weft import io
-from weft.core import Waiter, tasklet
+from weft.core import Waiter, mark_service_thread, tasklet
 
 JOIN = 5.0  # seconds
 
@@ -30,6 +30,7 @@ class TaskletThread:
         self._jobs: deque[Job] = deque()
         self._wake: Waiter[None] = Waiter()
         self._ending = False
+        self._wakers = 0
         self._thread = io.start_thread(self._main, name)
 
     def post(self, job: Job) -> None:
@@ -42,6 +43,17 @@ class TaskletThread:
                 return
             self._jobs.append(job)
         self._wake.succeed()
+
+    def may_wake(self, change: int) -> None:
+        """So many more things, or fewer, through which this thread may wake tasklets that it does not know of.
+
+        While there are any, whoever waits on a channel alone is taken for no deadlock. Thread-safe, never blocks.
+        """
+        with self._lock:
+            self._wakers += change
+            ident = self._thread.ident
+            if ident is not None:
+                mark_service_thread(not self._wakers, ident)
 
     def is_current(self) -> bool:
         return threading.current_thread() is self._thread

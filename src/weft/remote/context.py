@@ -15,6 +15,7 @@ from weft.remote._facts import Facts
 from weft.remote._link import Answer, Link
 from weft.remote._shipping import Shipping
 from weft.remote._waiting import remaining
+from weft.remote.channels import Luggage
 from weft.remote.errors import CallTimeout, CannotTravel, ProtocolError, RemoteError
 from weft.wire import codec
 
@@ -102,7 +103,7 @@ class Context:
         if answer is None:  # raised out here, so that the error holds no other one with its frames
             raise self._too_late(timeout, text, sent=number is not None)
         try:
-            return _answers.value(answer, self.name, self.facts, text)  # type: ignore[no-any-return]
+            return _answers.value(answer, self.name, self.facts, text, self._link.channels.resolve)  # type: ignore[no-any-return]
         except ProtocolError:
             self._link.break_off("an answer that is no value")
             raise
@@ -116,21 +117,30 @@ class Context:
         deadline: float | None,
     ) -> tuple[int | None, Answer | None]:
         """Send the call and wait for its answer. The number is None when it was not sent in time, the answer if not answered."""
-        body, problem = _encoded((name.module, name.qualname, *arguments))
+        luggage = Luggage(self._link.channels)
+        body, problem = _encoded((name.module, name.qualname, *arguments), luggage)
         if problem is not None:
+            luggage.let_go()
             raise self._cannot_travel(*problem, text)
         number = None
         try:
+            if luggage.numbers:
+                self._shipping.need("channels", deadline)
+                luggage.announce()
             number, waiter = self._shipping.call(function, name, text, body, deadline)
             return number, waiter.wait(remaining(deadline))
         except TimeoutError:
             if number is not None:
                 self._link.cancel(number)
+            else:
+                luggage.let_go()
             return number, None
         except BaseException as error:
             if number is not None:
                 self._link.cancel(number)
-            elif isinstance(error, RemoteError):
+            else:
+                luggage.let_go()
+            if number is None and isinstance(error, RemoteError):
                 error.happened_in(self.name, text)
             raise
 
@@ -213,8 +223,8 @@ class Context:
     def _cannot_travel(self, problem: str, path: str, function: str) -> CannotTravel:
         refused = CannotTravel(
             f"{function} was not called in {self.name!r}: {problem}.\n"
-            "    Plain values travel: None, bool, int, float, complex, str, bytes, list, tuple, dict, set. Send what is needed to "
-            "make the object over there.",
+            "    Plain values travel: None, bool, int, float, complex, str, bytes, list, tuple, dict, set; and channels. "
+            "Send what is needed to make the object over there.",
             context=self.name,
             function=function,
         )
@@ -231,10 +241,10 @@ class Context:
         return CallTimeout(f"{what}.\n    {hint}", context=self.name, function=function)
 
 
-def _encoded(arguments: tuple[Any, ...]) -> tuple[bytes, tuple[str, str] | None]:
+def _encoded(arguments: tuple[Any, ...], luggage: Luggage) -> tuple[bytes, tuple[str, str] | None]:
     """The body of CALL, or what in it cannot travel: (sentence, path)."""
     try:
-        return codec.dumps(arguments, parts=ARGUMENT_NAMES), None
+        return codec.dumps(arguments, parts=ARGUMENT_NAMES, refer=luggage.refer), None
     except codec.CannotTravel as error:
         return b"", (str(error), error.path)
 

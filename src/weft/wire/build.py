@@ -36,6 +36,7 @@ PARTS = (
     "folders",
     "files",
     "trees",
+    "channels",
 )  # fmt: skip
 OLDEST = "Python 2.7 or 3.6"
 NOISE_LIMIT = 1 << 20  # bytes that may precede the start line

@@ -45,6 +45,8 @@ class Pool(object):
         self._process = os.getpid()
         self.loads = codec.loads  # of arguments; a part of the payload may put its own here, and below
         self.dumps = codec.dumps  # of results
+        self.here = threading.local()  # its `number`: the call that this thread runs
+        self.before_answers = []  # called before answers go out
 
     def serve(self):
         """Read and run until the process ends. Never returns."""
@@ -134,6 +136,7 @@ class Pool(object):
     def _run(self, frame):
         """Run one call and answer it, whatever happens in it."""
         reason = protocol.ERROR_MESSAGE
+        self.here.number = frame[2]
         try:
             module, name, args, kwargs = self.loads(frame[4])
             reason = protocol.ERROR_IMPORT
@@ -150,6 +153,7 @@ class Pool(object):
             # Whatever a call raises belongs to its caller: sys.exit() too.
             kind, body = protocol.ERROR, _describe_somehow(reason)
         value = args = kwargs = function = None
+        self.here.number = None
         self._answer(frame, kind, body)
 
     def _answer(self, frame, kind, body):
@@ -170,6 +174,8 @@ class Pool(object):
             # Taken before the output is sent: whatever the calls of these answers printed has been printed by now.
             answers = [self._answers.popleft() for _ in range(len(self._answers))]
             self._try(self._flush)
+            for function in self.before_answers:
+                self._try(function)
             self._try(self._link.send_raw, [b"".join(answers)])
 
     def _try(self, function, *args):

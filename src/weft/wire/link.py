@@ -17,9 +17,9 @@ CHUNK = 1 << 16  # bytes; twice that would come from mmap and go back with munma
 _JOIN = 1 << 16  # bodies up to here are joined with their header, larger ones written behind it
 
 try:
-    import _thread as _locks
+    from _thread import allocate_lock
 except ImportError:
-    import thread as _locks
+    from thread import allocate_lock
 
 
 class LinkLost(protocol.WireError, EnvironmentError):
@@ -52,7 +52,7 @@ class Link(object):
         self.target = target
         self.context = 0  # our own number, once CONFIG has told it
         self._reader = protocol.FrameReader()
-        self._lock = _locks.allocate_lock()
+        self._lock = allocate_lock()
 
     def read(self):
         """Return the frames that one read completes (perhaps none), or None when the parent is gone or out of its mind.
@@ -84,6 +84,10 @@ class Link(object):
         else:
             parts = (protocol.HEADER.pack(destination, self.context, identifier, len(body), kind) + body,)
         self.send_raw(parts)
+
+    def busy(self):
+        """Whether somebody is writing, perhaps this very thread, further up its stack."""
+        return self._lock.locked()
 
     def send_raw(self, parts):
         """Write some bytes objects one after another, with nothing in between."""

@@ -52,6 +52,7 @@ PART     down  0          str: the last name of a module weft.wire.*, a part of 
 PIECE    down  a file's   raw: "+" and more of the zlib stream of that shared object, nothing more if it is on its way; or "!"
                           and why it cannot come (UTF-8)
          up    a file's   raw, empty: an import waits for the file, which a bundle has announced
+CHANNEL  both  channel's  raw, see weft.wire.channels: what happens to a channel that was given to the context
 
 What a call printed or logged arrives before its RESULT or ERROR; what its child processes printed does, if it was in
 the pipe by then.
@@ -79,11 +80,12 @@ PING = 12
 PONG = 13
 PART = 14
 PIECE = 15
+CHANNEL = 16
 KIND_MORE = 0x80
 
 KIND_NAMES = (
     "", "HELLO", "CONFIG", "MODULES", "WANT", "CALL", "RESULT", "ERROR", "CANCEL", "STREAM", "LOG", "GOODBYE", "PING", "PONG",
-    "PART", "PIECE",
+    "PART", "PIECE", "CHANNEL",
 )  # fmt: skip
 LAST_KIND = len(KIND_NAMES) - 1
 

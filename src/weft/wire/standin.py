@@ -6,6 +6,8 @@ installed. Runs on the target; see weft.wire.protocol for what that means.
 
 import sys
 
+_EXITS = ("TaskletExit", "Cancelled")  # no Exception, so that only who means them catches them
+
 
 class NoCore(RuntimeError):
     """Something of weft was used in a context that has no core of weft."""
@@ -18,7 +20,8 @@ class _Names(object):
         if name[:2] == "__":
             raise AttributeError(name)
         if name[:1].isupper():
-            value = type(name, (Exception,), {"__module__": self.__name__})
+            base = SystemExit if name in _EXITS else Exception
+            value = type(name, (base,), {"__module__": self.__name__})
         else:
             value = Name("%s.%s" % (self.__name__, name))
         setattr(self, name, value)

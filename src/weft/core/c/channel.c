@@ -104,11 +104,28 @@ channel_closed_error(Channel *channel)
                  "open() lets it be used again", channel);
 }
 
+/* Put it at the head instead: it gives back what came from there. */
+static void
+channel_queue_first(Channel *channel, Tasklet *tasklet)
+{
+    tasklet->prev = NULL;
+    tasklet->next = channel->head;
+    if (channel->head != NULL)
+        channel->head->prev = tasklet;
+    else
+        channel->tail = tasklet;
+    channel->head = tasklet;
+    channel->balance++;
+    tasklet->blocked = BLOCKED_SEND;
+    tasklet->waiting_on = (PyObject *)channel;
+}
+
 /* What an operation does when nobody is there to meet. */
 enum {
     WAITS,
     ITERATES, /* waits; a closed channel gives NULL without an exception, which ends a loop */
     ONLY_NOW, /* gives NULL without an exception */
+    GIVES_BACK, /* waits in front of all others, in a closed channel too */
 };
 
 /* Of select.c: those who wait at several channels are met behind those who wait at this one alone. */
@@ -157,13 +174,13 @@ again:
     }
     if (how == ONLY_NOW)
         return NULL;
-    if (unlikely(channel->closing)) {
+    if (unlikely(channel->closing) && how != GIVES_BACK) {
         channel_closed_error(channel);
         return NULL;
     }
     if (unlikely(scheduler_may_block(scheduler) < 0))
         return NULL;
-    if (unlikely(channel->balance < 0 || channel->closing || (channel->cases != NULL && select_waits(channel, BLOCKED_RECEIVE))))
+    if (unlikely(channel->balance < 0 || (channel->closing && how != GIVES_BACK) || (channel->cases != NULL && select_waits(channel, BLOCKED_RECEIVE))))
         goto again;
     current = scheduler->current;
     if (unlikely(current->tempval != NULL)) {
@@ -175,7 +192,10 @@ again:
     current->tempval = Py_NewRef(value);
     current->sends_error = is_error;
     next = scheduler_leave(current, operands);
-    channel_queue(channel, current, BLOCKED_SEND);
+    if (how == GIVES_BACK)
+        channel_queue_first(channel, current);
+    else
+        channel_queue(channel, current, BLOCKED_SEND);
     if (unlikely(scheduler_suspend(scheduler, current, next, &unused) < 0))
         return NULL;
     Py_XDECREF(unused);
@@ -274,6 +294,23 @@ Channel_send(PyObject *self, PyObject *const *args, Py_ssize_t count)
         return NULL;
     }
     return channel_send_value((Channel *)self, args[0], false, arguments_end(args, count, NULL), WAITS);
+}
+
+static PyObject *
+Channel_give_back(PyObject *self, PyObject *const *args, Py_ssize_t count)
+{
+    int is_exception = 0;
+    if (count < 1 || count > 2) {
+        PyErr_Format(PyExc_TypeError, "channel.give_back() takes a value and whether it is an exception (%zd arguments given)", count);
+        return NULL;
+    }
+    if (count == 2 && (is_exception = PyObject_IsTrue(args[1])) < 0)
+        return NULL;
+    if (is_exception && !PyExceptionInstance_Check(args[0])) {
+        PyErr_Format(PyExc_TypeError, "channel.give_back(): %R is no exception instance", args[0]);
+        return NULL;
+    }
+    return channel_send_seldom((Channel *)self, args[0], is_exception, GIVES_BACK);
 }
 
 static PyObject *
@@ -525,6 +562,10 @@ PyDoc_STRVAR(send_doc, "send($self, value, /)\n--\n\n"
 "Blocks this tasklet only, until the value was received. Switches: with preference -1 (the default) a waiting receiver\n"
 "runs at once and this tasklet after it. The receiver may live in another thread. Raises ChannelClosed on a closed\n"
 "channel, Deadlock (in main) when nobody can ever receive.");
+PyDoc_STRVAR(give_back_doc, "give_back($self, value, is_exception=False, /)\n--\n\n"
+"Send a value that was received, and could not be used, to whoever receives next: in front of all who wait to send.\n\n"
+"Blocks as send does, in a closed channel too. What is given back last is received first. is_exception: it is an exception\n"
+"instance, which the receiver raises.");
 PyDoc_STRVAR(receive_doc, "receive($self, /)\n--\n\n"
 "Take the value of the sender that has waited longest; wait for one when there is none.\n\n"
 "Blocks this tasklet only. Switches to the sender when preference is 1. Raises what was sent with send_exception,\n"
@@ -549,6 +590,7 @@ static PyMethodDef Channel_methods[] = {
     {"receive", (PyCFunction)(void (*)(void))Channel_receive, METH_FASTCALL, receive_doc},
     {"send_exception", Channel_send_exception, METH_VARARGS, send_exception_doc},
     {"send_throw", Channel_send_throw, METH_VARARGS, send_throw_doc},
+    {"give_back", (PyCFunction)(void (*)(void))Channel_give_back, METH_FASTCALL, give_back_doc},
     {"send_sequence", Channel_send_sequence, METH_O, send_sequence_doc},
     {"close", Channel_close, METH_NOARGS, close_doc},
     {"open", Channel_open, METH_NOARGS, open_doc},

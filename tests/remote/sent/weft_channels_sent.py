@@ -1,0 +1,166 @@
+"""Functions that use channels over there. In the syntax that 2.7 and 3.6+ share."""
+
+import os
+import signal
+import threading
+
+
+def double(jobs, results):
+    for job in jobs:
+        results.send(job * 2)
+    return "done"
+
+
+def receive(channel, count=1):
+    return [channel.receive() for _ in range(count)]
+
+
+def send_all(channel, values):
+    for value in values:
+        channel.send(value)
+    return len(values)
+
+
+def take_some(channel, count):
+    """Leave the loop early."""
+    taken = []
+    for value in channel:
+        taken.append(value)
+        if len(taken) == count:
+            break
+    return taken
+
+
+def die_after(channel, count):
+    for index, _ in enumerate(channel):
+        if index + 1 == count:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def same(first, second):
+    return first is second, first.window
+
+
+def give(channel):
+    return {"back": [channel]}
+
+
+def forward(channels):
+    """Send a channel into a channel."""
+    channels["out"].send(channels["carried"])
+
+
+def receive_channel_and_send(channel, value):
+    channel.receive().send(value)
+
+
+def receive_error(channel):
+    try:
+        channel.receive()
+    except Exception as error:
+        return type(error).__name__, error.args
+
+
+def send_error(channel):
+    channel.send_exception(KeyError, "k", 3)
+    channel.send_exception(type("Own", (Exception,), {"__module__": "there"})("text"))
+
+
+def state(channel):
+    return channel.balance, channel.closing, channel.closed
+
+
+def close(channel):
+    channel.close()
+
+
+def send_to_closed(channel):
+    import weft
+
+    try:
+        channel.send(1)
+    except weft.ChannelClosed as error:
+        return str(error)
+
+
+def send_later(seconds):
+    timer = threading.Timer(seconds, kept.send, ("later",))
+    timer.daemon = True
+    timer.start()
+
+
+def hold_loop(channel, stop):
+    """Take one value, and the others when it was told twice that the first one is there."""
+    count = 0
+    for _ in channel:
+        count += 1
+        if count < 3:
+            stop.send(count)
+    return count
+
+
+def in_threads(channel, count):
+    """Receive in several threads of one call, at once."""
+    got = []
+    threads = [threading.Thread(target=lambda: got.append(channel.receive())) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return sorted(got)
+
+
+def send_what_cannot_travel(channel):
+    channel.send(object())
+
+
+def keep(channel):
+    global kept
+    kept = channel
+
+
+def drop():
+    global kept
+    kept = None
+
+
+kept = None
+
+
+def count(start, stop):
+    for number in range(start, stop):
+        yield number
+
+
+def count_and_fail(stop):
+    for number in range(stop):
+        yield number
+    raise KeyError("enough")
+
+
+def count_for_ever(closed):
+    number = 0
+    try:
+        while True:
+            yield number
+            number += 1
+    finally:
+        closed.send("generator closed")
+
+
+def wait_until_killed(channel, told):
+    import weft
+
+    try:
+        channel.receive()
+    except weft.TaskletExit:
+        told.send("killed")
+        raise
+
+
+def compute_until_killed(started):
+    from weft.wire import channels
+
+    started.send(os.getpid())
+    while True:
+        channels.check()

@@ -1,0 +1,266 @@
+"""Channels that travel: used over there, living here."""
+
+import pytest
+import weft_channels_sent as sent
+
+import weft
+from tests.remote import interpreters
+from tests.remote.raising import raises
+from weft import remote
+
+ENDS = sorted({name: path for name, path in interpreters.found().items() if name in ("2.7", "3.6", "3.13")}.items())
+
+
+@pytest.fixture
+def context():
+    with remote.local() as context:
+        yield context
+
+
+@pytest.fixture(scope="module", params=ENDS, ids=[name for name, _ in ENDS])
+def everywhere(request):
+    """Contexts of the oldest and the newest Pythons, for what depends on them."""
+    with remote.local(request.param[1]) as context:
+        yield context
+
+
+def wait_for_requests(context, count):
+    """Until so many channels have somebody over there who waits at them."""
+    channels = context._link.channels
+    while len([given for given in channels._given.values() if given.pumping]) + len(channels._requests) < count:
+        weft.sleep(0.001)
+
+
+def values_of(channel):
+    """Everything that can be had without waiting."""
+    found = []
+    while channel.balance > 0:
+        found.append(channel.receive())
+    return found
+
+
+def test_what_is_sent_here_is_received_there_and_the_other_way_round(everywhere):
+    jobs, results = weft.channel(), weft.channel()
+    call = weft.spawn(lambda: everywhere.call(sent.double, (jobs, results)))
+    for number in range(5):
+        jobs.send(number)
+        assert results.receive() == 2 * number
+    jobs.close()
+    assert call.join() == "done"
+
+
+def test_a_channel_with_a_window_passes_a_stream_in_order(everywhere):
+    jobs, results = remote.channel(window=20), remote.channel(window=20)
+    call = weft.spawn(lambda: everywhere.call(sent.double, (jobs, results)))
+
+    def feed():
+        for number in range(500):
+            jobs.send(number)
+        jobs.close()
+
+    feeding = weft.spawn(feed)
+    assert [results.receive() for _ in range(500)] == [2 * number for number in range(500)]
+    feeding.join()
+    assert call.join() == "done"
+
+
+def test_the_same_channel_is_one_object_there_and_comes_back_as_itself(everywhere):
+    for channel in (weft.channel(), remote.channel(window=7)):
+        assert everywhere.call(sent.same, (channel, channel)) == (True, getattr(channel, "window", 0))
+        assert everywhere.call(sent.give, (channel,))["back"][0] is channel
+
+
+def test_what_a_loop_that_is_left_had_not_taken_goes_back_in_front(everywhere):
+    channel = remote.channel(window=50)
+    for number in range(40):
+        channel.send(number)
+    assert everywhere.call(sent.take_some, (channel, 7)) == list(range(7))
+    assert values_of(channel) == list(range(7, 40))
+
+
+def test_exceptions_pass_both_ways_as_data(everywhere):
+    channel = weft.channel()
+    call = weft.spawn(lambda: everywhere.call(sent.receive_error, (channel,)))
+    channel.send_exception(LookupError("gone", 4))
+    assert call.join() == ("LookupError", ("gone", 4))
+    call = weft.spawn(lambda: everywhere.call(sent.send_error, (channel,)))
+    with raises(KeyError) as caught:
+        channel.receive()
+    assert caught.value.args == ("k", 3)
+    with raises(remote.RemoteError, match="there.Own: text"):
+        channel.receive()
+    call.join()
+
+
+def test_a_closed_channel_ends_loops_there_and_refuses_sends(everywhere):
+    channel = weft.channel()
+    call = weft.spawn(lambda: everywhere.call(sent.double, (channel, channel)))
+    wait_for_requests(everywhere, 1)
+    channel.close()
+    assert call.join() == "done"
+    assert "closed" in everywhere.call(sent.send_to_closed, (channel,))
+    assert everywhere.call(sent.state, (channel,)) == (0, True, True)
+    other = weft.channel()
+    everywhere.call(sent.close, (other,))
+    assert other.closed
+
+
+def test_several_threads_over_there_receive_from_one_channel(everywhere):
+    channel = remote.channel(window=8)
+    call = weft.spawn(lambda: everywhere.call(sent.in_threads, (channel, 8)))
+    for number in range(8):
+        channel.send(number)
+    assert call.join() == list(range(8))
+
+
+def test_send_returns_when_the_value_was_received(context):
+    channel = weft.channel()
+    call = weft.spawn(lambda: context.call(sent.send_all, (channel, [1, 2])))
+    assert channel.receive() == 1
+    wait_for_requests(context, 1)  # the second one waits over here
+    assert not call.done
+    assert channel.receive() == 2
+    assert call.join() == 2
+
+
+def test_receive_asks_for_one_value_only(context):
+    channel = remote.channel(window=10)
+    for number in range(10):
+        channel.send(number)
+    assert context.call(sent.receive, (channel, 3)) == [0, 1, 2]
+    assert channel.balance == 7
+
+
+def test_a_channel_travels_through_a_channel(context):
+    out, carried = weft.channel(), weft.channel()
+    call = weft.spawn(lambda: context.call(sent.forward, ({"out": out, "carried": carried},)))
+    assert out.receive() is carried
+    call.join()
+    way, end = weft.channel(), weft.channel()
+    call = weft.spawn(lambda: context.call(sent.receive_channel_and_send, (way, "through")))
+    way.send(end)
+    assert end.receive() == "through"
+    call.join()
+
+
+def test_two_contexts_talk_over_a_channel_that_both_were_given():
+    channel, results = weft.channel(), weft.channel()
+    with remote.local() as one, remote.local() as other:
+        feeding = weft.spawn(lambda: one.call(sent.send_all, (channel, list(range(20)))))
+        doubling = weft.spawn(lambda: other.call(sent.double, (channel, results)))
+        assert [results.receive() for _ in range(20)] == [2 * number for number in range(20)]
+        assert feeding.join() == 20
+        channel.close()
+        doubling.join()
+
+
+@pytest.mark.parametrize("window", [0, 50])
+def test_what_a_context_had_not_taken_when_it_died_goes_back_in_order(window):
+    channel = remote.channel(window=window) if window else weft.channel()
+    with remote.local() as context:
+        feeding = [weft.spawn(lambda number=number: channel.send(number)) for number in range(30)]
+        weft.schedule()
+        with raises(remote.ContextDied):
+            context.call(sent.die_after, (channel, 5))
+        assert [channel.receive() for _ in range(25)] == list(range(5, 30))
+        for sender in feeding:
+            sender.join()
+
+
+def test_who_waits_at_a_channel_for_a_context_that_dies_is_withdrawn():
+    channel, unused = weft.channel(), weft.channel()
+    with remote.local() as context:
+        waiting = [weft.spawn(lambda: context.call(sent.receive, (channel,))) for _ in range(2)]
+        sending = weft.spawn(lambda: context.call(sent.send_all, (unused, ["never"])))
+        wait_for_requests(context, 2)
+        context.close()
+        for call in [*waiting, sending]:
+            with raises(remote.ContextClosed):
+                call.join()
+    for one in (channel, unused):
+        assert weft.select(one, default="nobody")[1] == "nobody"
+        assert weft.select((one, 1), default="nobody")[1] == "nobody"
+
+
+def test_values_that_a_window_had_accepted_outlive_the_context_that_sent_them():
+    channel = remote.channel(window=5)
+    with remote.local() as context:
+        context.call(sent.send_all, (channel, [1, 2, 3]))
+    assert values_of(channel) == [1, 2, 3]
+
+
+def test_what_nobody_uses_over_there_any_more_is_let_go_here(context):
+    channels = [weft.channel(), remote.channel(window=2)]
+    for channel in channels:
+        context.call(sent.state, (channel,))
+        context.call(sent.keep, (channel,))
+    assert len(context._link.channels._given) == 1
+    context.call(sent.drop)
+    assert not context._link.channels._given
+
+
+def test_a_value_that_cannot_travel_is_refused_where_it_is_sent(context):
+    channel = weft.channel()
+    with raises(remote.RemoteError, match=r"CannotTravel: value cannot travel: it is a object"):
+        context.call(sent.send_what_cannot_travel, (channel,))
+    call = weft.spawn(lambda: context.call(sent.receive, (channel,)))
+    channel.send(object())
+    with raises(TypeError, match="a value was sent to 'local' that cannot travel"):
+        call.join()
+
+
+def test_a_call_that_is_not_made_leaves_no_reference(context):
+    with raises(remote.CannotTravel):
+        context.call(sent.same, (weft.channel(), object()))
+    assert not context._link.channels._given
+
+
+def test_a_large_stream_is_not_held_here_or_there(context):
+    """What is sent ahead is bounded in bytes: the sender waits."""
+    channel = remote.channel(window=64)
+    stop = weft.channel()
+    for _ in range(64):
+        channel.send(b"x" * (1 << 20))
+    call = weft.spawn(lambda: context.call(sent.hold_loop, (channel, stop)))
+    stop.receive()
+    assert channel.balance >= 64 - 20
+    stop.receive()
+    channel.close()
+    assert call.join() == 64
+
+
+@pytest.mark.parametrize("window", [0, -1, True, "5", 1 << 20])
+def test_a_window_that_is_none_is_refused(window):
+    with raises(ValueError, match="window must be a number from 1 to 65536"):
+        remote.channel(window=window)
+
+
+def test_a_window_keeps_what_was_sent_and_lets_go_in_order():
+    channel = remote.channel(window=2)
+    channel.send(1)
+    channel.send_exception(LookupError, "two")
+    waiting = [weft.spawn(lambda n=n: channel.send(n)) for n in (3, 4)]
+    weft.schedule()
+    assert channel.balance == 4
+    channel.close()
+    assert channel.receive() == 1
+    with raises(LookupError, match="two"):
+        channel.receive()
+    assert list(channel) == [3, 4]
+    for sender in waiting:
+        sender.join()
+    assert channel.closed
+    with raises(weft.ChannelClosed, match="was closed"):
+        channel.send(5)
+    with raises(weft.ChannelClosed):
+        channel.receive()
+
+
+def test_main_may_wait_for_a_context_and_is_no_deadlock_while_it_lives():
+    channel = weft.channel()
+    with remote.local() as context:
+        context.call(sent.keep, (channel,))
+        context.call(sent.send_later, (0.2,))
+        assert channel.receive() == "later"
+    with raises(weft.Deadlock):
+        channel.receive()
