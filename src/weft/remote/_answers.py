@@ -37,7 +37,7 @@ class Failure:
         self.args: Any = said.get("args")
 
 
-def value(answer: Answer, name: str, facts: Facts, function: str, refer: Callable[[int], object]) -> Any:
+def value(answer: Answer, name: str, facts: Facts, function: str, refer: Callable[[int], object] | None = None) -> Any:
     """The result of a call of `function` in the context `name`, or raise its error. `refer`: see codec.loads.
 
     Raises ProtocolError when the bytes are no answer; the caller of this closes the context then.
@@ -55,7 +55,7 @@ def value(answer: Answer, name: str, facts: Facts, function: str, refer: Callabl
     return said
 
 
-def _decoded(kind: int, body: bytes, refer: Callable[[int], object]) -> tuple[Any, str]:
+def _decoded(kind: int, body: bytes, refer: Callable[[int], object] | None) -> tuple[Any, str]:
     """The value, or a Failure, and why the bytes are neither. A value is never a Failure: codec makes plain types only."""
     try:
         said = codec.loads(body, refer)
