@@ -11,7 +11,7 @@ import socket
 import subprocess
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -110,15 +110,18 @@ def server_environment() -> dict[str, str]:
 
 
 @contextmanager
-def running_sshd(folder: Path) -> Iterator[Sshd]:
-    """Start sshd in `folder`, wait until it listens; afterwards it and its sessions are gone."""
+def running_sshd(folder: Path, prefix: Sequence[str] = (), options: Sequence[str] = ()) -> Iterator[Sshd]:
+    """Start sshd in `folder`, wait until it listens; afterwards it and its sessions are gone.
+
+    `prefix` are words in front of its command; `options`, lines of its configuration, win over those that stand here.
+    """
     environment = server_environment()
     for name in ("host_key", "user_key", "other_key"):
         keygen = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "weft-test", "-f", str(folder / name)]
         subprocess.run(keygen, check=True, stdin=subprocess.DEVNULL)
     shutil.copy(folder / "user_key.pub", folder / "authorized_keys")
     with _separation_of_privileges(folder, environment) as environment:
-        process, port = _start(folder, environment)
+        process, port = _start(folder, environment, prefix, options)
         server = Sshd(folder, port, process)
         try:
             server.write_client_configuration()
@@ -127,7 +130,9 @@ def running_sshd(folder: Path) -> Iterator[Sshd]:
             server.stop()
 
 
-def _start(folder: Path, environment: dict[str, str]) -> "tuple[subprocess.Popen[str], int]":
+def _start(
+    folder: Path, environment: dict[str, str], prefix: Sequence[str], options: Sequence[str]
+) -> "tuple[subprocess.Popen[str], int]":
     """sshd on a free port; another one when somebody else took it in between."""
     program = shutil.which("sshd", path=environment["PATH"])
     assert program is not None
@@ -138,6 +143,7 @@ def _start(folder: Path, environment: dict[str, str]) -> "tuple[subprocess.Popen
         (folder / "sshd_config").write_text(
             "\n".join(
                 [
+                    *options,
                     f"Port {port}",
                     "ListenAddress 127.0.0.1",
                     f"HostKey {folder}/host_key",
@@ -157,7 +163,7 @@ def _start(folder: Path, environment: dict[str, str]) -> "tuple[subprocess.Popen
             + "\n"
         )
         process = subprocess.Popen(
-            [program, "-D", "-e", "-f", str(folder / "sshd_config")],
+            [*prefix, program, "-D", "-e", "-f", str(folder / "sshd_config")],
             env=environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.remote.transports.private_system import CannotBeMade, PrivateSystem, make
+from weft import io
 
 
 @pytest.fixture
@@ -24,3 +25,14 @@ def private_system(tmp_path_factory: pytest.TempPathFactory) -> PrivateSystem:
         return make(tmp_path_factory.mktemp("system"))
     except CannotBeMade as reason:
         pytest.skip(f"no private system: {reason}")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def hub_of_this_thread() -> None:
+    """It lives as long as the thread: no test shall seem to have left it behind."""
+    reads, writes = os.pipe()
+    io.wait_writable(writes)
+    with pytest.raises(TimeoutError):
+        io.wait_readable(reads, 0)
+    for fd in (reads, writes):
+        io.close(fd)

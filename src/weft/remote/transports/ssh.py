@@ -1,5 +1,6 @@
 """An interpreter on a machine that OpenSSH's client reaches, with the user's own configuration, agent and known hosts."""
 
+import functools
 import re
 import sys
 from collections.abc import Sequence
@@ -50,7 +51,8 @@ class Ssh:
         self.port = _checked_port(port)
         self.ssh_args = _checked_args(ssh_args)
         self.timeout = timeout
-        answers = Answers(password, "WEFT_SSH_PASSWORD", self.to, self._is_ours)
+        ask = ("ssh", "-G", *self.ssh_args, "-T", *self._where(), "--", self.host)
+        answers = Answers(password, "WEFT_SSH_PASSWORD", self.to, functools.partial(_is_for, ask))
         del password  # tracebacks keep this frame
         self.answers = answers if answers.available else None
         own = f"python{sys.version_info[0]}.{sys.version_info[1]}"
@@ -70,32 +72,12 @@ class Ssh:
 
     def _options(self) -> list[str]:
         ask = ASK_NOBODY if self.answers is None else ASK_ONCE
-        ours = [*ask, *OPTIONS, "-o", f"ConnectTimeout={max(1, round(self.timeout))}"]
-        if self.user is not None:
-            ours += ["-l", self.user]
-        if self.port is not None:
-            ours += ["-p", str(self.port)]
-        return ours
+        return [*ask, *OPTIONS, "-o", f"ConnectTimeout={max(1, round(self.timeout))}", *self._where()]
 
-    def _is_ours(self, prompt: str) -> bool:
-        """Whether the password that was given may be typed at `prompt`: for a key, or for this host, but for no jump host."""
-        if prompt.startswith("Enter passphrase for"):
-            return True
-        match = PASSWORD_PROMPT.search(prompt)
-        if match is None:
-            return False
-        # The prompt names the host by its address in the user's configuration, which only ssh itself can read.
-        asked = subprocess.run(
-            ["ssh", "-G", *self.ssh_args, *self._options(), "--", self.host],
-            stdout=subprocess.PIPE,
-            text=True,
-            check=False,
-        )
-        known = dict(line.partition(" ")[::2] for line in str(asked.stdout).splitlines())
-        if match["nobody"]:  # of a server through OpenSSH before 8.5
-            return not {"proxyjump", "proxycommand"} & known.keys()
-        user, host = known.get("user", ""), known.get("hostname", "")
-        return (match["whose"] or match["named"]) == f"{user[:30]}@{host[:128]}"
+    def _where(self) -> list[str]:
+        user = [] if self.user is None else ["-l", self.user]
+        port = [] if self.port is None else ["-p", str(self.port)]
+        return user + port
 
     def cannot_start(self, number: int) -> ConnectError:
         return ssh_failures.cannot_start(number)
@@ -112,6 +94,25 @@ class Ssh:
         if exit_code is not None and exit_code < 0:
             return f"the ssh to it {ended(exit_code)}"
         return f"its process {ended(exit_code)}{hint(exit_code)}"
+
+
+def _is_for(ask: tuple[str, ...], prompt: str) -> bool:
+    """Whether the host's password may be typed at `prompt`: for it, or for a key, but for no jump host.
+
+    `ask` is the command that prints the user's configuration for the host: a prompt names it by its address or HostKeyAlias.
+    """
+    if prompt.startswith("Enter passphrase for"):
+        return True
+    match = PASSWORD_PROMPT.search(prompt)
+    if match is None:
+        return False
+    null, pipe = subprocess.DEVNULL, subprocess.PIPE
+    asked = subprocess.run(list(ask), stdin=null, stdout=pipe, stderr=null, text=True, check=False)
+    known = dict(line.partition(" ")[::2] for line in str(asked.stdout).splitlines())
+    if match["nobody"]:  # of a server through OpenSSH before 8.5
+        return not {"proxyjump", "proxycommand"} & known.keys()
+    hosts = {known.get("hostname", ""), known.get("hostkeyalias", "")} - {""}
+    return (match["whose"] or match["named"]) in {f"{known.get('user', '')[:30]}@{host[:128]}" for host in hosts}
 
 
 def _checked_host(host: str) -> str:
