@@ -9,6 +9,7 @@ Nothing is installed over there and nothing is written to its disk: a Python 2.7
 from weft.remote._facts import Facts
 from weft.remote._open import doas, docker, incus, kubectl, local, lxc, nspawn, podman, setns, slurm, ssh, su, sudo
 from weft.remote._output import OutputFunction
+from weft.remote._prompts import PasswordFunction
 from weft.remote._window import WindowChannel, channel
 from weft.remote.context import Context, Stats
 from weft.remote.errors import (
@@ -68,6 +69,7 @@ __all__ = [
     "NoPython",
     "NotAllowed",
     "OutputFunction",
+    "PasswordFunction",
     "Progress",
     "ProtocolError",
     "PythonTooOld",

@@ -34,8 +34,8 @@ class Options(TypedDict, total=False):
     """What every function here takes.
 
     `name` is what messages and log records call the context, the target's own name by default. `timeout`: seconds, 30 by
-    default. `output(context, stream, line)` gets what is printed over there, stream being "stdout" or "stderr"; None prints it
-    here. `modules` says which modules may travel there, and whose copy of a package counts.
+    default. `output(context, stream, line)` gets what is printed over there, stream being "stdout" or "stderr"; None prints
+    it here. `modules` says which modules may travel there, and whose copy of a package counts.
     """
 
     name: str | None
@@ -65,10 +65,12 @@ def ssh(
     """Open a context on `host`, which OpenSSH's client reaches as it would from the command line, but without asking anybody.
 
     `python` is a path or name over there; None tries this process's version, then python3, then python. `ssh_args` are
-    further arguments of ssh; they win over what weft adds (BatchMode, ConnectTimeout, ServerAliveInterval). `name` is what
-    messages and log records call it, the host by default. `output(context, stream, line)` gets what is printed over there,
-    stream being "stdout" or "stderr"; None prints it here. `modules` says which modules may travel there, and whose copy of a
-    package counts.
+    further arguments of ssh; they win over what weft adds (BatchMode, ConnectTimeout, ServerAliveInterval). `password` is
+    typed where ssh asks for that of the host or of a key: a str, or a function(prompt, who) that returns one and may block
+    this thread; None is the environment's WEFT_SSH_PASSWORD, and without one nobody is asked. `name` is what messages and
+    log records call it, the host by default. `output(context, stream, line)` gets what is printed over there, stream being
+    "stdout" or "stderr"; None prints it here. `modules` says which modules may travel there, and whose copy of a package
+    counts.
 
     Blocks this tasklet only; thread-safe; many can be opened at once. Raises a ConnectError that says what was wrong, after
     `timeout` seconds at the latest; nothing is left then. Close the context, best by `with`.
@@ -89,9 +91,10 @@ def sudo(
 ) -> Context:
     """Open a context under the account `user` (a name, or #number), root by default, by way of sudo and its rules.
 
-    `sudo_args` are further options of sudo. An interpreter that `python` names is started as it is, so that a rule may allow
-    it alone; else a shell looks for one. Everything else is as for `ssh`.
-    Raises AuthenticationFailed, NotAllowed where the rules forbid it, TargetNotFound for an unknown user.
+    `sudo_args` are further options of sudo. `password` is as for `ssh`, in the environment WEFT_SUDO_PASSWORD. An
+    interpreter that `python` names is started as it is, so that a rule may allow it alone; else a shell looks for one.
+    Everything else is as for `ssh`. Raises AuthenticationFailed, NotAllowed where the rules forbid it, TargetNotFound for
+    an unknown user.
     """
     transport = Sudo(user, python=python, password=password, sudo_args=sudo_args)
     del password  # tracebacks keep this frame
@@ -105,7 +108,8 @@ def su(
     password: str | PasswordFunction | None = None,
     **options: Unpack[Options],
 ) -> Context:
-    """Open a context under the account `user`, root by default, by way of su. Everything else is as for `ssh`.
+    """Open a context under the account `user`, root by default, by way of su. Everything else is as for `ssh`, the
+    password in the environment WEFT_SU_PASSWORD.
 
     Raises AuthenticationFailed, NotAllowed where PAM forbids it, TargetNotFound for an unknown user.
     """
@@ -123,9 +127,9 @@ def doas(
 ) -> Context:
     """Open a context under the account `user`, root by default, by way of doas and its rules.
 
-    An interpreter that `python` names is started as it is, so that a rule may allow it alone; else a shell looks for one.
-    Everything else is as for `ssh`.
-    Raises AuthenticationFailed, NotAllowed where the rules forbid it, TargetNotFound for an unknown user.
+    `password` is as for `ssh`, in the environment WEFT_DOAS_PASSWORD. An interpreter that `python` names is started as it
+    is, so that a rule may allow it alone; else a shell looks for one. Everything else is as for `ssh`. Raises
+    AuthenticationFailed, NotAllowed where the rules forbid it, TargetNotFound for an unknown user.
     """
     transport = Doas(user, python=python, password=password)
     del password  # tracebacks keep this frame
@@ -142,9 +146,9 @@ def docker(
 ) -> Context:
     """Open a context in the running container `container`, a name or an identifier, by way of `docker exec`.
 
-    `user` is one of the container's, or #number. `docker_args` are options of docker itself, such as ["--context", "lab"]. An
-    interpreter that `python` names needs no shell in the container. Everything else is as for `ssh`.
-    Raises TargetNotFound, TargetNotRunning, NotAllowed where this user may not talk to the daemon.
+    `user` is one of the container's, or #number. `docker_args` are options of docker itself, such as ["--context", "lab"].
+    An interpreter that `python` names needs no shell in the container. Everything else is as for `ssh`. Raises
+    TargetNotFound, TargetNotRunning, NotAllowed where this user may not talk to the daemon.
     """
     transport = Docker(container, python=python, user=user, arguments=docker_args)
     return _opened("docker", transport, options)
@@ -175,8 +179,9 @@ def kubectl(
     """Open a context in a pod of a Kubernetes cluster, by way of `kubectl exec`: `pod` is a name, or such as "deploy/web".
 
     `container` is one of the pod's, its default one if None. `kubectl_args` are options of kubectl itself, such as
-    ["--context", "lab"]. An interpreter that `python` names needs no shell in the container. Everything else is as for `ssh`.
-    Raises TargetNotFound, TargetNotRunning, NotAllowed, AuthenticationFailed, HostUnreachable where the cluster is silent.
+    ["--context", "lab"]. An interpreter that `python` names needs no shell in the container. Everything else is as for
+    `ssh`. Raises TargetNotFound, TargetNotRunning, NotAllowed, AuthenticationFailed, HostUnreachable where the cluster is
+    silent.
     """
     transport = Kubectl(pod, python=python, container=container, namespace=namespace, kubectl_args=kubectl_args)
     return _opened("kubectl", transport, options)
@@ -228,9 +233,9 @@ def nspawn(
     """Open a context in a container of systemd-nspawn: a new one made of `directory`, or the running `machine`.
 
     The new one has the context's Python as its only process and ends with it; `nspawn_args` are further options of
-    systemd-nspawn, such as ["--ephemeral", "--bind=/srv"]. The running one is a machine that machinectl lists; its namespaces
-    are entered, so that it needs neither a bus nor a shell of its own. Takes root. Everything else is as for `ssh`.
-    Raises TargetNotFound, TargetNotRunning, NotAllowed; TypeError for both, or none, of directory and machine.
+    systemd-nspawn, such as ["--ephemeral", "--bind=/srv"]. The running one is a machine that machinectl lists; its
+    namespaces are entered, so that it needs neither a bus nor a shell of its own. Takes root. Everything else is as for
+    `ssh`. Raises TargetNotFound, TargetNotRunning, NotAllowed; TypeError for both, or none, of directory and machine.
     """
     if (directory is None) == (machine is None):
         raise TypeError("give one of directory and machine=: nspawn('/srv/tree'), or nspawn(machine='web')")
@@ -256,10 +261,10 @@ def setns(
 ) -> Context:
     """Open a context in the namespaces of the running process `pid`, or of the first process of `container`, by way of nsenter.
 
-    `runtime` says whose container it is: "docker", "podman", "lxc" or "machinectl". `namespaces` is a list of some of "cgroup",
-    "ipc", "mount", "net", "pid", "time", "user" and "uts"; None enters all that differ from those of this process. What the
-    interpreter is looked for in is the file system of the mount namespace. `nsenter_args` are further options of nsenter, such as
-    ["--root"] for a process with a root directory of its own. Everything else is as for `ssh`.
+    `runtime` says whose container it is: "docker", "podman", "lxc" or "machinectl". `namespaces` is a list of some of
+    "cgroup", "ipc", "mount", "net", "pid", "time", "user" and "uts"; None enters all that differ from those of this
+    process. What the interpreter is looked for in is the file system of the mount namespace. `nsenter_args` are further
+    options of nsenter, such as ["--root"] for a process with a root directory of its own. Everything else is as for `ssh`.
     Raises TargetNotFound, TargetNotRunning, NotAllowed where this user may not enter them (most take root).
     """
     transport = Setns(
@@ -280,8 +285,8 @@ def slurm(
 
     `job` is the allocation's number, that of this process if None; none is made. The task overlaps with others, so that any
     number of contexts fits into one allocation. `slurm_args` are further options of srun. Everything else is as for `ssh`.
-    Raises NoAllocation, TargetNotFound where the allocation has no such node, NotAllowed, HostUnreachable where the controller
-    is silent.
+    Raises NoAllocation, TargetNotFound where the allocation has no such node, NotAllowed, HostUnreachable where the
+    controller is silent.
     """
     return _opened("slurm", Slurm(node, job=job, python=python, slurm_args=slurm_args), options)
 
