@@ -38,7 +38,8 @@ CHECKED_WHEN_RUN = (
         "int.from_bytes",
         "int.to_bytes",
     ),
-    *("importlib.resources", "importlib.resources.as_file", "os.memfd_create", "pathlib"),
+    *("importlib.resources", "importlib.resources.as_file", "os.memfd_create", "pathlib", "linecache.lazycache"),
+    *("lzma", "compression", "compression.zstd"),
     *("os.fsencode", "os.symlink(dir_fd)", "os.utime(ns)"),
 )
 PYTHON_SOURCES = [

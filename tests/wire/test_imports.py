@@ -3,7 +3,7 @@
 import pytest
 
 from tests.wire.target import ErrorAnswer
-from weft.wire import codec, protocol
+from weft.wire import build, bundle, codec, protocol
 
 WORK = """
 import sys
@@ -241,12 +241,66 @@ def test_a_module_that_fails_can_be_imported_again(work):
     assert work.call("work:value", "flaky") == 2
 
 
-def test_a_module_reloads(work):
+def test_a_reload_asks_the_parent_for_the_source_as_it_is_now(work):
     work.modules({"again": "value = 1\n"})
     assert work.call("work:value", "again") == 1
-    work.modules({"again": "value = 2\n"})
     reload = "reload" if work.hello["python"] < (3,) else "__import__('importlib').reload"
-    assert work.call("work:run", "import again\nresult = %s(again).value" % reload) == 2
+    for value in (2, 3):
+        number = work.begin("work:run", "import again\nresult = %s(again).value" % reload)
+        work.modules({"again": "value = %d\n" % value}, number=wanted(work, "!again"))
+        work.wants.clear()
+        assert work.answer(number) == value
+    number = work.begin("work:run", "import again\nresult = %s(again)" % reload)
+    work.modules({}, number=wanted(work, "!again"), absent=["again"])
+    assert work.answer(number)["type"] in ("ImportError", "ModuleNotFoundError", "AttributeError")  # 3.6 says so
+
+
+def test_find_spec_tells_what_is_there_and_what_is_not_and_imports_nothing(work):
+    if work.hello["python"] < (3,):
+        pytest.skip("2.7 has no find_spec")
+    work.modules({"here": "raise ZeroDivisionError"}, absent=["known", "why"], reasons={"why": "it stays where it is"})
+    text = "from importlib.util import find_spec\nspec = find_spec(%r)\nresult = spec is None or spec.origin"
+    assert work.call("work:run", text % "here") == "weft:/parent/here.py"
+    assert work.call("work:run", text % "known") is True
+    assert work.call("work:run", text % "why") is True
+    assert work.call("work:error", "why")[1] == "No module named why: it stays where it is"
+    number = work.begin("work:run", text % "nobodys")
+    work.modules({}, number=wanted(work, "nobodys"))
+    assert work.answer(number) is True
+
+
+def test_a_module_that_no_bundle_made_a_package_has_no_submodules_to_ask_for(work):
+    work.modules(
+        {
+            "six_like": "import sys\nclass Finder(object):\n    def find_module(self, name, path=None):\n"
+            "        return self if name == 'six_like.moves' else None\n    def find_spec(self, name, path, target=None):\n"
+            "        from importlib.util import spec_from_loader\n"
+            "        return spec_from_loader(name, self) if name == 'six_like.moves' else None\n"
+            "    def load_module(self, name):\n        return sys.modules.setdefault(name, type(sys)(name))\n"
+            "    def create_module(self, spec):\n        return None\n    def exec_module(self, module):\n        pass\n"
+            "__path__ = []\nsys.meta_path.append(Finder())\n"
+        }
+    )
+    assert work.call("work:load", "six_like.moves")[0] == "six_like.moves"
+    assert work.call("work:error", "six_like.others") is not None
+    assert not work.wants
+
+
+def test_a_namespace_package_has_the_target_s_own_portions_too(work, tmp_path):
+    if work.hello["python"] < (3,):
+        pytest.skip("2.7 has no namespace packages")
+    (tmp_path / "shared_space" / "deep").mkdir(parents=True)
+    (tmp_path / "shared_space" / "over_there.py").write_text("value = 'from a file'\n")
+    (tmp_path / "shared_space" / "deep" / "er.py").write_text("value = 'deeper'\n")
+    work.modules(
+        {"shared_space": None, "shared_space.sent": "value = 'sent'\n", "shared_space.deep": None},
+        complete={"shared_space": ["sent", "deep"], "shared_space.deep": []},
+    )
+    work.call("work:run", "import sys\nsys.path.append(%r)\nresult = 1" % str(tmp_path))
+    names = ("shared_space.sent", "shared_space.over_there", "shared_space.deep.er")
+    assert [work.call("work:value", name) for name in names] == ["sent", "from a file", "deeper"]
+    assert work.call("work:load", "shared_space")[1] is None  # no __file__
+    assert not work.wants
 
 
 def test_a_loader_answers_what_pkgutil_and_runpy_ask(work):
@@ -260,11 +314,47 @@ def test_a_loader_answers_what_pkgutil_and_runpy_ask(work):
     assert work.call("work:run", text) == [True, False, "weft:/parent/pack/__init__.py", "x = 2\n", True, True]
 
 
-def test_data_files_are_refused_by_name(work):
-    work.modules({"pack": ""}, packages=["pack"])
-    answer = work.call("work:run", "import pkgutil, pack\nresult = pkgutil.get_data('pack', 'data.txt')")
-    assert answer["type"] in ("IOError", "FileNotFoundError")
-    assert "data.txt is not here" in answer["text"]
+def test_a_data_file_is_asked_for_and_its_absence_is_an_error_that_names_it(work):
+    work.modules({"pack": "", "weft.wire.resources": RESOURCES}, packages=["pack"])
+    text = "import pkgutil, pack\nresult = pkgutil.get_data('pack', %r)"
+    number = work.begin("work:run", text % "some/data.txt")
+    work.send(protocol.MODULES, wanted(work, "pack/some/data.txt"), data(("pack/some/data.txt", b"words")))
+    assert work.answer(number) in (b"words", "words")
+    number = work.begin("work:run", text % "none.txt")
+    work.send(protocol.MODULES, wanted(work, "pack/none.txt"), bundle.pack([], ["pack/none.txt"]))
+    answer = work.answer(number)
+    assert answer["type"] in ("Problem", "FileNotFoundError")
+    assert "pack/none.txt is not here: the parent's package pack has no such file" in answer["text"]
+    work.wants.clear()
+    assert work.call("work:run", text % "some/data.txt") in (b"words", "words")
+    assert work.call("work:run", text % "none.txt")["text"] == answer["text"]
+    assert not work.wants
+
+
+def test_a_question_for_a_data_file_has_a_time_limit(python, start):
+    target = start(python, import_timeout=0.2)
+    target.modules({"work": WORK, "pack": "", "weft.wire.resources": RESOURCES}, packages=["pack"])
+    answer = target.call("work:run", "import pkgutil, pack\nresult = pkgutil.get_data('pack', 'data.txt')")
+    assert answer["type"] in ("IOError", "OSError", "Problem")
+    assert "the parent did not answer within 0.2 seconds" in answer["text"]
+
+
+def test_a_process_that_a_call_forked_off_has_what_came_and_never_waits_for_more(work):
+    work.modules({"before": "value = 1\n"})
+    text = (
+        "import os\nread, write = os.pipe()\nif not os.fork():\n    try:\n        import before\n        import later\n"
+        "    except ImportError as error:\n        os.write(write, ('%s' % error).encode())\n    os._exit(0)\n"
+        "os.close(write)\nresult = os.read(read, 1000).decode()\nos.wait()"
+    )
+    assert "this process was forked off the context" in work.call("work:run", text)
+    assert not work.wants
+
+
+def data(*files):
+    return bundle.pack([(name, bundle.DATA, content, "") for name, content in files])
+
+
+RESOURCES = build.part("resources")[2].decode()
 
 
 def test_weft_can_be_imported_but_not_used(work):

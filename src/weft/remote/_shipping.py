@@ -130,8 +130,10 @@ class Shipping:
                     return
                 try:
                     bundle = modules.pull(name, self._sent, self._has, self._policy, self._platform)
-                except RemoteError as error:
+                except BaseException as error:  # whatever it is, somebody waits over there
                     self._send(self._modules_frame(number, wire_bundle.pack([], [name], {name: str(error)})))
+                    if not isinstance(error, RemoteError):
+                        raise
                     return
                 self._send(self._frame(bundle, number))
                 self._count(bundle)

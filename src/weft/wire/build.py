@@ -27,7 +27,7 @@ from weft.wire import bundle, codec, protocol
 
 # In the order in which they are executed over there: each after what it imports.
 MODULES = (
-    "protocol", "codec", "bundle", "link", "standin", "resources", "importer", "inventory", "stdio", "logs", "life", "calls",
+    "protocol", "codec", "bundle", "link", "standin", "importer", "inventory", "stdio", "logs", "life", "calls",
     "child",
 )  # fmt: skip
 # Pieces that travel when a context needs them, see PART in weft.wire.protocol.
@@ -37,7 +37,10 @@ PARTS = (
     "files",
     "trees",
     "channels",
+    "resources",
+    "paths",
 )  # fmt: skip
+STANDS_ON = {"paths": ("resources",)}  # parts that need others
 OLDEST = "Python 2.7 or 3.6"
 NOISE_LIMIT = 1 << 20  # bytes that may precede the start line
 _NOISE_KEPT = 1 << 14

@@ -1,12 +1,15 @@
-"""The body of MODULES: sources of modules in one zlib stream, with the names that are known to be absent.
+"""The body of MODULES: sources of modules in one compressed stream, with the names that are known to be absent.
 
 Both sides use this file; see weft.wire.protocol for what that means. What goes into a bundle is decided elsewhere.
 
-Layout: one zlib stream over ``>I`` size of head, head (weft.wire.codec), sources one after another. The head is a dict:
+Layout: one zlib, xz or zstd stream, which says by its first bytes what it is, over ``>I`` size of head, head
+(weft.wire.codec), sources one after another. The head is a dict:
 
-    modules   list of tuple: name (str), kind (MODULE, PACKAGE, NAMESPACE, FILE), size of its source in bytes (int), origin
-              (str: where the parent has it, for tracebacks). In the order of the sources; dependencies first. A FILE is a
-              data file of a package, named "package/file name". Of an EXTENSION the source is a codec value: (is a package,
+    modules   list of tuple: name (str), kind, size of its source in bytes (int), origin (str: where the parent has it, for
+              tracebacks). In the order of the sources; dependencies first. Kinds: MODULE, PACKAGE, NAMESPACE; the first two
+              with CODE added hold marshalled bytecode of the target's own magic in place of the source. A DATA is no
+              module: a data file "package/path in it"; what lies in a folder, "package/path/" (see weft.wire.resources); or
+              what "@..." asks for (see weft.wire.metadata). Of an EXTENSION the source is a codec value: (is a package,
               list of (number of a file, its name, its size)), in the order of loading; the files come as PIECEs
     absent    list of str: full names that an import may ask for and that are nowhere; they cost no round trip
     reasons   dict: absent name -> a sentence that ends the message of its ImportError (which Python has it, say)
@@ -25,16 +28,19 @@ from weft.wire import codec
 MODULE = 0
 PACKAGE = 1
 NAMESPACE = 2  # a package without a source
-FILE = 3  # no module
+DATA = 3  # no module
 EXTENSION = 4  # an extension module, a package or not; its files follow, see weft.wire.extensions
+CODE = 8  # added to MODULE or PACKAGE: bytecode
+PACKERS = ("zlib", "xz", "zstd")
 
 _SIZE = struct.Struct(">I")
 
 
-def pack(modules, absent=(), reasons=None, complete=None, level=9):
+def pack(modules, absent=(), reasons=None, complete=None, level=9, packer="zlib"):
     """Return the body of a MODULES frame. Takes about 60 ms for each megabyte of source at level 9.
 
-    `modules`: iterable of (name, kind, source bytes, origin), dependencies first; a NAMESPACE has b"" as its source.
+    `modules`: iterable of (name, kind, source bytes, origin), dependencies first; a NAMESPACE has b"" as its source. `packer`: one
+    of PACKERS; `level` is in its own terms.
     """
     modules = list(modules)
     head = codec.dumps(
@@ -46,11 +52,36 @@ def pack(modules, absent=(), reasons=None, complete=None, level=9):
         },
         "bundle",
     )
-    packer = zlib.compressobj(level)
-    parts = [packer.compress(_SIZE.pack(len(head)) + head)]
-    parts.extend(packer.compress(source) for _, _, source, _ in modules)
-    parts.append(packer.flush())
+    stream = _compressor(packer, level)
+    parts = [stream.compress(_SIZE.pack(len(head)) + head)]
+    parts.extend(stream.compress(source) for _, _, source, _ in modules)
+    parts.append(stream.flush())
     return b"".join(parts)
+
+
+def _compressor(packer, level):
+    # Imported here because a target has neither unless it needs it.
+    if packer == "xz":
+        import lzma
+
+        return lzma.LZMACompressor(preset=level)
+    if packer == "zstd":
+        from compression import zstd
+
+        return zstd.ZstdCompressor(level)
+    return zlib.compressobj(level)
+
+
+def _unpacked(body):
+    if body[:1] == b"\xfd":
+        import lzma
+
+        return lzma.decompress(body)
+    if body[:1] == b"\x28":
+        from compression import zstd
+
+        return zstd.decompress(body)
+    return zlib.decompress(body)
 
 
 def unpack(body):
@@ -59,7 +90,7 @@ def unpack(body):
     Raises codec.CodecError or zlib.error when `body` is no bundle. Only for what comes from the parent: a stream may unpack
     to a thousand times its size.
     """
-    data = zlib.decompress(body)
+    data = _unpacked(body)
     position = 4 + _SIZE.unpack_from(data)[0]
     head = codec.loads(data[4:position])
     modules = []

@@ -39,6 +39,7 @@ class Child(object):
             wire, packages, config.get("import_timeout", 60.0), config.get("prefer", "target")
         )
         sys.meta_path.insert(0, self.importer)
+        sys.path_hooks.append(self.importer.path_hook)
         weft = standin.Module("weft")
         weft.wire = sys.modules["weft.wire"]
         sys.modules["weft"] = weft

@@ -6,12 +6,15 @@ Who provides a module is decided once for each top-level name, so that no packag
 target, when it has it; else the parent. Below a package of the parent everything comes from the parent.
 """
 
+import os
 import sys
 import threading
 
-from weft.wire import bundle, codec, protocol, resources, standin
+from weft.wire import bundle, codec, protocol, standin
 
 LONGEST_NAME = 500  # characters; the parent takes no question that is longer
+PARTS = ("weft.wire.resources", "weft.wire.paths")  # that an import may ask for
+EAGER = ("weft.wire.paths",)  # parts that serve from before the next module is executed
 PREFIX = "weft:"  # of file names, so that no file of the target is taken for a source of the parent's
 # What standard modules try to import and most systems do not have: no reason to ask the parent, which has it no more or
 # for itself alone. A bundle that brings one of them counts.
@@ -35,7 +38,12 @@ class Importer(object):
         self._parent_first = None if prefer == "parent" else () if prefer == "target" else frozenset(prefer)
         self._timeout = timeout
         self._modules = {}  # full name -> (kind, source, file name)
-        self._files = {}  # package -> {file name: bytes}
+        self._data = {}  # name of what is no module -> bytes
+        self.paths = {}  # file name, or directory of a package -> full name
+        self.listings = {}  # for resources
+        self.descriptors = {}
+        self._eager = []
+        self._process = os.getpid()
         self._ours = set()  # top-level names that the parent provides
         self._absent = set(_OPTIONAL.split())
         self._reasons = {}
@@ -47,6 +55,8 @@ class Importer(object):
         self._lost = None
         self.extensions = None  # the part that loads extension modules, before any bundle that has one
         self._watched = {}  # name of one of the target's modules -> what to do once it is imported
+        if not codec.PY2:
+            self.watch("linecache", self._remember_lines)
 
     # ---- what the link brings
 
@@ -55,29 +65,40 @@ class Importer(object):
         modules, absent, reasons, complete = bundle.unpack(body)
         with self._lock:
             for sent, kind, source, origin in modules:
-                name = _native(sent)
+                name = native(sent)
                 top = name.partition("/")[0].partition(".")[0]
+                if kind == bundle.DATA:
+                    if name[:1] == "@" or top == "weft" or self._takes(top):
+                        self._data[name] = source
+                    continue
                 if top == "weft":
                     self._modules[name] = (kind, source, PREFIX + name)  # a part of weft.wire
+                    if name in EAGER:
+                        self._eager.append(name)
                     continue
                 if not self._takes(top):
                     continue
-                if kind == bundle.FILE:
-                    package, _, file_name = name.partition("/")
-                    self._files.setdefault(package, {})[file_name] = source
-                    continue
                 self._ours.add(top)
                 self._absent.discard(name)
-                self._modules[name] = (kind, source, PREFIX + _native(origin))
-            self._absent.update(name for name in map(_native, absent) if name not in self._modules)
+                filename = PREFIX + (native(origin) or name.replace(".", "/"))
+                self._modules[name] = (kind, source, filename)
+                self.paths[filename] = name
+                if self.is_package(name):
+                    self.paths[_directory(kind, filename)] = name
+            asked = self._requests.pop(request, None)
+            if asked is not None and asked[:1] == "!" and asked[1:] in absent:
+                self._modules.pop(asked[1:], None)  # it was there, and is not any more
+            self._absent.update(name for name in map(native, absent) if name not in self._modules)
             self._reasons.update(reasons)
             for name, parts in complete.items():
-                self._complete[_native(name)] = frozenset(parts)
-            asked = self._requests.pop(request, None)
-            if asked is not None and asked not in self._modules:
+                self._complete[native(name)] = frozenset(parts)
+            if asked is not None and asked[:1] != "!" and not self._is_known(asked):
                 self._absent.add(asked)
-            for name in [name for name in self._waits if name in self._modules or name in self._absent]:
+            for name in [name for name in self._waits if name == asked or self._is_known(name)]:
                 self._waits.pop(name).set()
+
+    def _is_known(self, name):
+        return name in self._modules or name in self._data or name in self._absent
 
     def _takes(self, top):
         """Whether the parent may provide this top-level name: always, never, or as long as nobody has imported it."""
@@ -109,7 +130,9 @@ class Importer(object):
         """Return (kind, source, file name) of a module of the parent's, or None when it is for others to find or fail."""
         top, dot, rest = name.partition(".")
         if top == "weft":
-            return self._modules.get(name)  # a part of weft.wire that came, or nowhere
+            if name in PARTS and not self._is_known(name):
+                self._pull(name)
+            return self._modules.get(name)
         if top in self._theirs:
             return None
         if name not in self._modules and name not in self._absent:
@@ -121,22 +144,51 @@ class Importer(object):
                 return None
             self._pull(name)
         found = self._modules.get(name)
-        if found is None and name in self._reasons:
+        if found is None and name in self._reasons and _an_import_asks():
             raise _not_found(name, "No module named %s: %s" % (name, self._reasons[name]))
         return found
 
     def _is_known_absent(self, name):
         package, _, last = name.rpartition(".")
-        return package in self._complete and last not in self._complete[package]
+        if package in self._complete:
+            return last not in self._complete[package]
+        return package in self._modules and self._modules[package][0] & 7 == bundle.MODULE
 
     def _pull(self, name):
         """Ask the parent for one module; one question whatever number of threads want it. Blocks this thread only.
 
         Returns when the answer is there. Raises ImportError, naming the module, when the link is lost or silent.
         """
+        problem = self._ask(name)
+        if problem:
+            name = name.lstrip("!")
+            raise _not_found(name, "No module named %s%s" % (name[:80], problem))
+
+    def here(self, name):
+        """Return the data of this name if it is here already, else None."""
+        return self._data.get(name)
+
+    def fetch(self, name):
+        """Return the data of this name, or None when the parent has none: asked for once, then known.
+
+        Blocks this thread only. Raises IOError when the link is lost or silent.
+        """
+        if not self._is_known(name):
+            problem = self._ask(name)
+            if problem:
+                raise IOError(5, "%s%s" % (name, problem))
+        return self._data.get(name)
+
+    def _ask(self, name):
+        """Return when the answer is there: "", or the end of a sentence that says why there is none."""
         if len(name) > LONGEST_NAME:
-            raise _not_found(
-                name, "No module named %s...: no module has a name of %d characters" % (name[:80], len(name))
+            return "...: no module has a name of %d characters" % len(name)
+        if os.getpid() != self._process and self._lost is None:
+            # The link belongs to the parent process, and whoever held the lock is not here.
+            self._lock = threading.Lock()
+            self._waits = {}
+            self._lost = (
+                "this process was forked off the context, and only what had come by then is here: import it before"
             )
         with self._lock:
             wait = self._waits.get(name)
@@ -154,13 +206,13 @@ class Importer(object):
         if wait is not None and not wait.wait(self._timeout):
             with self._lock:
                 self._waits.pop(name, None)
-            raise _not_found(
-                name,
-                "No module named %s came: the parent did not answer within %g seconds; import it in the "
-                "parent as well, so that it travels ahead of the call" % (name, self._timeout),
+            return (
+                " came: the parent did not answer within %g seconds; import it in the parent as well, so that it travels ahead "
+                "of the call" % self._timeout
             )
-        if self._lost is not None and name not in self._modules and name not in self._absent:
-            raise _not_found(name, "No module named %s can come: %s" % (name, self._lost))
+        if self._lost is not None and not self._is_known(name):
+            return " can come: %s" % self._lost
+        return ""
 
     def find_spec(self, name, path=None, target=None):
         """See importlib.abc.MetaPathFinder."""
@@ -168,16 +220,22 @@ class Importer(object):
             return self._watched_spec(name, path)
         if _is_standin(name):
             return _ModuleSpec(name, standin.Loader(), is_package=True)
+        if target is not None and self._modules.get(name, (bundle.EXTENSION,))[0] != bundle.EXTENSION:
+            self._pull("!" + name)  # importlib.reload
         found = self._find(name)
         if found is None:
             return None
         kind, source, filename = found
         if kind == bundle.EXTENSION:
             return self.extensions.spec(name, source, filename)
-        spec = _ModuleSpec(name, self, origin=filename, is_package=kind != bundle.MODULE)
-        spec.has_location = kind != bundle.NAMESPACE
+        is_namespace = kind == bundle.NAMESPACE
+        kind &= 7
+        spec = _ModuleSpec(name, self, origin=None if is_namespace else filename, is_package=kind != bundle.MODULE)
+        spec.has_location = not is_namespace
         if kind != bundle.MODULE:
-            spec.submodule_search_locations = [_directory(filename)]
+            spec.submodule_search_locations = [_directory(kind, filename)]
+        if is_namespace:
+            spec.submodule_search_locations += _portions(name.rpartition(".")[2], sys.path if path is None else path)
         return spec
 
     def _watched_spec(self, name, path):
@@ -196,6 +254,8 @@ class Importer(object):
         if _is_standin(name):
             return standin.Loader()
         try:
+            if name in sys.modules and name in self._modules:
+                self._pull("!" + name)  # reload()
             return self if self._find(name) is not None else None
         except ImportError as error:
             return _Refusal(error)
@@ -207,8 +267,14 @@ class Importer(object):
 
     def exec_module(self, module):
         """See importlib.abc.Loader."""
-        code = self.get_code(module.__name__)
+        name = module.__name__
+        while self._eager:
+            part = self._eager.pop()
+            __import__(part)
+            sys.modules[part].install(self)
+        code = self.get_code(name)
         if code is not None:
+            _remember_lines(self._modules[name][2], module)
             exec(code, module.__dict__)
 
     def load_module(self, name):
@@ -223,11 +289,12 @@ class Importer(object):
         module = sys.modules.setdefault(name, type(sys)(name))
         module.__file__ = filename
         module.__loader__ = self
+        kind &= 7
         if kind == bundle.MODULE:
             module.__package__ = name.rpartition(".")[0]
         else:
             module.__package__ = name
-            module.__path__ = [_directory(filename)]
+            module.__path__ = [_directory(kind, filename)]
         try:
             self.exec_module(module)
         except BaseException:
@@ -235,6 +302,11 @@ class Importer(object):
                 sys.modules.pop(name, None)
             raise
         return sys.modules[name]
+
+    def _remember_lines(self):
+        for name, (_, _, filename) in list(self._modules.items()):
+            if name in sys.modules:
+                _remember_lines(filename, sys.modules[name])
 
     # ---- what inspect, linecache, pkgutil and runpy ask
 
@@ -246,7 +318,8 @@ class Importer(object):
 
     def is_package(self, name):
         """See importlib.abc.InspectLoader."""
-        return self._get(name)[0] != bundle.MODULE
+        kind, source, _ = self._get(name)
+        return codec.loads(source)[0] if kind == bundle.EXTENSION else kind & 7 != bundle.MODULE
 
     def get_filename(self, name):
         """See importlib.abc.ExecutionLoader."""
@@ -257,13 +330,30 @@ class Importer(object):
         kind, source, filename = self._get(name)
         if kind == bundle.NAMESPACE:
             return None
+        if kind & bundle.CODE:
+            # Imported here because sources need neither.
+            import _imp
+            import marshal
+
+            code = marshal.loads(source)
+            _imp._fix_co_filename(code, filename)
+            return code
         return compile(source, filename, "exec", 0, 1)
+
+    def source_of(self, name):
+        """Return the source as bytes; where bytecode came in its place, the parent is asked for it now."""
+        kind = self._get(name)[0]
+        if kind == bundle.EXTENSION:
+            raise ImportError("%s is an extension module, which has no source" % name)
+        if kind & bundle.CODE:
+            self._pull("!" + name)
+        return self._get(name)[1]
 
     def get_source(self, name):
         """See importlib.abc.InspectLoader."""
-        kind, source, _ = self._get(name)
-        if kind == bundle.NAMESPACE:
+        if self._get(name)[0] == bundle.NAMESPACE:
             return None
+        source = self.source_of(name)
         if codec.PY2:
             return source
         # Imported here because only tracebacks and inspect ask, and it costs some milliseconds.
@@ -272,22 +362,50 @@ class Importer(object):
         return decode_source(source)
 
     def get_data(self, path):
-        """See importlib.abc.ResourceLoader: a source, or a data file of a package that came with its modules."""
-        folder, _, file_name = path.rpartition("/")
-        with self._lock:
-            for name, (kind, source, filename) in self._modules.items():
-                if filename == path and kind != bundle.EXTENSION:
-                    return source
-                if kind == bundle.PACKAGE and _directory(filename) == folder:
-                    files = self._files.get(name, {})
-                    if file_name in files:
-                        return files[file_name]
-        raise resources.missing(path)
+        """See importlib.abc.ResourceLoader: a source, or a file of a package, which the parent is asked for if need be."""
+        name = self.paths.get(path)
+        if name is not None and self._modules[name][2] == path:
+            return self.source_of(name)
+        return self._resources().read(self, path)
 
     def get_resource_reader(self, name):
         """See importlib.abc.InspectLoader and importlib.resources."""
-        with self._lock:
-            return resources.Reader(name, self._files.setdefault(name, {}))
+        package = name if self.is_package(name) else name.rpartition(".")[0]
+        return self._resources().Reader(self, package)
+
+    def _resources(self):
+        # A part that few contexts need; where the parent foresaw that, it is here already.
+        __import__("weft.wire.resources")
+        return sys.modules["weft.wire.resources"]
+
+    def iter_modules(self, prefix=""):
+        """For pkgutil: the top-level modules that came."""
+        names = [name for name in list(self._modules) if "." not in name]
+        return [(prefix + name, self.is_package(name)) for name in sorted(names)]
+
+    def path_hook(self, path):
+        """See sys.path_hooks: the directory of a package of the parent's, for pkgutil."""
+        if not path.startswith(PREFIX):
+            raise ImportError("%s is no place of the parent's" % path)
+        return _Place(self, path)
+
+
+class _Place(object):
+    """What pkgutil asks for the modules in a package. Finding them is the work of the importer itself."""
+
+    def __init__(self, importer, path):
+        self._importer = importer
+        self._path = path
+
+    def find_spec(self, name, target=None):
+        return None
+
+    def find_module(self, name, path=None):
+        return None
+
+    def iter_modules(self, prefix=""):
+        modules = self._importer._resources().modules_in(self._importer, self._path)
+        return [(prefix + name, is_package) for name, is_package in modules]
 
 
 class _Refusal(object):
@@ -316,7 +434,7 @@ class _WatchedLoader(object):
         self._then()
 
 
-def _native(name):
+def native(name):
     """Return a name or path as str; on 2.7, which calls bytes so, it may lie outside of ASCII."""
     return name if isinstance(name, str) else name.encode("utf-8")
 
@@ -325,8 +443,36 @@ def _is_standin(name):
     return name == "weft" or (name[:5] == "weft." and name[:10] != "weft.wire.")
 
 
-def _directory(filename):
-    return filename.rpartition("/")[0] or filename
+def _directory(kind, filename):
+    return filename if kind == bundle.NAMESPACE else filename.rpartition("/")[0] or filename
+
+
+def _portions(name, path):
+    """The target's own directories that belong to a namespace package of the parent's (3.x)."""
+    places = [os.path.join(entry, name) for entry in path if entry[:5] != PREFIX]
+    return [place for place in places if os.path.isdir(place) and not os.path.exists(place + "/__init__.py")]
+
+
+def _an_import_asks():
+    """Whether the finder was called by an import, which wants to hear why there is none, and not by find_spec and its like."""
+    frame = sys._getframe(2)
+    for _ in range(4):
+        if frame is None:
+            break
+        name = frame.f_code.co_name
+        if codec.PY2 and name in ("find_loader", "get_loader"):
+            return False
+        if name == "_find_and_load_unlocked":
+            return True
+        frame = frame.f_back
+    return codec.PY2
+
+
+def _remember_lines(filename, module):
+    """Let tracebacks and warnings show the lines of a module, if what reads them is here already (3.5+)."""
+    linecache = sys.modules.get("linecache")
+    if hasattr(linecache, "lazycache"):
+        linecache.lazycache(filename, module.__dict__)
 
 
 def _not_found(name, text):

@@ -170,6 +170,6 @@ def test_a_file_that_is_only_opened_does_not_travel(make: Make, bare: frozenset[
     )
     opens, reads = modules.plan("opens", (), bare), modules.plan("reads", (), bare)
     assert opens is not None and reads is not None
-    assert opens.files == ()
-    assert reads.files == ("reads/words.json",)
+    assert opens.files == ("weft.wire.resources", "weft.wire.paths")
+    assert reads.files == ("reads/words.json", "weft.wire.resources")
     assert modules.plan("reads", reads.names, bare) is None

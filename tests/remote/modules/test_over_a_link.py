@@ -51,19 +51,26 @@ def with_data(make: Make) -> ModuleType:
 
 
 @pytest.mark.parametrize("version", PYTHONS)
-def test_data_files_that_the_code_names_are_there(with_data: ModuleType, version: str) -> None:
+def test_data_files_that_the_code_names_are_there_and_the_others_are_fetched(
+    with_data: ModuleType, version: str
+) -> None:
     with remote.local(python=interpreters.found()[version]) as context:
         assert context.call(with_data.by_pkgutil) == "warp and weft"
         over_there = context.facts.python[:2]
         if over_there >= (3, 9):
-            assert context.call(with_data.by_traversable) == ("warp and weft", True, ["words.txt"], False)
+            names = ["__init__.py", "other.txt", "words.txt"]
+            assert context.call(with_data.by_traversable) == ("warp and weft", True, names, False)
+            assert context.stats.round_trips == 1
         if over_there >= (3, 7):
             assert context.call(with_data.by_old_functions) == ("warp and weft", True)
+        before = context.stats.round_trips
+        assert context.call(with_data.by_name, ("other.txt",)) in (b"unused", "unused")
+        assert context.call(with_data.by_name, ("other.txt",)) in (b"unused", "unused")
+        assert context.stats.round_trips == before + 1
         with pytest.raises(
-            OSError, match=r"other.txt is not here: of a package's files only those travel that its code names"
+            (OSError, remote.RemoteError), match=r"with_data/none.txt is not here: the parent's package with"
         ):
-            context.call(with_data.by_name, ("other.txt",))
-        assert context.stats.round_trips == 0
+            context.call(with_data.by_name, ("none.txt",))
 
 
 @pytest.mark.parametrize("version", PYTHONS)

@@ -101,7 +101,7 @@ def test_dependencies_come_first_unless_modules_import_each_other() -> None:
     bundle = modules.plan(requests.__name__, (), frozenset(sys.stdlib_module_names))
     assert bundle is not None
     order = [name for name, *_ in wire_bundle.unpack(bundle.data)[0]]
-    assert order == [*bundle.modules, "certifi/cacert.pem"]
+    assert order == ["weft.wire.resources", *bundle.modules, "certifi/cacert.pem"]
     assert order.index("certifi.core") < order.index("requests.certs")
     assert order.index("urllib3") < order.index("requests.adapters")
     for name in bundle.modules:

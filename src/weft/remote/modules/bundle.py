@@ -11,11 +11,13 @@ from dataclasses import dataclass, field
 from types import CodeType
 
 from weft.remote.errors import CannotTravel, RemoteModuleNotFound
+from weft.wire import build
 from weft.wire import bundle as wire_bundle
 
 from . import extensions, main_script, scan, shared, sources, standard
 from .bounded import Bounded
 from .closure import Closure, closure, closure_inside
+from .data import data_of
 from .functions import codes_behind
 from .platforms import Platform
 from .policy import EVERYTHING, Modules
@@ -37,7 +39,7 @@ class Bundle:
     """What travels at once. `data` is the body of a MODULES frame.
 
     `modules` are the names of the modules in it, dependencies first; `absent` are the names that it says are nowhere,
-    `files` are data files that these modules name, as "package/file name".
+    `files` are data files that these modules name, as "package/file name", and the parts of weft.wire that serve them.
     `extensions` are the modules among them of which only an announcement is in `data`: their files are to follow, at once for
     those in `certain`, which an import over there is going to load, for the others once it asks.
     `source_size` is the size of the sources before compression. `second_wave(sent)` gives what the functions of these
@@ -135,14 +137,44 @@ def pull(
 ) -> Bundle:
     """The answer to a target that asks for the module `name`: it and what it needs, or that it is absent and why.
 
-    Never raises for a name that cannot be served. Otherwise as `plan`; the module itself is included even if it was sent.
+    "package/path" asks for a data file, "package/path/" for what lies in a folder, "!module" for a module's source as it is now,
+    "weft.wire.part" for a part of the payload. Never raises for a name that cannot be served. Otherwise as `plan`; the
+    module itself is included even if it was sent.
     """
+    if "/" in name:
+        return _data(name, data_of(name, has, policy))
+    if name.startswith("weft.wire."):
+        return _parts(name, sent)
+    name = name.removeprefix("!")
     sent = {one for one in sent if one != name}
     answer = _bundle_of(name, sent, has, policy, platform)
     if answer is None:
         data, size = _body((), {name: ""}, {})
         answer = Bundle((), (name,), (), data, size, (), (), lambda sent: None)
     return answer
+
+
+def _data(name: str, found: bytes | None) -> Bundle:
+    if found is None:
+        return Bundle((), (name,), (), wire_bundle.pack([], [name]), 0, (), (), lambda sent: None)
+    packed = wire_bundle.pack([(name, wire_bundle.DATA, found, "")], level=_LEVEL)
+    return Bundle((), (), (name,), packed, len(found), (), (), lambda sent: None)
+
+
+def _parts(name: str, sent: Collection[str]) -> Bundle:
+    entries = [build.part(part) for part in _with_what_they_need([name.removeprefix("weft.wire.")])]
+    entries = [entry for entry in entries if entry[0] == name or entry[0] not in sent]
+    names = tuple(entry[0] for entry in entries)
+    absent = () if name in names else (name,)
+    return Bundle((), absent, names, wire_bundle.pack(entries, absent), 0, (), (), lambda sent: None)
+
+
+def _with_what_they_need(parts: Iterable[str]) -> list[str]:
+    needed: dict[str, None] = {}
+    for part in parts:
+        if part in build.PARTS:
+            needed.update(dict.fromkeys((*build.STANDS_ON.get(part, ()), part)))
+    return list(needed)
 
 
 def trim() -> None:
@@ -201,10 +233,11 @@ def _remaining(whole: Closure, sent: Collection[str], second_wave: SecondWave, r
     files = tuple(one for one in whole.files if one.name not in sent)
     if not modules and not absent and not files:
         return None
+    parts = tuple(part for part in _with_what_they_need(sorted(whole.parts)) if f"weft.wire.{part}" not in sent)
     complete = {one.name: whole.complete[one.name] for one in modules if one.name in whole.complete}
-    data, size = _body(modules + files, absent, complete)
+    data, size = _body(modules + files, absent, complete, parts)
     names = tuple(one.name for one in modules)
-    file_names = tuple(one.name for one in files)
+    file_names = (*(one.name for one in files), *(f"weft.wire.{part}" for part in parts))
     native = tuple(one.native for one in modules if one.native is not None)
     # What the parent itself has loaded on its way to `root` is certain to be loaded on the same way over there.
     certain = tuple(one for one in native if root and (one.name == root or sources.is_loaded(one.name)))
@@ -214,23 +247,29 @@ def _remaining(whole: Closure, sent: Collection[str], second_wave: SecondWave, r
 
 
 def _body(
-    parts: tuple[Location | DataFile, ...], absent: dict[str, str], complete: dict[str, tuple[str, ...]]
+    parts: tuple[Location | DataFile, ...],
+    absent: dict[str, str],
+    complete: dict[str, tuple[str, ...]],
+    wire_parts: tuple[str, ...] = (),
 ) -> tuple[bytes, int]:
     """The body of a MODULES frame and the size of what is in it; built once for all targets with the same needs."""
     stamps = tuple((one.name, one.origin, one.stamp) for one in parts)
-    key = (stamps, tuple(absent.items()), tuple(complete.items()))
+    key = (stamps, tuple(absent.items()), tuple(complete.items()), wire_parts)
     with _building:
         built = _built.get(key)
         if built is None:
-            built = _compress(parts, absent, complete)
+            built = _compress(parts, absent, complete, wire_parts)
             _built.put(key, built)
         return built
 
 
 def _compress(
-    parts: Iterable[Location | DataFile], absent: dict[str, str], complete: dict[str, tuple[str, ...]]
+    parts: Iterable[Location | DataFile],
+    absent: dict[str, str],
+    complete: dict[str, tuple[str, ...]],
+    wire_parts: tuple[str, ...],
 ) -> tuple[bytes, int]:
-    entries = []
+    entries = [build.part(part) for part in wire_parts]
     for one in parts:
         try:
             source = one.read()
@@ -248,7 +287,7 @@ def _compress(
 
 def _kind(one: Location | DataFile) -> int:
     if isinstance(one, DataFile):
-        return wire_bundle.FILE
+        return wire_bundle.DATA
     if one.native is not None:
         return wire_bundle.EXTENSION
     if one.is_namespace:

@@ -37,6 +37,7 @@ _CO_OPTIMIZED = 0x01  # set for functions, lambdas and comprehensions, not for m
 _TYPE_PARAMETERS = "<generic parameters of "
 _RUN_AT_ONCE = frozenset(("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"))
 _BY_NAME = frozenset(("import_module", "__import__", "find_spec"))
+_PLACES = frozenset(("__file__", "__path__", "getfile", "getsourcefile"))
 _MODULE_NAME = re.compile(r"\.*(?!_+\Z)[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*\Z", re.ASCII)
 _FILE_NAME = re.compile(r"[\w-]+(?:\.[\w-]+)+\Z", re.ASCII)
 
@@ -56,7 +57,7 @@ class Found:
 
     `named_at_import` and `named_inside` are strings that look like modules in code that imports by name, as in
     `import_module("x")`. `exported` are the strings of a module that defines __all__, `files` those that look like files.
-    `by_name` is true when anything imports by name.
+    `by_name` is true when anything imports by name, `knows_file` when anything asks where its file lies.
     """
 
     at_import: list[Statement] = field(default_factory=list)
@@ -66,6 +67,7 @@ class Found:
     exported: set[str] = field(default_factory=set)
     files: set[str] = field(default_factory=set)
     by_name: bool = False
+    knows_file: bool = False
 
 
 def imports(code: CodeType) -> Found:
@@ -91,6 +93,7 @@ def imports(code: CodeType) -> Found:
             if not _BY_NAME.isdisjoint(reads):
                 found.named_at_import.update(_matching(_MODULE_NAME, body))
         found.files.update(_matching(_FILE_NAME, body))
+        found.knows_file = found.knows_file or not _PLACES.isdisjoint(body.co_names)
     early = _reached(read, functions) if importing else frozenset[str]()
     for name, function in functions:
         statements, named = (
@@ -98,6 +101,7 @@ def imports(code: CodeType) -> Found:
         )
         for one in _with_nested(function):
             _add_function(one, statements, named, found.files)
+            found.knows_file = found.knows_file or not _PLACES.isdisjoint(one.co_names)
             found.by_name = found.by_name or not _BY_NAME.isdisjoint(one.co_names)
     if "__all__" in code.co_names:
         found.exported.update(_matching(_MODULE_NAME, code))

@@ -40,7 +40,7 @@ class Closure:
 
     `absent` are names that are asked for and are nowhere, with a reason where one is known. `complete` are the packages
     among `modules` whose submodules are all known; every other submodule of theirs is absent. `files` are data files
-    that the code names.
+    that the code names. `parts` are those of weft.wire that serve what these modules do.
     `doomed` are modules that are certain to fail over there, with the module that each fails for; they are absent.
     The rest is what the answer depends on: `tops` the top-level names about which the target was consulted, `unloaded`
     the names that were left out or treated differently because the parent had not loaded them, `stamps` the files.
@@ -50,6 +50,7 @@ class Closure:
     absent: dict[str, str] = field(default_factory=dict)
     complete: dict[str, tuple[str, ...]] = field(default_factory=dict)
     files: list[DataFile] = field(default_factory=list)
+    parts: set[str] = field(default_factory=set)
     doomed: dict[str, str] = field(default_factory=dict)
     inside: list[tuple[str, Imports]] = field(default_factory=list)
     tops: set[str] = field(default_factory=set)
@@ -283,6 +284,7 @@ class _Walk:
             location = self.found[name]
             assert isinstance(location, Location)
             result.modules.append(location)
+            result.parts.update(_parts_for(scan(location)))
             if location.origin is not None:
                 result.stamps[location.origin] = stamp_of(location.origin)
             result.stamps.update((place, stamp_of(place)) for place in location.search or ())
@@ -365,6 +367,14 @@ def closure_inside(
         walk.run()
         waiting = [(name, imports) for name, imports in walk.result.inside if name not in done]
     return walk.finish()
+
+
+def _parts_for(imports: Imports) -> Iterator[str]:
+    """The parts of weft.wire without which what this module does would have to wait for them."""
+    if imports.reads_files or imports.knows_file:
+        yield "resources"
+    if imports.knows_file:
+        yield "paths"
 
 
 def _loaded_beside(name: str) -> list[str]:

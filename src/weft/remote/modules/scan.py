@@ -32,7 +32,7 @@ class Imports:
     `at_import` runs when the module is imported, `inside` when its functions are called. `named_*` are names of modules
     that the code may import by a string; `by_name` is true when it may also import what no constant of it names.
     `exported` are names that a `from module import *` may hand out, `files` names of files that the code may read with
-    importlib.resources or its like.
+    importlib.resources or its like, which `reads_files` says that it imports. `knows_file`: it asks where its file lies.
     """
 
     at_import: tuple[Import, ...] = ()
@@ -42,6 +42,8 @@ class Imports:
     exported: frozenset[str] = frozenset()
     files: frozenset[str] = frozenset()
     by_name: bool = False
+    reads_files: bool = False
+    knows_file: bool = False
     problem: str = ""
     """Why nothing is known: the source does not compile here."""
 
@@ -120,6 +122,8 @@ def resolve(found: bytecode.Found, module: str, is_package: bool) -> Imports:
         frozenset(found.exported),
         frozenset(found.files if reads_files else ()),
         found.by_name,
+        reads_files,
+        found.knows_file,
     )
 
 

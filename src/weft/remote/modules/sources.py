@@ -73,8 +73,11 @@ class DataFile:
 
     def read(self) -> bytes:
         """What is in it now. Raises OSError when it has gone."""
-        with open(self.origin, "rb") as file:
-            return file.read()
+        if os.path.isfile(self.origin):
+            with open(self.origin, "rb") as file:
+                return file.read()
+        importer = zipimport.zipimporter(os.path.dirname(self.origin))
+        return importer.get_data(self.origin)
 
 
 @dataclass(frozen=True, slots=True)
@@ -399,6 +402,7 @@ def _list_archive(entry: str) -> Listing | None:
         return None
     prefix = importer.prefix.replace(os.sep, "/")
     names: set[str] = set()
+    files: dict[str, str] = {}
     for member in members:
         if not member.startswith(prefix):
             continue
@@ -407,5 +411,7 @@ def _list_archive(entry: str) -> Listing | None:
             names.add(head)
         elif head.endswith(".py"):
             names.add(head.removesuffix(".py"))
+        elif head and not slash and not head.endswith(_CODE_SUFFIXES):
+            files[head] = f"{entry}/{head}"
     names.discard("__init__")
-    return Listing(frozenset(names), frozenset(), {})
+    return Listing(frozenset(names), frozenset(), files)
