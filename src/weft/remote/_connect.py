@@ -6,7 +6,7 @@ import logging
 import os
 import time
 
-from weft.remote import _threads, modules
+from weft.remote import _tasklets, _threads, modules
 from weft.remote._facts import Facts, facts_of
 from weft.remote._link import Link
 from weft.remote._output import Output, OutputFunction
@@ -32,10 +32,11 @@ def connect(
     timeout: float,
     output: OutputFunction | None,
     policy: modules.Modules | None = None,
+    tasklets: bool = False,
 ) -> Context:
     """Open a context through `transport`. Blocks this tasklet only; see remote.ssh for the rest of the contract.
 
-    `policy` says which modules travel, and whose copy counts; None is modules.Modules().
+    `policy` says which modules travel, and whose copy counts; None is modules.Modules(). `tasklets`: calls are tasklets.
     """
     if not isinstance(policy, modules.Modules | None):
         raise TypeError(f"modules= takes a remote.Modules(...), not {policy!r}")
@@ -43,11 +44,13 @@ def connect(
         raise ValueError(f"timeout must be a number of seconds above 0, not {timeout!r}")
     if name is not None and (not isinstance(name, str) or not name):
         raise ValueError(f"name must be a text that is not empty, not {name!r}")
+    if tasklets not in (True, False):
+        raise TypeError(f"tasklets must be True or False, not {tasklets!r}")
     deadline = time.monotonic() + timeout
     threads = _threads.acquire()
     try:
         return _connect(
-            transport, name or transport.name, deadline, timeout, output, threads, policy or modules.Modules()
+            transport, name or transport.name, deadline, timeout, output, threads, policy or modules.Modules(), tasklets
         )
     except BaseException:
         _threads.release(threads)
@@ -62,6 +65,7 @@ def _connect(
     output: OutputFunction | None,
     threads: _threads.Threads,
     policy: modules.Modules,
+    tasklets: bool,
 ) -> Context:
     number = next(_numbers) & 0xFFFFFFFF
     token = build.new_token()
@@ -81,6 +85,12 @@ def _connect(
     shipping = Shipping(link, facts.packages, threads.modules, policy, facts.for_extensions)
     link.wanted = shipping.answer
     link.wanted_piece = shipping.answer_piece
+    if tasklets:
+        try:
+            _tasklets.start(shipping, link, facts, deadline)
+        except BaseException:
+            link.close(patience=0)
+            raise
     return Context(link, shipping, facts, threads)
 
 

@@ -35,13 +35,15 @@ class Options(TypedDict, total=False):
 
     `name` is what messages and log records call the context, the target's own name by default. `timeout`: seconds, 30 by
     default. `output(context, stream, line)` gets what is printed over there, stream being "stdout" or "stderr"; None prints
-    it here. `modules` says which modules may travel there, and whose copy of a package counts.
+    it here. `modules` says which modules may travel there, and whose copy of a package counts. `tasklets=True` brings weft
+    itself there, into memory, and runs calls as tasklets instead of threads; NoTasklets where its core cannot run.
     """
 
     name: str | None
     timeout: float
     output: OutputFunction | None
     modules: Modules | None
+    tasklets: bool
 
 
 def local(python: str | None = None, **options: Unpack[Options]) -> Context:
@@ -70,7 +72,8 @@ def ssh(
     this thread; None is the environment's WEFT_SSH_PASSWORD, and without one nobody is asked. `name` is what messages and
     log records call it, the host by default. `output(context, stream, line)` gets what is printed over there, stream being
     "stdout" or "stderr"; None prints it here. `modules` says which modules may travel there, and whose copy of a package
-    counts.
+    counts. `tasklets=True` brings weft itself there, into memory, and runs calls as tasklets instead of threads, which takes
+    the same version of Python on the same platform; raises NoTasklets elsewhere.
 
     Blocks this tasklet only; thread-safe; many can be opened at once. Raises a ConnectError that says what was wrong, after
     `timeout` seconds at the latest; nothing is left then. Close the context, best by `with`.
@@ -303,4 +306,5 @@ def _opened(function: str, transport: Transport, options: Options) -> Context:
         timeout=options.get("timeout", TIMEOUT),
         output=options.get("output"),
         policy=options.get("modules"),
+        tasklets=options.get("tasklets", False),
     )

@@ -103,6 +103,17 @@ class Shipping:
         finally:
             self._order.release()
 
+    def bring(self, bundle: modules.Bundle, part: str, deadline: float | None = None) -> None:
+        """Send a bundle, and behind it the part of the payload that uses it. Blocks and raises as `need` does."""
+        if not self._order.acquire(timeout=limit(deadline)):
+            raise TimeoutError(f"other calls were still being sent when the time for weft.wire.{part} was over")
+        try:
+            self._link.send(self._frame(bundle) + self._part(part), deadline=deadline)
+            self._parts.add(part)
+            self._count(bundle)
+        finally:
+            self._order.release()
+
     def _part(self, part: str) -> bytes:
         module = self._modules_frame(0, wire_bundle.pack([build.part(part)]))
         install: bytes = protocol.frame(self._link.identifier, ROOT, 0, protocol.PART, codec.dumps(part))

@@ -81,8 +81,8 @@ class Context:
         values; they are copied.
 
         Blocks this tasklet only; thread-safe; calls made at the same time run at the same time. When it is killed here, the
-        call over there is cancelled if it has not begun. Working out for the first time what a module needs keeps this thread
-        busy (0.1 s for Django, a millisecond from then on).
+        call over there is cancelled if it has not begun, and killed if it is a tasklet. Working out for the first time what a
+        module needs keeps this thread busy (0.1 s for Django, a millisecond from then on).
 
         Raises what the function raised: the same type when it is one of Python's own, else RemoteError; CallTimeout after
         `timeout` seconds; ContextDied when the other side dies first, ContextClosed when the context is closed; FunctionNotFound,

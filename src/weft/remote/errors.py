@@ -105,6 +105,10 @@ class ConnectTimeout(ConnectError, TimeoutError):
     """The context was not ready within its time."""
 
 
+class NoTasklets(ConnectError):
+    """Tasklets were asked for, and the Python over there cannot run weft's core."""
+
+
 class ContextClosed(RemoteError, ValueError):
     """The context was closed: by `close()`, or by leaving its `with` block."""
 

@@ -39,6 +39,7 @@ PARTS = (
     "channels",
     "resources",
     "paths",
+    "tasklets",
 )  # fmt: skip
 STANDS_ON = {"paths": ("resources",)}  # parts that need others
 OLDEST = "Python 2.7 or 3.6"

@@ -43,6 +43,7 @@ class Pool(object):
         self._idle = 1  # threads that run no call: they read, or are about to; never 0
         self._woken = False  # one of them has been called to help, and has not come yet
         self._process = os.getpid()
+        self.runner = None  # whoever runs calls in place of these threads, which go on reading: see weft.wire.tasklets
         self.loads = codec.loads  # of arguments; a part of the payload may put its own here, and below
         self.dumps = codec.dumps  # of results
         self.here = threading.local()  # its `number`: the call that this thread runs
@@ -81,10 +82,12 @@ class Pool(object):
     def take(self, frames):
         """Queue the calls among `frames` and have the others handled, in their order."""
         for frame in frames:
-            if frame[3] == protocol.CALL:
-                self._pending.append(frame)
-            else:
+            if frame[3] != protocol.CALL:
                 self._handle(frame)
+            elif self.runner is not None:
+                self.runner.take(frame)
+            else:
+                self._pending.append(frame)
 
     def _take_pending(self):
         """Return the next call if this thread may leave the reading to others; call for help if there are more.
@@ -122,16 +125,22 @@ class Pool(object):
         return True
 
     def cancel(self, identifier, source):
-        """Drop a call that has not started, and say so; leave one that runs alone."""
+        """Drop a call that has not started, and say so; leave one that runs alone, unless it is a tasklet."""
+        if self.runner is not None:
+            self.runner.cancel(identifier, source)
         for frame in list(self._pending):
             if frame[2] == identifier and frame[1] == source:
                 try:
                     self._pending.remove(frame)
                 except ValueError:
                     return  # it has just started
-                text = "the call was cancelled before it began"
-                self._answer(frame, protocol.ERROR, _message(protocol.ERROR_CANCELLED, text))
+                self.drop(frame)
                 return
+
+    def drop(self, frame):
+        """Say of a call that it was cancelled, and will not begin."""
+        text = "the call was cancelled before it began"
+        self._answer(frame, protocol.ERROR, _message(protocol.ERROR_CANCELLED, text))
 
     def _run(self, frame):
         """Run one call and answer it, whatever happens in it."""

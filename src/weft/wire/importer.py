@@ -218,7 +218,7 @@ class Importer(object):
         """See importlib.abc.MetaPathFinder."""
         if name in self._watched:
             return self._watched_spec(name, path)
-        if _is_standin(name):
+        if _is_standin(name) and name not in self._modules:
             return _ModuleSpec(name, standin.Loader(), is_package=True)
         if target is not None and self._modules.get(name, (bundle.EXTENSION,))[0] != bundle.EXTENSION:
             self._pull("!" + name)  # importlib.reload
@@ -251,7 +251,7 @@ class Importer(object):
         """See PEP 302; for 2.7 only."""
         if name in self._watched:
             return self
-        if _is_standin(name):
+        if _is_standin(name) and name not in self._modules:
             return standin.Loader()
         try:
             if name in sys.modules and name in self._modules:

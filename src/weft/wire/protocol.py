@@ -39,7 +39,7 @@ ERROR    up    CALL's     dict: reason (one of the ERROR_* words below), type (s
                           on 2.7 too), args (tuple, or None if they cannot travel), text (str(exception)), traceback
                           (str that ends in newline, causes included)
 CANCEL   down  CALL's     raw, empty: a call that has not started is dropped and answered by ERROR "cancelled"; one that
-                          runs goes on, and its result is sent as usual
+                          runs goes on, and its result is sent as usual; where calls are tasklets, it is killed
 STREAM   up    1 or 2     raw bytes that the context wrote to standard output (1) or standard error (2)
 LOG      up    0          tuple: logger name, level (int), message, time (float, seconds since 1970), file name, line
                           (int), thread name, traceback text or None

@@ -5,6 +5,7 @@ what to push before the call, `pull` what to answer to a target that asks. weft.
 """
 
 from .bundle import Bundle, plan, pull, trim
+from .core import core
 from .functions import FunctionName, code_of, name_of
 from .main_script import name_over_there
 from .platforms import Platform
@@ -19,6 +20,7 @@ __all__ = [
     "Platform",
     "SharedFile",
     "code_of",
+    "core",
     "name_of",
     "name_over_there",
     "plan",

@@ -177,6 +177,13 @@ def _with_what_they_need(parts: Iterable[str]) -> list[str]:
     return list(needed)
 
 
+def of_locations(modules: tuple[Location, ...]) -> Bundle:
+    """A bundle of just these modules, their extension modules certain to be loaded. Raises CannotTravel when one cannot be read."""
+    data, size = _body(modules, {}, {})
+    native = tuple(one.native for one in modules if one.native is not None)
+    return Bundle(tuple(one.name for one in modules), (), (), data, size, native, native, lambda sent: None)
+
+
 def trim() -> None:
     """Empty all caches of this package; the next call pays for scanning and compressing again."""
     _closures.clear()

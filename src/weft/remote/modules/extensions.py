@@ -46,8 +46,13 @@ def fitting(found: Location | Missing, target: Platform | None) -> Location | Mi
 
 def refusal(name: str, path: str, problem: str) -> str:
     """The sentence for an extension module that stays here; `problem` begins with ":"."""
-    top = name.partition(".")[0]
-    return f"{name} is an extension module ({os.path.basename(path)}), which cannot be sent{problem}. Install {top} over there"
+    what = f"{name} is an extension module ({os.path.basename(path)}), which cannot be sent{problem}"
+    return what + advice(name.partition(".")[0])
+
+
+def advice(package: str) -> str:
+    """How such a sentence ends."""
+    return f". Install {package} over there"
 
 
 def trim() -> None:

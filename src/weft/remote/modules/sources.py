@@ -120,6 +120,11 @@ def find(name: str) -> Location | Missing:
     return _from_spec(name, spec_of(name))
 
 
+def find_own(name: str) -> Location | Missing:
+    """Like `find`, for a module of weft itself, which `find` leaves to the payload."""
+    return _from_spec(name, spec_of(name))
+
+
 def is_loaded(name: str) -> bool:
     """True when the parent has imported `name`: as itself, or as the script that was started by `python -m name`."""
     return sys.modules.get(name) is not None or name in (main_script.TRAVELS_AS, main_script.real_name())

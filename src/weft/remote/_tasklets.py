@@ -1,0 +1,40 @@
+"""Bringing weft's own core to a context, so that its calls are tasklets."""
+
+from weft.remote import _answers, modules
+from weft.remote._facts import Facts
+from weft.remote._link import Link
+from weft.remote._shipping import Shipping
+from weft.remote._waiting import remaining
+from weft.remote.errors import ConnectTimeout, ContextClosed, NoTasklets, RemoteError
+from weft.wire import codec
+
+PART = "tasklets"
+
+
+def start(shipping: Shipping, link: Link, facts: Facts, deadline: float) -> None:
+    """Send the core and wait until it runs over there. Blocks this tasklet only.
+
+    Raises NoTasklets when it cannot run there, ConnectTimeout when `deadline` passes first, else what the link's end raises.
+    """
+    try:
+        core = modules.core(facts.for_extensions)
+        shipping.bring(core, PART, deadline)
+        text = "weft.wire.tasklets.ready"
+        _, waiter = link.ask(text, b"", codec.dumps(("weft.wire.tasklets", "ready", (), None)), deadline)
+        _answers.value(waiter.wait(remaining(deadline)), link.name, facts, text)
+        return
+    except TimeoutError:
+        problem = None
+    except ContextClosed:
+        raise
+    except (RemoteError, ImportError) as error:
+        problem = str(error)
+    if problem is None:  # raised out here, so that the error holds no other one with its frames
+        raise ConnectTimeout(
+            f"weft's core was not ready in {link.name!r} in time.\n"
+            "    Some 300 kB go there first: if the connection is slow, give a longer timeout="
+        )
+    raise NoTasklets(
+        f"calls in {link.name!r} cannot be tasklets: {problem}\n"
+        "    Without tasklets=True its calls run on threads, which any Python can do."
+    )
