@@ -152,7 +152,11 @@ class Importer(object):
         package, _, last = name.rpartition(".")
         if package in self._complete:
             return last not in self._complete[package]
-        return package in self._modules and self._modules[package][0] & 7 == bundle.MODULE
+        while package:  # what lies in a plain module can only be the module's own doing
+            if package in self._modules and not self.is_package(package):
+                return True
+            package = package.rpartition(".")[0]
+        return False
 
     def _pull(self, name):
         """Ask the parent for one module; one question whatever number of threads want it. Blocks this thread only.

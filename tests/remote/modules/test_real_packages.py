@@ -53,11 +53,19 @@ def test_a_bare_interpreter_asks_for_nothing_when_the_parent_has_not_imported_th
     assert outcome.asked == []
 
 
+def test_requests_fits_into_a_third_of_a_megabyte_with_its_certificates() -> None:
+    pytest.importorskip("requests")
+    bundle = modules.plan("requests", (), frozenset(sys.stdlib_module_names))
+    assert bundle is not None
+    assert "certifi/cacert.pem" in bundle.files
+    assert len(bundle.data) <= 350_000
+
+
 def test_djangos_models_fit_into_half_a_megabyte() -> None:
     pytest.importorskip("django.db.models")
     bundle = modules.plan("django.db.models", (), frozenset(sys.stdlib_module_names))
     assert bundle is not None
-    assert len(bundle.data) <= 500_000
+    assert len(bundle.data) <= 480_000
     assert bundle.source_size > 1_500_000
 
 
