@@ -7,7 +7,22 @@ Nothing is installed over there and nothing is written to its disk: a Python 2.7
 """
 
 from weft.remote._facts import Facts
-from weft.remote._open import doas, docker, incus, kubectl, local, lxc, nspawn, podman, setns, slurm, ssh, su, sudo
+from weft.remote._open import (
+    doas,
+    docker,
+    fork,
+    incus,
+    kubectl,
+    local,
+    lxc,
+    nspawn,
+    podman,
+    setns,
+    slurm,
+    ssh,
+    su,
+    sudo,
+)
 from weft.remote._output import OutputFunction
 from weft.remote._prompts import PasswordFunction
 from weft.remote._window import WindowChannel, channel
@@ -40,6 +55,7 @@ from weft.remote.errors import (
     RemoteModuleNotFound,
     TargetNotFound,
     TargetNotRunning,
+    UnsafeFork,
     UnsafeName,
 )
 from weft.remote.files import Progress, Transferred
@@ -81,11 +97,13 @@ __all__ = [
     "TargetNotFound",
     "TargetNotRunning",
     "Transferred",
+    "UnsafeFork",
     "UnsafeName",
     "WindowChannel",
     "channel",
     "doas",
     "docker",
+    "fork",
     "incus",
     "kubectl",
     "local",

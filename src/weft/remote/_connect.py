@@ -18,6 +18,7 @@ from weft.remote.context import Context
 from weft.remote.errors import ConnectError, ConnectTimeout, PythonTooOld
 from weft.remote.transports import Transport, quoted
 from weft.remote.transports.command import Command
+from weft.remote.transports.fork import Fork
 from weft.wire import build, protocol
 
 SCARCE = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM)
@@ -75,7 +76,7 @@ def _connect(
     try:
         # The command line, the payload and CONFIG are one message: nobody waits for anybody before HELLO.
         config = {"id": number, "name": name, "log_level": _log_level(), "prefer": policy.config()}
-        link.send(build.preamble(config))
+        link.send(build.configuration(config) if isinstance(transport, Fork) else build.preamble(config))
         if not _greeted(link, deadline, threads):
             raise _too_late(transport, link, timeout)
         facts = _facts(transport, link)
@@ -106,7 +107,11 @@ def _started(transport: Transport, token: str, threads: _threads.Threads) -> Pro
     try:
         answers = transport.answers
         terminal = None if answers is None else Terminal(answers, transport.asks_on_stdin)
+        if isinstance(transport, Fork):
+            return Process([], threads, start=lambda descriptors: transport.start(descriptors, token, threads))
         return Process(transport.argv(token), threads, terminal, translated=isinstance(transport, Command))
+    except ConnectError:
+        raise
     except OSError as error:
         problem = error.errno or 0
     if problem in SCARCE:

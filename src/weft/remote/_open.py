@@ -15,6 +15,7 @@ from weft.remote.modules import Modules
 from weft.remote.transports import Transport
 from weft.remote.transports.doas import Doas
 from weft.remote.transports.docker import Docker
+from weft.remote.transports.fork import Fork
 from weft.remote.transports.incus import Incus
 from weft.remote.transports.kubectl import Kubectl
 from weft.remote.transports.local import Local
@@ -82,6 +83,19 @@ def ssh(
     transport = Ssh(host, python=python, user=user, port=port, password=password, ssh_args=ssh_args, timeout=timeout)
     del password  # tracebacks keep this frame
     return _opened("ssh", transport, options)
+
+
+def fork(*, beside_threads: bool = False, **options: Unpack[Options]) -> Context:
+    """Open a context in a child that is forked off this process: nothing is started, and all that is imported here is there.
+
+    Modules and data are shared with the child until one of the two writes to them. It has the module state of this moment, the
+    main script's too, and real tasklets; but no other thread, no tasklet and no open file, socket or context of this process: their
+    descriptors lead to /dev/null there.
+    Everything else is as for `ssh`. Blocks the calling thread for some milliseconds, longer the more memory it has.
+    Raises UnsafeFork while there are threads beside the caller's and weft's own, since a lock that one of them holds would never be
+    released in the child; `beside_threads` says that they hold none that is needed there.
+    """
+    return _opened("fork", Fork(beside_threads=beside_threads), options)
 
 
 def sudo(

@@ -9,7 +9,7 @@ import select
 import shutil
 import subprocess
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from weft import io
 from weft.core import schedule
@@ -35,10 +35,16 @@ class Process:
     """
 
     def __init__(
-        self, argv: list[str], threads: Threads, terminal: Terminal | None = None, translated: bool = False
+        self,
+        argv: list[str],
+        threads: Threads,
+        terminal: Terminal | None = None,
+        translated: bool = False,
+        start: Callable[[Sequence[int]], "subprocess.Popen[bytes]"] | None = None,
     ) -> None:
         """Start it. Blocks the calling thread until the command runs: some milliseconds. Raises OSError when it cannot.
 
+        `start`, where given, makes the process in place of `argv`, out of the descriptors for its stdin, stdout and stderr.
         It gets `terminal` as its own, and closes it in the end, also when it cannot be started.
         """
         theirs: list[int] = []
@@ -51,13 +57,17 @@ class Process:
             if terminal is not None:
                 _require(argv[0])
                 argv = terminal.wrap(argv)
-            self._popen = subprocess.Popen(
-                argv,
-                stdin=theirs[0],
-                stdout=theirs[1],
-                stderr=theirs[2],
-                start_new_session=True,
-                env=environment(translated=translated, asked=terminal is not None),
+            self._popen = (
+                start(theirs)
+                if start is not None
+                else subprocess.Popen(
+                    argv,
+                    stdin=theirs[0],
+                    stdout=theirs[1],
+                    stderr=theirs[2],
+                    start_new_session=True,
+                    env=environment(translated=translated, asked=terminal is not None),
+                )
             )
         except BaseException:
             _close_all(ours)

@@ -55,6 +55,10 @@ class TaskletThread:
             if ident is not None:
                 mark_service_thread(not self._wakers, ident)
 
+    @property
+    def thread(self) -> threading.Thread:
+        return self._thread
+
     def is_current(self) -> bool:
         return threading.current_thread() is self._thread
 

@@ -89,6 +89,10 @@ class TargetNotRunning(ConnectError):
     """The container, pod or machine is there, but it does not run."""
 
 
+class UnsafeFork(ConnectError):
+    """The process was not forked: threads beside the caller's may hold locks that nobody would release in the child."""
+
+
 class NoAllocation(ConnectError):
     """There is no allocation of Slurm's to start a task in, or no longer."""
 

@@ -87,7 +87,12 @@ def shell_command(pythons: Sequence[str], token: str) -> str:
 
 def preamble(config: Mapping[str, Any]) -> bytes:
     """Return what a fresh context reads first: the payload, then CONFIG. `config`: see weft.wire.protocol; id is required."""
-    return payload() + protocol.frame(config["id"], 0, 0, protocol.CONFIG, codec.dumps(dict(config), "config"))
+    return payload() + configuration(config)
+
+
+def configuration(config: Mapping[str, Any]) -> bytes:
+    """Return the CONFIG frame alone: for a context that has the payload already."""
+    return protocol.frame(config["id"], 0, 0, protocol.CONFIG, codec.dumps(dict(config), "config"))
 
 
 def _arguments(token: str) -> list[str]:

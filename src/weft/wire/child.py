@@ -10,11 +10,14 @@ import threading
 from weft.wire import calls, codec, importer, inventory, life, link, logs, protocol, standin, stdio
 
 
-def main(token):
-    """Run until the parent says goodbye or is gone. Never returns."""
+def main(token, loaded=()):
+    """Run until the parent says goodbye or is gone. Never returns.
+
+    `loaded`: the top-level names that a process which was forked from its parent has imported; its weft is the real one.
+    """
     wire = link.Link(link.keep_aside(0), link.keep_aside(1))
     try:
-        child = Child(wire, token)
+        child = Child(wire, token, loaded)
     except Exception:
         error = sys.exc_info()[1]
         text = " ".join(("%s: %s" % (type(error).__name__, error)).split())
@@ -26,12 +29,13 @@ def main(token):
 class Child(object):
     """What the parts of a target have to do with each other."""
 
-    def __init__(self, wire, token):
+    def __init__(self, wire, token, loaded=()):
         self._link = wire
         sys.dont_write_bytecode = True
         self._errors = link.keep_aside(2)
         self._watch_crashes()
         packages, namespaces = inventory.top_level_names()
+        packages.update(loaded)
         config, frames = self._read_config()
         wire.context = config["id"]
         self.life = life.Life(wire)
@@ -40,10 +44,11 @@ class Child(object):
         )
         sys.meta_path.insert(0, self.importer)
         sys.path_hooks.append(self.importer.path_hook)
-        weft = standin.Module("weft")
-        weft.wire = sys.modules["weft.wire"]
-        sys.modules["weft"] = weft
-        weft.wire.__path__ = []  # a package, as far as imports of its parts are concerned
+        if not loaded:
+            weft = standin.Module("weft")
+            weft.wire = sys.modules["weft.wire"]
+            sys.modules["weft"] = weft
+            weft.wire.__path__ = []  # a package, as far as imports of its parts are concerned
         self.kinds = {}  # of frames, that parts have taken for themselves: what to call with the frame's five fields
         self._streams = stdio.Streams(wire)
         logs.forward(wire, config.get("log_level", 30), self.importer)
