@@ -47,6 +47,11 @@ BAD_FRAMES = {
         "send(protocol.WANT, codec.dumps('a.' * 50000 + 'a'), 1)",
         "a WANT message of 100006 bytes",
     ),
+    "a question for a shared object that it was not told of": (
+        "send(protocol.PIECE, b'', 77)",
+        "a PIECE message for the file 77, which no module of this link has",
+    ),
+    "a shared object for the parent": ("send(protocol.PIECE, b'+', 1)", "a PIECE message that does not belong"),
     "a question that is no name": ("send(protocol.WANT, codec.dumps(5), 1)", "malformed WANT"),
 }
 BAD_ANSWERS = {
@@ -205,6 +210,8 @@ def test_a_ping_is_answered(open_hostile):
         ("python=(3, 11)", r"python=\(3, 11\)"),
         ("pid='1'", "pid='1'"),
         ("packages=None", "packages=None"),
+        ("libc=5", "libc=5"),
+        ("suffixes=['.so']", r"suffixes=\['.so'\]"),
     ],
 )
 def test_a_hello_that_says_what_no_hello_says_is_an_error_of_connecting(open_hostile, said, problem):

@@ -324,7 +324,7 @@ class Link:
         elif kind == protocol.HELLO and self.hello is None:
             self.hello = body
             self.greeted.set()
-        elif kind == protocol.PIECE and self.wanted_piece is not None:
+        elif kind == protocol.PIECE and not body and self.wanted_piece is not None:
             self.wanted_piece(number)
         elif kind == protocol.CHANNEL:
             self.channels.take(number, body)

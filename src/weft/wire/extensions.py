@@ -121,7 +121,7 @@ class Extensions(object):
     def load(self, spec, files):
         """Return a new module out of the last of `files`, the others loaded before it. Blocks this thread until all are there.
 
-        Raises ImportError, naming the module and what is missing.
+        Raises ImportError, naming the module and what is missing; what has come is kept then, for another attempt.
         """
         for number, _, _ in files:
             self._ask(number)
@@ -162,6 +162,7 @@ class Extensions(object):
                     raise _problem(name, text % (label, name, self._importer._timeout))
             if file.problem is None and file.size != size:
                 file.problem = "it has %d bytes instead of %d" % (file.size, size)
+                file.close()
             if file.problem is not None:
                 raise _problem(name, "%s of %s cannot be used here: %s" % (label, name, file.problem))
 

@@ -1,0 +1,145 @@
+"""Which extension modules may go to which platform, and with which libraries: decided from files alone."""
+
+import importlib.machinery
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.remote.modules.elf_files import shared_object
+from weft.remote.modules import extensions, platforms
+from weft.remote.modules.sources import Location, Missing
+
+HERE = platforms.here()
+SUFFIX = importlib.machinery.EXTENSION_SUFFIXES[0]
+MACHINE = {"x86_64": 62, "aarch64": 183}.get(HERE.triplet.partition("-")[0], 62)
+BUILT = f"it is built for {HERE.implementation} {HERE.python[0]}.{HERE.python[1]} "
+
+pytestmark = pytest.mark.skipif(not HERE.triplet, reason="no Linux: the endings of extension modules name no platform")
+
+Write = Callable[..., str]
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    """write("pkg/one" + SUFFIX, needed=..., ...) makes a file and gives its path."""
+
+    def one(name: str, **fields: Any) -> str:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(shared_object(**{"machine": MACHINE, **fields}))
+        return str(path)
+
+    return one
+
+
+def fitting(path: str, **different: Any) -> Location | Missing:
+    found = Missing("pkg.one", "it is native", True, path)
+    return extensions.fitting(found, replace(HERE, libc="glibc 2.31", **different))
+
+
+def names(found: Location | Missing) -> list[str]:
+    assert isinstance(found, Location), found
+    assert found.native is not None
+    return [Path(one.path).name for one in found.native.files]
+
+
+def reason(found: Location | Missing) -> str:
+    assert isinstance(found, Missing)
+    assert found.is_certain
+    return found.reason
+
+
+def test_libraries_beside_it_go_first_each_behind_what_it_needs(write: Write) -> None:
+    write("pkg.libs/libdeep.so.1")
+    write("pkg.libs/liba.so", needed=("libc.so.6", "libdeep.so.1"), search="$ORIGIN")
+    write("pkg.libs/libb.so", needed=("libdeep.so.1", "liba.so"), search="${ORIGIN}/../pkg.libs")
+    path = write(
+        f"pkg/one{SUFFIX}", needed=("libb.so", "liba.so", "libstdc++.so.6", "libc.so.6"), search="$ORIGIN/../pkg.libs"
+    )
+    assert names(fitting(path)) == ["libdeep.so.1", "liba.so", "libb.so", f"one{SUFFIX}"]
+
+
+def test_libraries_that_need_each_other_end(write: Write) -> None:
+    write("pkg/liba.so", needed=("libb.so",), search="$ORIGIN")
+    write("pkg/libb.so", needed=("liba.so",), search="$ORIGIN")
+    assert names(fitting(write(f"pkg/one{SUFFIX}", needed=("liba.so",), search="$ORIGIN"))) == [
+        "libb.so",
+        "liba.so",
+        f"one{SUFFIX}",
+    ]
+
+
+def test_the_c_library_and_pythons_own_never_go_and_nothing_from_a_relative_place(write: Write) -> None:
+    for name in ("libc.so.6", "libpython3.12.so.1.0", "ld-linux-x86-64.so.2", "libother.so"):
+        write(f"pkg/{name}")
+    needed = ("libc.so.6", "libpython3.12.so.1.0", "ld-linux-x86-64.so.2", "../pkg/libother.so")
+    assert names(fitting(write(f"pkg/one{SUFFIX}", needed=needed, search="$ORIGIN:pkg"))) == [f"one{SUFFIX}"]
+
+
+@pytest.mark.parametrize(
+    ("different", "said"),
+    [
+        ({"python": (3, 6), "suffixes": (".cpython-36m-x86_64-linux-gnu.so", ".abi3.so", ".so")}, "cpython 3.6"),
+        ({"suffixes": ()}, "over there is"),
+        ({"implementation": "pypy"}, "over there is pypy"),
+        ({"system": "freebsd14"}, "on freebsd14"),
+        ({"suffixes": (SUFFIX.replace(HERE.triplet, "sparc64-linux-gnu"), SUFFIX, ".abi3.so")}, "sparc64-linux-gnu"),
+    ],
+)
+def test_another_python_or_platform_is_refused_and_both_are_named(
+    write: Write, different: dict[str, Any], said: str
+) -> None:
+    text = reason(fitting(write(f"pkg/one{SUFFIX}"), **different))
+    assert text.startswith(f"pkg.one is an extension module (one{SUFFIX}), which cannot be sent: {BUILT}")
+    assert said in text
+    assert text.endswith(". Install pkg over there")
+
+
+@pytest.mark.parametrize(
+    ("libc", "fits"), [("glibc 2.28", True), ("glibc 2.27", False), ("musl 1.2", False), ("", False)]
+)
+def test_the_newest_symbol_of_all_files_decides_which_glibc_will_do(write: Write, libc: str, fits: bool) -> None:
+    write("pkg/liba.so", versions=(("libm.so.6", ("GLIBC_2.28", "GLIBC_2.3.4")),))
+    needs = (("libc.so.6", ("GLIBC_2.2.5", "GLIBC_PRIVATE")), ("libstdc++.so.6", ("GLIBCXX_3.4.29",)))
+    path = write(f"pkg/one{SUFFIX}", needed=("liba.so",), search="$ORIGIN", versions=needs)
+    found = extensions.fitting(Missing("pkg.one", "", True, path), replace(HERE, libc=libc))
+    assert isinstance(found, Location) is fits
+    if not fits:
+        assert "with glibc 2.28 or later, and over there is" in reason(found)
+
+
+def test_abi3_goes_to_other_versions_and_no_ending_to_the_same_only(write: Write) -> None:
+    newer = {"python": (3, 99), "suffixes": (SUFFIX.replace("-3", "-9"), ".abi3.so", ".so")}
+    assert names(fitting(write("pkg/one.abi3.so"), **newer)) == ["one.abi3.so"]
+    assert "cannot be sent" in reason(fitting(write("pkg/two.so"), **newer))
+    assert names(fitting(write("pkg/two.so"))) == ["two.so"]
+
+
+def test_a_file_for_another_processor_is_refused_whatever_its_name_says(write: Write) -> None:
+    assert "on linux s390x" in reason(fitting(write(f"pkg/one{SUFFIX}", machine=22)))
+
+
+def test_what_cannot_be_read_is_refused_with_the_reason(write: Write, tmp_path: Path) -> None:
+    path = tmp_path / f"one{SUFFIX}"
+    path.write_bytes(b"no ELF")
+    assert f"cannot be sent: {path} is no shared object that could be loaded" in reason(fitting(str(path)))
+    path.unlink()
+    assert "cannot be sent: [Errno 2] No such file" in reason(fitting(str(path)))
+
+
+def test_too_much_for_the_memory_over_there_is_refused(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(extensions, "LARGEST", 100)
+    assert "with its libraries it has more than" in reason(fitting(write(f"pkg/one{SUFFIX}")))
+
+
+def test_one_file_by_two_names_is_one_file(write: Write, tmp_path: Path) -> None:
+    path = write(f"pkg/one{SUFFIX}")
+    other = tmp_path / f"two{SUFFIX}"
+    other.hardlink_to(path)
+    one, two = fitting(path), fitting(str(other))
+    assert isinstance(one, Location) and one.native is not None
+    assert isinstance(two, Location) and two.native is not None
+    assert one.native.files[0].number == two.native.files[0].number
