@@ -39,9 +39,10 @@ PARTS = (
     "channels",
     "resources",
     "paths",
+    "metadata",
     "tasklets",
 )  # fmt: skip
-STANDS_ON = {"paths": ("resources",)}  # parts that need others
+STANDS_ON = {"paths": ("resources",), "metadata": ()}  # parts that need others
 OLDEST = "Python 2.7 or 3.6"
 NOISE_LIMIT = 1 << 20  # bytes that may precede the start line
 _NOISE_KEPT = 1 << 14

@@ -13,7 +13,7 @@ import threading
 from weft.wire import bundle, codec, protocol, standin
 
 LONGEST_NAME = 500  # characters; the parent takes no question that is longer
-PARTS = ("weft.wire.resources", "weft.wire.paths")  # that an import may ask for
+PARTS = ("weft.wire.resources", "weft.wire.paths", "weft.wire.metadata")  # that an import may ask for
 EAGER = ("weft.wire.paths",)  # parts that serve from before the next module is executed
 PREFIX = "weft:"  # of file names, so that no file of the target is taken for a source of the parent's
 # What standard modules try to import and most systems do not have: no reason to ask the parent, which has it no more or
@@ -272,7 +272,7 @@ class Importer(object):
     def exec_module(self, module):
         """See importlib.abc.Loader."""
         name = module.__name__
-        while self._eager:
+        while self._eager and name[:10] != "weft.wire.":
             part = self._eager.pop()
             __import__(part)
             sys.modules[part].install(self)
@@ -386,6 +386,14 @@ class Importer(object):
         """For pkgutil: the top-level modules that came."""
         names = [name for name in list(self._modules) if "." not in name]
         return [(prefix + name, self.is_package(name)) for name in sorted(names)]
+
+    def find_distributions(self, context):
+        """See importlib.metadata.DistributionFinder."""
+        try:
+            __import__("weft.wire.metadata")
+        except ImportError:  # the link is lost
+            return iter(())
+        return iter(sys.modules["weft.wire.metadata"].find(self, context))  # 3.8 takes nothing but an iterator
 
     def path_hook(self, path):
         """See sys.path_hooks: the directory of a package of the parent's, for pkgutil."""

@@ -29,7 +29,7 @@ def place(importer, path):
     folder = path
     while folder:
         name = importer.paths.get(folder)
-        if name is not None and (folder != path or importer.is_package(name)):
+        if name is not None and (folder != path or name[:1] == "@" or importer.is_package(name)):
             return name, path[len(folder) + 1 :]
         folder = folder.rpartition("/")[0]
     return None, None

@@ -14,7 +14,7 @@ from weft.remote.errors import CannotTravel, RemoteModuleNotFound
 from weft.wire import build
 from weft.wire import bundle as wire_bundle
 
-from . import extensions, main_script, scan, shared, sources, standard
+from . import distributions, extensions, main_script, scan, shared, sources, standard
 from .bounded import Bounded
 from .closure import Closure, closure, closure_inside
 from .data import data_of
@@ -89,7 +89,7 @@ def _renew_after_fork() -> None:
     _building = threading.RLock()
     for cache in (_closures, _built):
         cache.renew()
-    for module in (extensions, scan, shared, sources):
+    for module in (distributions, extensions, scan, shared, sources):
         module.renew()
 
 
@@ -137,10 +137,12 @@ def pull(
 ) -> Bundle:
     """The answer to a target that asks for the module `name`: it and what it needs, or that it is absent and why.
 
-    "package/path" asks for a data file, "package/path/" for what lies in a folder, "!module" for a module's source as it is now,
-    "weft.wire.part" for a part of the payload. Never raises for a name that cannot be served. Otherwise as `plan`; the
-    module itself is included even if it was sent.
+    "package/path" asks for a data file, "package/path/" for what lies in a folder, "@..." for what weft.wire.metadata tells about
+    distributions, "!module" for a module's source as it is now, "weft.wire.part" for a part of the payload. Never raises for a
+    name that cannot be served. Otherwise as `plan`; the module itself is included even if it was sent.
     """
+    if name.startswith("@"):
+        return _data(name, distributions.answer(name, has, policy))
     if "/" in name:
         return _data(name, data_of(name, has, policy))
     if name.startswith("weft.wire."):
@@ -188,7 +190,7 @@ def trim() -> None:
     """Empty all caches of this package; the next call pays for scanning and compressing again."""
     _closures.clear()
     _built.clear()
-    for module in (extensions, scan, shared, sources):
+    for module in (distributions, extensions, scan, shared, sources):
         module.trim()
 
 

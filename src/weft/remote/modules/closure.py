@@ -13,7 +13,7 @@ from collections.abc import Collection, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
-from . import doomed, extensions, standard
+from . import distributions, doomed, extensions, standard
 from .order import units
 from .platforms import Platform
 from .policy import EVERYTHING, Modules
@@ -256,6 +256,15 @@ class _Walk:
                 self.result.files.append(data)
                 self.result.stamps[path] = stamp
 
+    def add_metadata(self, top: str) -> None:
+        """What says whom a package belongs to: whoever asks for a version asks for his own first."""
+        for name, path in distributions.owners_of(top):
+            stamp = stamp_of(path)
+            data = DataFile(name, path, (path, stamp))
+            if data not in self.result.files and size_of(stamp) <= LARGEST_FILE:
+                self.result.files.append(data)
+                self.result.stamps[path] = stamp
+
     def leave_out_the_doomed(self) -> None:
         """What is certain to fail over there does not travel, nor does what only it needs."""
         result = self.result
@@ -284,7 +293,10 @@ class _Walk:
             location = self.found[name]
             assert isinstance(location, Location)
             result.modules.append(location)
-            result.parts.update(_parts_for(scan(location)))
+            imports = scan(location)
+            result.parts.update(_parts_for(imports))
+            if imports.asks_metadata:
+                self.add_metadata(location.name.partition(".")[0])
             if location.origin is not None:
                 result.stamps[location.origin] = stamp_of(location.origin)
             result.stamps.update((place, stamp_of(place)) for place in location.search or ())
@@ -375,6 +387,8 @@ def _parts_for(imports: Imports) -> Iterator[str]:
         yield "resources"
     if imports.knows_file:
         yield "paths"
+    if imports.asks_metadata:
+        yield "metadata"
 
 
 def _loaded_beside(name: str) -> list[str]:

@@ -32,7 +32,8 @@ class Imports:
     `at_import` runs when the module is imported, `inside` when its functions are called. `named_*` are names of modules
     that the code may import by a string; `by_name` is true when it may also import what no constant of it names.
     `exported` are names that a `from module import *` may hand out, `files` names of files that the code may read with
-    importlib.resources or its like, which `reads_files` says that it imports. `knows_file`: it asks where its file lies.
+    importlib.resources or its like, which `reads_files` says that it imports. `asks_metadata`: it imports importlib.metadata;
+    `knows_file`: it asks where its file lies.
     """
 
     at_import: tuple[Import, ...] = ()
@@ -43,6 +44,7 @@ class Imports:
     files: frozenset[str] = frozenset()
     by_name: bool = False
     reads_files: bool = False
+    asks_metadata: bool = False
     knows_file: bool = False
     problem: str = ""
     """Why nothing is known: the source does not compile here."""
@@ -123,6 +125,7 @@ def resolve(found: bytecode.Found, module: str, is_package: bool) -> Imports:
         frozenset(found.files if reads_files else ()),
         found.by_name,
         reads_files,
+        any(map(_gives_metadata, (*at_import, *inside))),
         found.knows_file,
     )
 
@@ -141,6 +144,12 @@ def code_of(location: Location) -> CodeType:
 def _gives_files(one: Import) -> bool:
     """True for an import of what reads a package's data files, wherever the package is; `open` could not do that over there."""
     return one.base in _READERS_OF_FILES or (one.base == "importlib" and "resources" in one.names)
+
+
+def _gives_metadata(one: Import) -> bool:
+    return one.base in ("importlib.metadata", "importlib_metadata") or (
+        one.base == "importlib" and "metadata" in one.names
+    )
 
 
 def trim() -> None:
