@@ -7,6 +7,7 @@ Nothing is installed over there and nothing is written to its disk: a Python 2.7
 """
 
 from weft.remote._facts import Facts
+from weft.remote._gather import Opened, Result, gather, map, open_all
 from weft.remote._open import (
     doas,
     docker,
@@ -25,6 +26,7 @@ from weft.remote._open import (
 )
 from weft.remote._output import OutputFunction
 from weft.remote._prompts import PasswordFunction
+from weft.remote._spawn import RemoteCall, Stream
 from weft.remote._window import WindowChannel, channel
 from weft.remote.context import Context, Stats
 from weft.remote.errors import (
@@ -86,14 +88,18 @@ __all__ = [
     "NoPython",
     "NoTasklets",
     "NotAllowed",
+    "Opened",
     "OutputFunction",
     "PasswordFunction",
     "Progress",
     "ProtocolError",
     "PythonTooOld",
+    "RemoteCall",
     "RemoteError",
     "RemoteModuleNotFound",
+    "Result",
     "Stats",
+    "Stream",
     "TargetNotFound",
     "TargetNotRunning",
     "Transferred",
@@ -104,11 +110,14 @@ __all__ = [
     "doas",
     "docker",
     "fork",
+    "gather",
     "incus",
     "kubectl",
     "local",
     "lxc",
+    "map",
     "nspawn",
+    "open_all",
     "podman",
     "setns",
     "slurm",

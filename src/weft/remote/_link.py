@@ -434,7 +434,9 @@ class Closed:
         else:
             what = f"{self.name!r} is closed"
         hint = "    Keep calls inside the `with` block of their context, and wait for them before it ends."
-        return ContextClosed(f"{what}.\n{hint}", context=self.name, function=function)
+        error = ContextClosed(f"{what}.\n{hint}", context=self.name, function=function)
+        error.sent = sent
+        return error
 
 
 class Forked:
@@ -483,6 +485,7 @@ class Died:
                 context=self.name,
                 function=function,
             )
+        error.sent = sent
         error.exit_code = self.exit_code
         error.signal = -self.exit_code if self.exit_code is not None and self.exit_code < 0 else None
         return error

@@ -14,6 +14,7 @@ from weft.core import ChannelClosed, atomic, select
 T = TypeVar("T")
 
 LARGEST_WINDOW = 1 << 16
+LARGEST_SIZE = 1 << 23  # bytes
 
 
 class WindowChannel(Generic[T]):
@@ -29,9 +30,8 @@ class WindowChannel(Generic[T]):
                 f"window must be a number from 1 to {LARGEST_WINDOW}, not {window!r}; a channel without one is weft.channel()"
             )
         self.window = window
-        self._kept: deque[tuple[Any, bool]] = (
-            deque()
-        )  # values that were accepted, and whether they are exceptions to raise
+        self._kept: deque[tuple[Any, bool, int]] = deque()  # accepted: value, whether it is an exception to raise, size
+        self._bytes = 0  # of those that came from contexts
         self._inner: weft.channel[T] = weft.channel()
         self._inner.preference = 0
 
@@ -49,16 +49,20 @@ class WindowChannel(Generic[T]):
             if not self.offer(exception, is_error=True):
                 self._inner.send_exception(exception)
 
-    def offer(self, value: Any, *, is_error: bool = False) -> bool:
-        """Send if nobody has to wait for that: whether it was done. Never blocks. Raises ChannelClosed on a closed channel."""
+    def offer(self, value: Any, *, is_error: bool = False, size: int = 0) -> bool:
+        """Send if nobody has to wait for that: whether it was done. Never blocks. Raises ChannelClosed on a closed channel.
+
+        `size` in bytes, if it is known: LARGEST_SIZE of them have room, in whatever number of values.
+        """
         with atomic():
             if self._hand_over(value, is_error):
                 return True
             if self._inner.closing:
                 raise ChannelClosed(f"send on a closed channel: {self!r} was closed; open() lets it be used again")
-            if len(self._kept) >= self.window or self._inner.balance > 0:
+            if len(self._kept) >= self.window or self._inner.balance > 0 or self._bytes + size > LARGEST_SIZE:
                 return False
-            self._kept.append((value, is_error))
+            self._kept.append((value, is_error, size))
+            self._bytes += size
             return True
 
     def _hand_over(self, value: Any, is_error: bool) -> bool:
@@ -74,7 +78,7 @@ class WindowChannel(Generic[T]):
         """Accept it whether or not there is room: the sender was promised that it would be, and has died. Never blocks."""
         with atomic():
             if not self._hand_over(value, is_error):
-                self._kept.append((value, is_error))
+                self._kept.append((value, is_error, 0))
 
     def give_back(self, values: Iterable[tuple[Any, bool]]) -> None:
         """Put back in front what was taken out and not used, in this order. Never blocks."""
@@ -82,7 +86,7 @@ class WindowChannel(Generic[T]):
             back = deque(values)
             while back and self._hand_over(*back[0]):
                 back.popleft()
-            self._kept.extendleft(reversed(back))
+            self._kept.extendleft((value, is_error, 0) for value, is_error in reversed(back))
 
     def receive(self) -> T:
         """Take the oldest value, waiting for one. Raises what send_exception has sent, ChannelClosed when closed and empty."""
@@ -105,12 +109,13 @@ class WindowChannel(Generic[T]):
             return self.offer(value) or select((self._inner, value), stop)[0] is self._inner
 
     def _next_kept(self) -> T:
-        value, is_error = self._kept.popleft()
+        value, is_error, size = self._kept.popleft()
+        self._bytes -= size
         while self._inner.balance > 0 and len(self._kept) < self.window:  # there is room for those who wait
             try:
-                self._kept.append((self._inner.receive(), False))
+                self._kept.append((self._inner.receive(), False, 0))
             except BaseException as error:
-                self._kept.append((error, True))
+                self._kept.append((error, True, 0))
         if is_error:
             raise value
         return value  # type: ignore[no-any-return]

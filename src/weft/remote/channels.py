@@ -291,7 +291,7 @@ class Channels:
         channel = given.channel
         if isinstance(channel, WindowChannel) and self._link.has_room:
             try:
-                if number not in self._requests and channel.offer(value, is_error=is_error):
+                if number not in self._requests and channel.offer(value, is_error=is_error, size=len(body)):
                     self._tell(given, wire.VERB.pack(b"D", number) + codec.dumps(None))
                     return
             except ChannelClosed:
@@ -301,10 +301,10 @@ class Channels:
         if is_error:
             worker: tasklet[Given, int, Exception] = tasklet(self._send_error)
             self._begin(number, lambda: _kill_if_blocked(worker), len(body))
-            worker(given, number, value)
+            worker(given, number, value).run()
         else:
             self._begin(number, lambda: _stop(stop), len(body))
-            tasklet(self._send)(given, number, value, stop)
+            tasklet(self._send)(given, number, value, stop).run()  # until it waits: what comes behind it finds it there
 
     def _send(self, given: Given, number: int, value: Any, stop: "weft.channel[None]") -> None:
         channel, said = given.channel, None

@@ -5,16 +5,19 @@ import os
 import time
 import warnings
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, TypeVar
 
+from weft.core import Waiter
 from weft.remote import _answers, _threads, files, modules
 from weft.remote._facts import Facts
 from weft.remote._link import Answer, Link
 from weft.remote._shipping import Shipping
+from weft.remote._spawn import RemoteCall, Stream, acall, iterate
 from weft.remote._waiting import remaining
+from weft.remote._window import WindowChannel
 from weft.remote.channels import Luggage
 from weft.remote.errors import CallTimeout, CannotTravel, ProtocolError, RemoteError
 from weft.wire import codec
@@ -35,6 +38,17 @@ class Stats:
     round_trips: int
     bytes_down: int
     bytes_up: int
+
+
+@dataclass(frozen=True)
+class Request:
+    """A call that can be sent."""
+
+    function: Callable[..., Any]
+    name: modules.FunctionName
+    text: str
+    body: bytes
+    luggage: Luggage
 
 
 class Context:
@@ -93,56 +107,115 @@ class Context:
         if timeout is not None and not timeout >= 0:
             raise ValueError(f"timeout must be a number of seconds, 0 or more, or None, not {timeout!r}")
         deadline = None if timeout is None else time.monotonic() + timeout
+        request = self._prepared(function, args, kwargs)
+        number, answer = self._asked(request, deadline)
+        if answer is None:  # raised out here, so that the error holds no other one with its frames
+            raise self._too_late(timeout, request.text, sent=number is not None)
+        return self._value(answer, request.text)  # type: ignore[no-any-return]
+
+    def spawn(
+        self,
+        function: Callable[..., R],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        *,
+        name: str | None = None,
+    ) -> RemoteCall[R]:
+        """Begin `function(*args, **kwargs)` over there, and return a handle: join(timeout), kill(), done, result, name.
+
+        Does not wait for anything, not even for its modules to be sent; calls that were spawned are sent in order. Arguments are
+        copied now. Everything else is as for `call`. Raises what call raises before it sends: TypeError, CannotTravel,
+        FunctionNotFound. An error that nobody asks for by join() is logged.
+        """
+        return RemoteCall(self, self._prepared(function, args, kwargs), name)
+
+    def iterate(
+        self, function: Callable[..., Iterable[Any]], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Stream[Any]:
+        """Call a generator function over there, and return an iterator of its values, which come while it runs.
+
+        It runs ahead of the loop here by 1,024 values or 8 MB, then it waits. A value may take 4 MB. An error of its is raised
+        behind the values before it. When the loop here is left, the generator over there is closed at its next value.
+        """
+        return iterate(self, function, args, kwargs)
+
+    async def acall(
+        self,
+        function: Callable[..., R],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        timeout: float | None = None,
+    ) -> R:
+        """`call` for asyncio: does not block the event loop, whatever thread it runs in, and takes no thread of its own.
+
+        When its task is cancelled, or `timeout` seconds are over, the call ends as by RemoteCall.kill(). Otherwise as `call`.
+        """
+        return await acall(self, function, args, kwargs, timeout)
+
+    def _prepared(
+        self,
+        function: Callable[..., Any],
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any] | None,
+        into: WindowChannel[Any] | None = None,
+    ) -> Request:
+        """The call, encoded. `into`: a channel for the values that it yields. Never blocks; nothing is sent."""
         try:
             name = modules.name_of(function)
         except RemoteError as error:
             error.happened_in(self.name)
             raise
         text = f"__main__.{name.qualname}" if name.module == modules.name_over_there() else str(name)
-        number, answer = self._asked(function, name, text, (_positional(args, text), _keywords(kwargs, text)), deadline)
-        if answer is None:  # raised out here, so that the error holds no other one with its frames
-            raise self._too_late(timeout, text, sent=number is not None)
-        try:
-            return _answers.value(answer, self.name, self.facts, text, self._link.channels.resolve)  # type: ignore[no-any-return]
-        except ProtocolError:
-            self._link.break_off("an answer that is no value")
-            raise
-
-    def _asked(
-        self,
-        function: Callable[..., Any],
-        name: modules.FunctionName,
-        text: str,
-        arguments: tuple[Any, Any],
-        deadline: float | None,
-    ) -> tuple[int | None, Answer | None]:
-        """Send the call and wait for its answer. The number is None when it was not sent in time, the answer if not answered."""
+        called: tuple[Any, ...] = (name.module, name.qualname, _positional(args, text), _keywords(kwargs, text))
         luggage = Luggage(self._link.channels)
-        body, problem = _encoded((name.module, name.qualname, *arguments), luggage)
+        if into is not None:
+            called = ("weft.wire.channels", "stream", (into, *called), None)
+        body, problem = _encoded(called, luggage)
         if problem is not None:
             luggage.let_go()
             raise self._cannot_travel(*problem, text)
+        return Request(function, name, text, body, luggage)
+
+    def _asked(self, request: Request, deadline: float | None) -> tuple[int | None, Answer | None]:
+        """Send the call and wait for its answer. The number is None when it was not sent in time, the answer if not answered."""
         number = None
         try:
-            if luggage.numbers:
-                self._shipping.need("channels", deadline)
-                luggage.announce()
-            number, waiter = self._shipping.call(function, name, text, body, deadline)
+            number, waiter = self._sent(request, deadline)
             return number, waiter.wait(remaining(deadline))
         except TimeoutError:
             if number is not None:
                 self._link.cancel(number)
-            else:
-                luggage.let_go()
             return number, None
-        except BaseException as error:
+        except BaseException:
             if number is not None:
                 self._link.cancel(number)
-            else:
-                luggage.let_go()
-            if number is None and isinstance(error, RemoteError):
-                error.happened_in(self.name, text)
             raise
+
+    def _sent(self, request: Request, deadline: float | None) -> tuple[int, Waiter[Answer]]:
+        """Send the call; return its number and who is told its answer. Raises TimeoutError when it was not sent by `deadline`."""
+        try:
+            if request.luggage.numbers:
+                self._shipping.need("channels", deadline)
+                request.luggage.announce()
+            return self._shipping.call(request.function, request.name, request.text, request.body, deadline)
+        except BaseException as error:
+            request.luggage.let_go()
+            if isinstance(error, RemoteError):
+                error.happened_in(self.name, request.text)
+            raise
+
+    def _value(self, answer: Answer, text: str) -> Any:
+        try:
+            return _answers.value(answer, self.name, self.facts, text, self._link.channels.resolve)
+        except ProtocolError:
+            self._link.break_off("an answer that is no value")
+            raise
+
+    def _background(self, job: Callable[[], None]) -> None:
+        """Run this in a tasklet of a thread of weft's, where it may block. Dropped when the context is closed for good."""
+        threads = self._threads
+        if threads is not None:
+            threads.modules.post(job)
 
     def put(self, local: str | os.PathLike[str], remote: str, **options: Any) -> files.Transferred:
         """Copy the file or folder `local` to the path `remote` over there; a relative one is in its working directory.
@@ -238,7 +311,9 @@ class Context:
         else:
             what = f"{function} was not sent within {timeout} seconds: {self.name!r} takes no more at present"
             hint = "It reads nothing, or the connection is slow and there is much to be sent."
-        return CallTimeout(f"{what}.\n    {hint}", context=self.name, function=function)
+        late = CallTimeout(f"{what}.\n    {hint}", context=self.name, function=function)
+        late.sent = sent
+        return late
 
 
 def _encoded(arguments: tuple[Any, ...], luggage: Luggage) -> tuple[bytes, tuple[str, str] | None]:

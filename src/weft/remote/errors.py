@@ -15,13 +15,15 @@ class RemoteError(WeftError):
 
     As itself: a function over there raised an exception that is not one of Python's own. `type_name` is that exception's
     module and name, `args_text` its text, `traceback` the traceback over there. In subclasses those may be None.
-    `context` is the name of the context, `function` that of the function that was called, where there is one.
+    `context` is the name of the context, `function` that of the function that was called, where there is one. `sent` tells
+    whether the call had been sent: False is a promise that it has not happened and will not; None: see the type.
     """
 
     context: str | None
     function: str | None
     type_name: str | None
     traceback: str | None
+    sent: bool | None = None
 
     def __init__(
         self,

@@ -139,8 +139,11 @@ class Pool(object):
 
     def drop(self, frame):
         """Say of a call that it was cancelled, and will not begin."""
-        text = "the call was cancelled before it began"
-        self._answer(frame, protocol.ERROR, _message(protocol.ERROR_CANCELLED, text))
+        try:
+            self.loads(frame[4])  # so that what it refers to is let go
+        finally:
+            text = "the call was cancelled before it began"
+            self._answer(frame, protocol.ERROR, _message(protocol.ERROR_CANCELLED, text))
 
     def _run(self, frame):
         """Run one call and answer it, whatever happens in it."""

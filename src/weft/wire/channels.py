@@ -46,6 +46,8 @@ VERB = struct.Struct(">cI")
 CLOSED = "closed"
 WITHDRAWN = "withdrawn"
 
+_VERY_LONG = 1e8  # seconds
+
 FIRST_WINDOW = 2
 LAST_WINDOW = 1024  # values that a loop over a channel may have under way
 MOST_REQUESTS = 1024  # sends of one context that may be unanswered
@@ -70,6 +72,33 @@ class Waiter(object):
             return False
         self.outcome = outcome
         self._lock.release()
+        return True
+
+
+class TaskletWaiter(object):
+    """The same where calls are tasklets: blocks the tasklet alone, which can be killed, or run out of time, meanwhile."""
+
+    def __init__(self, core, lock):
+        self._core = core
+        self._lock = lock
+        self._waiter = core.Waiter()
+        self.outcome = None
+
+    def wait(self):
+        try:
+            self._waiter.wait(_VERY_LONG)  # with a limit it is no deadlock
+        except BaseException:
+            with self._lock:
+                killed = self.settle("killed", sys.exc_info()[1])
+            if not killed:  # it has what it waited for: take that, and be ended at the next switch
+                self._core.getcurrent().kill(pending=True)
+        return self.outcome
+
+    def settle(self, *outcome):
+        if self.outcome is not None:
+            return False
+        self.outcome = outcome
+        self._waiter.succeed()
         return True
 
 
@@ -123,7 +152,7 @@ class Channel(object):
             return outcome[1]
         if outcome[0] == "error":
             raise self._home.exception(*outcome[1])
-        raise self._home.Killed("the call was killed while it waited for a channel")
+        raise self._home.killed(outcome)
 
     def _outcome(self, loop):
         """Return what comes next: a tuple of "value", "error", "closed" or "killed", and what belongs to it."""
@@ -137,7 +166,7 @@ class Channel(object):
             else:
                 if loop is not None:
                     loop.starves()
-                waiter = Waiter()
+                waiter = home.waiter()
                 self._waiting.append(waiter)
                 home.waits_for(waiter)
             frame = self._ask()
@@ -232,7 +261,7 @@ class Channel(object):
                 % (len(body), MOST_VALUE)
             )
         home.reserve(self, len(body))
-        waiter = None if self.window else Waiter()
+        waiter = None if self.window else home.waiter()
         with home.lock:
             refused, self._refused = self._refused, 0
             number = home.begin(self, waiter, len(body)) if not refused else None
@@ -271,7 +300,7 @@ class Channel(object):
 
     def _state(self):
         home = self._home
-        waiter = Waiter()
+        waiter = home.waiter()
         home.reserve(self, 0)
         with home.lock:
             number = home.begin(self, waiter, 0)
@@ -334,14 +363,12 @@ class Channels(object):
     """All channels of a context, what its threads wait for, and the frames between."""
 
     def __init__(self, child):
-        weft = sys.modules["weft"]
-        self.ChannelClosed = weft.ChannelClosed
-        self.Killed = weft.TaskletExit
         self.lock = threading.Lock()
         self.numbers = itertools.count(1)
         self.gone = collections.deque()  # (number, references) of channels that nobody holds any more
         self.left = collections.deque()  # (channel, window) of loops that have ended
         self._link = child._link
+        self._pool = child.pool
         self._here = child.pool.here
         self._known = {}  # number -> weak reference to its Channel
         self._windows = {}
@@ -350,6 +377,23 @@ class Channels(object):
         self._room = []  # Waiters of those who wait for some request to be answered
         self._waiters = {}  # number of a call -> the Waiter that it waits for
         self._killed = collections.OrderedDict()  # numbers of calls
+
+    @property
+    def ChannelClosed(self):
+        import weft  # the stand-in, or the real one, which comes while this runs
+
+        return weft.ChannelClosed
+
+    def killed(self, outcome):
+        """What is raised in a call that is killed."""
+        import weft  # as above
+
+        return outcome[1] if len(outcome) > 1 else weft.TaskletExit("the call was killed")
+
+    def waiter(self):
+        """Something to wait with, for this thread, or for this tasklet where calls are tasklets."""
+        core = sys.modules.get("weft.core") if self._pool.runner is not None else None
+        return Waiter() if core is None else TaskletWaiter(core, self.lock)
 
     # ---- what travels
 
@@ -395,18 +439,19 @@ class Channels(object):
             self._waiters[number] = waiter
 
     def refuse_if_killed(self):
-        """Raise in a call that was killed."""
-        if self._killed and getattr(self._here, "number", None) in self._killed:
-            raise self.Killed("the call was killed")
+        """Raise in a call that was killed; once, so that it can still say what it has to in its `finally` blocks."""
+        if self._killed and self._killed.pop(getattr(self._here, "number", None), False):
+            raise self.killed(())
 
     def _kill(self, number):
+        if self._pool.runner is not None:  # it kills tasklets itself, for the CANCEL that came before
+            return
         with self.lock:
-            self._killed[number] = True
-            if len(self._killed) > MOST_REQUESTS:
-                self._killed.popitem(False)
             waiter = self._waiters.get(number)
-            if waiter is not None:
-                waiter.settle("killed")
+            if waiter is None or not waiter.settle("killed"):
+                self._killed[number] = True
+                if len(self._killed) > MOST_REQUESTS:  # those of calls that had ended already
+                    self._killed.popitem(False)
 
     # ---- frames
 
@@ -425,14 +470,14 @@ class Channels(object):
                 room = count < MOST_REQUESTS - 64 and (not count or self._bytes + size <= MOST_BYTES)
                 if room and (not channel.window or channel._under_way < channel.window):
                     return
-                waiter = Waiter()
+                waiter = self.waiter()
                 self._room.append(waiter)
                 self.waits_for(waiter)
             outcome = waiter.wait()
             with self.lock:
                 self.waits_for(None)
             if outcome[0] == "killed":
-                raise self.Killed("the call was killed while it waited for room in a channel")
+                raise self.killed(outcome)
 
     def begin(self, channel, waiter, size):
         """Return the number of a new request. With the lock held."""
@@ -450,7 +495,7 @@ class Channels(object):
         outcome = waiter.wait()
         if outcome[0] == "killed":
             with self.lock:
-                waiter = Waiter()
+                waiter = self.waiter()
                 request = self._requests.get(number)
                 if request is not None:
                     self._requests[number] = (channel, waiter, request[2])
@@ -459,7 +504,7 @@ class Channels(object):
                 waiter.wait()
             with self.lock:
                 self.waits_for(None)
-            raise self.Killed("the call was killed while it waited for a channel")
+            raise self.killed(outcome)
         with self.lock:
             self.waits_for(None)
         return outcome[1]

@@ -164,3 +164,17 @@ def compute_until_killed(started):
     started.send(os.getpid())
     while True:
         channels.check()
+
+
+def receive_if_kept():
+    return kept.receive() if kept is not None else "nothing"
+
+
+def square_and_pid(number):
+    return number * number, os.getpid()
+
+
+def die_if(pid):
+    if os.getpid() == pid:
+        os.kill(pid, signal.SIGKILL)
+    return pid

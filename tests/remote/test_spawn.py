@@ -1,0 +1,192 @@
+"""Calls that nobody has to wait for: handles, streams, asyncio, and calls from threads."""
+
+import asyncio
+import logging
+import threading
+
+import pytest
+import weft_channels_sent as sent
+import weft_sent
+
+import weft
+from tests.remote import interpreters
+from tests.remote.raising import raises
+from weft import remote
+from weft.sync._outcome import TaskletKilled
+
+OLDEST = interpreters.found().get("2.7") or interpreters.found()["3.6"]
+
+
+@pytest.fixture
+def context():
+    with remote.local() as context:
+        yield context
+
+
+@pytest.fixture(scope="module", params=[None, OLDEST], ids=["own", "oldest"])
+def everywhere(request):
+    with remote.local(request.param) as context:
+        yield context
+
+
+def waits(context):
+    """Whether somebody over there waits to receive."""
+    return any(given.pumping for given in context._link.channels._given.values())
+
+
+def test_a_spawned_call_is_joined_by_any_number(everywhere):
+    call = everywhere.spawn(weft_sent.add, (1, 2))
+    assert call.join(20) == 3 == call.join() == call.result
+    assert call.done
+    assert call.name == "weft_sent.add"
+    assert everywhere.spawn(weft_sent.add, (1,), {"b": 5}, name="five").name == "five"
+
+
+def test_a_spawned_call_raises_for_each_who_joins(everywhere):
+    call = everywhere.spawn(weft_sent.raise_value_error)
+    for _ in range(2):
+        with raises(ValueError, match="not good"):
+            call.join()
+
+
+def test_a_call_that_runs_is_not_done(everywhere):
+    started, told = weft.channel(), weft.channel()
+    call = everywhere.spawn(sent.wait_until_killed, (started, told))
+    while not waits(everywhere):
+        weft.sleep(0.001)
+    with raises(TimeoutError, match="has not ended within 0 seconds"):
+        call.join(0)
+    with raises(RuntimeError, match="has no result yet"):
+        _ = call.result
+    call.kill()
+    assert told.receive() == "killed"  # its last words are let through
+    with raises(TaskletKilled, match="was killed"):
+        call.join(20)
+
+
+def test_a_killed_call_that_computes_ends_where_it_asks(everywhere):
+    started = weft.channel()
+    call = everywhere.spawn(sent.compute_until_killed, (started,))
+    assert started.receive() == everywhere.facts.pid
+    call.kill()
+    with raises(TaskletKilled, match=r"compute_until_killed in .* was killed"):
+        call.join(20)
+    assert everywhere.call(weft_sent.add, (1, 1)) == 2
+
+
+def test_a_call_that_was_killed_while_it_sends_has_not_sent(everywhere):
+    channel = weft.channel()
+    call = everywhere.spawn(sent.send_all, (channel, [1]))
+    while not everywhere._link.channels._requests:
+        weft.sleep(0.001)
+    call.kill()
+    with raises(TaskletKilled):
+        call.join(20)
+    assert weft.select(channel, default="nothing")[1] == "nothing"
+
+
+def test_what_cannot_travel_is_refused_by_spawn_itself(context):
+    with raises(remote.CannotTravel, match=r"args\[0\]"):
+        context.spawn(weft_sent.echo, (object(),))
+
+
+def test_arguments_are_those_of_the_moment(context):
+    values = [1]
+    call = context.spawn(weft_sent.echo, (values,))
+    values.append(2)
+    assert call.join() == [1]
+
+
+def test_a_call_whose_context_dies_raises_that_and_says_so_in_the_log_when_nobody_asks(caplog):
+    with remote.local() as context:
+        channel = weft.channel()
+        calls = [context.spawn(sent.receive, (channel,)) for _ in range(2)]
+        context.close()
+        with raises(remote.ContextClosed):
+            calls[0].join()
+        assert not caplog.records
+        while not calls[1].done:
+            weft.sleep(0.001)
+        with caplog.at_level(logging.WARNING):
+            calls.pop()
+    assert ["has failed, and nobody has asked for its result" in record.getMessage() for record in caplog.records] == [
+        True
+    ]
+
+
+def test_the_values_of_a_generator_come_as_they_are_made(everywhere):
+    assert list(everywhere.iterate(sent.count, (0, 3000))) == list(range(3000))
+    assert list(everywhere.iterate(sent.count, (0,), {"stop": 0})) == []
+
+
+def test_the_error_of_a_generator_comes_behind_its_values(everywhere):
+    stream = everywhere.iterate(sent.count_and_fail, (3,))
+    assert [next(stream) for _ in range(3)] == [0, 1, 2]
+    with raises(KeyError, match="enough"):
+        next(stream)
+    assert list(stream) == []
+
+
+def test_a_stream_that_is_left_ends_its_generator(everywhere):
+    closed = remote.channel(window=1)
+    for number in everywhere.iterate(sent.count_for_ever, (closed,)):
+        if number == 5000:
+            break
+    del number
+    assert closed.receive() == "generator closed"
+
+
+def test_asyncio_goes_on_while_calls_run(everywhere):
+    async def main():
+        results = await asyncio.gather(*[everywhere.acall(weft_sent.add, (n, 1)) for n in range(20)])
+        assert results == list(range(1, 21))
+        with pytest.raises(ValueError, match="not good"):
+            await everywhere.acall(weft_sent.raise_value_error)
+        with pytest.raises(remote.CallTimeout, match="did not answer within 0.05 seconds"):
+            await everywhere.acall(sent.receive, (weft.channel(),), timeout=0.05)
+
+    asyncio.run(main())
+
+
+def test_a_cancelled_task_of_asyncio_kills_its_call(context):
+    started, told = weft.channel(), remote.channel(window=1)
+
+    async def main():
+        task = asyncio.ensure_future(context.acall(sent.wait_until_killed, (started, told)))
+        while not waits(context):
+            await asyncio.sleep(0.001)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+    assert told.receive() == "killed"
+
+
+def test_event_loops_of_several_threads_call_at_once(context):
+    results = []
+
+    def run(number):
+        results.append(asyncio.run(context.acall(weft_sent.add, (number, 1))))
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(results) == [1, 2, 3, 4]
+
+
+def test_fifty_threads_call_at_once(context):
+    results, begin = [], threading.Barrier(50)
+
+    def run(number):
+        begin.wait()
+        results.extend(context.call(weft_sent.add, (number, n)) for n in range(5))
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(50)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(results) == sorted(number + n for number in range(50) for n in range(5))
