@@ -1,5 +1,7 @@
 """Channels that travel: used over there, living here."""
 
+import sys
+
 import pytest
 import weft_channels_sent as sent
 
@@ -8,6 +10,7 @@ from tests.remote import interpreters
 from tests.remote.raising import raises
 from weft import remote
 
+BARE = getattr(sys, "_base_executable", sys.executable)
 ENDS = sorted({name: path for name, path in interpreters.found().items() if name in ("2.7", "3.6", "3.13")}.items())
 
 
@@ -264,3 +267,35 @@ def test_main_may_wait_for_a_context_and_is_no_deadlock_while_it_lives():
         assert channel.receive() == "later"
     with raises(weft.Deadlock):
         channel.receive()
+
+
+@pytest.fixture(scope="module")
+def with_tasklets():
+    with remote.local(BARE, tasklets=True) as context:
+        yield context
+
+
+def test_calls_that_are_tasklets_wait_at_channels_without_holding_each_other_up(with_tasklets):
+    jobs, results = weft.channel(), weft.channel()
+    calls = [with_tasklets.spawn(sent.double, (jobs, results)) for _ in range(100)]  # more than a context has threads
+    for number in range(100):
+        jobs.send(number)
+    assert sorted(results.receive() for _ in range(100)) == [2 * number for number in range(100)]
+    jobs.close()
+    assert [call.join() for call in calls] == ["done"] * 100
+
+
+def test_a_call_that_is_a_tasklet_can_be_killed_while_it_waits_and_what_it_had_not_taken_goes_back(with_tasklets):
+    channel, told = weft.channel(), weft.channel()
+    call = with_tasklets.spawn(sent.wait_until_killed, (channel, told))
+    wait_for_requests(with_tasklets, 1)
+    call.kill()
+    assert told.receive() == "killed"
+    with raises(weft.TaskletKilled):
+        call.join()
+    assert weft.select((channel, 1), default="nobody")[1] == "nobody"
+    window = remote.channel(window=50)
+    for number in range(40):
+        window.send(number)
+    assert with_tasklets.call(sent.take_some, (window, 7)) == list(range(7))
+    assert values_of(window) == list(range(7, 40))

@@ -380,15 +380,11 @@ class Channels(object):
 
     @property
     def ChannelClosed(self):
-        import weft  # the stand-in, or the real one, which comes while this runs
-
-        return weft.ChannelClosed
+        return sys.modules["weft"].ChannelClosed  # of the stand-in, or of the real one, which comes while this runs
 
     def killed(self, outcome):
         """What is raised in a call that is killed."""
-        import weft  # as above
-
-        return outcome[1] if len(outcome) > 1 else weft.TaskletExit("the call was killed")
+        return outcome[1] if len(outcome) > 1 else sys.modules["weft"].TaskletExit("the call was killed")
 
     def waiter(self):
         """Something to wait with, for this thread, or for this tasklet where calls are tasklets."""
