@@ -78,5 +78,6 @@ setup(
         backend("_greenlet", "WEFT_SWITCH_GREENLET", optional=False),
         extension("weft.sync._native", "src/weft/sync/c"),
         extension("weft.io._native", "src/weft/io/c"),
+        extension("weft.snapshot._native", "src/weft/snapshot/c"),
     ]
 )

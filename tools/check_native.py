@@ -1,7 +1,7 @@
 """`make check-native`: the tests of the core where mistakes in C cannot hide.
 
-Each step builds the core in its own way, in build/native, and runs the tests of core, io and sync on it, on every switching
-backend. All of them run, whatever fails; the status is 1 if any did. Names as arguments run those steps alone:
+Each step builds the core in its own way, in build/native, and runs the tests of core, io, sync and snapshot on it,
+on every switching backend. All of them run, whatever fails; the status is 1 if any did. Names as arguments run those steps alone:
     python tools/check_native.py debug leaks
 
     debug    an interpreter built --with-pydebug (Debian's python3-dbg), C asserts on
@@ -34,7 +34,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 WORK = ROOT / "build/native"
 LOGS = WORK / "logs"
-TESTS = ["tests/core", "tests/io", "tests/sync"]
+TESTS = ["tests/core", "tests/io", "tests/sync", "tests/snapshot"]
 
 # Where CPython's sources come from: the newest version that every native backend knows.
 SOURCE_SUITE = "trixie"

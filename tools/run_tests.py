@@ -17,7 +17,7 @@ PYTEST = [sys.executable, "-m", "pytest", "--color=no", "-q"]
 OTHER_BACKENDS = ("greenlet", "stacks")
 
 # What runs on every backend: the core and what stands directly on its switching.
-ON_EVERY_BACKEND = ["tests/core", "tests/io", "tests/sync"]
+ON_EVERY_BACKEND = ["tests/core", "tests/io", "tests/sync", "tests/snapshot"]
 
 NOTHING_COLLECTED = 5
 

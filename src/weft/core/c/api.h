@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #define WEFT_API_NAME "weft.core._core._API"
-#define WEFT_API_VERSION 3
+#define WEFT_API_VERSION 4
 
 /* Those who wait, the first first. Zeroed it is empty. Each is owned by the queue, and holds what embeds the queue in its
    call; the members are the core's alone. */
@@ -44,6 +44,35 @@ typedef struct WeftHub {
     void (*close)(struct WeftHub *hub);
     int wake_fd;
 } WeftHub;
+
+/* All of a tasklet that its frames do not hold, as weft.snapshot reads and sets it. References are borrowed. */
+typedef struct {
+    int state;        /* 0: without arguments; 1: has not run yet; 2: started */
+    int direction;    /* of the channel operation that it waits in: -1 receives, 1 sends; 0: it waits in none */
+    bool main, current, scheduled;
+    bool waits;       /* for something else than one channel: a lock, a timer, a descriptor, run(), select() */
+    bool scoped;      /* inside a scope or a time-out */
+    bool traced;      /* has a trace or profile function of its own */
+    bool preempted;   /* between two instructions, where the watchdog interrupted it */
+    bool iterates;    /* receives for a `for` loop */
+    bool ended;       /* its loop over a channel is over: that was closed */
+    bool raises;      /* `value` is an exception to be raised when it goes on */
+    bool sends_error; /* `value` is an exception to be raised in the receiver */
+    bool atomic_flag;
+    int atomic;       /* how deep in atomic code */
+    PyObject *channel, *value;
+    PyObject *function, *args, *kwargs, *context; /* NULL: none */
+    PyObject *handled; /* the exception that its outermost frames handle; NULL: none */
+} WeftState;
+
+/* What a call that suspends its tasklet returns when it goes on without a value. */
+enum {
+    WEFT_CALL_UNKNOWN = -1,  /* it does more after that: it cannot be taken up in the middle */
+    WEFT_CALL_NONE = 0,
+    WEFT_CALL_ARGUMENT = 1,  /* its argument, or the tasklet without one */
+};
+
+typedef int (*WeftFrameVisit)(struct _PyInterpreterFrame *frame, bool from_c, void *arg);
 
 typedef struct {
     int version;
@@ -85,6 +114,31 @@ typedef struct {
        close(). */
     int (*install_hub)(WeftHub *hub);
     WeftHub *(*hub)(void); /* this thread's, NULL: none */
+
+    /* ---- for weft.snapshot ---- */
+
+    /* -1 with a TypeError set when `tasklet` is none. Changes nothing. */
+    int (*inspect)(PyObject *tasklet, WeftState *state);
+
+    /* Call `each` for each Python frame of a started tasklet that does not run, the innermost first, until it returns something
+       else than 0, which is returned; `from_c`: C called the frame. NoCore where the backend does not see frames. `each` must not
+       run Python code that could let the tasklet run. */
+    int (*frames)(PyObject *tasklet, WeftFrameVisit each, void *arg);
+
+    /* How many operands there are before the instruction at this unit of the code, and how many of them it leaves alone
+       (-1: not known). false: nothing is known of it. */
+    bool (*operands)(PyCodeObject *code, Py_ssize_t unit, int *depth, int *below);
+
+    bool (*selects)(PyObject *channel); /* whether anybody waits there in select() */
+
+    int (*call_suspends)(PyObject *callable); /* one of WEFT_CALL_* */
+
+    /* Suspend the current tasklet, out of the run queue, until it is switched to again: -1 with what was thrown into it set, 0
+       with *value owned or NULL, 1 when the loop over a channel that it stood in is over. Switches. */
+    int (*pause)(PyObject **value);
+
+    /* Let a tasklet that pause() suspended be in this state: blocked, or in the run queue, or paused. Cannot fail. */
+    void (*settle)(PyObject *tasklet, const WeftState *state);
 } WeftAPI;
 
 /* Import the table once: NULL with an exception set when the core is of another version. */

@@ -88,6 +88,7 @@ struct Tasklet {
     bool iterating;    /* receives for a `for` loop: close() ends it */
     bool atomic_flag;  /* set_atomic(True) */
     bool block_trap;   /* may not be blocked */
+    bool preempted;    /* suspended between two instructions, in an event */
     bool ignore_nesting;      /* may be preempted inside C calls that call Python */
     bool marked;              /* on 3.11: some of its frames tell the watchdog of opcodes */
     bool in_run, run_hub, run_threadblock; /* inside run(), and what that run waits for */

@@ -23,6 +23,7 @@
 #include "inspect.c"
 #include "preempt.c"
 #include "run.c"
+#include "snapshot.c"
 #if defined(WEFT_SWITCH_SLICED)
 #include "switch/sliced.c"
 #define BACKEND "sliced"

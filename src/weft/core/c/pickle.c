@@ -1,4 +1,15 @@
-/* Saving tasklets and channels with pickle, as far as no frame is involved: those of stock CPython cannot be saved. */
+/* Saving tasklets and channels with pickle. Where frames are involved weft.snapshot does it, which is above the core: it is named
+   here as a pickle names what it needs, and imported when somebody asks for it. */
+
+/* What weft.snapshot makes of an object with frames: a new reference, or NULL with an exception set. */
+static PyObject *
+snapshot_reduce(PyObject *object)
+{
+    PyObject *module = PyImport_ImportModule("weft.snapshot");
+    PyObject *result = module != NULL ? PyObject_CallMethod(module, "_reduce", "O", object) : NULL;
+    Py_XDECREF(module);
+    return result;
+}
 
 /* The attributes that a subclass's instance may have, or None. A new reference; NULL with an exception set. */
 static PyObject *
@@ -45,11 +56,8 @@ Tasklet_reduce(PyObject *self, PyObject *Py_UNUSED(unused))
 {
     Tasklet *tasklet = (Tasklet *)self;
     PyObject *none = Py_None, *attributes;
-    if (tasklet->state == TASKLET_STARTED || tasklet == tasklet->scheduler->main) {
-        PyErr_Format(PyExc_TypeError, "cannot pickle %R: it is in the middle of its function, and CPython's frames cannot be pickled. "
-                     "A tasklet can be pickled before it starts and after its end", self);
-        return NULL;
-    }
+    if (tasklet->state == TASKLET_STARTED || tasklet == tasklet->scheduler->main)
+        return snapshot_reduce(self);
     attributes = instance_attributes(self);
     if (attributes == NULL)
         return NULL;
@@ -79,11 +87,8 @@ Channel_reduce(PyObject *self, PyObject *Py_UNUSED(unused))
 {
     Channel *channel = (Channel *)self;
     PyObject *attributes;
-    if (channel->balance != 0 || channel->cases != NULL) {
-        PyErr_Format(PyExc_TypeError, "cannot pickle %R: tasklets wait there, in the middle of their functions, and CPython's frames "
-                     "cannot be pickled", self);
-        return NULL;
-    }
+    if (channel->balance != 0 || channel->cases != NULL)
+        return snapshot_reduce(self);
     attributes = instance_attributes(self);
     if (attributes == NULL)
         return NULL;
@@ -113,5 +118,6 @@ Channel_setstate(PyObject *self, PyObject *state)
 
 PyDoc_STRVAR(setstate_doc, "__setstate__($self, state, /)\n--\n\nTake over what __reduce__() saved.");
 PyDoc_STRVAR(tasklet_reduce_doc, "__reduce__($self, /)\n--\n\n"
-"Save what a tasklet that has not started will call, or that it has ended; TypeError for one under way.");
+"Save what a tasklet that has not started will call, or that it has ended; one under way as weft.snapshot does, TypeError where\n"
+"that cannot.");
 PyDoc_STRVAR(channel_reduce_doc, "__reduce__($self, /)\n--\n\nSave the channel's settings; TypeError while tasklets wait here.");

@@ -48,12 +48,15 @@ static int
 preempt_expire(Scheduler *scheduler)
 {
     PyThreadState *tstate = scheduler->tstate;
+    Tasklet *tasklet = scheduler->current;
     WatchTracing tracing;
     int failed;
     if (preempt_importing(tstate))
         return 0;
     tracing = watch_tracing_leave(tstate);
+    tasklet->preempted = true;
     failed = scheduler_expired(scheduler);
+    tasklet->preempted = false;
     watch_tracing_enter(tstate, tracing);
     /* The instruction before which it was interrupted comes now, without an event: it counts in the budget that now runs. */
     if (!failed && scheduler->preempt.counting && scheduler->preempt.left > 0)

@@ -193,6 +193,14 @@ api_hub(void)
     return this_scheduler != NULL ? this_scheduler->hub : NULL;
 }
 
+/* Of snapshot.c. */
+static int api_inspect(PyObject *tasklet, WeftState *state);
+static int api_frames(PyObject *tasklet, WeftFrameVisit each, void *arg);
+static bool api_selects(PyObject *channel);
+static int api_call_suspends(PyObject *callable);
+static int api_pause(PyObject **value);
+static void api_settle(PyObject *tasklet, const WeftState *state);
+
 static const WeftAPI api_table = {
     .version = WEFT_API_VERSION,
     .deadline = api_deadline,
@@ -206,6 +214,13 @@ static const WeftAPI api_table = {
     .checkpoint = api_checkpoint,
     .install_hub = api_install_hub,
     .hub = api_hub,
+    .inspect = api_inspect,
+    .frames = api_frames,
+    .operands = switch_operands,
+    .selects = api_selects,
+    .call_suspends = api_call_suspends,
+    .pause = api_pause,
+    .settle = api_settle,
 };
 
 /* ---- a hub in Python ---- */

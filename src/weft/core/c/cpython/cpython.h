@@ -32,12 +32,13 @@
 #include "v311.h"
 #endif
 
-#if !WEFT_VERSION_KNOWN && !defined(WEFT_SWITCH_GREENLET)
+#if !WEFT_VERSION_KNOWN && !defined(WEFT_SWITCH_GREENLET) && !defined(WEFT_SNAPSHOT)
 #error "this version of CPython is not known to the native backends: greenlet serves there"
 #endif
 
 #include "collector.h"
 #include "watch.h"
+#include "snapshot.h"
 
 /* The exception being raised, as one normalised object: a new reference, or NULL when none is set. */
 static inline PyObject *

@@ -265,6 +265,32 @@ switch_frame(Tasklet *tasklet)
 }
 
 static int
+switch_frames(Tasklet *tasklet, WeftFrameVisit each, void *arg)
+{
+    (void)each;
+    (void)arg;
+    PyErr_Format(NoCore, "%R cannot be saved in the middle of its function on the greenlet backend, which does not see its frames: "
+                         "unset WEFT_SWITCH, where this version of CPython and this machine have another backend", tasklet);
+    return -1;
+}
+
+static void
+switch_saved(Tasklet *tasklet, PyObject **context, PyObject **handled)
+{
+    (void)tasklet;
+    *context = *handled = NULL; /* nobody asks: its frames cannot be seen either */
+}
+
+static bool
+switch_operands(PyCodeObject *code, Py_ssize_t unit, int *depth, int *below)
+{
+    (void)code;
+    (void)unit;
+    *depth = *below = -1;
+    return false;
+}
+
+static int
 switch_traverse(Tasklet *tasklet, bool frames, visitproc visit, void *arg)
 {
     /* We cannot see them. From CPython 3.15 on greenlet shows some by itself; one that we left out there would make collections

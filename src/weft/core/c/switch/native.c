@@ -198,3 +198,47 @@ switch_nesting(Tasklet *tasklet)
     }
     return entries > 0 ? entries - 1 : 0;
 }
+
+static int
+switch_frames(Tasklet *tasklet, WeftFrameVisit each, void *arg)
+{
+    SwitchState *sw = &tasklet->sw;
+    _PyInterpreterFrame *frame = version_frame(&sw->fields.version, saved_at, &sw->stack), *previous;
+    int stopped = 0, bent = 0;
+    for (; frame != NULL && !stopped; frame = previous) {
+        _PyInterpreterFrame *read = saved_at(&sw->stack, frame);
+        previous = frame_previous(sw, frame, read, &bent);
+#if ENTRY_FRAMES_ON_C_STACK
+        if (!frame_is_entry(read))
+            stopped = each(frame, previous == NULL || frame_is_entry(saved_at(&sw->stack, previous)), arg);
+#else
+        stopped = each(frame, frame_is_entry(read), arg);
+#endif
+    }
+    return stopped;
+}
+
+static void
+switch_saved(Tasklet *tasklet, PyObject **context, PyObject **handled)
+{
+    *context = tasklet->sw.fields.context;
+    *handled = tasklet->sw.exc_base.exc_value;
+}
+
+static bool
+switch_operands(PyCodeObject *code, Py_ssize_t unit, int *depth, int *below)
+{
+#ifdef OPERANDS_STORED
+    (void)code;
+    (void)unit;
+    *depth = *below = -1;
+    return false;
+#else
+    const Place *place = code_place(code, unit);
+    if (place == NULL)
+        return false;
+    *depth = place->depth;
+    *below = place->below;
+    return true;
+#endif
+}

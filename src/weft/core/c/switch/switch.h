@@ -46,6 +46,12 @@ static int switch_depth(Tasklet *tasklet);
 static int switch_nesting(Tasklet *tasklet);
 /* The innermost frame of a started tasklet that is not running: a new reference, None, or NULL with an exception. */
 static PyObject *switch_frame(Tasklet *tasklet);
+/* See `frames` in api.h. */
+static int switch_frames(Tasklet *tasklet, WeftFrameVisit each, void *arg);
+/* The context of a suspended tasklet, and the exception that its outermost frames handle: borrowed, NULL for none. */
+static void switch_saved(Tasklet *tasklet, PyObject **context, PyObject **handled);
+/* See `operands` in api.h. */
+static bool switch_operands(PyCodeObject *code, Py_ssize_t unit, int *depth, int *below);
 /* Visit what the backend holds for a tasklet; with `frames` also what its suspended frames own, if the backend sees them. */
 static int switch_traverse(Tasklet *tasklet, bool frames, visitproc visit, void *arg);
 /* What tells the collector that the call with this return address is FOR_ITER's; NULL for any other. */

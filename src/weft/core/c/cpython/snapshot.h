@@ -1,0 +1,133 @@
+/* Reading and building Python frames, for weft.snapshot: what differs between 3.11, 3.12 and 3.13. It compiles anywhere;
+   WEFT_SNAPSHOT_KNOWN says whether the rest is there. */
+#ifndef WEFT_CPYTHON_SNAPSHOT_H
+#define WEFT_CPYTHON_SNAPSHOT_H
+
+#if WEFT_VERSION_KNOWN && PY_VERSION_HEX < 0x030E0000
+#define WEFT_SNAPSHOT_KNOWN 1
+#else
+#define WEFT_SNAPSHOT_KNOWN 0
+#endif
+
+#if WEFT_SNAPSHOT_KNOWN
+#include <opcode.h>
+
+typedef struct _PyInterpreterFrame Frame;
+
+/* Before 3.13 a frame keeps the instruction that it executed last, and a value that is returned to it goes to the one behind;
+   from 3.13 on the instruction that it executes, and how far behind it the next one is. */
+#if PY_VERSION_HEX >= 0x030D0000
+#define FRAME_AT(frame) ((frame)->instr_ptr)
+#define FRAME_KEEPS_NEXT 1
+#else
+#define FRAME_AT(frame) ((frame)->prev_instr)
+#define FRAME_KEEPS_NEXT 0
+#endif
+
+#if PY_VERSION_HEX >= 0x030C0000
+#define FRAME_HAS_OFFSET 1 /* return_offset: what a generator's end skips in the loop that runs it */
+#else
+#define FRAME_HAS_OFFSET 0
+#endif
+
+static inline int
+frame_offset(Frame *frame)
+{
+#if FRAME_HAS_OFFSET
+    return frame->return_offset;
+#else
+    (void)frame;
+    return 0;
+#endif
+}
+
+static inline void
+frame_set_offset(Frame *frame, int offset)
+{
+#if FRAME_HAS_OFFSET
+    frame->return_offset = (uint16_t)offset;
+#else
+    (void)frame;
+    (void)offset;
+#endif
+}
+
+/* How much of the data stack a frame of this code takes, in words. */
+static inline Py_ssize_t
+frame_words(PyCodeObject *code)
+{
+#if PY_VERSION_HEX >= 0x030C0000
+    return code->co_framesize;
+#else
+    return code->co_nlocalsplus + code->co_stacksize + (Py_ssize_t)FRAME_SPECIALS_SIZE;
+#endif
+}
+
+/* Make a frame of `function` in fresh memory, with empty slots and no operands. */
+static inline void
+frame_begin(Frame *frame, PyFunctionObject *function)
+{
+    PyCodeObject *code = (PyCodeObject *)function->func_code;
+    Py_INCREF(function);
+#if PY_VERSION_HEX >= 0x030C0000
+    _PyFrame_Initialize(frame, function, NULL, code, 0);
+#else
+    _PyFrame_InitializeSpecials(frame, function, NULL, code->co_nlocalsplus);
+    for (int i = 0; i < code->co_nlocalsplus; i++)
+        frame->localsplus[i] = NULL;
+#endif
+}
+
+/* A generator's own frame. */
+static inline Frame *
+generator_frame(PyGenObject *generator)
+{
+    return (Frame *)generator->gi_iframe;
+}
+
+static inline bool
+generator_is_new(PyGenObject *generator)
+{
+    return generator->gi_frame_state == FRAME_CREATED;
+}
+
+static inline bool
+generator_executes(PyGenObject *generator)
+{
+    return generator->gi_frame_state == FRAME_EXECUTING;
+}
+
+static inline bool
+generator_is_over(PyGenObject *generator)
+{
+    return generator->gi_frame_state >= FRAME_COMPLETED;
+}
+
+/* The state of a generator that waits in a yield, as a number of this version. */
+static inline int
+generator_state(PyGenObject *generator)
+{
+    return generator->gi_frame_state;
+}
+
+static inline void
+generator_set_state(PyGenObject *generator, int state)
+{
+    generator->gi_frame_state = (int8_t)state;
+}
+
+#if !ENTRY_FRAMES_ON_C_STACK
+#define GENERATORS_BLOCK 0 /* the eval loop is entered from C for each value of a generator */
+#else
+#define GENERATORS_BLOCK 1
+#endif
+
+/* Whether calls of Python functions stay in the interpreter's loop: not with somebody's PEP 523 frame evaluator. */
+static inline bool
+calls_are_inlined(void)
+{
+    return _PyInterpreterState_GetEvalFrameFunc(PyInterpreterState_Get()) == _PyEval_EvalFrameDefault;
+}
+
+#endif
+#endif

@@ -1,0 +1,15 @@
+"""What saving and restoring can fail with. Other layers' errors keep their own homes."""
+
+from weft.core import WeftError
+
+
+class SnapshotError(WeftError):
+    """The base of what weft.snapshot raises itself."""
+
+
+class CannotSave(SnapshotError, TypeError):
+    """Something cannot be saved; the message names the frame and the variable, or what stands between two frames."""
+
+
+class BadSnapshot(SnapshotError, ValueError):
+    """These bytes cannot be restored here: damaged, of another Python, or of other code. Nothing of them was used."""

@@ -1,0 +1,320 @@
+"""Restoring: the makers that the pickles name, and what brings saved tasklets to where they were.
+
+Nothing runs before all of it has been read and checked: then tasklets get their frames, each in a switch of its own, and in the end
+all of them are put where they waited.
+"""
+
+import io
+import marshal
+import pickle
+import sys
+import types
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, TypeVar
+
+from weft import core
+from weft.snapshot import _code, _format, _native
+from weft.snapshot._contexts import context_of, variable_at
+from weft.snapshot._errors import BadSnapshot, SnapshotError
+from weft.snapshot._helpers import base
+
+T = TypeVar("T")
+Tasklet = core.tasklet[Any]
+Channel = core.channel[Any]
+
+STARTED, NEW = 2, 1
+SCHEDULED = 32
+
+
+# ---- makers that need no more than their arguments ----
+
+
+def code(marshalled: bytes) -> types.CodeType:
+    made = marshal.loads(marshalled)
+    if not isinstance(made, types.CodeType):
+        raise BadSnapshot("the snapshot has something else where code should be")
+    return made
+
+
+def method(function: Callable[..., Any], instance: object) -> types.MethodType:
+    return types.MethodType(function, instance)
+
+
+def module(name: str) -> types.ModuleType:
+    return import_module(name)
+
+
+def new_function(body: types.CodeType, where: str, name: str, closure: tuple[Any, ...] | None) -> types.FunctionType:
+    """A function by value. Its globals are those of its module, which is made where there is none."""
+    try:
+        space = sys.modules.get(where) or import_module(where)
+    except ImportError:
+        space = sys.modules[where] = types.ModuleType(where)
+    return types.FunctionType(body, space.__dict__, name, None, closure)
+
+
+def set_function(made: types.FunctionType, state: tuple[Any, ...]) -> None:
+    used, made.__qualname__, made.__module__, made.__defaults__, made.__kwdefaults__, attributes, made.__doc__ = state
+    made.__dict__.update(attributes)
+    for name, value in used.items():
+        made.__globals__.setdefault(name, value)
+
+
+def new_generator(function: types.FunctionType) -> Any:
+    """A fresh generator of the function: calling it runs none of its code."""
+    body = function.__code__
+    plain = body.co_argcount
+    return function(*(None,) * plain, **dict.fromkeys(body.co_varnames[plain : plain + body.co_kwonlyargcount]))
+
+
+def set_generator(made: Any, state: tuple[Any, ...]) -> None:
+    content, made.__name__, made.__qualname__ = state
+    if content is not None:  # else its frame comes with a tasklet
+        _native.generator_set(made, *content)
+
+
+def _ended() -> Any:
+    yield
+
+
+async def _awaited() -> None:
+    pass
+
+
+def ended_generator(awaitable: bool) -> Any:
+    made: Any = _awaited() if awaitable else _ended()
+    made.close()
+    return made
+
+
+def exception(kind: type[BaseException], args: tuple[Any, ...]) -> BaseException:
+    """An exception without running an __init__ in Python."""
+    if isinstance(kind.__init__, types.FunctionType):
+        return kind.__new__(kind, *args)
+    return kind(*args)
+
+
+def set_exception(made: BaseException, state: tuple[Any, ...]) -> None:
+    attributes, made.__cause__, made.__context__, made.__suppress_context__, text = state
+    for name, value in attributes.items():
+        setattr(made, name, value)
+    if text:
+        made.add_note("Traceback before it was saved in a snapshot:\n" + text.rstrip())
+
+
+def nothing() -> None:
+    """In the place of a traceback."""
+
+
+variable = variable_at
+context = context_of
+
+
+# ---- makers that belong to one loading: the names are looked up in Loader ----
+
+
+def _only_in_loads(*_: object) -> Any:
+    raise pickle.UnpicklingError("this belongs to a snapshot: weft.snapshot.loads() reads those")
+
+
+def function(number: int) -> types.FunctionType:
+    return _only_in_loads(number)  # type: ignore[no-any-return]
+
+
+def nested(number: int, path: tuple[int, ...]) -> types.CodeType:
+    return _only_in_loads(number, path)  # type: ignore[no-any-return]
+
+
+def cell() -> types.CellType:
+    return _only_in_loads()  # type: ignore[no-any-return]
+
+
+def plain_tasklet() -> Tasklet:
+    return _only_in_loads()  # type: ignore[no-any-return]
+
+
+def plain_channel() -> Channel:
+    return _only_in_loads()  # type: ignore[no-any-return]
+
+
+def tasklet(kind: type[Tasklet]) -> Tasklet:
+    return _only_in_loads(kind)  # type: ignore[no-any-return]
+
+
+def channel(kind: type[Channel]) -> Channel:
+    return _only_in_loads(kind)  # type: ignore[no-any-return]
+
+
+class Loader(pickle.Unpickler):
+    """Reads one snapshot, whose header was checked."""
+
+    def __init__(self, references: list[tuple[_code.Reference, bytes]], pickles: memoryview) -> None:
+        file = io.BytesIO(pickles)
+        super().__init__(file)
+        self.functions = [_code.resolve(reference, fingerprint) for reference, fingerprint in references]
+        self.objects: list[Any] = []
+        self.own: dict[str, Callable[..., Any]] = {
+            "function": self.functions.__getitem__,
+            "nested": lambda number, path: _code.referenced_code(self.functions[number], path),
+            "cell": lambda: self._noted(types.CellType()),
+            "plain_tasklet": lambda: self._noted(core.tasklet.__new__(core.tasklet)),
+            "plain_channel": lambda: self._noted(core.channel.__new__(core.channel)),
+            "tasklet": lambda kind: self._noted(_new(kind, core.tasklet)),
+            "channel": lambda kind: self._noted(_new(kind, core.channel)),
+        }
+
+    def _noted(self, made: T) -> T:
+        self.objects.append(made)
+        return made
+
+    def find_class(self, module_name: str, name: str) -> Any:
+        """The makers above, or what pickle finds."""
+        if module_name == __name__ and name in self.own:
+            return self.own[name]
+        return super().find_class(module_name, name)
+
+    def read(self) -> tuple[Any, list[Any]]:
+        """The root, and what belongs into each object that was made empty."""
+        try:
+            root = self.load()
+            contents: list[Any] = []
+            while len(contents) < len(self.objects):
+                contents.append(self.load())
+        finally:  # both hold makers that refer to us
+            self.own.clear()
+            self.memo.clear()
+        return root, contents
+
+
+def _new(kind: type[T], base_kind: type) -> T:
+    if not (isinstance(kind, type) and issubclass(kind, base_kind)):
+        raise BadSnapshot(f"the snapshot names {kind!r}, which is no class of {base_kind.__name__}s here")
+    return kind.__new__(kind)
+
+
+class _Restoring:
+    """What was read, on its way to being alive."""
+
+    def __init__(self, loader: Loader, *, paused: bool) -> None:
+        self.loader = loader
+        self.flags_kept = ~SCHEDULED if paused else ~0
+        self.started: list[
+            tuple[Tasklet, list[Any], tuple[Any, ...]]
+        ] = []  # with the box that base() gets, and its state
+        self.scheduled: list[tuple[int, Tasklet, tuple[Any, ...] | None]] = []
+
+    def fill(self, made: Any, content: Any) -> None:
+        """Give a cell, a channel or a tasklet its contents, as far as that changes nobody else."""
+        if isinstance(made, types.CellType):
+            if content:
+                (made.cell_contents,) = content
+        elif isinstance(made, core.channel):
+            made.preference, made.schedule_all, closing, _, attributes = content
+            if closing:
+                made.close()
+            _set_attributes(made, attributes)
+        elif content[0] == STARTED:
+            (
+                _,
+                records,
+                handled,
+                before,
+                end,
+                returns,
+                direction,
+                waits_in,
+                value,
+                flags,
+                depth,
+                position,
+                items,
+                attributes,
+            ) = content
+            ticket = _native.check(self.loader.functions, records, handled, before, end, returns, waits_in)
+            box, state = [ticket], (direction, waits_in, value, flags & self.flags_kept, depth)
+            self.started.append((made, box, state))
+            made.bind(base, (box,))
+            made.set_context(context_of(items))
+            if state[3] & SCHEDULED:
+                self.scheduled.append((position, made, state))
+            _set_attributes(made, attributes)
+        else:
+            self.fill_new(made, content)
+
+    def fill_new(self, made: Tasklet, content: Any) -> None:
+        state, function, args, kwargs, flags, _, value, position, items, attributes = content
+        made.bind(function)
+        if state == NEW:
+            made.bind(None, args, kwargs)
+            made.set_context(context_of(items))
+            if flags & self.flags_kept & SCHEDULED:
+                self.scheduled.append((position, made, None))
+            if flags & 64:
+                made.tempval = value
+            if flags & 16:
+                made.set_atomic(True)
+        _set_attributes(made, attributes)
+
+    def start(self) -> None:
+        """Let each tasklet build its frames. Each comes back at once, suspended. Switches."""
+        for made, box, _ in self.started:
+            made.run()
+            if box:
+                raise (
+                    box[0]
+                    if isinstance(box[0], BaseException)
+                    else SnapshotError(f"{made!r} ended while it was restored")
+                )
+
+    def settle(self, contents: list[Any]) -> None:
+        """Put everybody where it was. Cannot fail, runs no code."""
+        states = {id(made): state for made, _, state in self.started}
+        for made, content in zip(self.loader.objects, contents, strict=True):
+            if isinstance(made, core.channel):
+                for each in content[3]:
+                    _native.settle(each, *states.pop(id(each)))
+        for _, made, state in sorted(self.scheduled, key=lambda each: each[0]):
+            if state is None:
+                made.insert()
+            else:
+                _native.settle(made, *states.pop(id(made)))
+        for made, _, state in self.started:
+            if id(made) in states:
+                _native.settle(made, *state)
+
+
+def _set_attributes(made: object, attributes: dict[str, object] | None) -> None:
+    if attributes:
+        made.__dict__.update(attributes)
+
+
+def load(data: bytes | bytearray | memoryview, *, paused: bool = False) -> Any:
+    """What weft.snapshot.loads() does; with `paused` nothing is put into the run queue."""
+    references, pickles = _format.read(data)
+    if not _native.known:
+        raise core.NoCore(UNKNOWN)
+    try:
+        loader = Loader(references, pickles)
+        root, contents = loader.read()
+        restoring = _Restoring(loader, paused=paused)
+        for made, content in zip(loader.objects, contents, strict=True):
+            restoring.fill(made, content)
+    except (pickle.UnpicklingError, EOFError, IndexError, ValueError, TypeError, AttributeError, ImportError) as error:
+        if isinstance(error, SnapshotError):
+            raise
+        raise BadSnapshot(f"the snapshot cannot be read here: {error}") from error
+    restoring.start()
+    restoring.settle(contents)
+    return root
+
+
+def load_paused(data: bytes) -> Any:
+    """What pickles of single tasklets and channels name."""
+    return load(data, paused=True)
+
+
+UNKNOWN = (
+    f"weft.snapshot does not know the frames of CPython {sys.version_info[0]}.{sys.version_info[1]} yet: tasklets are saved and "
+    "restored on 3.11, 3.12 and 3.13"
+)

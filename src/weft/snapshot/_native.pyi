@@ -1,0 +1,67 @@
+"""Reading the frames of suspended tasklets, and building them again."""
+
+from collections.abc import Callable
+from types import CodeType, CoroutineType, FunctionType, GeneratorType
+from typing import Any
+
+from weft.core import channel, tasklet
+
+known: bool
+"""Whether the frames of this version of CPython are known: without it nothing else is here."""
+
+def setup(
+    error: type[Exception], base: CodeType, bridge: CodeType, initialised: FunctionType, partial: type, /
+) -> None:
+    """Take what _helpers.py defines: the error of what cannot be saved, the code of its helpers, functools.partial."""
+
+def capture(
+    tasklet: tasklet[Any], known: dict[FunctionType, Any], resolve: Callable[[FunctionType], object], /
+) -> tuple[Any, ...]:
+    """All there is to save of a tasklet that does not run. Changes nothing in it; records name a function by known[function],
+    or by what resolve(function) returns, which is noted there.
+    """
+
+def selects(channel: channel[Any], /) -> bool:
+    """Whether tasklets wait in select() at this channel."""
+
+def check(
+    functions: list[FunctionType],
+    records: list[tuple[Any, ...]],
+    handled: object,
+    before: int,
+    end: int,
+    returns: object,
+    keeps: object,
+    /,
+) -> object:
+    """A ticket for a tasklet that was saved so. ValueError when its records do not fit the code of their functions; nothing is
+    built.
+    """
+
+def build(ticket: object, /) -> None:
+    """Build the frames of a ticket on this thread's data stack, for go_on(). On MemoryError and RecursionError nothing is
+    built.
+    """
+
+def go_on(ticket: object, /) -> object:
+    """Put the frames in place and suspend the tasklet; return what the innermost of them is to get."""
+
+def settle(tasklet: tasklet[Any], direction: int, channel: object, value: object, flags: int, atomic: int, /) -> None:
+    """Put a tasklet that go_on() has suspended into the state that was saved."""
+
+def generator_get(generator: GeneratorType[Any, Any, Any] | CoroutineType[Any, Any, Any], /) -> tuple[Any, ...]:
+    """(state, function, unit, offset, nulls, slots, handled) of a generator or coroutine that waits in a yield or has not begun;
+    (state, function) of one that runs, (state, None) of one that is over.
+    """
+
+def generator_set(
+    generator: GeneratorType[Any, Any, Any] | CoroutineType[Any, Any, Any],
+    state: int,
+    unit: int,
+    offset: int,
+    nulls: object,
+    slots: tuple[object, ...],
+    handled: object,
+    /,
+) -> None:
+    """Overwrite a fresh generator or coroutine. ValueError when it has begun or the state does not fit its code."""

@@ -1,0 +1,305 @@
+"""Saving: a graph of objects with tasklets and channels in it, as a row of pickles that share one memo.
+
+What could lead from one object to the next without end (tasklets, channels, cells) is saved as an empty object first; their
+contents follow in the order in which they were met, each as a pickle of its own. So no chain of tasklets is too long for
+the C stack.
+"""
+
+import contextvars
+import io
+import marshal
+import pickle
+import sys
+import traceback
+import types
+from collections.abc import Callable, Collection, Generator
+from typing import Any
+
+from weft.core import atomic, channel, tasklet
+from weft.snapshot import _load, _native
+from weft.snapshot._code import Reference, code_reference, fingerprint, function_reference
+from weft.snapshot._contexts import items_of, place_of
+from weft.snapshot._errors import CannotSave
+
+Reduced = tuple[Any, ...]
+
+# The members of what _native.capture() returns.
+(
+    STATE,
+    FUNCTION,
+    ARGS,
+    KWARGS,
+    CONTEXT,
+    DIRECTION,
+    CHANNEL,
+    VALUE,
+    FLAGS,
+    ATOMIC,
+    RECORDS,
+    BEFORE,
+    END,
+    RETURNS,
+    HANDLED,
+) = range(15)
+STARTED = 2
+RAISES = 1
+SCHEDULED = 32
+
+PLAIN_RECORD = 5  # the length of a frame's record; a generator's has that generator next
+
+_ENDED_GENERATOR_STATE = 2  # the length of what generator_get() says of a generator that has no frame to save
+
+
+class Saver(pickle.Pickler):
+    """Writes one graph. `table` has the code that it names, `captured` the tasklets that were read, with their records."""
+
+    def __init__(self, file: io.BytesIO, by_value: Collection[str] = ()) -> None:
+        super().__init__(file, 5)
+        self.by_value = frozenset(by_value)
+        self.table: dict[tuple[Reference, bytes], int] = {}
+        self.functions: dict[types.FunctionType, int | types.FunctionType] = {}
+        self.queue: list[object] = []
+        self.captured: list[tuple[tasklet[Any], list[tuple[Any, ...]]]] = []
+        self.executing: dict[int, Generator[Any, Any, Any]] = {}  # generators whose frames are still to be met
+        self.met: set[int] = set()
+        self.positions: dict[int, dict[tasklet[Any], int]] = {}
+
+    def save(self, root: object) -> None:
+        """Write the root and all that belongs to it."""
+        self.dump(root)
+        done = 0
+        while done < len(self.queue):
+            self.dump(self.contents(self.queue[done]))
+            done += 1
+        for key, generator in self.executing.items():
+            if key not in self.met:
+                raise CannotSave(f"cannot save {generator!r}: it is running, in a tasklet that is not saved with it")
+
+    # ---- code ----
+
+    def _number(self, reference: Reference, code: types.CodeType) -> int:
+        key = reference, fingerprint(code)  # a decorated function and what it wraps have the same name
+        return self.table.setdefault(key, len(self.table))
+
+    def resolve(self, function: types.FunctionType) -> int | types.FunctionType:
+        """How a record names this function: by its number in the table, or by value."""
+        reference = None if function.__module__ in self.by_value else function_reference(function)
+        return function if reference is None else self._number(reference, function.__code__)
+
+    def function(self, function: types.FunctionType) -> Any:
+        if function.__module__ in _PLAIN:
+            return NotImplemented
+        known = self.functions.get(function)
+        if known is None:
+            self.functions[function] = known = self.resolve(function)
+        if isinstance(known, int):
+            return _load.function, (known,)
+        space = function.__globals__
+        where = space.get("__name__")
+        module = sys.modules.get(where) if isinstance(where, str) else None
+        if not isinstance(where, str) or module is None or module.__dict__ is not space:
+            raise TypeError(f"the globals of {function!r} are no module's that could be found again")
+        used = {}
+        if where == "__main__" or where in self.by_value:
+            used = {name: space[name] for name in sorted(_names_in(function.__code__)) if name in space}
+        state = (used, function.__qualname__, function.__module__, function.__defaults__, function.__kwdefaults__,
+                 function.__dict__, function.__doc__)  # fmt: skip
+        new = (function.__code__, where, function.__name__, function.__closure__)
+        return _load.new_function, new, state, None, None, _load.set_function
+
+    def code(self, code: types.CodeType) -> Reduced:
+        where = _module_of(code)
+        reference = None if where in self.by_value else code_reference(code, where)
+        if reference is None:
+            return _load.code, (marshal.dumps(code),)
+        return _load.nested, (self._number(reference, code), reference[2])
+
+    # ---- tasklets and channels ----
+
+    def contents(self, item: object) -> object:
+        """What is to be put into an object that was saved empty."""
+        if isinstance(item, tasklet):
+            return self.tasklet_contents(item)
+        if isinstance(item, channel):
+            return self.channel_contents(item)
+        assert isinstance(item, types.CellType)
+        try:
+            return (item.cell_contents,)
+        except ValueError:  # it is empty
+            return ()
+
+    def tasklet_contents(self, item: tasklet[Any]) -> Reduced:
+        captured = _native.capture(item, self.functions, self.resolve)
+        position = self.position(item) if captured[FLAGS] & SCHEDULED else 0
+        place = position, items_of(captured[CONTEXT]), _attributes(item)
+        if captured[STATE] != STARTED:
+            if captured[FLAGS] & RAISES:
+                raise CannotSave(
+                    f"cannot save {item!r}: an exception was thrown into it, and it has not begun. Let it run first"
+                )
+            call = captured[FUNCTION : KWARGS + 1]
+            return captured[STATE], *call, captured[FLAGS], captured[ATOMIC], captured[VALUE], *place
+        records = captured[RECORDS]
+        self.captured.append((item, records))
+        for record in records:
+            if len(record) > PLAIN_RECORD:
+                self.met.add(id(record[PLAIN_RECORD]))
+        goes_on = captured[HANDLED], captured[BEFORE], captured[END], captured[RETURNS]
+        waits = *captured[DIRECTION : VALUE + 1], captured[FLAGS], captured[ATOMIC]
+        return STARTED, records, *goes_on, *waits, *place
+
+    def channel_contents(self, item: channel[Any]) -> Reduced:
+        if _native.selects(item):
+            raise CannotSave(f"cannot save {item!r}: tasklets wait there in select(), which is not saved")
+        waiting = []
+        each = item.queue
+        while each is not None:
+            waiting.append(each)
+            each = each.next
+        return item.preference, item.schedule_all, item.closing, waiting, _attributes(item)
+
+    def position(self, item: tasklet[Any]) -> int:
+        """Where a scheduled tasklet stands in the run queue of its thread."""
+        places = self.positions.get(item.thread_id)
+        if places is None:
+            places = self.positions[item.thread_id] = {}
+            each: tasklet[Any] | None = item
+            while each is not None and each not in places:
+                places[each] = len(places)
+                each = each.next
+            first = next((at for each, at in places.items() if each.is_current), 0)
+            self.positions[item.thread_id] = places = {each: (at - first) % len(places) for each, at in places.items()}
+        return places.get(item, 0)
+
+    # ---- everything else that pickle does not know ----
+
+    def generator(self, generator: Any) -> Reduced:
+        state = _native.generator_get(generator)
+        if len(state) == _ENDED_GENERATOR_STATE:
+            if state[1] is None:
+                return _load.ended_generator, (isinstance(generator, types.CoroutineType),)
+            self.executing[id(generator)] = generator
+            return (
+                _load.new_generator,
+                (state[1],),
+                (None, _name(generator), generator.__qualname__),
+                None,
+                None,
+                _load.set_generator,
+            )
+        content = (state[0], *state[2:])
+        return (
+            _load.new_generator,
+            (state[1],),
+            (content, _name(generator), generator.__qualname__),
+            None,
+            None,
+            _load.set_generator,
+        )
+
+    def reducer_override(self, item: Any) -> Any:
+        """How an object is saved; pickle's own way for what it knows."""
+        kind = type(item)
+        reduce = _REDUCERS.get(kind)
+        if reduce is not None:
+            return reduce(self, item)
+        if isinstance(item, BaseException):
+            return _exception(item)
+        if isinstance(item, (tasklet, channel)):
+            self.queue.append(item)
+            return (_load.tasklet if isinstance(item, tasklet) else _load.channel), (kind,)
+        return NotImplemented
+
+
+_PLAIN = {_load.__name__, "copyreg"}  # whose functions are names in the pickles themselves
+
+
+def _names_in(code: types.CodeType) -> set[str]:
+    """All global names that the code, or code nested in it, may use."""
+    names = set(code.co_names)
+    for each in code.co_consts:
+        if isinstance(each, types.CodeType):
+            names |= _names_in(each)
+    return names
+
+
+_modules: dict[str, str] = {}  # by file
+
+
+def _module_of(code: types.CodeType) -> str | None:
+    name = _modules.get(code.co_filename)
+    if name is not None and getattr(sys.modules.get(name), "__file__", None) == code.co_filename:
+        return name
+    for name, module in list(sys.modules.items()):
+        if name != "__main__" and getattr(module, "__file__", None) == code.co_filename:
+            if len(_modules) > 1000:
+                _modules.clear()
+            _modules[code.co_filename] = name
+            return name
+    return None
+
+
+def _attributes(item: object) -> dict[str, object] | None:
+    return getattr(item, "__dict__", None) or None
+
+
+def _name(generator: Any) -> str:
+    return str(generator.__name__)
+
+
+def _queued(make: Callable[..., object]) -> Callable[[Saver, Any], Reduced]:
+    def reduce(saver: Saver, item: object) -> Reduced:
+        saver.queue.append(item)
+        return make, ()
+
+    return reduce
+
+
+def _exception(error: BaseException) -> Any:
+    kind = type(error)
+    if not isinstance(kind.__reduce__, types.MethodDescriptorType) or kind.__reduce_ex__ is not object.__reduce_ex__:
+        return NotImplemented  # it has a way of its own
+    made = error.__reduce__()
+    assert isinstance(made, tuple)
+    attributes = dict(made[2]) if len(made) > 2 and made[2] else {}
+    text = "".join(traceback.format_tb(error.__traceback__)) if error.__traceback__ is not None else ""
+    state = (attributes, error.__cause__, error.__context__, error.__suppress_context__, text)
+    return _load.exception, (kind, made[1]), state, None, None, _load.set_exception
+
+
+def _refused(what: str) -> Callable[[Saver, Any], Reduced]:
+    def reduce(saver: Saver, item: object) -> Reduced:
+        raise TypeError(what)
+
+    return reduce
+
+
+def _first_argument(view: Any) -> Any:
+    """The dictionary behind a view of it, itself and not a proxy."""
+    import gc  # only for this
+
+    (found,) = gc.get_referents(view)
+    return found
+
+
+_REDUCERS: dict[type, Callable[[Saver, Any], Any]] = {
+    types.FunctionType: Saver.function,
+    types.CodeType: Saver.code,
+    types.GeneratorType: Saver.generator,
+    types.CoroutineType: Saver.generator,
+    types.CellType: _queued(_load.cell),
+    tasklet: _queued(_load.plain_tasklet),
+    channel: _queued(_load.plain_channel),
+    type: lambda saver, item: NotImplemented,
+    types.MethodType: lambda saver, item: (_load.method, (item.__func__, item.__self__)),
+    types.ModuleType: lambda saver, item: (_load.module, (item.__name__,)),
+    types.TracebackType: lambda saver, item: (_load.nothing, ()),
+    contextvars.ContextVar: lambda saver, item: (_load.variable, place_of(item)),
+    contextvars.Context: lambda saver, item: (_load.context, (items_of(item),)),
+    type({}.keys()): lambda saver, item: (dict.keys, (_first_argument(item),)),
+    type({}.values()): lambda saver, item: (dict.values, (_first_argument(item),)),
+    type({}.items()): lambda saver, item: (dict.items, (_first_argument(item),)),
+    type(atomic()): lambda saver, item: (atomic, ()),
+    types.AsyncGeneratorType: _refused("async generators are not saved"),
+    types.FrameType: _refused("frames are saved with their tasklet alone"),
+}

@@ -1,0 +1,93 @@
+/* Generators and coroutines that do not run: read, and overwritten when they are fresh. */
+
+/* The generator or coroutine that `object` is; NULL with a TypeError set. */
+static PyGenObject *
+generator_of(PyObject *object)
+{
+    if (PyGen_CheckExact(object) || PyCoro_CheckExact(object))
+        return (PyGenObject *)object;
+    PyErr_Format(PyExc_TypeError, "expected a generator or coroutine, not %R", object);
+    return NULL;
+}
+
+/* Whether a frame of `code` can be resumed at this unit with so many slots in use, and a value to come when `value` is set. */
+static bool
+position_fits(PyCodeObject *code, Py_ssize_t unit, int offset, Py_ssize_t slots, bool value)
+{
+    Py_ssize_t operands = slots - code->co_nlocalsplus, next = FRAME_KEEPS_NEXT ? unit + offset : unit + 1 + offset;
+    int depth, below;
+    if (operands < 0 || operands > code->co_stacksize - value || offset < 0 || unit < -1 || unit >= Py_SIZE(code) || next < 0 ||
+        next >= Py_SIZE(code))
+        return false;
+    return api->operands(code, next, &depth, &below) && depth == operands + value;
+}
+
+static void
+slots_fill(PyObject **slots, PyObject *nulls, PyObject *values)
+{
+    bool all = PyLong_Check(nulls) && PyLong_AsLong(nulls) == 0;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(values); i++)
+        slots[i] = !all && slot_is_empty(nulls, i) ? NULL : Py_NewRef(PyTuple_GET_ITEM(values, i));
+}
+
+/* Overwrite the frame of a fresh generator: what it held is dropped. Cannot fail; may run code of finalizers. */
+static void
+generator_fill(PyGenObject *generator, Py_ssize_t unit, int offset, PyObject *nulls, PyObject *values)
+{
+    Frame *frame = generator_frame(generator);
+    PyCodeObject *code = frame_code(frame);
+    for (int i = 0; i < frame->stacktop; i++)
+        Py_CLEAR(frame->localsplus[i]);
+    slots_fill(frame->localsplus, nulls, values);
+    frame->stacktop = (int)PyTuple_GET_SIZE(values);
+    FRAME_AT(frame) = _PyCode_CODE(code) + unit;
+    frame_set_offset(frame, offset);
+}
+
+static PyObject *
+native_generator_get(PyObject *Py_UNUSED(module), PyObject *object)
+{
+    PyGenObject *generator = generator_of(object);
+    PyObject *nulls, *slots, *handled;
+    Frame *frame;
+    if (generator == NULL)
+        return NULL;
+    if (generator_is_over(generator))
+        return Py_BuildValue("(iO)", generator_state(generator), Py_None);
+    frame = generator_frame(generator);
+    if (generator_executes(generator))
+        return Py_BuildValue("(iO)", generator_state(generator), frame_function(frame));
+    if ((slots = slots_save(frame->localsplus, frame->stacktop, &nulls)) == NULL)
+        return NULL;
+    handled = generator->gi_exc_state.exc_value;
+    return Py_BuildValue("(iOniNNO)", generator_state(generator), frame_function(frame), frame_position(frame), frame_offset(frame), nulls,
+                         slots, handled != NULL ? handled : Py_None);
+}
+
+static PyObject *
+native_generator_set(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyObject *object, *nulls, *slots, *handled;
+    PyGenObject *generator;
+    PyCodeObject *code;
+    Py_ssize_t unit, operands;
+    int state, offset;
+    if (!PyArg_ParseTuple(args, "OiniOO!O:generator_set", &object, &state, &unit, &offset, &nulls, &PyTuple_Type, &slots, &handled) ||
+        (generator = generator_of(object)) == NULL)
+        return NULL;
+    if (!generator_is_new(generator)) {
+        PyErr_Format(PyExc_ValueError, "%R has been started: only a fresh one can be given a state", object);
+        return NULL;
+    }
+    code = frame_code(generator_frame(generator));
+    operands = PyTuple_GET_SIZE(slots) - code->co_nlocalsplus;
+    if (!nulls_are_right(nulls) || operands < 0 || operands > code->co_stacksize || unit < 0 || unit >= Py_SIZE(code) || offset < 0 ||
+        state >= 0 || state < INT8_MIN) {
+        PyErr_Format(PyExc_ValueError, "the saved state of generator %U does not fit its code", code->co_qualname);
+        return NULL;
+    }
+    generator_fill(generator, unit, offset, nulls, slots);
+    generator_set_state(generator, state);
+    Py_XSETREF(generator->gi_exc_state.exc_value, handled != Py_None ? Py_NewRef(handled) : NULL);
+    Py_RETURN_NONE;
+}

@@ -1,0 +1,359 @@
+/* Building the frames of a saved tasklet, inside a new one.
+
+   The new tasklet runs base(), a function of _frames.py, which calls build() and then bridge(), which calls go_on(). check() has made
+   sure before that nothing can fail there but memory. build() puts the
+   frames on the thread's data stack, below the bridge's. go_on() relinks them: the bridge's caller is the innermost one now, and the
+   outermost one's is base(). Then the tasklet is suspended, and what it is woken with, the bridge returns into the innermost frame, or
+   raises there. All of that happens in one run of the interpreter's loop, so that the frames are like any other. */
+
+/* Room that is left behind the frames, in words: for the bridge's frame, which must not begin a new chunk of the data stack. */
+#define BRIDGE_ROOM 128
+
+typedef struct {
+    _PyStackChunk *chunk;
+    PyObject **top, **limit;
+} DataStack;
+
+static DataStack
+data_stack(PyThreadState *tstate)
+{
+    return (DataStack){tstate->datastack_chunk, tstate->datastack_top, tstate->datastack_limit};
+}
+
+/* Give back what has been taken since; its frames hold nothing yet. */
+static void
+data_stack_rewind(PyThreadState *tstate, const DataStack *before)
+{
+    PyObjectArenaAllocator allocator;
+    PyObject_GetArenaAllocator(&allocator);
+    while (tstate->datastack_chunk != before->chunk) {
+        _PyStackChunk *chunk = tstate->datastack_chunk;
+        tstate->datastack_chunk = chunk->previous;
+        allocator.free(allocator.ctx, chunk, chunk->size);
+    }
+    tstate->datastack_top = before->top;
+    tstate->datastack_limit = before->limit;
+}
+
+/* Memory for a frame of so many words on the thread's data stack, as the interpreter takes it. NULL with a MemoryError set. */
+static Frame *
+data_stack_take(PyThreadState *tstate, Py_ssize_t words)
+{
+    PyObjectArenaAllocator allocator;
+    _PyStackChunk *chunk;
+    size_t bytes = 16 * 1024;
+    PyObject **place = tstate->datastack_top;
+    if (place != NULL && words + BRIDGE_ROOM < tstate->datastack_limit - place) {
+        tstate->datastack_top += words;
+        return (Frame *)place;
+    }
+    PyObject_GetArenaAllocator(&allocator);
+    while (bytes < sizeof(PyObject *) * ((size_t)words + BRIDGE_ROOM + 1000))
+        bytes *= 2;
+    chunk = allocator.alloc(allocator.ctx, bytes);
+    if (chunk == NULL) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    chunk->previous = tstate->datastack_chunk;
+    chunk->size = bytes;
+    chunk->top = 0;
+    if (tstate->datastack_chunk != NULL)
+        tstate->datastack_chunk->top = (size_t)(tstate->datastack_top - &tstate->datastack_chunk->data[0]);
+    tstate->datastack_chunk = chunk;
+    tstate->datastack_limit = (PyObject **)((char *)chunk + bytes);
+    place = &chunk->data[chunk->previous == NULL]; /* the interpreter never pops the first slot of the first chunk */
+    tstate->datastack_top = place + words;
+    return (Frame *)place;
+}
+
+/* ---- records ---- */
+
+typedef struct {
+    PyFunctionObject *function;
+    Py_ssize_t unit;
+    int offset;
+    PyObject *nulls, *slots;
+    PyGenObject *generator; /* NULL: none */
+    PyObject *handled;
+} Record;
+
+static int
+record_bad(const char *what)
+{
+    PyErr_Format(PyExc_ValueError, "bad record of a frame: %s", what);
+    return -1;
+}
+
+/* Read a record; all in it is borrowed. `functions` has those that are named by a number. `value`: one is to come for it.
+   -1 with an exception set. */
+static int
+record_read(PyObject *object, PyObject *functions, bool value, Record *record)
+{
+    PyObject *function, *generator = NULL;
+    PyCodeObject *code;
+    *record = (Record){.handled = Py_None};
+    if (!PyTuple_Check(object) || !PyArg_ParseTuple(object, "OniOO|OO", &function, &record->unit, &record->offset, &record->nulls,
+                                                    &record->slots, &generator, &record->handled))
+        return record_bad("it is no tuple of the right form");
+    if (PyLong_CheckExact(function)) {
+        Py_ssize_t number = PyLong_AsSsize_t(function);
+        if (number < 0 || number >= PyList_GET_SIZE(functions))
+            return record_bad("it names a function that is not there");
+        function = PyList_GET_ITEM(functions, number);
+    }
+    if (!PyFunction_Check(function) || !PyTuple_Check(record->slots) || !nulls_are_right(record->nulls))
+        return record_bad("something in it has another type");
+    record->function = (PyFunctionObject *)function;
+    code = (PyCodeObject *)record->function->func_code;
+    if ((code->co_flags & (CO_GENERATOR | CO_COROUTINE)) != 0) {
+        if (generator == NULL || !(PyGen_CheckExact(generator) || PyCoro_CheckExact(generator)))
+            return record_bad("it lacks its generator");
+        record->generator = (PyGenObject *)generator;
+        if (!generator_is_new(record->generator) || frame_code(generator_frame(record->generator)) != code)
+            return record_bad("its generator is another one");
+    } else if (generator != NULL || (code->co_flags & (CO_ASYNC_GENERATOR | CO_OPTIMIZED)) != CO_OPTIMIZED)
+        return record_bad("its code is of another kind");
+    if (!position_fits(code, value ? record->unit : record->unit - !FRAME_KEEPS_NEXT, record->offset, PyTuple_GET_SIZE(record->slots), value)) {
+        PyErr_Format(PyExc_ValueError, "the saved state of a frame of %U does not fit its code", code->co_qualname);
+        return -1;
+    }
+    return 0;
+}
+
+/* ---- build and go on ---- */
+
+/* What build() does for ticket->records at i. They were checked. */
+static void
+record_again(Ticket *ticket, Py_ssize_t i, Record *record)
+{
+    if (record_read(PyList_GET_ITEM(ticket->records, i), ticket->functions, i < ticket->count - 1 || ticket->before < 0, record) < 0)
+        Py_FatalError("weft: the records of a snapshot were changed while it was restored");
+}
+
+static PyObject *
+native_check(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyThreadState *tstate = PyThreadState_Get();
+    PyObject *functions, *records, *handled, *returns, *keeps;
+    Py_ssize_t before, end, count;
+    Record record = {0};
+    Ticket *ticket;
+    if (!PyArg_ParseTuple(args, "O!O!OnnOO:check", &PyList_Type, &functions, &PyList_Type, &records, &handled, &before, &end, &returns, &keeps))
+        return NULL;
+    if (!calls_are_inlined()) {
+        PyErr_SetString(PyExc_RuntimeError, "a tasklet cannot be restored while a frame evaluator (PEP 523: a debugger, a compiler) is "
+                                            "installed: Python calls leave the interpreter's loop then");
+        return NULL;
+    }
+    count = PyList_GET_SIZE(records);
+    if (tstate->RECURSION_LIMIT <= count + 8) {
+        PyErr_Format(PyExc_RecursionError, "the snapshot's tasklet is %zd calls deep, more than the recursion limit allows: raise it with "
+                                           "sys.setrecursionlimit()", count);
+        return NULL;
+    }
+    for (Py_ssize_t i = 0; i < count; i++)
+        if (record_read(PyList_GET_ITEM(records, i), functions, i < count - 1 || before < 0, &record) < 0)
+            return NULL;
+    if (count > 0 && (before >= 0 || end >= 0)) {
+        PyCodeObject *code = (PyCodeObject *)record.function->func_code;
+        if (before >= Py_SIZE(code) || end >= Py_SIZE(code) || PyTuple_GET_SIZE(record.slots) == 0) {
+            record_bad("it goes on outside of its code");
+            return NULL;
+        }
+    }
+    if (!(PyTuple_Check(returns) && PyTuple_GET_SIZE(returns) == 1) && !PyLong_Check(returns) && returns != Py_None) {
+        record_bad("what its call returns has another type");
+        return NULL;
+    }
+    ticket = (Ticket *)ticket_type->tp_alloc(ticket_type, 0);
+    if (ticket == NULL)
+        return NULL;
+    ticket->frames = PyMem_Calloc((size_t)count + 1, sizeof *ticket->frames);
+    ticket->generators_handle = PyMem_Calloc((size_t)count + 1, sizeof *ticket->generators_handle);
+    ticket->count = count;
+    ticket->records = Py_NewRef(records);
+    ticket->functions = Py_NewRef(functions);
+    ticket->handled = handled != Py_None ? Py_NewRef(handled) : NULL;
+    ticket->returns = Py_NewRef(returns);
+    ticket->keeps = Py_NewRef(keeps);
+    ticket->before = before;
+    ticket->end = end;
+    if (ticket->frames == NULL || ticket->generators_handle == NULL) {
+        PyErr_NoMemory();
+        Py_CLEAR(ticket);
+    }
+    return (PyObject *)ticket;
+}
+
+/* Take memory for all frames and the bridge's. -1 with an exception set, and nothing taken. */
+static int
+frames_take(Ticket *ticket, PyThreadState *tstate)
+{
+    DataStack before = data_stack(tstate);
+    Record record;
+    for (Py_ssize_t i = 0; i < ticket->count; i++) {
+        record_again(ticket, i, &record);
+        ticket->frames[i] = record.generator != NULL
+                                ? generator_frame(record.generator)
+                                : data_stack_take(tstate, frame_words((PyCodeObject *)record.function->func_code));
+        if (ticket->frames[i] == NULL) {
+            data_stack_rewind(tstate, &before);
+            return -1;
+        }
+    }
+    if (data_stack_take(tstate, 0) != NULL)
+        return 0;
+    data_stack_rewind(tstate, &before);
+    return -1;
+}
+
+static PyObject *
+native_build(PyObject *Py_UNUSED(module), PyObject *object)
+{
+    PyThreadState *tstate = PyThreadState_Get();
+    Ticket *ticket = (Ticket *)object;
+    Record record;
+    if (!Py_IS_TYPE(object, ticket_type) || ticket->records == NULL) {
+        PyErr_Format(PyExc_TypeError, "build() takes a new ticket, not %R", object);
+        return NULL;
+    }
+    if (tstate->RECURSION_REMAINING <= ticket->count + 8) {
+        PyErr_SetString(PyExc_RecursionError, "the snapshot's tasklet is too deep for the recursion limit, which was just lowered");
+        return NULL;
+    }
+    if (frames_take(ticket, tstate) < 0)
+        return NULL;
+    for (Py_ssize_t i = 0; i < ticket->count; i++) {
+        Frame *frame = ticket->frames[i];
+        record_again(ticket, i, &record);
+        if (record.generator != NULL) {
+            generator_fill(record.generator, record.unit, record.offset, record.nulls, record.slots);
+            ticket->generators_handle[i] = Py_NewRef(record.handled);
+        } else {
+            frame_begin(frame, record.function);
+            slots_fill(frame->localsplus, record.nulls, record.slots);
+            frame->stacktop = (int)PyTuple_GET_SIZE(record.slots);
+            FRAME_AT(frame) = _PyCode_CODE((PyCodeObject *)record.function->func_code) + record.unit;
+            frame_set_offset(frame, record.offset);
+        }
+        frame->previous = i > 0 ? ticket->frames[i - 1] : NULL;
+    }
+    Py_CLEAR(ticket->records); /* the frames alone hold what is theirs */
+    Py_CLEAR(ticket->functions);
+    Py_RETURN_NONE;
+}
+
+/* Link the frames in between base() and the bridge, which is running. */
+static void
+ticket_splice(Ticket *ticket, PyThreadState *tstate)
+{
+    Frame *bridge = tstate_frame(tstate), *base = bridge->previous;
+    if (frame_code(bridge) != bridge_code || base == NULL || frame_code(base) != base_code || ticket->spliced)
+        Py_FatalError("weft: go_on() was called by somebody else than the bridge");
+    ticket->spliced = true;
+    if (ticket->count > 0) {
+        ticket->frames[0]->previous = base;
+        bridge->previous = ticket->frames[ticket->count - 1];
+    }
+    tstate->RECURSION_REMAINING -= (int)ticket->count;
+    Py_XSETREF(tstate->exc_info->exc_value, Py_XNewRef(ticket->handled));
+    for (Py_ssize_t i = 0; i < ticket->count; i++) {
+        PyGenObject *generator;
+        PyObject *handled = ticket->generators_handle[i];
+        if (handled == NULL)
+            continue;
+        generator = frame_generator(ticket->frames[i]);
+        generator->gi_exc_state.exc_value = handled != Py_None ? Py_NewRef(handled) : NULL;
+        generator->gi_exc_state.previous_item = tstate->exc_info;
+        tstate->exc_info = &generator->gi_exc_state;
+        generator->gi_frame_state = FRAME_EXECUTING;
+    }
+}
+
+/* Let the frame go on at this unit once a value was returned to it. */
+static void
+frame_go_to(Frame *frame, Py_ssize_t unit)
+{
+    FRAME_AT(frame) = _PyCode_CODE(frame_code(frame)) + unit - !FRAME_KEEPS_NEXT;
+    frame_set_offset(frame, 0);
+}
+
+/* Take what is on top of the frame's slots, an operand or its last variable: returned to the frame it is there again, and nothing
+   else has happened. `empty`, borrowed, stands for an empty slot. A new reference. */
+static PyObject *
+frame_take_top(Frame *frame, PyObject *empty)
+{
+    PyObject *top = frame->localsplus[--frame->stacktop];
+    return top != NULL ? top : Py_NewRef(empty);
+}
+
+static PyObject *
+native_go_on(PyObject *Py_UNUSED(module), PyObject *object)
+{
+    Ticket *ticket = (Ticket *)object;
+    Frame *innermost;
+    PyObject *value = NULL;
+    int woken;
+    if (!Py_IS_TYPE(object, ticket_type) || ticket->records != NULL) {
+        PyErr_Format(PyExc_TypeError, "go_on() takes a built ticket, not %R", object);
+        return NULL;
+    }
+    ticket_splice(ticket, PyThreadState_Get());
+    woken = api->pause(&value);
+    innermost = ticket->count > 0 ? ticket->frames[ticket->count - 1] : NULL;
+    if (innermost == NULL)
+        return woken < 0 ? NULL : value != NULL ? value : Py_NewRef(Py_None);
+    if (woken < 0) {
+        if (ticket->before >= 0 && FRAME_KEEPS_NEXT) /* handlers are looked for by the unit before */
+            frame_go_to(innermost, ticket->before + 1);
+        return NULL;
+    }
+    if (ticket->before >= 0) {
+        Py_XDECREF(value);
+        frame_go_to(innermost, ticket->before);
+        return frame_take_top(innermost, object);
+    }
+    if (woken > 0 && ticket->end >= 0) {
+        frame_go_to(innermost, ticket->end);
+#if GENERATORS_BLOCK
+        Py_RETURN_NONE; /* END_FOR takes it, and the iterator */
+#else
+        Py_DECREF(innermost->localsplus[--innermost->stacktop]);
+        return frame_take_top(innermost, object);
+#endif
+    }
+    if (value != NULL)
+        return value;
+    if (PyLong_Check(ticket->returns))
+        return Py_XNewRef(api->current());
+    return Py_NewRef(PyTuple_Check(ticket->returns) ? PyTuple_GET_ITEM(ticket->returns, 0) : Py_None);
+}
+
+static PyObject *
+native_settle(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    WeftState state = {0};
+    PyObject *tasklet, *channel, *value;
+    int flags;
+    if (!PyArg_ParseTuple(args, "OiOOii:settle", &tasklet, &state.direction, &channel, &value, &flags, &state.atomic))
+        return NULL;
+    WeftState now;
+    if (api->inspect(tasklet, &now) < 0)
+        return NULL;
+    if (now.direction != 0 || now.scheduled || now.waits || now.current || (state.direction != 0 && !PyObject_TypeCheck(channel, channel_type)) ||
+        state.direction < -1 || state.direction > 1 || state.atomic < 0 || ((flags & 1) && !PyExceptionInstance_Check(value))) {
+        PyErr_Format(PyExc_ValueError, "%R cannot be put into this state", tasklet);
+        return NULL;
+    }
+    state.channel = state.direction != 0 ? channel : NULL;
+    state.raises = flags & 1;
+    state.sends_error = (flags & 2) != 0;
+    state.iterates = (flags & 4) != 0;
+    state.ended = (flags & 8) != 0;
+    state.atomic_flag = (flags & 16) != 0;
+    state.scheduled = (flags & 32) != 0;
+    state.value = (flags & 64) != 0 ? value : NULL;
+    api->settle(tasklet, &state);
+    Py_RETURN_NONE;
+}

@@ -1,0 +1,15 @@
+"""Where frames are not seen, saving is refused with the reason."""
+
+import pytest
+
+import weft
+from weft import snapshot
+
+
+def test_it_is_refused_with_the_reason():
+    ch = weft.channel()
+    tasklet = weft.tasklet(ch.receive)()
+    weft.schedule()
+    with pytest.raises(weft.NoCore, match=r"on the greenlet backend|3\.11, 3\.12 and 3\.13"):
+        snapshot.dumps(tasklet)
+    tasklet.kill()
