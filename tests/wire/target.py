@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from weft.wire import build, bundle, codec, protocol
+from weft.wire import build, bundle, codec, protocol, series
 
 Frame = tuple[int, int, int, int, bytes]
 CONTEXT = 7
@@ -46,6 +46,7 @@ class Target:
         self.logs: list[tuple[Any, ...]] = []
         self.frames: list[Frame] = []
         self.wants: dict[str, int] = {}
+        self.arriving: dict[int, series.Arrival] = {}
         self.hello: dict[str, Any] = {}
         self.scanner = build.StartScanner(self.token)
         self.reader = protocol.FrameReader()
@@ -92,8 +93,18 @@ class Target:
             elif kind == protocol.LOG:
                 self.logs.append(codec.loads(body))
             elif kind == protocol.WANT:
-                self.wants[codec.loads(body)] = number
+                name = codec.loads(body)
+                if name.startswith("weft.wire."):
+                    self.send(protocol.MODULES, number, bundle.pack([build.part(name.rpartition(".")[2])]))
+                    continue
+                self.wants[name] = number
                 self.frames.append(frame)
+            elif kind & protocol.KIND_MORE:
+                if number not in self.arriving:
+                    self.arriving[number] = series.Arrival(body)
+                elif (message := self.arriving[number].add(body)) is not None:
+                    del self.arriving[number]
+                    self.frames.append((frame[0], source, number, kind & ~protocol.KIND_MORE, message))
             else:
                 self.frames.append(frame)
 

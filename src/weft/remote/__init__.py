@@ -27,6 +27,7 @@ from weft.remote._open import (
 from weft.remote._output import OutputFunction
 from weft.remote._prompts import PasswordFunction
 from weft.remote._spawn import RemoteCall, Stream
+from weft.remote._values import register
 from weft.remote._window import WindowChannel, channel
 from weft.remote.context import Context, Stats
 from weft.remote.errors import (
@@ -119,6 +120,7 @@ __all__ = [
     "nspawn",
     "open_all",
     "podman",
+    "register",
     "setns",
     "slurm",
     "ssh",

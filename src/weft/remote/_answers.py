@@ -6,6 +6,7 @@ from typing import Any
 from weft.remote import _failures
 from weft.remote._facts import Facts
 from weft.remote._link import Answer
+from weft.remote._values import Incoming
 from weft.remote.errors import (
     CannotTravel,
     FunctionExited,
@@ -42,7 +43,10 @@ def value(answer: Answer, name: str, facts: Facts, function: str, refer: Callabl
 
     Raises ProtocolError when the bytes are no answer; the caller of this closes the context then.
     """
-    said, problem = _decoded(*answer, refer)
+    try:
+        said, problem = _decoded(*answer, refer)
+    except codec.CannotTravel as error:
+        raise _refused(error, name, facts, function) from None
     if problem:
         raise ProtocolError(
             f"{name!r} answered {function} with bytes that are no value, so it was closed: {problem}.\n"
@@ -58,10 +62,21 @@ def value(answer: Answer, name: str, facts: Facts, function: str, refer: Callabl
 def _decoded(kind: int, body: bytes, refer: Callable[[int], object] | None) -> tuple[Any, str]:
     """The value, or a Failure, and why the bytes are neither. A value is never a Failure: codec makes plain types only."""
     try:
-        said = codec.loads(body, refer)
+        said = Incoming().loads(body, refer)
         return (said if kind == protocol.RESULT else Failure(said)), ""
     except ValueError as error:
         return None, str(error)
+
+
+def _refused(error: codec.CannotTravel, name: str, facts: Facts, function: str) -> CannotTravel:
+    """What came is a value, and cannot be made here."""
+    travel = CannotTravel(
+        f"{function} ran in {name!r} ({facts.implementation} {facts.version}), but what it returned cannot be taken: {error}.",
+        context=name,
+        function=function,
+    )
+    travel.path = error.path or None
+    return travel
 
 
 def _error(failure: Failure, name: str, facts: Facts, function: str) -> Exception:
@@ -83,6 +98,8 @@ def _error(failure: Failure, name: str, facts: Facts, function: str) -> Exceptio
         )
         travel.path = failure.text.partition(" cannot travel")[0]
         return travel
+    if failure.reason == protocol.ERROR_MESSAGE and failure.type_name == "CannotTravel":
+        return CannotTravel(f"{function} was not run in {where}: {failure.text}", **about)
     if failure.reason != protocol.ERROR_RAISED:
         return RemoteError(f"{function} was not run in {where}: {failure.text or failure.reason}", **about)
     if (failure.module, failure.type_name) == ("builtins", "SystemExit"):

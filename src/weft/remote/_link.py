@@ -18,10 +18,10 @@ from weft.remote._process import Process
 from weft.remote._threads import Threads, release
 from weft.remote._waiting import remaining
 from weft.remote.channels import Channels
-from weft.remote.errors import ContextClosed, ContextDied, ForkedContext, ProtocolError
+from weft.remote.errors import CannotTravel, ContextClosed, ContextDied, ForkedContext, ProtocolError
 from weft.remote.transports import Transport, quoted
 from weft.sync import Event
-from weft.wire import codec, protocol
+from weft.wire import codec, protocol, series
 from weft.wire.build import StartScanner
 
 ROOT = 0
@@ -32,6 +32,8 @@ PATIENCE = 2.0  # seconds for a process to end by itself after it has closed its
 NUMBERS = 0xFFFFFFFF
 MOST_ASIDE = 1 << 22  # bytes of a message that this side takes apart on the thread that all links share
 LARGEST = {protocol.STREAM: 1 << 17, protocol.WANT: 1 << 11}  # where it is less, because no child of ours sends more
+ANSWERS = (protocol.RESULT, protocol.ERROR, protocol.RESULT | protocol.KIND_MORE)
+LARGEST_RESULT = 1 << 30  # bytes
 HIGHEST_LEVEL = 1000  # of a log record
 LONGEST_NAME = 1000  # characters of a logger's name
 LIMIT = 10.0  # seconds after which a process that not even SIGKILL ends is left to the system
@@ -81,6 +83,8 @@ class Link:
         self._lock = threading.Lock()
         self._numbers = itertools.count(1)
         self._in_flight: dict[int, tuple[Waiter[Answer], str]] = {}
+        self._arriving: dict[int, series.Arrival] = {}
+        self.largest_result = LARGEST_RESULT
         self._queue: deque[memoryview] = deque()
         self._queued = 0
         self._room: list[Waiter[None]] = []
@@ -105,7 +109,9 @@ class Link:
 
     # ---- sending
 
-    def ask(self, function: str, head: bytes, body: bytes, deadline: float | None = None) -> tuple[int, Waiter[Answer]]:
+    def ask(
+        self, function: str, head: bytes, body: bytes | series.Parcel, deadline: float | None = None
+    ) -> tuple[int, Waiter[Answer]]:
         """Send CALL with `body`, behind the frames in `head`; the waiter gets the Answer, or the error of the link's end.
 
         Blocks this tasklet while the queue is full. Raises what `send` raises; nothing has been sent then. Thread-safe.
@@ -118,11 +124,27 @@ class Link:
             self._in_flight[number] = (waiter, function)
             self.calls += 1
         try:
-            self.send(head + protocol.frame(self.identifier, ROOT, number, protocol.CALL, body), function, deadline)
+            if isinstance(body, bytes):
+                self.send(head + protocol.frame(self.identifier, ROOT, number, protocol.CALL, body), function, deadline)
+            else:
+                self._send_pieces(number, head, body, function, deadline)
         except BaseException:
             self.forget(number)
             raise
         return number, waiter
+
+    def _send_pieces(
+        self, number: int, head: bytes, parcel: series.Parcel, function: str, deadline: float | None
+    ) -> None:
+        """Send a CALL that is larger than a frame: its pieces wait for room one by one, and others' frames go in between."""
+        for piece in parcel.frames(self.identifier, ROOT, number, protocol.CALL):
+            try:
+                self.send(head + piece, function, deadline)
+            except BaseException:
+                empty = protocol.frame(self.identifier, ROOT, number, protocol.CALL | protocol.KIND_MORE, b"")
+                self.send_at_once(empty)
+                raise
+            head = b""
 
     def _free_number(self) -> int:
         while True:
@@ -133,6 +155,7 @@ class Link:
     def forget(self, number: int) -> bool:
         """Nobody waits for this answer any more. True when it had not come yet."""
         with self._lock:
+            self._arriving.pop(number, None)
             return self._in_flight.pop(number, None) is not None
 
     def cancel(self, number: int) -> None:
@@ -310,11 +333,8 @@ class Link:
             raise ValueError(f"a frame from {source} to {destination} on the link of {self.identifier}")
         if len(body) > LARGEST.get(kind, MOST_ASIDE) and kind not in (protocol.RESULT, protocol.ERROR):
             raise ValueError(f"a {protocol.kind_name(kind)} message of {len(body)} bytes")
-        if kind in (protocol.RESULT, protocol.ERROR):
-            with self._lock:
-                waiting = self._in_flight.pop(number, None)
-            if waiting is not None:  # else it was cancelled
-                waiting[0].succeed((kind, body))
+        if kind in ANSWERS:
+            self._take_answer(number, kind, body)
         elif kind == protocol.STREAM and number in STREAMS:
             self.output.text(STREAMS[number], body)
         elif kind == protocol.LOG:
@@ -335,6 +355,57 @@ class Link:
                 self.send_at_once(protocol.frame(self.identifier, ROOT, number, protocol.PONG, body))
         elif kind != protocol.PONG:
             raise ValueError(f"a {protocol.kind_name(kind)} message that does not belong here")
+
+    def _take_answer(self, number: int, kind: int, body: bytes) -> None:
+        if kind & protocol.KIND_MORE:
+            self._take_piece(number, body)
+            return
+        if len(body) > self.largest_result:
+            self._refuse(number, len(body))
+        with self._lock:
+            waiting = self._in_flight.pop(number, None)
+        if waiting is not None:  # else it was cancelled
+            waiting[0].succeed((kind, body))
+
+    def _take_piece(self, number: int, body: bytes) -> None:
+        """A piece of a result; those of a call that nobody waits for are dropped."""
+        if number not in self._in_flight:
+            return
+        arrival = self._arriving.get(number)
+        if arrival is None:
+            try:
+                arrival = series.Arrival(body, self.largest_result)
+            except series.TooLarge as error:
+                self._refuse(number, error.size)
+                return
+            with self._lock:
+                if number in self._in_flight:
+                    self._arriving[number] = arrival
+            return
+        if not body:
+            raise ValueError("a result that ends before it is complete")
+        message = arrival.add(body)
+        if message is not None:
+            with self._lock:
+                self._arriving.pop(number, None)
+                waiting = self._in_flight.pop(number, None)
+            if waiting is not None:
+                waiting[0].succeed((protocol.RESULT, message))
+
+    def _refuse(self, number: int, size: int) -> None:
+        """Drop a result that is larger than this context may send, and stop it if it is still on its way."""
+        with self._lock:
+            waiting = self._in_flight.pop(number, None)
+        if waiting is not None:
+            waiting[0].fail(
+                CannotTravel(
+                    f"{waiting[1]} ran in {self.name!r}, but what it returned takes {size} bytes, and {self.largest_result} may "
+                    f"come up.\n    Return it in parts, or raise the limit: context.largest_result = {size}",
+                    context=self.name,
+                    function=waiting[1],
+                )
+            )
+            self.send_at_once(protocol.frame(self.identifier, ROOT, number, protocol.CANCEL, b""))
 
     def _record(self, body: bytes) -> None:
         fields = codec.loads(body)

@@ -15,11 +15,12 @@ from weft.remote._threads import TaskletThread
 from weft.remote._waiting import limit
 from weft.remote.errors import RemoteError
 from weft.sync import Lock
-from weft.wire import build, codec, protocol
+from weft.wire import build, codec, protocol, series
 from weft.wire import bundle as wire_bundle
 
 EXTENSIONS = "extensions"  # the part that loads extension modules over there
 MOST_QUESTIONS = 1024
+PART_PREFIX = "weft.wire."
 PREPARED = 4096  # functions whose modules are known to be there; forgetting one costs a look at the plan
 
 _log = logging.getLogger("weft.remote")
@@ -51,6 +52,7 @@ class Shipping:
         self._unanswered: set[int] = set()
         self._prepared: set[modules.FunctionName] = set()
         self._parts: set[str] = set()
+        self._brought: set[str] = set()
         # Held from the plan until its frames are queued: nobody's call may overtake the modules that it counts on.
         self._order = Lock(fair=True)
 
@@ -59,7 +61,7 @@ class Shipping:
         function: Callable[..., Any],
         name: modules.FunctionName,
         text: str,
-        body: bytes,
+        body: bytes | series.Parcel,
         deadline: float | None = None,
     ) -> tuple[int, Waiter[Answer]]:
         """Send the call of `function`, `text` in messages, and, in the same write, what it needs and the other side lacks.
@@ -85,6 +87,24 @@ class Shipping:
         if bundle is not None:
             self._later(bundle)
         return asked
+
+    def bring_module(self, module: str, deadline: float | None = None) -> None:
+        """Send what an import of `module` needs over there, ahead of any frame sent from now on. As `call` otherwise."""
+        if module in self._brought:
+            return
+        self._link.refuse_if_ended(module)
+        if not self._order.acquire(timeout=limit(deadline)):
+            raise TimeoutError(f"other calls were still being sent when the time for {module} was over")
+        try:
+            bundle = modules.plan(module, self._sent, self._has, None, self._policy, self._platform)
+            if bundle is not None:
+                self._link.send(self._frame(bundle), deadline=deadline)
+                self._count(bundle)
+            self._brought.add(module)
+        finally:
+            self._order.release()
+        if bundle is not None:
+            self._later(bundle)
 
     def need(self, part: str, deadline: float | None = None) -> None:
         """Send the part weft.wire.`part` of the payload if it was not sent yet: it is in place before any frame sent from now on.
@@ -136,6 +156,10 @@ class Shipping:
 
         def answer() -> None:
             with self._order:
+                if name.removeprefix(PART_PREFIX) in build.ASKED and name.startswith(PART_PREFIX):
+                    part = build.part(name.removeprefix(PART_PREFIX))
+                    self._send(self._modules_frame(number, wire_bundle.pack([part])))
+                    return
                 if name in self._sent:  # it is on its way, or was known to be absent: the other side looks again
                     self._send(self._modules_frame(number, wire_bundle.pack([])))
                     return

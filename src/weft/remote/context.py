@@ -16,6 +16,7 @@ from weft.remote._facts import Facts
 from weft.remote._link import Answer, Link
 from weft.remote._shipping import Shipping
 from weft.remote._spawn import RemoteCall, Stream, acall, iterate
+from weft.remote._values import Body, Outgoing
 from weft.remote._waiting import remaining
 from weft.remote._window import WindowChannel
 from weft.remote.channels import Luggage
@@ -47,8 +48,9 @@ class Request:
     function: Callable[..., Any]
     name: modules.FunctionName
     text: str
-    body: bytes
+    body: Body
     luggage: Luggage
+    outgoing: Outgoing
 
 
 class Context:
@@ -75,6 +77,17 @@ class Context:
     def closed(self) -> bool:
         """True once it was closed, or has died."""
         return self._link.closed
+
+    @property
+    def largest_result(self) -> int:
+        """The most bytes that one result may take; a larger one raises CannotTravel here, and is not stored. Can be set."""
+        return self._link.largest_result
+
+    @largest_result.setter
+    def largest_result(self, size: int) -> None:
+        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+            raise ValueError(f"largest_result must be a number of bytes, 1 or more, not {size!r:.80}")
+        self._link.largest_result = size
 
     @property
     def stats(self) -> Stats:
@@ -107,7 +120,7 @@ class Context:
         if timeout is not None and not timeout >= 0:
             raise ValueError(f"timeout must be a number of seconds, 0 or more, or None, not {timeout!r}")
         deadline = None if timeout is None else time.monotonic() + timeout
-        request = self._prepared(function, args, kwargs)
+        request = self._prepared(function, args, kwargs, lent=True)
         number, answer = self._asked(request, deadline)
         if answer is None:  # raised out here, so that the error holds no other one with its frames
             raise self._too_late(timeout, request.text, sent=number is not None)
@@ -158,8 +171,13 @@ class Context:
         args: Sequence[Any],
         kwargs: Mapping[str, Any] | None,
         into: WindowChannel[Any] | None = None,
+        *,
+        lent: bool = False,
     ) -> Request:
-        """The call, encoded. `into`: a channel for the values that it yields. Never blocks; nothing is sent."""
+        """The call, encoded. `into`: a channel for the values that it yields. Never blocks; nothing is sent.
+
+        `lent`: the caller waits for the answer, so that large bytearrays and arrays need not be copied.
+        """
         try:
             name = modules.name_of(function)
         except RemoteError as error:
@@ -168,13 +186,14 @@ class Context:
         text = f"__main__.{name.qualname}" if name.module == modules.name_over_there() else str(name)
         called: tuple[Any, ...] = (name.module, name.qualname, _positional(args, text), _keywords(kwargs, text))
         luggage = Luggage(self._link.channels)
+        outgoing = Outgoing(luggage.let_go, lent)
         if into is not None:
             called = ("weft.wire.channels", "stream", (into, *called), None)
-        body, problem = _encoded(called, luggage)
+        body, problem = _encoded(called, outgoing, luggage)
         if problem is not None:
             luggage.let_go()
             raise self._cannot_travel(*problem, text)
-        return Request(function, name, text, body, luggage)
+        return Request(function, name, text, body, luggage, outgoing)
 
     def _asked(self, request: Request, deadline: float | None) -> tuple[int | None, Answer | None]:
         """Send the call and wait for its answer. The number is None when it was not sent in time, the answer if not answered."""
@@ -194,6 +213,10 @@ class Context:
     def _sent(self, request: Request, deadline: float | None) -> tuple[int, Waiter[Answer]]:
         """Send the call; return its number and who is told its answer. Raises TimeoutError when it was not sent by `deadline`."""
         try:
+            for part in request.outgoing.parts:
+                self._shipping.need(part, deadline)
+            for module in request.outgoing.modules:
+                self._shipping.bring_module(module, deadline)
             if request.luggage.numbers:
                 self._shipping.need("channels", deadline)
                 request.luggage.announce()
@@ -316,10 +339,10 @@ class Context:
         return late
 
 
-def _encoded(arguments: tuple[Any, ...], luggage: Luggage) -> tuple[bytes, tuple[str, str] | None]:
+def _encoded(arguments: tuple[Any, ...], outgoing: Outgoing, luggage: Luggage) -> tuple[Body, tuple[str, str] | None]:
     """The body of CALL, or what in it cannot travel: (sentence, path)."""
     try:
-        return codec.dumps(arguments, parts=ARGUMENT_NAMES, refer=luggage.refer), None
+        return outgoing.dumps(arguments, ARGUMENT_NAMES, luggage.refer), None
     except codec.CannotTravel as error:
         return b"", (str(error), error.path)
 

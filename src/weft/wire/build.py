@@ -41,8 +41,11 @@ PARTS = (
     "paths",
     "metadata",
     "tasklets",
+    "series",
+    "values",
 )  # fmt: skip
-STANDS_ON = {"paths": ("resources",), "metadata": ()}  # parts that need others
+STANDS_ON = {"paths": ("resources",), "metadata": (), "series": ("values",)}  # parts that need others
+ASKED = ("series", "values")  # those that a target may ask for
 OLDEST = "Python 2.7 or 3.6"
 NOISE_LIMIT = 1 << 20  # bytes that may precede the start line
 _NOISE_KEPT = 1 << 14

@@ -44,6 +44,7 @@ class Pool(object):
         self._woken = False  # one of them has been called to help, and has not come yet
         self._process = os.getpid()
         self.runner = None  # whoever runs calls in place of these threads, which go on reading: see weft.wire.tasklets
+        self._sending = {}  # (source, id) of a call -> its answer, which goes in pieces
         self.loads = codec.loads  # of arguments; a part of the payload may put its own here, and below
         self.dumps = codec.dumps  # of results
         self.here = threading.local()  # its `number`: the call that this thread runs
@@ -126,6 +127,9 @@ class Pool(object):
 
     def cancel(self, identifier, source):
         """Drop a call that has not started, and say so; leave one that runs alone, unless it is a tasklet."""
+        parcel = self._sending.get((source, identifier))
+        if parcel is not None:
+            parcel.withdrawn = True
         if self.runner is not None:
             self.runner.cancel(identifier, source)
         for frame in list(self._pending):
@@ -172,13 +176,24 @@ class Pool(object):
         """Send one answer; behind more calls, leave it to be sent with theirs."""
         if os.getpid() != self._process:
             os._exit(1)  # the call forked and came back as the child process, which has no business on the link
-        if len(body) > _LARGE:
+        if not isinstance(body, bytes):
+            self._send_pieces(frame, kind, body)
+        elif len(body) > _LARGE:
             self._send_answers()
             self._try(self._link.send, kind, frame[2], body, frame[1])
-            return
-        self._answers.append(protocol.frame(frame[1], self._link.context, frame[2], kind, body))
-        if not self._pending or len(self._answers) >= _ANSWERS:
-            self._send_answers()
+        else:
+            self._answers.append(protocol.frame(frame[1], self._link.context, frame[2], kind, body))
+            if not self._pending or len(self._answers) >= _ANSWERS:
+                self._send_answers()
+
+    def _send_pieces(self, frame, kind, parcel):
+        """Send a message that is too large for one frame, until CANCEL comes."""
+        key = frame[1], frame[2]
+        self._sending[key] = parcel
+        self._send_answers()
+        for piece in parcel.frames(frame[1], self._link.context, frame[2], kind):
+            self._try(self._link.send_raw, [piece])
+        self._sending.pop(key, None)
 
     def _send_answers(self):
         """Send what was printed, then all answers that have piled up: a call's output comes before its result."""

@@ -55,6 +55,7 @@ class Child(object):
         self.life.on_loss.append(self.importer.lose)
         self.life.before_goodbye.append(self._streams.flush)
         self._turns = link.turns(wire.source)
+        codec.richer = self._richer
         self.pool = calls.Pool(wire, self._turns, self.handle, self._streams.flush, config.get("max_threads", 64))
         _survive_interrupts()
         at_fork = getattr(os, "register_at_fork", None)  # 3.7 and later
@@ -94,6 +95,17 @@ class Child(object):
             }
         )
         return protocol.frame(0, self._link.context, 0, protocol.HELLO, body)
+
+    def _richer(self, value, root, parts, refer):
+        """What codec.dumps does with what is not plain. Results may be large, and go in pieces then."""
+        values = self.importer.part("values")
+        if root != "result":
+            return values.dumps(value, root, parts, refer)
+        buffers = []
+        body = values.dumps(value, root, parts, refer, buffers)
+        if buffers or len(body) > protocol.MAX_BODY:
+            body = self.importer.part("series").Parcel(body, buffers)
+        return body
 
     def _leave(self):
         """In a process that a call forked off: let go of the link, or its other end would not see this context end."""

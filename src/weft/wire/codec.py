@@ -29,6 +29,8 @@ from weft.wire.protocol import MAX_BODY, WireError
 
 MAX_DEPTH = 128  # containers within containers
 BULK = 8
+FEW = 256  # keys, which may all have one hash
+BIG = 1 << 20  # bytes; where somebody knows how, larger ones are not copied into the message but sent behind it
 _MAX_PIECES = MAX_BODY // 32  # of an encoded value: what holds one list many times over must not fill the memory
 PY2 = sys.version_info[0] == 2
 
@@ -48,6 +50,7 @@ if PY2:
 else:
     text_type = str
     int_types = (int,)
+_HASHED_WELL = set([text_type, bytes])  # nobody can know beforehand which of them have one hash
 
 
 class CodecError(WireError, ValueError):
@@ -70,13 +73,16 @@ class _Referring(list):
     """The pieces of a value whose sender can name things by number."""
 
 
+richer = None  # of a target: what dumps does with a value that it cannot encode, where its caller says nothing else
+
+
 def carry(kind):
     """Let objects of exactly this type travel as numbers, wherever `dumps` is given a `refer` that has numbers for them."""
     _CARRIED.add(kind)
     _ENCODE[kind] = _encode_reference
 
 
-def dumps(value, root="value", parts=None, refer=None):
+def dumps(value, root="value", parts=None, refer=None, otherwise=None):
     """Return `value` as bytes. Thread-safe; does not block.
 
     `refer(object)` returns the number (u32) by which the other side's `loads` will know an object of a type that was
@@ -84,21 +90,26 @@ def dumps(value, root="value", parts=None, refer=None):
 
     `root` names the value in the messages of CannotTravel. When the value is a tuple whose items have names of their own
     (the arguments of a call), `parts` lists these names and takes the place of `root`.
+    `otherwise(value, root, parts, refer)` is returned for what is not plain, or larger than BIG (weft.wire.values).
     Raises CannotTravel, naming the path of the first thing inside that is not plain.
     """
     if value is None:
         return b"N"
-    out = []
+    otherwise = otherwise or richer
+    out = [otherwise]
     if refer is not None:
-        out = _Referring()
+        out = _Referring(out)
         out.refer = refer
     try:
         _ENCODE[type(value)](value, out, MAX_DEPTH)
+        out[0] = b""
         data = b"".join(out)
     except (_Refused, KeyError, RuntimeError):
         # KeyError is a type without an encoder; RuntimeError is a dict or set that another thread changes meanwhile, or
         # a RecursionError of a caller who is deep already. The slow second walk finds out which, and where.
         data = None
+    if otherwise is not None and (data is None or len(data) > MAX_BODY):
+        return otherwise(value, root, parts, refer)
     if data is None:
         raise _explain(value, root, parts, refer)
     if len(data) > MAX_BODY:
@@ -151,6 +162,8 @@ def _append_utf8(data, out):
 
 
 def _encode_bytes(value, out, depth):
+    if len(value) > BIG and out[0]:
+        raise _Refused
     out.append(_TAG_U32.pack(b"b", len(value)))
     out.append(value)
 
@@ -163,6 +176,8 @@ def _encode_py2_str(value, out, depth):
 
 
 def _encode_bytearray(value, out, depth):
+    if len(value) > BIG and out[0]:
+        raise _Refused
     value = bytes(value)  # one copy, so that size and content agree whatever other threads do
     out.append(_TAG_U32.pack(b"a", len(value)))
     out.append(value)
@@ -414,15 +429,19 @@ def loads(data, refer=None):
     """
     if data == b"N":
         return None
-    if refer is not None and b"r" in data:
+    if type(data) is not bytes:  # one of weft.wire.values
+        data.refer = refer
+    elif refer is not None and b"r" in data:
         data = _Referred(data)
         data.refer = refer
     elif PY2:
         data = bytearray(data)
     try:
         value, position = _DECODE[data[0]](data, 1, MAX_DEPTH)
-    except (IndexError, struct.error, UnicodeError, TypeError, OverflowError) as error:
-        # Cut in the middle, no UTF-8, an unhashable key.
+    except CannotTravel:
+        raise
+    except (IndexError, struct.error, UnicodeError, TypeError, OverflowError, AttributeError) as error:
+        # Cut in the middle, no UTF-8, an unhashable key, a tag of weft.wire.values where none may be.
         raise CodecError("a message of %d bytes is garbled: %s" % (len(data), error))
     if position != len(data):
         # Also where a slice came out short: the position then lies behind the end.
@@ -520,11 +539,36 @@ def _decode_dict(data, position, depth):
         raise CodecError("a message nests deeper than %d containers" % MAX_DEPTH)
     count, position = _count(data, position, 2)
     depth -= 1
+    if count > FEW:
+        return _decode_large_dict(data, position, depth, count)
     result = {}
     for _ in range(count):
         key, position = _DECODE[data[position]](data, position + 1, depth)
         result[key], position = _DECODE[data[position]](data, position + 1, depth)
     return result, position
+
+
+def _decode_large_dict(data, position, depth, count):
+    keys = []
+    items = []
+    for _ in range(count):
+        item, position = _DECODE[data[position]](data, position + 1, depth)
+        keys.append(item)
+        item, position = _DECODE[data[position]](data, position + 1, depth)
+        items.append(item)
+    check_keys(keys)
+    return dict(zip(keys, items)), position  # noqa: B905 - 2.7 knows no strict
+
+
+def check_keys(keys):
+    """Refuse many keys of one hash: to put them into a dict or a set takes the square of their number."""
+    if len(keys) <= FEW or set(map(type, keys)) <= _HASHED_WELL or len(set(map(hash, keys))) > len(keys) - FEW:
+        return
+    seen = {}
+    for key in map(hash, keys):
+        seen[key] = seen.get(key, 0) + 1
+    if max(seen.values()) > FEW:
+        raise CodecError("a message is garbled: %d keys of one hash" % max(seen.values()))
 
 
 def _decode_set_items(data, position, depth):
@@ -534,6 +578,7 @@ def _decode_set_items(data, position, depth):
     items, position = _DECODE[data[position]](data, position + 1, depth - 1)
     if type(items) not in (list, tuple):
         raise CodecError("a message is garbled: a set of %s" % type(items).__name__)
+    check_keys(items)
     return items, position
 
 

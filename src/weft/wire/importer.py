@@ -218,6 +218,14 @@ class Importer(object):
             return " can come: %s" % self._lost
         return ""
 
+    def part(self, name):
+        """Return the module weft.wire.`name`, asking the parent for it if need be. Never in the thread that reads."""
+        name = "weft.wire." + name
+        if name not in self._modules and name not in sys.modules:
+            self._pull(name)
+        __import__(name)
+        return sys.modules[name]
+
     def find_spec(self, name, path=None, target=None):
         """See importlib.abc.MetaPathFinder."""
         if name in self._watched:

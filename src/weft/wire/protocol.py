@@ -57,8 +57,8 @@ CHANNEL  both  channel's  raw, see weft.wire.channels: what happens to a channel
 What a call printed or logged arrives before its RESULT or ERROR; what its child processes printed does, if it was in
 the pipe by then.
 
-KIND_MORE is reserved in the kind byte: "this body goes on in the next frame of the same source, id and kind", so that large
-bodies can be cut without a new protocol. Nobody sets it in version 1, and a frame that has it is refused.
+KIND_MORE in the kind byte: the body is a piece of a message that goes on in the next frame of the same source, id and kind,
+see weft.wire.series. Whoever passes frames on treats it like any other.
 """
 
 import struct
@@ -128,7 +128,10 @@ def frame(destination, source, identifier, kind, body):
 
 def kind_name(kind):
     """Return the name of a kind for messages, whatever number it is."""
-    return KIND_NAMES[kind] if 0 < kind < len(KIND_NAMES) else "unknown kind %d" % kind
+    plain = kind & ~KIND_MORE
+    if not 0 < plain < len(KIND_NAMES):
+        return "unknown kind %d" % kind
+    return KIND_NAMES[plain] if plain == kind else "piece of " + KIND_NAMES[plain]
 
 
 def start_line(token, status, text=""):
@@ -166,7 +169,7 @@ class FrameReader(object):
         need = HEADER_SIZE
         while end - position >= HEADER_SIZE:
             destination, source, identifier, length, kind = HEADER.unpack_from(data, position)
-            if length > MAX_BODY or not HELLO <= kind <= LAST_KIND:
+            if length > MAX_BODY or not HELLO <= kind & ~KIND_MORE <= LAST_KIND:
                 raise ProtocolError(
                     "context %d sent a frame that is none: %s, %d bytes (limit %d); something else writes to the "
                     "descriptors of the link" % (source, kind_name(kind), length, MAX_BODY)
