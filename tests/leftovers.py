@@ -7,6 +7,7 @@ import gc
 import os
 import threading
 import types
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -146,6 +147,8 @@ def _uncollected() -> list[str]:
 def _blame(thing: object) -> str | None:
     """Say what `thing` is when it is weft's own, or None when it is somebody else's garbage."""
     kind = type(thing)
+    if kind in weakref.ProxyTypes:
+        return None  # asking it anything would ask what it stands for, which may be gone
     if isinstance(thing, types.TracebackType):
         places = list(_files_of(thing))
         if any(place.startswith(WEFT) for place in places):

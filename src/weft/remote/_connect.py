@@ -19,6 +19,7 @@ from weft.remote.errors import ConnectError, ConnectTimeout, PythonTooOld
 from weft.remote.transports import Transport, quoted
 from weft.remote.transports.command import Command
 from weft.remote.transports.fork import Fork
+from weft.remote.transports.local import Local
 from weft.wire import build, protocol
 
 SCARCE = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM)
@@ -83,6 +84,9 @@ def _connect(
     except BaseException:
         link.close(patience=0)
         raise
+    policy = policy.settled(
+        facts.magic, facts.implementation, facts.packages, is_near=isinstance(transport, Local | Fork)
+    )
     shipping = Shipping(link, facts.packages, threads.modules, policy, facts.for_extensions)
     link.wanted = shipping.answer
     link.wanted_piece = shipping.answer_piece

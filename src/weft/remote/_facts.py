@@ -15,7 +15,7 @@ class Facts:
     """The Python over there. `python` is its version, `pid` its process, `packages` the top-level names that import there.
 
     `libc` is "glibc 2.36", or empty where there is none or another one; `suffixes` are the endings of extension modules, its own
-    first (".cpython-312-x86_64-linux-gnu.so").
+    first (".cpython-312-x86_64-linux-gnu.so"). `magic` is that of its bytecode.
     """
 
     python: tuple[int, int, int]
@@ -27,6 +27,7 @@ class Facts:
     packages: frozenset[str] = field(repr=False)
     libc: str = ""
     suffixes: tuple[str, ...] = field(default=(), repr=False)
+    magic: bytes = field(default=b"", repr=False)
 
     @property
     def for_extensions(self) -> Platform:
@@ -60,5 +61,6 @@ def facts_of(hello: bytes) -> Facts:
         python=(python[0], python[1], python[2]),
         packages=frozenset(said["packages"].split(" ")),
         suffixes=tuple(said["suffixes"].split()),
+        magic=said["magic"] if isinstance(said.get("magic"), bytes) else b"",
         **{name: said[name] for name in ("implementation", "platform", "machine", "pid", "executable", "libc")},
     )

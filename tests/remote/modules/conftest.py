@@ -31,7 +31,8 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
     modules.trim()
     yield write
     for name in set(sys.modules) - before:
-        del sys.modules[name]
+        if name.partition(".")[0] not in sys.stdlib_module_names:  # whoever has those keeps them
+            del sys.modules[name]
     modules.trim()
     sys.path_importer_cache.clear()
 

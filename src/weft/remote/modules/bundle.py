@@ -3,12 +3,14 @@
 What an import needs is computed in closure.py, the layout of a body is weft.wire.bundle's.
 """
 
+import dataclasses
 import os
 import sys
 import threading
 from collections.abc import Callable, Collection, Hashable, Iterable
 from dataclasses import dataclass, field
 from types import CodeType
+from typing import TypeGuard
 
 from weft.remote.errors import CannotTravel, RemoteModuleNotFound
 from weft.wire import build
@@ -24,12 +26,12 @@ from .policy import EVERYTHING, Modules
 from .shared import Extension
 from .sources import DataFile, Location, Missing
 
-# Level 9 makes Django's modules 1 % smaller than level 6 and takes four times as long, which no link of above
-# 300 kbit/s gives back.
-_LEVEL = 6
 _MOST_BYTES = 32 << 20
 _MOST_CLOSURES = 256
 
+
+Form = tuple[bool, str, int]
+"""See policy.Modules.form."""
 
 SecondWave = Callable[[Collection[str]], "Bundle | None"]
 
@@ -77,6 +79,8 @@ class _Entry:
             return False
         return not sources.changed_since(self.closure.stamps.items())
 
+
+_PLAIN = (False, "zlib", 6)  # sources, as every target takes them
 
 _closures: Bounded[Hashable, tuple[_Entry, ...]] = Bounded(_MOST_CLOSURES, len)
 _built: Bounded[Hashable, tuple[bytes, int]] = Bounded(_MOST_BYTES, lambda built: len(built[0]) + 200)
@@ -147,7 +151,9 @@ def pull(
         return _data(name, data_of(name, has, policy))
     if name.startswith("weft.wire."):
         return _parts(name, sent)
-    name = name.removeprefix("!")
+    if name.startswith("!"):
+        name = name[1:]
+        policy = dataclasses.replace(policy, bytecode=False)
     sent = {one for one in sent if one != name}
     answer = _bundle_of(name, sent, has, policy, platform)
     if answer is None:
@@ -159,7 +165,7 @@ def pull(
 def _data(name: str, found: bytes | None) -> Bundle:
     if found is None:
         return Bundle((), (name,), (), wire_bundle.pack([], [name]), 0, (), (), lambda sent: None)
-    packed = wire_bundle.pack([(name, wire_bundle.DATA, found, "")], level=_LEVEL)
+    packed = wire_bundle.pack([(name, wire_bundle.DATA, found, "")], level=_PLAIN[2])
     return Bundle((), (), (name,), packed, len(found), (), (), lambda sent: None)
 
 
@@ -217,9 +223,9 @@ def _bundle_of(
         inside = tuple(whole.inside)
         key = ("inside", inside, soon, policy.key, platform)
         after = _remembered(key, has, lambda: closure_inside(inside, has, more=soon, policy=policy, platform=platform))
-        return _remaining(after, sent, lambda sent: None)
+        return _remaining(after, sent, lambda sent: None, policy.form)
 
-    return _remaining(whole, sent, second_wave, root)
+    return _remaining(whole, sent, second_wave, policy.form, root)
 
 
 def _remembered(key: Hashable, has: Collection[str], compute: Callable[[], Closure]) -> Closure:
@@ -235,7 +241,9 @@ def _remembered(key: Hashable, has: Collection[str], compute: Callable[[], Closu
         return result
 
 
-def _remaining(whole: Closure, sent: Collection[str], second_wave: SecondWave, root: str = "") -> Bundle | None:
+def _remaining(
+    whole: Closure, sent: Collection[str], second_wave: SecondWave, form: Form, root: str = ""
+) -> Bundle | None:
     """What of a closure has not been sent; None when that is nothing. `root` is what is about to be imported, if anything is."""
     modules = tuple(one for one in whole.modules if one.name not in sent)
     absent = {name: reason for name, reason in whole.absent.items() if name not in sent}
@@ -244,7 +252,7 @@ def _remaining(whole: Closure, sent: Collection[str], second_wave: SecondWave, r
         return None
     parts = tuple(part for part in _with_what_they_need(sorted(whole.parts)) if f"weft.wire.{part}" not in sent)
     complete = {one.name: whole.complete[one.name] for one in modules if one.name in whole.complete}
-    data, size = _body(modules + files, absent, complete, parts)
+    data, size = _body(modules + files, absent, complete, parts, form)
     names = tuple(one.name for one in modules)
     file_names = (*(one.name for one in files), *(f"weft.wire.{part}" for part in parts))
     native = tuple(one.native for one in modules if one.native is not None)
@@ -260,14 +268,15 @@ def _body(
     absent: dict[str, str],
     complete: dict[str, tuple[str, ...]],
     wire_parts: tuple[str, ...] = (),
+    form: Form = _PLAIN,
 ) -> tuple[bytes, int]:
     """The body of a MODULES frame and the size of what is in it; built once for all targets with the same needs."""
     stamps = tuple((one.name, one.origin, one.stamp) for one in parts)
-    key = (stamps, tuple(absent.items()), tuple(complete.items()), wire_parts)
+    key = (stamps, tuple(absent.items()), tuple(complete.items()), wire_parts, form)
     with _building:
         built = _built.get(key)
         if built is None:
-            built = _compress(parts, absent, complete, wire_parts)
+            built = _compress(parts, absent, complete, wire_parts, form)
             _built.put(key, built)
         return built
 
@@ -277,21 +286,29 @@ def _compress(
     absent: dict[str, str],
     complete: dict[str, tuple[str, ...]],
     wire_parts: tuple[str, ...],
+    form: Form,
 ) -> tuple[bytes, int]:
+    as_bytecode, packer, level = form
     entries = [build.part(part) for part in wire_parts]
     for one in parts:
         try:
-            source = one.read()
+            code = scan.bytecode_of(one) if as_bytecode and _has_code(one) else None
+            source = one.read() if code is None else code
         except (OSError, ImportError) as error:
             raise CannotTravel(
                 f"{_said(one.name)} cannot be sent: its source {one.origin} cannot be read ({error}); "
                 "was it moved or removed since it was imported?"
             ) from error
-        entries.append((one.name, _kind(one), source, one.origin or ""))
+        kind = _kind(one) if code is None else _kind(one) | wire_bundle.CODE
+        entries.append((one.name, kind, source, one.origin or ""))
     reasons = {name: reason for name, reason in absent.items() if reason}
     listed = {package: list(submodules) for package, submodules in complete.items()}
-    data = wire_bundle.pack(entries, list(absent), reasons, listed, _LEVEL)
+    data = wire_bundle.pack(entries, list(absent), reasons, listed, level, packer)
     return data, sum(len(source) for _, _, source, _ in entries)
+
+
+def _has_code(one: Location | DataFile) -> TypeGuard[Location]:
+    return isinstance(one, Location) and one.native is None and not one.is_namespace
 
 
 def _kind(one: Location | DataFile) -> int:

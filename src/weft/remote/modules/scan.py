@@ -162,7 +162,30 @@ def renew() -> None:
     _known.renew()
 
 
+def bytecode_of(location: Location) -> bytes | None:
+    """The marshalled code of a module, for a Python like this one; None when its source does not compile."""
+    if location.loader is None and location.origin is not None:
+        data = _cached_bytes(location.origin)
+        if data is not None:
+            return data
+    try:
+        return marshal.dumps(code_of(location))
+    except (SyntaxError, ValueError, OSError, ImportError, RecursionError):
+        return None
+
+
 def _cached_code(origin: str) -> CodeType | None:
+    data = _cached_bytes(origin)
+    if data is None:
+        return None
+    try:
+        code = marshal.loads(data)
+    except (ValueError, EOFError, TypeError):
+        return None
+    return code if isinstance(code, CodeType) else None
+
+
+def _cached_bytes(origin: str) -> bytes | None:
     """What a valid .pyc beside the source holds; the rules of validity are PEP 552's and importlib's."""
     try:
         with open(importlib.util.cache_from_source(origin), "rb") as file:
@@ -181,13 +204,7 @@ def _cached_code(origin: str) -> CodeType | None:
             valid = importlib.util.source_hash(file.read()) == data[8:16]
     else:
         valid = flags == 0b01
-    if not valid:
-        return None
-    try:
-        code = marshal.loads(memoryview(data)[16:])
-    except (ValueError, EOFError, TypeError):
-        return None
-    return code if isinstance(code, CodeType) else None
+    return data[16:] if valid else None
 
 
 def _absolute(statements: Iterable[bytecode.Statement], package: str) -> Iterable[Import]:
