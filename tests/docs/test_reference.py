@@ -7,7 +7,16 @@ import pytest
 
 from tests.docs.blocks import ROOT
 
-PUBLIC = ["weft", "weft.io", "weft.remote", "weft.snapshot", "weft.stackless", "weft.sync", "weft.sync.futures", "weft.threads"]
+PUBLIC = [
+    "weft",
+    "weft.io",
+    "weft.remote",
+    "weft.snapshot",
+    "weft.stackless",
+    "weft.sync",
+    "weft.sync.futures",
+    "weft.threads",
+]
 
 
 @pytest.mark.parametrize("module_name", PUBLIC)

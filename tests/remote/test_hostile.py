@@ -18,7 +18,7 @@ BAD_FRAMES = {
         "write(protocol.HEADER.pack(0, me, 1, protocol.MAX_BODY + 1, protocol.RESULT))",
         "frame that is none: RESULT, 134217729 bytes",
     ),
-    "an unknown kind": ("send(77, b'')", "unknown kind 77"),
+    "an unknown kind": ("send(63, b'')", "unknown kind 63"),
     "a frame in another's name": (
         "send(protocol.RESULT, b'N', number, source=me + 1)",
         "a frame from .* to 0 on the link of",

@@ -56,7 +56,9 @@ def test_a_length_above_the_limit_is_refused_before_the_body_comes():
         FrameReader().feed(header)
 
 
-@pytest.mark.parametrize("kind", [0, protocol.LAST_KIND + 1, 100, 100 | protocol.KIND_MORE, 255])
+@pytest.mark.parametrize(
+    "kind", [0, protocol.LAST_KIND + 1, 63, 63 | protocol.KIND_MORE, 63 | protocol.KIND_CUT, protocol.KIND_CUT, 255]
+)
 def test_an_unknown_kind_is_refused(kind):
     with pytest.raises(ProtocolError, match=f"unknown kind {kind}"):
         FrameReader().feed(protocol.HEADER.pack(0, 1, 1, 0, kind))

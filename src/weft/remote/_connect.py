@@ -11,6 +11,7 @@ from weft.remote._facts import Facts, facts_of
 from weft.remote._link import Link
 from weft.remote._output import Output, OutputFunction
 from weft.remote._process import Process
+from weft.remote._routes import Tunnel
 from weft.remote._shipping import Shipping
 from weft.remote._terminal import Terminal
 from weft.remote._waiting import EVER
@@ -35,10 +36,12 @@ def connect(
     output: OutputFunction | None,
     policy: modules.Modules | None = None,
     tasklets: bool = False,
+    via: Context | None = None,
 ) -> Context:
-    """Open a context through `transport`. Blocks this tasklet only; see remote.ssh for the rest of the contract.
+    """Open a context through `transport`, whose command runs here, or in the context `via`.
 
-    `policy` says which modules travel, and whose copy counts; None is modules.Modules(). `tasklets`: calls are tasklets.
+    Blocks this tasklet only; see remote.ssh for the rest of the contract. `policy` says which modules travel, and whose copy
+    counts; None is modules.Modules(). `tasklets`: calls are tasklets.
     """
     if not isinstance(policy, modules.Modules | None):
         raise TypeError(f"modules= takes a remote.Modules(...), not {policy!r}")
@@ -48,12 +51,15 @@ def connect(
         raise ValueError(f"name must be a text that is not empty, not {name!r}")
     if tasklets not in (True, False):
         raise TypeError(f"tasklets must be True or False, not {tasklets!r}")
+    if via is not None:
+        _check_via(via, transport)
+    if name is None:
+        name = transport.name if via is None else f"{via.name}/{transport.name}"
     deadline = time.monotonic() + timeout
     threads = _threads.acquire()
     try:
-        return _connect(
-            transport, name or transport.name, deadline, timeout, output, threads, policy or modules.Modules(), tasklets
-        )
+        policy = policy or modules.Modules()
+        return _connect(transport, name, deadline, timeout, output, threads, policy, tasklets, via)
     except BaseException:
         _threads.release(threads)
         raise
@@ -68,16 +74,22 @@ def _connect(
     threads: _threads.Threads,
     policy: modules.Modules,
     tasklets: bool,
+    via: Context | None,
 ) -> Context:
     number = next(_numbers) & 0xFFFFFFFF
     token = build.new_token()
-    process = _started(transport, token, threads)
+    config = {"id": number, "name": name, "log_level": _log_level(), "prefer": policy.config()}
+    if via is not None:
+        via._shipping.need("router", deadline)
+    process = _started(transport, token, threads) if via is None else Tunnel(via._link, number)
     lines = Output(name, output, threads.callbacks)
     link = Link(process, transport, threads, lines, name=name, identifier=number, token=token)
     try:
-        # The command line, the payload and CONFIG are one message: nobody waits for anybody before HELLO.
-        config = {"id": number, "name": name, "log_level": _log_level(), "prefer": policy.config()}
-        link.send(build.configuration(config) if isinstance(transport, Fork) else build.preamble(config))
+        if isinstance(process, Tunnel):
+            process.start(transport.argv(token), token, config)
+        else:
+            # The command line, the payload and CONFIG are one message: nobody waits for anybody before HELLO.
+            link.send(build.configuration(config) if isinstance(transport, Fork) else build.preamble(config))
         if not _greeted(link, deadline, threads):
             raise _too_late(transport, link, timeout)
         facts = _facts(transport, link)
@@ -96,7 +108,18 @@ def _connect(
         except BaseException:
             link.close(patience=0)
             raise
-    return Context(link, shipping, facts, threads)
+    return Context(link, shipping, facts, threads, via)
+
+
+def _check_via(via: object, transport: Transport) -> None:
+    if not isinstance(via, Context):
+        raise TypeError(
+            f"via= takes the context that is to start the new one, such as remote.ssh('alpha'), not {via!r}"
+        )
+    if isinstance(transport, Fork):
+        raise TypeError(
+            f"remote.fork() makes a copy of this process, and cannot run in {via.name!r}: use remote.local(via=...)"
+        )
 
 
 def _greeted(link: Link, deadline: float, threads: _threads.Threads) -> bool:
@@ -118,13 +141,17 @@ def _started(transport: Transport, token: str, threads: _threads.Threads) -> Pro
         raise
     except OSError as error:
         problem = error.errno or 0
+    raise _not_started(transport, problem)
+
+
+def _not_started(transport: Transport, problem: int) -> ConnectError:
     if problem in SCARCE:
-        raise ConnectError(
+        return ConnectError(
             f"the {transport.to} was not started: {os.strerror(problem)}.\n"
             "    Each context takes a process and three descriptors here. Close contexts that are done with, or allow this process "
             "more: see `ulimit -n` and `ulimit -u`."
         )
-    raise transport.cannot_start(problem)
+    return transport.cannot_start(problem)
 
 
 def _log_level() -> int:
@@ -155,6 +182,10 @@ def _facts(transport: Transport, link: Link) -> Facts:
         raise transport.missing()
     if status == protocol.START_FAILED:
         raise ConnectError(f"the Python that answered for the {transport.to} could not start a context: {text}")
+    if isinstance(link.process, Tunnel) and link.process.errno is not None:
+        raise _not_started(transport, link.process.errno)
+    if link.process.lost is not None:
+        raise ConnectError(f"the {transport.to} was given up: the way to it is lost: {link.process.lost}")
     if link.wrong is not None:
         raise ConnectError(f"the {transport.to} was given up: {link.wrong}")
     noise = link.scanner.noise.decode("utf-8", "replace").splitlines()

@@ -11,17 +11,18 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
-from weft import io
 from weft.core import Waiter, schedule
+from weft.remote._copies import Copies
 from weft.remote._output import Output
-from weft.remote._process import Process
+from weft.remote._pipe import Pipe
+from weft.remote._routes import EVENTS, Trunk, Tunnel
 from weft.remote._threads import Threads, release
 from weft.remote._waiting import remaining
 from weft.remote.channels import Channels
 from weft.remote.errors import CannotTravel, ContextClosed, ContextDied, ForkedContext, ProtocolError
 from weft.remote.transports import Transport, quoted
 from weft.sync import Event
-from weft.wire import codec, protocol, series
+from weft.wire import codec, protocol, series, sorting
 from weft.wire.build import StartScanner
 
 ROOT = 0
@@ -30,6 +31,7 @@ READ_SIZE = 1 << 16  # bytes; more would come from mmap and go back with munmap,
 READS_IN_A_ROW = 16
 PATIENCE = 2.0  # seconds for a process to end by itself after it has closed its pipe
 NUMBERS = 0xFFFFFFFF
+SMALL = 1 << 9  # bytes of a bundle that no intermediary need keep
 MOST_ASIDE = 1 << 22  # bytes of a message that this side takes apart on the thread that all links share
 LARGEST = {protocol.STREAM: 1 << 17, protocol.WANT: 1 << 11}  # where it is less, because no child of ours sends more
 ANSWERS = (protocol.RESULT, protocol.ERROR, protocol.RESULT | protocol.KIND_MORE)
@@ -56,7 +58,7 @@ class Link:
 
     def __init__(
         self,
-        process: Process,
+        process: Pipe,
         transport: Transport,
         threads: Threads,
         output: Output,
@@ -77,6 +79,9 @@ class Link:
         self.bytes_down = 0
         self.bytes_up = 0
         self.calls = 0
+        self.tunnels: dict[int, Tunnel] = {}  # to the contexts that this one has started
+        self.copies: Copies | None = None  # once it has started one
+        self.trunk: Trunk | None = process.trunk if isinstance(process, Tunnel) else None
         self.wanted: Callable[[int, str], None] | None = None
         self.wanted_piece: Callable[[int], None] | None = None
         self._threads = threads
@@ -180,8 +185,8 @@ class Link:
         Blocks this tasklet while more than QUEUED bytes wait for the pipe; never blocks the thread.
         Raises ContextClosed or ContextDied when the link has ended, TimeoutError when `deadline` (time.monotonic) passes first.
         """
-        while self._queued > QUEUED and self._end is None:
-            self._wait_for_room(remaining(deadline))
+        while self.is_full:
+            self.wait_for_room(remaining(deadline))
         with self._lock:
             if self._end is not None:
                 raise self._end.error(function, sent=False)
@@ -208,6 +213,39 @@ class Link:
                     if waiter in self._quiet:
                         self._quiet.remove(waiter)
 
+    def bundle_frame(self, number: int, data: bytes) -> bytes:
+        """The frame that brings the bundle `data`, as the answer to the WANT `number` or 0; to be sent in order.
+
+        Empty where an intermediary makes it out of what it keeps: then it is on its way, ahead of all that is sent from now on.
+        Blocks this tasklet while the link is full.
+        """
+        keepers = self._keepers()
+        trunk = self.trunk
+        if keepers and trunk is not None and len(data) >= SMALL:
+            self.bytes_down += trunk.bring(self.identifier, number, data, keepers)
+            return b""
+        frame: bytes = protocol.frame(self.identifier, ROOT, number, protocol.MODULES, data)
+        return frame
+
+    def behind_bundle(self, frame: bytes) -> bytes:
+        """The small frame that must come behind a bundle and ahead of the next one; empty where that has been seen to."""
+        if isinstance(self.process, Tunnel) and self._keepers():
+            with self._lock:
+                self.bytes_down += len(frame)
+                self.process.send_ahead(frame)
+            return b""
+        return frame
+
+    def _keepers(self) -> "list[Link]":
+        """Those on the way to this context, itself included, that keep bundles."""
+        path = self.process.path if isinstance(self.process, Tunnel) else []
+        return [link for link in (*path, self) if link.copies is not None]
+
+    @property
+    def is_full(self) -> bool:
+        """True while senders have to wait."""
+        return self._queued > QUEUED and self._end is None
+
     def _put(self, data: bytes) -> None:
         """Write or queue. Only under the lock."""
         self.bytes_down += len(data)
@@ -225,16 +263,10 @@ class Link:
 
         Only under the lock: the descriptor's number may belong to somebody else once it is closed.
         """
-        if self._down_closed:
-            return len(data)
-        try:
-            return os.write(self.process.down, data)
-        except BlockingIOError:
-            return 0
-        except OSError:
-            return len(data)
+        return len(data) if self._down_closed else self.process.write(data)
 
-    def _wait_for_room(self, timeout: float | None) -> None:
+    def wait_for_room(self, timeout: float | None) -> None:
+        """Block this tasklet until the link takes more, or has ended. Raises TimeoutError."""
         waiter: Waiter[None] = Waiter()
         with self._lock:
             if self._end is not None or self._queued <= QUEUED:
@@ -251,7 +283,7 @@ class Link:
         """Write the queue until it is empty. Runs as a tasklet while something is queued; a pipe without reader takes all."""
         while True:
             try:
-                io.wait_writable(self.process.down)
+                self.process.wait_writable()
             except OSError:  # the link has ended, and nobody reads the pipe
                 return
             with self._lock:
@@ -307,6 +339,8 @@ class Link:
         while True:
             if data:
                 self.bytes_up += len(data)
+                if self.trunk is not None and self.trunk.link is self and type(frames) is protocol.FrameReader:
+                    frames = sorting.Sorter(frames, self.trunk.look, EVENTS, self.trunk.event)
                 for frame in frames.feed(data):
                     self._take(*frame)
                 self.output.wait_for_room()
@@ -321,11 +355,11 @@ class Link:
             self._reads = 0
             schedule()
         while True:
-            try:
-                return os.read(self.process.up, READ_SIZE)
-            except BlockingIOError:
-                self._reads = 0
-                io.wait_readable(self.process.up)
+            data = self.process.try_read(READ_SIZE)
+            if data is not None:
+                return data
+            self._reads = 0
+            self.process.wait_readable()
 
     def _take(self, destination: int, source: int, number: int, kind: int, body: bytes) -> None:
         """One frame from over there. Everything in it is somebody else's claim until it was checked."""
@@ -434,12 +468,16 @@ class Link:
 
     # ---- the end
 
-    def close(self, patience: float) -> None:
-        """End in order: GOODBYE, and the process has `patience` seconds to go. Blocks this tasklet until it is gone."""
+    def begin_close(self) -> None:
+        """Begin to end in order: GOODBYE. Never blocks."""
         with self._lock:
             if self._end is None:
                 self._end = Closed(self.name)
                 self._put(protocol.frame(self.identifier, ROOT, 0, protocol.GOODBYE, b""))
+
+    def close(self, patience: float) -> None:
+        """End in order, and the process has `patience` seconds to go. Blocks this tasklet until it is gone."""
+        self.begin_close()
         if not self.ended.wait(patience):
             self.process.end(patience=0)
             self.ended.wait(LIMIT)
@@ -450,6 +488,10 @@ class Link:
             if self._end is None:
                 self.wrong = why
         self.process.kill()
+
+    def post(self, job: Callable[[], None]) -> None:
+        """Run `job` soon as a tasklet on the thread for links. Never blocks."""
+        self._threads.links.post(job)
 
     def abandon(self) -> None:
         """End it because nobody holds it any more, and let go of the threads. Never blocks."""
@@ -480,6 +522,11 @@ class Link:
             room, self._room = self._room + self._quiet, []
             self._quiet = []
         self.channels.end()  # before callers are told: what was not taken is back by then
+        for tunnel in list(self.tunnels.values()):
+            tunnel.lose(self.process.lost or self._end.text())
+        if self.trunk is not None and self.trunk.link is self:
+            self.trunk.tunnels.clear()
+        self.trunk = None
         for caller, function in in_flight.values():
             caller.fail(self._end.error(function, sent=True))
         for waiter in room:
@@ -495,6 +542,10 @@ class Closed:
 
     def __init__(self, name: str) -> None:
         self.name = name
+
+    def text(self) -> str:
+        """What those behind it are told."""
+        return f"{self.name!r} was closed"
 
     def error(self, function: str | None, *, sent: bool) -> ContextClosed:
         """A new error for each who asks: an exception object belongs to one traceback. `sent`: the call was on its way."""
@@ -516,6 +567,9 @@ class Forked:
     def __init__(self, name: str) -> None:
         self.name = name
 
+    def text(self) -> str:
+        return f"{self.name!r} belongs to another process"
+
     def error(self, function: str | None, *, sent: bool) -> ForkedContext:
         return ForkedContext(
             f"{self.name!r} belongs to the process that this one was forked from, and cannot be used here.\n"
@@ -532,8 +586,12 @@ class Died:
         self.name = link.name
         self.exit_code = link.process.exit_code
         self.wrong = wrong
-        self.how = link.transport.describe_end(self.exit_code)
+        lost = link.process.lost
+        self.how = f"the way to it is lost: {lost}" if lost else link.transport.describe_end(self.exit_code)
         self.said = [*link.process.said, *link.output.last_errors]
+
+    def text(self) -> str:
+        return f"{self.name!r} died: {self.wrong or self.how}"
 
     def error(self, function: str | None, *, sent: bool) -> ContextDied:
         """A new error for each who asks: an exception object belongs to one traceback. `sent`: the call was on its way."""

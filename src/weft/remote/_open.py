@@ -37,7 +37,9 @@ class Options(TypedDict, total=False):
     `name` is what messages and log records call the context, the target's own name by default. `timeout`: seconds, 30 by
     default. `output(context, stream, line)` gets what is printed over there, stream being "stdout" or "stderr"; None prints
     it here. `modules` says which modules may travel there, and whose copy of a package counts. `tasklets=True` brings weft
-    itself there, into memory, and runs calls as tasklets instead of threads; NoTasklets where its core cannot run.
+    itself there, into memory, and runs calls as tasklets instead of threads; NoTasklets where its core cannot run. `via` is
+    the context whose process runs the command, with the configuration and the keys over there; the new one goes through it,
+    is as much this process's own as any other, and ends with it at the latest.
     """
 
     name: str | None
@@ -45,14 +47,20 @@ class Options(TypedDict, total=False):
     output: OutputFunction | None
     modules: Modules | None
     tasklets: bool
+    via: Context | None
 
 
 def local(python: str | None = None, **options: Unpack[Options]) -> Context:
     """Open a context in another process of this machine, run by the interpreter `python`: a path, or a name on PATH.
 
-    None is the interpreter of this process. Everything else is as for `ssh`.
+    None is the interpreter of this process; with `via`, that of the context, and the machine is the one that it is on.
+    Everything else is as for `ssh`.
     """
-    return _opened("local", Local(python), options)
+    via = options.get("via")
+    transport = Local(python)
+    if isinstance(via, Context):
+        transport = Local(python or via.facts.executable or "python3", where=f"on {via.name!r}")
+    return _opened("local", transport, options)
 
 
 def ssh(
@@ -74,7 +82,9 @@ def ssh(
     log records call it, the host by default. `output(context, stream, line)` gets what is printed over there, stream being
     "stdout" or "stderr"; None prints it here. `modules` says which modules may travel there, and whose copy of a package
     counts. `tasklets=True` brings weft itself there, into memory, and runs calls as tasklets instead of threads, which takes
-    the same version of Python on the same platform; raises NoTasklets elsewhere.
+    the same version of Python on the same platform; raises NoTasklets elsewhere. With `via`, a context, ssh runs over there,
+    with the configuration and the keys of that place; the new context goes through that one, is as much this process's own as
+    any other, and ends with it at the latest.
 
     Blocks this tasklet only; thread-safe; many can be opened at once. Raises a ConnectError that says what was wrong, after
     `timeout` seconds at the latest; nothing is left then. Close the context, best by `with`.
@@ -321,4 +331,5 @@ def _opened(function: str, transport: Transport, options: Options) -> Context:
         output=options.get("output"),
         policy=options.get("modules"),
         tasklets=options.get("tasklets", False),
+        via=options.get("via"),
     )

@@ -85,6 +85,7 @@ class Process:
         self.drained = Event()
         self._heard = Event()
         self.terminal = terminal
+        self.lost: str | None = None  # no context stands in between
         if terminal is not None:
             terminal.listen(threads, self.said.append)
         threads.links.post(self._watch)
@@ -94,6 +95,30 @@ class Process:
     def exit_code(self) -> int | None:
         """None while it runs; negative for the signal that ended it."""
         return self._popen.returncode
+
+    def write(self, data: memoryview) -> int:
+        """As much as the pipe takes at once. When nobody reads it any more it takes all: the reader of the other pipe knows why."""
+        try:
+            return os.write(self.down, data)
+        except BlockingIOError:
+            return 0
+        except OSError:
+            return len(data)
+
+    def wait_writable(self) -> None:
+        """Block this tasklet until `write` takes something. Raises OSError when the pipe is closed."""
+        io.wait_writable(self.down)
+
+    def try_read(self, size: int) -> bytes | None:
+        """What has come, `size` bytes at most; None when that is nothing yet, empty at the end."""
+        try:
+            return os.read(self.up, size)
+        except BlockingIOError:
+            return None
+
+    def wait_readable(self) -> None:
+        """Block this tasklet until `try_read` has something."""
+        io.wait_readable(self.up)
 
     def end(self, patience: float = STEP) -> None:
         """Block this tasklet until it has ended: by itself within `patience` seconds, else it is terminated, else killed."""

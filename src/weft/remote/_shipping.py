@@ -135,9 +135,9 @@ class Shipping:
             self._order.release()
 
     def _part(self, part: str) -> bytes:
-        module = self._modules_frame(0, wire_bundle.pack([build.part(part)]))
-        install: bytes = protocol.frame(self._link.identifier, ROOT, 0, protocol.PART, codec.dumps(part))
-        return module + install
+        module = self._modules_frame(0, wire_bundle.pack(build.parts(part)))
+        install = protocol.frame(self._link.identifier, ROOT, 0, protocol.PART, codec.dumps(part))
+        return module + self._link.behind_bundle(install)
 
     def answer_piece(self, number: int) -> None:
         """Answer PIECE: an import over there waits for a shared object. Returns at once; raises what Pieces.answer does."""
@@ -217,8 +217,7 @@ class Shipping:
             self.modules += len(bundle.modules)
 
     def _modules_frame(self, number: int, data: bytes) -> bytes:
-        frame: bytes = protocol.frame(self._link.identifier, ROOT, number, protocol.MODULES, data)
-        return frame
+        return self._link.bundle_frame(number, data)
 
     def _send(self, data: bytes) -> None:
         if data:

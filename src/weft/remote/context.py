@@ -60,8 +60,14 @@ class Context:
     A forked child of this process cannot use it: every method raises ForkedContext there, and its parent's is not disturbed.
     """
 
-    def __init__(self, link: Link, shipping: Shipping, facts: Facts, threads: _threads.Threads) -> None:
+    def __init__(
+        self, link: Link, shipping: Shipping, facts: Facts, threads: _threads.Threads, via: "Context | None" = None
+    ) -> None:
         self.facts = facts
+        self.via = via
+        self._behind: weakref.WeakSet[Context] = weakref.WeakSet()
+        if via is not None:
+            via._behind.add(self)
         self._link = link
         self._shipping = shipping
         self._threads: _threads.Threads | None = threads
@@ -286,6 +292,7 @@ class Context:
         if self._pid != os.getpid():
             return
         try:
+            self._close_behind()
             link.close(PATIENCE)
             link.output.wait_until_delivered(DELIVERY)
         except BaseException:  # killed while it waits: the rest happens without it
@@ -297,6 +304,17 @@ class Context:
         threads, self._threads = self._threads, None
         if threads is not None:
             _threads.release(threads)
+
+    def _close_behind(self) -> None:
+        """Close the contexts behind this one, the furthest ones first, those at the same distance at once."""
+        levels = [[self]]
+        while levels[-1]:
+            levels.append([behind for context in levels[-1] for behind in context._behind])
+        for level in reversed(levels[1:]):
+            for context in level:
+                context._link.begin_close()
+            for context in level:
+                context.close()
 
     def __enter__(self) -> "Context":
         return self

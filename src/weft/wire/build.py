@@ -43,9 +43,13 @@ PARTS = (
     "tasklets",
     "series",
     "values",
+    "router",
+    "sorting",
+    "streams",
 )  # fmt: skip
 STANDS_ON = {"paths": ("resources",), "metadata": (), "series": ("values",)}  # parts that need others
 ASKED = ("series", "values")  # those that a target may ask for
+TOGETHER = {"router": ("sorting", "streams")}  # modules that go ahead of a part, because it imports them
 OLDEST = "Python 2.7 or 3.6"
 NOISE_LIMIT = 1 << 20  # bytes that may precede the start line
 _NOISE_KEPT = 1 << 14
@@ -124,6 +128,11 @@ def payload() -> bytes:
 def part(name: str) -> tuple[str, int, bytes, str]:
     """Return the module weft.wire.`name` as it stands in a bundle: a part of the package that travels when it is needed."""
     return f"weft.wire.{name}", bundle.MODULE, strip(_read(name)).encode("ascii"), f"weft/wire/{name}.py"
+
+
+def parts(name: str) -> list[tuple[str, int, bytes, str]]:
+    """Return the part `name` behind those that it imports."""
+    return [part(one) for one in (*TOGETHER.get(name, ()), name)]
 
 
 def _read(name: str) -> str:

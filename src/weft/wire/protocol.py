@@ -59,6 +59,32 @@ the pipe by then.
 
 KIND_MORE in the kind byte: the body is a piece of a message that goes on in the next frame of the same source, id and kind,
 see weft.wire.series. Whoever passes frames on treats it like any other.
+
+KIND_CUT in the kind byte: this body goes on in a later frame of the same destination, source, id and kind; the last one comes
+without it. So a body can be cut on its way where it must give way to others, and an intermediary can pass on what it has of it;
+who reads frames puts them together again. Of one source to one destination no second body is cut before the first has
+ended; whole frames may come in between.
+
+Behind an intermediary: a context that was sent the part weft.wire.router starts others and passes their frames on, those that go
+down by their destination, those that come up once their source has been found to belong to the stream they came by. What is said
+there about a context bears its number as id:
+
+SPAWN    down  the new    dict: argv (list of str), token (str), config (bytes: the body of its CONFIG)
+                          context's
+SAID     up    the        raw: a byte, then what its process wrote before it spoke frames: 1 on standard output, the start line
+               context's  included; 2 on standard error, at any time
+GONE     up    the        dict: code (int: exit code, negative for a signal, or None), errno (int, or None: the command could not
+               context's  be started), wrong (str: what it did against the protocol, or None). Nothing of it and of those
+                          behind it follows
+CREDIT   up    the        raw, >QI: how many bytes of the frames to this context have been written into its pipe, how many wait
+               context's
+HOLD     down  the        raw: a byte. 0: read on. 1: read nothing more of it (of itself: send no STREAM and LOG). 2: close its
+               context's  standard input. 3 and 4: terminate it, kill it
+KEEP     down  a fresh    raw: a bundle to be kept for the contexts behind. With id 0: forget all bundles
+               number
+INSERT   down  0          tuple: destination (int), id (int), kind (int) of the frame to be made out of kept bundles and to be
+                          passed on; then the number of the bundle that is its body; or, where it is put together, of the
+                          bundle whose absent names it has, and list of tuple: a bundle (int), its modules from (int) to (int)
 """
 
 import struct
@@ -81,11 +107,19 @@ PONG = 13
 PART = 14
 PIECE = 15
 CHANNEL = 16
+SPAWN = 17
+SAID = 18
+GONE = 19
+CREDIT = 20
+HOLD = 21
+KEEP = 22
+INSERT = 23
 KIND_MORE = 0x80
+KIND_CUT = 0x40
 
 KIND_NAMES = (
     "", "HELLO", "CONFIG", "MODULES", "WANT", "CALL", "RESULT", "ERROR", "CANCEL", "STREAM", "LOG", "GOODBYE", "PING", "PONG",
-    "PART", "PIECE", "CHANNEL",
+    "PART", "PIECE", "CHANNEL", "SPAWN", "SAID", "GONE", "CREDIT", "HOLD", "KEEP", "INSERT",
 )  # fmt: skip
 LAST_KIND = len(KIND_NAMES) - 1
 
@@ -128,10 +162,10 @@ def frame(destination, source, identifier, kind, body):
 
 def kind_name(kind):
     """Return the name of a kind for messages, whatever number it is."""
-    plain = kind & ~KIND_MORE
+    plain = kind & ~(KIND_MORE | KIND_CUT)
     if not 0 < plain < len(KIND_NAMES):
         return "unknown kind %d" % kind
-    return KIND_NAMES[plain] if plain == kind else "piece of " + KIND_NAMES[plain]
+    return "piece of " + KIND_NAMES[plain] if kind & KIND_MORE else KIND_NAMES[plain]
 
 
 def start_line(token, status, text=""):
@@ -139,22 +173,37 @@ def start_line(token, status, text=""):
     return ("%s%d %s\n" % (token, status, text)).encode("utf-8")
 
 
+def unpack_header(data, position=0):
+    """Return (destination, source, id, length of the body, kind) of the header at `position`.
+
+    Raises ProtocolError on a kind or a length that cannot be.
+    """
+    header = HEADER.unpack_from(data, position)
+    if header[3] > MAX_BODY or not HELLO <= header[4] & ~(KIND_MORE | KIND_CUT) <= LAST_KIND:
+        raise ProtocolError(
+            "context %d sent a frame that is none: %s, %d bytes (limit %d); something else writes to the "
+            "descriptors of the link" % (header[1], kind_name(header[4]), header[3], MAX_BODY)
+        )
+    return header
+
+
 class FrameReader(object):
     """Cut a stream of bytes into frames. Not thread-safe: one reader at a time.
 
-    Holds at most one incomplete frame; a length above MAX_BODY is refused before its body is stored, and what is stored
-    is never more than what has arrived.
+    Holds at most one incomplete frame, and of each source one body that came in several; a length above MAX_BODY is refused
+    before its body is stored, and what is stored is never more than what has arrived.
     """
 
     def __init__(self):
         self._parts = []
         self._have = 0
         self._need = HEADER_SIZE
+        self._cut = {}  # (destination, source) -> (id, kind, bytearray) of a body that goes on
 
     def feed(self, data):
         """Return the frames that `data` (bytes, not empty) completes: a list of (destination, source, id, kind, body).
 
-        Raises ProtocolError on a kind or a length that cannot be; the reader is of no use after that.
+        Raises ProtocolError on what no frame is; the reader is of no use after that.
         """
         if self._parts:
             self._parts.append(data)
@@ -168,23 +217,52 @@ class FrameReader(object):
         end = len(data)
         need = HEADER_SIZE
         while end - position >= HEADER_SIZE:
-            destination, source, identifier, length, kind = HEADER.unpack_from(data, position)
-            if length > MAX_BODY or not HELLO <= kind & ~KIND_MORE <= LAST_KIND:
-                raise ProtocolError(
-                    "context %d sent a frame that is none: %s, %d bytes (limit %d); something else writes to the "
-                    "descriptors of the link" % (source, kind_name(kind), length, MAX_BODY)
-                )
+            destination, source, identifier, length, kind = unpack_header(data, position)
             stop = position + HEADER_SIZE + length
             if stop > end:
                 need = stop - position
                 break
-            frames.append((destination, source, identifier, kind, data[position + HEADER_SIZE : stop]))
+            self._whole(frames, destination, source, identifier, kind, data[position + HEADER_SIZE : stop])
             position = stop
-        if position < end:
-            self._parts = [data[position:]]
-            self._have = end - position
-            self._need = need
+        self._hold(data, position, need)
         return frames
+
+    def _hold(self, data, position, need):
+        """Keep what is left of `data` until `need` bytes are there."""
+        if position < len(data):
+            self._parts = [data[position:]]
+            self._have = len(data) - position
+            self._need = need
+
+    def _whole(self, frames, destination, source, identifier, kind, body):
+        """Append the frame to `frames` unless its body goes on; then keep that."""
+        if kind & KIND_CUT or self._cut:
+            body = self._joined((destination, source), identifier, kind, body)
+        if body is not None:
+            frames.append((destination, source, identifier, kind, body))
+
+    def _joined(self, ends, identifier, kind, piece):
+        """Return the whole body that `piece` completes, be it alone; None when it goes on."""
+        bare = kind & ~KIND_CUT
+        held = self._cut.get(ends)
+        if held is None or held[:2] != (identifier, bare):
+            if kind == bare:
+                return piece
+            if held is not None:
+                raise ProtocolError(
+                    "context %d began a %s message before the end of a %s message"
+                    % (ends[1], kind_name(bare), kind_name(held[1]))
+                )
+            held = self._cut[ends] = (identifier, bare, bytearray())
+        if len(held[2]) + len(piece) > MAX_BODY:
+            raise ProtocolError(
+                "context %d sent a %s message of more than %d bytes" % (ends[1], kind_name(bare), MAX_BODY)
+            )
+        held[2].extend(piece)
+        if kind != bare:
+            return None
+        del self._cut[ends]
+        return bytes(held[2])
 
     def incomplete(self):
         """Return how many bytes of an unfinished frame are held: not 0 at the end of a stream means that it was cut."""

@@ -13,4 +13,5 @@ for part in parts:
     above, _, last = name.rpartition(".")
     if above:
         setattr(sys.modules[above], str(last), module)
+sys.modules["weft.wire.child"].payload = data  # for contexts that this one starts, see weft.wire.router
 main = sys.modules["weft.wire.child"].main

@@ -1,5 +1,6 @@
 """Functions that the tests send to their contexts. The common syntax of 2.7 and 3.6+, standard modules only."""
 
+import atexit
 import logging
 import os
 import signal
@@ -191,3 +192,13 @@ def ask_on_the_terminal(prompt):
         termios.tcsetattr(terminal, termios.TCSAFLUSH, modes)
         terminal.write(prompt.encode())
         return terminal.read(100).decode()
+
+
+def say_goodbye_at_the_end():
+    atexit.register(print_lines, ["goodbye"], [])
+
+
+def children():
+    """The processes that this one has started and that have not been waited for."""
+    with open("/proc/self/task/%d/children" % os.getpid()) as children:
+        return children.read().split()

@@ -11,13 +11,14 @@ from weft.wire import build
 
 
 class Local:
-    """Starts `python`, a path or a name on PATH; this process's own interpreter by default."""
+    """Starts `python`, a path or a name on PATH; this process's own interpreter by default. `where` is for messages."""
 
     answers = None
     asks_on_stdin = False
 
-    def __init__(self, python: str | None = None) -> None:
+    def __init__(self, python: str | None = None, where: str = "on this machine") -> None:
         self.python = sys.executable if python is None else checked_python(python)
+        self.where = where
         self.pythons = (self.python,)
 
     @property
@@ -40,7 +41,7 @@ class Local:
 
     def missing(self) -> NoPython:
         return NoPython(
-            f"there is no interpreter {self.python!r} on this machine, so no context was made.\n"
+            f"there is no interpreter {self.python!r} {self.where}, so no context was made.\n"
             "    Give the path of one as python=: a target needs CPython 2.7, or 3.6 and later."
         )
 

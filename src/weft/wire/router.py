@@ -1,0 +1,170 @@
+"""The part of the payload that makes a context an intermediary: it starts other contexts and passes their frames on.
+
+The parent uses the codes of HOLD. Runs on the target; see weft.wire.protocol for what that means, and for the kinds that are
+handled here.
+
+Three threads touch a frame that is passed on, and none of them ever waits for a child: the one that reads the link sorts it
+by destination and writes what the child's pipe takes at once; `weft-down` writes the rest; `weft-up` reads what the children
+send. How much waits here for a child that does not read is limited by the parent, which counts what CREDIT reports.
+"""
+
+import os
+import sys
+
+from weft.wire import codec, protocol
+from weft.wire.protocol import KIND_CUT
+from weft.wire.sorting import Sorter
+from weft.wire.streams import KILL, TERMINATE, Loop, Stream, body_of
+
+READ_ON, HOLD_ON, CLOSE = range(3)  # what HOLD says; the rest are TERMINATE and KILL
+UNCOUNTED = (protocol.KEEP, protocol.INSERT, protocol.HOLD)  # what the parent sends without asking for credit
+__all__ = ["CLOSE", "HOLD_ON", "KILL", "READ_ON", "TERMINATE", "install"]
+
+
+def install(child):
+    """See weft.wire.protocol: PART."""
+    Router(child)
+
+
+class Router(object):
+    """What an intermediary knows: which stream leads to which context, and the bundles that it keeps for them."""
+
+    def __init__(self, child):
+        self.link = child._link
+        self._child = child
+        self.routes = {}  # number of a context -> the Stream that leads to it
+        self._streams = {}  # number of a context that was started here -> its Stream
+        self._kept = {}
+        self.touched = set()  # streams that were given something by what is being read
+        self.up = Loop("weft-up", self._failed)
+        self.down = Loop("weft-down", self._failed)
+        kinds = {
+            protocol.SPAWN: self._spawn,
+            protocol.HOLD: self._hold,
+            protocol.KEEP: self._keep,
+            protocol.INSERT: self._insert,
+        }
+        child.kinds.update(kinds)
+        child.life.on_loss.append(self._lose)
+        at_fork = getattr(os, "register_at_fork", None)  # 3.7 and later
+        if at_fork is not None:
+            at_fork(after_in_child=self._leave)
+        self._sorter = Sorter(self.link._reader, self._look, kinds, child.handle)
+        self.link._reader = self
+
+    # ---- down: in the thread that reads the link
+
+    def feed(self, data):
+        """Stands for the link's FrameReader."""
+        frames = self._sorter.feed(data)
+        while self.touched:
+            self.touched.pop().push()
+        return frames
+
+    def _look(self, destination, source, identifier, length, kind):
+        if destination == self.link.context:
+            return None
+        stream = self.routes.get(destination)
+        if stream is None:
+            return _drop  # it has ended, and the parent does not know it yet
+        kind &= ~KIND_CUT
+        if kind == protocol.SPAWN:
+            self.routes[identifier] = stream
+        return stream.take if destination == stream.number and kind not in UNCOUNTED else stream.pass_on
+
+    def _spawn(self, destination, source, identifier, kind, body):
+        said = codec.loads(body)
+        first = _payload() + protocol.frame(identifier, 0, 0, protocol.CONFIG, said["config"])
+        stream = Stream(self, identifier, said["token"].encode("ascii"), first)
+        self._streams[identifier] = self.routes[identifier] = stream
+        # Not text: what that becomes depends on the locale here, and the parent's names are UTF-8.
+        stream.start([word if isinstance(word, bytes) else word.encode("utf-8") for word in said["argv"]])
+
+    def _hold(self, destination, source, identifier, kind, body):
+        stream = self._streams.get(identifier)
+        if stream is None:
+            return
+        what = ord(body)
+        if what <= HOLD_ON:
+            self.up.post(stream.hold, what == HOLD_ON)
+        elif what == CLOSE:
+            stream.close_down()
+        else:
+            stream.tell(what)
+
+    def _keep(self, destination, source, identifier, kind, body):
+        if identifier:
+            self._kept[identifier] = body
+        else:
+            self._kept.clear()
+
+    def _insert(self, destination, source, identifier, kind, body):
+        said = codec.loads(body)
+        goal, identifier, kind, main = said[:4]
+        made = [goal, identifier, kind, self._kept[main]]
+        if len(said) > 4:
+            made.append([(self._kept[key], start, stop) for key, start, stop in said[4]])
+        if goal == self.link.context:
+            self._child.handle((goal, 0, identifier, kind, body_of(*made[3:])))
+        elif goal in self.routes:
+            stream = self.routes[goal]
+            stream.insert(made)
+            stream.push()
+
+    # ---- up: in the thread weft-up
+
+    def check(self, stream, destination, source, identifier, kind):
+        """Raise ProtocolError for a frame that must not come by this stream."""
+        if destination != 0 or self.routes.get(source) is not stream:
+            raise protocol.ProtocolError(
+                "a frame from %d to %d came up from behind the context %d" % (source, destination, stream.number)
+            )
+        if kind == protocol.GONE and identifier != stream.number and self.routes.get(identifier) is stream:
+            del self.routes[identifier]
+
+    def remove(self, stream):
+        """Forget the way to whatever lies behind a stream."""
+        for number in [number for number, way in list(self.routes.items()) if way is stream]:
+            self.routes.pop(number, None)
+
+    def gone(self, stream, code, number, wrong):
+        """Tell the parent that a process has ended, behind all that it has sent."""
+        self.remove(stream)
+        self._streams.pop(stream.number, None)
+        self.link.send(protocol.GONE, stream.number, codec.dumps({"code": code, "errno": number, "wrong": wrong}))
+
+    # ---- the end
+
+    def _failed(self):
+        child = self._child
+        text = "routing failed; this is a mistake in weft: %r\n" % (sys.exc_info()[1],)
+        os.write(child._errors, text.encode("utf-8", "replace"))
+        child.life.end(False)
+
+    def _lose(self, reason):
+        for stream in list(self._streams.values()):
+            stream.close_down()
+
+    def _leave(self):
+        """In a process that a call forked off: hold no pipe open whose end somebody waits for."""
+        fds = self.up.ends + self.down.ends
+        for stream in list(self._streams.values()):
+            fds += (stream.stdin, stream.stdout, stream.stderr)
+        for fd in fds:
+            if fd is not None:
+                os.close(fd)
+
+
+def _payload():
+    """What this context read first. One that was forked off the parent makes it, as the parent does."""
+    payload = getattr(sys.modules["weft.wire.child"], "payload", None)
+    if payload is None:
+        # Imported here because no other target has it.
+        from weft.wire import build
+
+        payload = build.payload()
+    return payload
+
+
+def _drop(data):
+    pass

@@ -1,0 +1,284 @@
+"""Contexts behind contexts: calls, output and modules through any number of them, and what is told when one of them ends."""
+
+import importlib
+import os
+import platform
+import secrets
+import select
+import signal
+import sys
+import warnings
+
+import pytest
+import weft_sent
+
+import weft
+from tests.remote.fakes import hostile, script
+from tests.remote.raising import raises
+from tests.remote.stopping import stop
+from tests.wire.interpreters import found
+from weft import remote
+from weft.remote._routes import KEPT, WINDOW
+
+
+@pytest.fixture
+def chain():
+    """`chain("2.7", "3.6")` opens a context on this machine, one behind it and so on; returns them all."""
+    opened = []
+
+    def open_chain(*versions, via=None):
+        contexts = []
+        for version in versions:
+            via = remote.local(found().get(version, sys.executable), via=via, name=f"c{len(opened)}", timeout=20)
+            opened.append(via)
+            contexts.append(via)
+        return contexts
+
+    yield open_chain
+    for context in opened:
+        context.close()
+
+
+def gone(pid, seconds=3):
+    try:
+        fd = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        return bool(select.select([fd], [], [], seconds)[0])
+    finally:
+        os.close(fd)
+
+
+def test_a_chain_of_four_with_old_and_new_pythons_in_it(chain):
+    contexts = chain("3.13", "2.7", "3.6", "own")
+    assert [context.via for context in contexts] == [None, *contexts[:-1]]
+    pids = [context.facts.pid for context in contexts]
+    assert [context.call(weft_sent.parent_pid) for context in contexts] == [os.getpid(), *pids[:-1]]
+    assert contexts[-1].call(weft_sent.size_of, (bytes(3_000_000),)) == 3_000_000
+    assert contexts[-1].call(weft_sent.zeros, (3_000_000,)) == bytes(3_000_000)
+    with raises(ValueError, match="not good"):
+        contexts[-1].call(weft_sent.raise_value_error)
+    contexts[0].close()
+    assert [context.closed for context in contexts] == [True] * 4
+    assert all(gone(pid) for pid in pids)
+
+
+def test_ssh_through_ssh_uses_the_client_over_there(sshd):
+    with remote.ssh(sshd.host, ssh_args=sshd.ssh_args) as alpha:
+        with remote.ssh(sshd.host, ssh_args=sshd.ssh_args, via=alpha) as beta:
+            assert beta.name == f"{sshd.host}/{sshd.host}"
+            with remote.local(via=beta) as gamma:
+                assert gamma.name == f"{sshd.host}/{sshd.host}/local"
+                assert gamma.call(weft_sent.parent_pid) == beta.facts.pid
+                assert gamma.call(platform.node) == platform.node()
+        with raises(remote.HostUnknown, match="cannot be resolved"):
+            remote.ssh("no-such-host.invalid", ssh_args=sshd.ssh_args, via=alpha)
+        assert alpha.call(weft_sent.add, (1, 2)) == 3
+
+
+def test_output_and_logs_come_from_behind_by_the_name_of_their_context(chain, caplog):
+    (alpha,) = chain("own")
+    lines = []
+    with remote.local(via=alpha, name="beta", output=lambda *line: lines.append(line)) as beta:
+        beta.call(weft_sent.print_lines, (["out"], ["err"]))
+        beta.call(weft_sent.log, ("their.logger", 40, "logged behind"))
+        beta.call(weft_sent.print_many, (20_000,))
+    assert lines[:2] in ([("beta", "stdout", "out"), ("beta", "stderr", "err")], [lines[1], lines[0]])
+    assert len(lines) == 20_002
+    assert [(record.name, record.weft_context) for record in caplog.records] == [("their.logger", "beta")]
+
+
+def test_a_module_goes_over_the_first_link_once_however_many_need_it(chain):
+    alpha, beta, gamma = chain("own", "own", "own")
+    (other,) = chain("own", via=beta)
+    (old,) = chain("2.7", via=alpha)
+
+    def cost(context, *targets):
+        before = alpha.stats.bytes_down
+        for target in targets:
+            assert target.call(weft_sent.add, (1, 2)) == 3
+        assert context.stats.modules
+        return alpha.stats.bytes_down - before
+
+    first = cost(gamma, gamma)
+    assert first > 1000
+    for context in (other, beta, alpha):
+        assert cost(context, context) < 300
+    # Another version of Python gets another bundle: the modules in it come from the first one.
+    assert cost(old, old) < first / 2
+    assert old.stats.modules == 1
+
+
+def test_imports_of_many_children_and_threads_that_overlap_are_sent_once(chain, in_tasklets, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    text = secrets.token_hex(50_000)
+    (tmp_path / "weft_shared.py").write_text(f"text = {text!r}\n")
+    for name in ("left", "right", "middle"):
+        (tmp_path / f"weft_{name}.py").write_text("import weft_shared\ndef size():\n    return len(weft_shared.text)\n")
+    functions = [importlib.import_module(f"weft_{name}").size for name in ("left", "right", "middle")]
+    (alpha,) = chain("own")
+    children = [chain("own", via=alpha)[0], *chain("own", "own", via=alpha)]
+    before = alpha.stats.bytes_down
+    jobs = [(context, function) for context in (*children, alpha) for function in functions * 2]
+    assert in_tasklets(lambda job: job[0].call(job[1]), jobs) == [100_000] * len(jobs)
+    assert 50_000 < alpha.stats.bytes_down - before < 75_000
+    assert [context.stats.round_trips for context in children] == [0, 0, 0]
+    for name in ("left", "right", "middle", "shared"):
+        monkeypatch.delitem(sys.modules, f"weft_{name}")
+
+
+def test_the_death_of_each_hop_is_told_to_all_behind_it_and_to_nobody_else(chain, in_tasklets):
+    contexts = chain("own", "own", "own")
+    (sibling,) = chain("own", via=contexts[0])
+    pids = [context.facts.pid for context in contexts]
+
+    def wait(context):
+        return context.call(weft_sent.wait_for_release)
+
+    def kill(_):
+        weft.sleep(0.05)
+        os.kill(pids[1], signal.SIGKILL)
+
+    errors = in_tasklets(lambda context: (wait if context else kill)(context), [*contexts[1:], None])
+    assert [type(error) for error in errors[:2]] == [remote.ContextDied] * 2
+    assert "'c1' died while it ran weft_sent.wait_for_release: its process was ended by signal 9" in str(errors[0])
+    assert errors[0].signal == signal.SIGKILL
+    assert (
+        "'c2' died while it ran weft_sent.wait_for_release: the way to it is lost: 'c1' died: its process was"
+        in str(errors[1])
+    )
+    assert gone(pids[2])
+    assert sibling.call(weft_sent.add, (1, 2)) == contexts[0].call(weft_sent.add, (1, 2)) == 3
+    with raises(remote.ContextDied, match="'c1' has died"):
+        remote.local(via=contexts[1])
+    os.kill(pids[0], signal.SIGKILL)
+    with raises(remote.ContextDied, match="the way to it is lost: 'c0' died: its process was ended by signal 9"):
+        sibling.call(weft_sent.wait_for_release)
+
+
+def test_closing_an_intermediary_closes_those_behind_it_first_and_in_order(chain):
+    closed = []
+    with remote.local(name="first", output=lambda *line: closed.append(line[0])) as first:
+        second = remote.local(via=first, name="second", output=lambda *line: closed.append(line[0]))
+        third = remote.local(via=second, name="third", output=lambda *line: closed.append(line[0]))
+        for context in (first, second, third):
+            context.call(weft_sent.say_goodbye_at_the_end)
+    assert closed == ["third", "second", "first"]
+    with raises(remote.ContextClosed, match="'third' is closed"):
+        third.call(weft_sent.nothing)
+
+
+def test_what_does_not_start_behind_is_named_and_leaves_nothing(chain, tmp_path):
+    (alpha,) = chain("own")
+    with raises(remote.NoPython, match="no interpreter '/no/such/python' on 'c0'"):
+        remote.local("/no/such/python", via=alpha)
+    with raises(remote.ConnectError, match="exit code 3 before it was ready, and said.*the motd.*no good"):
+        remote.local(script(tmp_path, "#!/bin/sh\necho the motd; echo no good >&2; exit 3\n"), via=alpha)
+    silent = script(tmp_path, "#!/bin/sh\necho hm; exec sleep 60\n", "silent")
+    with raises(remote.ConnectTimeout, match="not ready within 0.3 seconds, and said so far:.*hm"):
+        remote.local(silent, via=alpha, timeout=0.3)
+    with raises(TypeError, match="via= takes the context that is to start the new one"):
+        remote.local(via="alpha")
+    assert alpha.call(weft_sent.children) == []
+
+
+FORGED = {
+    "its intermediary": "send(protocol.RESULT, codec.dumps('forged'), number, source=me - 1)",
+    "its sibling": "send(protocol.RESULT, codec.dumps('forged'), number, source=me + 1)",
+    "the end of its sibling": "send(protocol.GONE, codec.dumps({'code': 0, 'errno': None, 'wrong': None}), me + 1)",
+    "the end of itself": "send(protocol.GONE, codec.dumps({'code': 0, 'errno': None, 'wrong': None}), me)",
+    "no frame": "write(b'plain text that is no frame at all')",
+}
+
+
+@pytest.mark.parametrize("what", FORGED)
+def test_who_speaks_for_others_loses_its_own_context_and_no_other(chain, tmp_path, what):
+    (alpha,) = chain("own")
+    bad = remote.local(hostile(tmp_path, f"hello()\nnumber = receive_call()\n{FORGED[what]}"), via=alpha, name="bad")
+    (good,) = chain("own", via=alpha)
+    with bad:
+        with raises(remote.ProtocolError, match="it sent what no context sends") as caught:
+            bad.call(weft_sent.nothing, timeout=20)
+        assert caught.value.context == "bad"
+    assert good.call(weft_sent.add, (1, 2)) == alpha.call(weft_sent.add, (1, 2)) == 3
+
+
+def test_an_intermediary_that_speaks_for_who_is_not_behind_it_ends_with_all_behind_it(tmp_path):
+    bad = hostile(tmp_path, "hello()\nnumber = receive_call()\nsend(protocol.RESULT, b'N', number, source=me + 1)")
+    with remote.local(bad, name="bad") as alpha, remote.local() as other:
+        with raises(remote.ProtocolError, match="a frame from"):
+            alpha.call(weft_sent.nothing, timeout=20)
+        assert other.call(weft_sent.add, (1, 2)) == 3
+
+
+def test_a_child_that_does_not_read_holds_up_neither_its_sibling_nor_the_memory_of_the_intermediary(chain, tmp_path):
+    (alpha, beta) = chain("own", "own")
+    with remote.local(via=alpha, name="stuck") as stuck:
+        stuck.call(weft_sent.size_of, (b"",))
+        stop(stuck.facts.pid)
+        with raises(remote.CallTimeout):
+            stuck.call(weft_sent.size_of, (bytes(10_000_000),), timeout=0.2)
+        assert beta.call(weft_sent.size_of, (bytes(1_000_000),)) == 1_000_000
+        assert stuck._link.process._sent < 10 * WINDOW
+        os.kill(stuck.facts.pid, signal.SIGKILL)
+
+
+def test_a_child_whose_output_nobody_takes_is_held_and_its_sibling_is_not(chain):
+    (alpha, beta) = chain("own", "own")
+    taken, go_on = [], weft.sync.Event()
+
+    def slow(context, stream, line):
+        go_on.wait()
+        taken.append(line)
+
+    with remote.local(via=alpha, output=slow) as loud:
+        done = weft.spawn(loud.call, (weft_sent.print_many, (150_000,)))
+        while not loud._link.process._held:
+            assert beta.call(weft_sent.add, (1, 2)) == 3
+        assert loud._link.process._kept < 4 * KEPT
+        go_on.set()
+        assert done.join() == 150_000
+    assert len(taken) == 150_000
+
+
+def test_the_window_grows_while_a_child_takes_all(chain):
+    (_, beta) = chain("own", "own")
+    assert beta.call(weft_sent.size_of, (bytes(30_000_000),)) == 30_000_000
+    assert WINDOW <= beta._link.process._window <= 1 << 24
+
+
+def test_a_stopped_intermediary_does_not_keep_those_behind_it_from_closing(chain, monkeypatch):
+    monkeypatch.setattr("weft.remote._routes.STEP", 0.2)
+    monkeypatch.setattr("weft.remote.context.PATIENCE", 0.3)
+    alpha, beta = chain("own", "own")
+    stop(alpha.facts.pid)
+    alpha.close()
+    assert alpha.closed
+    assert beta.closed
+    assert gone(beta.facts.pid)
+
+
+def test_a_tree_of_contexts_dropped_by_its_user_is_closed(chain):
+    alpha = remote.local(name="alpha")
+    beta = remote.local(via=alpha, name="beta")
+    pids = [alpha.facts.pid, beta.facts.pid]
+    del alpha
+    assert beta.call(weft_sent.add, (1, 2)) == 3  # it holds what it goes through
+    with warnings.catch_warnings(record=True) as recorded:
+        warnings.simplefilter("always")
+        contexts = [beta]
+        del beta
+        contexts.clear()
+        texts = [str(recorded.pop().message)]  # a warning holds what it is about, and beta what it goes through
+    texts += [str(warning.message) for warning in recorded]
+    assert ["'alpha'" in text for text in sorted(texts)] == [True, False]
+    assert all(gone(pid, 10) for pid in pids)
+
+
+def test_a_forked_context_starts_others_and_cannot_be_started_elsewhere(chain):
+    with remote.fork(beside_threads=True) as forked:
+        (beta,) = chain("own", via=forked)
+        assert beta.call(weft_sent.parent_pid) == forked.facts.pid
+        with raises(TypeError, match="a copy of this process, and cannot run in"):
+            remote.fork(via=forked)

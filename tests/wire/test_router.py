@@ -1,0 +1,309 @@
+"""The part that makes a context an intermediary, on every version: what it starts, passes on, keeps, refuses and reports."""
+
+import os
+import signal
+import sys
+
+import pytest
+
+from tests.remote.fakes import hostile, script
+from tests.wire.interpreters import found
+from tests.wire.target import CONTEXT, Ended, packed
+from weft.wire import build, bundle, codec, protocol, router, streams
+
+CHILD = 8
+WORK = """
+import os, sys, time
+def add(a, b): return a + b
+def size(data): return len(data)
+def zeros(count): return b"\\0" * count
+def pid(): return os.getpid()
+def say(text):
+    sys.stdout.write(text + "\\n")
+def nap(): time.sleep(60)
+"""
+
+
+class Behind:
+    """A context behind a Target, which is its intermediary: frames are sent to it and taken out of what the Target gets."""
+
+    def __init__(self, target, number=CHILD, python=sys.executable, hop=CONTEXT):
+        self.target, self.number, self.hop = target, number, hop
+        self.token = build.new_token()
+        self.last = 0
+        if not hasattr(target, "behind"):
+            target.behind = {}
+            target.other = take_others(target)
+        target.behind[number] = self
+        self.frames, self.said, self.credits = [], {1: b"", 2: b""}, []
+        self.gone = None
+        config = codec.dumps({"id": number, "name": "behind"})
+        self.event_to_hop(
+            protocol.SPAWN, {"argv": build.command(python, self.token), "token": self.token, "config": config}
+        )
+
+    def event_to_hop(self, kind, value):
+        self.target.write(protocol.frame(self.hop, 0, self.number, kind, codec.dumps(value)))
+
+    def hold(self, what):
+        self.target.write(protocol.frame(self.hop, 0, self.number, protocol.HOLD, bytes([what])))
+
+    def send(self, kind, number, body):
+        self.target.write(protocol.frame(self.number, 0, number, kind, body))
+
+    def begin(self, name, *args):
+        module, _, function = name.partition(":")
+        self.last += 1
+        self.send(protocol.CALL, self.last, codec.dumps((module, function, args, None)))
+        return self.last
+
+    def call(self, name, *args):
+        number = self.begin(name, *args)
+        found = []
+
+        def answered():
+            found.extend(frame for frame in self.frames if frame[2] == number and frame[3] == protocol.RESULT)
+            return found
+
+        self.target.wait_until(answered)
+        return codec.loads(found[0][4])
+
+    def wait_for_hello(self):
+        self.target.wait_until(lambda: any(frame[3] == protocol.HELLO for frame in self.frames))
+        return self
+
+    def wait_until_gone(self):
+        self.target.wait_until(lambda: self.gone)
+        return self.gone
+
+
+def take_others(target):
+    """Sort what comes by its source: replaces Target.take."""
+    plain = target.take
+
+    def take(data):
+        for frame in target.reader.feed(data) if data else ():
+            _, source, number, kind, body = frame
+            if kind == protocol.SAID:
+                target.behind[number].said[body[0]] += body[1:]
+            elif kind == protocol.CREDIT:
+                target.behind[number].credits.append(streams.AMOUNTS.unpack(body))
+            elif kind == protocol.GONE:
+                target.behind[number].gone = codec.loads(body)
+            elif source == CONTEXT:
+                target.frames.append(frame)
+            else:
+                target.behind[source].frames.append(frame)
+
+    target.take = take
+    return plain
+
+
+def make_router(target):
+    target.send(protocol.MODULES, 0, bundle.pack(build.parts("router")))
+    target.send(protocol.PART, 0, codec.dumps("router"))
+    return target
+
+
+OLD_AND_NEW = [version for version in found() if version in ("2.7", "3.6")] + list(found())[-1:]
+
+
+@pytest.fixture(params=OLD_AND_NEW)
+def hop(request, start):
+    """An intermediary of the oldest versions of 2 and 3, and of the newest."""
+    return make_router(start(found()[request.param]))
+
+
+@pytest.fixture
+def own_hop(start):
+    """An intermediary of this version, for what does not depend on it."""
+    return make_router(start(sys.executable))
+
+
+def test_it_starts_a_context_with_the_payload_that_it_has_and_passes_its_frames_on(hop):
+    behind = Behind(hop).wait_for_hello()
+    assert behind.said[1].startswith(behind.token.encode() + b"0")
+    behind.send(protocol.MODULES, 0, packed({"work": WORK}))
+    assert behind.call("work:add", 1, 2) == 3
+    assert behind.call("work:size", b"x" * 3_000_000) == 3_000_000
+    assert behind.call("work:zeros", 3_000_000) == bytes(3_000_000)
+    hop.modules({"work": WORK})
+    assert hop.call("work:add", 3, 4) == 7
+    behind.send(protocol.GOODBYE, 0, b"")
+    assert behind.wait_until_gone() == {"code": 0, "errno": None, "wrong": None}
+
+
+def test_a_context_behind_a_context_behind_a_context(hop):
+    middle = Behind(hop).wait_for_hello()
+    middle.send(protocol.MODULES, 0, bundle.pack(build.parts("router")))
+    middle.send(protocol.PART, 0, codec.dumps("router"))
+    last = Behind(hop, 9, next(iter(found().values())), hop=CHILD).wait_for_hello()
+    last.send(protocol.MODULES, 0, packed({"work": WORK}))
+    assert last.call("work:size", b"x" * 200_000) == 200_000
+    pid = last.call("work:pid")
+    middle.send(protocol.MODULES, 0, packed({"work": WORK}))
+    os.kill(middle.call("work:pid"), signal.SIGKILL)
+    assert middle.wait_until_gone()["code"] == -signal.SIGKILL
+    assert last.gone is None  # that it is behind it is for the parent to know
+    for _ in range(300):
+        if not os.path.exists(f"/proc/{pid}"):
+            break
+        select_nothing(0.01)
+    assert not os.path.exists(f"/proc/{pid}")
+
+
+def select_nothing(seconds):
+    import select
+
+    select.select([], [], [], seconds)
+
+
+def test_a_large_body_may_come_and_go_in_pieces_with_other_frames_in_between(hop):
+    behind = Behind(hop).wait_for_hello()
+    behind.send(protocol.MODULES, 0, packed({"work": WORK}))
+    body = codec.dumps(("work", "size", (b"x" * 100_000,), None))
+    cuts = [body[start : start + 30_000] for start in range(0, len(body), 30_000)]
+    for cut in cuts[:-1]:
+        behind.send(protocol.CALL | protocol.KIND_CUT, 77, cut)
+        assert behind.call("work:add", 1, 1) == 2
+    behind.send(protocol.CALL, 77, cuts[-1])
+    hop.wait_until(lambda: any(frame[2] == 77 for frame in behind.frames))
+    assert [codec.loads(frame[4]) for frame in behind.frames if frame[2] == 77] == [100_000]
+
+
+def test_a_command_that_cannot_be_started_is_reported_with_its_errno(hop):
+    assert Behind(hop, python="/no/such/python").wait_until_gone()["errno"] == 2
+
+
+def test_what_a_command_says_before_and_beside_its_frames_is_reported(own_hop, tmp_path):
+    python = script(tmp_path, "#!/bin/sh\necho motd; echo bad news >&2; exit 5\n")
+    behind = Behind(own_hop, python=python)
+    assert behind.wait_until_gone() == {"code": 5, "errno": None, "wrong": None}
+    assert behind.said == {1: b"motd\n", 2: b"bad news\n"}
+
+
+FORGED = {
+    "another context": "send(protocol.RESULT, b'N', source=7)",
+    "a context that is not there": "send(protocol.RESULT, b'N', source=1000)",
+    "the root": "send(protocol.RESULT, b'N', source=0)",
+    "for another context": "send(protocol.RESULT, b'N', destination=7)",
+    "something that is no frame": "write(b'no frame at all, but plain text')",
+}
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_a_forged_origin_ends_its_stream_and_nothing_else(own_hop, tmp_path, name):
+    good = Behind(own_hop, 9).wait_for_hello()
+    bad = Behind(own_hop, python=hostile(tmp_path, "hello()\nreceive_call()\n" + FORGED[name])).wait_for_hello()
+    bad.begin("work:add")
+    gone = bad.wait_until_gone()
+    assert "came up from behind the context 8" in gone["wrong"] or "frame that is none" in gone["wrong"]
+    assert gone["code"] == -signal.SIGKILL
+    good.send(protocol.MODULES, 0, packed({"work": WORK}))
+    assert good.call("work:add", 1, 2) == 3
+    assert own_hop.frames == []
+
+
+def test_a_forged_end_of_a_sibling_does_not_close_the_way_to_it(own_hop, tmp_path):
+    good = Behind(own_hop, 9).wait_for_hello()
+    bad = Behind(
+        own_hop, python=hostile(tmp_path, "hello()\nreceive_call()\nsend(protocol.GONE, b'N', 9)\nreceive_call()")
+    )
+    bad.wait_for_hello().begin("work:add")
+    own_hop.wait_until(lambda: good.gone is None or True)
+    good.send(protocol.MODULES, 0, packed({"work": WORK}))
+    assert good.call("work:add", 1, 2) == 3
+
+
+def test_endless_noise_instead_of_a_start_is_cut_off(own_hop, tmp_path):
+    behind = Behind(own_hop, python=script(tmp_path, "#!/bin/sh\nexec yes\n"))
+    assert "bytes came before a start line" in behind.wait_until_gone()["wrong"]
+
+
+def test_a_process_can_be_terminated_and_killed_also_while_it_starts(own_hop, tmp_path):
+    stubborn = script(tmp_path, "#!/bin/sh\ntrap '' TERM\necho here\nwhile :; do sleep 0.02; done\n")
+    behind = Behind(own_hop, python=stubborn)
+    own_hop.wait_until(lambda: behind.said[1])
+    behind.hold(router.TERMINATE)
+    behind.hold(router.KILL)
+    assert behind.wait_until_gone()["code"] == -signal.SIGKILL
+    early = Behind(own_hop, 9, python=stubborn)
+    early.hold(router.KILL)
+    assert early.wait_until_gone()["code"] == -signal.SIGKILL
+
+
+def test_a_process_that_closes_its_output_gets_time_to_end_by_itself(own_hop, tmp_path):
+    python = script(tmp_path, "#!/bin/sh\nexec >&- 2>&-\nread -r line\nexit 6\n")
+    assert Behind(own_hop, python=python).wait_until_gone()["code"] == 6
+
+
+def test_a_context_that_is_not_read_is_held_and_read_on(own_hop):
+    behind = Behind(own_hop).wait_for_hello()
+    behind.send(protocol.MODULES, 0, packed({"work": WORK}))
+    behind.call("work:add", 1, 2)
+    behind.hold(router.HOLD_ON)
+    own_hop.modules({"work": WORK})
+    own_hop.call("work:add", 1, 2)  # HOLD has been taken now, by the thread that reads, and soon by the other one
+    number = behind.begin("work:zeros", 3_000_000)
+    own_hop.call("work:zeros", 100_000)
+    assert not [frame for frame in behind.frames if frame[2] == number and frame[3] == protocol.RESULT]
+    behind.hold(router.READ_ON)
+    own_hop.wait_until(lambda: [frame for frame in behind.frames if frame[2] == number and len(frame[4]) > 2_999_999])
+
+
+def test_a_child_that_does_not_read_holds_up_nobody_and_is_reported(own_hop, tmp_path):
+    slow = Behind(own_hop, python=hostile(tmp_path, "hello()\nreceive_call()\nwhile True:\n    time.sleep(60)"))
+    slow.wait_for_hello()
+    fast = Behind(own_hop, 9).wait_for_hello()
+    fast.send(protocol.MODULES, 0, packed({"work": WORK}))
+    slow.begin("work:add")
+    for _ in range(10):
+        slow.send(protocol.CANCEL | protocol.KIND_CUT, 1, bytes(100_000))
+        assert fast.call("work:size", b"x" * 100_000) == 100_000
+    own_hop.wait_until(lambda: slow.credits and fast.credits)
+    assert slow.credits[-1][0] < 300_000
+    own_hop.wait_until(lambda: fast.credits[-1][0] >= 1_000_000 - streams.REPORT)
+
+
+def test_kept_bundles_are_inserted_whole_or_put_together(hop):
+    first = packed({"one": "value = 1\n", "two": "import one\nvalue = one.value + 1\n"}, absent=["nowhere"])
+    second = packed({"three": "import two\ndef get():\n    return two.value + 1\n"}, absent=["neither"])
+    hop.send(protocol.KEEP, 5, first)
+    hop.send(protocol.KEEP, 6, second)
+    behind = Behind(hop).wait_for_hello()
+    hop.send(protocol.INSERT, 0, codec.dumps((CHILD, 0, protocol.MODULES, 6, [(5, 0, 2), (6, 0, 1)])))
+    assert behind.call("three:get") == 3
+    hop.send(protocol.INSERT, 0, codec.dumps((CONTEXT, 0, protocol.MODULES, 5)))
+    hop.send(protocol.INSERT, 0, codec.dumps((CONTEXT, 0, protocol.MODULES, 6)))
+    assert hop.call("three:get") == 3
+    hop.send(protocol.KEEP, 0, b"")
+    hop.send(protocol.INSERT, 0, codec.dumps((CONTEXT, 0, protocol.MODULES, 5)))
+    with pytest.raises(Ended, match="INSERT frame cannot be used: KeyError"):
+        hop.wait_for(protocol.PONG)
+
+
+def test_frames_for_a_context_that_is_gone_are_dropped(own_hop):
+    behind = Behind(own_hop).wait_for_hello()
+    behind.send(protocol.GOODBYE, 0, b"")
+    behind.wait_until_gone()
+    behind.send(protocol.CALL, 1, bytes(500_000))
+    own_hop.send(protocol.PING, 3, b"still here")
+    assert own_hop.wait_for(protocol.PONG, 3)[4] == b"still here"
+
+
+@pytest.mark.parametrize("how", ["goodbye", "killed", "closed"])
+def test_nothing_of_the_subtree_outlives_its_intermediary(own_hop, how):
+    behind = Behind(own_hop).wait_for_hello()
+    behind.send(protocol.MODULES, 0, packed({"work": WORK}))
+    fd = os.pidfd_open(behind.call("work:pid"))
+    behind.begin("work:nap")
+    if how == "goodbye":
+        own_hop.close()
+    elif how == "killed":
+        own_hop.process.kill()
+    else:
+        own_hop.process.stdin.close()
+    import select
+
+    assert select.select([fd], [], [], 3)[0]
+    os.close(fd)
