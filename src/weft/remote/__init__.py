@@ -60,6 +60,7 @@ from weft.remote.errors import (
     TargetNotRunning,
     UnsafeFork,
     UnsafeName,
+    VersionConflict,
 )
 from weft.remote.files import Progress, Transferred
 from weft.remote.modules import Modules
@@ -106,6 +107,7 @@ __all__ = [
     "Transferred",
     "UnsafeFork",
     "UnsafeName",
+    "VersionConflict",
     "WindowChannel",
     "channel",
     "doas",

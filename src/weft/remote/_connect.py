@@ -6,7 +6,7 @@ import logging
 import os
 import time
 
-from weft.remote import _tasklets, _threads, modules
+from weft.remote import _tasklets, _threads, _versions, modules
 from weft.remote._facts import Facts, facts_of
 from weft.remote._link import Link
 from weft.remote._output import Output, OutputFunction
@@ -102,6 +102,11 @@ def _connect(
     shipping = Shipping(link, facts.packages, threads.modules, policy, facts.for_extensions)
     link.wanted = shipping.answer
     link.wanted_piece = shipping.answer_piece
+    try:
+        _versions.agree(shipping, link, facts, policy, deadline)
+    except BaseException:
+        link.close(patience=0)
+        raise
     if tasklets:
         try:
             _tasklets.start(shipping, link, facts, deadline)

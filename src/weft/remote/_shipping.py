@@ -56,6 +56,11 @@ class Shipping:
         # Held from the plan until its frames are queued: nobody's call may overtake the modules that it counts on.
         self._order = Lock(fair=True)
 
+    def follow(self, policy: modules.Modules, has: frozenset[str]) -> None:
+        """Keep to this policy from now on; before the first call. `has` are the top-level names over there."""
+        self._policy = policy
+        self._has = policy.counts_over_there(has)
+
     def call(
         self,
         function: Callable[..., Any],

@@ -107,6 +107,10 @@ class PythonTooOld(ConnectError):
     """The interpreter that answered is older than what a target needs: CPython 2.7, or 3.6 and later."""
 
 
+class VersionConflict(ConnectError):
+    """A package has another version over there than here, and the context was to be opened only if they are the same."""
+
+
 class ConnectTimeout(ConnectError, TimeoutError):
     """The context was not ready within its time."""
 

@@ -40,6 +40,7 @@ PARTS = (
     "resources",
     "paths",
     "metadata",
+    "versions",
     "tasklets",
     "series",
     "values",

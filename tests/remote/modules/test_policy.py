@@ -11,6 +11,7 @@ import pytest
 from tests.remote.modules.conftest import Make
 from weft import remote
 from weft.remote import modules
+from weft.remote.modules import versions
 
 APP = """
 def tried(name):
@@ -116,6 +117,67 @@ def test_whose_copy_of_a_package_counts_is_decided_when_the_context_is_opened(
         assert "shared_one" in context.facts.packages
         assert context.call(app.value) == expected  # type: ignore[attr-defined]
         assert context.stats.round_trips == 0
+
+
+def installed(version: str) -> dict[str, str]:
+    return {
+        f"Shared.One-{version}.dist-info/METADATA": f"Metadata-Version: 2.1\nName: Shared.One\nVersion: {version}\n",
+        f"Shared.One-{version}.dist-info/RECORD": "shared_one.py,sha256=x,1\n",
+    }
+
+
+@pytest.mark.parametrize(
+    ("prefer", "there", "expected"),
+    [
+        ({"shared_one": "newer"}, "1.9", "from the parent"),
+        ({"shared_one": "newer"}, "1.10.post1", "from the target"),
+        ("newer", "1.10rc1", "from the parent"),
+        ("newer", "1.10", "from the target"),
+        ({"shared_one": "same"}, "1.10", "from the target"),
+    ],
+)
+def test_the_newer_copy_counts_where_the_policy_says_so(
+    app: object, make: Make, target_with: Callable[[dict[str, str]], str], prefer: str, there: str, expected: str
+) -> None:
+    make(installed("1.10"))
+    python = target_with({"shared_one.py": "value = 'from the target'", **installed(there)})
+    with remote.local(python=python, modules=remote.Modules(prefer=prefer)) as context:
+        assert context.call(app.value) == expected  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("there", ["1.9", ""])
+def test_a_context_whose_versions_conflict_is_not_opened(
+    app: object, make: Make, target_with: Callable[[dict[str, str]], str], there: str
+) -> None:
+    make(installed("1.10"))
+    files = installed(there) if there else {}
+    python = target_with({"shared_one.py": "value = 'from the target'", **files})
+    said = f"shared_one is {there or 'of no known version'} over there and 1.10 here"
+    with pytest.raises(remote.VersionConflict, match=said):
+        remote.local(python=python, modules=remote.Modules(prefer={"shared_one": "same"}))
+
+
+@pytest.mark.parametrize(
+    ("older", "newer"),
+    [
+        ("", "0"),
+        ("1.9", "1.10"),
+        ("1.0.dev1", "1.0a1"),
+        ("1.0a1", "1.0b1"),
+        ("1.0b2", "1.0rc1"),
+        ("1.0rc1", "1.0"),
+        ("1.0", "1.0.post1"),
+        ("1.0", "1.0.1"),
+        ("2020.1", "1!1.0"),
+    ],
+)
+def test_versions_are_compared_as_installers_do(older: str, newer: str) -> None:
+    assert versions.compare(older, newer) < 0 < versions.compare(newer, older)
+
+
+def test_versions_that_mean_the_same_are_equal() -> None:
+    for one, other in (("1.0", "1.0.0"), ("1.0+local", "1.0"), ("V1.0RC1", "1.0c1"), ("9" * 5000, "9" * 6000)):
+        assert versions.compare(one, other) == 0
 
 
 def test_the_standard_library_is_always_the_target_s(app: object) -> None:

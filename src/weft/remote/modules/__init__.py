@@ -11,6 +11,7 @@ from .main_script import name_over_there
 from .platforms import Platform
 from .policy import Modules
 from .shared import Extension, SharedFile
+from .versions import asked_about, decided
 
 __all__ = [
     "Bundle",
@@ -19,8 +20,10 @@ __all__ = [
     "Modules",
     "Platform",
     "SharedFile",
+    "asked_about",
     "code_of",
     "core",
+    "decided",
     "name_of",
     "name_over_there",
     "plan",
