@@ -9,7 +9,7 @@ REPOSITORY = Path(__file__).parents[2]
 # argv of a target's Python: -BEs -c LAUNCH FIRST_STAGE HALF HALF SIZE (weft.wire.build)
 HOSTILE = """\
 #!{python}
-import os, sys, time
+import os, pickle, struct, sys, time, zlib
 sys.path.insert(0, {src!r})
 from weft.wire import codec, protocol
 token, size = sys.argv[-3] + sys.argv[-2], int(sys.argv[-1])

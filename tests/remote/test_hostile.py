@@ -1,15 +1,19 @@
 """A child that sends what no context sends harms its own context and nothing else."""
 
 import os
+import sys
 import time
 import traceback
 
 import pytest
+import weft_kinds
 import weft_sent
 
 from tests.remote.fakes import hostile
 from tests.remote.raising import raises
 from weft import remote
+from weft.remote import _values
+from weft.wire import codec
 
 # What it sends instead of an answer, and what the error says about it.
 BAD_FRAMES = {
@@ -52,12 +56,32 @@ BAD_FRAMES = {
         "a PIECE message for the file 77, which no module of this link has",
     ),
     "a shared object for the parent": ("send(protocol.PIECE, b'+', 1)", "a PIECE message that does not belong"),
+    "pieces that begin with none": (
+        "send(protocol.RESULT | protocol.KIND_MORE, b'????', number)",
+        "a message in pieces begins with none of it",
+    ),
+    "a piece larger than announced": (
+        "more = protocol.RESULT | protocol.KIND_MORE\nsend(more, struct.pack('>QI', 5, 0), number)\nsend(more, b'x' * 6, number)",
+        "a piece of 6 bytes where 5 are missing",
+    ),
+    "a result that ends in the middle": (
+        "more = protocol.RESULT | protocol.KIND_MORE\nsend(more, struct.pack('>QI', 5, 0), number)\nsend(more, b'', number)",
+        "a result that ends before it is complete",
+    ),
+    "pieces of an error": ("send(protocol.ERROR | protocol.KIND_MORE, b'x', number)", "a piece of ERROR message"),
+    "pieces of a log record": ("send(protocol.LOG | protocol.KIND_MORE, b'x')", "a piece of LOG message"),
     "a question that is no name": ("send(protocol.WANT, codec.dumps(5), 1)", "malformed WANT"),
 }
 BAD_ANSWERS = {
     "a result that is no value": "send(protocol.RESULT, b'????', number)",
     "a cut result": "send(protocol.RESULT, codec.dumps(['abc', 'def'])[:-2], number)",
     "a result of a million lists in each other": "send(protocol.RESULT, b'l\\0\\0\\0\\1' * 1000000, number)",
+    "a date that never was": "send(protocol.RESULT, b'Vl\\0\\0\\0\\0k\\5a\\0\\0\\0\\4\\0\\0\\1\\1', number)",
+    "a class without a name": "send(protocol.RESULT, b'Vl\\0\\0\\0\\1NN', number)",
+    "a pickle": "send(protocol.RESULT, pickle.dumps(os.system), number)",
+    "a compressed bomb": "send(protocol.RESULT, zlib.compress(b'0' * 50000000), number)",
+    "keys of one hash": "send(protocol.RESULT, b'd\\0\\0\\x13\\x88' + b''.join(codec.dumps(complex(-1000003 * n, n)) + b'N' "
+    "for n in range(5000)), number)",
     "an error that is no dict": "send(protocol.ERROR, codec.dumps([1]), number)",
     "an error without its fields": "send(protocol.ERROR, codec.dumps({'reason': 'raised'}), number)",
 }
@@ -156,6 +180,55 @@ def test_arguments_that_do_not_fit_an_exception_leave_it_a_remote_error(open_hos
     if isinstance(caught.value, remote.RemoteError):
         assert str(caught.value) == f"{kind}: its text"
         assert caught.value.type_name == kind
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        ("os", "system", "object"),
+        ("builtins", "eval", "object"),
+        ("subprocess", "Popen", "object", "args"),
+        ("weft.remote.errors", "HostUnknown", "exception", "args", "fields"),
+        ("builtins", "SystemExit", "exception", "args", "fields"),
+        ("builtins", "BaseException", "exception", "args", "fields"),
+    ],
+    ids=lambda entry: entry[1],
+)
+def test_no_class_is_made_that_was_not_registered_and_nothing_is_imported(open_hostile, entry):
+    fields = b"".join(b"t\0\0\0\0d\0\0\0\0"[5 * (n % 2) : 5 * (n % 2) + 5] for n in range(len(entry) - 3))
+    body = b"V" + codec.dumps([entry]) + b"o\0\0\0\0" + fields
+    context = open_hostile(f"hello()\nnumber = receive_call()\nsend(protocol.RESULT, {body!r}, number)")
+    before = set(sys.modules)
+    with raises(remote.CannotTravel, match=rf"it is a .*{entry[1]}, and classes that come up must be known here"):
+        context.call(weft_sent.nothing, timeout=20)
+    assert set(sys.modules) == before
+    assert not context.closed
+
+
+def test_a_registered_class_is_not_given_fields_that_hide_its_methods(open_hostile, monkeypatch):
+    monkeypatch.setattr(_values, "_registered", {})
+    remote.register(weft_kinds.Thing)
+    for field in ("described", "__class__", "__dict__"):
+        body = b"V" + codec.dumps([("weft_kinds", "Thing", "object", field)]) + b"o\0\0\0\0N"
+        context = open_hostile(f"hello()\nnumber = receive_call()\nsend(protocol.RESULT, {body!r}, number)")
+        with raises(remote.CannotTravel, match=f"with a field {field}, which is something else here"):
+            context.call(weft_sent.nothing, timeout=20)
+
+
+def test_a_huge_result_is_refused_before_anything_of_it_is_stored(open_hostile):
+    context = open_hostile(
+        """
+        hello()
+        number = receive_call()
+        send(protocol.RESULT | protocol.KIND_MORE, struct.pack(">QI", 1 << 60, 0), number)
+        send(protocol.RESULT | protocol.KIND_MORE, b"x" * 1000, number)
+        cancelled = receive()
+        send(protocol.RESULT, codec.dumps(cancelled[1] == protocol.CANCEL), receive_call())
+        """
+    )
+    with raises(remote.CannotTravel, match="takes 1152921504606846976 bytes, and 1073741824 may come up"):
+        context.call(weft_sent.nothing, timeout=20)
+    assert context.call(weft_sent.nothing, timeout=20) is True
 
 
 def test_an_answer_to_a_question_that_nobody_asked_is_dropped(open_hostile):

@@ -91,12 +91,16 @@ def unpack(body):
     to a thousand times its size.
     """
     data = _unpacked(body)
-    position = 4 + _SIZE.unpack_from(data)[0]
-    head = codec.loads(data[4:position])
     modules = []
-    for name, kind, size, origin in head["modules"]:
-        modules.append((name, kind, data[position : position + size], origin))
-        position += size
+    try:
+        position = 4 + _SIZE.unpack_from(data)[0]
+        head = codec.loads(data[4:position])
+        for name, kind, size, origin in head["modules"]:
+            modules.append((name, kind, data[position : position + size], origin))
+            position += size
+        result = modules, head["absent"], head["reasons"], head["complete"]
+    except (struct.error, LookupError, TypeError, ValueError) as error:
+        raise codec.CodecError("a bundle of %d bytes is garbled: %s" % (len(data), error))
     if position != len(data):
         raise codec.CodecError("a bundle of %d bytes is garbled: its sources end at %d" % (len(data), position))
-    return modules, head["absent"], head["reasons"], head["complete"]
+    return result

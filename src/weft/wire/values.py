@@ -255,8 +255,14 @@ class Packer(object):
     def put_frozenset(self, value, depth):
         self.put_set(value, depth, b"z")
 
+    def may_put_aside(self, value):
+        """Whether a large value may travel behind the message. On 2.7 what is text does not: it arrives as such."""
+        if self.aside is None or len(self.aside) >= MOST_ASIDE:
+            return False
+        return not (PY2 and isinstance(value, bytes) and codec._is_utf8(value))
+
     def put_bytes(self, value, depth):
-        if len(value) > codec.BIG and self.aside is not None and len(self.aside) < MOST_ASIDE:
+        if len(value) > codec.BIG and self.may_put_aside(value):
             self.out.append(_TAG_U32.pack(b"B", len(self.aside)))
             self.aside.append(value)
         else:
@@ -943,7 +949,7 @@ class Buffer(object):
 
 
 def _put_buffer(packer, value, depth):
-    if packer.aside is not None and len(packer.aside) < MOST_ASIDE:
+    if packer.may_put_aside(value):
         packer.out.append(_TAG_U32.pack(b"B", len(packer.aside)))
         packer.aside.append(value)
     else:

@@ -62,7 +62,7 @@ def return_own():
 
 
 def describe(thing):
-    return [thing.name, thing.inside, type(thing).__module__, thing.described(1), list(made)]
+    return [thing.name, repr(thing.inside), type(thing).__module__, thing.described(1), list(made)]
 
 
 def generator():
@@ -81,8 +81,8 @@ def size_of(data):
     return len(data)
 
 
-def big(size, kind=bytes):
-    return kind(b"\1" * size)
+def big(size):
+    return b"\xff" * size
 
 
 def sum_of(rows):

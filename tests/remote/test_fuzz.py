@@ -1,0 +1,73 @@
+"""Random frames from a hostile child, fed to a link without a process: each is taken, or is one of the errors that close it."""
+
+import collections
+import random
+import threading
+from types import SimpleNamespace
+
+import pytest
+
+from tests.wire.test_fuzz import damaged, seeds
+from weft.remote._link import Link
+from weft.wire import codec, protocol, series
+
+INPUTS = 25_000
+NAMES = [codec.dumps(name) for name in ("json.x", "os", "", "../../etc/passwd", "a" * 600)]
+RECORD = codec.dumps(("a", 10, "text", 1.5, "file", 3, "thread", None))
+
+
+class Nobody:
+    """Whatever it is told, it has heard."""
+
+    def succeed(self, answer):
+        self.answer = answer
+
+    fail = succeed
+
+
+def link_of(number):
+    link = object.__new__(Link)
+    link.identifier = number
+    link.name = "hostile"
+    link.hello = None
+    link.greeted = SimpleNamespace(set=lambda: None)
+    link.largest_result = 5_000
+    link.wanted = lambda number, name: None
+    link.wanted_piece = lambda number: None
+    link.channels = SimpleNamespace(take=lambda number, body: codec.loads(body))
+    link.output = SimpleNamespace(text=lambda stream, text: None, record=lambda *args, **fields: None)
+    link._lock = threading.Lock()
+    link._arriving = {}
+    link._queued = 0
+    link._in_flight = {}
+    link.send_at_once = lambda frame: None
+    return link
+
+
+def fuzz_frames(inputs, seed):
+    chance = random.Random(seed)
+    sound = [*seeds(), *NAMES, RECORD, series._LAYOUT.pack(8, 0), series._LAYOUT.pack(1 << 60, 4000)]
+    outcomes = collections.Counter()
+    link = link_of(7)
+    for _ in range(inputs):
+        link._in_flight.setdefault(3, (Nobody(), "work.f"))
+        kind = chance.choice(
+            (chance.randrange(256), chance.randrange(1, protocol.LAST_KIND + 1), 6 | protocol.KIND_MORE)
+        )
+        source, destination = chance.choice(((7, 0), (7, 0), (7, 0), (8, 0), (7, 7), (0, 0)))
+        body = chance.choice(sound) if chance.random() < 0.5 else damaged(chance, sound)
+        try:
+            link._take(destination, source, chance.choice((0, 1, 3, 2**32 - 1)), kind, body)
+            assert (source, destination) == (7, 0)
+            outcomes["taken"] += 1
+        except (protocol.WireError, ValueError):
+            outcomes["refused"] += 1
+            link._arriving.clear()  # a link that has refused something is closed
+        assert sum(arrival.size for arrival in link._arriving.values()) <= 5_000
+    return outcomes
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_frames_of_a_hostile_child(seed):
+    outcomes = fuzz_frames(INPUTS, seed)
+    assert min(outcomes["taken"], outcomes["refused"]) > 1000, outcomes
