@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import Sequence
 
-from weft.remote.errors import ConnectError, HostUnreachable, NoAllocation, NoPython, NotAllowed, TargetNotFound
+from weft.remote.errors import HostUnreachable, NoAllocation, NoPython, NotAllowed, TargetNotFound
 from weft.remote.transports.command import Command, Meaning, checked_arguments, checked_name
 
 JOB = re.compile(r"\d+([_+]\d+)?")
@@ -53,9 +53,9 @@ class Slurm(Command):
         ),
         Meaning(
             r"Requested node configuration is not available|More processors requested|Memory required",
-            ConnectError,
-            "the allocation has no room for one more task",
-            "Ask for less: slurm_args=['--mem=0', '--cpus-per-task=1'].",
+            TargetNotFound,
+            "the allocation has no such node, or no room for one more task there",
+            "See its nodes: scontrol show job. Ask for less: slurm_args=['--mem=0', '--cpus-per-task=1'].",
         ),
     )
 
@@ -82,6 +82,7 @@ class Slurm(Command):
     def words(self) -> list[str]:
         job = [] if self.job is None else [f"--jobid={self.job}"]
         node = [] if self.node is None else [f"--nodelist={self.node}"]
-        # --overlap: a context takes no processor away from those beside it, nor from the job's own steps.
-        ours = ["--ntasks=1", "--nodes=1", "--overlap", "--mpi=none"]
+        # --overlap: a context takes no processor away from those beside it, nor from the job's own steps. --unbuffered: else what
+        # comes up is kept until a line break is in it; the terminal that it implies changes no byte.
+        ours = ["--ntasks=1", "--nodes=1", "--overlap", "--unbuffered", "--mpi=none"]
         return ["srun", *job, *node, *ours, *self.slurm_args, "--"]
