@@ -88,6 +88,7 @@ def test_a_context_whose_allocation_is_cancelled_has_died(job, slurm):
         weft.schedule()
         slurm.run("/usr/bin/scancel", str(job))
         assert "died while it ran weft_sent.never_return" in done.receive()
+        weft.run()
 
 
 def test_without_an_allocation_nothing_is_started(monkeypatch):
