@@ -148,6 +148,16 @@ def test_errors_and_output_come_as_from_threads(context: remote.Context, work: M
         context.call(work.opens_a_context)
 
 
+def test_a_fork_uses_the_core_that_it_has(work: ModuleType) -> None:
+    with remote.fork(tasklets=True, beside_threads=True) as context:
+        assert context.call(work.real)[:3] == ([0, 1, 2], ["run"], core.backend)
+        caller = weft.tasklet(context.call)(work.killed)
+        until(lambda: context.call(work.waiting) == 1)
+        caller.kill()
+        assert context.call(work.until_ended) == "ended"
+        assert context.stats.modules == 0
+
+
 @pytest.mark.parametrize("version", ["2.7", "3.13"])
 def test_another_python_is_refused_with_what_each_side_is(version: str) -> None:
     path = interpreters.found().get(version)

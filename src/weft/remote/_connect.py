@@ -109,7 +109,7 @@ def _connect(
         raise
     if tasklets:
         try:
-            _tasklets.start(shipping, link, facts, deadline)
+            _tasklets.start(shipping, link, facts, deadline, has_core=isinstance(transport, Fork))
         except BaseException:
             link.close(patience=0)
             raise

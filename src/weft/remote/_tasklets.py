@@ -11,14 +11,16 @@ from weft.wire import codec
 PART = "tasklets"
 
 
-def start(shipping: Shipping, link: Link, facts: Facts, deadline: float) -> None:
-    """Send the core and wait until it runs over there. Blocks this tasklet only.
+def start(shipping: Shipping, link: Link, facts: Facts, deadline: float, *, has_core: bool) -> None:
+    """Send the core, unless it is there, and wait until it runs calls. Blocks this tasklet only.
 
     Raises NoTasklets when it cannot run there, ConnectTimeout when `deadline` passes first, else what the link's end raises.
     """
     try:
-        core = modules.core(facts.for_extensions)
-        shipping.bring(core, PART, deadline)
+        if has_core:
+            shipping.need(PART, deadline)
+        else:
+            shipping.bring(modules.core(facts.for_extensions), PART, deadline)
         text = "weft.wire.tasklets.ready"
         _, waiter = link.ask(text, b"", codec.dumps(("weft.wire.tasklets", "ready", (), None)), deadline)
         _answers.value(waiter.wait(remaining(deadline)), link.name, facts, text)

@@ -11,15 +11,18 @@ import collections
 import sys
 import threading
 
+from weft.wire import standin
+
 _runner = None
 
 
 def install(child):
     """Begin to load weft and to run calls as tasklets. Returns at once: the files of the core come behind this frame."""
     global _runner
-    for name in [name for name in sys.modules if name.partition(".")[0] == "weft"]:
-        if name.split(".")[:2] != ["weft", "wire"]:
-            del sys.modules[name]  # the stand-in
+    if isinstance(sys.modules["weft"], standin.Module):  # else this process was forked from one that has weft
+        for name in [name for name in sys.modules if name.partition(".")[0] == "weft"]:
+            if name.split(".")[:2] != ["weft", "wire"]:
+                del sys.modules[name]
     _runner = Runner(child.pool)
     child.pool.runner = _runner
     thread = threading.Thread(target=_runner.serve, name="weft-tasklets")
