@@ -15,7 +15,7 @@ import pytest
 from tests.remote import interpreters
 from tests.remote.modules.conftest import Make, make  # noqa: F401
 from tests.remote.native_modules import SUFFIX, compile_shared, multi, single
-from weft import remote
+from weft import core, remote
 
 for large in ("numpy", "pydantic"):  # here, as numpy cannot be imported again once a fixture has forgotten it
     with contextlib.suppress(ImportError):
@@ -179,7 +179,7 @@ def test_pydantic_validates_from_memory(bare: remote.Context, uses: Callable[[st
     module = uses("uses_pydantic")
     assert bare.call(module.validate, kwargs={"name": "a", "age": "3"}) == {"name": "a", "age": 3}
     assert bare.call(module.validate, kwargs={"name": "a", "age": "x"}) == "int_parsing"
-    assert bare.stats.round_trips == 0
+    assert bare.stats.round_trips <= 1  # it looks for plugins in the metadata of all distributions
 
 
 def test_modules_of_each_kind_are_loaded(bare: remote.Context, native: ModuleType) -> None:
@@ -195,6 +195,12 @@ def test_modules_of_each_kind_are_loaded(bare: remote.Context, native: ModuleTyp
     assert bare.call(native.below) == 45
     assert bare.stats.round_trips == 0
     assert "memfd" not in bare.call(native.inherited)
+
+
+def test_they_pass_through_another_context(bare: remote.Context, native: ModuleType) -> None:
+    with remote.local(python=BARE, via=bare, tasklets=core.backend != "greenlet") as behind:
+        assert behind.call(native.answers)[0] == (42, "multi", "native.multi", True)
+        assert behind.call(native.through_libraries) == 47
 
 
 def test_libraries_are_loaded_in_the_order_in_which_they_need_each_other(

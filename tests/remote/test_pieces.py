@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +114,21 @@ def test_what_an_import_waits_for_goes_first(
     pieces.answer(pushed.files[1].number)
     thread.run()
     assert numbers(link) == [pushed.files[1].number, asked.files[0].number, pushed.files[0].number]
+
+
+def test_small_files_of_the_same_package_go_along_with_one_that_is_asked_for(
+    pieces: Pieces, link: FakeLink, thread: FakeThread, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("weft.remote._pieces.SMALL", 100)
+    (tmp_path / "large.so").write_bytes(bytes(101))
+    in_package = [replace(extension(tmp_path, name), name=f"p.q.{name[:-3]}") for name in ("a.so", "large.so", "b.so")]
+    elsewhere = replace(extension(tmp_path, "c.so"), name="p.c")
+    pieces.announce([*in_package, elsewhere], [])
+    asked, along = in_package[0].files[0].number, in_package[2].files[0].number
+    pieces.answer(asked)
+    thread.run()
+    assert link.sent[0] == (along, b"+")
+    assert [number for number, _ in link.sent[1:]] == [asked, asked, along, along]
 
 
 def test_what_is_certain_is_said_to_be_on_its_way(pieces: Pieces, tmp_path: Path) -> None:

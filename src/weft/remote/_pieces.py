@@ -17,6 +17,7 @@ from weft.wire import protocol
 
 MORE = b"+"
 NOTHING = b"!"
+SMALL = 1 << 20  # bytes
 
 _log = logging.getLogger("weft.remote")
 
@@ -27,7 +28,8 @@ class Pieces:
     def __init__(self, link: Link, thread: TaskletThread) -> None:
         self._link = link
         self._thread = thread
-        self._announced: dict[int, SharedFile] = {}
+        self._announced: dict[int, tuple[SharedFile, str]] = {}  # with the package that it was announced for
+        self._untold: list[SharedFile] = []
         self._begun: set[int] = set()
         self._waiting: deque[SharedFile] = deque()
         self._runs = False
@@ -40,7 +42,8 @@ class Pieces:
         """
         with self._lock:
             for extension in extensions:
-                self._announced.update((file.number, file) for file in extension.files)
+                package = extension.name.rpartition(".")[0]
+                self._announced.update((file.number, (file, package)) for file in extension.files)
         numbers = dict.fromkeys(file.number for extension in certain for file in extension.files)
         return b"".join(self._frame(number, MORE) for number in numbers)
 
@@ -51,13 +54,21 @@ class Pieces:
     def answer(self, number: int) -> None:
         """The other side waits for a file: it goes before those that nobody has asked for.
 
+        The small ones of the same package go along: whoever imports one module of `numpy.random` imports the others.
         Raises ValueError for one that it has not been told of.
         """
         with self._lock:
-            file = self._announced.get(number)
+            file, package = self._announced.get(number, (None, ""))
+            beside = [
+                other
+                for other, its in self._announced.values()
+                if package and its == package and other.size <= SMALL and other.number not in self._begun
+            ]
+            self._untold += [other for other in beside if other is not file and other not in self._waiting]
         if file is None:
             raise ValueError(f"a PIECE message for the file {number}, which no module of this link has")
         self._queue([file], first=True)
+        self._queue(beside, first=False)
 
     def _queue(self, files: list[SharedFile], *, first: bool) -> None:
         with self._lock:
@@ -74,6 +85,13 @@ class Pieces:
         if start:
             self._thread.post(self._run)
 
+    def _tell(self) -> None:
+        """Say of what is pushed that it need not be asked for."""
+        with self._lock:
+            untold, self._untold = self._untold, []
+        for file in untold:
+            self._put(file.number, MORE)
+
     def _next(self) -> SharedFile | None:
         with self._lock:
             if not self._waiting:
@@ -87,6 +105,7 @@ class Pieces:
         """One tasklet on the thread for modules, for as long as there is something to send."""
         while (file := self._next()) is not None:
             try:
+                self._tell()
                 self._send(file)
             except RemoteError as error:  # of the link's end: nobody waits any more
                 _log.debug("shared objects were not sent: %s", error)

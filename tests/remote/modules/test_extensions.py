@@ -10,6 +10,7 @@ import pytest
 
 from tests.remote.modules.elf_files import shared_object
 from weft.remote.modules import extensions, platforms
+from weft.remote.modules.closure import closure
 from weft.remote.modules.sources import Location, Missing
 
 HERE = platforms.here()
@@ -133,6 +134,22 @@ def test_what_cannot_be_read_is_refused_with_the_reason(write: Write, tmp_path: 
 def test_too_much_for_the_memory_over_there_is_refused(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(extensions, "LARGEST", 100)
     assert "with its libraries it has more than" in reason(fitting(write(f"pkg/one{SUFFIX}")))
+
+
+def test_modules_of_its_own_package_that_it_names_go_with_it(
+    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(f"named/one{SUFFIX}", needed=("named._helper", "named.nothing", "other.module"), soname="named.one")
+    (tmp_path / "named" / "__init__.py").write_text("from . import one")
+    for name in ("_helper", "_stranger"):
+        (tmp_path / "named" / f"{name}.py").write_text("")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    found = closure(("named",), frozenset(), platform=HERE)
+    assert {one.name for one in found.modules} == {"named", "named.one", "named._helper"}
+    assert "named.nothing" not in found.absent
+    without = closure(("named",), frozenset())
+    assert without.modules == []
+    assert without.doomed == {"named": "named.one"}
 
 
 def test_one_file_by_two_names_is_one_file(write: Write, tmp_path: Path) -> None:

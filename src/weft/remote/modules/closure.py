@@ -158,10 +158,20 @@ class _Walk:
         for target in imports.named_at_import:
             if policy is _Policy.EVERYTHING or self.loaded(target) or isinstance(self.lookup_top(target), Missing):
                 yield from self.follow(Import(target), policy)
+        yield from self.named_in_native(name)
         if imports.inside or imports.named_inside or imports.by_name:
             self.result.inside.append((name, imports))
         if imports.files:
             self.add_files(name, imports)
+
+    def named_in_native(self, name: str) -> Iterator[str]:
+        """The modules of its own package that an extension module may import: those of the names in it that are modules here."""
+        location = self.found[name]
+        if not isinstance(location, Location) or location.native is None:
+            return
+        for target in sorted(extensions.named_in(location.native)):
+            if self.loaded(target) or (not is_loaded(name) and isinstance(self.lookup(target), Location)):
+                yield from self.follow(Import(target), _Policy.EVERYTHING)
 
     def do(self, more: Iterable[Imports]) -> None:
         """Follow imports that are going to run over there, whether or not they have run here."""
