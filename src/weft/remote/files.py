@@ -265,7 +265,7 @@ def put_file(
             if reader.size <= wire.PIECE and start is wire.start_writing and not options.resume:
                 digest, resumed = _put_whole(transfer, calls, reader, source, where, how), 0
             else:
-                resumed = _number(calls, calls.call(start, (token, *where, reader.size, how)), reader.size)
+                resumed = _begin(calls, start, (token, *where, reader.size, how), wait=options.resume)
                 digest = _put_pieces(transfer, calls, token, reader, source, resumed)
             if digest is not None:
                 transfer.meter.resumed += resumed
@@ -277,6 +277,18 @@ def put_file(
         )  # what was there from an earlier time is another file's
         transfer.meter.files -= 1
     raise transfer.damaged(source)
+
+
+def _begin(calls: Pipeline, start: Callable[..., Any], arguments: tuple[Any, ...], *, wait: bool) -> int:
+    """Begin to write over there; return how much is there. Without `wait` nothing can be, and the pieces follow at once."""
+    if wait:
+        return _number(calls, calls.call(start, arguments), arguments[-2])
+
+    def started(position: Any) -> int:
+        return _number(calls, position, 0)
+
+    calls.send(start, arguments, 0, started)
+    return 0
 
 
 def _put_whole(

@@ -8,6 +8,7 @@ Nothing waits for its turn except `finish` and `stop_reading`, so that a transfe
 target's.
 """
 
+import collections
 import errno
 import fcntl
 import hashlib
@@ -429,14 +430,26 @@ class Ordered(object):
 # ---- what the parent calls over there
 
 
-_transfers = {}
+_transfers = {}  # token -> Reader or Writer
+_over = collections.deque(maxlen=1000)  # tokens of those that have ended or never began
+_change = threading.Condition(threading.Lock())
+
+
+def begun(token, one):
+    """Take a Reader or Writer that calls name by `token` from now on."""
+    with _change:
+        _transfers[token] = one
+        _change.notify_all()
 
 
 def _transfer(token):
-    try:
+    """Return it, once it has begun: its first pieces come right behind the call that begins it, and another thread may run that."""
+    with _change:
+        while token not in _transfers:
+            if token in _over:
+                raise OSError(errno.ECANCELED, "the transfer has ended")
+            _change.wait()
         return _transfers[token]
-    except KeyError:
-        raise OSError(errno.ECANCELED, "the transfer has ended")
 
 
 def writer(path, name, size, how):
@@ -449,8 +462,17 @@ def writer(path, name, size, how):
 
 def start_writing(token, path, name, size, how):
     """Begin to write; return how many bytes are there from an earlier time."""
-    one = writer(path, name, size, how)
-    _transfers[token] = one
+    return start_with(token, lambda: writer(path, name, size, how))
+
+
+def start_with(token, make):
+    """Begin with the Writer that is made; return how many bytes are there from an earlier time."""
+    try:
+        one = make()
+    except BaseException:
+        stop(token)
+        raise
+    begun(token, one)
     return one.position
 
 
@@ -509,7 +531,7 @@ def begin_reading(token, fd, algorithm, skipped):
     elif token is None:
         one.close()
     else:
-        _transfers[token] = one
+        begun(token, one)
     return answer
 
 
@@ -530,7 +552,10 @@ def stop_reading(token, size):
 
 def stop(token, keep=False):
     """End a transfer, whatever has become of it."""
-    one = _transfers.pop(token, None)
+    with _change:
+        _over.append(token)
+        one = _transfers.pop(token, None)
+        _change.notify_all()
     if one is not None:
         one.close(keep)
 

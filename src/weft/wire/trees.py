@@ -205,8 +205,7 @@ def make_top(path, parents):
 
 def start_writing(token, top, name, size, how):
     """As files.start_writing, for a file in the folder `top`."""
-    one = files._transfers[token] = writer(top, name, size, how)
-    return one.position
+    return files.start_with(token, lambda: writer(top, name, size, how))
 
 
 def writer(top, name, size, how):
