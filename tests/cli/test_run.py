@@ -2,14 +2,18 @@
 
 import io
 import json
+import os
+import signal
 import subprocess
 import sys
 
 import pytest
 
 from tests.cli.fakes import FakeContext
+from weft import remote
 from weft.cli import _parser, main
 from weft.cli import run as command
+from weft.cli._inventory import Host
 
 
 def run(words, errors=None):
@@ -99,6 +103,59 @@ def test_a_value_that_json_has_no_word_for_stands_as_repr_and_says_so():
     assert (answer["value"], answer["repr"]) == ("b'x'", True)
 
 
+def test_equal_results_are_shown_once_with_the_hosts_that_gave_them():
+    code, output, _ = run(["-H", "web[01-12],db", "--group", "platform:system"], {"db": ValueError("no")})
+    lines = output.splitlines()
+    assert code == 1
+    assert lines[:4] == ["12 hosts: ok      'Linux'", "    web[01-12]", "1 host: FAILED  ValueError: no", "    db"]
+
+
+def test_hosts_that_could_not_be_reached_have_an_exit_code_of_their_own():
+    unreachable = remote.HostUnknown("no such host")
+    assert run(["-H", "a,b", "platform:system"], {"a": unreachable})[0] == 3
+    assert run(["-H", "a,b", "platform:system"], {"a": unreachable, "b": ValueError("x")})[0] == 1
+
+
+def test_no_more_than_so_many_are_open_at_once():
+    _, _, log = run(["-H", "h[1-9]", "--at-once", "1", "platform:system"])
+    assert [entry[0] for entry in log] == ["open", "call", "close"] * 9
+
+
+def test_settings_of_the_inventory_and_of_the_command_line_reach_the_host(tmp_path):
+    (tmp_path / "hosts.toml").write_text(
+        '[groups]\nweb = ["w1"]\n[hosts.w1]\nport = 22\npython = "python3.6"\nvia = "x"\n'
+    )
+    seen = []
+
+    def connect(target):
+        seen.append(target)
+        return FakeContext(target.name)
+
+    words = ["run", "-i", str(tmp_path / "hosts.toml"), "-H", "web,me@other", "--via", "jump", "platform:system"]
+    command.run(_parser().parse_args(words), connect, io.StringIO())
+    assert seen == [
+        Host("w1", "w1", port=22, python="python3.6", via="jump"),
+        Host("me@other", "other", user="me", via="jump"),
+    ]
+
+
+def test_an_interrupt_ends_everything(tmp_path):
+    (tmp_path / "sleeps_here.py").write_text(
+        "import os, time\ndef f():\n    print('pid', os.getpid())\n    time.sleep(100)\n"
+    )
+    words = [sys.executable, "-m", "weft", "run", "--local", "3", "sleeps_here:f"]
+    with subprocess.Popen(
+        words, cwd=tmp_path, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        pids = [int(process.stderr.readline().split()[-1]) for _ in range(3)]
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 130
+        assert process.stderr.read() == "weft run: interrupted\n"
+    for pid in pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+
 def test_text_leaves_arguments_alone():
     _, _, log = run(["--local", "1", "--text", "operator:add", "1", "2"])
     assert ("call", "local-1", ("1", "2"), None) in log
@@ -120,7 +177,15 @@ def test_text_leaves_arguments_alone():
         (["--local", "1", "--python", "no-such-python", "os:getpid"], "there is no such program on this machine"),
         (["--local", "1", "--python", __file__, "os:getpid"], "that is no program that can be started"),
         (["-H", "alpha", "--python", "", "os:getpid"], "--python ''"),
-        (["-H", "alpha:22", "os:getpid"], "'alpha:22' names a port, which belongs into ssh's configuration"),
+        (["-H", "alpha:0", "os:getpid"], "'alpha:0': there is no port 0; ports are 1 to 65535"),
+        (["-H", "web[3-1]", "os:getpid"], "'web[3-1]': [3-1] is no range; write it as in web[01-20]"),
+        (["-H", "web[1-99999]", "os:getpid"], "is no range"),
+        (["-H", "web[1-200][1-200]", "os:getpid"], "stands for more than 10000 hosts"),
+        (["-H", "@/no/such/file", "os:getpid"], "-H @/no/such/file: the file cannot be read"),
+        (["-H", "alpha", "-i", "/no/such.toml", "os:getpid"], "-i /no/such.toml: the file cannot be read"),
+        (["-H", "alpha", "--via", "a b", "os:getpid"], "'a b' is no host name"),
+        (["--local", "2", "--via", "alpha", "os:getpid"], "--local and --via"),
+        (["-H", "alpha", "--at-once", "0", "os:getpid"], "--at-once 0: give a number of hosts, 1 or more"),
         (["--local", "1", "platform.py:system"], "Did you mean platform:system?"),
         (["--local", "1", "os.getpid"], "is not of the form MODULE:FUNCTION"),
         (["--local", "1", "nowhere_at_all:f"], "there is no module 'nowhere_at_all'"),

@@ -1,6 +1,6 @@
 """The `weft` command: parses, hands over to one file a command, and turns errors into messages and exit codes.
 
-0 all is well · 1 something failed · 2 the command line is wrong, nothing was touched · 130 interrupted
+0 all is well · 1 something failed · 2 the command line is wrong, nothing was touched · 3 hosts out of reach · 130 interrupted
 """
 
 import argparse
@@ -8,12 +8,12 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 
-from weft.cli import bench, demo, run
+from weft.cli import bench, demo, run, shell
 from weft.cli._errors import UsageError
 
 __all__ = ["main"]
 
-COMMANDS = (demo, run, bench)
+COMMANDS = (demo, run, shell, bench)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -24,10 +24,14 @@ class Outcome(Generic[Target, Result]):
 
 
 def fan_out(
-    targets: Sequence[Target], work: Callable[[Target], Result], clock: Callable[[], float] = monotonic
+    targets: Sequence[Target],
+    work: Callable[[Target], Result],
+    clock: Callable[[], float] = monotonic,
+    at_once: int | None = None,
 ) -> Iterator[Outcome[Target, Result]]:
     """Run work(target) for every target at once, each in a tasklet; yield an Outcome for each in the order they end.
 
+    `at_once`: no more than so many at a time, in the order of the targets; None is all. The time of each is its own.
     Blocks this tasklet between results. An exception of `work` becomes an Outcome; what is no Exception (a keyboard
     interrupt) goes on to the caller. When the caller stops early, the tasklets that still run are killed, so that what
     they hold is given back before this returns.
@@ -45,7 +49,15 @@ def fan_out(
         else:
             done.send(Outcome(target, clock() - started, value=value))
 
-    running = [weft.tasklet(attend)(target) for target in targets]
+    waiting = iter(targets)
+
+    def attend_some() -> None:
+        for target in waiting:
+            attend(target)
+
+    if at_once is None or at_once >= len(targets):
+        at_once = len(targets)
+    running = [weft.tasklet(attend_some)() for _ in range(at_once)]
     try:
         for _ in targets:
             yield done.receive()

@@ -6,13 +6,18 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
 from weft.cli._errors import UsageError
+from weft.cli._inventory import Host, Inventory, folded, hosts_from, read_inventory
 from weft.cli._named_function import arguments_from, function_named
+from weft.cli._opening import Hops, hand_on
+from weft.cli._progress import Progress
 
 if TYPE_CHECKING:
     from weft.cli._fan_out import Outcome
@@ -21,9 +26,9 @@ __all__ = ["add_parser"]
 
 # More local interpreters than this on one machine is a slip of the finger; each takes a process and some 10 MB.
 MOST_LOCAL = 256
+AT_ONCE = 50  # hosts; each is a process of ssh here while it runs
 
-HOST = re.compile(r"(?:[^\s,@-][^\s,@]*@)?[^\s,@-][^\s,@]*")
-PORT = re.compile(r"[^:]+:\d+")  # an IPv6 address has more than one colon
+FAILED, UNREACHABLE = 1, 3  # exit codes
 
 # The last place of a traceback that is no library's, in the text that comes with an error from over there.
 PLACE = re.compile(r'File "(?:weft:)?([^"]+)", line (\d+), in (\S+)')
@@ -33,8 +38,11 @@ Each ARG is read as JSON where it is JSON (3, true, [1, 2], "text"), else as pla
 
   weft run --local 3 platform:platform
   weft run -H alpha,beta --timeout 10 shutil:which rsync
+  weft run -H 'web[01-20],@more-hosts' --group platform:python_version
+  weft run -i hosts.toml -H web,db --sudo mychecks:firewall
 
-Exit code: 0 all succeeded, 1 at least one host failed, 2 wrong command line (nothing was touched)."""
+Exit code: 0 all succeeded, 1 the function failed on at least one host, 2 wrong command line (nothing was touched), 3 it failed
+nowhere, but some hosts could not be reached, 130 interrupted."""
 
 
 class Context(Protocol):
@@ -44,16 +52,7 @@ class Context(Protocol):
         """Run function(*args) over there and return what it returns."""
 
 
-@dataclass(frozen=True)
-class Target:
-    """One place to run on. `host` is None for an interpreter on this machine."""
-
-    name: str
-    host: str | None
-    python: str | None
-
-
-Connect = Callable[[Target], AbstractContextManager[Context]]
+Connect = Callable[[Host], AbstractContextManager[Context]]
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -68,9 +67,21 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     )
     where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument("--local", metavar="N", type=int, help="N interpreters on this machine")
-    where.add_argument("-H", "--hosts", metavar="HOST[,HOST...]", action="append", help="hosts that ssh reaches")
-    parser.add_argument("--python", metavar="PATH", help="the interpreter over there, instead of the one found")
+    where.add_argument(
+        "-H",
+        "--hosts",
+        metavar="HOST[,HOST...]",
+        action="append",
+        help="hosts that ssh reaches: [USER@]HOST[:PORT], ranges as in web[01-20], groups of -i, @FILE with one a line",
+    )
+    add_way(parser)
     parser.add_argument("--timeout", metavar="SECONDS", type=float, help="how long the call may take on each host")
+    parser.add_argument(
+        "--at-once", metavar="N", type=int, default=AT_ONCE, help=f"so many hosts at a time (default: {AT_ONCE})"
+    )
+    parser.add_argument(
+        "--group", action="store_true", help="equal results once, with the hosts that gave them, at the end"
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object per line and host, for other programs")
     parser.add_argument("--text", action="store_true", help="pass every ARG as text, whatever it looks like")
     parser.add_argument("function", metavar="MODULE:FUNCTION", help="imported here, sent there")
@@ -78,41 +89,120 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.set_defaults(command=run)
 
 
+def add_way(parser: argparse.ArgumentParser) -> None:
+    """Declare the options that say how to get to a host."""
+    parser.add_argument(
+        "-i",
+        "--inventory",
+        metavar="FILE",
+        type=Path,
+        help="groups and settings of hosts: TOML, or Ansible's INI or JSON",
+    )
+    parser.add_argument("--via", metavar="HOST", help="go through this host, which then runs the rest of the way")
+    parser.add_argument("--sudo", action="store_true", help="as root over there, by sudo")
+    parser.add_argument(
+        "--ask-password", action="store_true", help="ask for sudo's password once, before anything is touched"
+    )
+    parser.add_argument("--python", metavar="PATH", help="the interpreter over there, instead of the one found")
+
+
 def run(options: argparse.Namespace, connect: Connect | None = None, out: IO[str] | None = None) -> int:
     """Carry the command out and return its exit code. Raises UsageError before anything is touched.
 
     `connect` makes the context of a target (default: by weft.remote), `out` takes the output (default: stdout).
     """
-    # Inside: loading the core and the remote layer takes longer than all of `weft --help`.
-    from weft.cli._fan_out import fan_out
-
     out = out or sys.stdout
-    targets = _targets(options)
+    inventory = read_inventory(options.inventory) if options.inventory else Inventory()
+    targets = _targets(options, inventory)
     if options.timeout is not None and not 0 < options.timeout < float("inf"):
         raise UsageError(f"--timeout {options.timeout:g}: give a number of seconds above 0, for example --timeout 10")
+    if options.at_once < 1:
+        raise UsageError(f"--at-once {options.at_once}: give a number of hosts, 1 or more")
     function = function_named(options.function)
     args = arguments_from(options.args, as_text=options.text)
-    connect = connect or _connect
+    if connect is not None:
+        return _run(options, targets, partial(_call, connect, function, args, options.timeout), out)
+    with hops(options, inventory) as way:
+        by_weft: Connect = partial(way.opened, output=hand_on)
+        return _run(options, targets, partial(_call, by_weft, function, args, options.timeout), out)
 
-    def work(target: Target) -> Any:
+
+def hops(options: argparse.Namespace, inventory: Inventory) -> Hops:
+    """What opens contexts as the command line says; asks for a password if it is to."""
+    password = None
+    if options.ask_password:
+        # Inside: hardly anybody asks.
+        from getpass import getpass
+
+        password = getpass("password for sudo: ")
+    return Hops(lambda name: hosts_from([name], inventory)[0], sudo=options.sudo, password=password)
+
+
+def _call(
+    connect: Connect,
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    timeout: float | None,
+    progress: Progress,
+    target: Host,
+) -> Any:
+    try:
+        progress.move(target.name, "connecting")
         with connect(target) as context:
-            return context.call(function, args, timeout=options.timeout)
+            progress.move(target.name, "running")
+            return context.call(function, args, timeout=timeout)
+    finally:
+        progress.move(target.name, "done")
 
+
+def _run(
+    options: argparse.Namespace, targets: Sequence[Host], call: Callable[[Progress, Host], Any], out: IO[str]
+) -> int:
+    # Inside: loading the core and the remote layer takes longer than all of `weft --help`.
+    from weft.cli._fan_out import fan_out
+    from weft.remote import ConnectError
+
+    progress = Progress(len(targets), sys.stderr)
     width = max(len(target.name) for target in targets)
-    failed: list[Outcome[Target, Any]] = []
-    for outcome in fan_out(targets, work):
-        if outcome.error is not None:
-            failed.append(outcome)
-        print(_json_line(outcome) if options.json else _line(outcome, width), file=out, flush=True)
-    if failed and not options.json:
-        _print_failures(failed, len(targets), out)
-    return 1 if failed else 0
+    outcomes: list[Outcome[Host, Any]] = []
+    try:
+        for outcome in fan_out(targets, partial(call, progress), at_once=options.at_once):
+            if outcome.error is not None or options.group:
+                outcomes.append(outcome)
+            if options.json or not options.group:
+                progress.wipe()
+                print(_json_line(outcome) if options.json else _line(outcome, width), file=out, flush=True)
+                progress.show()
+    finally:
+        progress.wipe()
+    failed = [outcome for outcome in outcomes if outcome.error is not None]
+    if not options.json:
+        if options.group:
+            print_groups(outcomes, out)
+        if failed:
+            _print_failures(failed, len(targets), out)
+    if not failed:
+        return 0
+    return UNREACHABLE if all(isinstance(outcome.error, ConnectError) for outcome in failed) else FAILED
 
 
-def _targets(options: argparse.Namespace) -> list[Target]:
-    if options.python is not None and (not options.python.strip() or options.python.startswith("-")):
-        raise UsageError(f"--python {options.python!r}: give the name or path of an interpreter, for example python3.8")
+def print_groups(outcomes: "Sequence[Outcome[Host, Any]]", out: IO[str]) -> None:
+    """Equal results together, the most frequent first; failures by the first line of their message."""
+    groups: dict[str, list[str]] = {}
+    for outcome in outcomes:
+        groups.setdefault(_what(outcome), []).append(outcome.target.name)
+    for what, names in sorted(groups.items(), key=lambda item: -len(item[1])):
+        print(f"{len(names)} host{'s' if len(names) > 1 else ''}: {what}", file=out)
+        print(f"    {folded(sorted(names))}", file=out)
+
+
+def _targets(options: argparse.Namespace, inventory: Inventory) -> list[Host]:
+    check_python(options.python)
     if options.local is not None:
+        if options.via is not None:
+            raise UsageError(
+                "--local and --via: local interpreters run on this machine, and nothing is on the way to them"
+            )
         if options.python is not None and shutil.which(options.python) is None:
             there = (
                 "that is no program that can be started"
@@ -122,43 +212,30 @@ def _targets(options: argparse.Namespace) -> list[Target]:
             raise UsageError(f"--python {options.python!r}: {there} on this machine")
         if not 1 <= options.local <= MOST_LOCAL:
             raise UsageError(f"--local {options.local}: give a number from 1 to {MOST_LOCAL}, for example --local 3")
-        return [Target(f"local-{number}", None, options.python) for number in range(1, options.local + 1)]
-    names = [name.strip() for given in options.hosts for name in given.split(",")]
-    for name in names:
-        if not name:
-            raise UsageError(f"-H {','.join(options.hosts)!r} names an empty host; separate hosts by one comma: -H a,b")
-        if not HOST.fullmatch(name):
-            raise UsageError(f"-H: {name!r} is no host name; give HOST or USER@HOST as ssh takes it")
-        if PORT.fullmatch(name):
-            raise UsageError(
-                f"-H: {name!r} names a port, which belongs into ssh's configuration: Port in ~/.ssh/config"
-            )
-        if names.count(name) > 1:
-            raise UsageError(f"-H names {name!r} more than once; each host runs the function once")
-    return [Target(name, name, options.python) for name in names]
+        return [Host(f"local-{number}", None, python=options.python) for number in range(1, options.local + 1)]
+    return with_way(hosts_from(options.hosts, inventory), options, inventory)
 
 
-@contextmanager
-def _connect(target: Target) -> Iterator[Context]:
-    # Inside: see run().
-    from weft import remote
-
-    if target.host is None:
-        opened = remote.local(python=target.python, name=target.name, output=_hand_on)
-    else:
-        opened = remote.ssh(target.host, python=target.python, output=_hand_on)
-    with opened as context:
-        yield context
+def check_python(python: str | None) -> None:
+    """Raise UsageError for what is no name of an interpreter."""
+    if python is not None and (not python.strip() or python.startswith("-")):
+        raise UsageError(f"--python {python!r}: give the name or path of an interpreter, for example python3.8")
 
 
-def _hand_on(context: str, stream: str, line: str) -> None:
-    """What is printed over there goes to stderr, with the host in front: stdout holds the results and nothing else."""
-    print(f"{context}: {line}", file=sys.stderr, flush=True)
+def with_way(hosts: list[Host], options: argparse.Namespace, inventory: Inventory) -> list[Host]:
+    """The hosts with what the command line says of all of them; what it says wins over the inventory."""
+    if options.via is not None:
+        hosts_from([options.via], inventory)  # so that a word which names none is refused before anything is touched
+    changed = {key: value for key, value in (("via", options.via), ("python", options.python)) if value is not None}
+    return [replace(host, **changed) for host in hosts]
 
 
-def _line(outcome: "Outcome[Target, Any]", width: int) -> str:
-    what = f"ok      {outcome.value!r}" if outcome.error is None else f"FAILED  {_headline(outcome.error)}"
-    return f"{outcome.target.name:{width}}  {outcome.seconds:7.2f} s  {what}"
+def _line(outcome: "Outcome[Host, Any]", width: int) -> str:
+    return f"{outcome.target.name:{width}}  {outcome.seconds:7.2f} s  {_what(outcome)}"
+
+
+def _what(outcome: "Outcome[Host, Any]") -> str:
+    return f"ok      {outcome.value!r}" if outcome.error is None else f"FAILED  {_headline(outcome.error)}"
 
 
 def _reason(error: Exception) -> list[str]:
@@ -186,7 +263,7 @@ def _place(error: Exception) -> str:
     return "{}:{} in {}".format(*places[-1]) if places else ""
 
 
-def _json_line(outcome: "Outcome[Target, Any]") -> str:
+def _json_line(outcome: "Outcome[Host, Any]") -> str:
     fields: dict[str, Any] = {
         "host": outcome.target.name,
         "ok": outcome.error is None,
@@ -205,7 +282,7 @@ def _json_line(outcome: "Outcome[Target, Any]") -> str:
         return json.dumps({**fields, "value": repr(outcome.value), "repr": True}, ensure_ascii=False)
 
 
-def _print_failures(failed: "Sequence[Outcome[Target, Any]]", total: int, out: IO[str]) -> None:
+def _print_failures(failed: "Sequence[Outcome[Host, Any]]", total: int, out: IO[str]) -> None:
     # Inside: the table is needed only when something failed.
     from rich.console import Console
     from rich.table import Table

@@ -31,13 +31,15 @@ class Output:
     """The output of one context.
 
     `function(context, stream, line)` is called for each line, without its line break; stream is "stdout" or "stderr".
-    None means this process's own sys.stdout and sys.stderr. Lines of one context come one after the other.
+    None means this process's own sys.stdout and sys.stderr. Lines of one context come one after the other. A function whose
+    attribute `pieces` is true gets text as it comes instead, line breaks and all.
     """
 
     def __init__(self, context: str, function: OutputFunction | None, thread: TaskletThread) -> None:
         self.context = context
         self.last_errors: deque[str] = deque(maxlen=SHOWN_AT_THE_END)
         self._function = function or _print
+        self._in_pieces = getattr(function, "pieces", False) is True
         self._thread = thread
         self._lock = threading.Lock()
         self._items: deque[tuple[int, Callable[[], None]]] = deque()
@@ -51,7 +53,11 @@ class Output:
 
     def text(self, stream: str, data: bytes) -> None:
         """Take what was printed on `stream`; lines that are complete are handed on. Called by the link's reader alone."""
-        lines = (self._unfinished[stream] + self._decoders[stream].decode(data)).split("\n")
+        text = self._decoders[stream].decode(data)
+        if self._in_pieces:
+            self._put(len(text), lambda: self._function(self.context, stream, text))
+            return
+        lines = (self._unfinished[stream] + text).split("\n")
         last = lines.pop()
         while len(last) > LONGEST_LINE:
             lines.append(last[:LONGEST_LINE])

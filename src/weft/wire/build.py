@@ -47,6 +47,7 @@ PARTS = (
     "router",
     "sorting",
     "streams",
+    "shell",
 )  # fmt: skip
 STANDS_ON = {"paths": ("resources",), "metadata": (), "series": ("values",)}  # parts that need others
 ASKED = ("series", "values")  # those that a target may ask for

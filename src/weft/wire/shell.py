@@ -1,0 +1,84 @@
+"""A Python prompt's far end: statements that run one after the other in one namespace, as at an interpreter's own prompt.
+
+Runs on the target; a part of the payload that travels when it is first needed. What it prints goes the way of all output.
+"""
+
+import code
+import sys
+import threading
+
+_lock = threading.Lock()
+_shells = {}
+
+
+def install(child):
+    """Nothing: what is here is called."""
+
+
+class _Shell(object):
+    def __init__(self):
+        self.namespace = {"__name__": "__console__", "__doc__": None}
+        self.interpreter = code.InteractiveInterpreter(self.namespace)
+        self.thread = None
+
+
+def start(token):
+    """Begin; return (version, prompt, prompt of further lines)."""
+    _shells[token] = _Shell()
+    version = "%s %s" % ("Python", sys.version.replace("\n", ""))
+    return version + " on " + sys.platform, getattr(sys, "ps1", ">>> "), getattr(sys, "ps2", "... ")
+
+
+def enter(token, source):
+    """Run `source` if it is a whole statement. Return "more" when it is none yet, "done", or ["exit", code]."""
+    shell = _shells[token]
+    try:
+        with _lock:
+            shell.thread = threading.current_thread().ident
+        try:
+            return "more" if shell.interpreter.runsource(source, "<stdin>", "single") else "done"
+        except SystemExit as error:
+            status = error.code
+            return ["exit", status if status is None or type(status) is int else str(status)]
+        finally:
+            _leave(shell)
+    except KeyboardInterrupt:  # it came when the statement had just ended
+        _leave(shell)
+        sys.stderr.write("KeyboardInterrupt\n")
+        return "done"
+
+
+def _leave(shell):
+    with _lock:
+        thread, shell.thread = shell.thread, None
+        if thread is not None:
+            _raise_in(thread, None)  # what was asked for too late must not strike whatever this thread does next
+
+
+def interrupt(token):
+    """Raise KeyboardInterrupt in the statement that runs, at its next step. False when that cannot be done here."""
+    shell = _shells.get(token)
+    with _lock:
+        return shell is not None and shell.thread is not None and _raise_in(shell.thread, KeyboardInterrupt)
+
+
+def _raise_in(thread, kind):
+    try:
+        import ctypes
+    except ImportError:
+        return False
+    number = ctypes.c_long if sys.version_info < (3, 7) else ctypes.c_ulong
+    return ctypes.pythonapi.PyThreadState_SetAsyncExc(number(thread), kind and ctypes.py_object(kind)) == 1
+
+
+def complete(token, text):
+    """Return what the last word of a line may become."""
+    import keyword
+    import rlcompleter
+
+    completer = rlcompleter.Completer(_shells[token].namespace)
+    try:
+        found = completer.attr_matches(text) if "." in text else completer.global_matches(text)
+    except Exception:  # of the objects' own code
+        found = []
+    return sorted(set(word.rstrip() + " " * (word.rstrip() in keyword.kwlist) for word in found))[:1000]

@@ -1,0 +1,203 @@
+"""`weft shell`: the prompt through a pseudo-terminal, as a person meets it, and through a pipe, in old and new Pythons."""
+
+import contextlib
+import os
+import pty
+import select
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.remote import interpreters
+
+VERSIONS = interpreters.found()
+LIMIT = 30
+
+
+def words(version):
+    return [sys.executable, "-W", "error", "-m", "weft", "shell", "local", "--python", VERSIONS[version]]
+
+
+def environment(folder):
+    return {**os.environ, "XDG_STATE_HOME": str(folder / "state"), "TERM": "dumb"}
+
+
+def piped(folder, version, text):
+    return subprocess.run(
+        words(version),
+        cwd=folder,
+        env=environment(folder),
+        input=text,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+        check=False,
+    )
+
+
+class Terminal:
+    """A person at a terminal with the prompt in it."""
+
+    def __init__(self, folder, version):
+        self._fd, other = pty.openpty()
+        self.process = subprocess.Popen(
+            words(version), cwd=folder, env=environment(folder), stdin=other, stdout=other, stderr=other,
+            start_new_session=True, preexec_fn=lambda: _make_controlling(0),
+        )  # fmt: skip
+        os.close(other)
+        self._seen = ""
+
+    def type(self, text):
+        os.write(self._fd, text.encode())
+
+    def see(self, text):
+        """Wait for this text, behind what was waited for before; returns what came in front of it."""
+        deadline = time.monotonic() + LIMIT
+        while text not in self._seen:
+            ready = select.select([self._fd], [], [], max(0, deadline - time.monotonic()))[0]
+            assert ready, f"no {text!r} in {self._seen!r}"
+            with contextlib.suppress(OSError):
+                data = os.read(self._fd, 65536)
+                if data:
+                    self._seen += data.decode().replace("\r\n", "\n")
+                    continue
+            raise AssertionError(f"it ended; no {text!r} in {self._seen!r}")
+        before, _, self._seen = self._seen.partition(text)
+        return before
+
+    def ended(self):
+        """The exit code, once it is there."""
+        with contextlib.suppress(OSError):
+            while select.select([self._fd], [], [], LIMIT)[0] and os.read(self._fd, 65536):
+                pass
+        return self.process.wait(LIMIT)
+
+    def close(self):
+        os.close(self._fd)
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
+
+def _make_controlling(fd):
+    import fcntl
+    import termios
+
+    fcntl.ioctl(fd, termios.TIOCSCTTY, 0)
+
+
+@pytest.fixture
+def at_terminal(tmp_path):
+    opened = []
+
+    def start(version):
+        opened.append(Terminal(tmp_path, version))
+        return opened[-1]
+
+    yield start
+    for terminal in opened:
+        terminal.close()
+
+
+@pytest.mark.parametrize("version", list(VERSIONS)[:2])
+def test_statements_run_over_there_one_after_the_other_in_one_namespace(tmp_path, version):
+    (tmp_path / "mine_to_send.py").write_text("def twice(value):\n    return value * 2\n")
+    done = piped(
+        tmp_path,
+        version,
+        "import sys, mine_to_send\n"
+        "def f(a):\n    return mine_to_send.twice(a)\n\n"
+        "f(21)\n_ + 1\n"
+        "mine_to_send.__file__\n"
+        "for i in range(2):\n    i\n\n"
+        "1 / 0\n"
+        "if 1\n"
+        "'%d.%d' % sys.version_info[:2]\n"
+        "sys.exit(7)\n"
+        "'never'\n",
+    )
+    number = version if version[0].isdigit() else done.stdout.splitlines()[-1].strip("'")
+    assert done.stdout.splitlines()[-6:] == [
+        "42",
+        "43",
+        "'weft:" + str(tmp_path / "mine_to_send.py") + "'",
+        "0",
+        "1",
+        f"'{number}'",
+    ]
+    assert done.returncode == 7
+    assert done.stderr.splitlines()[:3] == [
+        "Traceback (most recent call last):",
+        '  File "<stdin>", line 1, in <module>',
+    ] + [line for line in done.stderr.splitlines() if line.startswith("ZeroDivisionError")]
+    assert "SyntaxError" in done.stderr
+    assert "weft/" not in done.stderr
+
+
+def test_sys_exit_with_a_text_says_it_and_fails(tmp_path):
+    done = piped(tmp_path, next(iter(VERSIONS)), "raise SystemExit('enough')\n")
+    assert (done.returncode, done.stderr) == (1, "enough\n")
+
+
+def test_a_context_that_dies_is_said_and_fails(tmp_path):
+    done = piped(tmp_path, next(iter(VERSIONS)), "import os\nos._exit(3)\n")
+    assert done.returncode == 1
+    assert "weft shell: 'local' died while it ran" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("version", [list(VERSIONS)[-1]])
+def test_a_person_at_a_terminal(at_terminal, tmp_path, version):
+    terminal = at_terminal(version)
+    assert "Python " in terminal.see(">>> ")
+    terminal.type("import sys; n = sys.stdout.write('no line break')\n")
+    terminal.see("no line break")
+    terminal.see(">>> ")
+    terminal.type("a_long_name = 'found by Tab'\n")
+    terminal.see(">>> ")
+    terminal.type("a_lon\t\n")
+    terminal.see("'found by Tab'")
+    terminal.see(">>> ")
+    terminal.type("while True:\n")
+    terminal.see("... ")
+    terminal.type("    if len('x'): print('it runs') or 1; break\n\n")
+    terminal.see("\nit runs")
+    terminal.see(">>> ")
+    terminal.type("half a line\x03")
+    terminal.see("KeyboardInterrupt")
+    terminal.see(">>> ")
+    terminal.type("\x04")
+    assert terminal.ended() == 0
+    history = tmp_path / "state/weft/shell_history"
+    assert "a_long_name = 'found by Tab'" in history.read_text()
+    assert history.stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize("version", [next(iter(VERSIONS)), list(VERSIONS)[-1]])
+def test_ctrl_c_interrupts_the_statement_and_the_prompt_goes_on(at_terminal, version):
+    terminal = at_terminal(version)
+    terminal.see(">>> ")
+    terminal.type("print('be' + 'gun'); exec('while 1: pass')\n")
+    terminal.see("begun")
+    terminal.type("\x03")
+    assert "Traceback" in terminal.see("KeyboardInterrupt\n")
+    terminal.see(">>> ")
+    terminal.type("6 * 7\n")
+    terminal.see("\n42\n")
+    terminal.see(">>> ")  # before that, the terminal and not the prompt would take the Ctrl-D
+    terminal.type("\x04")
+    assert terminal.ended() == 0
+
+
+def test_a_statement_that_cannot_be_interrupted_is_told_and_left_alone(at_terminal):
+    terminal = at_terminal(list(VERSIONS)[-1])
+    terminal.see(">>> ")
+    terminal.type("import time; print('be' + 'gun'); time.sleep(1000)\n")
+    terminal.see("begun")
+    terminal.type("\x03")
+    terminal.see("is inside of a call that Python does not interrupt there")
+    terminal.type("\x03")
+    terminal.see("weft shell: interrupted")
+    assert terminal.ended() == 130
