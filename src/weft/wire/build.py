@@ -41,6 +41,7 @@ PARTS = (
     "paths",
     "metadata",
     "versions",
+    "children",
     "tasklets",
     "series",
     "values",
@@ -49,6 +50,7 @@ PARTS = (
     "streams",
     "shell",
 )  # fmt: skip
+FOR_CHILDREN = ("protocol", "codec", "bundle", "standin", "importer")  # what weft.wire.children hands on
 STANDS_ON = {"paths": ("resources",), "metadata": (), "series": ("values",)}  # parts that need others
 ASKED = ("series", "values")  # those that a target may ask for
 TOGETHER = {"router": ("sorting", "streams")}  # modules that go ahead of a part, because it imports them

@@ -13,7 +13,12 @@ import threading
 from weft.wire import bundle, codec, protocol, standin
 
 LONGEST_NAME = 500  # characters; the parent takes no question that is longer
-PARTS = ("weft.wire.resources", "weft.wire.paths", "weft.wire.metadata")  # that an import may ask for
+PARTS = (
+    "weft.wire.resources",
+    "weft.wire.paths",
+    "weft.wire.metadata",
+    "weft.wire.children",
+)  # that an import may ask for
 EAGER = ("weft.wire.paths",)  # parts that serve from before the next module is executed
 PREFIX = "weft:"  # of file names, so that no file of the target is taken for a source of the parent's
 # What standard modules try to import and most systems do not have: no reason to ask the parent, which has it no more or
@@ -57,6 +62,7 @@ class Importer(object):
         self._watched = {}  # name of one of the target's modules -> what to do once it is imported
         if not codec.PY2:
             self.watch("linecache", self._remember_lines)
+            self.watch("multiprocessing.spawn", self._serve_children)
 
     # ---- what the link brings
 
@@ -319,6 +325,13 @@ class Importer(object):
         for name, (_, _, filename) in list(self._modules.items()):
             if name in sys.modules:
                 _remember_lines(filename, sys.modules[name])
+
+    def _serve_children(self):
+        try:
+            __import__("weft.wire.children")
+        except ImportError:  # the link is lost: what is started now finds its own modules only
+            return
+        sys.modules["weft.wire.children"].install(self)
 
     # ---- what inspect, linecache, pkgutil and runpy ask
 

@@ -170,11 +170,21 @@ def _data(name: str, found: bytes | None) -> Bundle:
 
 
 def _parts(name: str, sent: Collection[str]) -> Bundle:
-    entries = [build.part(part) for part in _with_what_they_need([name.removeprefix("weft.wire.")])]
+    entries = _part_entries(_with_what_they_need([name.removeprefix("weft.wire.")]))
     entries = [entry for entry in entries if entry[0] == name or entry[0] not in sent]
     names = tuple(entry[0] for entry in entries)
     absent = () if name in names else (name,)
     return Bundle((), absent, names, wire_bundle.pack(entries, absent), 0, (), (), lambda sent: None)
+
+
+def _part_entries(parts: Iterable[str]) -> list[tuple[str, int, bytes, str]]:
+    entries = []
+    for part in parts:
+        if part == "children":
+            sources = ((name, build.part(name)[2]) for name in build.FOR_CHILDREN)
+            entries += [(f"weft.wire/{name}", wire_bundle.DATA, source, "") for name, source in sources]
+        entries.append(build.part(part))
+    return entries
 
 
 def _with_what_they_need(parts: Iterable[str]) -> list[str]:
@@ -289,7 +299,7 @@ def _compress(
     form: Form,
 ) -> tuple[bytes, int]:
     as_bytecode, packer, level = form
-    entries = [build.part(part) for part in wire_parts]
+    entries = _part_entries(wire_parts)
     for one in parts:
         try:
             code = scan.bytecode_of(one) if as_bytecode and _has_code(one) else None

@@ -37,6 +37,7 @@ _CO_OPTIMIZED = 0x01  # set for functions, lambdas and comprehensions, not for m
 _TYPE_PARAMETERS = "<generic parameters of "
 _RUN_AT_ONCE = frozenset(("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"))
 _BY_NAME = frozenset(("import_module", "__import__", "find_spec"))
+_ALL = frozenset(("distributions", "entry_points", "packages_distributions"))
 _PLACES = frozenset(("__file__", "__path__", "getfile", "getsourcefile"))
 _MODULE_NAME = re.compile(r"\.*(?!_+\Z)[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*\Z", re.ASCII)
 _FILE_NAME = re.compile(r"[\w-]+(?:\.[\w-]+)+\Z", re.ASCII)
@@ -57,7 +58,8 @@ class Found:
 
     `named_at_import` and `named_inside` are strings that look like modules in code that imports by name, as in
     `import_module("x")`. `exported` are the strings of a module that defines __all__, `files` those that look like files.
-    `by_name` is true when anything imports by name, `knows_file` when anything asks where its file lies.
+    `by_name` is true when anything imports by name, `knows_file` when anything asks where its file lies, `asks_all` when anything
+    uses the words for all distributions.
     """
 
     at_import: list[Statement] = field(default_factory=list)
@@ -68,6 +70,7 @@ class Found:
     files: set[str] = field(default_factory=set)
     by_name: bool = False
     knows_file: bool = False
+    asks_all: bool = False
 
 
 def imports(code: CodeType) -> Found:
@@ -93,7 +96,7 @@ def imports(code: CodeType) -> Found:
             if not _BY_NAME.isdisjoint(reads):
                 found.named_at_import.update(_matching(_MODULE_NAME, body))
         found.files.update(_matching(_FILE_NAME, body))
-        found.knows_file = found.knows_file or not _PLACES.isdisjoint(body.co_names)
+        _add_words(body, found)
     early = _reached(read, functions) if importing else frozenset[str]()
     for name, function in functions:
         statements, named = (
@@ -101,13 +104,18 @@ def imports(code: CodeType) -> Found:
         )
         for one in _with_nested(function):
             _add_function(one, statements, named, found.files)
-            found.knows_file = found.knows_file or not _PLACES.isdisjoint(one.co_names)
+            _add_words(one, found)
             found.by_name = found.by_name or not _BY_NAME.isdisjoint(one.co_names)
     if "__all__" in code.co_names:
         found.exported.update(_matching(_MODULE_NAME, code))
     if found.named_inside:  # a table of what is imported lazily stands beside the function, not in it
         found.named_inside.update(name for name in _matching(_MODULE_NAME, code) if "." in name)
     return found
+
+
+def _add_words(code: CodeType, found: Found) -> None:
+    found.knows_file = found.knows_file or not _PLACES.isdisjoint(code.co_names)
+    found.asks_all = found.asks_all or not _ALL.isdisjoint(code.co_names)
 
 
 def _within(offset: int, ranges: list[tuple[int, int]]) -> bool:

@@ -23,6 +23,7 @@ from .sources import (
     Listing,
     Location,
     Missing,
+    Told,
     defines,
     find,
     is_loaded,
@@ -275,6 +276,13 @@ class _Walk:
                 self.result.files.append(data)
                 self.result.stamps[path] = stamp
 
+    def add_index(self) -> None:
+        """All distributions: who looks for plug-ins asks for them while he is imported."""
+        index, tops = distributions.index(self.has, self.policy)
+        self.result.tops |= tops
+        self.result.files.append(Told(distributions.ALL, "", index, index))
+        self.result.stamps.update((entry, stamp_of(entry)) for entry in sys.path)
+
     def leave_out_the_doomed(self) -> None:
         """What is certain to fail over there does not travel, nor does what only it needs."""
         result = self.result
@@ -307,6 +315,8 @@ class _Walk:
             result.parts.update(_parts_for(imports))
             if imports.asks_metadata:
                 self.add_metadata(location.name.partition(".")[0])
+            if imports.asks_all and not any(one.name == distributions.ALL for one in result.files):
+                self.add_index()
             if location.origin is not None:
                 result.stamps[location.origin] = stamp_of(location.origin)
             result.stamps.update((place, stamp_of(place)) for place in location.search or ())
@@ -399,6 +409,8 @@ def _parts_for(imports: Imports) -> Iterator[str]:
         yield "paths"
     if imports.asks_metadata:
         yield "metadata"
+    if imports.starts_processes:
+        yield "children"
 
 
 def _loaded_beside(name: str) -> list[str]:

@@ -15,6 +15,7 @@ from .bounded import Bounded
 from .policy import Modules
 from .sources import stamp_of
 
+ALL = "@"
 _tops: Bounded[tuple[str, Hashable], frozenset[str]] = Bounded(1024)
 _owners: Bounded[Hashable, dict[str, list[str]]] = Bounded(1)
 
@@ -29,14 +30,8 @@ def answer(name: str, has: Collection[str], policy: Modules) -> bytes | None:
 
 def _answer(name: str, has: Collection[str], policy: Modules) -> bytes | None:
     data: bytes
-    if name == "@":
-        found: dict[str, tuple[str, str, str]] = {}
-        for one in importlib.metadata.distributions():
-            if _may_travel(one, has, policy) and isinstance(one.metadata["Name"], str):
-                entry = (one.metadata["Name"], one.version, one.read_text("entry_points.txt") or "")
-                found.setdefault(normal(entry[0]), entry)
-        data = codec.dumps(list(found.values()))
-        return data
+    if name == ALL:
+        return index(has, policy)[0]
     key, slash, file = name[1:].partition("/")
     if not slash or not re.fullmatch(r"[a-z0-9-]+", key) or re.search(r"(^|/)\.\.?(/|$)|^/|\0", file):
         return None
@@ -53,6 +48,22 @@ def _answer(name: str, has: Collection[str], policy: Modules) -> bytes | None:
         return data
     text = distribution.read_text(file)
     return None if text is None else text.encode("utf-8")
+
+
+def index(has: Collection[str], policy: Modules) -> tuple[bytes, set[str]]:
+    """The bytes for "@", and the top-level names about which `has` was consulted. What cannot be read is left out."""
+    found: dict[str, tuple[str, str, str]] = {}
+    tops: set[str] = set()
+    for one in importlib.metadata.distributions():
+        try:
+            tops |= _tops_of(one)
+            if _may_travel(one, has, policy):
+                entry = (one.metadata["Name"], one.version, one.read_text("entry_points.txt") or "")
+                found.setdefault(normal(entry[0]), entry)
+        except Exception:  # as above
+            continue
+    data: bytes = codec.dumps(list(found.values()))
+    return data, tops
 
 
 def owners_of(top: str) -> list[tuple[str, str]]:
@@ -101,6 +112,11 @@ def renew() -> None:
 
 
 def _may_travel(distribution: importlib.metadata.Distribution, has: Collection[str], policy: Modules) -> bool:
+    tops = _tops_of(distribution)
+    return any(not standard.stays_here(top) and top not in has and not policy.refusal(top) for top in tops)
+
+
+def _tops_of(distribution: importlib.metadata.Distribution) -> frozenset[str]:
     place = str(getattr(distribution, "_path", ""))
     key = (place, stamp_of(place))
     tops = _tops.get(key) if place else None
@@ -108,7 +124,7 @@ def _may_travel(distribution: importlib.metadata.Distribution, has: Collection[s
         tops = frozenset(_top_level(distribution))
         if place:
             _tops.put(key, tops)
-    return any(not standard.stays_here(top) and top not in has and not policy.refusal(top) for top in tops)
+    return tops
 
 
 def _top_level(distribution: importlib.metadata.Distribution) -> set[str]:

@@ -32,8 +32,9 @@ class Imports:
     `at_import` runs when the module is imported, `inside` when its functions are called. `named_*` are names of modules
     that the code may import by a string; `by_name` is true when it may also import what no constant of it names.
     `exported` are names that a `from module import *` may hand out, `files` names of files that the code may read with
-    importlib.resources or its like, which `reads_files` says that it imports. `asks_metadata`: it imports importlib.metadata;
-    `knows_file`: it asks where its file lies.
+    importlib.resources or its like, which `reads_files` says that it imports. `asks_metadata`: it imports importlib.metadata,
+    `asks_all`: to learn about all distributions;
+    `starts_processes`: it imports what starts Pythons; `knows_file`: it asks where its file lies.
     """
 
     at_import: tuple[Import, ...] = ()
@@ -45,6 +46,8 @@ class Imports:
     by_name: bool = False
     reads_files: bool = False
     asks_metadata: bool = False
+    asks_all: bool = False
+    starts_processes: bool = False
     knows_file: bool = False
     problem: str = ""
     """Why nothing is known: the source does not compile here."""
@@ -115,6 +118,7 @@ def resolve(found: bytecode.Found, module: str, is_package: bool) -> Imports:
     package = module if is_package else module.rpartition(".")[0]
     at_import = tuple(dict.fromkeys(_absolute(found.at_import, package)))
     inside = tuple(dict.fromkeys(_absolute(found.inside, package)))
+    asks_metadata = any(map(_gives_metadata, (*at_import, *inside)))
     reads_files = any(map(_gives_files, (*at_import, *inside)))
     return Imports(
         at_import,
@@ -125,7 +129,9 @@ def resolve(found: bytecode.Found, module: str, is_package: bool) -> Imports:
         frozenset(found.files if reads_files else ()),
         found.by_name,
         reads_files,
-        any(map(_gives_metadata, (*at_import, *inside))),
+        asks_metadata,
+        asks_metadata and found.asks_all,
+        any(map(_gives_processes, (*at_import, *inside))),
         found.knows_file,
     )
 
@@ -149,6 +155,12 @@ def _gives_files(one: Import) -> bool:
 def _gives_metadata(one: Import) -> bool:
     return one.base in ("importlib.metadata", "importlib_metadata") or (
         one.base == "importlib" and "metadata" in one.names
+    )
+
+
+def _gives_processes(one: Import) -> bool:
+    return one.base.partition(".")[0] == "multiprocessing" or (
+        one.base.startswith("concurrent.futures") and one.names != ("ThreadPoolExecutor",)
     )
 
 

@@ -81,6 +81,16 @@ class DataFile:
 
 
 @dataclass(frozen=True, slots=True)
+class Told(DataFile):
+    """What is in no file but was found out here."""
+
+    content: bytes = b""
+
+    def read(self) -> bytes:
+        return self.content
+
+
+@dataclass(frozen=True, slots=True)
 class Missing:
     """A module that cannot travel. `reason` is empty when nobody here knows it either, or when only code can make it.
 
