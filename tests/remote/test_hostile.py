@@ -9,6 +9,7 @@ import pytest
 import weft_kinds
 import weft_sent
 
+import weft
 from tests.remote.fakes import hostile
 from tests.remote.raising import raises
 from weft import remote
@@ -71,6 +72,47 @@ BAD_FRAMES = {
     "pieces of an error": ("send(protocol.ERROR | protocol.KIND_MORE, b'x', number)", "a piece of ERROR message"),
     "pieces of a log record": ("send(protocol.LOG | protocol.KIND_MORE, b'x')", "a piece of LOG message"),
     "a question that is no name": ("send(protocol.WANT, codec.dumps(5), 1)", "malformed WANT"),
+}
+# What a context sends that was given channel 1, once, and nothing else.
+CHANNEL = "send(protocol.CHANNEL, {}, 1)"
+BAD_CHANNEL_FRAMES = {
+    "a channel that it was not given": ("send(protocol.CHANNEL, b'C', 2)", "it uses channel 2, which it was not given"),
+    "no channel at all": ("send(protocol.CHANNEL, b'C', 0)", "it uses channel 0, which it was not given"),
+    "an old request for a channel it was not given": (
+        "send(protocol.CHANNEL, struct.pack('>cIQQ', b'A', 1, 1, 0), 9)",
+        "it uses channel 9",
+    ),
+    "nothing": (CHANNEL.format("b''"), "means nothing"),
+    "an unknown verb": (CHANNEL.format("b'?12345678'"), "means nothing"),
+    "a cut request": (CHANNEL.format("b'S12'"), "is cut"),
+    "values taken that were never sent": (
+        CHANNEL.format("struct.pack('>cIQQ', b'A', 1, 5, 3)"),
+        "it took 3 values from channel 1, where 0 were sent",
+    ),
+    "references given back that it never had": (
+        CHANNEL.format("struct.pack('>cI', b'R', 7)"),
+        "more often than it got it",
+    ),
+    "a value that is none": (CHANNEL.format("b'S1234????'"), "unknown tag"),
+    "a value that names a channel it was not given": (
+        CHANNEL.format("b'S1234r' + struct.pack('>I', 99)"),
+        "it names channel 99",
+    ),
+    "an exception that is none": (CHANNEL.format("b'X1234N'"), "malformed exception"),
+    "the same request twice": (" ; ".join([CHANNEL.format("b'S1234N'")] * 2), "more requests of channels"),
+    "requests without end": (
+        "for n in range(2000): send(protocol.CHANNEL, struct.pack('>cI', b'S', n) + b'N', 1)",
+        "more requests of channels",
+    ),
+    "more bytes than a context may send at once": (
+        "for n in range(9): send(protocol.CHANNEL, struct.pack('>cIcI', b'S', n, b'b', 4000000) + bytes(4000000), 1)",
+        "more bytes at once",
+    ),
+    "a value that is too large": (CHANNEL.format("b'S' + bytes(5000000)"), "a CHANNEL message of 5000001 bytes"),
+    "a result that names a channel it was not given": (
+        "send(protocol.RESULT, b'r' + struct.pack('>I', 2), number)",
+        "it names channel 2, which it was not given",
+    ),
 }
 BAD_ANSWERS = {
     "a result that is no value": "send(protocol.RESULT, b'????', number)",
@@ -343,3 +385,15 @@ def test_questions_are_answered_without_harm(open_hostile):
     )
     assert context.call(os.getpid, timeout=30) is True
     assert context.stats.round_trips == 200
+
+
+@pytest.mark.parametrize("name", BAD_CHANNEL_FRAMES)
+def test_a_context_can_use_no_channel_but_those_it_was_given_and_these_only_as_they_are_meant(open_hostile, name):
+    send, says = BAD_CHANNEL_FRAMES[name]
+    channel = weft.channel()
+    context = open_hostile(f"import struct\nhello()\nnumber = receive_call()\n{send}")
+    with raises(remote.ProtocolError, match=says):
+        context.call(weft_sent.echo, (channel,))
+    context.close()
+    assert not context._link.channels._given
+    assert weft.select(channel, default="nobody")[1] == "nobody"

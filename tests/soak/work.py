@@ -302,3 +302,14 @@ def connecting(shared: Shared, crew: Crew) -> dict[str, Callable[[], None]]:
 
     crew.help(accept)
     return {"client": client, "end": end}
+
+
+def answer_jobs(jobs, results):
+    """Answer each job that comes by one channel into another."""
+    for job in jobs:
+        results.send(job)
+
+
+def write_and_return(number):
+    print(number)
+    return number

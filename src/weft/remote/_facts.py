@@ -1,5 +1,6 @@
 """What a context's HELLO says about its Python, checked: it is somebody else's claim."""
 
+import functools
 from dataclasses import dataclass, field
 
 from weft.remote.modules import Platform
@@ -59,8 +60,14 @@ def facts_of(hello: bytes) -> Facts:
         raise ValueError(f"HELLO says python={python!r:.80}")
     return Facts(
         python=(python[0], python[1], python[2]),
-        packages=frozenset(said["packages"].split(" ")),
+        packages=_set_of(said["packages"]),
         suffixes=tuple(said["suffixes"].split()),
         magic=said["magic"] if isinstance(said.get("magic"), bytes) else b"",
         **{name: said[name] for name in ("implementation", "platform", "machine", "pid", "executable", "libc")},
     )
+
+
+@functools.lru_cache(maxsize=32)
+def _set_of(names: str) -> frozenset[str]:
+    """One set for all targets that have the same packages: it takes 50 kB, and there may be a thousand contexts."""
+    return frozenset(names.split(" "))

@@ -97,6 +97,7 @@ class Link:
         self._reads = 0
         self._down_closed = False
         self.wrong: str | None = None
+        self.stalled: str | None = None  # why it was given up although it is not broken
         self._end: Closed | Died | Forked | None = None  # set when nothing may be sent any more: why
         self.channels = Channels(self, threads)
         threads.links.post(self._read)
@@ -173,6 +174,11 @@ class Link:
         with self._lock:
             if self._end is None:
                 self._put(frame)
+
+    @property
+    def waiting(self) -> int:
+        """How many bytes of what was sent wait for the pipe."""
+        return self._queued
 
     @property
     def has_room(self) -> bool:
@@ -493,6 +499,11 @@ class Link:
         """Run `job` soon as a tasklet on the thread for links. Never blocks."""
         self._threads.links.post(job)
 
+    def give_up(self, why: str) -> None:
+        """End it because nothing comes any more: its process is killed. Never blocks; the reader does the rest."""
+        self.stalled = why
+        self.process.kill()
+
     def abandon(self) -> None:
         """End it because nobody holds it any more, and let go of the threads. Never blocks."""
         self._threads.links.post(self._end_and_release)
@@ -588,6 +599,7 @@ class Died:
         self.wrong = wrong
         lost = link.process.lost
         self.how = f"the way to it is lost: {lost}" if lost else link.transport.describe_end(self.exit_code)
+        self.how = link.stalled or self.how
         self.said = [*link.process.said, *link.output.last_errors]
 
     def text(self) -> str:

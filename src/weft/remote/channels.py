@@ -6,6 +6,7 @@ else; what it had not taken when it ends goes back where it came from.
 
 import itertools
 import logging
+import struct
 import threading
 import weakref
 from collections import deque
@@ -153,6 +154,12 @@ class Channels:
 
     def take(self, number: int, body: bytes) -> None:
         """One CHANNEL frame. Never blocks. Raises ValueError for what no context of ours sends."""
+        try:
+            self._take(number, body)
+        except struct.error as error:
+            raise ValueError(f"a CHANNEL message that is cut: {body[:20]!r}") from error
+
+    def _take(self, number: int, body: bytes) -> None:
         verb, given = body[:1], self._given.get(number)
         if given is None:
             if verb in (b"A", b"B") and 0 < number <= self._last:

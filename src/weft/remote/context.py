@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from weft.core import Waiter
 from weft.remote import _answers, _threads, files, modules
 from weft.remote._facts import Facts
+from weft.remote._heartbeat import Heartbeat
 from weft.remote._link import Answer, Link
 from weft.remote._shipping import Shipping
 from weft.remote._spawn import RemoteCall, Stream, acall, iterate
@@ -21,7 +22,7 @@ from weft.remote._waiting import remaining
 from weft.remote._window import WindowChannel
 from weft.remote.channels import Luggage
 from weft.remote.errors import CallTimeout, CannotTravel, ProtocolError, RemoteError
-from weft.wire import codec
+from weft.wire import codec, heartbeat
 
 R = TypeVar("R")
 
@@ -72,6 +73,7 @@ class Context:
         self._shipping = shipping
         self._threads: _threads.Threads | None = threads
         self._pid = os.getpid()
+        self._heartbeat: Heartbeat | None = None
         _open.add(self)
 
     @property
@@ -170,6 +172,28 @@ class Context:
         When its task is cancelled, or `timeout` seconds are over, the call ends as by RemoteCall.kill(). Otherwise as `call`.
         """
         return await acall(self, function, args, kwargs, timeout)
+
+    def heartbeat(self, seconds: float | None) -> None:
+        """From now on, take the other side for dead when nothing has come from it for so many seconds, though it was asked.
+
+        Calls raise ContextDied then. It is asked four times within `seconds`, and ends by itself when it hears nothing for that
+        long. None: no longer, which is how a context begins. Choose more than the longest call into C code that keeps the
+        interpreter's lock over there, and more than the line takes for what it buffers. Blocks this tasklet for a round trip;
+        raises what `call` does.
+        """
+        if seconds is not None and (
+            isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not seconds > 0
+        ):
+            raise ValueError(f"heartbeat() takes a number of seconds above 0, or None, not {seconds!r}")
+        old, self._heartbeat = self._heartbeat, None
+        if old is not None:
+            old.stop()
+        self._shipping.need("heartbeat")
+        self.call(heartbeat.expect, (seconds,))
+        threads = self._threads
+        if seconds is not None and threads is not None:
+            self._heartbeat = Heartbeat(self._link, seconds)
+            threads.links.post(self._heartbeat.run)
 
     def _prepared(
         self,
@@ -291,6 +315,8 @@ class Context:
         link = self._link
         if self._pid != os.getpid():
             return
+        if self._heartbeat is not None:
+            self._heartbeat.stop()
         try:
             self._close_behind()
             link.close(PATIENCE)

@@ -37,6 +37,7 @@ PARTS = (
     "files",
     "trees",
     "channels",
+    "heartbeat",
     "resources",
     "paths",
     "metadata",

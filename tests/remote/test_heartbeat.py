@@ -1,0 +1,85 @@
+"""Links that stall without breaking, and what an idle context costs."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import weft_sent
+
+import weft
+from tests.remote import interpreters
+from tests.remote.raising import raises
+from weft import remote
+
+OLDEST = interpreters.found().get("2.7") or interpreters.found()["3.6"]
+
+
+@pytest.mark.parametrize("python", [None, OLDEST], ids=["own", "oldest"])
+def test_a_context_that_is_stopped_is_given_up(python):
+    with remote.local(python) as context:
+        context.heartbeat(0.4)
+        assert context.call(weft_sent.add, (1, 2)) == 3
+        os.kill(context.facts.pid, signal.SIGSTOP)
+        with raises(remote.ContextDied, match=r"nothing came from it for 0.4 seconds, though it was asked") as caught:
+            context.call(weft_sent.add, (1, 2))
+        assert type(caught.value) is remote.ContextDied
+
+
+def test_a_context_that_answers_lives_on_and_can_be_told_to_be_left_alone():
+    with remote.local() as context:
+        context.heartbeat(0.2)
+        weft.sleep(0.5)  # more than twice the time
+        context.heartbeat(5)
+        assert context.call(weft_sent.add, (1, 2)) == 3
+        context.heartbeat(None)
+        assert context.call(weft_sent.add, (1, 2)) == 3
+
+
+PARENT = """
+import sys, time
+from weft import remote
+context = remote.local(sys.argv[1])
+context.heartbeat(0.4)
+print(context.facts.pid, flush=True)
+time.sleep(100)
+"""
+
+
+@pytest.mark.parametrize("python", [None, OLDEST], ids=["own", "oldest"])
+def test_a_context_whose_parent_says_nothing_ends_by_itself(python):
+    words = [sys.executable, "-c", PARENT, python or sys.executable]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as parent:
+        pid = int(parent.stdout.readline())
+        os.kill(parent.pid, signal.SIGSTOP)
+        deadline = time.monotonic() + 20
+        while " Z " not in Path(f"/proc/{pid}/stat").read_text():  # its parent is stopped and does not wait for it
+            assert time.monotonic() < deadline, "it lives on"
+            weft.sleep(0.02)
+        parent.kill()
+
+
+@pytest.mark.parametrize("seconds", [0, -1, True, "5"])
+def test_a_time_that_is_none_is_refused(seconds):
+    with remote.local() as context, raises(ValueError, match="heartbeat\\(\\) takes a number of seconds above 0"):
+        context.heartbeat(seconds)
+
+
+def test_an_idle_context_is_not_scheduled_at_all():
+    def switches():
+        """Of all threads over there: how often they were given the processor, more or less."""
+        status = [task.joinpath("status").read_text() for task in Path(f"/proc/{context.facts.pid}/task").iterdir()]
+        return sum(int(line.split()[1]) for text in status for line in text.splitlines() if "ctxt_switches" in line)
+
+    with remote.local() as context:
+        channel = weft.channel()
+        context.call(weft_sent.echo, (channel,))
+        call = context.spawn(weft_sent.echo, (1,))
+        call.join()
+        weft.sleep(0.1)  # what it does behind its answer
+        before = switches()
+        weft.sleep(1)
+        assert switches() == before
