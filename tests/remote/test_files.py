@@ -358,3 +358,12 @@ def test_the_home_directory_is_the_one_over_there(here, tmp_path):
     assert Path(home).is_dir()
     with raises(FileNotFoundError, match="no-such-folder-at-all"):
         here.get("~/no-such-folder-at-all/file", tmp_path / "x")
+
+
+def test_files_go_through_hops(here, tmp_path):
+    data = noise(wire.PIECE * 5 + 3)
+    file(tmp_path / "source", data)
+    with remote.local(via=here) as second, remote.local(via=second) as third:
+        assert third.put(tmp_path / "source", str(tmp_path / "target")).bytes == len(data)
+        third.get(str(tmp_path / "target"), tmp_path / "back")
+    assert (tmp_path / "back").read_bytes() == data

@@ -112,7 +112,10 @@ def put(transfer: TreeTransfer, source: bytes, target: bytes) -> Transferred:
         except BaseExceptionGroup as group:
             error = one_error(group).with_traceback(None)
         if error is not None:
-            raise error
+            try:
+                raise error
+            finally:
+                del error  # its traceback holds this frame
         _seal(transfer, lambda entries: calls.send(trees.seal, (target, entries, transfer.options.keep), 0))
         calls.settle()
     return transfer.meter.result(target, None, tuple(transfer.skipped))
@@ -212,7 +215,10 @@ def get(transfer: TreeTransfer, source: bytes, target: bytes) -> Transferred:
             _pipeline.begin_later(transfer.context, trees.stop_walk, (token,))
             raise
     if error is not None:
-        raise error
+        try:
+            raise error
+        finally:
+            del error  # its traceback holds this frame
     _seal(transfer, lambda entries: call_async(lambda: trees.seal(target, entries, options.keep)))
     return transfer.meter.result(target, None, tuple(transfer.skipped))
 
