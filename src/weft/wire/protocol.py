@@ -32,7 +32,9 @@ CONFIG   down  0          dict: id (int), name (str), and optionally log_level (
 MODULES  down  0/WANT's   raw, see weft.wire.bundle: modules, and names known to be absent. With the id of a WANT it is
                           the answer to it
 WANT     up    fresh      str: the full name of a module that no bundle brought. Answered by one MODULES frame of the
-                          same id; a name that it neither brings nor calls absent counts as absent
+                          same id; a name that it neither brings nor calls absent counts as absent. "!name" asks for a
+                          module's source as it is now; "package/path", "package/path/" and "@..." for data, see
+                          weft.wire.resources and weft.wire.metadata; "weft.wire.name" for a part of this package
 CALL     down  fresh      tuple: module (str), qualified name (str), args (tuple), kwargs (dict or None)
 RESULT   up    CALL's     the value
 ERROR    up    CALL's     dict: reason (one of the ERROR_* words below), type (str), module (str; builtins for builtin types

@@ -371,7 +371,18 @@ def _ask_finders(name: str, path: Iterable[str] | None) -> importlib.machinery.M
             continue
         if isinstance(spec, importlib.machinery.ModuleSpec):
             return spec
-    return None
+    return _namespace_in(name, path) if path is not None and name.rpartition(".")[0] not in sys.modules else None
+
+
+def _namespace_in(name: str, path: Iterable[str]) -> importlib.machinery.ModuleSpec | None:
+    """The spec of a namespace package in a package that is not imported, which is what Python's own finder trips over."""
+    portions = [os.path.join(entry, name.rpartition(".")[2]) for entry in path]
+    portions = [place for place in portions if os.path.isdir(place)]
+    if not portions:
+        return None
+    spec = importlib.machinery.ModuleSpec(name, None, is_package=True)
+    spec.submodule_search_locations = portions
+    return spec
 
 
 def _list_place(entry: str) -> Listing | None:

@@ -1,0 +1,143 @@
+"""The import system over there is the real one: whatever packages do with it at home works in a context as well."""
+
+import importlib
+import os
+import zipfile
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from tests.remote import interpreters
+from tests.remote.modules.conftest import Make
+from weft import remote
+
+PYTHONS = list(interpreters.found())
+
+ASK = """
+import sys
+
+def value(name, attribute="value"):
+    __import__(name)
+    return getattr(sys.modules[name], attribute)
+
+def spec(name):
+    from importlib.util import find_spec
+    before = set(sys.modules)
+    found = find_spec(name)
+    return found is not None, sorted(one for one in set(sys.modules) - before if one.startswith("odd"))
+
+def reloaded(name):
+    try:
+        from importlib import reload
+    except ImportError:
+        from __builtin__ import reload
+    __import__(name)
+    return reload(sys.modules[name]).value
+
+def error(name):
+    try:
+        __import__(name)
+    except ImportError as error:
+        return str(error)
+    return None
+"""
+
+
+@pytest.fixture
+def ask(make: Make) -> ModuleType:
+    make({"odd_ask.py": ASK})
+    return importlib.import_module("odd_ask")
+
+
+def test_portions_of_a_namespace_package_in_several_folders_are_one_package(ask: ModuleType, make: Make) -> None:
+    make({"odd_space/one.py": "value = 1", "odd_space/deep/first.py": "value = 'first'"}, folder="here")
+    make({"odd_space/two.py": "from odd_space import one\nvalue = one.value + 1"}, folder="there")
+    make({"odd_space/deep/second.py": "from .first import value"}, folder="elsewhere")
+    make({"odd_asks.py": "import odd_space.one, odd_space.two, odd_space.deep.second\ndef known():\n    return 1"})
+    with remote.local() as context:
+        names = ("odd_space.one", "odd_space.two", "odd_space.deep.second", "odd_space.deep.first")
+        assert [context.call(ask.value, (name,)) for name in names] == [1, 2, "first", "first"]
+        assert "No module named" in context.call(ask.error, ("odd_space.three",))
+
+
+@pytest.mark.parametrize("version", PYTHONS)
+def test_packages_that_play_with_sys_modules_and_their_path_play_on(ask: ModuleType, make: Make, version: str) -> None:
+    make(
+        {
+            # as six.moves and py.path do
+            "odd_moves.py": "import sys, json\nsys.modules[__name__ + '.moves'] = json\nvalue = 'moved'\n__path__ = []",
+            "odd_path/__init__.py": "import sys\nfrom . import real\nreal.value = 'replaced'\nsys.modules[__name__] = real",
+            "odd_path/real.py": "",
+            # as pkg_resources and old namespace packages do
+            "odd_extends/__init__.py": "from pkgutil import extend_path\n__path__ = extend_path(__path__, __name__)\nvalue = 5",
+            "odd_extends/part.py": "value = 'part'",
+            # as lazy_loader does
+            "odd_lazy/__init__.py": (
+                "import importlib\n_where = {'value': 'late'}\n"
+                "def __getattr__(name):\n    return getattr(importlib.import_module(__name__ + '.' + _where[name]), name)\n"
+            ),
+            "odd_lazy/late.py": "value = 'lazy'",
+            "odd_tries.py": "try:\n    import odd_absent as value\nexcept ImportError:\n    value = 'without'\n",
+        }
+    )
+    with remote.local(python=interpreters.found()[version]) as context:
+        assert context.call(ask.value, ("odd_moves",)) == "moved"
+        assert context.call(ask.value, ("odd_moves.moves", "__name__")) == "json"
+        assert context.call(ask.value, ("odd_path",)) == "replaced"
+        assert context.call(ask.value, ("odd_extends",)) == 5
+        assert context.call(ask.value, ("odd_extends.part",)) == "part"
+        if context.facts.python >= (3, 7):
+            assert context.call(ask.value, ("odd_lazy",)) == "lazy"
+        assert context.call(ask.value, ("odd_tries",)) == "without"
+
+
+def test_find_spec_tells_the_truth_and_imports_nothing(ask: ModuleType, make: Make) -> None:
+    make({"odd_loud.py": "raise SystemExit", "odd_pack/__init__.py": "", "odd_pack/sub.py": "raise SystemExit"})
+    with remote.local() as context:
+        assert context.call(ask.spec, ("odd_loud",)) == (True, [])
+        assert context.call(ask.spec, ("odd_absent",)) == (False, [])
+        assert context.call(ask.spec, ("odd_pack.sub",)) == (
+            True,
+            ["odd_pack"],
+        )  # a parent package is imported, at home too
+        assert context.call(ask.spec, ("odd_pack.absent",)) == (False, [])
+
+
+@pytest.mark.parametrize("version", PYTHONS)
+def test_a_reload_takes_the_source_as_it_is_here_now(ask: ModuleType, make: Make, version: str) -> None:
+    top = make({"odd_edited.py": "value = 'before'"})
+    with remote.local(python=interpreters.found()[version]) as context:
+        assert context.call(ask.value, ("odd_edited",)) == "before"
+        (top / "odd_edited.py").write_text("value = 'edited'")
+        os.utime(top / "odd_edited.py", ns=(1, 1))
+        assert context.call(ask.reloaded, ("odd_edited",)) == "edited"
+        assert context.call(ask.value, ("odd_edited",)) == "edited"
+
+
+def test_files_in_the_folder_that_a_target_starts_in_shadow_nothing(
+    ask: ModuleType, make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make({"odd_shadowed.py": "value = 'the right one'"})
+    (tmp_path / "login").mkdir()
+    for name in ("odd_shadowed", "json", "zlib", "threading"):
+        (tmp_path / "login" / f"{name}.py").write_text("value = 'a stray file'\nraise SystemExit")
+    monkeypatch.chdir(tmp_path / "login")
+    with remote.local() as context:
+        assert context.call(ask.value, ("odd_shadowed",)) == "the right one"
+        assert context.call(ask.value, ("json", "__name__")) == "json"
+
+
+def test_modules_in_a_zip_archive_on_the_parents_path_travel(
+    ask: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with zipfile.ZipFile(tmp_path / "odd.zip", "w") as archive:
+        archive.writestr("odd_zipped.py", "from odd_zippack.inner import value")
+        archive.writestr("odd_zippack/__init__.py", "")
+        archive.writestr("odd_zippack/inner.py", "value = 'from a zip'")
+    monkeypatch.syspath_prepend(str(tmp_path / "odd.zip"))
+    with remote.local() as context:
+        assert context.call(ask.value, ("odd_zipped",)) == "from a zip"
+        assert context.stats.round_trips == 1
+        assert "No module named" in context.call(ask.error, ("odd_zippack.other",))
+        assert context.stats.round_trips == 1
