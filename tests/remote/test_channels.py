@@ -157,6 +157,21 @@ def test_two_contexts_talk_over_a_channel_that_both_were_given():
         doubling.join()
 
 
+def test_a_channel_reaches_a_context_behind_another_and_what_that_had_not_taken_comes_back():
+    with remote.local() as hop, remote.local(via=hop) as behind:
+        channel, results = remote.channel(window=50), weft.channel()
+        for number in range(30):
+            channel.send(number)
+        call = behind.spawn(sent.double, (channel, results))
+        assert [results.receive() for _ in range(10)] == [2 * number for number in range(10)]
+        hop.close()
+        with raises(remote.RemoteError):
+            call.join(20)
+        left = values_of(channel)
+        assert left == list(range(30 - len(left), 30))
+        assert len(left) >= 18  # the one whose result nobody took is gone, and perhaps one more
+
+
 @pytest.mark.parametrize("window", [0, 50])
 def test_what_a_context_had_not_taken_when_it_died_goes_back_in_order(window):
     channel = remote.channel(window=window) if window else weft.channel()

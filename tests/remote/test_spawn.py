@@ -190,3 +190,17 @@ def test_fifty_threads_call_at_once(context):
     for thread in threads:
         thread.join()
     assert sorted(results) == sorted(number + n for number in range(50) for n in range(5))
+
+
+def test_what_is_begun_in_a_closed_context_says_so():
+    with remote.local() as context:
+        pass
+    call = context.spawn(weft_sent.add, (1, 2))
+    assert call.done
+    with raises(remote.ContextClosed, match="weft_sent.add was not sent: 'local' is closed") as caught:
+        call.join()
+    assert caught.value.sent is False
+    with raises(remote.ContextClosed):
+        context.iterate(sent.count, (0, 5))
+    with raises(remote.ContextClosed):
+        asyncio.run(context.acall(weft_sent.add, (1, 2)))

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from weft.core import ChannelClosed
+from weft.core import ChannelClosed, TaskletExit
 from weft.remote._link import Answer
 from weft.remote._waiting import limit
 from weft.remote._window import WindowChannel
@@ -45,7 +45,8 @@ class RemoteCall(Generic[R]):
         self._error: BaseException | None = None
         self._then: Callable[[], object] | None = None
         self._asked_for = False
-        context._background(self._run)
+        if not context._background(self._run):
+            self._run()  # which raises at once what there is to say
 
     def _run(self) -> None:
         try:
@@ -57,6 +58,8 @@ class RemoteCall(Generic[R]):
                 if self._killed:
                     self._ask_to_end()
                 self._answer = waiter.wait(limit(None))
+        except TaskletExit:  # with the thread, which ends with the last context
+            self._error = self._was_killed()
         except BaseException as error:
             self._error = error.with_traceback(None)
         finally:
@@ -151,8 +154,15 @@ class Stream(Generic[T], Iterator[T]):
     def __init__(self, context: "Context", request: "Request", channel: WindowChannel[T]) -> None:
         self._channel = channel
         self._context = context
+        wakers = context._wakers()
+        wakers.may_wake(1)  # the other side lets go of the channel before this one closes it
         self._call: RemoteCall[None] | None = RemoteCall(context, request, None)
-        self._call.then(channel.close)
+
+        def close() -> None:
+            channel.close()
+            wakers.may_wake(-1)
+
+        self._call.then(close)
 
     def __next__(self) -> T:
         call = self._call

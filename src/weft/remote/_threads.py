@@ -33,16 +33,17 @@ class TaskletThread:
         self._wakers = 0
         self._thread = io.start_thread(self._main, name)
 
-    def post(self, job: Job) -> None:
+    def post(self, job: Job) -> bool:
         """Run `job` there soon, behind those before it. Thread-safe, never blocks. What it raises is logged.
 
-        When the thread is ending, nobody is left who could need it, and it is dropped.
+        False when the thread is ending: hardly anybody is left then who could need it, and it is dropped.
         """
         with self._lock:
             if self._ending:
-                return
+                return False
             self._jobs.append(job)
         self._wake.succeed()
+        return True
 
     def may_wake(self, change: int) -> None:
         """So many more things, or fewer, through which this thread may wake tasklets that it does not know of.

@@ -21,7 +21,7 @@ from weft.remote._values import Body, Outgoing
 from weft.remote._waiting import remaining
 from weft.remote._window import WindowChannel
 from weft.remote.channels import Luggage
-from weft.remote.errors import CallTimeout, CannotTravel, ProtocolError, RemoteError
+from weft.remote.errors import CallTimeout, CannotTravel, ContextClosed, ProtocolError, RemoteError
 from weft.wire import codec, heartbeat
 
 R = TypeVar("R")
@@ -222,6 +222,7 @@ class Context:
         body, problem = _encoded(called, outgoing, luggage)
         if problem is not None:
             luggage.let_go()
+            self._link.refuse_if_ended(text)  # a channel cannot travel where nobody is
             raise self._cannot_travel(*problem, text)
         return Request(function, name, text, body, luggage, outgoing)
 
@@ -264,11 +265,17 @@ class Context:
             self._link.break_off("an answer that is no value")
             raise
 
-    def _background(self, job: Callable[[], None]) -> None:
-        """Run this in a tasklet of a thread of weft's, where it may block. Dropped when the context is closed for good."""
+    def _wakers(self) -> _threads.TaskletThread:
+        """The thread in which spawned calls end."""
+        if self._threads is None:
+            self._link.refuse_if_ended("a stream")
+            raise ContextClosed(f"{self.name!r} is closed", context=self.name)
+        return self._threads.modules
+
+    def _background(self, job: Callable[[], None]) -> bool:
+        """Run this in a tasklet of a thread of weft's, where it may block. False, and dropped, when the context is closed."""
         threads = self._threads
-        if threads is not None:
-            threads.modules.post(job)
+        return threads is not None and threads.modules.post(job)
 
     def put(self, local: str | os.PathLike[str], remote: str, **options: Any) -> files.Transferred:
         """Copy the file or folder `local` to the path `remote` over there; a relative one is in its working directory.

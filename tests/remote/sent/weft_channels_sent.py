@@ -178,3 +178,7 @@ def die_if(pid):
     if os.getpid() == pid:
         os.kill(pid, signal.SIGKILL)
     return pid
+
+
+def take_all(channel):
+    return sum(1 for _ in channel)
