@@ -8,6 +8,7 @@ import time
 
 from weft.remote import _tasklets, _threads, _versions, modules
 from weft.remote._facts import Facts, facts_of
+from weft.remote._far_terminal import FarTerminal
 from weft.remote._link import Link
 from weft.remote._output import Output, OutputFunction
 from weft.remote._process import Process
@@ -86,7 +87,7 @@ def _connect(
     link = Link(process, transport, threads, lines, name=name, identifier=number, token=token)
     try:
         if isinstance(process, Tunnel):
-            process.start(transport.argv(token), token, config)
+            process.start(_with_terminal(transport.argv(token), transport, link, process, threads, via), token, config)
         else:
             # The command line, the payload and CONFIG are one message: nobody waits for anybody before HELLO.
             link.send(build.configuration(config) if isinstance(transport, Fork) else build.preamble(config))
@@ -114,6 +115,17 @@ def _connect(
             link.close(patience=0)
             raise
     return Context(link, shipping, facts, threads, via)
+
+
+def _with_terminal(
+    argv: list[str], transport: Transport, link: Link, process: Tunnel, threads: _threads.Threads, via: Context | None
+) -> list[str]:
+    """The words that start `argv` in `via`, on a terminal of its own over there when it asks for passwords."""
+    if transport.answers is None or via is None:
+        return argv
+    process.terminal = terminal = FarTerminal(via, transport.answers, transport.asks_on_stdin, process.said.append)
+    terminal.close_after(link.ended, threads)
+    return terminal.wrap(argv)
 
 
 def _check_via(via: object, transport: Transport) -> None:

@@ -3,6 +3,7 @@
 from collections import deque
 from typing import Protocol
 
+from weft.remote._far_terminal import FarTerminal
 from weft.remote._terminal import Terminal
 from weft.sync import Event
 
@@ -19,7 +20,10 @@ class Pipe(Protocol):
     exited: Event
     drained: Event
     lost: str | None
-    terminal: Terminal | None
+
+    @property
+    def terminal(self) -> Terminal | FarTerminal | None:
+        """The one on which its command asks, if it may ask."""
 
     @property
     def exit_code(self) -> int | None:

@@ -8,10 +8,13 @@ import os
 import re
 from collections.abc import Callable, Mapping
 
+from weft.io import subprocess
 from weft.remote.errors import AuthenticationFailed
 
 PasswordFunction = Callable[[str, str], str]
 """Called with the text of a prompt and with who asks, "sudo to 'root'" for example; returns what to type."""
+
+Run = Callable[[list[str]], str]
 
 VARIABLE = re.compile(r"WEFT_(SSH|SUDO|SU|DOAS)_PASSWORD")
 MOST_PROMPTS = 8
@@ -22,8 +25,9 @@ FOR_A_PASSWORD = re.compile(r"password|passphrase for key", re.IGNORECASE)
 class Answers:
     """The answers for one context. Used by one tasklet at a time.
 
+    `run` runs a command on the machine where the prompts are, and returns what it prints.
     `given` is what the caller passed as password=; when it is None, the environment's `variable` counts. `who` stands in messages.
-    `fits(prompt)` says whether a password that was given as it is may be typed there, by default wherever a prompt names one.
+    `fits(prompt, run)` says whether a password that was given as it is may be typed there, by default wherever a prompt names one.
     """
 
     def __init__(
@@ -31,11 +35,12 @@ class Answers:
         given: str | PasswordFunction | None,
         variable: str,
         who: str,
-        fits: Callable[[str], bool] | None = None,
+        fits: "Callable[[str, Run], bool] | None" = None,
     ) -> None:
         self.variable = variable
         self._who = who
         self._fits = fits or _names_a_password
+        self.run: Run = _run
         self._function: PasswordFunction | None = None
         self._secret: bytearray | None = None
         self._asked: set[str] = set()
@@ -79,7 +84,7 @@ class Answers:
                 f"{self._who} failed: it wants a password ({prompt!r}), and none was given.\n"
                 f"    Give one as password=, a str or a function(prompt, who), or in {self.variable}."
             )
-        if not hidden or not self._fits(prompt):
+        if not hidden or not self._fits(prompt, self.run):
             raise AuthenticationFailed(
                 f"{self._who} failed: it asks {prompt!r}, and the password that was given is not for that.\n"
                 "    Give a function as password=: it is called with each prompt and who asks, and returns what to type."
@@ -118,7 +123,12 @@ def environment(*, translated: bool, asked: bool) -> dict[str, str] | None:
     return None if theirs == ours else theirs
 
 
-def _names_a_password(prompt: str) -> bool:
+def _run(words: list[str]) -> str:
+    null, pipe = subprocess.DEVNULL, subprocess.PIPE
+    return str(subprocess.run(words, stdin=null, stdout=pipe, stderr=null, text=True, check=False).stdout)
+
+
+def _names_a_password(prompt: str, run: Run) -> bool:
     return FOR_A_PASSWORD.search(prompt) is not None
 
 

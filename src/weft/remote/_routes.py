@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from weft.core import Waiter
 from weft.remote._copies import Copies, bring
+from weft.remote._far_terminal import FarTerminal
 from weft.remote._terminal import Terminal
 from weft.remote._waiting import EVER
 from weft.sync import Event, Lock
@@ -109,7 +110,7 @@ class Tunnel:
         self.exited = Event()
         self.drained = Event()
         self.lost: str | None = None
-        self.terminal: Terminal | None = None
+        self.terminal: Terminal | FarTerminal | None = None
         self.errno: int | None = None  # why its command could not be started
         self._exit_code: int | None = None
         self._unfinished = b""  # of a line of stderr

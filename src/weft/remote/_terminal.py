@@ -32,6 +32,11 @@ SETTLED_WITH_ECHO = 0.4  # the same where it may be the beginning of a line of t
 NO = re.compile(r"\(yes/no[^)]*\)\? *$|'yes', 'no'[^:]*: *$")  # whether a host key is the right one is not ours to say
 
 
+def attached(path: str, argv: list[str], as_stdin: bool) -> list[str]:
+    """The words that start `argv` as the leader of a session whose terminal is the one at `path`."""
+    return ["/bin/sh", "-c", ATTACH_AS_STDIN if as_stdin else ATTACH, path, *argv]
+
+
 class Terminal:
     """Made before the command starts; `wrap` its words, then `listen`. Ends with `close`.
 
@@ -43,7 +48,7 @@ class Terminal:
         self.master, self._slave = os.openpty()
         os.set_blocking(self.master, False)
         self._answers = answers
-        self._attach = ATTACH_AS_STDIN if as_stdin else ATTACH
+        self._as_stdin = as_stdin
         self._lock = (
             threading.Lock()
         )  # who types holds it: the descriptor's number may be somebody else's after `close`
@@ -56,7 +61,7 @@ class Terminal:
 
     def wrap(self, argv: list[str]) -> list[str]:
         """The words that start `argv` on this terminal, in a session of its own."""
-        return ["/bin/sh", "-c", self._attach, os.ttyname(self._slave), *argv]
+        return attached(os.ttyname(self._slave), argv, self._as_stdin)
 
     def listen(self, threads: Threads, line: Callable[[str], None]) -> None:
         """Begin to hear what is said; whole lines go to `line`."""

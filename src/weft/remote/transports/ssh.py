@@ -5,8 +5,7 @@ import re
 import sys
 from collections.abc import Sequence
 
-from weft.io import subprocess
-from weft.remote._prompts import Answers, PasswordFunction
+from weft.remote._prompts import Answers, PasswordFunction, Run
 from weft.remote.errors import BadHostName, ConnectError, NoPython
 from weft.remote.transports import ended, ssh_failures
 from weft.remote.transports.local import checked_python, hint
@@ -96,7 +95,7 @@ class Ssh:
         return f"its process {ended(exit_code)}{hint(exit_code)}"
 
 
-def _is_for(ask: tuple[str, ...], prompt: str) -> bool:
+def _is_for(ask: tuple[str, ...], prompt: str, run: Run) -> bool:
     """Whether the host's password may be typed at `prompt`: for it, or for a key, but for no jump host.
 
     `ask` is the command that prints the user's configuration for the host: a prompt names it by its address or HostKeyAlias.
@@ -106,9 +105,7 @@ def _is_for(ask: tuple[str, ...], prompt: str) -> bool:
     match = PASSWORD_PROMPT.search(prompt)
     if match is None:
         return False
-    null, pipe = subprocess.DEVNULL, subprocess.PIPE
-    asked = subprocess.run(list(ask), stdin=null, stdout=pipe, stderr=null, text=True, check=False)
-    known = dict(line.partition(" ")[::2] for line in str(asked.stdout).splitlines())
+    known = dict(line.partition(" ")[::2] for line in run(list(ask)).splitlines())
     if match["nobody"]:  # of a server through OpenSSH before 8.5
         return not {"proxyjump", "proxycommand"} & known.keys()
     hosts = {known.get("hostname", ""), known.get("hostkeyalias", "")} - {""}

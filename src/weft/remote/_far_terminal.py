@@ -1,0 +1,112 @@
+"""The terminal of a command that runs in another context, which starts it: prompts come from there, and are answered here.
+
+The other end is weft.wire.prompts. What a terminal is for stands in _terminal.py.
+"""
+
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from weft.remote._prompts import Answers, wipe
+from weft.remote._terminal import NO, attached
+from weft.remote._threads import Threads
+from weft.remote._waiting import EVER
+from weft.remote.errors import RemoteError
+from weft.sync import Event
+from weft.wire import prompts
+
+if TYPE_CHECKING:
+    from weft.remote.context import Context
+
+STEP = 10.0  # seconds that one question for the next prompt waits over there
+
+
+class FarTerminal:
+    """One in the context `via`, which is asked for it when this is made. Whole lines go to `line`."""
+
+    unfinished = ""
+
+    def __init__(self, via: "Context", answers: Answers, as_stdin: bool, line: Callable[[str], None]) -> None:
+        via._shipping.need("prompts")
+        self._via = via
+        self._answers = answers
+        self._as_stdin = as_stdin
+        self._line = line
+        self._over = Event()
+        answers.run = lambda words: via.call(prompts.output_of, (words,))
+        self._number, self._path = via.call(prompts.open_terminal)
+
+    def wrap(self, argv: list[str]) -> list[str]:
+        """The words that start `argv` on this terminal, in a session of its own."""
+        return attached(self._path, argv, self._as_stdin)
+
+    def converse(self, greeted: Event, deadline: float, threads: Threads) -> bool:
+        """As Terminal.converse."""
+        turn, heard = Event(), Event()
+        asked: deque[tuple[str, bool]] = deque()
+
+        def wake() -> None:
+            greeted.wait(EVER)
+            turn.set()
+
+        def listen() -> None:
+            try:
+                while not greeted.is_set():
+                    prompt, hidden, said = self._via.call(prompts.next_prompt, (self._number, STEP))
+                    for line in said:
+                        self._line(str(line))
+                    if prompt is not None:
+                        asked.append((prompt, hidden))
+                        turn.set()
+            except RemoteError:  # the way to it is lost, which whoever waits for HELLO is told
+                pass
+            finally:
+                heard.set()
+
+        threads.links.post(wake)
+        threads.links.post(listen)
+        try:
+            while not greeted.is_set():
+                if not turn.wait(max(0.0, deadline - time.monotonic())):
+                    return False
+                turn.clear()
+                while asked:
+                    began = time.monotonic()
+                    self._answer(*asked.popleft())
+                    deadline += time.monotonic() - began
+            return True
+        finally:
+            self._answers.wipe()
+            rest = self._quietly(prompts.finish)
+            heard.wait(STEP)
+            for line in rest or ():
+                self._line(str(line))
+            self._over.set()
+
+    def close_after(self, ended: Event, threads: Threads) -> None:
+        """Give it back when the context has ended."""
+
+        def close() -> None:
+            ended.wait(EVER)
+            self._over.wait(STEP)
+            self._quietly(prompts.close)
+
+        threads.links.post(close)
+
+    def hang_up(self) -> None:
+        """Nothing: closing the tunnel ends it."""
+
+    def _answer(self, prompt: str, hidden: bool) -> None:
+        self.unfinished = prompt
+        answer = bytearray(b"no\n") if NO.search(prompt) else self._answers.answer(prompt, hidden=hidden)
+        try:
+            self._via.call(prompts.type_answer, (self._number, bytes(answer)))
+        finally:
+            wipe(answer)
+
+    def _quietly(self, function: Callable[[int], list[str] | None]) -> list[str] | None:
+        try:
+            return self._via.call(function, (self._number,))
+        except RemoteError:  # it went with its context
+            return None

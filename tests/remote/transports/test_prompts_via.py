@@ -1,0 +1,88 @@
+"""Passwords where the command that asks for them runs in another context."""
+
+import getpass
+import os
+
+import pytest
+import weft_sent
+
+from tests.remote.interpreters import found
+from tests.remote.raising import raises
+from tests.remote.transports.private_system import CALLER, OTHER, PASSWORD, PYTHON
+from weft import remote
+
+OPEN = {"sudo": remote.sudo, "su": remote.su, "doas": remote.doas}
+VERSIONS = {version: path for version, path in found().items() if version in ("2.7", "3.6", "own")}
+
+
+@pytest.fixture
+def called_by(private_system, commands):
+    """`called_by(user)`: the commands are called by that user from now on; contexts inherit this PATH."""
+
+    def called_by(user):
+        for program in OPEN:
+            private_system.command(program, user, commands)
+
+    return called_by
+
+
+@pytest.mark.parametrize("kind", OPEN)
+def test_the_password_is_typed_over_there(kind, called_by):
+    called_by(CALLER)
+    with remote.local() as via:
+        with OPEN[kind](OTHER, python=PYTHON, password=PASSWORD, via=via) as context:
+            assert context.call(getpass.getuser) == OTHER
+            assert context.call(weft_sent.add, (1, 2)) == 3
+        while terminals(via):  # it is closed behind the context
+            pass
+
+
+def terminals(via):
+    """Which of the context's descriptors lead to a terminal."""
+    links = [f"/proc/self/fd/{name}" for name in via.call(os.listdir, ("/proc/self/fd",))]
+    return [path for path in links if "/pt" in via.call(os.path.realpath, (path,))]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_version_of_python_can_be_in_between(version, called_by):
+    called_by(CALLER)
+    asked = []
+
+    def password(prompt, who):
+        asked.append((prompt, who))
+        return PASSWORD
+
+    with remote.local(VERSIONS[version]) as via:
+        with remote.doas(OTHER, python=PYTHON, password=password, via=via) as context:
+            assert context.call(getpass.getuser) == OTHER
+    assert len(asked) == 1 and "assword" in asked[0][0]
+
+
+@pytest.mark.parametrize("kind", ["su", "sudo"])
+def test_a_wrong_password_is_an_error_over_there_too(kind, called_by):
+    called_by(CALLER)
+    with remote.local() as via:
+        with raises(remote.AuthenticationFailed, match="not accepted|does not take the password") as caught:
+            OPEN[kind](OTHER, python=PYTHON, password="wrong-" + PASSWORD, via=via)
+        assert PASSWORD not in str(caught.value)
+        assert via.call(weft_sent.add, (1, 2)) == 3
+
+
+@pytest.mark.parametrize("kind", ["su"])  # the others are told not to ask
+def test_without_a_password_the_error_says_how_to_give_one(kind, called_by):
+    called_by(CALLER)
+    with remote.local() as via:
+        with raises(remote.AuthenticationFailed, match="and none was given.*password="):
+            OPEN[kind](OTHER, python=PYTHON, via=via)
+
+
+def test_what_the_function_raises_comes_out_and_the_context_in_between_goes_on(called_by):
+    called_by(CALLER)
+
+    def password(prompt, who):
+        raise LookupError("the vault is closed")
+
+    with remote.local() as via:
+        with raises(LookupError, match="the vault is closed"):
+            remote.sudo(OTHER, password=password, via=via)
+        assert via.call(weft_sent.add, (1, 2)) == 3
