@@ -34,6 +34,7 @@ class FarTerminal:
         self._as_stdin = as_stdin
         self._line = line
         self._over = Event()
+        self._finished = False
         answers.run = lambda words: via.call(prompts.output_of, (words,))
         self._number, self._path = via.call(prompts.open_terminal)
 
@@ -52,7 +53,7 @@ class FarTerminal:
 
         def listen() -> None:
             try:
-                while not greeted.is_set():
+                while not greeted.is_set() and not self._finished:
                     prompt, hidden, said = self._via.call(prompts.next_prompt, (self._number, STEP))
                     for line in said:
                         self._line(str(line))
@@ -78,6 +79,7 @@ class FarTerminal:
             return True
         finally:
             self._answers.wipe()
+            self._finished = True
             rest = self._quietly(prompts.finish)
             heard.wait(STEP)
             for line in rest or ():
