@@ -5,7 +5,9 @@ import sys
 import venv
 from pathlib import Path
 
-RELAY = Path(__file__).with_name("relay.py")
+from weft.cli._bench.programs import relay
+
+RELAY = Path(relay.__file__)
 
 
 def bare_python(folder: Path) -> Path:

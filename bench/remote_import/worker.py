@@ -9,7 +9,8 @@ import time
 from functools import partial
 from typing import Any
 
-from ..relay import read_counters
+from weft.cli._bench.programs.relay import read_counters
+
 from ..shipped import shipped
 from ..sides import SIDES, Side
 from ..workers import serve

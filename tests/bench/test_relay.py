@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from bench.bare import RELAY
-from bench.relay import read_counters
+from weft.cli._bench.programs.relay import read_counters
 
 ECHO = "import sys; sys.stdout.buffer.write(sys.stdin.buffer.read())"
 ANSWER = "import sys\nfor line in sys.stdin: print(line, end='', flush=True)"

@@ -191,3 +191,31 @@ def test_the_load_gives_up_on_a_port_where_nobody_listens():
         load.ask("begin", cores=[])
         with pytest.raises(WorkerFailed, match=r"could not measure load: ConnectionRefusedError"):
             load.ask("load", port=1, connections=2, seconds=0.01, warm_up=0)
+
+
+def test_import_shows_what_one_by_one_and_a_bundle_cost(tmp_path, capsys):
+    figures, drawing = tmp_path / "import.json", tmp_path / "import.svg"
+    assert main(["bench", "import", "--rtt", "0", "--json", str(figures), "--plot", str(drawing), "requests"]) == 0
+    taken = json.loads(figures.read_text())["import"]
+    one_by_one, bundle = taken["ways"]["one by one"], taken["ways"]["bundle"]
+    assert one_by_one["round_trips"] >= one_by_one["modules"] > 10
+    assert bundle["round_trips"] == 0
+    for way in (one_by_one, bundle):
+        assert way["bytes"] > 10_000
+        assert [at for at, _ in way["points"]] == sorted(at for at, _ in way["points"])
+    assert "one bundle ahead of the call" in "".join(ElementTree.parse(drawing).getroot().itertext())
+    assert "each module when it is missed" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["no_such_module_at_all"], "no_such_module_at_all cannot be imported here"),
+        (["--rtt", "-1"], "--rtt -1 is out of range"),
+        (["--plot", "/no/such/folder/x.svg"], "there is no folder"),
+        (["--plot", "x.gif"], "a plot is written as .svg or .png"),
+    ],
+)
+def test_import_refuses_what_makes_no_sense(words, message, capsys):
+    assert main(["bench", "import", *words]) == 2
+    assert message in capsys.readouterr().err

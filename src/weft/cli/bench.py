@@ -39,7 +39,8 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         allow_abbrev=False,
     )
     parser.set_defaults(command=bench)
-    parts = parser.add_subparsers(metavar="gil|server", dest="part", required=True)
+    parts = parser.add_subparsers(metavar="gil|server|import", dest="part", required=True)
+    _add_import(parts)
     for part, description in DESCRIPTIONS.items():
         one = parts.add_parser(part, description=description, help=description.split(":")[0], allow_abbrev=False)
         one.add_argument(
@@ -70,12 +71,53 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
             one.add_argument("--pin", action="store_true", help="keep the servers off the core that the load is on")
 
 
-def bench(options: argparse.Namespace) -> int:
-    """Carry the command out and return its exit code: 1 when something could not be measured."""
-    # Inside: what measures and draws is of no use to the other commands, which start faster without.
-    from weft.cli._bench import machine, plot, show
+def _add_import(parts: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    one = parts.add_parser(
+        "import",
+        help="bytes over time while a bare interpreter imports a package from here",
+        description="Bytes over time while a bare interpreter at the end of a slow line imports MODULE: each module asked for when "
+        "it is missed, and all in one bundle ahead of the call, as weft does.",
+        allow_abbrev=False,
+    )
+    one.add_argument("--plot", type=Path, metavar="FILE", help="draw it: .svg, or .png with the extra 'plot'")
+    one.add_argument("--json", type=Path, metavar="FILE", help="write every figure, the machine and the versions there")
+    one.add_argument("--rtt", type=float, default=80.0, metavar="MS", help="round trip of the line (default: 80)")
+    one.add_argument(
+        "module", metavar="MODULE", nargs="?", default="django.db.models", help="default: django.db.models"
+    )
+    one.set_defaults(command=bench_import)
 
-    settings = _settings(options)
+
+def bench_import(options: argparse.Namespace) -> int:
+    """Carry `weft bench import` out and return its exit code."""
+    # Inside: see bench().
+    from weft.cli._bench import imports, machine, plot, show
+
+    if not 0 <= options.rtt <= 10_000:
+        raise UsageError(f"--rtt {options.rtt:g} is out of range: say 0 to 10000 milliseconds")
+    _check_files(options)
+    try:
+        imports.check(options.module)
+    except ImportError as error:
+        raise UsageError(f"{options.module} cannot be imported here: {error}") from None
+    run = machine.header(False)
+    with _Progress(sys.stderr) as progress:
+        run["import"] = taken = imports.measure(options.module, options.rtt / 1000, progress.say)
+    show.show(imports.table(taken))
+    if options.json:
+        options.json.write_text(json.dumps(run, indent=1) + "\n", encoding="utf-8")
+    if options.plot:
+        plot.curves(
+            f"Bytes sent while a bare interpreter imports {options.module}", imports.curves(taken), options.plot
+        )
+    return 0
+
+
+def _check_files(options: argparse.Namespace) -> None:
+    """Raise UsageError for files that could not be written, before anything is measured."""
+    # Inside: see bench().
+    from weft.cli._bench import plot
+
     for path in filter(None, (options.plot, options.json)):
         if not path.resolve().parent.is_dir():
             raise UsageError(f"'{path}' cannot be written: there is no folder '{path.parent}'")
@@ -84,6 +126,15 @@ def bench(options: argparse.Namespace) -> int:
             plot.check(options.plot)
         except plot.PlotRefused as refused:
             raise UsageError(str(refused)) from None
+
+
+def bench(options: argparse.Namespace) -> int:
+    """Carry the command out and return its exit code: 1 when something could not be measured."""
+    # Inside: what measures and draws is of no use to the other commands, which start faster without.
+    from weft.cli._bench import machine, show
+
+    settings = _settings(options)
+    _check_files(options)
     noise = machine.busy()
     if noise:
         print(noise, file=sys.stderr)

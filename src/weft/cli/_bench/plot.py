@@ -6,11 +6,12 @@ The scale is logarithmic: what there is to see is a collapse by two powers of te
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Protocol
 from xml.sax.saxutils import escape
 
-__all__ = ["Panel", "PlotRefused", "check", "draw"]
+__all__ = ["Panel", "PlotRefused", "check", "curves", "draw"]
 
 # One for each bar of a group, in turn; they differ for those who tell few colours apart, too (Okabe and Ito).
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#999999", "#F0E442")
@@ -87,6 +88,30 @@ def draw_panel(onto: Canvas, panel: Panel, left: float, top: float) -> None:
             onto.bar(left + LABEL_WIDTH, top, max(width, 1), BAR, COLOURS[colour % len(COLOURS)])
             onto.text(left + LABEL_WIDTH + max(width, 1) + 5, top, words, 10)
             top += STEP
+
+
+def curves(title: str, rows: Sequence[tuple[str, Sequence[tuple[float, float]]]], path: Path) -> None:
+    """Write kB over seconds as steps into a .svg or .png file. Rows: (name, [(seconds, kB), ...]). Raises PlotRefused, OSError."""
+    width, height, left, top = 800, 360, 64, 56
+    onto = canvas(path, width + left + 2 * MARGIN, height + top + 48)
+    onto.text(MARGIN, MARGIN, title, 14)
+    longest = max((points[-1][0] for _, points in rows if points), default=0) or 1.0
+    most = max((points[-1][1] for _, points in rows if points), default=0) or 1.0
+    for part in range(5):
+        level = top + height - height * part / 4
+        onto.bar(left, level, width, 1, "#dddddd")
+        onto.text(left - 6, level - 6, f"{most * part / 4:,.0f} kB", 10, "end")
+        onto.text(left + width * part / 4, top + height + 8, f"{longest * part / 4:.2f} s", 10)
+    for position, (name, points) in enumerate(rows):
+        colour = COLOURS[position]
+        onto.bar(left + width - 300, top + height - 48 + 18 * position, 24, 4, colour)
+        onto.text(left + width - 268, top + height - 52 + 18 * position, name, 11)
+        for (at, level), (until, following) in pairwise(points):
+            low = top + height * (1 - level / most)
+            high = top + height * (1 - following / most)
+            onto.bar(left + width * at / longest, low - 1, max(width * (until - at) / longest, 1), 2, colour)
+            onto.bar(left + width * until / longest - 1, high - 1, 2, low - high + 2, colour)
+    onto.save(path)
 
 
 def canvas(path: Path, width: int, height: int) -> Canvas:
