@@ -97,7 +97,6 @@ def test_each_file_goes_once_however_often_it_is_pushed_and_asked_for(
     pieces.answer(library)
     thread.run()
     pieces.push([second])
-    pieces.answer(library)
     thread.run()
     ends = [number for number, body in link.sent if len(body) > 1]
     assert ends.count(library) == len(ends) / 3
@@ -167,6 +166,17 @@ def test_nobody_asks_for_what_was_not_announced(pieces: Pieces, thread: FakeThre
     with pytest.raises(ValueError, match=f"a PIECE message for the file {one.files[0].number}, which no module"):
         pieces.answer(one.files[0].number)
     assert not thread.jobs
+
+
+def test_nobody_asks_twice(pieces: Pieces, link: FakeLink, thread: FakeThread, tmp_path: Path) -> None:
+    one = extension(tmp_path, "a.so")
+    number = one.files[0].number
+    pieces.announce([one], [])
+    pieces.answer(number)
+    with pytest.raises(ValueError, match=f"a second PIECE message for the file {number}"):
+        pieces.answer(number)
+    thread.run()
+    assert numbers(link) == [number]
 
 
 def test_calls_overtake_the_pieces_that_wait(tmp_path: Path) -> None:

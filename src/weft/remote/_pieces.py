@@ -29,6 +29,7 @@ class Pieces:
         self._link = link
         self._thread = thread
         self._announced: dict[int, tuple[SharedFile, str]] = {}  # with the package that it was announced for
+        self._asked: set[int] = set()
         self._untold: list[SharedFile] = []
         self._begun: set[int] = set()
         self._waiting: deque[SharedFile] = deque()
@@ -55,18 +56,21 @@ class Pieces:
         """The other side waits for a file: it goes before those that nobody has asked for.
 
         The small ones of the same package go along: whoever imports one module of `numpy.random` imports the others.
-        Raises ValueError for one that it has not been told of.
+        Raises ValueError for one that it has not been told of, and when it asks twice.
         """
         with self._lock:
             file, package = self._announced.get(number, (None, ""))
+            if file is None:
+                raise ValueError(f"a PIECE message for the file {number}, which no module of this link has")
+            if number in self._asked:
+                raise ValueError(f"a second PIECE message for the file {number}")
+            self._asked.add(number)
             beside = [
                 other
                 for other, its in self._announced.values()
                 if package and its == package and other.size <= SMALL and other.number not in self._begun
             ]
             self._untold += [other for other in beside if other is not file and other not in self._waiting]
-        if file is None:
-            raise ValueError(f"a PIECE message for the file {number}, which no module of this link has")
         self._queue([file], first=True)
         self._queue(beside, first=False)
 
