@@ -9,7 +9,7 @@ from typing import TypedDict, Unpack
 
 from weft.remote._connect import connect
 from weft.remote._output import OutputFunction
-from weft.remote._prompts import PasswordFunction
+from weft.remote._prompts import Held, PasswordFunction
 from weft.remote.context import Context
 from weft.remote.modules import Modules
 from weft.remote.transports import Transport
@@ -89,9 +89,10 @@ def ssh(
     Blocks this tasklet only; thread-safe; many can be opened at once. Raises a ConnectError that says what was wrong, after
     `timeout` seconds at the latest; nothing is left then. Close the context, best by `with`.
     """
-    timeout = options.get("timeout", TIMEOUT)
-    transport = Ssh(host, python=python, user=user, port=port, password=password, ssh_args=ssh_args, timeout=timeout)
+    held = Held(password)
     del password  # tracebacks keep this frame
+    timeout = options.get("timeout", TIMEOUT)
+    transport = Ssh(host, python=python, user=user, port=port, password=held, ssh_args=ssh_args, timeout=timeout)
     return _opened("ssh", transport, options)
 
 
@@ -123,8 +124,9 @@ def sudo(
     Everything else is as for `ssh`. Raises AuthenticationFailed, NotAllowed where the rules forbid it, TargetNotFound for
     an unknown user.
     """
-    transport = Sudo(user, python=python, password=password, sudo_args=sudo_args)
+    held = Held(password)
     del password  # tracebacks keep this frame
+    transport = Sudo(user, python=python, password=held, sudo_args=sudo_args)
     return _opened("sudo", transport, options)
 
 
@@ -140,8 +142,9 @@ def su(
 
     Raises AuthenticationFailed, NotAllowed where PAM forbids it, TargetNotFound for an unknown user.
     """
-    transport = Su(user, python=python, password=password)
+    held = Held(password)
     del password  # tracebacks keep this frame
+    transport = Su(user, python=python, password=held)
     return _opened("su", transport, options)
 
 
@@ -158,8 +161,9 @@ def doas(
     is, so that a rule may allow it alone; else a shell looks for one. Everything else is as for `ssh`. Raises
     AuthenticationFailed, NotAllowed where the rules forbid it, TargetNotFound for an unknown user.
     """
-    transport = Doas(user, python=python, password=password)
+    held = Held(password)
     del password  # tracebacks keep this frame
+    transport = Doas(user, python=python, password=held)
     return _opened("doas", transport, options)
 
 

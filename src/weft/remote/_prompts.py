@@ -22,17 +22,32 @@ LONGEST = 1024  # bytes of an answer: a terminal takes lines of 4095
 FOR_A_PASSWORD = re.compile(r"password|passphrase for key", re.IGNORECASE)
 
 
+class Held:
+    """What a caller gave as password=, from the first line of a public function on: no frame of a traceback shows it."""
+
+    __slots__ = ("given",)
+
+    def __init__(self, given: object) -> None:
+        self.given = given
+
+    def __repr__(self) -> str:
+        return "<what was given as password=>"
+
+
+NOTHING = Held(None)
+
+
 class Answers:
     """The answers for one context. Used by one tasklet at a time.
 
     `run` runs a command on the machine where the prompts are, and returns what it prints.
-    `given` is what the caller passed as password=; when it is None, the environment's `variable` counts. `who` stands in messages.
+    `held` is what the caller passed as password=; when that is None, the environment's `variable` counts. `who` stands in messages.
     `fits(prompt, run)` says whether a password that was given as it is may be typed there, by default wherever a prompt names one.
     """
 
     def __init__(
         self,
-        given: str | PasswordFunction | None,
+        held: Held,
         variable: str,
         who: str,
         fits: "Callable[[str, Run], bool] | None" = None,
@@ -44,15 +59,15 @@ class Answers:
         self._function: PasswordFunction | None = None
         self._secret: bytearray | None = None
         self._asked: set[str] = set()
-        if given is None:
-            given = os.environ.get(variable)
-        if isinstance(given, str):
-            self._secret = _bytes_of(given, "password=")
-        elif callable(given):
-            self._function = given
-        elif given is not None:
+        if held.given is None:
+            held = Held(os.environ.get(variable))
+        if isinstance(held.given, str):
+            self._secret = _bytes_of(held, "password=")
+        elif callable(held.given):
+            self._function = held.given
+        elif held.given is not None:
             raise TypeError(
-                f"password= takes a str, or a function of a prompt and who asks, not a {type(given).__name__}"
+                f"password= takes a str, or a function of a prompt and who asks, not a {type(held.given).__name__}"
             )
 
     @property
@@ -78,7 +93,8 @@ class Answers:
             )
         self._asked.add(prompt)
         if self._function is not None:
-            return _bytes_of(self._function(prompt, self._who), "the function that was given as password=") + b"\n"
+            held = Held(self._function(prompt, self._who))
+            return _bytes_of(held, "the function that was given as password=") + b"\n"
         if self._secret is None:
             raise AuthenticationFailed(
                 f"{self._who} failed: it wants a password ({prompt!r}), and none was given.\n"
@@ -132,11 +148,11 @@ def _names_a_password(prompt: str, run: Run) -> bool:
     return FOR_A_PASSWORD.search(prompt) is not None
 
 
-def _bytes_of(text: str, source: str) -> bytearray:
+def _bytes_of(held: Held, source: str) -> bytearray:
     """The secret to type; errors never show it."""
-    if not isinstance(text, str):
-        raise TypeError(f"{source} must give a str, not a {type(text).__name__}")
-    secret = bytearray(text, "utf-8", "surrogateescape")
+    if not isinstance(held.given, str):
+        raise TypeError(f"{source} must give a str, not a {type(held.given).__name__}")
+    secret = bytearray(held.given, "utf-8", "surrogateescape")
     if not secret or len(secret) > LONGEST or any(byte < 32 or byte == 127 for byte in secret):
         wipe(secret)
         raise ValueError(

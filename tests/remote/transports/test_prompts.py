@@ -8,7 +8,7 @@ import pytest
 from tests.remote.fakes import script
 from tests.remote.raising import raises
 from weft import remote
-from weft.remote._prompts import Answers, environment
+from weft.remote._prompts import Answers, Held, environment
 
 SECRET = "s3cret-and-nowhere"
 
@@ -35,7 +35,7 @@ def test_what_cannot_be_typed_is_refused_before_anything_is_started(function, pa
 
 
 def test_a_password_is_wiped_where_it_was_held_and_is_in_no_repr():
-    answers = Answers(SECRET, "WEFT_SU_PASSWORD", "su to 'root'")
+    answers = Answers(Held(SECRET), "WEFT_SU_PASSWORD", "su to 'root'")
     held = answers._secret
     assert bytes(held) == SECRET.encode()
     assert SECRET not in repr(answers)
@@ -49,11 +49,11 @@ def test_a_password_is_wiped_where_it_was_held_and_is_in_no_repr():
 def test_a_password_that_was_given_is_typed_only_where_one_is_asked_for_and_nothing_is_shown():
     for prompt, hidden in (("Verification code: ", True), ("Password: ", False)):
         with raises(remote.AuthenticationFailed, match="the password that was given is not for that.*Give a function"):
-            Answers(SECRET, "WEFT_SU_PASSWORD", "su to 'root'").answer(prompt, hidden=hidden)
+            Answers(Held(SECRET), "WEFT_SU_PASSWORD", "su to 'root'").answer(prompt, hidden=hidden)
 
 
 def test_a_function_is_asked_for_everything_but_for_nothing_twice():
-    answers = Answers(lambda prompt, who: prompt[::-1], "WEFT_SU_PASSWORD", "su to 'root'")
+    answers = Answers(Held(lambda prompt, who: prompt[::-1]), "WEFT_SU_PASSWORD", "su to 'root'")
     assert bytes(answers.answer("Code", hidden=False)) == b"edoC\n"
     with raises(remote.AuthenticationFailed, match="what was typed at 'Code' was not accepted.*typed once"):
         answers.answer("Code", hidden=False)
@@ -63,13 +63,13 @@ def test_a_function_is_asked_for_everything_but_for_nothing_twice():
     ("value", "error"), [(None, TypeError), (b"x", TypeError), ("a\nb", ValueError), ("", ValueError)]
 )
 def test_a_function_that_returns_no_password_is_told(value, error):
-    answers = Answers(lambda prompt, who: value, "WEFT_SU_PASSWORD", "su to 'root'")
+    answers = Answers(Held(lambda prompt, who: value), "WEFT_SU_PASSWORD", "su to 'root'")
     with raises(error, match="the function that was given as password="):
         answers.answer("Password: ", hidden=True)
 
 
 def test_the_prompts_of_one_command_have_an_end():
-    answers = Answers(lambda prompt, who: "x", "WEFT_SU_PASSWORD", "su to 'root'")
+    answers = Answers(Held(lambda prompt, who: "x"), "WEFT_SU_PASSWORD", "su to 'root'")
     with raises(remote.AuthenticationFailed, match="asks again"):
         for number in range(100):
             answers.answer(f"Code {number}", hidden=True)
@@ -123,6 +123,31 @@ def test_a_password_is_in_no_argument_variable_message_or_frame_of_a_failure(com
     assert "it is all too much" in shown
     assert "password" in shown
     assert SECRET not in shown
+
+
+@pytest.mark.parametrize(
+    ("function", "options"),
+    [
+        (remote.sudo, {"user": "-x", "password": SECRET}),
+        (remote.su, {"python": "-c", "password": SECRET}),
+        (remote.doas, {"nmae": "x", "password": SECRET}),
+        (lambda **options: remote.ssh("-x", **options), {"password": SECRET}),
+        (remote.sudo, {"password": SECRET + "\n"}),
+        (remote.su, {"password": SECRET + "\n"}),
+    ],
+)
+def test_a_password_is_in_no_frame_of_a_call_that_was_wrong(function, options):
+    try:
+        function(**options)
+    except (TypeError, ValueError) as error:
+        ours = error.__traceback__.tb_next
+        while "weft/remote" not in ours.tb_frame.f_code.co_filename:
+            ours = ours.tb_next
+        shown = traceback.TracebackException(type(error), error, ours, capture_locals=True)
+        assert SECRET not in "".join(shown.format())
+        del ours
+    else:
+        pytest.fail("nothing was raised")
 
 
 def test_a_command_that_asks_and_then_neither_ends_nor_answers_is_given_up_in_time(commands):

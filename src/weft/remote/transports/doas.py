@@ -1,6 +1,6 @@
 """An interpreter under another account of the same machine, by way of doas and its rules."""
 
-from weft.remote._prompts import Answers, PasswordFunction
+from weft.remote._prompts import NOTHING, Answers, Held
 from weft.remote.errors import AuthenticationFailed, ConnectError, NoPython, NotAllowed, TargetNotFound
 from weft.remote.transports.command import Command, Meaning, checked_user
 
@@ -60,11 +60,10 @@ class Doas(Command):
         user: str | None = None,
         *,
         python: str | None = None,
-        password: str | PasswordFunction | None = None,
+        password: Held = NOTHING,
     ) -> None:
         super().__init__(checked_user(user) or "root", python)
         answers = Answers(password, "WEFT_DOAS_PASSWORD", self.to)
-        del password  # tracebacks keep this frame
         self.answers = answers if answers.available else None
 
     def words(self) -> list[str]:

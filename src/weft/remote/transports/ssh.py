@@ -5,7 +5,7 @@ import re
 import sys
 from collections.abc import Sequence
 
-from weft.remote._prompts import Answers, PasswordFunction, Run
+from weft.remote._prompts import NOTHING, Answers, Held, Run
 from weft.remote.errors import BadHostName, ConnectError, NoPython
 from weft.remote.transports import ended, ssh_failures
 from weft.remote.transports.local import checked_python, hint
@@ -41,7 +41,7 @@ class Ssh:
         python: str | None = None,
         user: str | None = None,
         port: int | None = None,
-        password: str | PasswordFunction | None = None,
+        password: Held = NOTHING,
         ssh_args: Sequence[str] = (),
         timeout: float = 30,
     ) -> None:
@@ -52,7 +52,6 @@ class Ssh:
         self.timeout = timeout
         ask = ("ssh", "-G", *self.ssh_args, "-T", *self._where(), "--", self.host)
         answers = Answers(password, "WEFT_SSH_PASSWORD", self.to, functools.partial(_is_for, ask))
-        del password  # tracebacks keep this frame
         self.answers = answers if answers.available else None
         own = f"python{sys.version_info[0]}.{sys.version_info[1]}"
         self.pythons = (own, "python3", "python") if python is None else (checked_python(python),)

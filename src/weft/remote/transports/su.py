@@ -2,7 +2,7 @@
 
 import shlex
 
-from weft.remote._prompts import Answers, PasswordFunction
+from weft.remote._prompts import NOTHING, Answers, Held
 from weft.remote._terminal import TAKE_PIPES_BACK
 from weft.remote.errors import AuthenticationFailed, ConnectError, NotAllowed, TargetNotFound
 from weft.remote.transports.command import Command, Meaning, checked_user
@@ -48,12 +48,11 @@ class Su(Command):
         user: str | None = None,
         *,
         python: str | None = None,
-        password: str | PasswordFunction | None = None,
+        password: Held = NOTHING,
     ) -> None:
         super().__init__(checked_user(user) or "root", python)
         # Always there: su knows no option that makes it not ask, and would take the payload for the password.
         self.answers = Answers(password, "WEFT_SU_PASSWORD", self.to)
-        del password  # tracebacks keep this frame
 
     def words(self) -> list[str]:
         # A shell of ours, where su allows it: that of an account which nobody logs in to runs no commands.

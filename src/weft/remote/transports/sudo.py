@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from weft.remote._prompts import Answers, PasswordFunction
+from weft.remote._prompts import NOTHING, Answers, Held
 from weft.remote.errors import AuthenticationFailed, NoPython, NotAllowed, TargetNotFound
 from weft.remote.transports.command import Command, Meaning, checked_arguments, checked_user
 
@@ -63,13 +63,12 @@ class Sudo(Command):
         user: str | None = None,
         *,
         python: str | None = None,
-        password: str | PasswordFunction | None = None,
+        password: Held = NOTHING,
         sudo_args: Sequence[str] = (),
     ) -> None:
         super().__init__(checked_user(user) or "root", python)
         self.sudo_args = checked_arguments(sudo_args, "sudo_args")
         answers = Answers(password, "WEFT_SUDO_PASSWORD", self.to)
-        del password  # tracebacks keep this frame
         self.answers = answers if answers.available else None
 
     def words(self) -> list[str]:
