@@ -98,7 +98,7 @@ def _connect(
         link.close(patience=0)
         raise
     policy = policy.settled(
-        facts.magic, facts.implementation, facts.packages, is_near=isinstance(transport, Local | Fork)
+        facts.magic, facts.implementation, facts.packages, is_near=via is None and isinstance(transport, Local | Fork)
     )
     shipping = Shipping(link, facts.packages, threads.modules, policy, facts.for_extensions)
     link.wanted = shipping.answer

@@ -48,7 +48,7 @@ def test_versions_entry_points_and_files_are_told(asking: ModuleType, version: s
         assert context.call(asking.version, ("weft-no-such",)).startswith("PackageNotFoundError")
         before = context.stats.round_trips
         assert context.call(asking.entry_points, ("weft.tests",)) == [("one", "weft_dist_one:entry", "entered")]
-        assert context.stats.round_trips == before + 1
+        assert context.stats.round_trips == before  # whoever uses such words is told ahead of the call
         names, text, summary = context.call(asking.files, ("weft-dist-one",))
         assert "weft_dist_one/__init__.py" in names
         assert "Weft_Dist.One-1.5.dist-info/METADATA" in names
@@ -74,8 +74,17 @@ def test_what_does_not_travel_is_not_told_about(asking: ModuleType) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["@../x/METADATA", "@weft-dist-one/../../secret", "@weft-dist-one//etc/passwd", "@no-such/METADATA", "@/", "@@"],
+    [
+        "@../x/METADATA",
+        "@weft-dist-one/../../secret",
+        "@weft-dist-one//etc/passwd",
+        "@no-such/METADATA",
+        "@/",
+        "@@",
+        "@weft-dist-one/direct_url.json",
+    ],
 )
 def test_no_question_leads_out_of_the_metadata(asking: ModuleType, tmp_path: Path, name: str) -> None:
     (tmp_path / "secret").write_text("secret")
+    (tmp_path / "src" / "Weft_Dist.One-1.5.dist-info" / "direct_url.json").write_text("secret")
     assert distributions.answer(name, frozenset(sys.stdlib_module_names), remote.Modules()) is None

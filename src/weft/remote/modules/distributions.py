@@ -16,6 +16,7 @@ from .policy import Modules
 from .sources import stamp_of
 
 ALL = "@"
+_PRIVATE = ("direct_url.json",)  # where it was installed from, which may hold a password
 _tops: Bounded[tuple[str, Hashable], frozenset[str]] = Bounded(1024)
 _owners: Bounded[Hashable, dict[str, list[str]]] = Bounded(1)
 
@@ -46,7 +47,7 @@ def _answer(name: str, has: Collection[str], policy: Modules) -> bytes | None:
         files = [one for one in folder.iterdir() if one.is_file()] if folder is not None else []
         data = codec.dumps(([one.name for one in files], [one.stat().st_size for one in files], []))
         return data
-    text = distribution.read_text(file)
+    text = None if file in _PRIVATE else distribution.read_text(file)
     return None if text is None else text.encode("utf-8")
 
 
