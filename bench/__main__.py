@@ -14,6 +14,7 @@ from . import bars, page, tables
 from .call_async import measure as call_async
 from .calls import measure as calls
 from .core import measure as core
+from .files import measure as files
 from .io import measure as io
 from .remote_import import measure as remote_import
 from .threads import measure as threads
@@ -22,6 +23,7 @@ PARTS = {
     "core": core,
     "import": remote_import,
     "calls": calls,
+    "files": files,
     "call_async": call_async,
     "threads": threads,
     "io": io,
@@ -35,7 +37,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "parts",
         nargs="*",
-        metavar="core|import|calls|call_async|threads|io|gil|server",
+        metavar="core|import|calls|files|call_async|threads|io|gil|server",
         help="what to measure; without any, everything",
     )
     parser.add_argument(

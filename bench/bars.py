@@ -93,6 +93,18 @@ def call_rate(way: str) -> Callable[[dict[str, Any]], float]:
     return value
 
 
+def file_rate(run: dict[str, Any]) -> float:
+    """weft's bytes per second at 200 ms as a multiple of Mitogen's."""
+    rates = run["files"]["rates"]
+    return float(rates["weft"]["200"]["bytes_per_s"] / rates["mitogen"]["200"]["bytes_per_s"])
+
+
+def one_call_beside_pipes(run: dict[str, Any]) -> float:
+    """weft's calls per second as a part of what two processes exchange over bare pipes."""
+    taken = run["calls"]["rates"]["one"]
+    return float(taken["weft"]["per_s"] / taken["pipes"]["per_s"])
+
+
 def row(run: dict[str, Any], part: str, name: str, interval: float) -> dict[str, Any]:
     """The row of an implementation on the interpreter that was measured first, at this switch interval."""
     for found in run[part]["rows"]:
@@ -170,8 +182,10 @@ BARS = (
     Bar("import", "the same with connecting", 1 / 3, RATIO, import_time("connect_s", "import_s")),
     Bar("import", "bootstrap, by the clock", 1.1, "round trips", bootstrap_round_trips),
     Bar("import", "sent down to connect", 24, "kB", lambda run: warm(run, "weft", "0 ms")["connect_down"] / 1000),
-    Bar("calls", "one at a time, weft / Mitogen", 1.0, RATIO, call_rate("one"), at_least=True),
-    Bar("calls", "100 at once, weft / Mitogen", 1.0, RATIO, call_rate("many"), at_least=True),
+    Bar("calls", "one at a time, weft / Mitogen", 1.5, RATIO, call_rate("one"), at_least=True),
+    Bar("calls", "one at a time, weft / bare pipes", 0.5, RATIO, one_call_beside_pipes, at_least=True),
+    Bar("calls", "100 at once, weft / Mitogen", 2.0, RATIO, call_rate("many"), at_least=True),
+    Bar("files", "16 MiB at 200 ms, weft / Mitogen", 5.0, RATIO, file_rate, at_least=True),
     Bar("gil", "two CPU threads against one, everything on", 0.97, RATIO, efficiency, at_least=True),
     Bar("server", "10 connections, weft.threads / threads", 1.3, RATIO, threaded_server("10"), at_least=True),
     *(

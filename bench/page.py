@@ -26,6 +26,8 @@ machine's: read the ratios. Every peer was measured in the same run, in turns wi
   than a message: the writer waits for nobody.
 - **Memory**: resident bytes per blocked tasklet, in a fresh process per figure; small functions with two arguments;
   page tables are not counted.
+- **Files**: one file of random bytes over the same relay. weft's seconds include a checksum at both ends, fsync and the rename, of
+  which Mitogen's file service has none. The relay and both ends share two cores, which limits what is shown at 0 ms.
 - **Import**: the far interpreter is a bare virtual environment of the same Python. The bytes pass a relay of our own
   that holds each for half a round trip. It does not model TCP slow start (some 5 round trips for 450 kB on a fresh
   connection), loss or jitter, so it flatters whoever sends much at once. A turnaround is the parent sending something

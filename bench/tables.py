@@ -19,6 +19,8 @@ def tables(run: dict[str, Any]) -> list[Table]:
         made += import_tables(run["import"])
     if "calls" in run:
         made += call_tables(run["calls"])
+    if "files" in run:
+        made.append(file_table(run["files"]))
     for part in (gil, server):
         name = part.__name__.rpartition(".")[2]
         if name in run:
@@ -141,6 +143,22 @@ def traffic_table(taken: dict[str, Any], sides: list[str]) -> Table:
     for title, key, unit, digits in TRAFFIC:
         table.rows.append([title, *(number(one[key] / unit, digits) if one else NONE for one in found)])
     return table
+
+
+def file_table(files: dict[str, Any]) -> Table:
+    sides = files["rates"]
+    made = Table(
+        f"A file of {files['size'] / 2**20:.0f} MiB to a context, MB/s by round trip",
+        ["round trip", *(SIDE_TITLES[side] for side in sides), "ratio"],
+        notes=[
+            "weft's time includes checksum, fsync and rename; the others have none of them. No TCP slow start on the line."
+        ],
+    )
+    for line in dict.fromkeys(line for taken in sides.values() for line in taken):
+        rates = [taken[line]["bytes_per_s"] / 1e6 if line in taken else None for taken in sides.values()]
+        ratio = rates[0] / rates[1] if len(rates) == 2 and rates[0] and rates[1] else None
+        made.rows.append([f"{line} ms", *(number(rate) for rate in rates), number(ratio)])
+    return made
 
 
 def call_tables(calls: dict[str, Any]) -> list[Table]:

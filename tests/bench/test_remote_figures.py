@@ -10,6 +10,7 @@ import pytest
 
 from bench.bare import bare_python, command
 from bench.calls import measure as calls
+from bench.files import measure as files
 from bench.remote_import import measure as imports
 from bench.remote_import.measure import Line
 
@@ -35,6 +36,12 @@ def test_calls_are_counted_for_every_side_and_for_bare_pipes() -> None:
     assert set(run["rates"]["one"]) == {"weft", "mitogen", "pipes"} - MISSING
     assert set(run["rates"]["many"]) == set(run["contexts"]) == {"weft", "mitogen"} - MISSING
     assert all(taken["per_s"] > 0 for way in run["rates"].values() for taken in way.values())
+
+
+def test_a_file_arrives_on_every_side() -> None:
+    run = files.measure(files.Settings(round_trips=(0,), size=600_000, rounds=1), lambda text: None)
+    assert set(run["skipped"]) == MISSING
+    assert all(run["rates"][side]["0"]["bytes_per_s"] > 0 for side in {"weft", "mitogen"} - MISSING)
 
 
 def test_the_far_interpreter_is_our_version_and_has_nothing_of_ours(tmp_path: Path) -> None:
