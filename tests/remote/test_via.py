@@ -150,7 +150,7 @@ def test_the_death_of_each_hop_is_told_to_all_behind_it_and_to_nobody_else(chain
     )
     assert gone(pids[2])
     assert sibling.call(weft_sent.add, (1, 2)) == contexts[0].call(weft_sent.add, (1, 2)) == 3
-    with raises(remote.ContextDied, match="'c1' has died"):
+    with raises(remote.ConnectError, match="was not started: 'c1' has died: its process"):
         remote.local(via=contexts[1])
     os.kill(pids[0], signal.SIGKILL)
     with raises(remote.ContextDied, match="the way to it is lost: 'c0' died: its process was ended by signal 9"):

@@ -16,7 +16,7 @@ WORK = """
 import os, sys, time
 def add(a, b): return a + b
 def size(data): return len(data)
-def zeros(count): return b"\\0" * count
+def ones(count): return [1] * count
 def pid(): return os.getpid()
 def say(text):
     sys.stdout.write(text + "\\n")
@@ -27,7 +27,7 @@ def nap(): time.sleep(60)
 class Behind:
     """A context behind a Target, which is its intermediary: frames are sent to it and taken out of what the Target gets."""
 
-    def __init__(self, target, number=CHILD, python=sys.executable, hop=CONTEXT):
+    def __init__(self, target, number=CHILD, python=sys.executable, hop=CONTEXT, translated=False):
         self.target, self.number, self.hop = target, number, hop
         self.token = build.new_token()
         self.last = 0
@@ -39,7 +39,13 @@ class Behind:
         self.gone = None
         config = codec.dumps({"id": number, "name": "behind"})
         self.event_to_hop(
-            protocol.SPAWN, {"argv": build.command(python, self.token), "token": self.token, "config": config}
+            protocol.SPAWN,
+            {
+                "argv": build.command(python, self.token),
+                "token": self.token,
+                "config": config,
+                "translated": translated,
+            },
         )
 
     def event_to_hop(self, kind, value):
@@ -126,7 +132,7 @@ def test_it_starts_a_context_with_the_payload_that_it_has_and_passes_its_frames_
     behind.send(protocol.MODULES, 0, packed({"work": WORK}))
     assert behind.call("work:add", 1, 2) == 3
     assert behind.call("work:size", b"x" * 3_000_000) == 3_000_000
-    assert behind.call("work:zeros", 3_000_000) == bytes(3_000_000)
+    assert behind.call("work:ones", 100_000) == [1] * 100_000
     hop.modules({"work": WORK})
     assert hop.call("work:add", 3, 4) == 7
     behind.send(protocol.GOODBYE, 0, b"")
@@ -175,6 +181,13 @@ def test_a_command_that_cannot_be_started_is_reported_with_its_errno(hop):
     assert Behind(hop, python="/no/such/python").wait_until_gone()["errno"] == 2
 
 
+def test_what_is_read_for_its_words_is_told_to_speak_english(own_hop, tmp_path):
+    python = script(tmp_path, "#!/bin/sh\necho $LC_MESSAGES.$LC_ALL\n")
+    behind = Behind(own_hop, python=python, translated=True)
+    behind.wait_until_gone()
+    assert behind.said[1] == b"C.\n"
+
+
 def test_what_a_command_says_before_and_beside_its_frames_is_reported(own_hop, tmp_path):
     python = script(tmp_path, "#!/bin/sh\necho motd; echo bad news >&2; exit 5\n")
     behind = Behind(own_hop, python=python)
@@ -210,7 +223,6 @@ def test_a_forged_end_of_a_sibling_does_not_close_the_way_to_it(own_hop, tmp_pat
         own_hop, python=hostile(tmp_path, "hello()\nreceive_call()\nsend(protocol.GONE, b'N', 9)\nreceive_call()")
     )
     bad.wait_for_hello().begin("work:add")
-    own_hop.wait_until(lambda: good.gone is None or True)
     good.send(protocol.MODULES, 0, packed({"work": WORK}))
     assert good.call("work:add", 1, 2) == 3
 
@@ -244,11 +256,11 @@ def test_a_context_that_is_not_read_is_held_and_read_on(own_hop):
     behind.hold(router.HOLD_ON)
     own_hop.modules({"work": WORK})
     own_hop.call("work:add", 1, 2)  # HOLD has been taken now, by the thread that reads, and soon by the other one
-    number = behind.begin("work:zeros", 3_000_000)
-    own_hop.call("work:zeros", 100_000)
+    number = behind.begin("work:ones", 100_000)
+    own_hop.call("work:ones", 100_000)
     assert not [frame for frame in behind.frames if frame[2] == number and frame[3] == protocol.RESULT]
     behind.hold(router.READ_ON)
-    own_hop.wait_until(lambda: [frame for frame in behind.frames if frame[2] == number and len(frame[4]) > 2_999_999])
+    own_hop.wait_until(lambda: [frame for frame in behind.frames if frame[2:4] == (number, protocol.RESULT)])
 
 
 def test_a_child_that_does_not_read_holds_up_nobody_and_is_reported(own_hop, tmp_path):

@@ -17,7 +17,7 @@ from weft.remote._shipping import Shipping
 from weft.remote._terminal import Terminal
 from weft.remote._waiting import EVER
 from weft.remote.context import Context
-from weft.remote.errors import ConnectError, ConnectTimeout, PythonTooOld
+from weft.remote.errors import ConnectError, ConnectTimeout, PythonTooOld, RemoteError
 from weft.remote.transports import Transport, quoted
 from weft.remote.transports.command import Command
 from weft.remote.transports.fork import Fork
@@ -80,14 +80,13 @@ def _connect(
     number = next(_numbers) & 0xFFFFFFFF
     token = build.new_token()
     config = {"id": number, "name": name, "log_level": _log_level(), "prefer": policy.config()}
-    if via is not None:
-        via._shipping.need("router", deadline)
-    process = _started(transport, token, threads) if via is None else Tunnel(via._link, number)
+    process = _started(transport, token, threads) if via is None else _tunnel(transport, via, number, deadline)
     lines = Output(name, output, threads.callbacks)
     link = Link(process, transport, threads, lines, name=name, identifier=number, token=token)
     try:
         if isinstance(process, Tunnel):
-            process.start(_with_terminal(transport.argv(token), transport, link, process, threads, via), token, config)
+            words = _with_terminal(transport.argv(token), transport, link, process, threads, via)
+            process.start(words, token, config, translated=isinstance(transport, Command))
         else:
             # The command line, the payload and CONFIG are one message: nobody waits for anybody before HELLO.
             link.send(build.configuration(config) if isinstance(transport, Fork) else build.preamble(config))
@@ -97,9 +96,9 @@ def _connect(
     except BaseException:
         link.close(patience=0)
         raise
-    policy = policy.settled(
-        facts.magic, facts.implementation, facts.packages, is_near=via is None and isinstance(transport, Local | Fork)
-    )
+    link.is_near = isinstance(transport, Local | Fork) and (via is None or via._link.is_near)
+    link.packers = modules.packers_of(facts.packages)
+    policy = policy.settled(facts.magic, facts.implementation, facts.packages, is_near=link.is_near)
     shipping = Shipping(link, facts.packages, threads.modules, policy, facts.for_extensions)
     link.wanted = shipping.answer
     link.wanted_piece = shipping.answer_piece
@@ -126,6 +125,19 @@ def _with_terminal(
     process.terminal = terminal = FarTerminal(via, transport.answers, transport.asks_on_stdin, process.said.append)
     terminal.close_after(link.ended, threads)
     return terminal.wrap(argv)
+
+
+def _tunnel(transport: Transport, via: Context, number: int, deadline: float) -> Tunnel:
+    try:
+        via._link.refuse_if_ended(None)
+        via._shipping.need("router", deadline)
+    except TimeoutError:
+        problem = f"{via.name!r}, which is to start it, takes no more at present"
+    except RemoteError as error:
+        problem = str(error)
+    else:
+        return Tunnel(via._link, number)
+    raise ConnectError(f"the {transport.to} was not started: {problem}")
 
 
 def _check_via(via: object, transport: Transport) -> None:

@@ -6,7 +6,7 @@ and from then on a frame of some bytes says what to take.
 
 import hashlib
 import itertools
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from weft.wire import bundle as wire_bundle
 from weft.wire import codec, protocol
@@ -47,10 +47,14 @@ class Parcel:
 
 
 class Copies:
-    """What the intermediary `number` keeps. Not thread-safe: see Trunk.order."""
+    """What the intermediary `number` keeps. Not thread-safe: see Trunk.order.
 
-    def __init__(self, number: int) -> None:
+    `packers`: the compressions that it can take apart. Of what is packed otherwise it can pass on the whole alone.
+    """
+
+    def __init__(self, number: int, packers: Collection[str] = ("zlib",)) -> None:
         self.number = number
+        self._packers = packers
         self._keys = itertools.count(1)
         self._bundles: dict[bytes, tuple[int, Picks | None]] = {}  # how to make it; None: as it was kept
         self._modules: dict[bytes, tuple[int, int]] = {}
@@ -73,6 +77,9 @@ class Copies:
             body = parcel.data if whole else parcel.less(missing)
             keep = protocol.frame(self.number, ROOT, key, protocol.KEEP, body)
         self._size += len(parcel.data)
+        if whole and wire_bundle.packer_of(parcel.data) not in self._packers:
+            self._bundles[parcel.digest] = (key, None)
+            return forget + keep
         self._modules.update((digests[index], (key, place)) for place, index in enumerate(missing))
         self._bundles[parcel.digest] = (key, None if whole else _ranges([self._modules[digest] for digest in digests]))
         return forget + keep

@@ -9,7 +9,7 @@ import logging
 import os
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from weft.core import Waiter, schedule
 from weft.remote._copies import Copies
@@ -79,6 +79,8 @@ class Link:
         self.bytes_down = 0
         self.bytes_up = 0
         self.calls = 0
+        self.is_near = False  # its bytes do not leave this machine
+        self.packers: Collection[str] = ("zlib",)  # the compressions that it can take apart
         self.tunnels: dict[int, Tunnel] = {}  # to the contexts that this one has started
         self.copies: Copies | None = None  # once it has started one
         self.trunk: Trunk | None = process.trunk if isinstance(process, Tunnel) else None
@@ -107,7 +109,7 @@ class Link:
         """True when nothing can be sent any more, or soon nothing will be."""
         return self._end is not None
 
-    def refuse_if_ended(self, function: str) -> None:
+    def refuse_if_ended(self, function: str | None) -> None:
         """Raise for a call of `function` what `ask` would raise when the link has ended. Never blocks."""
         end = self._end
         if end is not None:
@@ -219,16 +221,16 @@ class Link:
                     if waiter in self._quiet:
                         self._quiet.remove(waiter)
 
-    def bundle_frame(self, number: int, data: bytes) -> bytes:
+    def bundle_frame(self, number: int, data: bytes, deadline: float | None = None) -> bytes:
         """The frame that brings the bundle `data`, as the answer to the WANT `number` or 0; to be sent in order.
 
         Empty where an intermediary makes it out of what it keeps: then it is on its way, ahead of all that is sent from now on.
-        Blocks this tasklet while the link is full.
+        Blocks this tasklet while the link is full; raises TimeoutError when `deadline` passes first.
         """
         keepers = self._keepers()
         trunk = self.trunk
         if keepers and trunk is not None and len(data) >= SMALL:
-            self.bytes_down += trunk.bring(self.identifier, number, data, keepers)
+            self.bytes_down += trunk.bring(self.identifier, number, data, keepers, deadline)
             return b""
         frame: bytes = protocol.frame(self.identifier, ROOT, number, protocol.MODULES, data)
         return frame

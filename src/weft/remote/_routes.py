@@ -13,7 +13,7 @@ from weft.core import Waiter
 from weft.remote._copies import Copies, bring
 from weft.remote._far_terminal import FarTerminal
 from weft.remote._terminal import Terminal
-from weft.remote._waiting import EVER
+from weft.remote._waiting import EVER, limit
 from weft.sync import Event, Lock
 from weft.wire import codec, protocol, router, streams
 
@@ -26,7 +26,8 @@ WINDOW = 1 << 18  # bytes that a context may be sent beyond what has reached its
 LARGEST_WINDOW = 1 << 24
 KEPT = 1 << 20  # bytes that came and were not taken: then its intermediary reads no more of it,
 MOST_KEPT = 1 << 26  # and this is more than can have been on its way
-LARGEST_EVENT = 1 << 17
+LARGEST_EVENT = 1 << 17  # bytes
+LARGEST_CODE = 1 << 16  # no exit code and no errno is larger
 LINES_KEPT = 60
 LONGEST_LINE = 1 << 12
 STEP = 2.0  # seconds that a process gets for each step of its end
@@ -52,14 +53,14 @@ class Trunk:
         if destination != ROOT or (tunnel is None and source != self.link.identifier):
             raise ValueError(f"a frame from {source} to {destination} on the link of {self.link.identifier}")
         if kind & ~protocol.KIND_CUT in EVENTS:
-            if length > LARGEST_EVENT:
-                raise ValueError(f"a {protocol.kind_name(kind)} message of {length} bytes")
             return None
         return None if tunnel is None else tunnel.deliver
 
     def event(self, frame: tuple[int, int, int, int, bytes]) -> None:
         """What an intermediary says about a context that it has started. Never blocks. Raises ValueError for what cannot be."""
         _, source, number, kind, body = frame
+        if len(body) > LARGEST_EVENT:
+            raise ValueError(f"a {protocol.kind_name(kind)} message of {len(body)} bytes")
         tunnel = self.tunnels.get(number)
         if tunnel is None:
             return
@@ -79,17 +80,22 @@ class Trunk:
             if tunnel.hop.identifier == number:
                 self.forget(tunnel.number)
 
-    def bring(self, goal: int, identifier: int, data: bytes, path: list["Link"]) -> int:
+    def bring(self, goal: int, identifier: int, data: bytes, path: list["Link"], deadline: float | None) -> int:
         """Send a bundle to the context `goal` from the nearest copy; return how many bytes that took.
 
-        `path`: the intermediaries on the way to it. Blocks this tasklet while the link is full. Sends nothing when it has ended.
+        `path`: the intermediaries on the way to it. Blocks this tasklet while the link is full; raises TimeoutError when `deadline`
+        passes first. Sends nothing when the link has ended.
         """
         copies = [link.copies for link in path if link.copies is not None]
-        with self.order:
+        if not self.order.acquire(timeout=limit(deadline)):
+            raise TimeoutError("other modules were still being sent")
+        try:
             while self.link.is_full:
-                self.link.wait_for_room(EVER)
+                self.link.wait_for_room(limit(deadline))
             frames = bring(copies, goal, identifier, data)
             self.link.send_at_once(frames)
+        finally:
+            self.order.release()
         return len(frames)
 
 
@@ -114,6 +120,7 @@ class Tunnel:
         self.errno: int | None = None  # why its command could not be started
         self._exit_code: int | None = None
         self._unfinished = b""  # of a line of stderr
+        self._ordered = False  # the hop was told to start it
         self._started = False  # something has been heard of it
         self._over = False
         self._spoilt: str | None = None
@@ -132,9 +139,13 @@ class Tunnel:
         trunk.tunnels[number] = self
         hop.tunnels[number] = self
 
-    def start(self, argv: list[str], token: str, config: dict[str, object]) -> None:
-        """Let the hop start the command, and send it the payload, which it has. Raises what Link.send does."""
-        body = {"argv": argv, "token": token, "config": codec.dumps(config, "config")}
+    def start(self, argv: list[str], token: str, config: dict[str, object], *, translated: bool) -> None:
+        """Let the hop start the command, and send it the payload, which it has. Raises what Link.send does.
+
+        `translated`: as for _prompts.environment.
+        """
+        self._ordered = True
+        body = {"argv": argv, "token": token, "config": codec.dumps(config, "config"), "translated": translated}
         self.hop.send(
             protocol.frame(self.hop.identifier, ROOT, self.number, protocol.SPAWN, codec.dumps(body, "spawn"))
         )
@@ -250,7 +261,7 @@ class Tunnel:
             return
         self._started = True
         if self.hop.copies is None:
-            self.hop.copies = Copies(self.hop.identifier)
+            self.hop.copies = Copies(self.hop.identifier, self.hop.packers)
         try:
             if kind == protocol.SAID and body[:1] == b"\1":
                 self.deliver(body[1:])
@@ -298,8 +309,9 @@ class Tunnel:
         if not isinstance(said, dict):
             raise ValueError("no dict")
         code, number, wrong = (said.get(name) for name in ("code", "errno", "wrong"))
-        if type(code) not in (int, type(None)) or type(number) not in (int, type(None)):
-            raise ValueError("no numbers")
+        for value in (code, number):
+            if value is not None and (type(value) is not int or abs(value) > LARGEST_CODE):
+                raise ValueError("no numbers")
         if type(wrong) not in (str, type(None)):
             raise ValueError("no text")
         if self._unfinished:
@@ -327,10 +339,12 @@ class Tunnel:
         if self.exited.wait(patience):
             return
         for what in (router.TERMINATE, router.KILL):
+            if self.hop.ended.is_set() or not self._ordered:
+                break
             self._tell(what)
             if self.exited.wait(STEP):
                 return
-        self.hop.post(lambda: self.lose(f"{self.hop.name!r} does not answer"))
+        self.hop.post(self._give_up)
         self.exited.wait(STEP)
 
     def hear_out(self) -> None:
@@ -338,10 +352,20 @@ class Tunnel:
 
     def kill(self) -> None:
         self._tell(router.KILL)
+        self.hop.post(self._make_sure)
+
+    def _make_sure(self) -> None:
+        if not self.exited.wait(STEP):
+            self._give_up()
+
+    def _give_up(self) -> None:
+        self.lose(f"{self.hop.name!r} does not answer")
 
     def close(self) -> None:
         self.hop.tunnels.pop(self.number, None)
         self._inbox.clear()
+        if self.hop.ended.is_set():
+            self.hop.trunk = None
 
     def leave_to_parent(self) -> None:
         pass  # it has no descriptors of its own

@@ -82,7 +82,7 @@ class Shipping:
         try:
             code = modules.code_of(function)
             bundle = modules.plan(name.module, self._sent, self._has, code, self._policy, self._platform)
-            asked = self._link.ask(text, self._frame(bundle), body, deadline)
+            asked = self._link.ask(text, self._frame(bundle, deadline=deadline), body, deadline)
             self._count(bundle)
             if len(self._prepared) >= PREPARED:
                 self._prepared.clear()
@@ -103,7 +103,7 @@ class Shipping:
         try:
             bundle = modules.plan(module, self._sent, self._has, None, self._policy, self._platform)
             if bundle is not None:
-                self._link.send(self._frame(bundle), deadline=deadline)
+                self._link.send(self._frame(bundle, deadline=deadline), deadline=deadline)
                 self._count(bundle)
             self._brought.add(module)
         finally:
@@ -123,7 +123,7 @@ class Shipping:
             raise TimeoutError(f"other calls were still being sent when the time for weft.wire.{part} was over")
         try:
             if part not in self._parts:
-                self._link.send(self._part(part), deadline=deadline)
+                self._link.send(self._part(part, deadline), deadline=deadline)
                 self._parts.add(part)
         finally:
             self._order.release()
@@ -133,14 +133,14 @@ class Shipping:
         if not self._order.acquire(timeout=limit(deadline)):
             raise TimeoutError(f"other calls were still being sent when the time for weft.wire.{part} was over")
         try:
-            self._link.send(self._frame(bundle) + self._part(part), deadline=deadline)
+            self._link.send(self._frame(bundle, deadline=deadline) + self._part(part, deadline), deadline=deadline)
             self._parts.add(part)
             self._count(bundle)
         finally:
             self._order.release()
 
-    def _part(self, part: str) -> bytes:
-        module = self._modules_frame(0, wire_bundle.pack(build.parts(part)))
+    def _part(self, part: str, deadline: float | None = None) -> bytes:
+        module = self._modules_frame(0, wire_bundle.pack(build.parts(part)), deadline)
         install = protocol.frame(self._link.identifier, ROOT, 0, protocol.PART, codec.dumps(part))
         return module + self._link.behind_bundle(install)
 
@@ -202,15 +202,15 @@ class Shipping:
 
         self._thread.post(send_second_wave)
 
-    def _frame(self, bundle: modules.Bundle | None, number: int = 0) -> bytes:
+    def _frame(self, bundle: modules.Bundle | None, number: int = 0, deadline: float | None = None) -> bytes:
         if bundle is None:
             return b""
         head = coming = b""
         if bundle.extensions:
             coming = self._pieces.announce(bundle.extensions, bundle.certain)
             if EXTENSIONS not in self._parts:
-                head = self._part(EXTENSIONS)
-        return head + coming + self._modules_frame(number, bundle.data)
+                head = self._part(EXTENSIONS, deadline)
+        return head + coming + self._modules_frame(number, bundle.data, deadline)
 
     def _count(self, bundle: modules.Bundle | None) -> None:
         """Take a bundle as sent: it was queued. Only in order."""
@@ -221,8 +221,8 @@ class Shipping:
             self._pieces.push(bundle.certain)
             self.modules += len(bundle.modules)
 
-    def _modules_frame(self, number: int, data: bytes) -> bytes:
-        return self._link.bundle_frame(number, data)
+    def _modules_frame(self, number: int, data: bytes, deadline: float | None = None) -> bytes:
+        return self._link.bundle_frame(number, data, deadline)
 
     def _send(self, data: bytes) -> None:
         if data:

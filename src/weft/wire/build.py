@@ -49,6 +49,7 @@ PARTS = (
     "router",
     "sorting",
     "streams",
+    "prompts",
     "shell",
 )  # fmt: skip
 FOR_CHILDREN = ("protocol", "codec", "bundle", "standin", "importer")  # what weft.wire.children hands on

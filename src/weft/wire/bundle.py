@@ -72,12 +72,18 @@ def _compressor(packer, level):
     return zlib.compressobj(level)
 
 
+def packer_of(body):
+    """Return which of PACKERS has made this body."""
+    return {b"\xfd": "xz", b"\x28": "zstd"}.get(body[:1], "zlib")
+
+
 def _unpacked(body):
-    if body[:1] == b"\xfd":
+    packer = packer_of(body)
+    if packer == "xz":
         import lzma
 
         return lzma.decompress(body)
-    if body[:1] == b"\x28":
+    if packer == "zstd":
         from compression import zstd
 
         return zstd.decompress(body)

@@ -71,8 +71,8 @@ Behind an intermediary: a context that was sent the part weft.wire.router starts
 down by their destination, those that come up once their source has been found to belong to the stream they came by. What is said
 there about a context bears its number as id:
 
-SPAWN    down  the new    dict: argv (list of str), token (str), config (bytes: the body of its CONFIG)
-                          context's
+SPAWN    down  the new    dict: argv (list of str), token (str), config (bytes: the body of its CONFIG), translated (bool: it
+               context's  speaks the language of the place, and shall speak English)
 SAID     up    the        raw: a byte, then what its process wrote before it spoke frames: 1 on standard output, the start line
                context's  included; 2 on standard error, at any time
 GONE     up    the        dict: code (int: exit code, negative for a signal, or None), errno (int, or None: the command could not

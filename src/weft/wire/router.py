@@ -78,7 +78,8 @@ class Router(object):
         stream = Stream(self, identifier, said["token"].encode("ascii"), first)
         self._streams[identifier] = self.routes[identifier] = stream
         # Not text: what that becomes depends on the locale here, and the parent's names are UTF-8.
-        stream.start([word if isinstance(word, bytes) else word.encode("utf-8") for word in said["argv"]])
+        argv = [word if isinstance(word, bytes) else word.encode("utf-8") for word in said["argv"]]
+        stream.start(argv, _in_english() if said["translated"] else None)
 
     def _hold(self, destination, source, identifier, kind, body):
         stream = self._streams.get(identifier)
@@ -164,6 +165,19 @@ def _payload():
 
         payload = build.payload()
     return payload
+
+
+def _in_english():
+    """The environment for a command whose messages are read by the parent: of all that has a language, only they change."""
+    variables = dict(os.environ)
+    everything = variables.pop("LC_ALL", "")
+    if everything:
+        for name in [name for name in variables if name[:3] == "LC_"]:
+            del variables[name]
+        variables["LANG"] = everything
+    variables.pop("LANGUAGE", None)
+    variables["LC_MESSAGES"] = "C"
+    return variables
 
 
 def _drop(data):

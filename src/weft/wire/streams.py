@@ -106,18 +106,21 @@ class Stream(object):
 
     # ---- its life: a thread of its own
 
-    def start(self, argv):
-        """Start the command; return at once."""
-        thread = threading.Thread(target=self._live, args=(argv,), name="weft-child-%d" % self.number)
+    def start(self, argv, variables):
+        """Start the command, with these environment variables (None: ours); return at once."""
+        thread = threading.Thread(target=self._live, args=(argv, variables), name="weft-child-%d" % self.number)
         thread.daemon = True
-        thread.start()
+        try:
+            thread.start()
+        except (RuntimeError, threading.ThreadError):
+            self._router.up.post(self._finish, None, errno.EAGAIN)
 
-    def _live(self, argv):
+    def _live(self, argv, variables):
         router = self._router
         try:
-            self._open(argv)
-        except EnvironmentError as error:
-            router.up.post(self._finish, None, error.errno or errno.EIO)
+            self._open(argv, variables)
+        except Exception as error:  # whatever it is, the parent waits for the news
+            router.up.post(self._finish, None, getattr(error, "errno", None) or errno.EIO)
             return
         router.up.post(self._listen)
         router.down.post(self.push, True)
@@ -135,7 +138,7 @@ class Stream(object):
         self._heard.wait(_REST)
         router.up.post(self._finish, code, None)
 
-    def _open(self, argv):
+    def _open(self, argv, variables):
         theirs = []
         ours = []
         try:
@@ -147,7 +150,7 @@ class Stream(object):
                 link._close_on_exec(writes)
             session = {"preexec_fn": os.setsid} if codec.PY2 else {"start_new_session": True}
             process = subprocess.Popen(
-                argv, stdin=theirs[0], stdout=theirs[1], stderr=theirs[2], close_fds=True, **session
+                argv, stdin=theirs[0], stdout=theirs[1], stderr=theirs[2], close_fds=True, env=variables, **session
             )
         except BaseException:
             for fd in ours:

@@ -9,7 +9,7 @@ from .core import core
 from .functions import FunctionName, code_of, name_of
 from .main_script import name_over_there
 from .platforms import Platform
-from .policy import Modules
+from .policy import Modules, packers_of
 from .shared import Extension, SharedFile
 from .versions import asked_about, decided
 
@@ -26,6 +26,7 @@ __all__ = [
     "decided",
     "name_of",
     "name_over_there",
+    "packers_of",
     "plan",
     "pull",
     "trim",

@@ -79,7 +79,7 @@ class Modules:
         same = magic == importlib.util.MAGIC_NUMBER and implementation == sys.implementation.name
         wanted = is_near if self.bytecode is None else self.bytecode
         compression = self.compression or ("zlib" if is_near else "zstd")
-        if compression not in _packers_of(packages) & _packers_of(sys.stdlib_module_names):
+        if compression not in packers_of(packages) & packers_of(sys.stdlib_module_names):
             compression = "zlib"
         return replace(self, bytecode=wanted and same and not sys.flags.optimize, compression=compression)
 
@@ -110,7 +110,7 @@ class Modules:
         return [package for package, side in self.prefer.items() if side in ("parent", "newer")]
 
 
-def _packers_of(packages: Collection[str]) -> set[str]:
+def packers_of(packages: Collection[str]) -> set[str]:
     """What can be unpacked by a Python that has these top-level modules."""
     needs = {"zlib": "zlib", "xz": "_lzma", "zstd": "_zstd"}
     return {packer for packer, module in needs.items() if module in packages}

@@ -1,0 +1,108 @@
+"""Bundles by way of intermediaries that keep them: what arrives is what was meant, and nothing crosses a link twice."""
+
+import os
+
+from weft.remote import _copies
+from weft.remote._copies import Copies, bring
+from weft.wire import bundle, codec, protocol, streams
+
+GOAL = 99
+
+
+class Hops:
+    """Intermediaries 1, 2, ... one behind the other, as weft.wire.router has them; `received` is what the goal got."""
+
+    def __init__(self, count, **options):
+        self.path = [Copies(number, **options) for number in range(1, count + 1)]
+        self.kept = {copies.number: {} for copies in self.path}
+        self.received = []
+        self.bytes = {copies.number: 0 for copies in self.path}
+
+    def bring(self, data, path=None):
+        for frame in protocol.FrameReader().feed(bring(path or self.path, GOAL, 7, data)):
+            self.take(*frame)
+        return self.received[-1]
+
+    def take(self, destination, source, number, kind, body):
+        if destination == GOAL:
+            assert (number, kind) == (7, protocol.MODULES)
+            self.received.append(body)
+            return
+        self.bytes[destination] += len(body)
+        kept = self.kept[destination]
+        if kind == protocol.KEEP:
+            kept.update({number: body}) if number else kept.clear()
+            return
+        goal, number, kind, main, *picks = codec.loads(body)
+        picks = [[(kept[key], start, stop) for key, start, stop in ranges] for ranges in picks]
+        self.take(goal, 0, number, kind, streams.body_of(kept[main], *picks))
+
+
+def modules(*names):
+    return [(name, bundle.MODULE, (name * 200).encode() + SALT[name], f"/{name}.py") for name in names]
+
+
+SALT = {name: os.urandom(4000) for name in "abcdefg"}
+
+
+def packed(*names, **more):
+    return bundle.pack(modules(*names), [f"not_{names[0]}"], {f"not_{names[0]}": "why"}, {"p": list(names)}, **more)
+
+
+def test_a_bundle_arrives_as_it_was_and_costs_some_bytes_the_second_time():
+    hops = Hops(2)
+    assert hops.bring(packed("a", "b")) == packed("a", "b")
+    before = hops.bytes[1]
+    assert before > 8000
+    assert hops.bring(packed("a", "b")) == packed("a", "b")
+    assert hops.bytes[1] - before < 100
+    assert hops.bring(packed("a", "b"), hops.path[:1]) == packed("a", "b")
+    assert hops.bytes[1] - before < 200
+
+
+def test_bundles_that_overlap_are_put_together_and_each_module_crosses_once():
+    hops = Hops(3)
+    for names in ("ab", "bc", "cbd", "dabc", "e", "ea", "gfedcba", "b"):
+        assert bundle.unpack(hops.bring(packed(*names))) == bundle.unpack(packed(*names))
+    assert hops.bytes[1] < 7 * 4100 + 8 * 400
+    assert hops.bytes[3] < 7 * 4100 + 8 * 400
+
+
+def test_a_hop_that_joins_later_gets_from_the_one_before_it_what_that_one_has():
+    hops = Hops(2)
+    hops.bring(packed("a", "b"), hops.path[:1])
+    hops.bring(packed("b", "c"), hops.path[:1])
+    before = hops.bytes[1]
+    assert bundle.unpack(hops.bring(packed("c", "a"))) == bundle.unpack(packed("c", "a"))
+    assert hops.bytes[1] - before < 500
+    assert hops.bytes[2] > 8000
+
+
+def test_what_a_hop_cannot_take_apart_is_passed_on_whole_or_sent_anew():
+    hops = Hops(2)
+    xz = packed("a", "b", packer="xz", level=6)
+    assert hops.bring(xz) == xz
+    before = hops.bytes[1]
+    assert hops.bring(xz) == xz
+    assert hops.bytes[1] - before < 100
+    assert hops.bring(packed("b", "c")) == packed("b", "c")
+    able = Hops(2, packers=("zlib", "xz"))
+    able.bring(xz)
+    before = able.bytes[1]
+    assert bundle.unpack(able.bring(packed("a"))) == bundle.unpack(packed("a"))
+    assert able.bytes[1] - before < 500
+
+
+def test_a_hop_that_keeps_too_much_forgets_all_and_is_sent_it_again(monkeypatch):
+    monkeypatch.setattr(_copies, "MOST_BYTES", 15_000)
+    hops = Hops(2)
+    for names in ("ab", "cd", "ab", "ef", "fg", "a"):
+        assert bundle.unpack(hops.bring(packed(*names))) == bundle.unpack(packed(*names))
+        assert sum(map(len, hops.kept[1].values())) <= 15_000
+
+
+def test_a_bundle_of_absent_names_alone_is_kept_too():
+    hops = Hops(2)
+    data = bundle.pack([], ["nowhere"], {"nowhere": "as was said"})
+    assert hops.bring(data) == data
+    assert hops.bring(data) == data
