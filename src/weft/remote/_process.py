@@ -134,6 +134,8 @@ class Process:
     def hear_out(self) -> None:
         """Block this tasklet until all that the ended process wrote to stderr is in `said`, for a moment at most."""
         self._heard.wait(REST)
+        if self.terminal is not None:
+            self.terminal.hear_out()
 
     def close(self) -> None:
         """Give the descriptors back; whoever still waits for them is woken. Only on the thread for links, once it has ended."""

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 
 from weft import io
+from weft.core import sleep
 from weft.remote._prompts import Answers, wipe
 from weft.remote._threads import Threads
 from weft.remote._waiting import EVER
@@ -29,6 +30,7 @@ LONGEST_LINE = 1 << 12
 END_OF_FILE = b"\x04"
 SETTLED = 0.02  # seconds without another byte after which a prompt is complete
 SETTLED_WITH_ECHO = 0.4  # the same where it may be the beginning of a line of text, too
+LAST_WORDS = 0.06  # seconds of silence after which a command that has ended has said everything
 NO = re.compile(r"\(yes/no[^)]*\)\? *$|'yes', 'no'[^:]*: *$")  # whether a host key is the right one is not ours to say
 
 
@@ -56,6 +58,7 @@ class Terminal:
         self._turn = Event()
         self._prompt: str | None = None
         self.unfinished = ""
+        self._heard = 0  # how often something was
         self._ready = False  # then whoever asks over there gets an end of file, as without a terminal
         self._line: Callable[[str], None] = lambda line: None
 
@@ -94,6 +97,21 @@ class Terminal:
         finally:
             self._ready = True
             self._answers.wipe()
+
+    def hear_out(self) -> None:
+        """Block this tasklet until what the ended command said, before it was ready, has gone to `line`; for a moment at most."""
+        if self._ready:
+            return
+        end = time.monotonic() + LAST_WORDS
+        while time.monotonic() < end:
+            heard = self._heard
+            sleep(
+                SETTLED
+            )  # what was written reaches this end of a terminal a little later, so that a look would not do
+            if heard != self._heard:
+                end = time.monotonic() + LAST_WORDS
+        if self.unfinished.strip():
+            self._line(self.unfinished)
 
     def hang_up(self) -> None:
         """Make its session end, whoever's account it runs under: a terminal that is gone is a signal that nobody forbids."""
@@ -137,6 +155,7 @@ class Terminal:
                 data = io.read(self.master, READ_SIZE)
                 if not data:
                     break
+                self._heard += 1
                 *lines, self.unfinished = (self.unfinished + data.decode("utf-8", "replace")).split("\n")
                 self.unfinished = self.unfinished.rstrip("\r")[-LONGEST_LINE:]
                 for line in lines:
@@ -145,8 +164,6 @@ class Terminal:
                     self._asked(self.unfinished.strip())
         except OSError:  # it was closed
             pass
-        if self.unfinished.strip():
-            self._line(self.unfinished)
 
     def _settled(self) -> bool:
         """Whether nothing follows what was read: then somebody waits for an answer."""

@@ -20,6 +20,7 @@ LONGEST_LINE = 1 << 12
 MOST_LINES = 60
 SETTLED = 0.02  # seconds without another byte after which a prompt is complete
 SETTLED_WITH_ECHO = 0.4  # the same where it may be the beginning of a line of text, too
+LAST_WORDS = 0.06  # seconds of silence after which a command that has ended has said everything
 SLICE = 0.1  # seconds after which a waiting thread looks whether it is still wanted
 END_OF_FILE = b"\x04"
 
@@ -106,7 +107,7 @@ class _Terminal(object):
     def finish(self):
         self._done = True
         with self._turn:
-            while self._wait(0):
+            while self._wait(LAST_WORDS):
                 self._read()
             return self._lines + [self._unfinished]
 
