@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from weft.remote import modules
 from weft.remote._failures import BUILTIN, BUILTIN_MODULES, RENAMED
+from weft.remote._functions import Packer
 from weft.wire import codec, protocol, series, values
 
 C = TypeVar("C", bound=type)
@@ -180,14 +181,17 @@ def _said(value: Any) -> str:
 class Outgoing:
     """Encodes one message that goes down, and knows what must be there before it."""
 
-    def __init__(self, begin_again: Callable[[], None] = lambda: None, lent: bool = False) -> None:
+    def __init__(
+        self, version: tuple[int, ...], begin_again: Callable[[], None] = lambda: None, lent: bool = False
+    ) -> None:
         """`begin_again()` is called when what was referred to so far was in vain: all of it follows once more.
 
         `lent`: nobody changes large buffers before they are sent, else they are copied.
         """
         self._lent = lent
+        self._version = version
         self.parts: tuple[str, ...] = ()
-        self.modules: list[str] = []
+        self.modules: dict[str, bool] = {}  # name -> whether the call makes no sense without
         self._begin_again = begin_again
 
     def dumps(self, arguments: tuple[Any, ...], names: tuple[str, ...], refer: Any = None) -> Body:
@@ -197,35 +201,16 @@ class Outgoing:
     def _richer(self, value: Any, root: str, parts: Any, refer: Any) -> Body:
         self._begin_again()
         buffers: list[Any] = []
-        packer = _Packer(refer, buffers)
+        packer = Packer(refer, buffers, self._version)
         body: bytes = packer.message(value, root, parts)  # type: ignore[no-untyped-call]
         if not self._lent:
             buffers = [one if type(one) is bytes else bytearray(getattr(one, "view", one)) for one in buffers]
-        self.parts = ("values",)
+        self.parts = ("values", "functions") if packer.code else ("values",)
         self.modules = packer.modules
         if not buffers and len(body) <= protocol.MAX_BODY:
             return body
-        self.parts = ("values", "series")
+        self.parts = (*self.parts, "series")
         return series.Parcel(body, buffers)
-
-
-class _Packer(values.Packer):
-    """What goes down: besides data, classes by their names, with the modules that they are in."""
-
-    def __init__(self, refer: Any, aside: list[Any]) -> None:
-        super().__init__(refer, aside)  # type: ignore[no-untyped-call]
-        self.modules: list[str] = []
-
-    def name_of_class(self, kind: type) -> tuple[str, str]:
-        try:
-            name = modules.name_of(kind)
-        except Exception as error:  # whatever its metaclass does
-            raise values.Refusal(
-                f"its class is {values.type_name(kind)}, which cannot be found over there: {error}"
-            ) from None
-        if name.module not in self.modules:
-            self.modules.append(name.module)
-        return name.module, name.qualname
 
 
 values.use(resolve, imports=False)

@@ -21,7 +21,7 @@ from weft.remote._values import Body, Outgoing
 from weft.remote._waiting import remaining
 from weft.remote._window import WindowChannel
 from weft.remote.channels import Luggage
-from weft.remote.errors import CallTimeout, CannotTravel, ContextClosed, ProtocolError, RemoteError
+from weft.remote.errors import CallTimeout, CannotTravel, ContextClosed, ProtocolError, RemoteError, RemoteModuleNotFound
 from weft.wire import codec, heartbeat
 
 R = TypeVar("R")
@@ -111,9 +111,10 @@ class Context:
     ) -> R:
         """Run `function(*args, **kwargs)` over there and return what it returns.
 
-        `function` is one that another process can find by its name: at the top of a module, of the main script too. Its
-        module is sent ahead with all that it imports, as far as the other side lacks it. Arguments and result are plain
-        values; they are copied.
+        `function` is best one that another process can find by its name: at the top of a module, of the main script too. Its
+        module is sent ahead with all that it imports, as far as the other side lacks it. A lambda, a closure, a bound method or a
+        partial travels as a value, with what it refers to. Arguments and result are copied; docs/reference/remote.md lists what
+        travels. A bytearray or array beyond 1 MB is read while it is sent: leave it alone until the call returns.
 
         Blocks this tasklet only; thread-safe; calls made at the same time run at the same time. When it is killed here, the
         call over there is cancelled if it has not begun, and killed if it is a tasklet. Working out for the first time what a
@@ -208,23 +209,36 @@ class Context:
 
         `lent`: the caller waits for the answer, so that large bytearrays and arrays need not be copied.
         """
+        by_value = False
         try:
             name = modules.name_of(function)
+        except CannotTravel:  # by no name: then as a value, if it can be one
+            by_value = True
+            name = modules.FunctionName("weft.wire.functions", "apply")
         except RemoteError as error:
             error.happened_in(self.name)
             raise
         text = f"__main__.{name.qualname}" if name.module == modules.name_over_there() else str(name)
-        called: tuple[Any, ...] = (name.module, name.qualname, _positional(args, text), _keywords(kwargs, text))
+        text = _name_of_value(function) if by_value else text
+        arguments: tuple[Any, ...] = _positional(args, text)
+        called: tuple[Any, ...] = (
+            name.module,
+            name.qualname,
+            (function, arguments) if by_value else arguments,
+            _keywords(kwargs, text),
+        )
         luggage = Luggage(self._link.channels)
-        outgoing = Outgoing(luggage.let_go, lent)
+        outgoing = Outgoing(self.facts.python, luggage.let_go, lent)
         if into is not None:
             called = ("weft.wire.channels", "stream", (into, *called), None)
         body, problem = _encoded(called, outgoing, luggage)
         if problem is not None:
             luggage.let_go()
             self._link.refuse_if_ended(text)  # a channel cannot travel where nobody is
+            if by_value:
+                problem = (_as_called(problem[0]), _as_called(problem[1]))
             raise self._cannot_travel(*problem, text)
-        return Request(function, name, text, body, luggage, outgoing)
+        return Request(len if by_value else function, name, text, body, luggage, outgoing)
 
     def _asked(self, request: Request, deadline: float | None) -> tuple[int | None, Answer | None]:
         """Send the call and wait for its answer. The number is None when it was not sent in time, the answer if not answered."""
@@ -246,8 +260,12 @@ class Context:
         try:
             for part in request.outgoing.parts:
                 self._shipping.need(part, deadline)
-            for module in request.outgoing.modules:
-                self._shipping.bring_module(module, deadline)
+            for module, needed in request.outgoing.modules.items():
+                try:
+                    self._shipping.bring_module(module, deadline)
+                except (RemoteModuleNotFound, CannotTravel):
+                    if needed:
+                        raise
             if request.luggage.numbers:
                 self._shipping.need("channels", deadline)
                 request.luggage.announce()
@@ -370,8 +388,8 @@ class Context:
     def _cannot_travel(self, problem: str, path: str, function: str) -> CannotTravel:
         refused = CannotTravel(
             f"{function} was not called in {self.name!r}: {problem}.\n"
-            "    Plain values travel: None, bool, int, float, complex, str, bytes, list, tuple, dict, set; and channels. "
-            "Send what is needed to make the object over there.",
+            "    Data travels, instances of classes that can be imported, functions and channels; see What travels in the "
+            "documentation. Send what is needed to make the object over there.",
             context=self.name,
             function=function,
         )
@@ -396,6 +414,18 @@ def _encoded(arguments: tuple[Any, ...], outgoing: Outgoing, luggage: Luggage) -
         return outgoing.dumps(arguments, ARGUMENT_NAMES, luggage.refer), None
     except codec.CannotTravel as error:
         return b"", (str(error), error.path)
+
+
+def _name_of_value(function: Any) -> str:
+    name = getattr(function, "__qualname__", None) or type(function).__qualname__
+    return f"{getattr(function, '__module__', None) or type(function).__module__}.{name}"
+
+
+def _as_called(text: str) -> str:
+    """A path as the caller knows it, of a function that travels as the first argument of another."""
+    if text.startswith("args[0]"):
+        return "function" + text.removeprefix("args[0]")
+    return "args" + text.removeprefix("args[1]") if text.startswith("args[1]") else text
 
 
 def _positional(args: Sequence[Any], function: str) -> tuple[Any, ...]:

@@ -46,6 +46,7 @@ PARTS = (
     "tasklets",
     "series",
     "values",
+    "functions",
     "router",
     "sorting",
     "streams",

@@ -1050,7 +1050,7 @@ def find(module, name):
     """Return what `name`, a qualified one, leads to in a module, importing it."""
     __import__(str(module))
     found = sys.modules[str(module)]
-    for part in name.split("."):
+    for part in name.split(".") if name else ():
         found = getattr(found, str(part))
     return found
 
