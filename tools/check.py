@@ -41,7 +41,7 @@ CHECKED_WHEN_RUN = (
     *("importlib.resources", "importlib.resources.as_file", "os.memfd_create", "pathlib", "linecache.lazycache"),
     *("lzma", "compression", "compression.zstd"),
     *("os.fsencode", "os.symlink(dir_fd)", "os.utime(ns)"),
-    *("array.array.frombytes", "datetime.timezone", "enum", "enum.Flag", "types.SimpleNamespace"),
+    *("array.array.frombytes", "datetime.timezone", "enum", "enum.Flag", "types.SimpleNamespace", "types.CellType"),
 )
 PYTHON_SOURCES = [
     name for name in ("src", "tests", "tools", "bench", "examples", "docs", "setup.py") if (ROOT / name).exists()

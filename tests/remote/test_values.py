@@ -118,6 +118,23 @@ def test_exceptions_come_as_values(own, registered):
     assert weft_kinds.made == before
 
 
+def test_an_exception_of_a_registered_class_is_raised_as_such(there, registered):
+    with raises(remote.RemoteError, match=r"weft_kinds\.OwnError"):
+        there.call(weft_kinds.raise_own)
+    registered(weft_kinds.OwnError)
+    before = list(weft_kinds.made)
+    with raises(weft_kinds.OwnError) as caught:
+        there.call(weft_kinds.raise_own, ("odd", 5))
+    assert (caught.value.args, caught.value.code) == (("odd", 5), 5)
+    assert "in raise_own" in caught.value.__notes__[0]
+    assert weft_kinds.made == before
+
+
+def test_what_an_exception_holds_does_not_hide_it(own):
+    with raises(remote.RemoteError, match="ValueError"):
+        own.call(weft_kinds.raise_with, (ValueError,))
+
+
 def test_leaving_python_is_an_error_of_the_call_alone(there):
     with raises(remote.FunctionExited):
         there.call(weft_kinds.leave)

@@ -1,9 +1,10 @@
 """From the answer to a call to its value, or to the exception that the caller gets."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
-from weft.remote import _failures
+from weft.remote import _failures, _values
 from weft.remote._facts import Facts
 from weft.remote._link import Answer
 from weft.remote._values import Incoming
@@ -21,6 +22,14 @@ IMPORT_ERRORS = ("ImportError", "ModuleNotFoundError")
 FIELDS = (("reason", str), ("type", str), ("module", str), ("text", str), ("traceback", str))
 
 
+@dataclass(frozen=True)
+class Refused:
+    """What came is a value, and cannot be made here. `path`: where in it."""
+
+    why: str
+    path: str
+
+
 class Failure:
     """The body of ERROR, checked."""
 
@@ -36,6 +45,7 @@ class Failure:
         self.text: str = said["text"]
         self.traceback: str = said["traceback"]
         self.args: Any = said.get("args")
+        self.fields: Any = said.get("fields")
 
 
 def value(answer: Answer, name: str, facts: Facts, function: str, refer: Callable[[int], object] | None = None) -> Any:
@@ -43,10 +53,9 @@ def value(answer: Answer, name: str, facts: Facts, function: str, refer: Callabl
 
     Raises ProtocolError when the bytes are no answer; the caller of this closes the context then.
     """
-    try:
-        said, problem = _decoded(*answer, refer)
-    except codec.CannotTravel as error:
-        raise _refused(error, name, facts, function) from None
+    said, problem = _decoded(*answer, refer)
+    if isinstance(said, Refused):
+        raise _refused(said, name, facts, function)
     if problem:
         raise ProtocolError(
             f"{name!r} answered {function} with bytes that are no value, so it was closed: {problem}.\n"
@@ -64,18 +73,20 @@ def _decoded(kind: int, body: bytes, refer: Callable[[int], object] | None) -> t
     try:
         said = Incoming().loads(body, refer)
         return (said if kind == protocol.RESULT else Failure(said)), ""
+    except codec.CannotTravel as error:
+        return Refused(str(error), error.path), ""
     except ValueError as error:
         return None, str(error)
 
 
-def _refused(error: codec.CannotTravel, name: str, facts: Facts, function: str) -> CannotTravel:
-    """What came is a value, and cannot be made here."""
+def _refused(refused: Refused, name: str, facts: Facts, function: str) -> CannotTravel:
+    where = f"{name!r} ({facts.implementation} {facts.version})"
     travel = CannotTravel(
-        f"{function} ran in {name!r} ({facts.implementation} {facts.version}), but what it returned cannot be taken: {error}.",
+        f"{function} ran in {where}, but what it returned cannot be taken: {refused.why}.",
         context=name,
         function=function,
     )
-    travel.path = error.path or None
+    travel.path = refused.path or None
     return travel
 
 
@@ -113,6 +124,10 @@ def _error(failure: Failure, name: str, facts: Facts, function: str) -> Exceptio
         )
         left.code = code
         return _noted(left, failure, about)
+    own = _values.registered_error(failure.module, failure.type_name, failure.args, failure.fields)
+    if own is not None:
+        _failures.add_traceback(own, failure.traceback, name, function)
+        return own
     return _failures.rebuilt(
         module=failure.module,
         type_name=failure.type_name,

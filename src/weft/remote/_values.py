@@ -109,6 +109,18 @@ def resolve(module: str, name: str, shape: str | None, fields: tuple[str, ...]) 
     return make
 
 
+def registered_error(module: str, name: str, args: Any, fields: Any) -> Exception | None:
+    """The exception to raise for one of a registered class, or None when there is none, or what came does not fit it."""
+    cls = _registered.get((module, name))
+    if cls is None or not issubclass(cls, Exception) or type(args) is not tuple:
+        return None
+    try:
+        error = _maker(cls, values.EXCEPTION, ("args", "fields"))([args, fields if type(fields) is dict else {}])
+    except (codec.CodecError, codec.CannotTravel, TypeError, ValueError):
+        return None
+    return error if isinstance(error, Exception) else None
+
+
 def _maker(cls: type, shape: str, fields: tuple[str, ...]) -> Callable[[list[Any]], Any]:
     make: Callable[[list[Any]], Any] = values.maker(cls, shape, fields)
     if shape == values.OBJECT:

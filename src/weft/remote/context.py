@@ -21,7 +21,14 @@ from weft.remote._values import Body, Outgoing
 from weft.remote._waiting import remaining
 from weft.remote._window import WindowChannel
 from weft.remote.channels import Luggage
-from weft.remote.errors import CallTimeout, CannotTravel, ContextClosed, ProtocolError, RemoteError, RemoteModuleNotFound
+from weft.remote.errors import (
+    CallTimeout,
+    CannotTravel,
+    ContextClosed,
+    ProtocolError,
+    RemoteError,
+    RemoteModuleNotFound,
+)
 from weft.wire import codec, heartbeat
 
 R = TypeVar("R")

@@ -251,6 +251,7 @@ def describe(reason):
                 "type": _attempt("(unnamed)", _name_of, kind),
                 "module": "builtins" if module == "exceptions" else module,
                 "args": _attempt(None, _args_of, error),
+                "fields": _attempt(None, _fields_of, error),
                 "text": shortened(_attempt("(its text cannot be had)", _text_of, error), _TEXT_LIMIT),
                 "traceback": shortened(_attempt("", _format, kind, error, trace), _TEXT_LIMIT),
             }
@@ -280,8 +281,15 @@ def _args_of(error):
     filename = getattr(error, "filename", None)
     if isinstance(error, EnvironmentError) and filename is not None and len(args) == 2:
         args += (filename,)  # which is how its constructor takes it
-    size = len(codec.dumps(args))
+    size = len(
+        codec.dumps(args, otherwise=False)
+    )  # an error must not wait for a part of the payload, nor fail over a class
     return args if type(args) is tuple and size <= protocol.MAX_BODY // 2 else None
+
+
+def _fields_of(error):
+    fields = dict(vars(error))
+    return fields if len(codec.dumps(fields, otherwise=False)) <= _TEXT_LIMIT else None
 
 
 def _text_of(error):

@@ -90,12 +90,14 @@ def dumps(value, root="value", parts=None, refer=None, otherwise=None):
 
     `root` names the value in the messages of CannotTravel. When the value is a tuple whose items have names of their own
     (the arguments of a call), `parts` lists these names and takes the place of `root`.
-    `otherwise(value, root, parts, refer)` is returned for what is not plain, or larger than BIG (weft.wire.values).
+    `otherwise(value, root, parts, refer)` is returned for what is not plain, or larger than BIG (weft.wire.values); False for
+    plain values alone, on a target too.
     Raises CannotTravel, naming the path of the first thing inside that is not plain.
     """
     if value is None:
         return b"N"
-    otherwise = otherwise or richer
+    if otherwise is None:
+        otherwise = richer
     out = [otherwise]
     if refer is not None:
         out = _Referring(out)
@@ -108,7 +110,7 @@ def dumps(value, root="value", parts=None, refer=None, otherwise=None):
         # KeyError is a type without an encoder; RuntimeError is a dict or set that another thread changes meanwhile, or
         # a RecursionError of a caller who is deep already. The slow second walk finds out which, and where.
         data = None
-    if otherwise is not None and (data is None or len(data) > MAX_BODY):
+    if otherwise and (data is None or len(data) > MAX_BODY):
         return otherwise(value, root, parts, refer)
     if data is None:
         raise _explain(value, root, parts, refer)

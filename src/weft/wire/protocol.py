@@ -38,8 +38,8 @@ WANT     up    fresh      str: the full name of a module that no bundle brought.
 CALL     down  fresh      tuple: module (str), qualified name (str), args (tuple), kwargs (dict or None)
 RESULT   up    CALL's     the value
 ERROR    up    CALL's     dict: reason (one of the ERROR_* words below), type (str), module (str; builtins for builtin types
-                          on 2.7 too), args (tuple, or None if they cannot travel), text (str(exception)), traceback
-                          (str that ends in newline, causes included)
+                          on 2.7 too), args (tuple, or None if they cannot travel), fields (dict of what else it holds, or
+                          None), text (str(exception)), traceback (str that ends in newline, causes included)
 CANCEL   down  CALL's     raw, empty: a call that has not started is dropped and answered by ERROR "cancelled"; one that
                           runs goes on, and its result is sent as usual; where calls are tasklets, it is killed
 STREAM   up    1 or 2     raw bytes that the context wrote to standard output (1) or standard error (2)

@@ -57,6 +57,10 @@ def raise_own(text="why", code=7):
     raise OwnError(text, code)
 
 
+def raise_with(error):
+    raise error(Thing("inside", None))
+
+
 def return_own():
     return [OwnError("kept", 9)]
 
