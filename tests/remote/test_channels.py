@@ -1,5 +1,6 @@
 """Channels that travel: used over there, living here."""
 
+import os
 import sys
 
 import pytest
@@ -314,3 +315,22 @@ def test_a_call_that_is_a_tasklet_can_be_killed_while_it_waits_and_what_it_had_n
         window.send(number)
     assert with_tasklets.call(sent.take_some, (window, 7)) == list(range(7))
     assert values_of(window) == list(range(7, 40))
+
+
+def test_a_forked_child_can_give_its_parents_contexts_nothing(context):
+    channel = weft.channel()
+    context.call(sent.keep, (channel,))
+    source, target = os.pipe()
+    pid = os.fork()
+    if not pid:
+        try:
+            context.call(sent.keep, (weft.channel(),))
+        except BaseException as error:
+            os.write(target, type(error).__name__.encode())
+        os._exit(0)
+    os.waitpid(pid, 0)
+    assert os.read(source, 100) == b"ForkedContext"
+    os.close(source)
+    os.close(target)
+    assert context.call(sent.state, (channel,)) == (0, False, False)
+    context.call(sent.drop)

@@ -29,6 +29,15 @@ def test_a_context_that_is_stopped_is_given_up(python):
         assert type(caught.value) is remote.ContextDied
 
 
+def test_a_context_behind_another_that_is_stopped_is_given_up_and_the_other_lives_on():
+    with remote.local() as hop, remote.local(via=hop) as behind:
+        behind.heartbeat(0.4)
+        os.kill(behind.facts.pid, signal.SIGSTOP)
+        with raises(remote.ContextDied, match=r"nothing came from it for 0.4 seconds, though it was asked"):
+            behind.call(weft_sent.add, (1, 2))
+        assert hop.call(weft_sent.add, (1, 2)) == 3
+
+
 def test_a_context_that_answers_lives_on_and_can_be_told_to_be_left_alone():
     with remote.local() as context:
         context.heartbeat(0.2)

@@ -518,6 +518,7 @@ class Link:
         """In a forked child, where no other thread is left: let go of the pipes, and refuse whatever comes."""
         self._lock = threading.Lock()
         self._end = Forked(self.name)
+        self.channels.leave_to_parent()
         self.process.leave_to_parent()
 
     def _finish(self) -> None:

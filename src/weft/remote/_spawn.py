@@ -154,9 +154,10 @@ class Stream(Generic[T], Iterator[T]):
     def __init__(self, context: "Context", request: "Request", channel: WindowChannel[T]) -> None:
         self._channel = channel
         self._context = context
+        self._call: RemoteCall[None] | None = None
         wakers = context._wakers()
         wakers.may_wake(1)  # the other side lets go of the channel before this one closes it
-        self._call: RemoteCall[None] | None = RemoteCall(context, request, None)
+        self._call = RemoteCall(context, request, None)
 
         def close() -> None:
             channel.close()

@@ -367,6 +367,11 @@ class Channels:
         """Send what is short, without waiting for room."""
         self._link.send_at_once(self._frame(given, body))
 
+    def leave_to_parent(self) -> None:
+        """In a forked child: nothing can be given any more; what was given is the parent's affair."""
+        self._lock = threading.Lock()
+        self._ended = True
+
     def end(self) -> None:
         """The link has ended: whatever waits here for the other side stops, and what it had not taken goes back."""
         with self._lock:
