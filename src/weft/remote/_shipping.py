@@ -161,6 +161,8 @@ class Shipping:
 
         def answer() -> None:
             with self._order:
+                if self._link.closed:  # nobody waits, and there may be a thousand questions
+                    return
                 if name.removeprefix(PART_PREFIX) in build.ASKED and name.startswith(PART_PREFIX):
                     part = build.part(name.removeprefix(PART_PREFIX))
                     self._send(self._modules_frame(number, wire_bundle.pack([part])))
