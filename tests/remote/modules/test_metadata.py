@@ -11,13 +11,14 @@ import pytest
 from tests.remote import interpreters
 from tests.remote.modules.conftest import Make
 from weft import remote
+from weft.remote import modules
 from weft.remote.modules import distributions
 
 PYTHONS = [version for version in interpreters.found() if version not in ("2.7", "3.6", "3.7")]
 
 FILES = {
     "weft_dist_one/__init__.py": "value = 1\ndef entry():\n    return 'entered'\n",
-    "weft_dist_one/asks.py": "from importlib import metadata\nversion = metadata.version('weft-dist.one')\n",
+    "weft_dist_one/asks.py": "from importlib import metadata\nversion = metadata.version('weft-dist.one')\ndef told():\n    return version\n",
     "weft_dist_one/data.txt": "some data",
     "Weft_Dist.One-1.5.dist-info/METADATA": "Metadata-Version: 2.1\nName: Weft_Dist.One\nVersion: 1.5\nSummary: a test\n",
     "Weft_Dist.One-1.5.dist-info/entry_points.txt": "[weft.tests]\none = weft_dist_one:entry\n",
@@ -48,7 +49,7 @@ def test_versions_entry_points_and_files_are_told(asking: ModuleType, version: s
         assert context.call(asking.version, ("weft-no-such",)).startswith("PackageNotFoundError")
         before = context.stats.round_trips
         assert context.call(asking.entry_points, ("weft.tests",)) == [("one", "weft_dist_one:entry", "entered")]
-        assert context.stats.round_trips == before  # whoever uses such words is told ahead of the call
+        assert context.stats.round_trips == before + 1
         names, text, summary = context.call(asking.files, ("weft-dist-one",))
         assert "weft_dist_one/__init__.py" in names
         assert "Weft_Dist.One-1.5.dist-info/METADATA" in names
@@ -58,9 +59,23 @@ def test_versions_entry_points_and_files_are_told(asking: ModuleType, version: s
 def test_a_package_that_asks_for_its_own_version_waits_for_nobody(asking: ModuleType) -> None:
     asks = importlib.import_module("weft_dist_one.asks")
     with remote.local() as context:
-        assert context.call(asking.version, ("weft-dist-one",)) == "1.5"
-        assert asks.version == "1.5"
-        assert context.stats.round_trips <= 1
+        assert context.call(asks.told) == "1.5"
+        assert context.stats.round_trips == 0
+
+
+def test_metadata_travel_ahead_for_who_asks_while_he_is_imported(asking: ModuleType, make: Make) -> None:
+    make(
+        {
+            "weft_dist_two.py": "from importlib.metadata import version\ndef later():\n    return version('x')\n",
+            "weft_finds.py": "from importlib import metadata\ndef later():\n    return metadata.entry_points()\n",
+        }
+    )
+    bare = frozenset(sys.stdlib_module_names)
+    for name, expected in (("weft_dist_one.asks", True), ("weft_dist_two", False), ("weft_finds", False)):
+        bundle = modules.plan(name, (), bare)
+        assert bundle is not None
+        assert any(one.endswith("/METADATA") for one in bundle.files) is expected
+        assert ("@" in bundle.files) is (name == "weft_finds")
 
 
 def test_what_does_not_travel_is_not_told_about(asking: ModuleType) -> None:

@@ -37,6 +37,7 @@ _CO_OPTIMIZED = 0x01  # set for functions, lambdas and comprehensions, not for m
 _TYPE_PARAMETERS = "<generic parameters of "
 _RUN_AT_ONCE = frozenset(("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"))
 _BY_NAME = frozenset(("import_module", "__import__", "find_spec"))
+_VERSION = frozenset(("version", "metadata", "distribution", "files", "requires"))
 _ALL = frozenset(("distributions", "entry_points", "packages_distributions"))
 _PLACES = frozenset(("__file__", "__path__", "getfile", "getsourcefile"))
 _MODULE_NAME = re.compile(r"\.*(?!_+\Z)[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*\Z", re.ASCII)
@@ -59,7 +60,7 @@ class Found:
     `named_at_import` and `named_inside` are strings that look like modules in code that imports by name, as in
     `import_module("x")`. `exported` are the strings of a module that defines __all__, `files` those that look like files.
     `by_name` is true when anything imports by name, `knows_file` when anything asks where its file lies, `asks_all` when anything
-    uses the words for all distributions.
+    uses the words for all distributions, `asks_version` when it asks importlib.metadata while it is imported.
     """
 
     at_import: list[Statement] = field(default_factory=list)
@@ -71,6 +72,7 @@ class Found:
     by_name: bool = False
     knows_file: bool = False
     asks_all: bool = False
+    asks_version: bool = False
 
 
 def imports(code: CodeType) -> Found:
@@ -106,11 +108,22 @@ def imports(code: CodeType) -> Found:
             _add_function(one, statements, named, found.files)
             _add_words(one, found)
             found.by_name = found.by_name or not _BY_NAME.isdisjoint(one.co_names)
+    if any(map(_is_metadata, found.at_import)):
+        reads = {name for body in bodies for name in _reads(body, _dead_ranges(body))}
+        reached = _reached(reads, functions)
+        reads.update(name for called, function in functions if called in reached for name in function.co_names)
+        found.asks_version = not _VERSION.isdisjoint(reads)
     if "__all__" in code.co_names:
         found.exported.update(_matching(_MODULE_NAME, code))
     if found.named_inside:  # a table of what is imported lazily stands beside the function, not in it
         found.named_inside.update(name for name in _matching(_MODULE_NAME, code) if "." in name)
     return found
+
+
+def _is_metadata(one: Statement) -> bool:
+    return one.module in ("importlib.metadata", "importlib_metadata") or (
+        one.module == "importlib" and "metadata" in one.names
+    )
 
 
 def _add_words(code: CodeType, found: Found) -> None:

@@ -407,7 +407,7 @@ def _parts_for(imports: Imports) -> Iterator[str]:
         yield "resources"
     if imports.knows_file:
         yield "paths"
-    if imports.asks_metadata:
+    if imports.asks_metadata or imports.asks_all:
         yield "metadata"
     if imports.starts_processes:
         yield "children"

@@ -32,9 +32,9 @@ class Imports:
     `at_import` runs when the module is imported, `inside` when its functions are called. `named_*` are names of modules
     that the code may import by a string; `by_name` is true when it may also import what no constant of it names.
     `exported` are names that a `from module import *` may hand out, `files` names of files that the code may read with
-    importlib.resources or its like, which `reads_files` says that it imports. `asks_metadata`: it imports importlib.metadata,
-    `asks_all`: to learn about all distributions;
-    `starts_processes`: it imports what starts Pythons; `knows_file`: it asks where its file lies.
+    importlib.resources or its like, which `reads_files` says that it imports. `asks_metadata`: it asks importlib.metadata
+    while it is imported; `asks_all`: perhaps later, about all distributions; `starts_processes`: it imports what starts
+    Pythons; `knows_file`: it asks where its file lies.
     """
 
     at_import: tuple[Import, ...] = ()
@@ -118,7 +118,6 @@ def resolve(found: bytecode.Found, module: str, is_package: bool) -> Imports:
     package = module if is_package else module.rpartition(".")[0]
     at_import = tuple(dict.fromkeys(_absolute(found.at_import, package)))
     inside = tuple(dict.fromkeys(_absolute(found.inside, package)))
-    asks_metadata = any(map(_gives_metadata, (*at_import, *inside)))
     reads_files = any(map(_gives_files, (*at_import, *inside)))
     return Imports(
         at_import,
@@ -129,8 +128,8 @@ def resolve(found: bytecode.Found, module: str, is_package: bool) -> Imports:
         frozenset(found.files if reads_files else ()),
         found.by_name,
         reads_files,
-        asks_metadata,
-        asks_metadata and found.asks_all,
+        found.asks_version,
+        found.asks_all and any(map(_gives_metadata, at_import)),
         any(map(_gives_processes, (*at_import, *inside))),
         found.knows_file,
     )
