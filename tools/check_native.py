@@ -81,6 +81,17 @@ TRACED_WHILE_SUSPENDED = [
     "tests/core/test_settings.py::test_a_tasklet_follows_its_threads_trace_function_until_it_is_given_its_own",
 ]
 
+# A debug build of CPython 3.11 aborts where a frame that shows in no traceback returns under a trace function, by which opcodes are
+# counted there. Release builds do not mind.
+HIDDEN_AND_TRACED = [
+    f"tests/snapshot/test_states.py::{test}"
+    for test in (
+        "test_a_preempted_one_goes_on_between_its_instructions",
+        "test_a_preempted_one_can_be_thrown_at",
+        "test_one_interrupted_with_nothing_in_its_frame_is_refused_and_saved_a_little_later",
+    )
+]
+
 # Tests that expect the hub to be looked at only when nobody can run.
 POLLED_LESS = [
     f"tests/core/test_hub.py::{test}"
@@ -321,7 +332,7 @@ def without(tests: list[str]) -> list[str]:
 def debug() -> Iterator[Job]:
     python = debug_python()
     recent = call([python, "-c", "import sys; print(sys.version_info >= (3, 12))"]).strip() == "True"
-    traced = without(TRACED_WHILE_SUSPENDED if recent else [])
+    traced = without(TRACED_WHILE_SUSPENDED if recent else HIDDEN_AND_TRACED)
     library = build(python, "debug")
     for backend in backends(library):
         yield pytest(python, library, "debug", backend, *TESTS, *NEIGHBOURS, *traced)

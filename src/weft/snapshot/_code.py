@@ -94,6 +94,8 @@ def function_reference(function: FunctionType) -> Reference | None:
     module = sys.modules.get(where) if where != "__main__" else None
     if module is None or "<" in name:
         return None
+    if module.__dict__.get(name) is function:
+        return where, name, ()
     try:
         if any(each is function for each in _unwrapped(_look_up(module, name))):
             return where, name, ()
@@ -149,6 +151,9 @@ def resolve(reference: Reference, wanted: bytes) -> FunctionType:
             f"the snapshot needs the module {where!r}, for {name}, and it cannot be imported here: {error}. Install it, or "
             f"save with by_value=[{where!r}]"
         ) from error
+    found = module.__dict__.get(name)
+    if not path and type(found) is FunctionType and fingerprint(found.__code__) == wanted:
+        return found
     try:
         candidates = [each for each in _unwrapped(_look_up(module, name)) if isinstance(each, FunctionType)]
     except (AttributeError, KeyError):

@@ -9,7 +9,7 @@ import marshal
 import pickle
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib import import_module
 from typing import Any, TypeVar
 
@@ -149,29 +149,40 @@ def channel(kind: type[Channel]) -> Channel:
 class Loader(pickle.Unpickler):
     """Reads one snapshot, whose header was checked."""
 
-    def __init__(self, references: list[tuple[_code.Reference, bytes]], pickles: memoryview) -> None:
-        file = io.BytesIO(pickles)
-        super().__init__(file)
+    def __init__(self, references: Iterable[tuple[_code.Reference, bytes]], pickles: memoryview) -> None:
+        super().__init__(io.BytesIO(pickles))
         self.functions = [_code.resolve(reference, fingerprint) for reference, fingerprint in references]
         self.objects: list[Any] = []
-        self.own: dict[str, Callable[..., Any]] = {
-            "function": self.functions.__getitem__,
-            "nested": lambda number, path: _code.referenced_code(self.functions[number], path),
-            "cell": lambda: self._noted(types.CellType()),
-            "plain_tasklet": lambda: self._noted(core.tasklet.__new__(core.tasklet)),
-            "plain_channel": lambda: self._noted(core.channel.__new__(core.channel)),
-            "tasklet": lambda kind: self._noted(_new(kind, core.tasklet)),
-            "channel": lambda kind: self._noted(_new(kind, core.channel)),
-        }
+
+    def make_function(self, number: int) -> types.FunctionType:
+        return self.functions[number]
+
+    def make_nested(self, number: int, path: tuple[int, ...]) -> types.CodeType:
+        return _code.referenced_code(self.functions[number], path)
+
+    def make_cell(self) -> types.CellType:
+        return self._noted(types.CellType())
+
+    def make_plain_tasklet(self) -> Tasklet:
+        return self._noted(core.tasklet.__new__(core.tasklet))
+
+    def make_plain_channel(self) -> Channel:
+        return self._noted(core.channel.__new__(core.channel))
+
+    def make_tasklet(self, kind: type[Tasklet]) -> Tasklet:
+        return self._noted(_new(kind, core.tasklet))
+
+    def make_channel(self, kind: type[Channel]) -> Channel:
+        return self._noted(_new(kind, core.channel))
 
     def _noted(self, made: T) -> T:
         self.objects.append(made)
         return made
 
     def find_class(self, module_name: str, name: str) -> Any:
-        """The makers above, or what pickle finds."""
-        if module_name == __name__ and name in self.own:
-            return self.own[name]
+        """The makers above in the place of the module's functions of their names, or what pickle finds."""
+        if module_name == __name__:
+            return getattr(self, "make_" + name, None) or globals()[name]
         return super().find_class(module_name, name)
 
     def read(self) -> tuple[Any, list[Any]]:
@@ -181,9 +192,8 @@ class Loader(pickle.Unpickler):
             contents: list[Any] = []
             while len(contents) < len(self.objects):
                 contents.append(self.load())
-        finally:  # both hold makers that refer to us
-            self.own.clear()
-            self.memo.clear()
+        finally:
+            self.memo.clear()  # it holds makers, which refer to us
         return root, contents
 
 

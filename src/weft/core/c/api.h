@@ -134,8 +134,8 @@ typedef struct {
     int (*call_suspends)(PyObject *callable); /* one of WEFT_CALL_* */
 
     /* Suspend the current tasklet, out of the run queue, until it is switched to again: -1 with what was thrown into it set, 0
-       with *value owned or NULL, 1 when the loop over a channel that it stood in is over. Switches. */
-    int (*pause)(PyObject **value);
+       with *value owned or NULL, 1 when the loop over a channel that it stood in is over. `operands` as for wait(). Switches. */
+    int (*pause)(PyObject *const *operands, PyObject **value);
 
     /* Let a tasklet that pause() suspended be in this state: blocked, or in the run queue, or paused. Cannot fail. */
     void (*settle)(PyObject *tasklet, const WeftState *state);

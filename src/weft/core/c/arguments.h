@@ -14,7 +14,7 @@ arguments_end(PyObject *const *args, Py_ssize_t count, PyObject *names)
 
 /* Put the arguments of a vectorcall where they belong among `most` keywords, all of them optional; what is not given stays
    as it is. References are borrowed. -1 with an exception set. */
-static int
+static inline int
 arguments_take(const char *name, const char *const *keywords, Py_ssize_t most, PyObject **given, PyObject *const *args,
                Py_ssize_t count, PyObject *names)
 {

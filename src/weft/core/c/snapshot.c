@@ -86,7 +86,7 @@ api_call_suspends(PyObject *callable)
 }
 
 static int
-api_pause(PyObject **value)
+api_pause(PyObject *const *operands, PyObject **value)
 {
     Scheduler *scheduler = scheduler_get();
     Tasklet *current;
@@ -94,7 +94,7 @@ api_pause(PyObject **value)
         return -1;
     current = scheduler->current;
     tempval_forget(current);
-    if (scheduler_pause(scheduler, NULL, NULL, value) < 0)
+    if (scheduler_pause(scheduler, NULL, operands, value) < 0)
         return -1;
     if (current->timed_out) {
         current->timed_out = false;

@@ -198,7 +198,7 @@ static int api_inspect(PyObject *tasklet, WeftState *state);
 static int api_frames(PyObject *tasklet, WeftFrameVisit each, void *arg);
 static bool api_selects(PyObject *channel);
 static int api_call_suspends(PyObject *callable);
-static int api_pause(PyObject **value);
+static int api_pause(PyObject *const *operands, PyObject **value);
 static void api_settle(PyObject *tasklet, const WeftState *state);
 
 static const WeftAPI api_table = {

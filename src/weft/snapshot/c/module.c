@@ -59,7 +59,7 @@ static PyMethodDef native_methods[] = {
     {"check", native_check, METH_VARARGS, check_doc},
     {"selects", native_selects, METH_O, selects_doc},
     {"build", native_build, METH_O, build_doc},
-    {"go_on", native_go_on, METH_O, go_on_doc},
+    {"go_on", (PyCFunction)(void (*)(void))native_go_on, METH_FASTCALL, go_on_doc},
     {"settle", native_settle, METH_VARARGS, settle_doc},
     {"generator_get", native_generator_get, METH_O, generator_get_doc},
     {"generator_set", native_generator_set, METH_VARARGS, generator_set_doc},

@@ -14,6 +14,7 @@
 #define WEFT_SNAPSHOT 1 /* to be compiled on versions whose frames are not known, too */
 
 #include "api.h"
+#include "arguments.h"
 #include "cpython/cpython.h"
 
 static const WeftAPI *api;

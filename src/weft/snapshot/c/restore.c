@@ -289,8 +289,9 @@ frame_take_top(Frame *frame, PyObject *empty)
 }
 
 static PyObject *
-native_go_on(PyObject *Py_UNUSED(module), PyObject *object)
+native_go_on(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count)
 {
+    PyObject *object = count == 1 ? args[0] : Py_None;
     Ticket *ticket = (Ticket *)object;
     Frame *innermost;
     PyObject *value = NULL;
@@ -300,7 +301,7 @@ native_go_on(PyObject *Py_UNUSED(module), PyObject *object)
         return NULL;
     }
     ticket_splice(ticket, PyThreadState_Get());
-    woken = api->pause(&value);
+    woken = api->pause(arguments_end(args, count, NULL), &value);
     innermost = ticket->count > 0 ? ticket->frames[ticket->count - 1] : NULL;
     if (innermost == NULL)
         return woken < 0 ? NULL : value != NULL ? value : Py_NewRef(Py_None);

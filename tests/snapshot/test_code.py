@@ -1,0 +1,149 @@
+"""Code by reference, checked by its fingerprint; by value where that was asked for; what happens where it is another."""
+
+import gc
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from tests.snapshot._driving import ROOT
+from weft.snapshot import _code
+
+WORK = """
+    import sys
+
+    SCALE = 10
+
+    def scaled(value):
+        return value * SCALE
+
+    def work(ch, out):
+        for number in ch:
+            out.append(scaled(number))
+"""
+
+SAVE = """
+    import sys
+    sys.path.insert(0, sys.argv[1])
+    import weft, job
+    from weft import snapshot
+    ch, out = weft.channel(), []
+    tasklet = weft.tasklet(job.work)(ch, out)
+    ch.send(1)
+    open(sys.argv[2], "wb").write(snapshot.dumps((ch, out), by_value=sys.argv[3:]))
+"""
+
+LOAD = """
+    import sys
+    sys.path.insert(0, sys.argv[1])
+    from weft import snapshot
+    try:
+        ch, out = snapshot.loads(open(sys.argv[2], "rb").read())
+    except snapshot.BadSnapshot as error:
+        print(error)
+    else:
+        ch.send(2)
+        print(out)
+"""
+
+
+@pytest.fixture
+def run(tmp_path):
+    def run(script, *arguments):
+        done = subprocess.run(
+            [sys.executable, "-B", "-c", textwrap.dedent(script), *map(str, arguments)],
+            capture_output=True, text=True, cwd=ROOT, check=False, timeout=60,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    return run
+
+
+@pytest.fixture
+def module(tmp_path):
+    """Write job.py in a folder of this name; its path."""
+
+    def write(folder, text):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "job.py").write_text(textwrap.dedent(text), encoding="utf-8")
+        return tmp_path / folder
+
+    return write
+
+
+def test_the_same_code_elsewhere_with_other_comments_and_lines_is_the_same(run, module, tmp_path):
+    here, there = module("here", WORK), module("there", "# moved\n\n\n" + textwrap.dedent(WORK))
+    run(SAVE, here, tmp_path / "data")
+    assert run(LOAD, there, tmp_path / "data") == "[10, 20]"
+
+
+def test_another_version_of_a_module_is_refused_by_the_name_of_the_function(run, module, tmp_path):
+    here, there = module("here", WORK), module("there", WORK.replace("for number in ch", "for number in iter(ch)"))
+    run(SAVE, here, tmp_path / "data")
+    said = run(LOAD, there, tmp_path / "data")
+    assert "job.work is another version here" in said
+    assert str(there / "job.py") in said
+
+
+def test_a_function_that_is_gone_is_named(run, module, tmp_path):
+    here, there = module("here", WORK), module("there", "SCALE = 1\n")
+    run(SAVE, here, tmp_path / "data")
+    assert "job.work does not exist here" in run(LOAD, there, tmp_path / "data")
+
+
+def test_a_module_that_is_missing_is_named_with_the_way_out(run, module, tmp_path):
+    run(SAVE, module("here", WORK), tmp_path / "data")
+    said = run(LOAD, tmp_path, tmp_path / "data")
+    assert "the snapshot needs the module 'job', for work" in said
+    assert "by_value=['job']" in said
+
+
+def test_a_module_by_value_is_not_needed(run, module, tmp_path):
+    run(SAVE, module("here", WORK), tmp_path / "data", "job")
+    assert run(LOAD, tmp_path, tmp_path / "data") == "[10, 20]"
+
+
+def test_main_travels_by_value_with_the_globals_it_uses(run, tmp_path):
+    script = """
+        import sys, weft
+        from weft import snapshot
+        FACTOR = 3
+        UNUSED = sys.stdin
+        def times(value):
+            return value * FACTOR
+        def work(ch, out):
+            add = lambda value: out.append(times(value))
+            for number in ch:
+                add(number)
+        ch, out = weft.channel(), []
+        tasklet = weft.tasklet(work)(ch, out)
+        ch.send(1)
+        open(sys.argv[1], "wb").write(snapshot.dumps((ch, out)))
+    """
+    run(script, tmp_path / "data")
+    assert run(LOAD, tmp_path, tmp_path / "data") == "[3, 6]"
+
+
+def test_fingerprints_do_not_keep_code():
+    space = {}
+    exec("def function():\n    return 1", space)
+    _code.fingerprint(space["function"].__code__)
+    before = len(_code._fingerprints)
+    space.clear()
+    gc.collect()
+    assert len(_code._fingerprints) == before - 1
+
+
+def test_what_code_does_decides_its_fingerprint():
+    def of(text):
+        space = {}
+        exec(text, space)
+        return _code.fingerprint(space["f"].__code__)
+
+    same = ["def f(a): return a + 1", "\n\n# a comment\ndef f(a):\n    return a + 1"]
+    other = ["def f(a): return a + 2", "def f(b): return b + 1", "def f(a): return a + 1.0", "def f(a, b=1): return a + 1",
+             "def f(a): return a in {1, 2}", "def f(a): return a in {1, 3}"]  # fmt: skip
+    assert len({of(each) for each in same}) == 1
+    assert len({of(each) for each in [*same, *other]}) == 1 + len(other)
