@@ -1,5 +1,6 @@
 """Tasklets and channels that refer to each other are saved together, each once."""
 
+import gc
 import itertools
 import sys
 import threading
@@ -157,3 +158,19 @@ def test_one_of_another_thread_can_be_saved_while_it_waits():
     assert its_out == [4]
     done.set()
     thread.join()
+
+
+def test_nothing_is_restored_where_nothing_may_be_switched():
+    ch, out = weft.channel(), []
+    tasklet = weft.tasklet(keeps)(ch, 3, out)
+    weft.schedule()
+    data = snapshot.dumps((ch, out))
+    weft.switch_trap(1)
+    try:
+        with pytest.raises(RuntimeError, match="switch_trap"):
+            snapshot.loads(data)
+    finally:
+        weft.switch_trap(-1)
+    tasklet.kill()
+    gc.collect()
+    assert out == []

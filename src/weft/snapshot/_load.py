@@ -277,6 +277,13 @@ class _Restoring:
                     else SnapshotError(f"{made!r} ended while it was restored")
                 )
 
+    def abandon(self) -> None:
+        """End those that have started, when another could not: memory was out, or nothing may be switched here."""
+        for made, _, _ in self.started:
+            for _ in range(10):  # one may catch what ends it
+                if made.alive:
+                    made.kill()
+
     def settle(self, contents: list[Any]) -> None:
         """Put everybody where it was. Cannot fail, runs no code."""
         states = {id(made): state for made, _, state in self.started}
@@ -310,11 +317,15 @@ def load(data: bytes | bytearray | memoryview, *, paused: bool = False) -> Any:
         restoring = _Restoring(loader, paused=paused)
         for made, content in zip(loader.objects, contents, strict=True):
             restoring.fill(made, content)
-    except (pickle.UnpicklingError, EOFError, IndexError, ValueError, TypeError, AttributeError, ImportError) as error:
+    except (pickle.UnpicklingError, EOFError, LookupError, ValueError, TypeError, AttributeError, ImportError) as error:
         if isinstance(error, SnapshotError):
             raise
         raise BadSnapshot(f"the snapshot cannot be read here: {error}") from error
-    restoring.start()
+    try:
+        restoring.start()
+    except BaseException:
+        restoring.abandon()
+        raise
     restoring.settle(contents)
     return root
 

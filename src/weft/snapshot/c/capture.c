@@ -399,7 +399,9 @@ capture_check_state(Capture *capture)
     if (state->main)
         return refuse(capture, "it is the main tasklet of its thread, whose first frames are the interpreter's. Start the work in a tasklet");
     if (state->current)
-        return refuse(capture, "it is running. Another tasklet must save it, while it waits or is paused");
+        return refuse(capture, state->direction != 0
+                                   ? "its thread sleeps in it, because nobody else can run there. Let that thread's main tasklet wait instead"
+                                   : "it is running. Another tasklet must save it, while it waits or is paused");
     if (state->waits)
         return refuse(capture, "it waits for something else than one channel: a lock, a timer, a descriptor, run() or select()");
     if (state->scoped)

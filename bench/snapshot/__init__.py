@@ -1,0 +1,1 @@
+"""What saving and restoring a tasklet costs: `python -m bench.snapshot`."""
