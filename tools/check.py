@@ -19,7 +19,7 @@ SCRIPTS = Path(sys.executable).parent
 C_FOLDER = Path("src/weft/core/c")
 
 # Extension modules beside the core, which use it through C_FOLDER/api.h: each with the folder of its sources.
-NATIVE_MODULES = {"weft.sync._native": Path("src/weft/sync/c"), "weft.io._native": Path("src/weft/io/c")}
+NATIVE_MODULES = {f"weft.{part}._native": Path(f"src/weft/{part}/c") for part in ("sync", "io", "snapshot")}
 
 # tools/stubtest-allowlist.txt gives its reasons. typing knows no way yet to say @disjoint_base that 3.11 would understand.
 STUBTEST = ("--ignore-disjoint-bases", "--allowlist", "tools/stubtest-allowlist.txt")

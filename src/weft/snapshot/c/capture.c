@@ -111,7 +111,7 @@ record_initialised(Capture *capture, PyObject *self)
     PyCodeObject *code = (PyCodeObject *)((PyFunctionObject *)initialised)->func_code;
     PyObject *slots[3] = {self, NULL, NULL}; /* its variables */
     Instruction instruction;
-    assert(code->co_nlocalsplus == sizeof slots / sizeof *slots);
+    assert(code->co_nlocalsplus == 3);
     for (Py_ssize_t unit = 0; at < 0 && unit < Py_SIZE(code); unit++) {
         if (instruction_at(code, unit, &instruction) < 0)
             return -1;

@@ -169,8 +169,8 @@ native_check(PyObject *Py_UNUSED(module), PyObject *args)
     ticket = (Ticket *)ticket_type->tp_alloc(ticket_type, 0);
     if (ticket == NULL)
         return NULL;
-    ticket->frames = PyMem_Calloc((size_t)count + 1, sizeof *ticket->frames);
-    ticket->generators_handle = PyMem_Calloc((size_t)count + 1, sizeof *ticket->generators_handle);
+    ticket->frames = PyMem_Calloc((size_t)count + 1, sizeof(void *));
+    ticket->generators_handle = PyMem_Calloc((size_t)count + 1, sizeof(void *));
     ticket->count = count;
     ticket->records = Py_NewRef(records);
     ticket->functions = Py_NewRef(functions);
