@@ -409,7 +409,8 @@ class Channels(object):
         return channel
 
     def dumps(self, value, root):
-        return codec.dumps(value, root, refer=self.refer)
+        # Only results may hold more than plain values: what a channel brings is decoded where all links are read.
+        return codec.dumps(value, root, refer=self.refer, otherwise=None if root == "result" else False)
 
     def loads(self, data):
         return codec.loads(data, self.resolve)
@@ -581,7 +582,7 @@ def failure(exception):
     except Exception:
         text = ""
     try:
-        return codec.dumps(described + (tuple(exception.args), text))
+        return codec.dumps(described + (tuple(exception.args), text), otherwise=False)
     except codec.CannotTravel:
         return codec.dumps(described + (None, text))
 

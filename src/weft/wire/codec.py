@@ -70,7 +70,10 @@ class CannotTravel(WireError, TypeError):
 
 
 class _Referring(list):
-    """The pieces of a value whose sender can name things by number."""
+    """The pieces of a value whose sender can name things by number, or takes large bytes as well."""
+
+    refer = None
+    large = False
 
 
 richer = None  # of a target: what dumps does with a value that it cannot encode, where its caller says nothing else
@@ -98,13 +101,20 @@ def dumps(value, root="value", parts=None, refer=None, otherwise=None):
         return b"N"
     if otherwise is None:
         otherwise = richer
-    out = [otherwise]
+    out = []
     if refer is not None:
-        out = _Referring(out)
+        out = _Referring()
         out.refer = refer
     try:
-        _ENCODE[type(value)](value, out, MAX_DEPTH)
-        out[0] = b""
+        try:
+            _ENCODE[type(value)](value, out, MAX_DEPTH)
+        except _Large:
+            if otherwise:
+                raise
+            out = _Referring()
+            out.refer = refer
+            out.large = True
+            _ENCODE[type(value)](value, out, MAX_DEPTH)
         data = b"".join(out)
     except (_Refused, KeyError, RuntimeError):
         # KeyError is a type without an encoder; RuntimeError is a dict or set that another thread changes meanwhile, or
@@ -123,6 +133,10 @@ def dumps(value, root="value", parts=None, refer=None, otherwise=None):
 
 class _Refused(Exception):
     """Stop encoding; the second walk says why."""
+
+
+class _Large(_Refused):
+    """There are bytes which are better not copied into the message."""
 
 
 def _encode_none(value, out, depth):
@@ -164,8 +178,8 @@ def _append_utf8(data, out):
 
 
 def _encode_bytes(value, out, depth):
-    if len(value) > BIG and out[0]:
-        raise _Refused
+    if len(value) > BIG and not getattr(out, "large", False):
+        raise _Large
     out.append(_TAG_U32.pack(b"b", len(value)))
     out.append(value)
 
@@ -178,8 +192,8 @@ def _encode_py2_str(value, out, depth):
 
 
 def _encode_bytearray(value, out, depth):
-    if len(value) > BIG and out[0]:
-        raise _Refused
+    if len(value) > BIG and not getattr(out, "large", False):
+        raise _Large
     value = bytes(value)  # one copy, so that size and content agree whatever other threads do
     out.append(_TAG_U32.pack(b"a", len(value)))
     out.append(value)

@@ -94,8 +94,9 @@ class Packer(object):
     """Encodes one message. What a target may send up; the parent adds what goes down (functions, say)."""
 
     def __init__(self, refer=None, aside=None):
-        self.out = codec._Referring([b""])  # the first says that whatever comes here is joined, large or not
+        self.out = codec._Referring()
         self.out.refer = refer
+        self.out.large = True  # what is not put aside is joined
         self.aside = aside
         self._table = []
         self._numbers = {}  # (class, names of fields) -> number in the table
