@@ -18,7 +18,9 @@ PYTHONS = [version for version in interpreters.found() if version not in ("2.7",
 
 FILES = {
     "weft_dist_one/__init__.py": "value = 1\ndef entry():\n    return 'entered'\n",
-    "weft_dist_one/asks.py": "from importlib import metadata\nversion = metadata.version('weft-dist.one')\ndef told():\n    return version\n",
+    "weft_dist_one/asks.py": (
+        "from importlib import metadata\nversion = metadata.version('weft-dist.one')\ndef told():\n    return version\n"
+    ),
     "weft_dist_one/data.txt": "some data",
     "Weft_Dist.One-1.5.dist-info/METADATA": "Metadata-Version: 2.1\nName: Weft_Dist.One\nVersion: 1.5\nSummary: a test\n",
     "Weft_Dist.One-1.5.dist-info/entry_points.txt": "[weft.tests]\none = weft_dist_one:entry\n",
