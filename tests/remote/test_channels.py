@@ -235,17 +235,29 @@ def test_a_call_that_is_not_made_leaves_no_reference(context):
 
 
 def test_a_large_stream_is_not_held_here_or_there(context):
-    """What is sent ahead is bounded in bytes: the sender waits."""
-    channel = remote.channel(window=64)
-    stop = weft.channel()
+    """What is sent ahead is bounded in bytes, however many values a loop asks for."""
+    channel, stop = remote.channel(window=64), weft.channel()
     for _ in range(64):
         channel.send(b"x" * (1 << 20))
-    call = weft.spawn(lambda: context.call(sent.hold_loop, (channel, stop)))
-    stop.receive()
-    assert channel.balance >= 64 - 20
-    stop.receive()
+    call = weft.spawn(lambda: context.call(sent.hold_wide_loop, (channel, stop)))
+    assert stop.receive() == 1  # it has one, wants the other 63, and takes no more for now
+    while not any(given.room for given in context._link.channels._given.values()):
+        weft.sleep(0.001)
+    assert 64 - 11 <= channel.balance <= 64 - 9
+    assert stop.receive() == 2
     channel.close()
     assert call.join() == 64
+
+
+def test_what_was_received_does_not_come_back_when_its_context_dies_right_then():
+    channel = weft.channel()
+    with remote.local() as context:
+        call = context.spawn(sent.receive_and_die, (channel,))
+        wait_for_requests(context, 1)
+        channel.send("taken")
+        with raises(remote.ContextDied):
+            call.join()
+    assert weft.select(channel, default="nothing")[1] == "nothing"
 
 
 @pytest.mark.parametrize("window", [0, -1, True, "5", 1 << 20])

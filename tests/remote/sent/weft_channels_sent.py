@@ -89,14 +89,22 @@ def send_later(seconds):
     timer.start()
 
 
-def hold_loop(channel, stop):
-    """Take one value, and the others when it was told twice that the first one is there."""
+def hold_wide_loop(channel, stop):
+    """Ask for 64 values at once; take one, and the others when it was told twice that the first one is there."""
+    from weft.wire import channels
+
+    channels.FIRST_WINDOW = 64
     count = 0
     for _ in channel:
         count += 1
         if count < 3:
             stop.send(count)
     return count
+
+
+def receive_and_die(channel):
+    channel.receive()
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def in_threads(channel, count):
