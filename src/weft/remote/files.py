@@ -35,6 +35,7 @@ ALGORITHMS = ("sha256", "blake2b")
 SYMLINKS = ("keep", "follow", "skip")
 WORD = 1 << 63
 HERE = "here"
+STOP = 10.0  # seconds for the other side to take away what failed
 
 
 @dataclass(frozen=True)
@@ -171,7 +172,7 @@ class Transfer:
             calls.close()
             if not self.context.closed:
                 with contextlib.suppress(RemoteError):
-                    self.context.call(wire.stop, (token, False))
+                    self.context.call(wire.stop, (token, False), timeout=STOP)
             raise
         except BaseException:
             calls.close()
