@@ -81,10 +81,10 @@ def ssh(
     this thread; None is the environment's WEFT_SSH_PASSWORD, and without one nobody is asked. `name` is what messages and
     log records call it, the host by default. `output(context, stream, line)` gets what is printed over there, stream being
     "stdout" or "stderr"; None prints it here. `modules` says which modules may travel there, and whose copy of a package
-    counts. `tasklets=True` brings weft itself there, into memory, and runs calls as tasklets instead of threads, which takes
-    the same version of Python on the same platform; raises NoTasklets elsewhere. With `via`, a context, ssh runs over there,
-    with the configuration and the keys of that place; the new context goes through that one, is as much this process's own as
-    any other, and ends with it at the latest.
+    counts. `tasklets=True` brings weft itself there, into memory, and runs calls as tasklets instead of threads, which
+    takes the same version of Python on the same platform; raises NoTasklets elsewhere. With `via`, a context, ssh runs over
+    there, with the configuration and the keys of that place; the new context goes through that one, is as much this
+    process's own as any other, and ends with it at the latest.
 
     Blocks this tasklet only; thread-safe; many can be opened at once. Raises a ConnectError that says what was wrong, after
     `timeout` seconds at the latest; nothing is left then. Close the context, best by `with`.
@@ -99,12 +99,12 @@ def ssh(
 def fork(*, beside_threads: bool = False, **options: Unpack[Options]) -> Context:
     """Open a context in a child that is forked off this process: nothing is started, and all that is imported here is there.
 
-    Modules and data are shared with the child until one of the two writes to them. It has the module state of this moment, the
-    main script's too, and real tasklets; but no other thread, no tasklet and no open file, socket or context of this process: their
-    descriptors lead to /dev/null there.
-    Everything else is as for `ssh`. Blocks the calling thread for some milliseconds, longer the more memory it has.
-    Raises UnsafeFork while there are threads beside the caller's and weft's own, since a lock that one of them holds would never be
-    released in the child; `beside_threads` says that they hold none that is needed there.
+    Modules and data are shared with the child until one of the two writes to them. It has the module state of this moment,
+    the main script's too, and real tasklets; but no other thread, no tasklet and no open file, socket or context of this
+    process: their descriptors lead to /dev/null there. Everything else is as for `ssh`. Blocks the calling thread for some
+    milliseconds, longer the more memory it has. Raises UnsafeFork while there are threads beside the caller's and weft's
+    own, since a lock that one of them holds would never be released in the child; `beside_threads` says that they hold none
+    that is needed there.
     """
     return _opened("fork", Fork(beside_threads=beside_threads), options)
 
@@ -314,12 +314,16 @@ def slurm(
 ) -> Context:
     """Open a context as one task in an allocation of Slurm's, by way of srun: on `node`, else on one that Slurm chooses.
 
-    `job` is the allocation's number, that of this process if None; none is made. The task overlaps with others, so that any
-    number of contexts fits into one allocation. `slurm_args` are further options of srun. Everything else is as for `ssh`.
-    Raises NoAllocation, TargetNotFound where the allocation has no such node, NotAllowed, HostUnreachable where the
-    controller is silent.
+    `job` is the allocation's number, that of this process if None (with `via` it must be given); none is made. The task
+    overlaps with others, so that any number of contexts fits into one allocation. `slurm_args` are further options of srun.
+    Everything else is as for `ssh`. Raises NoAllocation, TargetNotFound where the allocation has no such node, NotAllowed,
+    HostUnreachable where the controller is silent.
     """
-    return _opened("slurm", Slurm(node, job=job, python=python, slurm_args=slurm_args), options)
+    return _opened(
+        "slurm",
+        Slurm(node, job=job, python=python, slurm_args=slurm_args, elsewhere=options.get("via") is not None),
+        options,
+    )
 
 
 def _opened(function: str, transport: Transport, options: Options) -> Context:

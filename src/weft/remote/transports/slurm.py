@@ -66,12 +66,12 @@ class Slurm(Command):
         job: int | str | None = None,
         python: str | None = None,
         slurm_args: Sequence[str] = (),
-        anywhere: bool = False,
+        elsewhere: bool = False,
     ) -> None:
-        """`anywhere`: srun runs on another machine, where other variables are set."""
+        """`elsewhere`: srun runs in another context, where other variables are set."""
         self.node = None if node is None else checked_name(node, "a node")
         self.job = None if job is None else checked_name(str(job), "a job", JOB)
-        if self.job is None and (anywhere or not os.environ.get("SLURM_JOB_ID")):
+        if self.job is None and (elsewhere or not os.environ.get("SLURM_JOB_ID")):
             raise NoAllocation(
                 "no allocation to start a task in, so srun was not started: this process runs in none, and job= names none.\n"
                 "    Get one: salloc --no-shell --nodes=2, whose number goes into job=; or start this program by sbatch or salloc."
