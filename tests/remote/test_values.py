@@ -172,6 +172,15 @@ def test_one_megabyte_lists_of_large_bytes_share_the_link_with_small_calls(own, 
     assert in_tasklets(one, list(range(10))) == [20_000_000, *range(1, 10)]
 
 
+def test_values_and_large_bytes_pass_through_other_contexts(own, registered):
+    registered(weft_kinds.Thing)
+    registered(weft_kinds.Point)
+    data = b"\xff" * 3_000_000
+    with remote.local(interpreters.found()[HAVE[0]], via=own) as behind:
+        assert behind.call(weft_kinds.echo, ([data, datetime.date(2000, 1, 1)],)) == [data, datetime.date(2000, 1, 1)]
+        assert behind.call(weft_kinds.a_thing)["rows"][1].name == "over there"
+
+
 def test_a_result_beyond_the_chosen_limit_is_refused_by_name_and_not_stored(there):
     there.largest_result = 3_000_000
     try:

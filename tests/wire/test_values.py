@@ -51,6 +51,16 @@ class Right(enum.Flag):
     WRITE = 2
 
 
+class Watchful(enum.Flag):
+    READ = 1
+    WRITE = 2
+
+    @classmethod
+    def _missing_(cls, value):
+        calls.append("missing")
+        return super()._missing_(value)
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Row:
     number: int
@@ -217,6 +227,14 @@ def test_instances_are_made_without_running_anything_of_theirs():
     error = there_and_back(OwnError("why", 7))
     assert type(error) is OwnError
     assert (error.args, error.code) == (("why",), 7)
+
+
+def test_a_flag_of_several_is_not_made_by_code_of_its_class():
+    assert there_and_back(Watchful.READ) is Watchful.READ
+    data = values.dumps(Watchful.READ).replace(codec.dumps("READ"), codec.dumps(3))
+    with pytest.raises(CannotTravel, match="Watchful has no member 3 here"):
+        values.loads(data, resolve=values.resolve_by_import)
+    assert calls == []
 
 
 def test_rows_of_one_class_name_it_once():

@@ -1111,6 +1111,9 @@ def _make_tuples(kind, fields):
 def _make_enums(kind, fields):
     import enum  # not in 2.7, which has no class that leads here
 
+    # Where somebody has written one of his own, making a Flag of several would run it.
+    own_missing = any("_missing_" in vars(base) for base in kind.__mro__ if base.__module__ != "enum")
+
     def make(values):
         said = values[0]
         if type(said) is not int:
@@ -1118,7 +1121,7 @@ def _make_enums(kind, fields):
         else:
             member = kind._value2member_map_.get(said)
             known = 0
-            if member is None and issubclass(kind, enum.Flag) and "_missing_" not in vars(kind):
+            if member is None and issubclass(kind, enum.Flag) and not own_missing:
                 for one in kind._member_map_.values():
                     known |= one._value_
                 if not said & ~known:
