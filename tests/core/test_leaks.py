@@ -334,3 +334,23 @@ def test_reference_counts_of_what_is_used_all_the_time_stay():
     after = [sys.getrefcount(thing) for thing in things]
     assert none is None
     assert [new - old for old, new in zip(before, after, strict=True)] == [0] * len(things)
+
+
+def test_an_exception_that_the_schedule_callback_handles_at_the_end_of_a_tasklet_leaves_no_reference_behind():
+    def callback(previous, following):
+        try:
+            raise LookupError
+        except LookupError:
+            pass
+
+    weft.set_schedule_callback(callback)
+    try:
+        before = sys.getrefcount(
+            None
+        )  # what CPython 3.11 leaves there when the exception was handled; immortal from 3.12 on
+        for _ in range(1000):
+            weft.tasklet(weft.schedule)()
+            weft.run()
+        assert sys.getrefcount(None) - before < 100
+    finally:
+        weft.set_schedule_callback(None)

@@ -50,11 +50,11 @@ fields_load(ThreadFields *saved, PyThreadState *tstate)
 }
 
 /* The fields of a tasklet about to start: no frame, no exception, depth 0, its frames in `chunk`.
-   Steals `context`, which may be NULL. `exc_base` and `version` live in the tasklet. */
+   Steals `context`, which may be NULL. `exc_base` and `version` live in the tasklet, zeroed when it was made. */
 static inline void
 fields_fresh(ThreadFields *fresh, _PyErr_StackItem *exc_base, _PyStackChunk *chunk, PyObject *context)
 {
-    exc_base->exc_value = NULL;
+    Py_CLEAR(exc_base->exc_value); /* None, where a callback handled an exception behind the end of its last run */
     exc_base->previous_item = NULL;
     fresh->exc_info = exc_base;
     fresh->context = context;

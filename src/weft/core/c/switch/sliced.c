@@ -202,6 +202,7 @@ switch_moves_stack(Scheduler *scheduler)
 static inline void
 switch_free(Tasklet *tasklet)
 {
+    Py_CLEAR(tasklet->sw.exc_base.exc_value); /* see fields_fresh */
     free(tasklet->sw.stack.buffer);
     tasklet->sw.stack.buffer = NULL;
     tasklet->sw.stack.capacity = 0;

@@ -160,5 +160,6 @@ switch_moves_stack(Scheduler *scheduler)
 static inline void
 switch_free(Tasklet *tasklet)
 {
-    (void)tasklet; /* its stack went back when it ended; one that never ended (its thread did) is lost */
+    /* Its stack went back when it ended; one that never ended (its thread did) is lost. */
+    Py_CLEAR(tasklet->sw.exc_base.exc_value); /* see fields_fresh */
 }
