@@ -275,6 +275,8 @@ def test_a_child_that_does_not_read_holds_up_nobody_and_is_reported(own_hop, tmp
     own_hop.wait_until(lambda: slow.credits and fast.credits)
     assert slow.credits[-1][0] < 300_000
     own_hop.wait_until(lambda: fast.credits[-1][0] >= 1_000_000 - streams.REPORT)
+    slow.hold(router.KILL)  # it would not notice by itself that everybody is gone
+    assert slow.wait_until_gone()["code"] == -signal.SIGKILL
 
 
 def test_kept_bundles_are_inserted_whole_or_put_together(hop):
