@@ -11,6 +11,8 @@ from tests.wire.test_fuzz import damaged, seeds
 from weft.remote._link import Link
 from weft.wire import codec, protocol, series
 
+pytestmark = pytest.mark.filterwarnings("ignore:The 'u' type code:DeprecationWarning")
+
 INPUTS = 25_000
 NAMES = [codec.dumps(name) for name in ("json.x", "os", "", "../../etc/passwd", "a" * 600)]
 RECORD = codec.dumps(("a", 10, "text", 1.5, "file", 3, "thread", None))

@@ -5,7 +5,11 @@ import pytest
 from tests.remote import test_fuzz as links
 from tests.wire import test_fuzz as decoders
 
-pytestmark = [pytest.mark.soak, pytest.mark.timeout(900)]
+pytestmark = [
+    pytest.mark.soak,
+    pytest.mark.timeout(900),
+    pytest.mark.filterwarnings("ignore:The 'u' type code:DeprecationWarning"),
+]
 
 
 @pytest.mark.parametrize(

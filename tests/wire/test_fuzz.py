@@ -23,6 +23,8 @@ from weft.remote._values import Incoming
 from weft.wire import bundle, codec, protocol, series, values
 from weft.wire.codec import CannotTravel, CodecError
 
+pytestmark = pytest.mark.filterwarnings("ignore:The 'u' type code:DeprecationWarning")
+
 INPUTS = 100_000  # for the decoders of values; the others get a part of it
 
 try:
