@@ -91,9 +91,10 @@ def test_no_more_than_max_workers_run_at_once_and_calls_begin_in_order():
 
 def test_the_callers_context_is_seen():
     variable = contextvars.ContextVar("variable")
-    variable.set("the caller's")
+    token = variable.set("the caller's")
     with WorkerExecutor() as executor:
         assert executor.submit(variable.get).result() == "the caller's"
+    variable.reset(token)
 
 
 def test_what_has_not_begun_can_be_cancelled():

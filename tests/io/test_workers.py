@@ -75,7 +75,7 @@ def test_the_function_runs_in_another_thread_and_only_its_tasklet_waits():
 
 def test_the_function_sees_a_copy_of_the_callers_context():
     variable = contextvars.ContextVar("variable", default="nothing")
-    variable.set("the caller's")
+    token = variable.set("the caller's")
 
     def job():
         seen = variable.get()
@@ -83,6 +83,7 @@ def test_the_function_sees_a_copy_of_the_callers_context():
         return seen
 
     assert (io.call_async(job), variable.get()) == ("the caller's", "the caller's")
+    variable.reset(token)
 
 
 @pytest.mark.parametrize("bad", [None, 5, "f"])

@@ -67,7 +67,7 @@ def test_djangos_models_need_no_question(context: remote.Context) -> None:
 def test_django_migrates_and_queries_over_there(context: remote.Context) -> None:
     pytest.importorskip("django")
     assert context.call(weft_uses.django) == (["joan", "grace"], True)
-    assert context.stats.bytes_down < 1_100_000
+    assert context.stats.bytes_down < 2_000_000  # bytecode, of whatever the parent has loaded; no translations
 
 
 def test_jinja2_finds_and_lists_templates_over_there(context: remote.Context, make: Make) -> None:
