@@ -50,7 +50,7 @@ class Load:
     over: bool = False
     failures: list[str] = field(default_factory=list)
     # An array for each field of a Sample: objects that are kept for each second would themselves be what grows.
-    samples: dict[str, array[int]] = field(default_factory=lambda: {one: array("q") for one in Sample._fields})
+    samples: "dict[str, array[int]]" = field(default_factory=lambda: {one: array("q") for one in Sample._fields})
     crews: "list[Crew]" = field(default_factory=list)
     nobody_asks: sync.Barrier | None = None
     total: Counter[str] = field(default_factory=Counter)
