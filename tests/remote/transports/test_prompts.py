@@ -151,7 +151,7 @@ def test_a_password_is_in_no_frame_of_a_call_that_was_wrong(function, options):
 
 
 def test_a_command_that_asks_and_then_neither_ends_nor_answers_is_given_up_in_time(commands):
-    _fake_sudo(commands, "import time; time.sleep(600)")
+    _fake_sudo(commands, "import signal, time; signal.signal(signal.SIGHUP, signal.SIG_DFL); time.sleep(600)")
     with raises(
         remote.ConnectTimeout, match=r"was not ready within 1 seconds, and said so far:\n +\[sudo\] password for me"
     ):
@@ -159,7 +159,7 @@ def test_a_command_that_asks_and_then_neither_ends_nor_answers_is_given_up_in_ti
 
 
 def test_a_command_under_another_account_that_may_not_be_killed_is_hung_up_on(commands, monkeypatch):
-    _fake_sudo(commands, "import time; time.sleep(600)")
+    _fake_sudo(commands, "import signal, time; signal.signal(signal.SIGHUP, signal.SIG_DFL); time.sleep(600)")
 
     def forbidden(self):
         raise PermissionError(1, "Operation not permitted")
