@@ -189,3 +189,12 @@ def packed(sources: dict[str, str], packages: Sequence[str] = (), **more: Any) -
         else:
             modules.append((name, bundle.MODULE, source.encode(), path + ".py"))
     return bundle.pack(modules, **more)
+
+
+def send_part(target: Any, name: str) -> None:
+    """Send a part of the payload, those that it stands on before it, as a parent does."""
+    parts = [*build.STANDS_ON.get(name, ()), name]
+    target.send(protocol.MODULES, 0, bundle.pack([build.part(part) for part in parts]))
+    for part in parts:
+        if part not in build.CALLED:
+            target.send(protocol.PART, 0, codec.dumps(part))

@@ -11,8 +11,8 @@ import pytest
 
 from tests.remote.native_modules import compile_shared, multi
 from tests.wire import interpreters
-from tests.wire.target import ErrorAnswer, Target
-from weft.wire import build, bundle, codec, protocol
+from tests.wire.target import ErrorAnswer, Target, send_part
+from weft.wire import bundle, codec, protocol
 
 FACTS = "import sys, sysconfig; print(sysconfig.get_path('include')); print(sys.implementation.name)"
 WORK = """
@@ -42,8 +42,7 @@ def shared_object(python: str, folder: Path) -> bytes:
 
 
 def announce(target: Target, *files: tuple[int, str, int]) -> None:
-    target.send(protocol.MODULES, 0, bundle.pack([build.part("extensions")]))
-    target.send(protocol.PART, 0, codec.dumps("extensions"))
+    send_part(target, "extensions")
     native = ("native", bundle.EXTENSION, codec.dumps((False, list(files))), "/parent/native.so")
     target.send(protocol.MODULES, 0, bundle.pack([native, ("work", bundle.MODULE, WORK.encode(), "/parent/work.py")]))
 

@@ -1,6 +1,7 @@
 """The parts of weft.wire.files and weft.wire.trees that decide: order of pieces, names, what a half-written file leaves."""
 
 import errno
+import hashlib
 import os
 import threading
 from types import SimpleNamespace
@@ -15,7 +16,7 @@ FACTS = [0o100640, 10**18, 0, [0, 0, None, None]]
 
 
 def digest(data):
-    return files.hashlib.sha256(data).hexdigest()
+    return hashlib.sha256(data).hexdigest()
 
 
 def written(path, data, how=HOW, size=None):

@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.wire.target import Ended
+from tests.wire.interpreters import found, since
+from tests.wire.target import Ended, send_part
 from weft.wire import build, codec, protocol
 
 ECHO = """
@@ -13,6 +14,17 @@ def install(child):
         child._link.send(protocol.PONG, identifier, body[::-1], source)
     child.kinds[protocol.LOG] = echo
 """
+
+
+LOOK = """
+import sys
+
+def loaded():
+    return sorted(name for name in list(sys.modules) if name[:4] != "weft")
+"""
+
+
+APART = {"tasklets", "resources", "paths", "metadata", "children"}  # needs weft itself; these come by imports
 
 
 def install(target, name):
@@ -50,6 +62,48 @@ def test_a_part_that_is_not_there_ends_the_target_and_says_so(target):
     install(target, "nothing")
     with pytest.raises(Ended, match="PART frame cannot be used"):
         target.wait_for(protocol.PONG)
+
+
+def parts_for(target):
+    """Those that are made in the thread that reads."""
+    apart = APART | {"extensions"} if target.hello["python"][0] == 2 else APART
+    return [part for part in build.PARTS if part not in apart and part not in build.CALLED]
+
+
+def begin_to_import(target):
+    """Begin a call that waits for a module; return the call's number."""
+    target.modules({"work": "def get():\n    import far\n    return far.x\n"})
+    number = target.begin("work:get")
+    target.wait_until(lambda: "far" in target.wants)
+    return number
+
+
+def test_parts_are_in_place_although_a_call_is_in_the_middle_of_an_import_that_waits_for_the_parent(target):
+    number = begin_to_import(target)
+    for part in parts_for(target):
+        send_part(target, part)
+    target.send(protocol.PING, 1, b"behind")
+    assert target.wait_for(protocol.PONG, 1)[4] == b"behind"
+    target.modules({"far": "x = 5\n"}, number=target.wants["far"])
+    assert target.answer(number) == 5
+
+
+def test_parts_import_nothing_that_a_context_has_not_imported_when_it_says_hello(target):
+    target.modules({"look": LOOK})
+    before = target.call("look:loaded")
+    for part in parts_for(target):
+        send_part(target, part)
+    assert target.call("look:loaded") == before
+
+
+@pytest.mark.parametrize("version", since(3, 6))
+def test_other_threads_import_while_one_import_waits_for_the_parent(start, version):
+    target = start(found()[version])
+    number = begin_to_import(target)
+    target.modules({"more": "def name():\n    import wave\n    return wave.__name__\n"})
+    assert target.call("more:name") == "wave"
+    target.modules({"far": "x = 5\n"}, number=target.wants["far"])
+    assert target.answer(number) == 5
 
 
 def test_every_module_of_the_package_can_be_a_part():

@@ -8,8 +8,8 @@ import pytest
 
 from tests.remote.fakes import hostile, script
 from tests.wire.interpreters import found
-from tests.wire.target import CONTEXT, Ended, packed
-from weft.wire import build, bundle, codec, protocol, router, streams
+from tests.wire.target import CONTEXT, Ended, packed, send_part
+from weft.wire import build, codec, protocol, router, streams
 
 CHILD = 8
 WORK = """
@@ -106,8 +106,7 @@ def take_others(target):
 
 
 def make_router(target):
-    target.send(protocol.MODULES, 0, bundle.pack(build.parts("router")))
-    target.send(protocol.PART, 0, codec.dumps("router"))
+    send_part(target, "router")
     return target
 
 
@@ -141,8 +140,7 @@ def test_it_starts_a_context_with_the_payload_that_it_has_and_passes_its_frames_
 
 def test_a_context_behind_a_context_behind_a_context(hop):
     middle = Behind(hop).wait_for_hello()
-    middle.send(protocol.MODULES, 0, bundle.pack(build.parts("router")))
-    middle.send(protocol.PART, 0, codec.dumps("router"))
+    send_part(middle, "router")
     last = Behind(hop, 9, next(iter(found().values())), hop=CHILD).wait_for_hello()
     last.send(protocol.MODULES, 0, packed({"work": WORK}))
     assert last.call("work:size", b"x" * 200_000) == 200_000

@@ -123,8 +123,9 @@ class Shipping:
             raise TimeoutError(f"other calls were still being sent when the time for weft.wire.{part} was over")
         try:
             if part not in self._parts:
-                self._link.send(self._part(part, deadline), deadline=deadline)
-                self._parts.add(part)
+                data, parts = self._part(part, deadline)
+                self._link.send(data, deadline=deadline)
+                self._parts.update(parts)
         finally:
             self._order.release()
 
@@ -133,16 +134,23 @@ class Shipping:
         if not self._order.acquire(timeout=limit(deadline)):
             raise TimeoutError(f"other calls were still being sent when the time for weft.wire.{part} was over")
         try:
-            self._link.send(self._frame(bundle, deadline=deadline) + self._part(part, deadline), deadline=deadline)
-            self._parts.add(part)
+            data = self._frame(bundle, deadline=deadline)  # first: behind a context, making a frame may send it
+            more, parts = self._part(part, deadline)
+            self._link.send(data + more, deadline=deadline)
+            self._parts.update(parts)
             self._count(bundle)
         finally:
             self._order.release()
 
-    def _part(self, part: str, deadline: float | None = None) -> bytes:
-        module = self._modules_frame(0, wire_bundle.pack(build.parts(part)), deadline)
-        install = protocol.frame(self._link.identifier, ROOT, 0, protocol.PART, codec.dumps(part))
-        return module + self._link.behind_bundle(install)
+    def _part(self, part: str, deadline: float | None = None) -> tuple[bytes, list[str]]:
+        """Return the frames that bring a part and what it stands on, as far as that was not sent, and which parts these are."""
+        parts = [name for name in (*build.STANDS_ON.get(part, ()), part) if name not in self._parts]
+        frames = [self._modules_frame(0, wire_bundle.pack(map(build.part, parts)), deadline)]
+        for name in parts:
+            if name not in build.CALLED:
+                install = protocol.frame(self._link.identifier, ROOT, 0, protocol.PART, codec.dumps(name))
+                frames.append(self._link.behind_bundle(install))
+        return b"".join(frames), parts
 
     def answer_piece(self, number: int) -> None:
         """Answer PIECE: an import over there waits for a shared object. Returns at once; raises what Pieces.answer does."""
@@ -211,7 +219,7 @@ class Shipping:
         if bundle.extensions:
             coming = self._pieces.announce(bundle.extensions, bundle.certain)
             if EXTENSIONS not in self._parts:
-                head = self._part(EXTENSIONS, deadline)
+                head = self._part(EXTENSIONS, deadline)[0]
         return head + coming + self._modules_frame(number, bundle.data, deadline)
 
     def _count(self, bundle: modules.Bundle | None) -> None:

@@ -152,7 +152,6 @@ class Transfer:
             raise ValueError(
                 f"{context.name!r} is {context.facts}, which knows no {options.checksum}: checksum='sha256'"
             )
-        context._shipping.need("folders")
         context._shipping.need("files")
         self.context = context
         self.options = options

@@ -54,9 +54,20 @@ PARTS = (
     "shell",
 )  # fmt: skip
 FOR_CHILDREN = ("protocol", "codec", "bundle", "standin", "importer")  # what weft.wire.children hands on
-STANDS_ON = {"paths": ("resources",), "metadata": (), "series": ("values",)}  # parts that need others
+STANDS_ON = {  # parts that need others, which go ahead of them
+    "paths": ("resources",),
+    "series": ("values",),
+    "functions": ("values",),
+    "router": ("sorting", "streams"),
+    "files": ("folders",),
+}
 ASKED = ("series", "values")  # those that a target may ask for
-TOGETHER = {"router": ("sorting", "streams")}  # modules that go ahead of a part, because it imports them
+CALLED = (
+    "trees",
+    "versions",
+    "prompts",
+    "shell",
+)  # those whose functions are called: imported by the call, and not before
 OLDEST = "Python 2.7 or 3.6"
 NOISE_LIMIT = 1 << 20  # bytes that may precede the start line
 _NOISE_KEPT = 1 << 14
@@ -135,11 +146,6 @@ def payload() -> bytes:
 def part(name: str) -> tuple[str, int, bytes, str]:
     """Return the module weft.wire.`name` as it stands in a bundle: a part of the package that travels when it is needed."""
     return f"weft.wire.{name}", bundle.MODULE, strip(_read(name)).encode("ascii"), f"weft/wire/{name}.py"
-
-
-def parts(name: str) -> list[tuple[str, int, bytes, str]]:
-    """Return the part `name` behind those that it imports."""
-    return [part(one) for one in (*TOGETHER.get(name, ()), name)]
 
 
 def _read(name: str) -> str:

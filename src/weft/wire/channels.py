@@ -30,7 +30,7 @@ import itertools
 import struct
 import sys
 import threading
-import weakref
+from _weakref import ref  # weakref itself has not been imported everywhere when this part comes
 
 from weft.wire import calls, codec, protocol
 from weft.wire.link import allocate_lock
@@ -404,7 +404,7 @@ class Channels(object):
             channel = known() if known is not None else None
             if channel is None:
                 channel = Channel(self, number, self._windows.get(number, 0))
-                self._known[number] = weakref.ref(channel)
+                self._known[number] = ref(channel)
             channel._references += 1
         return channel
 

@@ -154,9 +154,9 @@ class Child(object):
         elif kind == protocol.GOODBYE:
             self.life.end(True)
         elif kind == protocol.PART:
-            name = "weft.wire." + str(codec.loads(body))
-            __import__(name)
-            sys.modules[name].install(self)
+            install = getattr(self.importer.make(codec.loads(body)), "install", None)
+            if install is not None:
+                install(self)
         elif kind in self.kinds:
             self.kinds[kind](destination, source, identifier, kind, body)
         else:

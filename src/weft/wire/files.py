@@ -11,7 +11,6 @@ target's.
 import collections
 import errno
 import fcntl
-import hashlib
 import os
 import stat
 import threading
@@ -132,6 +131,12 @@ def _refuse_special(status, path):
         raise wrong(errno.EINVAL, "is no regular file but a device, a pipe or a socket, which no transfer copies", path)
 
 
+def _new_hash(algorithm):
+    import hashlib  # here, because it takes its time, and not in the thread that installs this part
+
+    return hashlib.new(algorithm)
+
+
 class Reader(object):
     """A file that is read once, with the checksum of all of it. Takes the descriptor over. Thread-safe."""
 
@@ -141,7 +146,7 @@ class Reader(object):
         self._whole = None
         try:
             self._before = os.fstat(fd)
-            self._hash = hashlib.new(algorithm)
+            self._hash = _new_hash(algorithm)
             self.facts = facts_of(self._before)
             if not self._before.st_size:
                 self._whole = self._unmeasured()
@@ -257,7 +262,7 @@ class Writer(object):
 
     def _open(self, size):
         """Open the file beside; return how much of it is there from an earlier time."""
-        self._hash = hashlib.new(self._how["algorithm"])
+        self._hash = _new_hash(self._how["algorithm"])
         flags = os.O_RDWR | os.O_CREAT | NOFOLLOW
         if not self._keep:
             self._fd = self._folder.open(self._beside, flags | os.O_EXCL)

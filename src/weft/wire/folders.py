@@ -6,7 +6,6 @@ names that are no text travel too.
 
 import errno
 import fcntl
-import hashlib
 import os
 
 from weft.wire.codec import PY2
@@ -14,10 +13,6 @@ from weft.wire.codec import PY2
 CLOEXEC = getattr(os, "O_CLOEXEC", 0)
 NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
 PRIVATE = 0o600
-
-
-def install(child):
-    """Nothing: what is here is called."""
 
 
 def shown(path):
@@ -163,6 +158,8 @@ def sync(fd):
 def beside(name, key):
     """Return the name of what is to become `name`, in the same folder."""
     if len(name) > 200:
+        import hashlib  # here, because few names are so long
+
         name = name[:150] + hashlib.sha256(name).hexdigest()[:16].encode("ascii")
     return b"." + name + b".weft-" + key.encode("ascii")
 

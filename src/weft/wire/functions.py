@@ -11,8 +11,6 @@ values never come up: the parent has no decoder for these tags, and this one wor
 The functions of one message that are from one module share their globals, which are those that their code names.
 """
 
-import functools
-import marshal
 import sys
 import types
 
@@ -24,10 +22,6 @@ def apply(*arguments, **kwargs):
     """Call a function that came as a value: apply(function, args, **kwargs)."""
     function, args = arguments
     return function(*args, **kwargs)
-
-
-def install(child):
-    """Nothing: the import has done it."""
 
 
 def _checked(data):
@@ -42,6 +36,8 @@ def _decode_function(data, position, depth):
     magic, code, module, name = head
     if bytes(magic) != _magic():
         raise CannotTravel("a value cannot travel: %s is code of another version of Python" % name)
+    import marshal  # here, because it has not been imported everywhere when this part comes
+
     code = marshal.loads(bytes(code))
     if "namespaces" not in vars(data):
         data.namespaces = {}
@@ -83,6 +79,8 @@ def _decode_partial(data, position, depth):
     _checked(data)
     parts, position = _DECODE[data[position]](data, position + 1, depth - 1)
     function, args, kwargs = parts
+    import functools  # as marshal
+
     return functools.partial(function, *args, **dict((str(name), value) for name, value in kwargs.items())), position
 
 

@@ -28,6 +28,7 @@ _OPTIONAL = (
     "dbm gdbm java msvcrt nt org sitecustomize usercustomize winreg"
 )
 _ModuleSpec = type(sys.__spec__) if hasattr(sys, "__spec__") else None
+get_ident = sys.modules["thread" if codec.PY2 else "_thread"].get_ident
 
 
 class Importer(object):
@@ -54,6 +55,7 @@ class Importer(object):
         self._reasons = {}
         self._complete = {}
         self._lock = threading.Lock()
+        self._making = threading.RLock()  # of parts; held by nobody who waits for the parent
         self._waits = {}  # full name -> _Wait
         self._requests = {}  # id -> full name
         self._last_request = 0
@@ -213,7 +215,7 @@ class Importer(object):
                 self._link.send(protocol.WANT, request, codec.dumps(name))
             except EnvironmentError as error:
                 self.lose(str(error))
-        if wait is not None and not wait.wait(self._timeout):
+        if wait is not None and not unlocked(wait.wait, self._timeout):
             with self._lock:
                 self._waits.pop(name, None)
             return (
@@ -226,11 +228,35 @@ class Importer(object):
 
     def part(self, name):
         """Return the module weft.wire.`name`, asking the parent for it if need be. Never in the thread that reads."""
+        full = "weft.wire." + name
+        if full not in self._modules and full not in sys.modules:
+            self._pull(full)
+        return self.make(name)
+
+    def make(self, name):
+        """Return the module weft.wire.`name`, which has come. Waits for no import: for the thread that reads, above all.
+
+        An import may take a lock that others hold while they wait for an answer, which that thread alone can bring them. So
+        parts are executed here, by themselves, and what they import at once has been imported when a context says hello.
+        Raises ImportError when the part has not come.
+        """
         name = "weft.wire." + name
-        if name not in self._modules and name not in sys.modules:
-            self._pull(name)
-        __import__(name)
-        return sys.modules[name]
+        with self._making:
+            module = sys.modules.get(name)
+            if module is None:
+                module = type(sys)(str(name))
+                module.__file__ = self.get_filename(name)
+                module.__loader__ = self
+                module.__package__ = ""  # as for those that came with the start
+                code = self.get_code(name)
+                sys.modules[name] = module
+                try:
+                    _execute(code, module.__dict__)
+                except BaseException:
+                    del sys.modules[name]
+                    raise
+                setattr(sys.modules["weft.wire"], name.rpartition(".")[2], module)
+        return module
 
     def find_spec(self, name, path=None, target=None):
         """See importlib.abc.MetaPathFinder."""
@@ -516,6 +542,29 @@ def _not_found(name, text):
 
 if codec.PY2:
 
+    def unlocked(wait, *args):
+        """Call `wait`. The lock of this version keeps others from seeing a module half made, so that they have to wait as well."""
+        return wait(*args)
+
+    def _execute(code, names):
+        """Execute a part. The statement `import` would take the import lock, which others hold for as long as an import takes."""
+        builtins = sys.modules["__builtin__"]
+        original = builtins.__import__
+        thread = get_ident()
+
+        def lock_free(name, *args, **kwargs):
+            module = sys.modules.get(name) if get_ident() == thread else None
+            if module is None or len(args) < 3:
+                return original(name, *args, **kwargs)
+            return module if args[2] else sys.modules[name.partition(".")[0]]
+
+        builtins.__import__ = lock_free
+        try:
+            exec(code, names)
+        finally:
+            if builtins.__import__ is lock_free:
+                builtins.__import__ = original
+
     def _has_own(name, importer):
         # Imported here: 3.12 has no imp.
         import imp
@@ -529,6 +578,28 @@ if codec.PY2:
         return True
 
 else:
+
+    def unlocked(wait, *args):
+        """Call `wait` without the one lock that all imports share, which whoever asks a finder may hold: others import meanwhile.
+
+        What is half made stays hidden, because each module has a lock of its own.
+        """
+        imp = sys.modules["_imp"]
+        held = 0
+        try:
+            while True:
+                imp.release_lock()
+                held += 1
+        except RuntimeError:  # this thread does not hold it any more
+            pass
+        try:
+            return wait(*args)
+        finally:
+            for _ in range(held):
+                imp.acquire_lock()
+
+    def _execute(code, names):
+        exec(code, names)
 
     def _has_own(name, importer):
         """Whether the target has a top-level module that its directories did not show: sys.path has grown, say.

@@ -28,10 +28,6 @@ _terminals = {}
 _numbers = itertools.count(1)
 
 
-def install(child):
-    """See weft.wire.protocol: PART. The functions are called by name."""
-
-
 def open_terminal():
     """Make a terminal; return its number and the path by which a command opens it."""
     number = next(_numbers)

@@ -49,8 +49,9 @@ GOODBYE  down  0          raw, empty: end in order. up: all that was printed and
 PING     both  fresh      raw; PONG answers with the same id and body
 PONG     both  PING's     raw
 PART     down  0          str: the last name of a module weft.wire.*, a part of this package that is no piece of the payload
-                          because few contexts need it. It came by MODULES before; it is imported and its install(child)
-                          called, in the thread that reads, before the next frame is looked at. It may take kinds of its own
+                          because few contexts need it. It came by MODULES before, and those that it imports by PART before;
+                          it is made, and its install(child) called if it has one, in the thread that reads, before the
+                          next frame is looked at. It may take kinds of its own
 PIECE    down  a file's   raw: "+" and more of the zlib stream of that shared object, nothing more if it is on its way; or "!"
                           and why it cannot come (UTF-8)
          up    a file's   raw, empty: an import waits for the file, which a bundle has announced

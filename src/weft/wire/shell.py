@@ -11,10 +11,6 @@ _lock = threading.Lock()
 _shells = {}
 
 
-def install(child):
-    """Nothing: what is here is called."""
-
-
 class _Shell(object):
     def __init__(self):
         self.namespace = {"__name__": "__console__", "__doc__": None}

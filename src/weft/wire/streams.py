@@ -8,7 +8,6 @@ import errno
 import os
 import select
 import struct
-import subprocess
 import threading
 
 from weft.wire import bundle, codec, link, protocol, sorting
@@ -139,6 +138,8 @@ class Stream(object):
         router.up.post(self._finish, code, None)
 
     def _open(self, argv, variables):
+        import subprocess  # here, in a thread of its own: the one that reads must not wait for an import
+
         theirs = []
         ours = []
         try:

@@ -20,10 +20,6 @@ _PRIVATE_FOLDER = 0o700
 _walks = {}
 
 
-def install(child):
-    """Nothing: what is here is called."""
-
-
 # ---- names
 
 

@@ -14,15 +14,26 @@ A message that holds such values begins with a tag that no plain one has:
 Values are trees: what is reached in two ways arrives twice, and what contains itself is refused.
 """
 
-import array
-import datetime
-import re
 import struct
 import sys
 import types
 
 from weft.wire import codec
 from weft.wire.codec import _DECODE, MAX_DEPTH, PY2, CannotTravel, CodecError, int_types, text_type
+
+
+class _Pattern(object):
+    """A regular expression, compiled when it is first needed: re has not been imported everywhere when this part comes."""
+
+    def __init__(self, text):
+        self._text = text
+
+    def match(self, text):
+        import re
+
+        self.match = re.compile(self._text).match
+        return self.match(text)
+
 
 OBJECT = "object"  # fields: those of the instance, by name
 TUPLE = "tuple"  # a namedtuple: its items
@@ -42,9 +53,9 @@ _KIND = [struct.pack(">cB", b"k", number) for number in range(64)]
 _DATE = struct.Struct(">HBB")
 _TIME = struct.Struct(">BBBIB")
 _DATETIME = struct.Struct(">HBBBBBIB")
-_DECIMAL = re.compile(r"-?(?:[0-9]+(?:\.[0-9]*)?(?:E[+-]?[0-9]{1,%d})?|Infinity|s?NaN[0-9]*)\Z" % _MOST_EXPONENT)
-_DTYPE = re.compile(r"[<>|=]?[biufcSUMmV][0-9]+(\[[0-9A-Za-z]{1,8}\])?\Z")
-_ZONE = re.compile(r"[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+){0,3}\Z")
+_DECIMAL = _Pattern(r"-?(?:[0-9]+(?:\.[0-9]*)?(?:E[+-]?[0-9]{1,%d})?|Infinity|s?NaN[0-9]*)\Z" % _MOST_EXPONENT)
+_DTYPE = _Pattern(r"[<>|=]?[biufcSUMmV][0-9]+(\[[0-9A-Za-z]{1,8}\])?\Z")
+_ZONE = _Pattern(r"[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+){0,3}\Z")
 _MEMBER = types.MemberDescriptorType
 
 
@@ -549,12 +560,18 @@ def _make_slice(state):
     return slice(*_exact(state, None, None, None))
 
 
+def _datetime():
+    import datetime  # as re in _Pattern
+
+    return datetime
+
+
 def _date_state(value):
     return bytearray(_DATE.pack(value.year, value.month, value.day))
 
 
 def _make_date(state):
-    return datetime.date(*_DATE.unpack(bytes(_one(state, bytearray))))
+    return _datetime().date(*_DATE.unpack(bytes(_one(state, bytearray))))
 
 
 def _time_state(value):
@@ -565,7 +582,7 @@ def _time_state(value):
 def _make_time(state):
     fields, zone = _exact(state, bytearray, None)
     fields = _TIME.unpack(bytes(fields))
-    return datetime.time(*fields[:4], tzinfo=_zone(zone), **_fold(fields[4]))
+    return _datetime().time(*fields[:4], tzinfo=_zone(zone), **_fold(fields[4]))
 
 
 def _datetime_state(value):
@@ -576,11 +593,11 @@ def _datetime_state(value):
 def _make_datetime(state):
     fields, zone = _exact(state, bytearray, None)
     fields = _DATETIME.unpack(bytes(fields))
-    return datetime.datetime(*fields[:7], tzinfo=_zone(zone), **_fold(fields[7]))
+    return _datetime().datetime(*fields[:7], tzinfo=_zone(zone), **_fold(fields[7]))
 
 
 def _zone(zone):
-    if zone is not None and not isinstance(zone, datetime.tzinfo):
+    if zone is not None and not isinstance(zone, _datetime().tzinfo):
         raise CodecError("a message is garbled: a time zone that is none")
     return zone
 
@@ -598,7 +615,7 @@ def _timedelta_state(value):
 
 
 def _make_timedelta(state):
-    return datetime.timedelta(*_exact(state, int, int, int))
+    return _datetime().timedelta(*_exact(state, int, int, int))
 
 
 def _timezone_state(value):
@@ -606,9 +623,21 @@ def _timezone_state(value):
     return args[0], (codec_text(args[1]) if len(args) > 1 else None)
 
 
-if PY2:
+def _timezone():
+    """The class of fixed distances from UTC: that of the standard library, or for 2.7, which has none, one of our own."""
+    if not PY2:
+        return _datetime().timezone
+    if not _TIMEZONE:
+        _TIMEZONE.append(_make_timezone_class())
+        _NUMBERS[_TIMEZONE[0]] = _BY_NAME["datetime", "timezone"]
+    return _TIMEZONE[0]
 
-    class timezone(datetime.tzinfo):
+
+_TIMEZONE = []
+
+
+def _make_timezone_class():
+    class timezone(_datetime().tzinfo):
         """What 3.x has in datetime: a fixed distance from UTC."""
 
         def __init__(self, offset, name=None):
@@ -638,15 +667,14 @@ if PY2:
             """See datetime.tzinfo."""
             return str(self._name or "UTC%+03d:%02d" % divmod(self._offset.total_seconds() // 60, 60))
 
-else:
-    timezone = datetime.timezone
+    return timezone
 
 
 def _make_timezone(state):
-    offset, name = _exact(state, datetime.timedelta, None)
+    offset, name = _exact(state, _datetime().timedelta, None)
     if name is not None:
-        return timezone(offset, str(_one(name, text_type)))
-    return timezone(offset)
+        return _timezone()(offset, str(_one(name, text_type)))
+    return _timezone()(offset)
 
 
 def _zone_state(value):
@@ -804,6 +832,8 @@ def _array_state(value):
 
 
 def _make_array(state):
+    import array  # as re in _Pattern
+
     code, size, big, data = _exact(state, text_type, int, bool, None)
     if code in ("u", "w", "c"):
         return array.array(str(code), _one(data, text_type))
@@ -1000,7 +1030,7 @@ KINDS = [
 _BY_NAME = dict(((entry[0], entry[1]), number) for number, entry in enumerate(KINDS) if entry and entry[0])
 _BY_NAME["builtins", "xrange"] = _BY_NAME["builtins", "range"]
 _BY_NAME["builtins", "NotImplementedType"] = _BY_NAME["builtins", "ellipsis"]
-_NUMBERS = {timezone: _BY_NAME["datetime", "timezone"]}  # type -> number, of those that were met
+_NUMBERS = {}  # type -> number, of those that were met
 
 
 def _look_up(kind):

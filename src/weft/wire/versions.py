@@ -10,10 +10,6 @@ import sys
 _ENDINGS = (".dist-info", ".egg-info")
 
 
-def install(child):
-    """Nothing but a function, to be called."""
-
-
 def versions(names):
     """Return {top-level name: version} for those of `names` whose version can be told. Reads directories and small files."""
     found = {}

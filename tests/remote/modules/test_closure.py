@@ -1,9 +1,11 @@
 """Which modules travel for an import, in which order, and which names are told to be nowhere."""
 
 import importlib
+import importlib.util
 import sys
 import zipfile
 from collections.abc import Collection
+from types import ModuleType
 
 import pytest
 
@@ -459,6 +461,25 @@ def test_the_python_twin_of_a_compiled_module_travels_in_its_place(make: Make, b
         }
     )
     assert set(planned("asks", bare).modules) == {"both", "both.quick", "asks"}
+
+
+def test_what_only_the_python_twin_imports_travels_although_the_parent_runs_the_compiled_module(
+    make: Make, bare: frozenset[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    suffix = importlib.machinery.EXTENSION_SUFFIXES[0]
+    files = {
+        "both/__init__.py": "",
+        "both/quick.py": "import instead",
+        "instead.py": "",
+        "asks.py": "import both.quick",
+    }
+    place = make({**files, f"both/quick{suffix}": ""})
+    spec = importlib.util.spec_from_file_location("both.quick", place / "both" / f"quick{suffix}")
+    assert spec is not None
+    compiled = ModuleType("both.quick")
+    compiled.__spec__ = spec
+    monkeypatch.setitem(sys.modules, "both.quick", compiled)
+    assert set(loaded_plan("asks", bare).modules) == {"both", "both.quick", "instead", "asks"}
 
 
 def test_a_standard_module_that_the_target_lacks_is_explained(make: Make, bare: frozenset[str]) -> None:

@@ -95,17 +95,15 @@ def test_jinja2_finds_and_lists_templates_over_there(context: remote.Context, ma
     assert context.stats.round_trips <= 5
 
 
-def test_sqlalchemy_selects_over_there(context: remote.Context, not_loaded: NotLoaded) -> None:
+@pytest.mark.parametrize("loaded", [True, False], ids=["loaded here", "not loaded here"])
+def test_sqlalchemy_selects_over_there(context: remote.Context, not_loaded: NotLoaded, *, loaded: bool) -> None:
     pytest.importorskip("sqlalchemy")
-    not_loaded("sqlalchemy")
+    if not loaded:
+        not_loaded("sqlalchemy")
     assert context.call(weft_uses.sqlalchemy) == ["weft"]
     assert context.stats.round_trips <= 6
 
 
-@pytest.mark.xfail(
-    strict=False,
-    reason="behind the tests of the command line in one process, the question for rich._emoji_codes gets no answer in time",
-)
 def test_rich_draws_a_table_over_there(context: remote.Context, not_loaded: NotLoaded) -> None:
     pytest.importorskip("rich")
     not_loaded("rich", "pygments")

@@ -153,7 +153,9 @@ class _Walk:
         """The modules that importing `name` imports, those that travel; notes the names that are asked for in vain."""
         if parent := name.rpartition(".")[0]:
             yield parent
-        policy = _Policy.TRIED if is_loaded(name) else _Policy.LOADED if name in self.failing else _Policy.EVERYTHING
+        location = self.found[name]
+        has_run = is_loaded(name) and not (isinstance(location, Location) and location.is_twin)
+        policy = _Policy.TRIED if has_run else _Policy.LOADED if name in self.failing else _Policy.EVERYTHING
         for one in imports.at_import:
             yield from self.follow(one, policy)
         for target in imports.named_at_import:

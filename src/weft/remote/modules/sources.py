@@ -43,6 +43,8 @@ class Location:
     """The name that `loader` knows the module by, when it is another one."""
     native: Extension | None = None
     """What travels in place of a source, for an extension module that can run over there."""
+    is_twin: bool = False
+    """Whether this is the Python twin of an extension module: what the parent has run is not what travels."""
 
     @property
     def is_namespace(self) -> bool:
@@ -300,7 +302,7 @@ def _beside_extension(name: str, is_package: bool, origin: str, places: tuple[st
     twin = origin.removesuffix(suffix) + ".py"
     stamp = stamp_of(twin) if suffix else None
     if stamp is not None:
-        return Location(name, is_package, twin, (twin, stamp), places)
+        return Location(name, is_package, twin, (twin, stamp), places, is_twin=True)
     return Missing(
         name,
         f"{name} is an extension module ({os.path.basename(origin)}), which cannot be sent: "
