@@ -1,9 +1,20 @@
 """Calls in a target of each version: values, errors, many at once, and what must not end the context."""
 
+import sys
+from dataclasses import dataclass
+
 import pytest
 
-from tests.wire.target import ErrorAnswer
-from weft.wire import codec, protocol
+from tests.wire.target import ErrorAnswer, send_part
+from weft.wire import codec, protocol, values
+
+
+@dataclass
+class Ware:
+    """An instance of it makes a target import this module, which it does not have."""
+
+    name: str
+
 
 WORK = """
 import os
@@ -136,6 +147,23 @@ def test_the_pool_stops_growing_at_its_limit_and_still_reads(python, start):
     assert isinstance(answer, ErrorAnswer)
     assert answer["reason"] == protocol.ERROR_CANCELLED
     assert not [frame for frame in target.frames if frame[2] in waiting]
+
+
+def test_cancelling_a_call_imports_nothing_for_its_values_in_the_thread_that_reads(start):
+    target = start(sys.executable, max_threads=2)
+    send_part(target, "values")
+    send_part(target, "channels")
+    target.modules({"work": WORK})
+    target.begin("work:wait")
+    call = ("work", "echo", (Ware("tea"),), None)
+    target.send(protocol.CALL, 50, codec.dumps(call, otherwise=values.dumps))
+    target.send(protocol.CANCEL, 50, b"")
+    target.send(protocol.PING, 99, b"are you there")
+    assert target.wait_for(protocol.PONG, 99)[4] == b"are you there"
+    answer = target.answer(50)
+    assert isinstance(answer, ErrorAnswer)
+    assert answer["reason"] == protocol.ERROR_CANCELLED
+    assert not target.wants
 
 
 def test_a_call_that_runs_is_not_cancelled(work):

@@ -133,24 +133,37 @@ class Pool(object):
         if self.runner is not None:
             self.runner.cancel(identifier, source)
         for frame in list(self._pending):
-            if frame[2] == identifier and frame[1] == source:
+            if frame[2] == identifier and frame[1] == source and frame[3] == protocol.CALL:
                 try:
                     self._pending.remove(frame)
                 except ValueError:
                     return  # it has just started
-                self.drop(frame)
+                self._say_dropped(frame)
+                if self.loads is not codec.loads:  # it may refer to channels
+                    self._pending.append(frame[:3] + (protocol.CANCEL, frame[4]))
                 return
 
     def drop(self, frame):
-        """Say of a call that it was cancelled, and will not begin."""
+        """Say of a call that it was cancelled, and will not begin. Not in the thread that reads: values may have to be imported."""
+        self._say_dropped(frame)
+        self._let_go(frame)
+
+    def _say_dropped(self, frame):
+        text = "the call was cancelled before it began"
+        self._answer(frame, protocol.ERROR, _message(protocol.ERROR_CANCELLED, text))
+
+    def _let_go(self, frame):
+        """Take what a call refers to out of its message, and drop it: whoever lends it counts."""
         try:
-            self.loads(frame[4])  # so that what it refers to is let go
-        finally:
-            text = "the call was cancelled before it began"
-            self._answer(frame, protocol.ERROR, _message(protocol.ERROR_CANCELLED, text))
+            self.loads(frame[4])
+        except Exception:
+            pass  # nobody wants the call any more
 
     def _run(self, frame):
-        """Run one call and answer it, whatever happens in it."""
+        """Run one call and answer it, whatever happens in it. Of a call that was dropped, let go of what it refers to."""
+        if frame[3] == protocol.CANCEL:
+            self._let_go(frame)
+            return
         reason = protocol.ERROR_MESSAGE
         self.here.number = frame[2]
         try:
