@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 from collections.abc import Generator, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -91,6 +92,7 @@ def pytest_report_header() -> list[str]:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Repeat how the runs before this one ended (tools/run_tests.py), so that one look at the end shows all of them."""
-    for line in os.environ.get("WEFT_EARLIER_RUNS", "").splitlines():
-        terminalreporter.write_line(line)
+    """Repeat how the runs beside this one ended (tools/run_tests.py), so that one look at the end shows all of them."""
+    if others := os.environ.get("WEFT_OTHER_RUNS"):
+        for line in Path(others).read_text().splitlines():
+            terminalreporter.write_line(line)

@@ -1,14 +1,19 @@
 """`make test`: the whole suite on the default switching backend, and what must hold on every backend on the others too.
 
-The runs on the other backends come first. Their last lines are repeated by tests/conftest.py right above the summary of the
-main run, so that the end of the output shows all. Further arguments go to pytest, in every run.
+The runs on the other backends go on beside the main run where there are two cores. What they print appears when one has failed;
+their last lines are repeated by tests/conftest.py right above the summary of the main run, so that the end of the output
+shows all. Further arguments go to pytest, in every run.
 """
 
+import functools
 import importlib.util
 import os
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -23,7 +28,7 @@ NOTHING_COLLECTED = 5
 
 
 def run_on(backend: str, arguments: list[str]) -> tuple[int, str]:
-    """Run the tests of every backend on this one; print what they print, return the status and the summary line."""
+    """Run the tests of every backend on this one; return what `run_with` does."""
     folders = [folder for folder in ON_EVERY_BACKEND if any((ROOT / folder).glob("**/test_*.py"))]
     if not folders:
         return 0, f"{backend} backend: no tests"
@@ -33,29 +38,57 @@ def run_on(backend: str, arguments: list[str]) -> tuple[int, str]:
 
 
 def run_with(title: str, changes: dict[str, str], folders: list[str], arguments: list[str]) -> tuple[int, str]:
-    """Run the tests of these folders in a changed environment; print what they print, return the status and the summary line."""
+    """Run the tests of these folders in a changed environment; print them if they fail, return the status and the summary line."""
     started = time.monotonic()
-    environment = {**os.environ, **changes}
-    last = ""
     command = [*PYTEST, *folders, *arguments]
-    with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        for line in process.stdout:
-            print(line, end="", flush=True)
-            last = line.strip() or last
-    status = 0 if process.returncode == NOTHING_COLLECTED else process.returncode
+    done = subprocess.run(
+        command,
+        cwd=ROOT,
+        env={**os.environ, **changes},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    status = 0 if done.returncode == NOTHING_COLLECTED else done.returncode
     took = f"took {time.monotonic() - started:.0f} s in all"
-    failed = "" if status == 0 else "  <-- FAILED"
+    failed = ""
+    if status != 0:
+        failed = "  <-- FAILED"
+        print(f"\n== {title}\n{done.stdout}", flush=True)
+    last = (done.stdout.strip().splitlines() or [""])[-1]
     return status, f"{title} ({' '.join(folders)}): {last.strip('= ')} ({took}){failed}"
+
+
+def run_others(arguments: list[str], summaries: Path) -> int:
+    """Make the runs beside the main one; write how each ended into a file, and return the first status that is not 0."""
+    first = 0
+    runs: list[Callable[[], tuple[int, str]]] = [functools.partial(run_on, one, arguments) for one in OTHER_BACKENDS]
+    poll = {"WEFT_POLLER": "poll"}
+    runs.append(functools.partial(run_with, "poll(2) in place of epoll", poll, ["tests/io"], arguments))
+    for run in runs:
+        status, summary = run()
+        first = first or status
+        with summaries.open("a") as file:
+            file.write(summary + "\n")
+    return first
 
 
 def main(arguments: list[str]) -> int:
     """Run all; the status is 0 only when all passed."""
-    earlier = [run_on(backend, arguments) for backend in OTHER_BACKENDS]
-    earlier.append(run_with("poll(2) in place of epoll", {"WEFT_POLLER": "poll"}, ["tests/io"], arguments))
-    environment = {**os.environ, "WEFT_EARLIER_RUNS": "\n".join(summary for _, summary in earlier)}
-    last = subprocess.run([*PYTEST, "tests", *arguments], cwd=ROOT, env=environment, check=False).returncode
-    return next((status for status, _ in earlier if status), last)
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(1) as executor:
+        summaries = Path(folder) / "summaries"
+        summaries.touch()
+        others = executor.submit(run_others, arguments, summaries)
+        if (os.cpu_count() or 1) < 2:
+            others.exception()
+        environment = {**os.environ, "WEFT_OTHER_RUNS": str(summaries)}
+        last = subprocess.run([*PYTEST, "tests", *arguments], cwd=ROOT, env=environment, check=False).returncode
+        told = summaries.read_text()
+        status = others.result() or last
+        for line in summaries.read_text().removeprefix(told).splitlines():  # of those that took longer
+            print(line)
+    return status
 
 
 if __name__ == "__main__":
