@@ -156,8 +156,8 @@ class Pool(object):
         """Take what a call refers to out of its message, and drop it: whoever lends it counts."""
         try:
             self.loads(frame[4])
-        except Exception:
-            pass  # nobody wants the call any more
+        except Exception:  # noqa: S110 - nobody wants the call any more
+            pass
 
     def _run(self, frame):
         """Run one call and answer it, whatever happens in it. Of a call that was dropped, let go of what it refers to."""
