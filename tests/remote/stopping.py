@@ -1,6 +1,7 @@
-"""Stop a process of a test's own, and know that it has stopped."""
+"""Processes of a test's own: stop one and know that it has stopped, and wait for the end of one."""
 
 import os
+import select
 import signal
 from pathlib import Path
 
@@ -15,6 +16,18 @@ def stop(pid: int) -> None:
             return
         weft.sleep(0.005)
     raise AssertionError(f"process {pid} was told to stop five seconds ago and still runs")
+
+
+def gone(pid: int, *, seconds: float = 3) -> bool:
+    """Whether the process is gone, or becomes so within `seconds`; it need not be a child of ours."""
+    try:
+        fd = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        return bool(select.select([fd], [], [], seconds)[0])
+    finally:
+        os.close(fd)
 
 
 def _state(thread: Path) -> str:

@@ -2,7 +2,6 @@
 
 import os
 import re
-import select
 import signal
 import subprocess
 import sys
@@ -16,21 +15,9 @@ import weft_sent
 
 import weft
 from tests.remote.raising import raises
-from tests.remote.stopping import stop
+from tests.remote.stopping import gone, stop
 from weft import remote
 from weft.remote import _threads
-
-
-def gone(pid: int, seconds: float) -> bool:
-    """Whether the process is gone, or becomes so within `seconds`."""
-    try:
-        fd = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return True
-    try:
-        return bool(select.select([fd], [], [], seconds)[0])
-    finally:
-        os.close(fd)
 
 
 def test_closing_ends_the_process_over_there(target):
@@ -38,7 +25,7 @@ def test_closing_ends_the_process_over_there(target):
     pid = context.facts.pid
     context.close()
     assert context.closed
-    assert gone(pid, 3)
+    assert gone(pid)
 
 
 def test_a_with_block_closes_its_context_when_it_is_left_by_an_error(own_target):
@@ -90,7 +77,7 @@ def test_a_call_that_never_ends_does_not_keep_its_context_from_closing(own_targe
     with raises(remote.CallTimeout):
         context.call(function, timeout=0.1)
     context.close()
-    assert gone(pid, 3)
+    assert gone(pid)
 
 
 def test_many_tasklets_may_close_the_same_context(own_target, in_tasklets):
@@ -237,7 +224,7 @@ def test_a_context_that_resists_is_killed(own_target):
     with raises(remote.CallTimeout):
         context.call(weft_sent.compute_for_ever, timeout=0.1)
     context.close()
-    assert gone(pid, 3)
+    assert gone(pid)
 
 
 PARENT = """
@@ -262,11 +249,11 @@ def test_a_child_is_gone_within_3_seconds_of_its_parents_sigkill(target, functio
     parent = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
     try:
         pid = int(parent.stdout.readline())
-        assert not gone(pid, 0)
+        assert not gone(pid, seconds=0)
         parent.kill()
         parent.wait()
         killed = time.monotonic()
-        assert gone(pid, 3)
+        assert gone(pid)
         assert time.monotonic() - killed < 3
     finally:
         parent.kill()
@@ -278,7 +265,7 @@ def test_the_end_of_the_process_closes_contexts_that_were_left_open(tmp_path):
     sent = str(Path(__file__).parent / "sent")
     program = PARENT.format(sent=sent, opening="local()", function="pid")
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=True)
-    assert gone(int(done.stdout), 3)
+    assert gone(int(done.stdout))
     assert done.stderr == ""
 
 
@@ -371,7 +358,7 @@ def test_ctrl_c_ends_a_call_and_with_it_the_context():
     _, said = parent.communicate(timeout=20)
     assert parent.returncode != 0
     assert "KeyboardInterrupt" in said
-    assert gone(pid, 3)
+    assert gone(pid)
 
 
 def test_threads_that_work_while_a_context_is_closed_get_answers_or_a_clear_error(own_target):

@@ -7,7 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.wire.test_fuzz import damaged, seeds
+from tests.wire.damage import damaged
+from tests.wire.test_fuzz import seeds
 from weft.remote._link import Link
 from weft.wire import codec, protocol, series
 

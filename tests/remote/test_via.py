@@ -4,7 +4,6 @@ import importlib
 import os
 import platform
 import secrets
-import select
 import signal
 import sys
 import warnings
@@ -15,7 +14,7 @@ import weft_sent
 import weft
 from tests.remote.fakes import hostile, script
 from tests.remote.raising import raises
-from tests.remote.stopping import stop
+from tests.remote.stopping import gone, stop
 from tests.wire.interpreters import found
 from weft import remote
 from weft.remote._routes import KEPT, WINDOW
@@ -37,17 +36,6 @@ def chain():
     yield open_chain
     for context in opened:
         context.close()
-
-
-def gone(pid, seconds=3):
-    try:
-        fd = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return True
-    try:
-        return bool(select.select([fd], [], [], seconds)[0])
-    finally:
-        os.close(fd)
 
 
 def test_a_chain_of_four_with_old_and_new_pythons_in_it(chain):
@@ -273,7 +261,7 @@ def test_a_tree_of_contexts_dropped_by_its_user_is_closed(chain):
         texts = [str(recorded.pop().message)]  # a warning holds what it is about, and beta what it goes through
     texts += [str(warning.message) for warning in recorded]
     assert ["'alpha'" in text for text in sorted(texts)] == [True, False]
-    assert all(gone(pid, 10) for pid in pids)
+    assert all(gone(pid, seconds=10) for pid in pids)
 
 
 def test_a_forked_context_starts_others_and_cannot_be_started_elsewhere(chain):

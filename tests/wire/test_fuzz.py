@@ -9,7 +9,6 @@ import decimal
 import fractions
 import lzma
 import random
-import struct
 import time
 import uuid
 import zlib
@@ -17,6 +16,7 @@ from pathlib import PurePosixPath
 
 import pytest
 
+from tests.wire.damage import TAGS, damaged, random_bytes
 from tests.wire.test_codec import PLAIN
 from tests.wire.test_values import KINDS
 from weft.remote._values import Incoming
@@ -34,8 +34,6 @@ try:
 except ImportError:
     ARRAYS = []  # the states of arrays are forged all the same
 
-TAGS = b"NTFiIfcsSbaltdezqQgGuUrVkoB"
-
 
 def seeds():
     found = [codec.dumps(value) for value in PLAIN]
@@ -44,30 +42,6 @@ def seeds():
         for state in ("x", (1, 2), ("<f8", (2, 3), False, True, bytearray(48)), {"a": 1}, bytearray(8), ("numpy", "x")):
             found.append(b"Vl\0\0\0\0k" + bytes([number]) + codec.dumps(state))
     return [data for data in found if len(data) < 1500]
-
-
-def damaged(chance, sound):
-    data = bytearray(chance.choice(sound))
-    for _ in range(chance.randrange(1, 4)):
-        at = chance.randrange(len(data) + 1)
-        how = chance.randrange(6)
-        if how == 0 and data:
-            data[at % len(data)] = chance.randrange(256)
-        elif how == 1:
-            del data[at:]
-        elif how == 2:
-            data[at:at] = data[at : at + chance.randrange(1, 20)]
-        elif how == 3:
-            data[at:at] = chance.choice(sound)[:200]
-        elif how == 4:
-            data[at : at + 4] = struct.pack(">I", chance.choice((0, 1, 2**31, 2**32 - 1, chance.randrange(300))))
-        elif data:
-            data[at % len(data)] = chance.choice(TAGS)
-    return bytes(data)
-
-
-def random_bytes(chance):
-    return bytes(chance.choice((chance.choice(TAGS), 0, chance.randrange(256))) for _ in range(chance.randrange(1, 60)))
 
 
 def decode_both_ways(data, outcomes):

@@ -1,12 +1,14 @@
 """The part that makes a context an intermediary, on every version: what it starts, passes on, keeps, refuses and reports."""
 
 import os
+import select
 import signal
 import sys
 
 import pytest
 
 from tests.remote.fakes import hostile, script
+from tests.remote.stopping import gone
 from tests.wire.interpreters import found
 from tests.wire.target import CONTEXT, Ended, packed, send_part
 from weft.wire import build, codec, protocol, router, streams
@@ -157,8 +159,6 @@ def test_a_context_behind_a_context_behind_a_context(hop):
 
 
 def select_nothing(seconds):
-    import select
-
     select.select([], [], [], seconds)
 
 
@@ -307,7 +307,7 @@ def test_frames_for_a_context_that_is_gone_are_dropped(own_hop):
 def test_nothing_of_the_subtree_outlives_its_intermediary(own_hop, how):
     behind = Behind(own_hop).wait_for_hello()
     behind.send(protocol.MODULES, 0, packed({"work": WORK}))
-    fd = os.pidfd_open(behind.call("work:pid"))
+    pid = behind.call("work:pid")
     behind.begin("work:nap")
     if how == "goodbye":
         own_hop.close()
@@ -315,7 +315,5 @@ def test_nothing_of_the_subtree_outlives_its_intermediary(own_hop, how):
         own_hop.process.kill()
     else:
         own_hop.process.stdin.close()
-    import select
 
-    assert select.select([fd], [], [], 3)[0]
-    os.close(fd)
+    assert gone(pid)

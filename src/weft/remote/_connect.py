@@ -19,7 +19,6 @@ from weft.remote._waiting import EVER
 from weft.remote.context import Context
 from weft.remote.errors import ConnectError, ConnectTimeout, PythonTooOld, RemoteError
 from weft.remote.transports import Transport, quoted
-from weft.remote.transports.command import Command
 from weft.remote.transports.fork import Fork
 from weft.remote.transports.local import Local
 from weft.wire import build, protocol
@@ -86,7 +85,7 @@ def _connect(
     try:
         if isinstance(process, Tunnel):
             words = _with_terminal(transport.argv(token), transport, link, process, threads, via)
-            process.start(words, token, config, translated=isinstance(transport, Command))
+            process.start(words, token, config, translated=transport.translated)
         else:
             # The command line, the payload and CONFIG are one message: nobody waits for anybody before HELLO.
             link.send(build.configuration(config) if isinstance(transport, Fork) else build.preamble(config))
@@ -165,7 +164,7 @@ def _started(transport: Transport, token: str, threads: _threads.Threads) -> Pro
         terminal = None if answers is None else Terminal(answers, transport.asks_on_stdin)
         if isinstance(transport, Fork):
             return Process([], threads, start=lambda descriptors: transport.start(descriptors, token, threads))
-        return Process(transport.argv(token), threads, terminal, translated=isinstance(transport, Command))
+        return Process(transport.argv(token), threads, terminal, translated=transport.translated)
     except ConnectError:
         raise
     except OSError as error:

@@ -209,12 +209,9 @@ class FrameReader(object):
         Raises ProtocolError on what no frame is; the reader is of no use after that.
         """
         if self._parts:
-            self._parts.append(data)
-            self._have += len(data)
-            if self._have < self._need:
+            data = self._with_held(data)
+            if data is None:
                 return ()
-            data = b"".join(self._parts)
-            self._parts = []
         frames = []
         position = 0
         end = len(data)
@@ -229,6 +226,16 @@ class FrameReader(object):
             position = stop
         self._hold(data, position, need)
         return frames
+
+    def _with_held(self, data):
+        """Return `data` behind what is held, or hold it too and return None while that is no whole frame."""
+        self._parts.append(data)
+        self._have += len(data)
+        if self._have < self._need:
+            return None
+        data = b"".join(self._parts)
+        self._parts = []
+        return data
 
     def _hold(self, data, position, need):
         """Keep what is left of `data` until `need` bytes are there."""

@@ -31,12 +31,9 @@ class Sorter(protocol.FrameReader):
             self._left -= position
             self._sink(data[:position])
         elif self._parts:
-            self._parts.append(data)
-            self._have += len(data)
-            if self._have < self._need:
+            data = self._with_held(data)
+            if data is None:
                 return ()
-            data = b"".join(self._parts)
-            self._parts = []
         frames = []
         end = len(data)
         need = HEADER_SIZE

@@ -1,11 +1,12 @@
 """A folder in front of PATH for the commands that the tests of transports bring along."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.remote.transports.private_system import CannotBeMade, PrivateSystem, make
+from tests.remote.transports.private_system import OPEN, CannotBeMade, PrivateSystem, make
 from weft import io
 
 
@@ -25,6 +26,17 @@ def private_system(tmp_path_factory: pytest.TempPathFactory) -> PrivateSystem:
         return make(tmp_path_factory.mktemp("system"))
     except CannotBeMade as reason:
         pytest.skip(f"no private system: {reason}")
+
+
+@pytest.fixture
+def called_by(private_system: PrivateSystem, commands: Path) -> Callable[[str], None]:
+    """`called_by(user)`: sudo, su and doas are called by that user from now on; contexts inherit this PATH."""
+
+    def called_by(user: str) -> None:
+        for program in OPEN:
+            private_system.command(program, user, commands)
+
+    return called_by
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tools import unpack_debian
+from weft import remote
 
 REPOSITORY = Path(__file__).parents[3]
 UNPACKED = REPOSITORY / ".venv" / "privileges"
@@ -18,6 +19,7 @@ PYTHON = "/usr/bin/python3"  # for accounts that may not look into the home of w
 PASSWORD = "correct horse: it's 'battery' $taple"
 CALLER, FREE, STRANGER, OTHER = "weft-caller", "weft-free", "weft-stranger", "weft-other"
 FIRST_NUMBER = 61001
+OPEN = {"sudo": remote.sudo, "su": remote.su, "doas": remote.doas}
 
 SUDOERS = f"""\
 Defaults timestamp_timeout=0, lecture=never, !fqdn

@@ -8,22 +8,10 @@ import pytest
 import weft_sent
 
 from tests.remote.raising import raises
-from tests.remote.transports.private_system import CALLER, FREE, OTHER, PASSWORD, PYTHON, STRANGER
+from tests.remote.transports.private_system import CALLER, FREE, OPEN, OTHER, PASSWORD, PYTHON, STRANGER
 from weft import remote
 
-OPEN = {"sudo": remote.sudo, "su": remote.su, "doas": remote.doas}
 ASKS_FOR = {"sudo": CALLER, "su": OTHER, "doas": CALLER}  # whose password it wants, called by CALLER
-
-
-@pytest.fixture
-def called_by(private_system, commands):
-    """`called_by(user)`: the commands are called by that user from now on."""
-
-    def called_by(user):
-        for program in OPEN:
-            private_system.command(program, user, commands)
-
-    return called_by
 
 
 @pytest.mark.parametrize("kind", OPEN)

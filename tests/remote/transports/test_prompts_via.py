@@ -8,22 +8,10 @@ import weft_sent
 
 from tests.remote.interpreters import found
 from tests.remote.raising import raises
-from tests.remote.transports.private_system import CALLER, OTHER, PASSWORD, PYTHON
+from tests.remote.transports.private_system import CALLER, OPEN, OTHER, PASSWORD, PYTHON
 from weft import remote
 
-OPEN = {"sudo": remote.sudo, "su": remote.su, "doas": remote.doas}
 VERSIONS = {version: path for version, path in found().items() if version in ("2.7", "3.6", "own")}
-
-
-@pytest.fixture
-def called_by(private_system, commands):
-    """`called_by(user)`: the commands are called by that user from now on; contexts inherit this PATH."""
-
-    def called_by(user):
-        for program in OPEN:
-            private_system.command(program, user, commands)
-
-    return called_by
 
 
 @pytest.mark.parametrize("kind", OPEN)

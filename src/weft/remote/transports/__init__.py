@@ -36,6 +36,10 @@ class Transport(Protocol):
     def asks_on_stdin(self) -> bool:
         """Whether it asks on stdin instead, as su does; what it runs then finds its stdin and stderr as 3 and 4."""
 
+    @property
+    def translated(self) -> bool:
+        """Whether its messages are in the user's language, and `explain` reads them: it is then started to say them in English."""
+
     def argv(self, token: str) -> list[str]:
         """The command to start. It holds no secret: everybody on the machine can read it. `token` marks the start line."""
 

@@ -46,6 +46,7 @@ class Command:
     meanings: ClassVar[tuple[Meaning, ...]] = ()
     answers: Answers | None = None
     asks_on_stdin = False
+    translated = True
 
     def __init__(self, target: str, python: str | None) -> None:
         self.target = target

@@ -1,14 +1,15 @@
 """An interpreter under another account of the same machine, by way of doas and its rules."""
 
-from weft.remote._prompts import NOTHING, Answers, Held
 from weft.remote.errors import AuthenticationFailed, ConnectError, NoPython, NotAllowed, TargetNotFound
-from weft.remote.transports.command import Command, Meaning, checked_user
+from weft.remote.transports.account import Account
+from weft.remote.transports.command import Meaning
 
 
-class Doas(Command):
+class Doas(Account):
     """Starts a Python as `user`. Without a password doas is told to ask for none."""
 
     program = "doas"
+    password_variable = "WEFT_DOAS_PASSWORD"
     comes_with = "the package opendoas or doas"
     meanings = (
         Meaning(
@@ -54,17 +55,6 @@ class Doas(Command):
             "Give the full path of one as python=: a target needs CPython 2.7, or 3.6 and later.",
         ),
     )
-
-    def __init__(
-        self,
-        user: str | None = None,
-        *,
-        python: str | None = None,
-        password: Held = NOTHING,
-    ) -> None:
-        super().__init__(checked_user(user) or "root", python)
-        answers = Answers(password, "WEFT_DOAS_PASSWORD", self.to)
-        self.answers = answers if answers.available else None
 
     def words(self) -> list[str]:
         ask = ["-n"] if self.answers is None else []

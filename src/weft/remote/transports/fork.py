@@ -16,6 +16,7 @@ class Fork:
 
     answers = None
     asks_on_stdin = False
+    translated = False
     name = "fork"
     to = "fork of this process"
 

@@ -15,6 +15,7 @@ class Local:
 
     answers = None
     asks_on_stdin = False
+    translated = False
 
     def __init__(self, python: str | None = None, where: str = "on this machine") -> None:
         self.python = sys.executable if python is None else checked_python(python)

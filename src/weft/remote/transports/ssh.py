@@ -33,6 +33,7 @@ class Ssh:
     """
 
     asks_on_stdin = False
+    translated = False
 
     def __init__(
         self,

@@ -2,17 +2,18 @@
 
 import shlex
 
-from weft.remote._prompts import NOTHING, Answers, Held
 from weft.remote._terminal import TAKE_PIPES_BACK
 from weft.remote.errors import AuthenticationFailed, ConnectError, NotAllowed, TargetNotFound
-from weft.remote.transports.command import Command, Meaning, checked_user
+from weft.remote.transports.account import Account
+from weft.remote.transports.command import Meaning
 from weft.wire import build
 
 
-class Su(Command):
+class Su(Account):
     """Starts a Python as `user`. Root is asked for no password."""
 
     program = "su"
+    password_variable = "WEFT_SU_PASSWORD"
     comes_with = "the package util-linux"
     meanings = (
         Meaning(
@@ -42,17 +43,7 @@ class Su(Command):
     )
 
     asks_on_stdin = True
-
-    def __init__(
-        self,
-        user: str | None = None,
-        *,
-        python: str | None = None,
-        password: Held = NOTHING,
-    ) -> None:
-        super().__init__(checked_user(user) or "root", python)
-        # Always there: su knows no option that makes it not ask, and would take the payload for the password.
-        self.answers = Answers(password, "WEFT_SU_PASSWORD", self.to)
+    always_answers = True  # su knows no option that makes it not ask, and would take the payload for the password
 
     def words(self) -> list[str]:
         # A shell of ours, where su allows it: that of an account which nobody logs in to runs no commands.

@@ -2,15 +2,17 @@
 
 from collections.abc import Sequence
 
-from weft.remote._prompts import NOTHING, Answers, Held
+from weft.remote._prompts import NOTHING, Held
 from weft.remote.errors import AuthenticationFailed, NoPython, NotAllowed, TargetNotFound
-from weft.remote.transports.command import Command, Meaning, checked_arguments, checked_user
+from weft.remote.transports.account import Account
+from weft.remote.transports.command import Meaning, checked_arguments
 
 
-class Sudo(Command):
+class Sudo(Account):
     """Starts a Python as `user`, with that user's home. Without a password sudo is told to ask for none."""
 
     program = "sudo"
+    password_variable = "WEFT_SUDO_PASSWORD"
     comes_with = "the package sudo"
     meanings = (
         Meaning(
@@ -66,10 +68,8 @@ class Sudo(Command):
         password: Held = NOTHING,
         sudo_args: Sequence[str] = (),
     ) -> None:
-        super().__init__(checked_user(user) or "root", python)
+        super().__init__(user, python=python, password=password)
         self.sudo_args = checked_arguments(sudo_args, "sudo_args")
-        answers = Answers(password, "WEFT_SUDO_PASSWORD", self.to)
-        self.answers = answers if answers.available else None
 
     def words(self) -> list[str]:
         ask = ["-n"] if self.answers is None else ["-p", "[sudo] password for %p: "]
