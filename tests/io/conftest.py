@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 import weft
+from tests.io._sockets import LOCALHOST
 from tests.io._workers import wait_until
 from weft import io
 from weft.io import workers
@@ -45,6 +46,21 @@ def sockets() -> Iterator[tuple[socket.socket, socket.socket]]:
     first, second = socket.socketpair()
     first.setblocking(False)
     second.setblocking(False)
+    with first, second:
+        yield first, second
+
+
+@pytest.fixture
+def listener() -> Iterator[io.socket]:
+    """A socket of ours that listens on a port of its own on the loopback interface."""
+    with io.create_server(LOCALHOST) as made:
+        yield made
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[io.socket, io.socket]]:
+    """Two connected sockets of ours."""
+    first, second = io.socketpair()
     with first, second:
         yield first, second
 

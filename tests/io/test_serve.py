@@ -17,12 +17,6 @@ from weft.io import _serve
 
 
 @pytest.fixture
-def listener():
-    with io.create_server(("127.0.0.1", 0)) as made:
-        yield made
-
-
-@pytest.fixture
 def log(caplog):
     caplog.set_level(logging.INFO, "weft.io.serve")
     return lambda: [(record.levelname, record.getMessage()) for record in caplog.records]

@@ -1,0 +1,96 @@
+"""Time-outs of sockets, calls that shall not wait, and scopes that expire."""
+
+import re
+import socket as standard
+
+import pytest
+
+import weft
+from tests.io._sockets import fill
+
+
+@pytest.mark.parametrize("timeout", [0.001, 0.01, 1e-9])
+def test_a_time_out_is_raised_and_the_socket_goes_on(pair, timeout):
+    pair[0].settimeout(timeout)
+    for _ in range(2):
+        with pytest.raises(TimeoutError, match=re.escape(f"nothing could be received within {timeout!r} seconds")):
+            pair[0].recv(10)
+    fill(pair[0])
+    with pytest.raises(TimeoutError, match="nothing could be sent within"):
+        pair[0].sendall(b"x")
+    pair[0].settimeout(30)
+    pair[1].send(b"data")
+    assert pair[0].recv(10) == b"data"
+
+
+def test_the_time_out_of_sendall_limits_the_whole_call(pair):
+    """A reader that takes a little now and then does not prolong it."""
+    pair[0].settimeout(0.05)
+    end = []
+
+    def reader():
+        while not end:
+            pair[1].recv(4096)
+            weft.sleep(0.001)
+
+    weft.tasklet(reader)()
+    with pytest.raises(TimeoutError):
+        pair[0].sendall(b"x" * 100_000_000)
+    end.append(True)
+    weft.run()
+
+
+def test_without_waiting_there_is_an_error_at_once(pair, listener):
+    for sock in (*pair, listener):
+        sock.setblocking(False)
+        assert (sock.gettimeout(), sock.getblocking(), sock.timeout) == (0.0, False, 0.0)
+    for call in (
+        lambda: pair[0].recv(1),
+        lambda: pair[0].recv_into(bytearray(1)),
+        lambda: pair[0].recvfrom(1),
+        lambda: pair[0].recvmsg(1),
+        listener.accept,
+    ):
+        with pytest.raises(BlockingIOError):
+            call()
+    fill(pair[0])
+    for call in (lambda: pair[0].send(b"x"), lambda: pair[0].sendall(b"x"), lambda: pair[0].sendmsg([b"x"])):
+        with pytest.raises(BlockingIOError):
+            call()
+
+
+def test_one_call_can_be_made_without_waiting(pair):
+    for call in (pair[0].recv, pair[0].recvfrom, lambda size, flags: pair[0].recvmsg(size, 0, flags)):
+        with pytest.raises(BlockingIOError):
+            call(10, standard.MSG_DONTWAIT)
+    fill(pair[0])
+    for call in (pair[0].send, pair[0].sendall, lambda data, flags: pair[0].sendmsg([data], [], flags)):
+        with pytest.raises(BlockingIOError):
+            call(b"x", standard.MSG_DONTWAIT)
+
+
+def test_accept_and_messages_time_out_too(pair, listener):
+    for sock in (pair[0], listener):
+        sock.settimeout(0.005)
+    with pytest.raises(TimeoutError):
+        listener.accept()
+    with pytest.raises(TimeoutError):
+        pair[0].recvmsg(10)
+
+
+@pytest.mark.parametrize("bad", [-1, -0.001, float("nan")])
+def test_nonsense_time_outs_are_refused(pair, bad):
+    pair[0].settimeout(5)
+    with pytest.raises(ValueError, match="takes a number of seconds from 0 on, or None, not"):
+        pair[0].settimeout(bad)
+    with pytest.raises(TypeError):
+        pair[0].settimeout("soon")
+    assert pair[0].gettimeout() == 5
+
+
+def test_a_scope_that_expires_ends_a_call(pair):
+    with weft.core.CancelScope(timeout=0.005) as scope:
+        pair[0].recv(10)
+    assert scope.expired
+    pair[1].send(b"later")
+    assert pair[0].recv(10) == b"later"
