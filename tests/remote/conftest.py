@@ -1,7 +1,7 @@
 """Targets for the remote tests: each interpreter that was found, over `local` and over a real sshd on loopback."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,13 @@ from weft import remote
 
 sys.path.append(str(Path(__file__).parent / "sent"))
 
-TARGETS = [f"{way}-{version}" for way in ("local", "ssh") for version in interpreters.found()]
+
+def targets(names: Iterable[str]) -> list[str]:
+    """The parameters of `target` and `shared` for the interpreters of these names, over every transport."""
+    return [f"{way}-{name}" for way in ("local", "ssh") for name in names]
+
+
+TARGETS = targets(interpreters.found())
 
 
 @dataclass

@@ -26,6 +26,12 @@ def found() -> dict[str, str]:
     return paths or {"own": sys.executable}
 
 
+def others() -> list[str]:
+    """The names of those found that are of another version than this interpreter, for a test of what that changes."""
+    own = "{}.{}".format(*sys.version_info)
+    return [name for name, path in found().items() if _ask(path) != own]
+
+
 def _candidates(version: str) -> list[str]:
     root = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
     kept = [str(path) for path in sorted(root.glob(f"versions/{version}*/bin/python"))]
@@ -33,6 +39,7 @@ def _candidates(version: str) -> list[str]:
     return [*kept, *([on_path] if on_path else [])]
 
 
+@functools.cache
 def _ask(path: str) -> str | None:
     try:
         done = subprocess.run([path, "-c", QUESTION], capture_output=True, text=True, timeout=20, check=False)

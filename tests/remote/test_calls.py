@@ -14,6 +14,8 @@ import pytest
 import weft_sent
 
 import weft
+from tests.remote.conftest import targets
+from tests.remote.interpreters import others
 from tests.remote.raising import raises
 from tests.remote.stopping import stop
 from weft import remote
@@ -189,12 +191,12 @@ def test_an_argument_that_cannot_travel_is_named_by_its_path_and_nothing_is_sent
     assert shared.stats == before
 
 
+# Between equal versions they travel as code: see test_by_value.py.
+@pytest.mark.parametrize("shared", targets(others()), indirect=True)
 def test_functions_without_a_name_over_there_are_refused_before_anything_is_sent(shared):
     def inner():
         pass
 
-    if shared.facts.python[:2] == sys.version_info[:2]:
-        pytest.skip("they travel as code between equal versions: test_by_value.py")
     before = shared.stats
     here = "{}.{}".format(*sys.version_info)
     for function, says in ((lambda: 1, "lambda"), (inner, "inside of another function")):

@@ -3,6 +3,7 @@
 import contextlib
 import importlib
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -21,7 +22,7 @@ for large in ("numpy", "pydantic"):  # here, as numpy cannot be imported again o
     with contextlib.suppress(ImportError):
         importlib.import_module(large)
 
-BARE = getattr(sys, "_base_executable", sys.executable)
+BASE = getattr(sys, "_base_executable", sys.executable)
 USES = {
     "uses_numpy": """
         import os
@@ -117,12 +118,19 @@ def uses(make: Make) -> Callable[[str], ModuleType]:  # noqa: F811
     return write
 
 
+@pytest.fixture(scope="session")
+def bare_python(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The interpreter that this one's environment was made with: the same version without any packages, whatever it has."""
+    path = tmp_path_factory.mktemp("bare") / "python"
+    path.write_text(f'#!/bin/sh\nexec {shlex.quote(BASE)} -S "$@"\n')
+    path.chmod(0o755)
+    return str(path)
+
+
 @pytest.fixture
-def bare() -> Iterator[remote.Context]:
-    """A context in the interpreter that this one's environment was made with: the same version without its packages."""
-    with remote.local(python=BARE) as context:
-        if not {"numpy", "pydantic", "pydantic_core"}.isdisjoint(context.facts.packages):
-            pytest.skip(f"{BARE} has packages of its own, and no other interpreter of this version is known")
+def bare(bare_python: str) -> Iterator[remote.Context]:
+    with remote.local(python=bare_python) as context:
+        assert {"numpy", "pydantic", "pydantic_core"}.isdisjoint(context.facts.packages)
         yield context
 
 
@@ -197,8 +205,8 @@ def test_modules_of_each_kind_are_loaded(bare: remote.Context, native: ModuleTyp
     assert "memfd" not in bare.call(native.inherited)
 
 
-def test_they_pass_through_another_context(bare: remote.Context, native: ModuleType) -> None:
-    with remote.local(python=BARE, via=bare, tasklets=core.backend != "greenlet") as behind:
+def test_they_pass_through_another_context(bare: remote.Context, bare_python: str, native: ModuleType) -> None:
+    with remote.local(python=bare_python, via=bare, tasklets=core.backend != "greenlet") as behind:
         assert behind.call(native.answers)[0] == (42, "multi", "native.multi", True)
         assert behind.call(native.through_libraries) == 47
 
@@ -224,13 +232,10 @@ def test_a_library_that_the_target_lacks_is_named(bare: remote.Context, native: 
         bare.call(native.missing_library)
 
 
-@pytest.mark.parametrize("version", ["2.7", "3.13", "3.8"])
+@pytest.mark.parametrize("version", [name for name in interpreters.others() if name in ("2.7", "3.13", "3.8")])
 def test_another_python_is_refused_before_anything_is_sent(native: ModuleType, version: str) -> None:
-    path = interpreters.found().get(version)
-    if path is None or version == f"{sys.version_info[0]}.{sys.version_info[1]}":
-        pytest.skip(f"no other Python {version}")
     here = f"cpython {sys.version_info[0]}.{sys.version_info[1]}"
-    with remote.local(python=path) as context:
+    with remote.local(python=interpreters.found()[version]) as context:
         with pytest.raises(
             remote.CannotTravel,
             match=rf"which cannot be sent: it is built for {here} \({SUFFIX[1:-3]}\) on linux .* and over there is "
@@ -245,7 +250,7 @@ exec unshare --mount --propagation private sh -c '
     for one in /tmp /var/tmp /dev/shm /run; do test -d $one && mount -t tmpfs -o ro none $one; done
     mount -o remount,bind,ro / || exit 1
     cut -d" " -f2 /proc/mounts | grep -v "^/proc" | while read one; do mount -o remount,bind,ro "$one" 2>/dev/null; done
-    exec {python} "$@"' sh "$@"
+    exec {python} -S "$@"' sh "$@"
 """
 
 
@@ -275,7 +280,7 @@ def test_a_read_only_root_without_tmp_is_enough(
         }
     )
     wrapper = tmp_path / "python"
-    wrapper.write_text(READ_ONLY.format(python=BARE))
+    wrapper.write_text(READ_ONLY.format(python=BASE))
     wrapper.chmod(0o755)
     writer: Any = importlib.import_module("writer")
     module = uses("uses_numpy")

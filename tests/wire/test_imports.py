@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.wire.interpreters import since
 from tests.wire.target import ErrorAnswer
 from weft.wire import build, bundle, codec, protocol
 
@@ -255,9 +256,8 @@ def test_a_reload_asks_the_parent_for_the_source_as_it_is_now(work):
     assert work.answer(number)["type"] in ("ImportError", "ModuleNotFoundError", "AttributeError")  # 3.6 says so
 
 
+@pytest.mark.parametrize("python", since(3), indirect=True)
 def test_find_spec_tells_what_is_there_and_what_is_not_and_imports_nothing(work):
-    if work.hello["python"] < (3,):
-        pytest.skip("2.7 has no find_spec")
     work.modules({"here": "raise ZeroDivisionError"}, absent=["known", "why"], reasons={"why": "it stays where it is"})
     text = "from importlib.util import find_spec\nspec = find_spec(%r)\nresult = spec is None or spec.origin"
     assert work.call("work:run", text % "here") == "weft:/parent/here.py"
@@ -286,9 +286,8 @@ def test_a_module_that_no_bundle_made_a_package_has_no_submodules_to_ask_for(wor
     assert not work.wants
 
 
+@pytest.mark.parametrize("python", since(3), indirect=True)
 def test_a_namespace_package_has_the_target_s_own_portions_too(work, tmp_path):
-    if work.hello["python"] < (3,):
-        pytest.skip("2.7 has no namespace packages")
     (tmp_path / "shared_space" / "deep").mkdir(parents=True)
     (tmp_path / "shared_space" / "over_there.py").write_text("value = 'from a file'\n")
     (tmp_path / "shared_space" / "deep" / "er.py").write_text("value = 'deeper'\n")
