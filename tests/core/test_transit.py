@@ -160,25 +160,22 @@ def test_sent_values_are_never_replaced_by_none_when_senders_die_by_weak_referen
 
 
 def test_a_hundred_thousand_messages_across_threads_with_kills():
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-5)
-    try:
-        across_threads(messages=100_000)
-    finally:
-        sys.setswitchinterval(before)
+    total, channel = across_threads(messages=100_000)
+    total.check()
+    assert total.sent + total.interrupted_sends >= 100_000
+    assert (channel.balance, channel.queue) == (0, None)
 
 
 @pytest.mark.soak
 def test_a_million_messages_across_threads_with_kills():
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-5)
-    try:
-        across_threads(messages=1_000_000)
-    finally:
-        sys.setswitchinterval(before)
+    total, channel = across_threads(messages=1_000_000)
+    total.check()
+    assert total.sent + total.interrupted_sends >= 1_000_000
+    assert (channel.balance, channel.queue) == (0, None)
 
 
 def across_threads(messages):
+    """Send so many through one channel while its tasklets are killed in four threads; return what was counted, and the channel."""
     channel, ledgers, lock, stop = weft.channel(), [], threading.Lock(), threading.Event()
     numbers = iter(range(10**9))
 
@@ -209,19 +206,22 @@ def across_threads(messages):
         weft.run(hub=False)
 
     threads = [threading.Thread(target=work, args=(number % 2 == 0, number)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(before)
     total = Ledger()
     for ledger in ledgers:
         total.received += ledger.received
         total.sent += ledger.sent
         total.interrupted_sends += ledger.interrupted_sends
         total.interrupted_receives += ledger.interrupted_receives
-    total.check()
-    assert total.sent + total.interrupted_sends >= messages
-    assert (channel.balance, channel.queue) == (0, None)
+    return total, channel
 
 
 def test_waiters_settled_while_their_tasklets_are_killed_keep_their_word():

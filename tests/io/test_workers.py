@@ -365,7 +365,8 @@ def test_a_lower_limit_ends_threads_as_they_come_to_rest():
     workers.configure(max_threads=2)
     gate.open()
     weft.run()
-    wait_until(lambda: workers.status() == (2, 2, 0))
+    wait_until(all_rest)
+    assert workers.status() == (2, 2, 0)
 
 
 def stack_of_this_thread() -> int:
