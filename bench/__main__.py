@@ -17,12 +17,14 @@ from .core import measure as core
 from .files import measure as files
 from .io import measure as io
 from .remote_import import measure as remote_import
+from .stream import measure as stream
 from .threads import measure as threads
 
 PARTS = {
     "core": core,
     "import": remote_import,
     "calls": calls,
+    "stream": stream,
     "files": files,
     "call_async": call_async,
     "threads": threads,
@@ -37,7 +39,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "parts",
         nargs="*",
-        metavar="core|import|calls|files|call_async|threads|io|gil|server",
+        metavar="core|import|calls|stream|files|call_async|threads|io|gil|server",
         help="what to measure; without any, everything",
     )
     parser.add_argument(

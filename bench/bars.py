@@ -105,6 +105,21 @@ def one_call_beside_pipes(run: dict[str, Any]) -> float:
     return float(taken["weft"]["per_s"] / taken["pipes"]["per_s"])
 
 
+def stream_rate(kind: str) -> Callable[[dict[str, Any]], float]:
+    """weft's values per second of one stream as a multiple of Mitogen's."""
+
+    def value(run: dict[str, Any]) -> float:
+        taken = run["stream"]["rates"][kind]
+        return float(taken["weft"]["per_s"] / taken["mitogen"]["per_s"])
+
+    return value
+
+
+def stream_memory(run: dict[str, Any]) -> float:
+    """What the parent has taken at most for a stream that it takes slowly, in MB."""
+    return float(run["stream"]["slow"]["weft"]["above_start"] / 1e6)
+
+
 def row(run: dict[str, Any], part: str, name: str, interval: float) -> dict[str, Any]:
     """The row of an implementation on the interpreter that was measured first, at this switch interval."""
     for found in run[part]["rows"]:
@@ -185,6 +200,11 @@ BARS = (
     Bar("calls", "one at a time, weft / Mitogen", 1.5, RATIO, call_rate("one"), at_least=True),
     Bar("calls", "one at a time, weft / bare pipes", 0.5, RATIO, one_call_beside_pipes, at_least=True),
     Bar("calls", "100 at once, weft / Mitogen", 2.0, RATIO, call_rate("many"), at_least=True),
+    *(
+        Bar("stream", f"{kind} a second, weft / Mitogen", 1.5, RATIO, stream_rate(key), at_least=True)
+        for key, kind in (("values", "small values"), ("64 KiB", "bytes in 64 KiB"), ("1 MiB", "bytes in 1 MiB"))
+    ),
+    Bar("stream", "the parent's peak above its start, taken slowly", 64, "MB", stream_memory),
     Bar("files", "16 MiB at 200 ms, weft / Mitogen", 5.0, RATIO, file_rate, at_least=True),
     Bar("gil", "two CPU threads against one, everything on", 0.97, RATIO, efficiency, at_least=True),
     Bar("server", "10 connections, weft.threads / threads", 1.3, RATIO, threaded_server("10"), at_least=True),

@@ -36,6 +36,9 @@ machine's: read the ratios. Every peer was measured in the same run, in turns wi
 - **Calls**: wall time, the best turn. Where the kernel places two processes that talk to each other matters more than
   most code, so the median turn stands beside the best. Mitogen's pipelined calls come from one thread with a sliding
   window of `call_async`, weft's from as many tasklets.
+- **Streams**: wall time from the call to the last value. weft's is a generator function and `iterate`; Mitogen's a function
+  with a `Sender`, whose blocks go unpickled, as its own file service sends them. Memory is the parent's peak of resident bytes
+  above what it had before the stream, in a fresh process. Both processes share two cores.
 - **Threads that hand over**: two threads that each wait for the other, on one core in CPU time, on two by the clock. That is
   all waking up; on two cores it depends most on where the kernel puts them, so the median of many turns counts.
 - **Calls to worker threads**: wall time of a function that does nothing, the median turn; each peer with the pool that it brings.

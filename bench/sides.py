@@ -5,8 +5,10 @@ often a context had to wait for a module. Everything is done the way each projec
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol
+
+from .shipped import shipped
 
 
 class Side(Protocol):
@@ -26,6 +28,9 @@ class Side(Protocol):
 
     def call_many(self, context: Any, function: Callable[..., Any], count: int, at_once: int) -> None:
         """Make `count` calls without arguments, `at_once` of them under way at any time, and wait for all results."""
+
+    def values(self, context: Any, count: int, size: int) -> Iterator[Any]:
+        """What one function over there gives bit by bit: `count` blocks of `size` bytes, or small tuples when that is 0."""
 
     def requests(self, context: Any) -> int:
         """How often an import over there has waited for an answer from here, by the side's own count."""
@@ -67,6 +72,17 @@ class MitogenSide:
         while waiting:
             waiting.popleft().get().unpickle()
 
+    def values(self, context: Any, count: int, size: int) -> Iterator[Any]:
+        """A receiver here, and its sender as an argument."""
+        import mitogen.core
+
+        receiver = mitogen.core.Receiver(self._router)
+        sent = context.call_async(shipped("send_values").values, receiver.to_sender(), count, size)
+        for message in receiver:
+            yield message.decode()
+        sent.get().unpickle()
+        receiver.close()
+
     def requests(self, context: Any) -> int:
         """Mitogen counts them per router: right for one context, as a router here has only one at a time."""
         count: int = self._router.responder.get_module_count - self._served
@@ -105,6 +121,10 @@ class WeftSide:
         for _ in range(at_once):
             tasklet(share)()
         run()
+
+    def values(self, context: Any, count: int, size: int) -> Iterator[Any]:
+        values: Iterator[Any] = context.iterate(shipped("yield_values").values, (count, size))
+        return values
 
     def requests(self, context: Any) -> int:
         count: int = context.stats.round_trips

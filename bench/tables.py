@@ -19,6 +19,8 @@ def tables(run: dict[str, Any]) -> list[Table]:
         made += import_tables(run["import"])
     if "calls" in run:
         made += call_tables(run["calls"])
+    if "stream" in run:
+        made.append(stream_table(run["stream"]))
     if "files" in run:
         made.append(file_table(run["files"]))
     for part in (gil, server):
@@ -187,6 +189,36 @@ def call_tables(calls: dict[str, Any]) -> list[Table]:
             ]
         )
     return [*made, table]
+
+
+def stream_table(stream: dict[str, Any]) -> Table:
+    """One row for each kind of value; blocks are given in MB/s."""
+    sides = list(dict.fromkeys(side for taken in stream["rates"].values() for side in taken))
+    heads = [head for side in sides for head in (SIDE_TITLES[side], f"{SIDE_TITLES[side]}, median turn")]
+    cpu = [f"us CPU {whose}, {SIDE_TITLES[side]}" for side in sides for whose in ("parent", "child")]
+    total = f"{stream['slow_bytes'] / 2**20:.0f} MiB"
+    table = Table(
+        "A stream of values from one function in a context on this machine",
+        ["", *heads, "ratio", *cpu],
+        notes=[
+            f"The CPU time is that of one value. Taken slowly: {total} in blocks of 1 MiB, with a pause after each."
+        ],
+    )
+    for kind, taken in stream["rates"].items():
+        size = stream["sizes"][kind]
+        unit, digits = (size / 1e6, 1) if size else (1, 0)
+        row = [f"blocks of {kind}, MB/s" if size else "small tuples, per second"]
+        for side in sides:
+            median = sorted(taken[side]["turns"])[len(taken[side]["turns"]) // 2]
+            row += [number(taken[side]["per_s"] * unit, digits), number(median * unit, digits)]
+        ratio = taken["weft"]["per_s"] / taken["mitogen"]["per_s"] if {"weft", "mitogen"} <= set(taken) else None
+        used = [number(taken[side].get(f"{whose}_us"), 2) for side in sides for whose in ("parent", "child")]
+        table.rows.append([*row, number(ratio, 2), *used])
+    if stream["slow"]:
+        slow = [number(stream["slow"].get(side, {}).get("above_start", 0) / 1e6) for side in sides]
+        cells = [cell for one in slow for cell in (one, NONE)]
+        table.rows.append(["taken slowly, MB above the start", *cells, *[NONE] * (1 + len(cpu))])
+    return table
 
 
 CALL_ASYNC_TITLES = {

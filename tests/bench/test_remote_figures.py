@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -13,6 +14,9 @@ from bench.calls import measure as calls
 from bench.files import measure as files
 from bench.remote_import import measure as imports
 from bench.remote_import.measure import Line
+from bench.sides import SIDES
+from bench.stream import measure as stream
+from bench.stream.worker import Streamer
 
 MISSING = {"mitogen"} if find_spec("mitogen") is None else set()
 
@@ -42,6 +46,27 @@ def test_a_file_arrives_on_every_side() -> None:
     run = files.measure(files.Settings(round_trips=(0,), size=600_000, rounds=1), lambda text: None)
     assert set(run["skipped"]) == MISSING
     assert all(run["rates"][side]["0"]["bytes_per_s"] > 0 for side in {"weft", "mitogen"} - MISSING)
+
+
+def test_streams_are_counted_for_every_side_and_so_is_the_memory_of_one_that_is_taken_slowly() -> None:
+    run = stream.measure(stream.Settings(rounds=1, turn=0.0, slow_count=4, pause=0.0), lambda text: None)
+    assert {what.partition(",")[0] for what in run["skipped"]} == MISSING
+    assert set(run["rates"]) == set(stream.KINDS)
+    for taken in run["rates"].values():
+        assert set(taken) == {"weft", "mitogen"} - MISSING
+        assert all(one["per_s"] > 0 for one in taken.values())
+    assert set(run["slow"]) == {"weft", "mitogen"} - MISSING
+    assert all(one["above_start"] > 0 for one in run["slow"].values())
+
+
+class Short(SIDES["weft"]):  # type: ignore[misc]
+    def values(self, context: object, count: int, size: int) -> Iterator[object]:
+        return iter([(0, "a value")] * (count - 1))
+
+
+def test_a_stream_that_ends_too_early_is_no_figure() -> None:
+    with pytest.raises(RuntimeError, match="9 of 10 values came"):
+        Streamer(Short()).slowly(10, 0, 0.0)
 
 
 def test_the_far_interpreter_is_our_version_and_has_nothing_of_ours(tmp_path: Path) -> None:

@@ -25,6 +25,9 @@ def imported(seconds: float, turnarounds: int) -> dict[str, Any]:
     return {**counts, **sizes, "connect_s": 0.1 + seconds / 10, "import_s": seconds, "parent_cpu_s": 0.01}
 
 
+REMOTE_AND_CORE = ("core", "import", "calls", "stream")  # the parts of a_run()
+
+
 def a_run() -> dict[str, Any]:
     message = {"weft": timed(80.0), "weft on stacks": timed(66.0), "gevent": timed(2700.0)}
     figures = {"message": message, "create": {"weft": timed(200.0)}}
@@ -48,6 +51,13 @@ def a_run() -> dict[str, Any]:
             "skipped": {},
         },
         "import": {"first": {"weft": {}, "mitogen": {}}, "warm": warm, "cold": {}, "skipped": {}},
+        "stream": {
+            "rates": {kind: dict(rates) for kind in ("values", "64 KiB")},
+            "sizes": {"values": 0, "64 KiB": 65536},
+            "slow": {"weft": {"above_start": 20e6, "seconds": 1.0}, "mitogen": {"above_start": 300e6, "seconds": 1.0}},
+            "slow_bytes": 2**28,
+            "skipped": {},
+        },
         "calls": {
             "rates": {"one": rates, "many": {}},
             "at_once": 100,
@@ -80,6 +90,17 @@ def test_a_figure_within_its_bar_is_met_and_one_beyond_it_is_missed() -> None:
     assert verdict(run, "one at a time, weft / Mitogen")["value"] == pytest.approx(1.6)
 
 
+def test_streams_are_judged_by_their_rates_and_by_what_the_parent_holds() -> None:
+    run = a_run()
+    assert verdict(run, "small values a second, weft / Mitogen")["value"] == pytest.approx(1.6)
+    assert verdict(run, "bytes in 64 KiB a second, weft / Mitogen")["met"] is True
+    assert verdict(run, "bytes in 1 MiB a second, weft / Mitogen")["met"] is None
+    assert verdict(run, "the parent's peak above its start, taken slowly")["value"] == 20.0
+    text = plain(next(table for table in tables(run) if "stream" in table.title))
+    assert "524.3" in text, "8000 blocks of 64 KiB are 524.3 MB"
+    assert "300.0" in text
+
+
 def test_a_figure_that_is_missing_from_the_run_has_no_verdict() -> None:
     run = a_run()
     assert verdict(run, "schedule, 10 tasklets")["met"] is None
@@ -88,7 +109,7 @@ def test_a_figure_that_is_missing_from_the_run_has_no_verdict() -> None:
 
 def test_parts_that_did_not_run_have_no_bars() -> None:
     run = a_run()
-    del run["core"], run["import"]
+    del run["core"], run["import"], run["stream"]
     assert {bar["part"] for bar in verdicts(run)} == {"calls"}
 
 
@@ -100,8 +121,8 @@ def test_every_row_of_every_table_has_a_cell_for_each_head() -> None:
 
 
 def test_a_run_of_one_part_alone_can_be_shown_too() -> None:
-    for part in ("core", "import", "calls"):
-        run = {key: value for key, value in a_run().items() if key not in {"core", "import", "calls"} - {part}}
+    for part in REMOTE_AND_CORE:
+        run = {key: value for key, value in a_run().items() if key not in {*REMOTE_AND_CORE} - {part}}
         run["bars"] = verdicts(run)
         assert part in plain(tables(run)[-1])
 
@@ -160,7 +181,7 @@ def threads_run() -> dict[str, Any]:
         return {"variant": {**variant, "weft_threads": name == "weft.threads", "responsive": False}, "factor": factor}
 
     variants = [of("threads", 1, 0.005), of("weft.threads", 2, 0.005), of("weft.threads", 2, 0.0005)]
-    run = {key: value for key, value in a_run().items() if key not in {"core", "import", "calls"}}
+    run = {key: value for key, value in a_run().items() if key not in REMOTE_AND_CORE}
     run["gil"] = {"cores": 0, "skipped": {}, "failed": {}, "rows": []}
     run["server"] = {"connections": [1, 10], "skipped": {"3.12.1 gevent": "not here"}, "failed": {}, "rows": []}
     for one in variants:
