@@ -32,6 +32,14 @@ BAD_FRAMES = {
     "a kind that only goes down": ("send(protocol.CALL, b'N', number)", "a CALL message that does not belong"),
     "modules for the parent": ("send(protocol.MODULES, b'', number)", "a MODULES message that does not belong"),
     "a second HELLO": ("send(protocol.HELLO, b'N')", "a HELLO message that does not belong"),
+    "bodies in others' names that go on for ever": (
+        "for source in range(100): send(protocol.LOG | protocol.KIND_CUT, b'x', source=me + source)",
+        "a frame from .* to 0 on the link of",
+    ),
+    "a body that goes on for ever": (
+        "for _ in range(100): send(protocol.LOG | protocol.KIND_CUT, b'x' * (1 << 16))",
+        "a LOG message of 4259840 bytes",
+    ),
     "an unknown stream": ("send(protocol.STREAM, b'x', 3)", "STREAM"),
     "a log record of the wrong shape": ("send(protocol.LOG, codec.dumps(('a', 'b')))", "malformed LOG"),
     "a log record that is too long": (

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection
 
 from weft.core import Waiter, schedule
 from weft.remote._copies import Copies
+from weft.remote._frames import Frames, refuse_large
 from weft.remote._output import Output
 from weft.remote._pipe import Pipe
 from weft.remote._routes import EVENTS, Trunk, Tunnel
@@ -32,8 +33,6 @@ READS_IN_A_ROW = 16
 PATIENCE = 2.0  # seconds for a process to end by itself after it has closed its pipe
 NUMBERS = 0xFFFFFFFF
 SMALL = 1 << 9  # bytes of a bundle that no intermediary need keep
-MOST_ASIDE = 1 << 22  # bytes of a message that this side takes apart on the thread that all links share
-LARGEST = {protocol.STREAM: 1 << 17, protocol.WANT: 1 << 11}  # where it is less, because no child of ours sends more
 ANSWERS = (protocol.RESULT, protocol.ERROR, protocol.RESULT | protocol.KIND_MORE)
 LARGEST_RESULT = 1 << 30  # bytes
 HIGHEST_LEVEL = 1000  # of a log record
@@ -342,12 +341,12 @@ class Link:
             self.scanner.feed(data)
 
     def _read_frames(self) -> None:
-        frames = protocol.FrameReader()
+        frames: protocol.FrameReader = Frames(self.identifier)
         data = self.scanner.rest
         while True:
             if data:
                 self.bytes_up += len(data)
-                if self.trunk is not None and self.trunk.link is self and type(frames) is protocol.FrameReader:
+                if self.trunk is not None and self.trunk.link is self and type(frames) is Frames:
                     frames = sorting.Sorter(frames, self.trunk.look, EVENTS, self.trunk.event)
                 for frame in frames.feed(data):
                     self._take(*frame)
@@ -373,8 +372,7 @@ class Link:
         """One frame from over there. Everything in it is somebody else's claim until it was checked."""
         if source != self.identifier or destination != ROOT:
             raise ValueError(f"a frame from {source} to {destination} on the link of {self.identifier}")
-        if len(body) > LARGEST.get(kind, MOST_ASIDE) and kind not in (protocol.RESULT, protocol.ERROR):
-            raise ValueError(f"a {protocol.kind_name(kind)} message of {len(body)} bytes")
+        refuse_large(kind, len(body))
         if kind in ANSWERS:
             self._take_answer(number, kind, body)
         elif kind == protocol.STREAM and number in STREAMS:
