@@ -70,6 +70,49 @@ def test_the_name_stands_for_the_old_file_until_the_new_one_is_whole(tmp_path):
     assert (path.stat().st_mode & 0o7777, path.stat().st_mtime_ns) == (0o640, 10**18)
 
 
+@pytest.mark.parametrize("end", ["finished", "removed"])
+def test_what_another_transfer_ends_at_this_moment_is_not_gone_on_with(tmp_path, monkeypatch, end):
+    how = {**HOW, "resume": True}
+    other = written(tmp_path / "name", b"whole", how)
+    lock = files.fcntl.flock
+    late = [None]
+
+    def flock(fd, operation):
+        if late:  # the other one ends between our look at the name and our lock
+            late.pop()
+            if end == "finished":
+                assert other.finish(5, digest(b"whole"), FACTS, [])
+            other.close()
+        lock(fd, operation)
+
+    monkeypatch.setattr(files, "fcntl", SimpleNamespace(**{**vars(files.fcntl), "flock": flock}))
+    one = files.writer(os.fsencode(tmp_path / "name"), b"", 3, {**how, "parents": False})
+    assert not late
+    assert one.position == 0
+    one.ordered.add(0, b"new", 3)
+    assert not (tmp_path / "name").exists() if end == "removed" else (tmp_path / "name").read_bytes() == b"whole"
+    assert one.finish(3, digest(b"new"), FACTS, [])
+    one.close()
+    assert (tmp_path / "name").read_bytes() == b"new"
+    assert os.listdir(tmp_path) == ["name"]
+
+
+def test_what_is_removed_is_removed_while_it_is_locked(tmp_path):
+    how = {**HOW, "resume": True}
+    one = written(tmp_path / "name", b"half", how, 8)
+    unlink = one._folder.unlink
+
+    def look(name):
+        with raises(OSError, match="is being written by another transfer at this moment"):
+            files.writer(os.fsencode(tmp_path / "name"), b"", 8, {**how, "parents": False})
+        unlink(name)
+
+    one._folder.unlink = look
+    one.close()
+    del one._folder.unlink  # which refers to the folder
+    assert os.listdir(tmp_path) == []
+
+
 @pytest.mark.parametrize("resume", [False, True])
 def test_a_file_that_is_not_what_was_sent_is_not_put_in_place_and_not_kept(tmp_path, resume):
     one = written(tmp_path / "name", b"garbled", {**HOW, "resume": resume})

@@ -267,13 +267,7 @@ class Writer(object):
         if not self._keep:
             self._fd = self._folder.open(self._beside, flags | os.O_EXCL)
             return 0
-        self._fd = self._folder.open(self._beside, flags)
-        try:
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except EnvironmentError:
-            self._leave()
-            raise wrong(errno.EBUSY, "is being written by another transfer at this moment", self._path)
-        status = os.fstat(self._fd)
+        status = self._open_locked(flags)
         if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid() or status.st_nlink != 1:
             self._leave()
             text = "stands where an unfinished transfer would be, and somebody else made it; remove it"
@@ -288,6 +282,24 @@ class Writer(object):
             if not data:
                 return status.st_size
             self._hash.update(data)
+
+    def _open_locked(self, flags):
+        """Open what an earlier time left, for this transfer alone; return what it is."""
+        while True:
+            self._fd = self._folder.open(self._beside, flags)
+            try:
+                fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except EnvironmentError as error:
+                self._leave()
+                if error.errno not in (errno.EAGAIN, errno.EACCES):
+                    error.filename = shown(self._path)
+                    raise
+                raise wrong(errno.EBUSY, "is being written by another transfer at this moment", self._path)
+            status = os.fstat(self._fd)
+            there = self._folder.lstat(self._beside)
+            if there is not None and os.path.samestat(there, status):
+                return status
+            self._leave()  # whoever had the lock until now has put it in place, or removed it
 
     def _refuse_full(self, size):
         try:
@@ -363,10 +375,12 @@ class Writer(object):
                 self._remove()
 
     def _remove(self):
-        if self._fd >= 0:
+        try:
+            if self._fd >= 0:
+                self._folder.unlink(self._beside)  # while it is locked: from then on the name may be another transfer's
+        finally:
             self._leave()
-            self._folder.unlink(self._beside)
-        self._folder.close()
+            self._folder.close()
 
     def _leave(self):
         fd, self._fd = self._fd, -1
