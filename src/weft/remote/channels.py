@@ -270,7 +270,9 @@ class Channels:
             body = b"E" + wire.U32.pack(epoch) + wire.failure(value)
         else:
             try:
-                body = b"V" + wire.U32.pack(epoch) + codec.dumps(value, "the value", refer=luggage.refer)
+                # Plain values alone, also where this process is a context itself: they are decoded by the thread that reads there.
+                plain = codec.dumps(value, "the value", refer=luggage.refer, otherwise=False)
+                body = b"V" + wire.U32.pack(epoch) + plain
             except codec.CannotTravel as error:  # its sender has gone on; who should have got it is told
                 luggage.let_go()
                 text = f"a value was sent to {self._link.name!r} that cannot travel: {error}"

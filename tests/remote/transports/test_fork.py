@@ -190,3 +190,37 @@ def test_an_unknown_argument_is_refused():
 
     with pytest.raises(TypeError, match=r"remote.fork\(\) takes no argument 'python'; beside its own: name, timeout"):
         remote.fork(python="python3")
+
+
+def test_a_value_that_is_not_plain_harms_no_context_of_a_forked_one(run):
+    said = run("""
+        import datetime
+        import logging
+        import weft
+        from weft import remote
+
+        def take(channel):
+            try:
+                return str(channel.receive())
+            except TypeError as error:
+                return str(error)
+
+        def through_a_context_of_its_own():
+            logging.disable()
+            channel = weft.channel()
+            with remote.local() as behind:
+                said = []
+                for value in (datetime.date(2020, 1, 1), "plain"):
+                    weft.tasklet(channel.send)(value)
+                    said.append(behind.call(take, (channel,)))
+                return said
+
+        if __name__ == "__main__":
+            with remote.fork() as context:
+                print(*context.call(through_a_context_of_its_own), sep="\\n")
+        """)
+    first, second = said.splitlines()
+    assert first.startswith(
+        "a value was sent to 'local' that cannot travel: the value cannot travel: it is a datetime.date"
+    )
+    assert second == "plain"
