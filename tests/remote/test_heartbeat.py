@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -46,6 +47,27 @@ def test_a_context_that_answers_lives_on_and_can_be_told_to_be_left_alone():
         assert context.call(weft_sent.add, (1, 2)) == 3
         context.heartbeat(None)
         assert context.call(weft_sent.add, (1, 2)) == 3
+
+
+@pytest.mark.parametrize("python", [None, OLDEST], ids=["own", "oldest"])
+@pytest.mark.parametrize("is_behind", [False, True], ids=["itself", "in front"])
+def test_output_that_nobody_takes_is_no_silence(python, is_behind):
+    taken = threading.Event()
+
+    def take_late(context, stream, line):
+        taken.wait(20)
+
+    with remote.local(python, output=take_late) as talker:
+        context = remote.local(python, via=talker) if is_behind else talker
+        printed = talker.spawn(weft_sent.print_many, (50_000,))
+        context.heartbeat(0.4)
+        while not talker._link.output.is_full:
+            weft.sleep(0.01)
+        weft.sleep(1)  # more than twice the time
+        taken.set()
+        printed.join(20)
+        assert context.call(weft_sent.add, (1, 2)) == 3
+        context.close()
 
 
 PARENT = """

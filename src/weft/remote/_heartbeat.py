@@ -33,7 +33,7 @@ class Heartbeat:
         seen: tuple[int, int] | None = None
         for number in itertools.count(1):
             now = (link.bytes_up, link.bytes_down - link.waiting)  # what came, and what the pipe took
-            silent = silent + 1 if now == seen else 0
+            silent = silent + 1 if now == seen and not link.is_held else 0
             if silent >= ASKS:
                 link.give_up(f"nothing came from it for {self._seconds:g} seconds, though it was asked")
                 return

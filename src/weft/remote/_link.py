@@ -249,6 +249,12 @@ class Link:
         return [link for link in (*path, self) if link.copies is not None]
 
     @property
+    def is_held(self) -> bool:
+        """Whether nothing is read of it at present, because output was not taken: its own, or that of who stands in front."""
+        trunk = self.trunk
+        return self.output.is_full or (trunk is not None and trunk.link.output.is_full)
+
+    @property
     def is_full(self) -> bool:
         """True while senders have to wait."""
         return self._queued > QUEUED and self._end is None

@@ -95,6 +95,11 @@ class Output:
             room = self._room = Waiter()
         room.wait()
 
+    @property
+    def is_full(self) -> bool:
+        """Whether the link's reader waits for room."""
+        return self._room is not None
+
     def wait_until_delivered(self, timeout: float) -> bool:
         """Block this tasklet until everything was handed on; False when `timeout` passed first."""
         if self._thread.is_current():

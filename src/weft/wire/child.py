@@ -150,7 +150,8 @@ class Child(object):
         elif kind == protocol.CANCEL:
             self.pool.cancel(identifier, source)
         elif kind == protocol.PING:
-            self._link.send(protocol.PONG, identifier, body, source)
+            if not self._link.busy():  # else whoever writes may wait for the parent, and this thread must not
+                self._link.send(protocol.PONG, identifier, body, source)
         elif kind == protocol.GOODBYE:
             self.life.end(True)
         elif kind == protocol.PART:
