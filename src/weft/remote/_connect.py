@@ -84,7 +84,7 @@ def _connect(
     link = Link(process, transport, threads, lines, name=name, identifier=number, token=token)
     try:
         if isinstance(process, Tunnel):
-            words = _with_terminal(transport.argv(token), transport, link, process, threads, via)
+            words = _with_terminal(transport.argv(token), transport, link, process, threads, via, deadline)
             process.start(words, token, config, translated=transport.translated)
         else:
             # The command line, the payload and CONFIG are one message: nobody waits for anybody before HELLO.
@@ -116,14 +116,26 @@ def _connect(
 
 
 def _with_terminal(
-    argv: list[str], transport: Transport, link: Link, process: Tunnel, threads: _threads.Threads, via: Context | None
+    argv: list[str],
+    transport: Transport,
+    link: Link,
+    process: Tunnel,
+    threads: _threads.Threads,
+    via: Context | None,
+    deadline: float,
 ) -> list[str]:
     """The words that start `argv` in `via`, on a terminal of its own over there when it asks for passwords."""
     if transport.answers is None or via is None:
         return argv
-    process.terminal = terminal = FarTerminal(via, transport.answers, transport.asks_on_stdin, process.said.append)
-    terminal.close_after(link.ended, threads)
-    return terminal.wrap(argv)
+    try:
+        terminal = FarTerminal(via, transport.answers, transport.asks_on_stdin, process.said.append, deadline)
+    except (RemoteError, OSError) as error:  # a time that is over included
+        problem = f"the {transport.to} was not started: it got no terminal in {via.name!r}: {error}"
+    else:
+        process.terminal = terminal
+        terminal.close_after(link.ended, threads)
+        return terminal.wrap(argv)
+    raise ConnectError(problem)
 
 
 def _tunnel(transport: Transport, via: Context, number: int, deadline: float) -> Tunnel:

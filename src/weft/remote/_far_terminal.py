@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from weft.remote.context import Context
 
 STEP = 10.0  # seconds that one question for the next prompt waits over there
+LOOK = 0.05  # the same where calls are tasklets, which all wait as long,
+PAUSE = 0.2  # and what they get in between
 
 
 class FarTerminal:
@@ -27,16 +29,20 @@ class FarTerminal:
 
     unfinished = ""
 
-    def __init__(self, via: "Context", answers: Answers, as_stdin: bool, line: Callable[[str], None]) -> None:
-        via._shipping.need("prompts")
+    def __init__(
+        self, via: "Context", answers: Answers, as_stdin: bool, line: Callable[[str], None], deadline: float
+    ) -> None:
+        """Blocks this tasklet. Raises what Context.call does, TimeoutError when `deadline` passes first."""
+        via._shipping.need("prompts", deadline)
         self._via = via
+        self._in_turns = via._shipping.has_sent("tasklets")
         self._answers = answers
         self._as_stdin = as_stdin
         self._line = line
         self._over = Event()
         self._finished = False
         answers.run = lambda words: via.call(prompts.output_of, (words,))
-        self._number, self._path = via.call(prompts.open_terminal)
+        self._number, self._path = via.call(prompts.open_terminal, timeout=max(0.0, deadline - time.monotonic()))
 
     def wrap(self, argv: list[str]) -> list[str]:
         """The words that start `argv` on this terminal, in a session of its own."""
@@ -54,12 +60,15 @@ class FarTerminal:
         def listen() -> None:
             try:
                 while not greeted.is_set() and not self._finished:
-                    prompt, hidden, said = self._via.call(prompts.next_prompt, (self._number, STEP))
+                    step = LOOK if self._in_turns else STEP
+                    prompt, hidden, said = self._via.call(prompts.next_prompt, (self._number, step))
                     for line in said:
                         self._line(str(line))
                     if prompt is not None:
                         asked.append((prompt, hidden))
                         turn.set()
+                    if self._in_turns:
+                        greeted.wait(PAUSE)
             except RemoteError:  # the way to it is lost, which whoever waits for HELLO is told
                 pass
             finally:

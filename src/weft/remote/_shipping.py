@@ -129,6 +129,10 @@ class Shipping:
         finally:
             self._order.release()
 
+    def has_sent(self, part: str) -> bool:
+        """Whether this part of the payload is over there, or on its way."""
+        return part in self._parts
+
     def bring(self, bundle: modules.Bundle, part: str, deadline: float | None = None) -> None:
         """Send a bundle, and behind it the part of the payload that uses it. Blocks and raises as `need` does."""
         if not self._order.acquire(timeout=limit(deadline)):

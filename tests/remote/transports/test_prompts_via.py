@@ -2,6 +2,7 @@
 
 import getpass
 import os
+import resource
 
 import pytest
 import weft_sent
@@ -73,4 +74,22 @@ def test_what_the_function_raises_comes_out_and_the_context_in_between_goes_on(c
     with remote.local() as via:
         with raises(LookupError, match="the vault is closed"):
             remote.sudo(OTHER, password=password, via=via)
+        assert via.call(weft_sent.add, (1, 2)) == 3
+
+
+def test_where_calls_are_tasklets_prompts_keep_none_of_them_waiting(called_by):
+    called_by(CALLER)
+    with remote.local(tasklets=True) as via:
+        with remote.su(OTHER, python=PYTHON, password=PASSWORD, via=via, timeout=8) as context:
+            assert context.call(weft_sent.add, (1, 2)) == 3
+
+
+def test_a_terminal_that_cannot_be_had_is_an_error_of_connecting():
+    with remote.local() as via:
+        with raises(remote.TargetNotFound, match="there is no user nobody-of-this-name"):
+            remote.su("nobody-of-this-name", via=via)
+        assert via.call(weft_sent.add, (1, 2)) == 3
+        via.call(resource.setrlimit, (resource.RLIMIT_NOFILE, (3, 3)))
+        with raises(remote.ConnectError, match="was not started: it got no terminal in 'local': .*Too many open files"):
+            remote.su("nobody-of-this-name", via=via)
         assert via.call(weft_sent.add, (1, 2)) == 3
