@@ -1,6 +1,7 @@
 """A child that sends what no context sends harms its own context and nothing else."""
 
 import os
+import signal
 import sys
 import time
 import traceback
@@ -14,7 +15,7 @@ from tests.remote.fakes import hostile
 from tests.remote.raising import raises
 from weft import remote
 from weft.remote import _values
-from weft.wire import codec
+from weft.wire import channels, codec, protocol
 
 # What it sends instead of an answer, and what the error says about it.
 BAD_FRAMES = {
@@ -111,6 +112,10 @@ BAD_CHANNEL_FRAMES = {
     "requests without end": (
         "for n in range(2000): send(protocol.CHANNEL, struct.pack('>cI', b'S', n) + b'N', 1)",
         "more requests of channels",
+    ),
+    "wishes without end": (
+        "write(b''.join(protocol.frame(0, me, 1, protocol.CHANNEL, struct.pack('>cIQQ', b'A', n, 1, 0)) for n in range(1, 1700)))",
+        "more is asked of channels at once",
     ),
     "more bytes than a context may send at once": (
         "for n in range(9): send(protocol.CHANNEL, struct.pack('>cIcI', b'S', n, b'b', 4000000) + bytes(4000000), 1)",
@@ -405,3 +410,26 @@ def test_a_context_can_use_no_channel_but_those_it_was_given_and_these_only_as_t
     context.close()
     assert not context._link.channels._given
     assert weft.select(channel, default="nobody")[1] == "nobody"
+
+
+def test_who_reads_no_answers_is_not_even_told_that_a_channel_is_closed():
+    channel = weft.channel()
+    channel.close()
+    with remote.local() as context:
+        link = context._link
+        context._shipping.need("channels")
+        number = link.channels.number_of(channel)
+        filler = protocol.frame(link.identifier, 0, 77, protocol.CANCEL, bytes(1 << 16))
+        os.kill(context.facts.pid, signal.SIGSTOP)
+        while not link.is_full:
+            link.send_at_once(filler)
+        before = link.waiting
+        for wanted in range(1, 10):
+            seen = weft.sync.Event()
+            link.post(lambda wanted=wanted: link.channels.take(number, channels.ASK.pack(b"A", 1, wanted, 0)))
+            link.post(weft.schedule)  # whoever was begun by that has its turn
+            link.post(seen.set)
+            seen.wait()
+        assert link.waiting == before
+        os.kill(context.facts.pid, signal.SIGCONT)
+        assert context.call(weft_sent.add, (1, 2)) == 3

@@ -7,6 +7,7 @@ import secrets
 import signal
 import sys
 import warnings
+from types import SimpleNamespace
 
 import pytest
 import weft_sent
@@ -17,6 +18,7 @@ from tests.remote.raising import raises
 from tests.remote.stopping import gone, stop
 from tests.wire.interpreters import found
 from weft import remote
+from weft.remote import _routes
 from weft.remote._routes import KEPT, WINDOW
 
 
@@ -270,3 +272,17 @@ def test_a_forked_context_starts_others_and_cannot_be_started_elsewhere(chain):
         assert beta.call(weft_sent.parent_pid) == forked.facts.pid
         with raises(TypeError, match="a copy of this process, and cannot run in"):
             remote.fork(via=forked)
+
+
+def test_of_one_that_sends_more_than_was_asked_for_nothing_more_is_kept():
+    hop = SimpleNamespace(identifier=1, name="hop", trunk=None, tunnels={}, send_at_once=lambda frame: None)
+    tunnel = _routes.Tunnel(hop, 2)
+    data = bytes(1 << 20)
+    for _ in range(2 * _routes.MOST_KEPT // len(data)):
+        tunnel.deliver(data)  # and nobody takes it
+    assert tunnel._kept <= _routes.MOST_KEPT + len(data)
+    with raises(ValueError, match="bytes that were not asked for"):
+        tunnel.try_read(1)
+    for tunnels in (hop.tunnels, hop.trunk.tunnels):  # they refer to each other
+        tunnels.clear()
+    hop.trunk = None

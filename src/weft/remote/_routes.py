@@ -224,8 +224,8 @@ class Tunnel:
     # ---- up, on the thread for links
 
     def deliver(self, data: bytes) -> None:
-        """Take bytes of the context's frames; never blocks."""
-        if self._over:
+        """Take bytes of the context's frames; never blocks. Of one that is to be closed for what it sent, nothing is kept."""
+        if self._over or self._spoilt is not None:
             return
         self._inbox.append(data)
         self._kept += len(data)

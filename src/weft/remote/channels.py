@@ -94,6 +94,7 @@ class Channels:
             int, tuple[Callable[[], object], int]
         ] = {}  # how to stop each send that waits, and its size
         self._bytes = 0
+        self._pumps = 0
         self._ended = False
 
     # ---- what travels
@@ -212,6 +213,9 @@ class Channels:
         if given.room is not None:
             given.room.succeed()
         if given.wanted > given.sent and given.pumping != epoch:
+            if self._pumps >= len(self._given) + wire.MOST_REQUESTS:
+                raise ValueError("more is asked of channels at once than a context can wait for")
+            self._pumps += 1
             given.pumping = epoch
             given.stop = weft.channel()
             given.stop.preference = 0
@@ -241,6 +245,10 @@ class Channels:
     def _pump(self, given: Given, epoch: int, stop: "weft.channel[None]") -> None:
         """Receive what is wanted over there and send it, until nothing more is."""
         try:
+            if self._link.is_full:
+                self._link.wait_for_room(
+                    EVER
+                )  # who reads no answers gets no more of them, not even that there is nothing
             while given.epoch == epoch and given.sent < given.wanted:
                 if given.untaken and (given.bytes > BYTES_AHEAD or len(given.untaken) >= MOST_AHEAD):
                     given.room = Waiter()
@@ -261,6 +269,7 @@ class Channels:
         except RemoteError as error:  # the link has ended, and its end gives back what was not taken
             _log.debug("%s receives no more from a channel: %s", self._link.name, error)
         finally:
+            self._pumps -= 1
             if given.pumping == epoch:
                 given.pumping = 0
 
