@@ -106,6 +106,14 @@ def test_a_result_that_cannot_travel_is_named_and_harms_nothing(there, function,
     assert there.call(weft_sent.add, (1, 2)) == 3
 
 
+@pytest.mark.parametrize("version", [HAVE[0], HAVE[-1]])
+def test_a_target_asks_once_for_what_its_results_need(version):
+    with remote.local(interpreters.found()[version]) as context:
+        for _ in range(2):
+            assert context.call(datetime.date, (1970, 1, 1)) == datetime.date(1970, 1, 1)
+            assert context.stats.round_trips == 1
+
+
 def test_exceptions_come_as_values(own, registered):
     error = own.call(weft_kinds.echo, (ValueError("a", 1),))
     assert (type(error), error.args) == (ValueError, ("a", 1))

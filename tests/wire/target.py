@@ -95,7 +95,8 @@ class Target:
             elif kind == protocol.WANT:
                 name = codec.loads(body)
                 if name.startswith("weft.wire."):
-                    self.send(protocol.MODULES, number, bundle.pack([build.part(name.rpartition(".")[2])]))
+                    parts = build.ASKED[name.rpartition(".")[2]]
+                    self.send(protocol.MODULES, number, bundle.pack([build.part(part) for part in parts]))
                     continue
                 self.wants[name] = number
                 self.frames.append(frame)

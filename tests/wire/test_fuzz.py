@@ -20,7 +20,7 @@ from tests.wire.damage import TAGS, damaged, random_bytes
 from tests.wire.test_codec import PLAIN
 from tests.wire.test_values import KINDS
 from weft.remote._values import Incoming
-from weft.wire import bundle, codec, protocol, series, values
+from weft.wire import bundle, codec, kinds, protocol, series, values
 from weft.wire.codec import CannotTravel, CodecError
 
 pytestmark = pytest.mark.filterwarnings("ignore:The 'u' type code:DeprecationWarning")
@@ -38,7 +38,7 @@ except ImportError:
 def seeds():
     found = [codec.dumps(value) for value in PLAIN]
     found += [values.dumps(value) for value in [*KINDS, *ARRAYS, [ValueError(1), {"k": decimal.Decimal(1)}]]]
-    for number in range(len(values.KINDS)):
+    for number in range(len(kinds.KINDS)):
         for state in ("x", (1, 2), ("<f8", (2, 3), False, True, bytearray(48)), {"a": 1}, bytearray(8), ("numpy", "x")):
             found.append(b"Vl\0\0\0\0k" + bytes([number]) + codec.dumps(state))
     return [data for data in found if len(data) < 1500]

@@ -24,8 +24,9 @@ from typing import NamedTuple
 import pytest
 
 from tests.remote.raising import raises
-from weft.wire import codec, values
+from weft.wire import codec, kinds, values
 from weft.wire.codec import CannotTravel, CodecError
+from weft.wire.instances import resolve_by_import
 
 pytestmark = pytest.mark.filterwarnings("ignore:The 'u' type code:DeprecationWarning")
 
@@ -139,7 +140,7 @@ def there_and_back(value):
     aside = []
     data = values.dumps(value, aside=aside)
     calls.clear()
-    back = values.loads(data, resolve=values.resolve_by_import, buffers=[bytes(one) for one in aside])
+    back = values.loads(data, resolve=resolve_by_import, buffers=[bytes(one) for one in aside])
     assert calls == []
     return back
 
@@ -243,7 +244,7 @@ def test_a_flag_of_several_is_not_made_by_code_of_its_class():
     assert there_and_back(Watchful.READ) is Watchful.READ
     data = values.dumps(Watchful.READ).replace(codec.dumps("READ"), codec.dumps(3))
     with pytest.raises(CannotTravel, match="Watchful has no member 3 here"):
-        values.loads(data, resolve=values.resolve_by_import)
+        values.loads(data, resolve=resolve_by_import)
     assert calls == []
 
 
@@ -347,7 +348,7 @@ def test_nothing_is_made_of_classes_unless_somebody_says_so():
 
 def state(kind, of):
     """A message that says it holds one of the kinds, whatever its state is."""
-    number = next(number for number, entry in enumerate(values.KINDS) if entry and entry[1] == kind)
+    number = next(number for number, entry in enumerate(kinds.KINDS) if entry and entry[1] == kind)
     return b"Vl\0\0\0\0k" + bytes([number]) + codec.dumps(of)
 
 
@@ -397,7 +398,7 @@ def state(kind, of):
 )
 def test_a_state_that_no_encoder_sends_is_a_codec_error(kind, of):
     with pytest.raises(CodecError, match="garbled"):
-        values.loads(state(kind, of), resolve=values.resolve_by_import)
+        values.loads(state(kind, of), resolve=resolve_by_import)
 
 
 @pytest.mark.parametrize("key", ["/etc/passwd", "../../etc/passwd", "Nowhere/Else", "x" * 5000, ""])

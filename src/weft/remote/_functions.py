@@ -23,7 +23,7 @@ from typing import Any
 
 from weft.remote import modules
 from weft.remote.errors import CannotTravel, RemoteError
-from weft.wire import values
+from weft.wire import kinds, values
 
 BY_NAME = (BuiltinFunctionType, MethodDescriptorType, WrapperDescriptorType, type(functools.lru_cache(len)))
 PARTS_OF_A_FUNCTION = (".__defaults__", ".__kwdefaults__", ".__closure__", ".__globals__")
@@ -45,7 +45,7 @@ class Packer(values.Packer):
         try:
             return self._name(kind)
         except Exception as error:  # whatever its metaclass does
-            raise values.Refusal(f"its class {values.type_name(kind)} cannot be found over there: {error}") from None
+            raise kinds.Refusal(f"its class {kinds.type_name(kind)} cannot be found over there: {error}") from None
 
     def _name(self, thing: Any) -> tuple[str, str]:
         name = modules.name_of(thing)
@@ -68,7 +68,7 @@ class Packer(values.Packer):
             try:
                 name = self._name(value)
             except RemoteError as error:
-                raise values.Refusal(str(error), value) from None
+                raise kinds.Refusal(str(error), value) from None
             self._put_name(name, value, depth)
         else:
             super().other(value, kind, depth)  # type: ignore[no-untyped-call]
@@ -79,7 +79,7 @@ class Packer(values.Packer):
         return name
 
     def _put_name(self, name: tuple[str, str], value: Any, depth: int) -> None:
-        self.put_kind(values.CLASS, name, value, depth)  # type: ignore[no-untyped-call]
+        self.put_kind(kinds.CLASS, name, value, depth)  # type: ignore[no-untyped-call]
 
     def _put_method(self, value: MethodType, depth: int) -> None:
         try:
@@ -93,7 +93,7 @@ class Packer(values.Packer):
         self.enter(value, depth)  # type: ignore[no-untyped-call]
         try:
             self.put(parts, depth - 1)  # type: ignore[no-untyped-call]
-        except values.Refusal as refusal:
+        except kinds.Refusal as refusal:
             refusal.steps[-1:] = [steps[int(step[1:-1])] for step in refusal.steps[-1:]]
             raise
         self._around.discard(id(value))
@@ -108,7 +108,7 @@ class Packer(values.Packer):
         except CannotTravel as error:
             problem = str(error)
         except RemoteError as error:
-            raise values.Refusal(str(error), value) from None
+            raise kinds.Refusal(str(error), value) from None
         else:
             self._put_name(name, value, depth)
             return
@@ -117,7 +117,7 @@ class Packer(values.Packer):
     def _put_code(self, value: FunctionType, problem: str, depth: int) -> None:
         here = sys.version_info[:2]
         if self._version[:2] != here:
-            raise values.Refusal(
+            raise kinds.Refusal(
                 f"{problem}. As code it would travel to Python {here[0]}.{here[1]} alone, and over there is "
                 f"{'.'.join(map(str, self._version))}",
                 value,

@@ -176,8 +176,8 @@ class Shipping:
                 if self._link.closed:  # nobody waits, and there may be a thousand questions
                     return
                 if name.removeprefix(PART_PREFIX) in build.ASKED and name.startswith(PART_PREFIX):
-                    part = build.part(name.removeprefix(PART_PREFIX))
-                    self._send(self._modules_frame(number, wire_bundle.pack([part])))
+                    parts = build.ASKED[name.removeprefix(PART_PREFIX)]
+                    self._send(self._modules_frame(number, wire_bundle.pack(map(build.part, parts))))
                     return
                 if name in self._sent:  # it is on its way, or was known to be absent: the other side looks again
                     self._send(self._modules_frame(number, wire_bundle.pack([])))

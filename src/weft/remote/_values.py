@@ -1,7 +1,7 @@
 """What travels besides plain values, seen from the parent: which classes may come up, and what a message needs over there.
 
-How values are taken apart and made again stands in weft.wire.values. What comes up is data: Python's own exceptions, and
-classes that `register` was given, made without running any code of theirs.
+How values are taken apart and made again stands in weft.wire.kinds and weft.wire.instances. What comes up is data: Python's own
+exceptions, and classes that `register` was given, made without running any code of theirs.
 """
 
 import functools
@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from weft.remote import modules
 from weft.remote._failures import BUILTIN, BUILTIN_MODULES, RENAMED
 from weft.remote._functions import Packer
-from weft.wire import codec, protocol, series, values
+from weft.wire import codec, instances, kinds, protocol, series, values
 
 C = TypeVar("C", bound=type)
 
@@ -35,9 +35,9 @@ def register(cls: C) -> C:
     """
     if not isinstance(cls, type):
         raise TypeError(f"register takes a class, not {cls!r:.80}: remote.register(type(value))")
-    if values.shape_of(cls) is None or vars(cls).get("__dict__", types.GetSetDescriptorType) is property:
+    if instances.shape_of(cls) is None or vars(cls).get("__dict__", types.GetSetDescriptorType) is property:
         raise TypeError(
-            f"{values.type_name(cls)} cannot come up: its instances hold what only C code knows. "
+            f"{kinds.type_name(cls)} cannot come up: its instances hold what only C code knows. "
             "Return what is needed to make one, and make it here"
         )
     _registered[_name_over_there(cls)] = cls
@@ -88,7 +88,7 @@ class Incoming:
                     f"result cannot travel: it holds the class {module}.{name}, and only data comes up"
                 )
             return cls
-        if shape == values.EXCEPTION and module in BUILTIN_MODULES:
+        if shape == instances.EXCEPTION and module in BUILTIN_MODULES:
             cls = BUILTIN.get(RENAMED.get(name, name))
         if cls is None:
             self.strangers = True
@@ -115,17 +115,17 @@ def registered_error(module: str, name: str, args: Any, fields: Any) -> Exceptio
     if cls is None or not issubclass(cls, Exception) or type(args) is not tuple:
         return None
     try:
-        error = _maker(cls, values.EXCEPTION, ("args", "fields"))([args, fields if type(fields) is dict else {}])
+        error = _maker(cls, instances.EXCEPTION, ("args", "fields"))([args, fields if type(fields) is dict else {}])
     except (codec.CodecError, codec.CannotTravel, TypeError, ValueError):
         return None
     return error if isinstance(error, Exception) else None
 
 
 def _maker(cls: type, shape: str, fields: tuple[str, ...]) -> Callable[[list[Any]], Any]:
-    make: Callable[[list[Any]], Any] = values.maker(cls, shape, fields)
-    if shape == values.OBJECT:
+    make: Callable[[list[Any]], Any] = instances.maker(cls, shape, fields)
+    if shape == instances.OBJECT:
         _check_names(cls, fields)
-    elif shape == values.EXCEPTION:
+    elif shape == instances.EXCEPTION:
 
         def make_exception(items: list[Any]) -> Any:
             if len(items) == 2 and type(items[1]) is dict:
@@ -151,7 +151,7 @@ def _check_names(cls: type, names: tuple[Any, ...]) -> None:
         )
         if is_code or (name.startswith("__") and name.endswith("__") and name != "__notes__"):
             raise codec.CannotTravel(
-                f"result cannot travel: it is a {values.type_name(cls)} with a field {name}, which is something else here; is it "
+                f"result cannot travel: it is a {kinds.type_name(cls)} with a field {name}, which is something else here; is it "
                 "another version of the class over there?"
             )
 
@@ -168,8 +168,8 @@ def _find_stranger(value: Any, path: str, done: set[int]) -> tuple[str, Stranger
         for key, item in dict.items(value):
             steps += [(key, f"{path}, key {_said(key)}"), (item, f"{path}[{_said(key)}]")]
     elif type(value) in _registered.values() or isinstance(value, (BaseException, types.SimpleNamespace)):
-        shape = values.shape_of(type(value)) or values.OBJECT
-        _, items, step = values.fields_of(value, shape)
+        shape = instances.shape_of(type(value)) or instances.OBJECT
+        _, items, step = instances.fields_of(value, shape)
         steps = [(item, path + step(index)) for index, item in enumerate(items)]
     elif type(value).__module__ in ("builtins", "collections") and hasattr(value, "__iter__"):
         marked = isinstance(value, (set, frozenset))

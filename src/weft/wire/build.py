@@ -45,6 +45,8 @@ PARTS = (
     "children",
     "tasklets",
     "series",
+    "kinds",
+    "instances",
     "values",
     "functions",
     "router",
@@ -54,14 +56,19 @@ PARTS = (
     "shell",
 )  # fmt: skip
 FOR_CHILDREN = ("protocol", "codec", "bundle", "standin", "importer")  # what weft.wire.children hands on
+_BELOW_VALUES = ("kinds", "instances")
 STANDS_ON = {  # parts that need others, which go ahead of them
     "paths": ("resources",),
-    "series": ("values",),
-    "functions": ("values",),
+    "values": _BELOW_VALUES,
+    "series": (*_BELOW_VALUES, "values"),
+    "functions": (*_BELOW_VALUES, "values"),
     "router": ("sorting", "streams"),
     "files": ("folders",),
 }
-ASKED = ("series", "values")  # those that a target may ask for
+ASKED = {  # those that a target may ask for, and what comes with them
+    "series": ("series",),  # which it asks for behind values
+    "values": (*_BELOW_VALUES, "values"),
+}
 CALLED = (
     "trees",
     "versions",

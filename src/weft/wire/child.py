@@ -98,7 +98,7 @@ class Child(object):
 
     def _richer(self, value, root, parts, refer):
         """What codec.dumps does with what is not plain. Results may be large, and go in pieces then."""
-        values = self.importer.part("values")
+        values = self.importer.part("values", "kinds", "instances")
         if root != "result":
             return values.dumps(value, root, parts, refer)
         buffers = []

@@ -14,7 +14,7 @@ The functions of one message that are from one module share their globals, which
 import sys
 import types
 
-from weft.wire import codec, values
+from weft.wire import codec, kinds, values
 from weft.wire.codec import _DECODE, CannotTravel, CodecError
 
 
@@ -25,7 +25,7 @@ def apply(*arguments, **kwargs):
 
 
 def _checked(data):
-    if not values.may_import or data.makers is None:
+    if not kinds.may_import or data.makers is None:
         raise CodecError("a message is garbled: code where only data may be")
 
 

@@ -226,11 +226,16 @@ class Importer(object):
             return " can come: %s" % self._lost
         return ""
 
-    def part(self, name):
-        """Return the module weft.wire.`name`, asking the parent for it if need be. Never in the thread that reads."""
+    def part(self, name, *below):
+        """Return the module weft.wire.`name`, asking the parent for it if need be. Never in the thread that reads.
+
+        Those `below` it, which it imports, come with it.
+        """
         full = "weft.wire." + name
         if full not in self._modules and full not in sys.modules:
             self._pull(full)
+        for one in below:
+            self.make(one)
         return self.make(name)
 
     def make(self, name):

@@ -38,7 +38,7 @@ class Parcel(object):
     """A message on its way out: its bytes, and the buffers that come behind."""
 
     def __init__(self, message, buffers=()):
-        """`buffers`: bytes, bytearrays, or what has a `view` (weft.wire.values.Buffer). Nobody may resize them meanwhile."""
+        """`buffers`: bytes, bytearrays, or what has a `view` (weft.wire.kinds.Buffer). Nobody may resize them meanwhile."""
         self.message = message
         self.buffers = list(buffers)
         self.size = len(message) + sum(map(len, self.buffers))
