@@ -1,9 +1,11 @@
 """Tasklets that note what they do."""
 
+import gc
 from collections.abc import Callable
 from typing import Any
 
 import weft
+from weft import core
 
 
 def noting(log: list[Any], name: Any, body: Callable[[], Any]) -> "weft.tasklet[[]]":
@@ -32,3 +34,20 @@ def holding(log: list[Any], name: Any, lock: Any, steps: int = 1) -> "weft.taskl
     tasklet = weft.tasklet(run)()
     tasklet.run()
     return tasklet
+
+
+def noted_when_collected(body: Callable[[], Any]) -> list[str]:
+    """What is noted once `body` waits for what nobody else knows: ["ended"] when the collector has ended it."""
+    log = []
+
+    def run() -> None:
+        try:
+            body()
+        finally:
+            log.append("ended")
+
+    weft.tasklet(run)().run()
+    gc.collect()
+    if core.backend == "greenlet":  # which sees no frames
+        core.started()[0].kill()
+    return log

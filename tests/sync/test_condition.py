@@ -9,7 +9,7 @@ import weakref
 import pytest
 
 import weft
-from tests.sync._noting import noting
+from tests.sync._noting import noted_when_collected, noting
 from weft import core, sync
 
 
@@ -482,21 +482,7 @@ def test_a_cycle_through_a_condition_is_collected():
 
 
 def test_who_waits_for_a_condition_that_nobody_else_knows_is_collected():
-    log = []
-
-    def body():
-        condition = sync.Condition()
-        condition.acquire()
-        try:
-            condition.wait()
-        finally:
-            log.append("ended")
-
-    weft.tasklet(body)().run()
-    gc.collect()
-    if core.backend == "greenlet":
-        core.started()[0].kill()
-    assert log == ["ended"]
+    assert noted_when_collected(lambda: waits(sync.Condition())) == ["ended"]
 
 
 def test_at_fork_reinit_frees_its_lock():

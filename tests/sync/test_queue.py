@@ -10,8 +10,8 @@ import weakref
 import pytest
 
 import weft
-from tests.sync._noting import noting
-from weft import core, sync
+from tests.sync._noting import noted_when_collected, noting
+from weft import sync
 
 KINDS = [sync.Queue, sync.LifoQueue, sync.PriorityQueue]
 ALL = [*KINDS, sync.SimpleQueue]
@@ -440,20 +440,8 @@ def test_a_cycle_through_the_items_is_collected(any_queue):
 
 
 def test_who_waits_for_a_queue_that_nobody_else_knows_is_collected(any_queue):
-    kind, log = type(any_queue), []
-
-    def body():
-        items = kind()
-        try:
-            items.get()
-        finally:
-            log.append("ended")
-
-    weft.tasklet(body)().run()
-    gc.collect()
-    if core.backend == "greenlet":
-        core.started()[0].kill()
-    assert log == ["ended"]
+    kind = type(any_queue)
+    assert noted_when_collected(lambda: kind().get()) == ["ended"]
 
 
 # ---- threads ----

@@ -8,8 +8,8 @@ import weakref
 import pytest
 
 import weft
-from tests.sync._noting import noting
-from weft import core, sync
+from tests.sync._noting import noted_when_collected, noting
+from weft import sync
 
 KINDS = [sync.Semaphore, sync.BoundedSemaphore]
 
@@ -199,16 +199,4 @@ def test_a_cycle_through_a_semaphore_is_collected():
 
 
 def test_who_waits_for_a_semaphore_that_nobody_else_knows_is_collected():
-    log = []
-
-    def body():
-        try:
-            sync.Semaphore(0).acquire()
-        finally:
-            log.append("ended")
-
-    weft.tasklet(body)().run()
-    gc.collect()
-    if core.backend == "greenlet":
-        core.started()[0].kill()
-    assert log == ["ended"]
+    assert noted_when_collected(lambda: sync.Semaphore(0).acquire()) == ["ended"]

@@ -160,17 +160,21 @@ def test_goodbye_ends_a_target_with_status_0_though_calls_run(target):
     assert target.end() == 0
 
 
-def test_a_child_process_left_behind_holds_no_end_of_the_link(target):
-    target.modules({"work": WORK})
-    pid = target.call("work:daemon")
+def ended_beside(target, child):
+    """End a target whose child process goes on, seeing the end of the link; return its status."""
     try:
         target.send(protocol.GOODBYE, 0, b"")
         target.wait_for(protocol.GOODBYE)
         with pytest.raises(Ended):
             target.read()
     finally:
-        os.kill(pid, signal.SIGKILL)
-    assert target.end() == 0
+        os.kill(child, signal.SIGKILL)
+    return target.end()
+
+
+def test_a_child_process_left_behind_holds_no_end_of_the_link(target):
+    target.modules({"work": WORK})
+    assert ended_beside(target, target.call("work:daemon")) == 0
 
 
 # Before 3.7 nothing runs in a forked child ahead of the code that forked it.
@@ -181,15 +185,7 @@ def test_a_process_that_a_call_forked_off_holds_no_end_of_the_link_either(target
             "forks": "import os, time\n\ndef go():\n    pid = os.fork()\n    if not pid:\n        time.sleep(30)\n    return pid\n"
         }
     )
-    pid = target.call("forks:go")
-    try:
-        target.send(protocol.GOODBYE, 0, b"")
-        target.wait_for(protocol.GOODBYE)
-        with pytest.raises(Ended):
-            target.read()
-    finally:
-        os.kill(pid, signal.SIGKILL)
-    assert target.end() == 0
+    assert ended_beside(target, target.call("forks:go")) == 0
 
 
 def test_a_bundle_that_cannot_be_used_ends_the_target_and_says_why(target):
