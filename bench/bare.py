@@ -16,15 +16,16 @@ def bare_python(folder: Path) -> Path:
     return folder / "bare" / "bin" / "python"
 
 
-def command(folder: Path, name: str, python: Path, line: tuple[float, float, Path] | None = None) -> Path:
+def command(folder: Path, name: str, python: Path, line: tuple[str, float, Path] | None = None) -> Path:
     """An executable file that starts `python`, with no PYTHONPATH and away from this checkout, both of which would bring modules.
 
-    `line` is (round trip in seconds, bytes per second or 0, counters file) to go through the relay; without it, directly.
+    `line` is (the relay's RTT[:JITTER:LOSS:SEED] in seconds, bytes per second or 0, counters file) to go through the relay;
+    without it, directly.
     """
     started = [str(python)]
     if line is not None:
-        round_trip, rate, counters = line
-        started = [sys.executable, "-I", "-S", str(RELAY), str(round_trip), str(rate), str(counters), str(python)]
+        delays, rate, counters = line
+        started = [sys.executable, "-I", "-S", str(RELAY), delays, str(rate), str(counters), str(python)]
     path = folder / name
     path.write_text(
         f'#!/bin/sh\nunset PYTHONPATH PYTHONHOME\ncd {shlex.quote(str(folder))}\nexec {shlex.join(started)} "$@"\n'

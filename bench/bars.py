@@ -63,19 +63,41 @@ def warm(run: dict[str, Any], side: str, line: str) -> dict[str, Any]:
     return taken
 
 
-def beyond_the_call(run: dict[str, Any]) -> float:
-    """Turnarounds on the wire while the call ran, at the slowest line, less the one that is the call itself."""
-    return float(warm(run, "weft", "200 ms")["import_turnarounds"] - 1)
+def beyond_the_call(kind: str) -> Callable[[dict[str, Any]], float]:
+    """Turnarounds on the wire while weft's call ran, at the slowest line, less the one that is the call itself."""
+    return lambda run: float(run["import"][kind]["weft"]["200 ms"]["import_turnarounds"] - 1)
 
 
-def import_time(*parts: str) -> Callable[[dict[str, Any]], float]:
-    """weft's seconds as a part of Mitogen's, at 200 ms."""
+def sent_down(kind: str) -> Callable[[dict[str, Any]], float]:
+    """MB of weft's call, on the line with the most."""
+    return lambda run: float(max(taken["import_down"] for taken in imports(run, kind)) / 1e6)
+
+
+def imports(run: dict[str, Any], kind: str) -> list[dict[str, Any]]:
+    """weft's imports of this kind, one for each line. Raises KeyError when there is none."""
+    taken = list(run["import"][kind]["weft"].values())
+    if not taken:
+        raise KeyError(kind)
+    return taken
+
+
+def import_time(line: str, *parts: str) -> Callable[[dict[str, Any]], float]:
+    """weft's seconds as a part of Mitogen's, on this line."""
 
     def value(run: dict[str, Any]) -> float:
-        ours, theirs = (sum(warm(run, side, "200 ms")[part] for part in parts) for side in ("weft", "mitogen"))
+        ours, theirs = (sum(warm(run, side, line)[part] for part in parts) for side in ("weft", "mitogen"))
         return float(ours / theirs)
 
     return value
+
+
+def hop(run: dict[str, Any]) -> float:
+    """By the clock: how much longer weft's import takes through one line more, in its round trips."""
+    hops = run["import"]["hops"]
+    one, two = (hops["import_s"]["weft"][lines] for lines in ("1", "2"))
+    if not (one and two):
+        raise KeyError("hops")
+    return float((min(two) - min(one)) / hops["round_trip"])
 
 
 def bootstrap_round_trips(run: dict[str, Any]) -> float:
@@ -118,6 +140,11 @@ def stream_rate(kind: str) -> Callable[[dict[str, Any]], float]:
 def stream_memory(run: dict[str, Any]) -> float:
     """What the parent has taken at most for a stream that it takes slowly, in MB."""
     return float(run["stream"]["slow"]["weft"]["above_start"] / 1e6)
+
+
+def started(key: str, unit: float) -> Callable[[dict[str, Any]], float]:
+    """What one of weft's contexts costs, in this unit."""
+    return lambda run: float(run["start"]["contexts"]["weft"][key] / unit)
 
 
 def row(run: dict[str, Any], part: str, name: str, interval: float) -> dict[str, Any]:
@@ -191,10 +218,15 @@ BARS = (
     Bar("core", "message, weft / gevent", 0.05, RATIO, core_peer("message", "gevent")),
     Bar("core", "hand-over by semaphores, weft / gevent", 1 / 15, RATIO, core_peer("semaphore", "gevent")),
     Bar("core", "contended lock, weft / gevent", 1 / 15, RATIO, core_peer("contended", "gevent")),
-    Bar("import", "round trips beyond the call", 1, "round trips", beyond_the_call),
-    Bar("import", "sent down by the call", 0.5, "MB", lambda run: warm(run, "weft", "0 ms")["import_down"] / 1e6),
-    Bar("import", "seconds at 200 ms, weft / Mitogen", 1 / 3, RATIO, import_time("import_s")),
-    Bar("import", "the same with connecting", 1 / 3, RATIO, import_time("connect_s", "import_s")),
+    Bar("import", "round trips beyond the call", 0, "round trips", beyond_the_call("warm")),
+    Bar("import", "sent down by the call", 0.48, "MB", sent_down("warm")),
+    Bar("import", "seconds at 200 ms, weft / Mitogen", 1 / 4, RATIO, import_time("200 ms", "import_s")),
+    Bar("import", "the same with connecting", 1 / 3, RATIO, import_time("200 ms", "connect_s", "import_s")),
+    Bar("import", "at 80 ms and 10 Mbit/s", 1 / 2.2, RATIO, import_time("80 ms, 10 Mbit/s", "import_s")),
+    Bar("import", "requests: round trips beyond the call", 0, "round trips", beyond_the_call("requests")),
+    Bar("import", "requests: sent down, with certificates", 0.35, "MB", sent_down("requests")),
+    Bar("import", "scan of Django, cold", 350, "ms", lambda run: float(run["import"]["scan"]["seconds"] * 1000)),
+    Bar("import", "one hop more, by the clock", 1.25, "round trips", hop),
     Bar("import", "bootstrap, by the clock", 1.1, "round trips", bootstrap_round_trips),
     Bar("import", "sent down to connect", 24, "kB", lambda run: warm(run, "weft", "0 ms")["connect_down"] / 1000),
     Bar("calls", "one at a time, weft / Mitogen", 1.5, RATIO, call_rate("one"), at_least=True),
@@ -205,6 +237,9 @@ BARS = (
         for key, kind in (("values", "small values"), ("64 KiB", "bytes in 64 KiB"), ("1 MiB", "bytes in 1 MiB"))
     ),
     Bar("stream", "the parent's peak above its start, taken slowly", 64, "MB", stream_memory),
+    Bar("start", "the child's CPU for a bootstrap", 70, "ms", started("child_cpu_s", 1e-3)),
+    Bar("start", "the parent's CPU for a context", 2, "ms", started("parent_cpu_s", 1e-3)),
+    Bar("start", "the parent's memory for a context", 80, "kB", started("parent_bytes", 1e3)),
     Bar("files", "16 MiB at 200 ms, weft / Mitogen", 5.0, RATIO, file_rate, at_least=True),
     Bar("gil", "two CPU threads against one, everything on", 0.97, RATIO, efficiency, at_least=True),
     Bar("server", "10 connections, weft.threads / threads", 1.3, RATIO, threaded_server("10"), at_least=True),

@@ -30,12 +30,17 @@ machine's: read the ratios. Every peer was measured in the same run, in turns wi
   which Mitogen's file service has none. The relay and both ends share two cores, which limits what is shown at 0 ms.
 - **Import**: the far interpreter is a bare virtual environment of the same Python. The bytes pass a relay of our own
   that holds each for half a round trip. It does not model TCP slow start (some 5 round trips for 450 kB on a fresh
-  connection), loss or jitter, so it flatters whoever sends much at once. A turnaround is the parent sending something
+  connection), so it flatters whoever sends much at once. With losses, a packet that is lost comes a round trip later and all
+  behind it wait for it; the window does not shrink as TCP's would. Which packets are lost is the same for both sides, and
+  there the median turn counts, elsewhere the fastest. A turnaround is the parent sending something
   after it had heard from the child: counted on the wire, for both sides alike. "Scan warm": the parent has served an
-  earlier context. Otherwise a new parent process for each run, which has to find and read everything first.
+  earlier context. Otherwise a new parent process for each run, which has to find and read everything first; the files are in
+  the page cache all the same. Two lines, one behind the other, are a context that was opened through another one.
 - **Calls**: wall time, the best turn. Where the kernel places two processes that talk to each other matters more than
   most code, so the median turn stands beside the best. Mitogen's pipelined calls come from one thread with a sliding
   window of `call_async`, weft's from as many tasklets.
+- **Starts**: contexts opened one after the other and held together, in a new parent process each turn, which had opened one
+  before. The least CPU time of the turns counts and the median of the memory, which is resident bytes.
 - **Streams**: wall time from the call to the last value. weft's is a generator function and `iterate`; Mitogen's a function
   with a `Sender`, whose blocks go unpickled, as its own file service sends them. Memory is the parent's peak of resident bytes
   above what it had before the stream, in a fresh process. Both processes share two cores.

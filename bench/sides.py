@@ -17,8 +17,8 @@ class Side(Protocol):
     def about(self) -> dict[str, Any]:
         """Sizes that each says of itself, such as that of its payload."""
 
-    def open(self, python: str) -> Any:
-        """A fresh context, ready for calls, whose interpreter is started with the command `python`."""
+    def open(self, python: str, via: Any = None) -> Any:
+        """A fresh context, ready for calls, whose interpreter is started with the command `python`: here, or by context `via`."""
 
     def close(self, context: Any) -> None:
         """End the context and wait until its process has gone."""
@@ -53,9 +53,9 @@ class MitogenSide:
     def about(self) -> dict[str, Any]:
         return {}
 
-    def open(self, python: str) -> Any:
+    def open(self, python: str, via: Any = None) -> Any:
         self._served = self._router.responder.get_module_count
-        return self._router.local(python_path=python)
+        return self._router.local(python_path=python, via=via)
 
     def close(self, context: Any) -> None:
         context.shutdown(wait=True)
@@ -99,10 +99,10 @@ class WeftSide:
     def about(self) -> dict[str, Any]:
         return {}
 
-    def open(self, python: str) -> Any:
+    def open(self, python: str, via: Any = None) -> Any:
         from weft import remote
 
-        return remote.local(python=python)
+        return remote.local(python=python, via=via)
 
     def close(self, context: Any) -> None:
         context.close()

@@ -21,6 +21,8 @@ def tables(run: dict[str, Any]) -> list[Table]:
         made += call_tables(run["calls"])
     if "stream" in run:
         made.append(stream_table(run["stream"]))
+    if "start" in run:
+        made.append(start_table(run["start"]))
     if "files" in run:
         made.append(file_table(run["files"]))
     for part in (gil, server):
@@ -94,26 +96,53 @@ def blocked_table(core: dict[str, Any]) -> Table:
     return table
 
 
+IMPORTS = {
+    "warm": "Import of django.db.models in a fresh context: seconds of the call, parent's scan warm",
+    "cold": "The same, by a function that imports it, from a parent that has not",
+    "requests": "Import of requests in a fresh context, its certificates read: seconds of the call, parent's scan warm",
+}
+
+
 def import_tables(taken: dict[str, Any]) -> list[Table]:
     sides = list(taken["first"])
     if not sides:
         return []
     made = []
-    for kind, title in (
-        ("warm", "Import of django.db.models in a fresh context: seconds of the call, parent's scan warm"),
-        ("cold", "The same, by a function that imports it, from a parent that has not"),
-    ):
-        lines = list(dict.fromkeys(line for side in sides for line in taken[kind].get(side, {})))
+    for kind, title in IMPORTS.items():
+        by_side = taken.get(kind, {})
+        lines = list(dict.fromkeys(line for side in sides for line in by_side.get(side, {})))
         table = Table(
-            title, ["round trip", *(SIDE_TITLES[side] for side in sides), "Mitogen / weft", "with connecting"]
+            title, ["round trip", *(SIDE_TITLES[side] for side in sides), "Mitogen / weft", "with connecting", "turns"]
         )
         for line in lines:
-            found = [taken[kind].get(side, {}).get(line) for side in sides]
+            found = [by_side.get(side, {}).get(line) for side in sides]
             ratio = [ratio_of(found, ["import_s"]), ratio_of(found, ["connect_s", "import_s"])]
-            table.rows.append([line, *(number(one and one["import_s"], 2) for one in found), *ratio])
-        made.append(table)
+            spread = "; ".join(f"{min(one['turns']):.2f} to {max(one['turns']):.2f}" for one in found if one)
+            table.rows.append([line, *(number(one and one["import_s"], 2) for one in found), *ratio, spread])
+        if table.rows:
+            made.append(table)
+    made.append(hop_table(taken, sides))
     made.append(traffic_table(taken, sides))
     return made
+
+
+def hop_table(taken: dict[str, Any], sides: list[str]) -> Table:
+    """What another hop costs, and what scanning does, which happens once in a parent."""
+    hops, scan = taken["hops"], taken["scan"]
+    table = Table(
+        f"Import of django.db.models through lines of {hops['line']}: seconds of the call, and what another hop costs",
+        ["", "one line", "two lines, one behind the other", "more, in round trips of one"],
+    )
+    for side in sides:
+        one, two = (min(hops["import_s"].get(side, {}).get(lines, []), default=None) for lines in ("1", "2"))
+        more = (two - one) / hops["round_trip"] if one and two else None
+        table.rows.append([SIDE_TITLES[side], number(one, 2), number(two, 2), number(more)])
+    if scan:
+        table.notes = [
+            f"weft's scan for it in a fresh process: {scan['seconds'] * 1000:.0f} ms for {scan['modules']} modules"
+            f" (others {', '.join(f'{seconds * 1000:.0f}' for seconds in sorted(scan['turns'])[1:]) or 'none'})."
+        ]
+    return table
 
 
 def ratio_of(found: list[dict[str, Any] | None], parts: list[str]) -> str:
@@ -138,12 +167,16 @@ TRAFFIC = (
 
 
 def traffic_table(taken: dict[str, Any], sides: list[str]) -> Table:
-    """Counts and bytes, which are the same on every line: from the 0 ms one."""
-    heads = [f"{SIDE_TITLES[side]}, {kind}" for kind in ("warm", "cold") for side in sides]
-    table = Table("Import: what it took, at 0 ms", ["", *heads])
-    found = [taken[kind].get(side, {}).get("0 ms") for kind in ("warm", "cold") for side in sides]
+    """Counts and bytes, which are the same on every line: from the first one, of requests from the slowest."""
+    columns = [
+        (f"{SIDE_TITLES[side]}, {kind}", by_line[line])
+        for kind, line in (("warm", "0 ms"), ("cold", "0 ms"), ("requests", "200 ms"))
+        for side in sides
+        if line in (by_line := taken.get(kind, {}).get(side, {}))
+    ]
+    table = Table("Import: what it took, at 0 ms, of requests at 200 ms", ["", *(head for head, _ in columns)])
     for title, key, unit, digits in TRAFFIC:
-        table.rows.append([title, *(number(one[key] / unit, digits) if one else NONE for one in found)])
+        table.rows.append([title, *(number(one[key] / unit, digits) for _, one in columns)])
     return table
 
 
@@ -175,20 +208,33 @@ def call_tables(calls: dict[str, Any]) -> list[Table]:
             cpu = [number(taken.get(f"{whose}_us")) for whose in ("parent", "child")]
             table.rows.append([SIDE_TITLES[side], number(taken["per_s"], 0), number(median, 0), *cpu])
         made.append(table)
+    return made
+
+
+STARTS = (  # of a context: what, in which unit
+    ("ms to open", "seconds", 1e-3),
+    ("ms CPU parent", "parent_cpu_s", 1e-3),
+    ("ms CPU child", "child_cpu_s", 1e-3),
+    ("kB in the parent", "parent_bytes", 1e3),
+    ("MB of the child", "child_bytes", 1e6),
+)
+
+
+def start_table(start: dict[str, Any]) -> Table:
     table = Table(
-        "What one context costs",
-        ["", "ms to open", "ms CPU parent", "ms CPU child", "kB in the parent", "MB of the child"],
+        f"What one context costs, of {start['count']} on this machine",
+        ["", *(title for title, _, _ in STARTS)],
+        notes=[
+            "In brackets the least and the most of all turns. The child's CPU time is all that it has used since its start."
+        ],
     )
-    for side, taken in calls["contexts"].items():
-        table.rows.append(
-            [
-                SIDE_TITLES[side],
-                *(number(taken[key] * 1e3) for key in ("seconds", "parent_cpu_s", "child_cpu_s")),
-                number(taken["parent_bytes"] / 1e3),
-                number(taken["child_bytes"] / 1e6),
-            ]
-        )
-    return [*made, table]
+    for side, taken in start["contexts"].items():
+        row = [SIDE_TITLES[side]]
+        for _, key, unit in STARTS:
+            least, most = (number(end(taken["turns"][key]) / unit) for end in (min, max))
+            row.append(f"{number(taken[key] / unit)} ({least} to {most})")
+        table.rows.append(row)
+    return table
 
 
 def stream_table(stream: dict[str, Any]) -> Table:

@@ -20,15 +20,13 @@ class Settings:
 
     rounds: int = 20
     turn: float = 0.4
-    contexts: int = 10
-    context_rounds: int = 3
 
 
-QUICK = Settings(rounds=5, turn=0.2, contexts=4, context_rounds=1)
+QUICK = Settings(rounds=5, turn=0.2)
 
 
 def measure(settings: Settings, say: Callable[[str], None]) -> dict[str, Any]:
-    """{"rates": {"one"|"many": {side: {...}}}, "contexts": {side: {...}}, "skipped": {side: reason}}, seconds and bytes."""
+    """{"rates": {"one"|"many": {side: {...}}}, "at_once", "skipped": {side: reason}}."""
     skipped: dict[str, str] = {}
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="weft-bench-")))
@@ -49,8 +47,7 @@ def measure(settings: Settings, say: Callable[[str], None]) -> dict[str, Any]:
             "one": take_rates(settings, present, 1, skipped, say),
             "many": take_rates(settings, sides, AT_ONCE, skipped, say),
         }
-        contexts = take_contexts(settings, sides, python, skipped, say)
-    return {"rates": rates, "at_once": AT_ONCE, "contexts": contexts, "skipped": skipped}
+    return {"rates": rates, "at_once": AT_ONCE, "skipped": skipped}
 
 
 def take_rates(
@@ -81,28 +78,4 @@ def best_turn(turns: list[dict[str, float]], calls: int) -> dict[str, Any]:
     for whose in ("parent", "child"):
         if f"{whose}_cpu_s" in best:
             taken[f"{whose}_us"] = min(turn[f"{whose}_cpu_s"] for turn in turns) / calls * 1e6
-    return taken
-
-
-def take_contexts(
-    settings: Settings, sides: dict[str, Worker], python: str, skipped: dict[str, str], say: Callable[[str], None]
-) -> dict[str, Any]:
-    """What a context costs, the keys of `bench.calls.worker.contexts`: the least of several rounds.
-
-    But of the parent's memory the most: later rounds live in what the first one has freed.
-    """
-    say(f"calls: {settings.contexts} contexts a round")
-    taken: dict[str, Any] = {}
-    for _ in range(settings.context_rounds):
-        for name, worker in sides.items():
-            try:
-                found = worker.ask("contexts", python=python, count=settings.contexts)
-            except WorkerFailed as failure:
-                skipped[f"{name}, contexts"] = str(failure)
-                continue
-            kept = taken.setdefault(name, found)
-            taken[name] = {
-                key: max(kept[key], value) if key == "parent_bytes" else min(kept[key], value)
-                for key, value in found.items()
-            }
     return taken

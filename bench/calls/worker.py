@@ -2,10 +2,8 @@
 
 import sys
 import time
-from functools import partial
 from typing import Any
 
-from ..core.blocked import resident
 from ..shipped import shipped
 from ..sides import SIDES, Side
 from ..workers import serve
@@ -43,25 +41,6 @@ class Caller:
             self._side.close(self._context)
 
 
-def contexts(side: Side, python: str, count: int) -> dict[str, Any]:
-    """What one context costs, as the mean of `count` that are opened one after the other, called once and held together."""
-    usage = shipped("no_op").usage
-    memory, cpu, began = resident(), time.process_time(), time.perf_counter()
-    opened = [side.open(python) for _ in range(count)]
-    seconds = time.perf_counter() - began
-    children = [side.call(context, usage) for context in opened]
-    cpu, memory = time.process_time() - cpu, resident() - memory
-    for context in opened:
-        side.close(context)
-    return {
-        "seconds": seconds / count,
-        "parent_cpu_s": cpu / count,
-        "parent_bytes": memory / count,
-        "child_cpu_s": sum(child["cpu_s"] for child in children) / count,
-        "child_bytes": sum(child["resident"] for child in children) / count,
-    }
-
-
 def main(name: str) -> None:
     if name == "pipes":
         with PingPong() as pair:
@@ -69,7 +48,7 @@ def main(name: str) -> None:
         return
     side = SIDES[name]()
     caller = Caller(side)
-    serve({"about": side.about, "open": caller.open, "rate": caller.rate, "contexts": partial(contexts, side)})
+    serve({"about": side.about, "open": caller.open, "rate": caller.rate})
     caller.close()
     side.stop()
 

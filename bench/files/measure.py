@@ -46,7 +46,7 @@ def measure(settings: Settings, say: Callable[[str], None]) -> dict[str, Any]:
                 number = next(numbers)
                 counters = folder / f"counters-{number}"
                 counters.touch()
-                line = command(folder, f"python-{number}", python, (round_trip / 1000, 0, counters))
+                line = command(folder, f"python-{number}", python, (str(round_trip / 1000), 0, counters))
                 target = folder / f"target-{number}"
                 try:
                     seconds = worker.ask("send", python=str(line), source=str(source), target=str(target), timeout=120)

@@ -1,7 +1,7 @@
 """The parent process of one side: `python -m bench.remote_import.worker SIDE VARIANT`, asked through bench.workers.
 
-VARIANT is the module with the function to call: import_at_top (this process has imported Django, then) or import_in_function (it
-has not, until one of the two sides imports it in order to read it).
+VARIANT is the module with the function to call: import_at_top (this process has imported Django, then), import_in_function (it
+has not, until one of the two sides imports it in order to read it) or import_requests.
 """
 
 import sys
@@ -17,7 +17,7 @@ from ..workers import serve
 
 
 def fresh_import(side: Side, variant: str, python: str, counters: str) -> dict[str, Any]:
-    """Open a context through `python`, make the one call that imports Django there, close: what each part took.
+    """Open a context through `python`, make the one call that imports the package there, close: what each part took.
 
     "sent behind" is what still went down after the result was here: nobody waited for it.
     """
@@ -33,7 +33,7 @@ def fresh_import(side: Side, variant: str, python: str, counters: str) -> dict[s
     side.close(context)
     cpu, at_end = time.process_time() - cpu, read_counters(counters)
     return {
-        "django": version,
+        "version": version,
         "modules": modules,
         "imported_here": imported_here,
         "connect_s": connected - began,
@@ -51,9 +51,43 @@ def fresh_import(side: Side, variant: str, python: str, counters: str) -> dict[s
     }
 
 
+def through_hops(side: Side, variant: str, pythons: list[str]) -> dict[str, Any]:
+    """Seconds of the call that imports, made in the last of a chain of fresh contexts, each opened through the one before."""
+    chain: list[Any] = []
+    try:
+        for python in pythons:
+            chain.append(side.open(python, via=chain[-1] if chain else None))
+        began = time.monotonic()
+        side.call(chain[-1], shipped(variant).load)
+        return {"import_s": time.monotonic() - began}
+    finally:
+        for context in reversed(chain):
+            side.close(context)
+
+
+def scan() -> dict[str, Any]:
+    """Seconds to find, read and pack what Django's models import, in this process, which has not looked at any of it before."""
+    from weft.remote import modules
+
+    has = frozenset(sys.stdlib_module_names)
+    modules.plan("argparse", (), has)  # what is loaded once, whatever is planned
+    began = time.monotonic()
+    bundle = modules.plan("django.db.models", (), has)
+    seconds = time.monotonic() - began
+    assert bundle is not None
+    return {"seconds": seconds, "modules": len(bundle.modules), "bytes": len(bundle.data)}
+
+
 def main(name: str, variant: str) -> None:
     side = SIDES[name]()
-    serve({"about": side.about, "fresh_import": partial(fresh_import, side, variant)})
+    serve(
+        {
+            "about": side.about,
+            "fresh_import": partial(fresh_import, side, variant),
+            "through_hops": partial(through_hops, side, variant),
+            "scan": scan,
+        }
+    )
     side.stop()
 
 

@@ -15,6 +15,7 @@ from bench.files import measure as files
 from bench.remote_import import measure as imports
 from bench.remote_import.measure import Line
 from bench.sides import SIDES
+from bench.start import measure as start
 from bench.stream import measure as stream
 from bench.stream.worker import Streamer
 
@@ -22,24 +23,64 @@ MISSING = {"mitogen"} if find_spec("mitogen") is None else set()
 
 
 @pytest.mark.skipif(find_spec("django") is None, reason="django is not installed")
+@pytest.mark.skipif(find_spec("requests") is None, reason="requests is not installed")
 def test_every_side_imports_the_whole_package_in_a_fresh_context() -> None:
-    settings = imports.Settings(lines=(Line(0),), rounds=1, cold_lines=(Line(0),), cold_rounds=1)
+    zero = (Line(0),)
+    settings = imports.Settings(
+        zero, 1, zero, 1, requests_lines=zero, requests_rounds=1, hop_line=Line(0), hop_rounds=1, scans=1
+    )
     run = imports.measure(settings, lambda text: None)
-    assert set(run["skipped"]) == MISSING
-    for kind in ("warm", "cold"):
+    present = {"weft", "mitogen"} - MISSING
+    assert {what.partition(",")[0] for what in run["skipped"]} == MISSING
+    for kind in ("warm", "cold", "requests"):
         taken = {side: by_line["0 ms"] for side, by_line in run[kind].items()}
-        assert set(taken) == {"weft", "mitogen"} - MISSING
-        assert len({one["modules"] for one in taken.values()}) == 1, "the sides do not have the same modules over there"
-        assert all(one["modules"] > 100 and one["import_down"] > 100_000 for one in taken.values())
+        assert set(taken) == present
+        assert all(one["modules"] > 40 and one["import_down"] > 100_000 for one in taken.values())
         assert all(one["requests"] > 0 for side, one in taken.items() if side == "mitogen")
+        if kind != "requests":
+            assert len({one["modules"] for one in taken.values()}) == 1, (
+                "the sides do not have the same modules over there"
+            )
+    assert set(run["hops"]["import_s"]) == present
+    assert all(len(hops["1"]) == len(hops["2"]) == 1 for hops in run["hops"]["import_s"].values())
+    assert run["scan"]["modules"] > 100
+
+
+def test_of_the_turns_the_fastest_is_chosen_and_where_luck_decides_the_median() -> None:
+    turns = [{"import_s": seconds, "connect_s": 1 / seconds} for seconds in (3.0, 1.0, 2.0)]
+    taken = imports.chosen({"weft": {"a": turns, "b": turns, "c": []}}, by_luck={"b"})
+    assert taken["weft"]["a"] == {"import_s": 1.0, "connect_s": 1 / 3, "turns": [3.0, 1.0, 2.0]}
+    assert taken["weft"]["b"]["import_s"] == 2.0
+    assert "c" not in taken["weft"]
+
+
+def test_a_line_says_what_it_is_like_in_words_and_to_the_relay() -> None:
+    line = Line(80, rate=10, jitter=20, loss=1)
+    assert (line.title, line.delays(7)) == ("80 ms, 10 Mbit/s, 20 ms jitter, 1 % lost", "0.08:0.02:0.01:7")
+    assert (Line(0).title, Line(0).delays(0)) == ("0 ms", "0.0:0.0:0.0:0")
 
 
 def test_calls_are_counted_for_every_side_and_for_bare_pipes() -> None:
-    run = calls.measure(calls.Settings(rounds=1, turn=0.0, contexts=1, context_rounds=1), lambda text: None)
+    run = calls.measure(calls.Settings(rounds=1, turn=0.0), lambda text: None)
     assert set(run["skipped"]) == MISSING
     assert set(run["rates"]["one"]) == {"weft", "mitogen", "pipes"} - MISSING
-    assert set(run["rates"]["many"]) == set(run["contexts"]) == {"weft", "mitogen"} - MISSING
+    assert set(run["rates"]["many"]) == {"weft", "mitogen"} - MISSING
     assert all(taken["per_s"] > 0 for way in run["rates"].values() for taken in way.values())
+
+
+def test_what_a_context_costs_is_taken_for_every_side() -> None:
+    run = start.measure(start.Settings(rounds=1, contexts=2), lambda text: None)
+    assert set(run["skipped"]) == MISSING
+    assert set(run["contexts"]) == {"weft", "mitogen"} - MISSING
+    for taken in run["contexts"].values():
+        assert set(taken["turns"]) == {"seconds", "parent_cpu_s", "child_cpu_s", "parent_bytes", "child_bytes"}
+        assert taken["child_cpu_s"] > 0
+        assert taken["child_bytes"] > 1e6
+
+
+def test_of_a_start_the_least_times_and_the_median_memory_count() -> None:
+    taken = start.chosen([{"seconds": seconds, "parent_bytes": seconds} for seconds in (3.0, 1.0, 2.0)])
+    assert (taken["seconds"], taken["parent_bytes"], taken["turns"]["seconds"]) == (1.0, 2.0, [3.0, 1.0, 2.0])
 
 
 def test_a_file_arrives_on_every_side() -> None:

@@ -22,10 +22,11 @@ def timed(ns: float) -> dict[str, Any]:
 def imported(seconds: float, turnarounds: int) -> dict[str, Any]:
     counts = {"modules": 162, "requests": 0, "import_turnarounds": turnarounds, "argv": 500}
     sizes = {"import_down": 450_000, "sent_behind": 0, "import_up": 300, "connect_down": 20_000}
-    return {**counts, **sizes, "connect_s": 0.1 + seconds / 10, "import_s": seconds, "parent_cpu_s": 0.01}
+    times = {"connect_s": 0.1 + seconds / 10, "import_s": seconds, "parent_cpu_s": 0.01}
+    return {**counts, **sizes, **times, "turns": [seconds, seconds + 0.1]}
 
 
-REMOTE_AND_CORE = ("core", "import", "calls", "stream")  # the parts of a_run()
+REMOTE_AND_CORE = ("core", "import", "calls", "stream", "start")  # the parts of a_run()
 
 
 def a_run() -> dict[str, Any]:
@@ -50,7 +51,30 @@ def a_run() -> dict[str, Any]:
             "many": 100_000,
             "skipped": {},
         },
-        "import": {"first": {"weft": {}, "mitogen": {}}, "warm": warm, "cold": {}, "skipped": {}},
+        "import": {
+            "first": {"weft": {}, "mitogen": {}},
+            "warm": warm,
+            "cold": {},
+            "requests": {side: {"200 ms": taken["200 ms"]} for side, taken in warm.items()},
+            "hops": {
+                "line": "200 ms",
+                "round_trip": 0.2,
+                "import_s": {"weft": {"1": [0.7, 0.6], "2": [0.8]}, "mitogen": {"1": [3.0], "2": []}},
+            },
+            "scan": {"seconds": 0.12, "modules": 230, "bytes": 580_000, "turns": [0.12, 0.2]},
+            "skipped": {},
+        },
+        "start": {
+            "count": 50,
+            "contexts": {
+                "weft": {
+                    **(costs := dict.fromkeys(("seconds", "parent_cpu_s", "child_cpu_s"), 0.05)),
+                    **(bytes_ := dict.fromkeys(("parent_bytes", "child_bytes"), 70e3)),
+                    "turns": {key: [value, 2 * value] for key, value in {**costs, **bytes_}.items()},
+                }
+            },
+            "skipped": {},
+        },
         "stream": {
             "rates": {kind: dict(rates) for kind in ("values", "64 KiB")},
             "sizes": {"values": 0, "64 KiB": 65536},
@@ -61,7 +85,6 @@ def a_run() -> dict[str, Any]:
         "calls": {
             "rates": {"one": rates, "many": {}},
             "at_once": 100,
-            "contexts": {},
             "skipped": {"pipes": "none here"},
         },
     }
@@ -90,6 +113,38 @@ def test_a_figure_within_its_bar_is_met_and_one_beyond_it_is_missed() -> None:
     assert verdict(run, "one at a time, weft / Mitogen")["value"] == pytest.approx(1.6)
 
 
+def test_imports_are_judged_by_round_trips_bytes_seconds_and_hops() -> None:
+    run = a_run()
+    for title, value in {
+        "sent down by the call": 0.45,
+        "requests: round trips beyond the call": 0,
+        "requests: sent down, with certificates": 0.45,
+        "scan of Django, cold": 120,
+        "one hop more, by the clock": 1.0,
+    }.items():
+        assert verdict(run, title)["value"] == pytest.approx(value), title
+    assert verdict(run, "requests: sent down, with certificates")["met"] is False
+    assert verdict(run, "at 80 ms and 10 Mbit/s")["met"] is None
+    text = plain(next(table for table in tables(run) if "another hop" in table.title))
+    assert text.splitlines()[2].split()[-3:] == ["0.60", "0.80", "1.0"]
+    assert text.splitlines()[3].split()[-3:] == ["3.00", "-", "-"]
+    assert "120 ms for 230 modules (others 200)" in text
+    run["import"]["scan"] = {}
+    run["import"]["hops"]["import_s"] = {}
+    run["bars"] = verdicts(run)
+    assert verdict(run, "scan of Django, cold")["met"] is verdict(run, "one hop more, by the clock")["met"] is None
+    assert tables(run)
+
+
+def test_starts_are_judged_by_cpu_and_memory_and_shown_with_their_spread() -> None:
+    run = a_run()
+    titles = ("the child's CPU for a bootstrap", "the parent's CPU for a context", "the parent's memory for a context")
+    assert [verdict(run, title)["met"] for title in titles] == [True, False, True]
+    text = plain(next(table for table in tables(run) if "one context costs" in table.title))
+    assert "50.0 (50.0 to 100.0)" in text
+    assert "70.0 (70.0 to 140.0)" in text
+
+
 def test_streams_are_judged_by_their_rates_and_by_what_the_parent_holds() -> None:
     run = a_run()
     assert verdict(run, "small values a second, weft / Mitogen")["value"] == pytest.approx(1.6)
@@ -109,7 +164,7 @@ def test_a_figure_that_is_missing_from_the_run_has_no_verdict() -> None:
 
 def test_parts_that_did_not_run_have_no_bars() -> None:
     run = a_run()
-    del run["core"], run["import"], run["stream"]
+    del run["core"], run["import"], run["stream"], run["start"]
     assert {bar["part"] for bar in verdicts(run)} == {"calls"}
 
 

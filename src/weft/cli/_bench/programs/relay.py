@@ -1,11 +1,13 @@
-"""A slow line between two pipe ends: `python relay.py RTT RATE COUNTERS COMMAND...`
+"""A slow line between two pipe ends: `python relay.py RTT[:JITTER:LOSS:SEED] RATE COUNTERS COMMAND...`
 
 Starts COMMAND and passes bytes between its own stdin and stdout and the command's, each piece RTT/2 seconds after it came, at no
 more than RATE bytes per second each way (0: no limit). Counts in the file COUNTERS what passed, for `read_counters`.
 
-It models a line of constant delay and rate, no more: no TCP slow start (some 5 round trips for 450 kB on a fresh connection), no
-loss, no jitter. Figures taken through it flatter whoever sends much at once. Runs alone: it imports nothing of this package, and
-little of the standard library, since its own start is part of each measured connection.
+With a rate, jitter or loss, bytes travel in packets. Each comes up to JITTER seconds later than it should, and the part LOSS of
+them is lost and sent once more: such a packet comes a round trip later, and since this is a stream, all behind it wait. SEED says
+which ones. It models no more of TCP than that: no slow start (some 5 round trips for 450 kB on a fresh connection), no window
+that shrinks after a loss. Figures taken through it flatter whoever sends much at once. Runs alone: it imports nothing of this
+package, and little of the standard library, since its own start is part of each measured connection.
 """
 
 import mmap
@@ -18,6 +20,7 @@ from collections import deque
 
 LAYOUT = struct.Struct("<5Q")
 FIELDS = ("down", "up", "turnarounds", "started", "argv")
+PACKET = 1448  # bytes of a stream in one Ethernet frame
 BUFFERED = 64 << 20  # bytes on the line at most; whoever sends more has to wait, as with any other line
 
 
@@ -63,12 +66,18 @@ def read_counters(path: str) -> dict[str, int]:
 class Line:
     """One direction: bytes read from `source` are written to `sink` when their time has come."""
 
-    def __init__(self, source: int, sink: int, delay: float, rate: float) -> None:
+    def __init__(
+        self, source: int, sink: int, delay: float, rate: float, jitter: float = 0, loss: float = 0, seed: int = 0
+    ) -> None:
         self.source: int | None = source
         self.sink: int | None = sink
         self.buffered = 0
         self._delay = delay
         self._rate = rate
+        self._jitter = jitter
+        self._loss = loss
+        self._random = seed
+        self._last_due = 0.0
         self._queue: deque[tuple[float, bytes]] = deque()
         self._free_at = 0.0  # when the sender's end of the line has put everything so far on it
 
@@ -94,10 +103,29 @@ class Line:
             self.source = None
             self._close_if_empty()
             return 0
-        self._free_at = max(self._free_at, now) + (len(data) / self._rate if self._rate else 0.0)
-        self._queue.append((self._free_at + self._delay, data))
+        size = PACKET if self._rate or self._jitter or self._loss else len(data)
+        self._free_at = max(self._free_at, now)
+        for start in range(0, len(data), size):
+            packet = data[start : start + size]
+            self._free_at += len(packet) / self._rate if self._rate else 0.0
+            self._last_due = max(self._last_due, self._free_at + self._under_way())
+            self._queue.append((self._last_due, packet))
         self.buffered += len(data)
         return len(data)
+
+    def _under_way(self) -> float:
+        """How long the next packet takes, sent again as often as it is lost."""
+        seconds = self._delay
+        if self._jitter:
+            seconds += self._jitter * self._chance()
+        while self._loss and self._chance() < self._loss:
+            seconds += 2 * self._delay
+        return seconds
+
+    def _chance(self) -> float:
+        """A number from 0 to 1, the same ones for the same seed. (The module random takes as long to import as we to start.)"""
+        self._random = (self._random * 6364136223846793005 + 1442695040888963407) % 2**64
+        return self._random / 2**64
 
     def deliver(self, now: float) -> int:
         """Write what is due, as far as the sink takes it; returns how many bytes went. A sink that is gone ends the line."""
@@ -150,7 +178,8 @@ def relay(down: Line, up: Line, counters: Counters) -> None:
             counters.passed_up(delivered)
 
 
-def main(round_trip: str, rate: str, counters_path: str, *command: str) -> int:
+def main(delays: str, rate: str, counters_path: str, *command: str) -> int:
+    round_trip, jitter, loss, seed = [*delays.split(":"), "0", "0", "0"][:4]
     counters = Counters(counters_path)
     counters.started(list(command))
     child_in, to_child = os.pipe()
@@ -161,8 +190,9 @@ def main(round_trip: str, rate: str, counters_path: str, *command: str) -> int:
     os.close(child_out)
     for fd in (0, 1, to_child, from_child):
         os.set_blocking(fd, False)
-    down = Line(0, to_child, float(round_trip) / 2, float(rate))
-    up = Line(from_child, 1, float(round_trip) / 2, float(rate))
+    slow = (float(round_trip) / 2, float(rate), float(jitter), float(loss))
+    down = Line(0, to_child, *slow, seed=2 * int(seed))
+    up = Line(from_child, 1, *slow, seed=2 * int(seed) + 1)
     relay(down, up, counters)
     if not down.ended and down.sink is not None:
         os.close(down.sink)
