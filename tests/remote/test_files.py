@@ -12,6 +12,7 @@ from tests.remote import interpreters
 from tests.remote.raising import raises
 from weft import remote
 from weft.wire import files as wire
+from weft.wire import trees
 
 SIZES = (0, 1, wire.PIECE, wire.PIECE + 1, 3 * wire.PIECE + 17)
 
@@ -228,6 +229,39 @@ class Enough(Exception):
 def enough(progress):
     if progress.done >= wire.PIECE * 4:
         raise Enough
+
+
+@pytest.mark.parametrize("direction", ["put", "get"])
+def test_symbolic_links_stay_what_they_are_where_nothing_may_be_replaced(anywhere, tmp_path, direction):
+    (tmp_path / "sent").mkdir()
+    (tmp_path / "sent" / "nowhere").symlink_to("missing")
+    (tmp_path / "sent" / "self").symlink_to("nowhere")
+    getattr(anywhere, direction)(str(tmp_path / "sent"), str(tmp_path / "there"), overwrite=False)
+    assert names(tmp_path / "there") == ["nowhere", "self"]
+    assert [os.readlink(tmp_path / "there" / name) for name in ("nowhere", "self")] == ["missing", "nowhere"]
+    with raises(FileExistsError, match="overwrite=False was said"):
+        getattr(anywhere, direction)(str(tmp_path / "sent"), str(tmp_path / "there"), overwrite=False)
+
+
+def test_a_folder_that_is_fetched_in_vain_is_not_listed_any_further(own, tmp_path):
+    (tmp_path / "sent").mkdir()
+    for number in range(12 * trees.PAGE):
+        (tmp_path / "sent" / str(number)).touch()
+    (tmp_path / "empty").mkdir()
+    own.get(str(tmp_path / "empty"), tmp_path / "there")
+    before = own.call(os.listdir, ("/proc/self/fd",))
+
+    def refuse(progress):
+        raise Enough
+
+    with raises(Enough):
+        own.get(str(tmp_path / "sent"), tmp_path / "there", progress=refuse)
+    for _ in range(500):
+        left = own.call(os.listdir, ("/proc/self/fd",))
+        if left == before:
+            break
+        weft.sleep(0.01)
+    assert left == before
 
 
 @pytest.mark.parametrize("direction", ["put", "get"])

@@ -211,6 +211,7 @@ def get(transfer: TreeTransfer, source: bytes, target: bytes) -> Transferred:
                 calls.settle()
         except BaseExceptionGroup as group:
             error = one_error(group).with_traceback(None)
+            _pipeline.begin_later(transfer.context, trees.stop_walk, (token,))
         except BaseException:
             _pipeline.begin_later(transfer.context, trees.stop_walk, (token,))
             raise
