@@ -103,6 +103,15 @@ def test_a_value_that_json_has_no_word_for_stands_as_repr_and_says_so():
     assert (answer["value"], answer["repr"]) == ("b'x'", True)
 
 
+@pytest.mark.parametrize("how", [[], ["--json"], ["--group"]], ids=["lines", "json", "group"])
+def test_what_python_makes_no_text_of_ends_no_command(how):
+    words = ["-H", "alpha,beta", *how, "operator:pow", "10", "5000"]
+    code, output, _ = run(words, {"beta": ValueError(10**5000)})
+    assert code == 1
+    assert "<int that cannot be shown: Exceeds the limit" in output
+    assert "<ValueError that cannot be shown: Exceeds the limit" in output
+
+
 def test_equal_results_are_shown_once_with_the_hosts_that_gave_them():
     code, output, _ = run(["-H", "web[01-12],db", "--group", "platform:system"], {"db": ValueError("no")})
     lines = output.splitlines()

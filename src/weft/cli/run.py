@@ -235,12 +235,20 @@ def _line(outcome: "Outcome[Host, Any]", width: int) -> str:
 
 
 def _what(outcome: "Outcome[Host, Any]") -> str:
-    return f"ok      {outcome.value!r}" if outcome.error is None else f"FAILED  {_headline(outcome.error)}"
+    return f"ok      {_shown(outcome.value)}" if outcome.error is None else f"FAILED  {_headline(outcome.error)}"
+
+
+def _shown(value: Any, text: Callable[[Any], str] = repr) -> str:
+    """`value` as text; what a host sends may be an int that Python makes no text of, and ends this command for no other."""
+    try:
+        return text(value)
+    except ValueError as error:
+        return f"<{type(value).__name__} that cannot be shown: {error}>"
 
 
 def _reason(error: Exception) -> list[str]:
     """The lines of an error's message, the type's name in front unless the message has it."""
-    lines = str(error).splitlines() or [""]
+    lines = _shown(error, str).splitlines() or [""]
     name = type(error).__name__
     return lines if lines[0].startswith(name) else [f"{name}: {lines[0]}".rstrip(": "), *lines[1:]]
 
@@ -273,13 +281,13 @@ def _json_line(outcome: "Outcome[Host, Any]") -> str:
         fields["value"] = outcome.value
     else:
         fields["error"] = type(outcome.error).__name__
-        fields["message"] = str(outcome.error)
+        fields["message"] = _shown(outcome.error, str)
         fields["traceback"] = _traceback(outcome.error) or None
     try:
         return json.dumps(fields, ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError):
         # Plain values that JSON has no word for (bytes, sets, NaN): as Python writes them, and said so.
-        return json.dumps({**fields, "value": repr(outcome.value), "repr": True}, ensure_ascii=False)
+        return json.dumps({**fields, "value": _shown(outcome.value), "repr": True}, ensure_ascii=False)
 
 
 def _print_failures(failed: "Sequence[Outcome[Host, Any]]", total: int, out: IO[str]) -> None:
