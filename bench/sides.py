@@ -17,8 +17,11 @@ class Side(Protocol):
     def about(self) -> dict[str, Any]:
         """Sizes that each says of itself, such as that of its payload."""
 
-    def open(self, python: str, via: Any = None) -> Any:
-        """A fresh context, ready for calls, whose interpreter is started with the command `python`: here, or by context `via`."""
+    def open(self, python: str, via: Any = None, *, far: bool = False) -> Any:
+        """A fresh context, ready for calls, whose interpreter is started with the command `python`: here, or by context `via`.
+
+        `far`: the command is a line to somewhere else, and a side that treats this machine specially must not do so.
+        """
 
     def close(self, context: Any) -> None:
         """End the context and wait until its process has gone."""
@@ -53,7 +56,7 @@ class MitogenSide:
     def about(self) -> dict[str, Any]:
         return {}
 
-    def open(self, python: str, via: Any = None) -> Any:
+    def open(self, python: str, via: Any = None, *, far: bool = False) -> Any:
         self._served = self._router.responder.get_module_count
         return self._router.local(python_path=python, via=via)
 
@@ -99,10 +102,11 @@ class WeftSide:
     def about(self) -> dict[str, Any]:
         return {}
 
-    def open(self, python: str, via: Any = None) -> Any:
+    def open(self, python: str, via: Any = None, *, far: bool = False) -> Any:
+        """What is far gets sources, as from ssh() without any option: local() would send bytecode, of twice the size."""
         from weft import remote
 
-        return remote.local(python=python, via=via)
+        return remote.local(python=python, via=via, modules=remote.Modules(bytecode=False if far else None))
 
     def close(self, context: Any) -> None:
         context.close()

@@ -25,7 +25,7 @@ def fresh_import(side: Side, variant: str, python: str, counters: str) -> dict[s
     imported_here = "django.db.models" in sys.modules
     cpu = time.process_time()
     began = time.monotonic()
-    context = side.open(python)
+    context = side.open(python, far=True)
     connected, at_connect = time.monotonic(), read_counters(counters)
     version, modules = side.call(context, load)
     done, at_result = time.monotonic(), read_counters(counters)
@@ -56,7 +56,7 @@ def through_hops(side: Side, variant: str, pythons: list[str]) -> dict[str, Any]
     chain: list[Any] = []
     try:
         for python in pythons:
-            chain.append(side.open(python, via=chain[-1] if chain else None))
+            chain.append(side.open(python, via=chain[-1] if chain else None, far=True))
         began = time.monotonic()
         side.call(chain[-1], shipped(variant).load)
         return {"import_s": time.monotonic() - began}
