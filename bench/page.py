@@ -28,11 +28,11 @@ machine's: read the ratios. Every peer was measured in the same run, in turns wi
   page tables are not counted.
 - **Files**: one file of random bytes over the same relay. weft's seconds include a checksum at both ends, fsync and the rename, of
   which Mitogen's file service has none. The relay and both ends share two cores, which limits what is shown at 0 ms.
-- **Import**: the far interpreter is a bare virtual environment of the same Python, which gets sources as over ssh. The bytes pass a relay of our own
-  that holds each for half a round trip. It does not model TCP slow start (some 5 round trips for 450 kB on a fresh
-  connection), so it flatters whoever sends much at once. With losses, a packet that is lost comes a round trip later and all
-  behind it wait for it; the window does not shrink as TCP's would. Which packets are lost is the same for both sides, and
-  there the median turn counts, elsewhere the fastest. A turnaround is the parent sending something
+- **Import**: the far interpreter is a bare virtual environment of the same Python, which gets sources, as over ssh. The bytes
+  pass a relay of our own that holds each for half a round trip. It does not model TCP slow start (some 5 round trips for
+  450 kB on a fresh connection), so it flatters whoever sends much at once. With losses, a packet that is lost comes a round trip
+  later and all behind it wait for it; the window does not shrink as TCP's would. Which packets are lost is the same for both
+  sides, and there the median turn counts, elsewhere the fastest. A turnaround is the parent sending something
   after it had heard from the child: counted on the wire, for both sides alike. "Scan warm": the parent has served an
   earlier context. Otherwise a new parent process for each run, which has to find and read everything first; the files are in
   the page cache all the same. Two lines, one behind the other, are a context that was opened through another one.
