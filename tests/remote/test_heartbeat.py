@@ -50,6 +50,16 @@ def test_a_context_that_answers_lives_on_and_can_be_told_to_be_left_alone():
 
 
 @pytest.mark.parametrize("python", [None, OLDEST], ids=["own", "oldest"])
+def test_a_clock_that_is_set_over_there_is_no_silence(python):
+    with remote.local(python) as context:
+        context.call(weft_sent.set_clock, (0,))
+        context.heartbeat(0.4)
+        context.call(weft_sent.set_clock, (3600,))
+        weft.sleep(0.5)  # more than the time
+        assert context.call(weft_sent.add, (1, 2)) == 3
+
+
+@pytest.mark.parametrize("python", [None, OLDEST], ids=["own", "oldest"])
 @pytest.mark.parametrize("is_behind", [False, True], ids=["itself", "in front"])
 def test_output_that_nobody_takes_is_no_silence(python, is_behind):
     taken = threading.Event()

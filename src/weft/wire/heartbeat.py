@@ -4,10 +4,12 @@ A part of the payload that travels when somebody asks for it; see weft.wire.prot
 parent asks whether this side is there, and none where nobody has asked for it.
 """
 
+import os
 import threading
 import time
 
-_clock = getattr(time, "monotonic", time.time)  # 2.7 has the other one only
+# 2.7 has the other one only, which nobody can set either: seconds since the system was started.
+_clock = getattr(time, "monotonic", lambda: os.times()[4])
 _watch = None
 
 

@@ -6,12 +6,15 @@ import os
 import signal
 import sys
 import threading
+import time
 
 _lock = threading.Lock()
 _arrived = 0
 _everybody_is_here = threading.Event()
 _released = threading.Event()
 _never = threading.Event()
+_time_of_day = time.time
+_ahead = [0]
 
 
 class OwnError(Exception):
@@ -201,3 +204,13 @@ def children():
     """The processes that this one has started and that have not been waited for."""
     with open("/proc/self/task/%d/children" % os.getpid()) as children:
         return children.read().split()
+
+
+def set_clock(ahead):
+    """Let the time of day be so many seconds ahead of what it is, also for who has asked for the function before."""
+    _ahead[0] = ahead
+    time.time = _wrong_time_of_day
+
+
+def _wrong_time_of_day():
+    return _time_of_day() + _ahead[0]
