@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from weft.remote._prompts import Answers, wipe
-from weft.remote._terminal import NO, attached
+from weft.remote._terminal import LINES_KEPT, NO, attached
 from weft.remote._threads import Threads
 from weft.remote._waiting import EVER
 from weft.remote.errors import RemoteError
@@ -51,21 +51,25 @@ class FarTerminal:
     def converse(self, greeted: Event, deadline: float, threads: Threads) -> bool:
         """As Terminal.converse."""
         turn, heard = Event(), Event()
-        asked: deque[tuple[str, bool]] = deque()
+        asked: deque[tuple[str, bool, list[str]]] = deque()
 
         def wake() -> None:
             greeted.wait(EVER)
             turn.set()
 
         def listen() -> None:
+            before: list[str] = []
             try:
                 while not greeted.is_set() and not self._finished:
                     step = LOOK if self._in_turns else STEP
                     prompt, hidden, said = self._via.call(prompts.next_prompt, (self._number, step))
-                    for line in said:
-                        self._line(str(line))
+                    lines = [str(line) for line in said]
+                    before = [*before, *lines][-LINES_KEPT:]
+                    for line in lines:
+                        self._line(line)
                     if prompt is not None:
-                        asked.append((prompt, hidden))
+                        asked.append((prompt, hidden, before))
+                        before = []
                         turn.set()
                     if self._in_turns:
                         greeted.wait(PAUSE)
@@ -108,9 +112,10 @@ class FarTerminal:
     def hang_up(self) -> None:
         """Nothing: closing the tunnel ends it."""
 
-    def _answer(self, prompt: str, hidden: bool) -> None:
+    def _answer(self, prompt: str, hidden: bool, before: list[str]) -> None:
         self.unfinished = prompt
-        answer = bytearray(b"no\n") if NO.search(prompt) else self._answers.answer(prompt, hidden=hidden)
+        no = NO.search(prompt)
+        answer = bytearray(b"no\n") if no else self._answers.answer(prompt, hidden=hidden, before=before)
         try:
             self._via.call(prompts.type_answer, (self._number, bytes(answer)))
         finally:

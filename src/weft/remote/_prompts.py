@@ -6,7 +6,7 @@ How prompts are heard and answers typed stands in _terminal.py.
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from weft.io import subprocess
 from weft.remote.errors import AuthenticationFailed
@@ -43,6 +43,7 @@ class Answers:
     `run` runs a command on the machine where the prompts are, and returns what it prints.
     `held` is what the caller passed as password=; when that is None, the environment's `variable` counts. `who` stands in messages.
     `fits(prompt, run)` says whether a password that was given as it is may be typed there, by default wherever a prompt names one.
+    `one_line`: only where nothing stands before the prompt, whose first line may be the one that says who asks.
     """
 
     def __init__(
@@ -51,10 +52,13 @@ class Answers:
         variable: str,
         who: str,
         fits: "Callable[[str, Run], bool] | None" = None,
+        *,
+        one_line: bool = False,
     ) -> None:
         self.variable = variable
         self._who = who
         self._fits = fits or _names_a_password
+        self._one_line = one_line
         self.run: Run = _run
         self._function: PasswordFunction | None = None
         self._secret: bytearray | None = None
@@ -80,8 +84,9 @@ class Answers:
         """Whether anything was asked."""
         return bool(self._asked)
 
-    def answer(self, prompt: str, *, hidden: bool) -> bytearray:
+    def answer(self, prompt: str, *, hidden: bool, before: Iterable[str] = ()) -> bytearray:
         """What to type for `prompt`, with the line break; whoever types it wipes it. `hidden`: what is typed is not echoed.
+        `before`: the lines that were said since the last answer.
 
         Calls the caller's function in this tasklet and thread, and lets through what it raises. Raises AuthenticationFailed when
         nothing fits, and when the same is asked again, because the first answer was not taken.
@@ -100,7 +105,8 @@ class Answers:
                 f"{self._who} failed: it wants a password ({prompt!r}), and none was given.\n"
                 f"    Give one as password=, a str or a function(prompt, who), or in {self.variable}."
             )
-        if not hidden or not self._fits(prompt, self.run):
+        is_first = not self._one_line or not any(line.strip() for line in before)
+        if not hidden or not is_first or not self._fits(prompt, self.run):
             raise AuthenticationFailed(
                 f"{self._who} failed: it asks {prompt!r}, and the password that was given is not for that.\n"
                 "    Give a function as password=: it is called with each prompt and who asks, and returns what to type."

@@ -27,6 +27,7 @@ TAKE_PIPES_BACK = "[ -t 0 ] && exec <&3 2>&4 3<&- 4>&-; "
 
 READ_SIZE = 4096
 LONGEST_LINE = 1 << 12
+LINES_KEPT = 60
 END_OF_FILE = b"\x04"
 SETTLED = 0.02  # seconds without another byte after which a prompt is complete
 SETTLED_WITH_ECHO = 0.4  # the same where it may be the beginning of a line of text, too
@@ -56,7 +57,8 @@ class Terminal:
         )  # who types holds it: the descriptor's number may be somebody else's after `close`
         self._open = {self.master, self._slave}
         self._turn = Event()
-        self._prompt: str | None = None
+        self._prompt: tuple[str, list[str]] | None = None  # with the lines before it
+        self._before: list[str] = []  # lines since the last prompt; the last ones of many
         self.unfinished = ""
         self._heard = 0  # how often something was
         self._ready = False  # then whoever asks over there gets an end of file, as without a terminal
@@ -91,7 +93,7 @@ class Terminal:
                     prompt, self._prompt = self._prompt, None
                 if prompt is not None:
                     began = time.monotonic()
-                    self._type(self._answers.answer(prompt, hidden=not self._echoes()))
+                    self._type(self._answers.answer(prompt[0], hidden=not self._echoes(), before=prompt[1]))
                     deadline += time.monotonic() - began
             return True
         finally:
@@ -156,8 +158,11 @@ class Terminal:
                 if not data:
                     break
                 self._heard += 1
-                *lines, self.unfinished = (self.unfinished + data.decode("utf-8", "replace")).split("\n")
-                self.unfinished = self.unfinished.rstrip("\r")[-LONGEST_LINE:]
+                *lines, rest = (self.unfinished + data.decode("utf-8", "replace")).split("\n")
+                if len(rest) > LONGEST_LINE:
+                    lines.append(rest[:-LONGEST_LINE])
+                self.unfinished = rest.rstrip("\r")[-LONGEST_LINE:]
+                self._before = [*self._before, *lines][-LINES_KEPT:]
                 for line in lines:
                     self._line(line.strip("\r"))
                 if self.unfinished.strip() and self._settled():
@@ -180,6 +185,7 @@ class Terminal:
         if NO.search(prompt):
             self._type(bytearray(b"no\n"))
             return
+        before, self._before = self._before, []
         with self._lock:
-            self._prompt = prompt
+            self._prompt = prompt, before
         self._turn.set()

@@ -158,7 +158,10 @@ class _Terminal(object):
             except EnvironmentError:
                 return
         lines = (self._unfinished + data.decode("utf-8", "replace")).split("\n")
-        self._unfinished = lines.pop()[-LONGEST_LINE:]
+        rest = lines.pop()
+        self._unfinished = rest[-LONGEST_LINE:]
+        if len(rest) > LONGEST_LINE:
+            lines.append(rest[:-LONGEST_LINE])  # what a prompt begins with says who asks
         self._lines.extend(line.strip("\r") for line in lines)
         del self._lines[:-MOST_LINES]
         self._reported = False

@@ -1,6 +1,8 @@
 """Passwords: what may be given, what is typed where, and that nothing secret is seen afterwards."""
 
+import contextlib
 import os
+import sys
 import traceback
 
 import pytest
@@ -104,8 +106,6 @@ open({seen!r}, "w").write(repr((sys.argv, answer, dict(os.environ))))
 
 
 def _fake_sudo(commands, then):
-    import sys
-
     seen = commands / "seen"
     script(commands, FAKE_SUDO.format(python=sys.executable, seen=str(seen), then=then), "sudo")
     return seen
@@ -183,3 +183,41 @@ def test_the_time_that_a_person_takes_to_type_does_not_count(commands):
 
     with remote.sudo(password=slowly, python=sys.executable, timeout=1.2) as context:
         assert context.call(os.getpid) > 0
+
+
+FAKE_SSH = """\
+#!{python}
+import sys, termios
+if "-G" in sys.argv:
+    print("user me\\nhostname target")
+    sys.exit()
+terminal = open("/dev/tty", "r+b", 0)
+modes = termios.tcgetattr(terminal)
+modes[3] &= ~termios.ECHO
+termios.tcsetattr(terminal, termios.TCSAFLUSH, modes)
+terminal.write({prompt!r})
+answer = terminal.readline()
+open({seen!r}, "wb").write(answer)
+sys.exit("Permission denied (password).")
+"""
+
+
+@pytest.mark.parametrize("is_behind", [False, True], ids=["here", "behind"])
+@pytest.mark.parametrize(
+    ("prompt", "is_typed"),
+    [
+        (b"me@target's password: ", True),
+        (b"(me@jump) one more thing\nme@target's password: ", False),
+        (b"(me@jump) " + b"and " * 2000 + b"me@target's password: ", False),
+    ],
+    ids=["plain", "several lines", "a long line"],
+)
+def test_a_server_in_between_cannot_ask_as_another_one_would(commands, prompt, is_typed, is_behind):
+    seen = commands / "seen"
+    script(commands, FAKE_SSH.format(python=sys.executable, prompt=prompt, seen=str(seen)), "ssh")
+    says = "does not take the password" if is_typed else "the password that was given is not for that.*Give a function"
+    with contextlib.ExitStack() as stack:
+        way = {"via": stack.enter_context(remote.local())} if is_behind else {}
+        with raises(remote.AuthenticationFailed, match=says):
+            remote.ssh("target", password=SECRET, **way)
+    assert (seen.exists() and SECRET.encode() in seen.read_bytes()) == is_typed

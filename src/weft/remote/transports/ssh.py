@@ -52,7 +52,8 @@ class Ssh:
         self.ssh_args = _checked_args(ssh_args)
         self.timeout = timeout
         ask = ("ssh", "-G", *self.ssh_args, "-T", *self._where(), "--", self.host)
-        answers = Answers(password, "WEFT_SSH_PASSWORD", self.to, functools.partial(_is_for, ask))
+        # What a server asks stands behind the names that ssh puts in front, and may have any number of lines.
+        answers = Answers(password, "WEFT_SSH_PASSWORD", self.to, functools.partial(_is_for, ask), one_line=True)
         self.answers = answers if answers.available else None
         own = f"python{sys.version_info[0]}.{sys.version_info[1]}"
         self.pythons = (own, "python3", "python") if python is None else (checked_python(python),)
