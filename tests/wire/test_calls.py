@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.wire.target import ErrorAnswer, send_part
+from tests.wire.target import CONTEXT, ErrorAnswer, send_part
 from weft.wire import codec, protocol, values
 
 
@@ -164,6 +164,20 @@ def test_cancelling_a_call_imports_nothing_for_its_values_in_the_thread_that_rea
     assert isinstance(answer, ErrorAnswer)
     assert answer["reason"] == protocol.ERROR_CANCELLED
     assert not target.wants
+
+
+def test_what_the_values_of_a_cancelled_call_import_may_exit(start):
+    target = start(sys.executable, max_threads=2)
+    send_part(target, "values")
+    send_part(target, "channels")
+    target.modules({"work": WORK, __name__: "raise SystemExit"})
+    call = codec.dumps(("work", "echo", (Ware("tea"),), None), otherwise=values.dumps)
+    sleep = codec.dumps(("time", "sleep", (0.2,), None))  # in the one thread that could begin the other call
+    kinds = ((protocol.CALL, 49, sleep), (protocol.CALL, 50, call), (protocol.CANCEL, 50, b""))
+    target.write(b"".join(protocol.frame(CONTEXT, 0, number, kind, body) for kind, number, body in kinds))
+    assert target.answer(50)["reason"] == protocol.ERROR_CANCELLED
+    assert target.answer(49) is None
+    assert target.call("work:echo", 1) == [(1,), {}]
 
 
 def test_a_call_that_runs_is_not_cancelled(work):
