@@ -170,14 +170,23 @@ def test_what_the_values_of_a_cancelled_call_import_may_exit(start):
     target = start(sys.executable, max_threads=2)
     send_part(target, "values")
     send_part(target, "channels")
-    target.modules({"work": WORK, __name__: "raise SystemExit"})
+    target.modules({"work": WORK, "tests": None, "tests.wire": None, __name__: "raise SystemExit"})
     call = codec.dumps(("work", "echo", (Ware("tea"),), None), otherwise=values.dumps)
     sleep = codec.dumps(("time", "sleep", (0.2,), None))  # in the one thread that could begin the other call
     kinds = ((protocol.CALL, 49, sleep), (protocol.CALL, 50, call), (protocol.CANCEL, 50, b""))
     target.write(b"".join(protocol.frame(CONTEXT, 0, number, kind, body) for kind, number, body in kinds))
     assert target.answer(50)["reason"] == protocol.ERROR_CANCELLED
     assert target.answer(49) is None
-    assert target.call("work:echo", 1) == [(1,), {}]
+    assert target.call("os:getpid") == target.process.pid
+
+
+def test_an_answer_does_not_wait_for_the_next_call_of_its_thread(python, start):
+    target = start(python, max_threads=2)  # one of which reads
+    target.modules({"work": WORK})
+    first = target.begin("time:sleep", 0.2)
+    second = target.begin("work:wait")
+    assert target.answer(first) is None
+    assert not [frame for frame in target.frames if frame[2] == second]
 
 
 def test_a_call_that_runs_is_not_cancelled(work):

@@ -91,7 +91,7 @@ class Pool(object):
                 self._pending.append(frame)
 
     def _take_pending(self):
-        """Return the next call if this thread may leave the reading to others; call for help if there are more.
+        """Return the next call if this thread may leave the reading to others; call for help if there are more, or answers to send.
 
         Help comes when this thread blocks, or when it has used up its slice of the interpreter: a row of short calls stays in
         one thread, and its answers go out together.
@@ -101,7 +101,7 @@ class Pool(object):
                 return None
             frame = self._pending.popleft()
             self._idle -= 1
-            help_needed = self._pending and not self._woken
+            help_needed = (self._pending or self._answers) and not self._woken
             if help_needed:
                 self._woken = True
         if help_needed:
