@@ -49,6 +49,20 @@ def test_a_spawned_call_raises_for_each_who_joins(everywhere):
             call.join()
 
 
+def test_a_call_that_is_killed_twice_is_told_once(everywhere):
+    channel, told = weft.channel(), weft.channel()
+    call = everywhere.spawn(sent.end_in_two_steps, (channel, told))
+    while not waits(everywhere):
+        weft.sleep(0.001)
+    call.kill()
+    assert told.receive() == "one"
+    call.kill()
+    weft.spawn(lambda: (call._ended.wait(20), told.close()))  # or nobody would send any more
+    assert list(told) == ["two"]
+    with raises(TaskletKilled):
+        call.join(20)
+
+
 def test_a_call_that_runs_is_not_done(everywhere):
     started, told = weft.channel(), weft.channel()
     call = everywhere.spawn(sent.wait_until_killed, (started, told))

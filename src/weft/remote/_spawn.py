@@ -41,6 +41,7 @@ class RemoteCall(Generic[R]):
         self._ended = Event()
         self._number: int | None = None
         self._killed = False
+        self._told = False  # that it is to end
         self._answer: Answer | None = None
         self._error: BaseException | None = None
         self._then: Callable[[], object] | None = None
@@ -114,6 +115,11 @@ class RemoteCall(Generic[R]):
         self._ask_to_end()
 
     def _ask_to_end(self) -> None:
+        """Once: what is raised over there is raised in its `finally` blocks, too."""
+        with self._lock:
+            if self._told:
+                return
+            self._told = True
         context = self._context
         try:
             context._shipping.need("channels")

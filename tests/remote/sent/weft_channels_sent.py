@@ -190,3 +190,11 @@ def die_if(pid):
 
 def take_all(channel):
     return sum(1 for _ in channel)
+
+
+def end_in_two_steps(channel, told):
+    try:
+        channel.receive()
+    finally:
+        told.send("one")
+        told.send("two")
