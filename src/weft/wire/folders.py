@@ -107,13 +107,13 @@ class Folder(object):
 
     def rename(self, old, new, overwrite=True):
         """Put `old` in the place of `new`; without `overwrite`, only when nothing is there."""
+        function = os.rename if overwrite else os.link
         try:
             if PY2:
-                (os.rename if overwrite else os.link)(self._at + old, self._at + new)
-            elif overwrite:
-                os.rename(old, new, src_dir_fd=self.fd, dst_dir_fd=self.fd)
-            else:  # a symbolic link itself, not what it points to
-                os.link(old, new, src_dir_fd=self.fd, dst_dir_fd=self.fd, follow_symlinks=False)
+                function(self._at + old, self._at + new)
+            else:  # a symbolic link itself is linked, not what it points to
+                more = {} if overwrite else {"follow_symlinks": False}
+                function(old, new, src_dir_fd=self.fd, dst_dir_fd=self.fd, **more)
         except EnvironmentError as error:
             error.filename = shown(os.path.join(self.path, new))
             raise
