@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 import weft_kinds
+import weft_registers
 import weft_sent
+import weft_stays
 
 from tests.remote import interpreters
 from tests.remote.raising import raises
@@ -112,6 +114,19 @@ def test_a_target_asks_once_for_what_its_results_need(version):
         for _ in range(2):
             assert context.call(datetime.date, (1970, 1, 1)) == datetime.date(1970, 1, 1)
             assert context.stats.round_trips == 1
+
+
+def test_a_module_may_register_its_own_classes_at_its_top(there):
+    assert there.call(weft_registers.doubled, (weft_registers.Reading(21),)).value == 42
+    with pytest.raises(weft_registers.BrokenSensor, match="no signal"):
+        there.call(weft_registers.broken, ("no signal",))
+
+
+def test_an_argument_whose_module_fails_over_there_is_refused_by_name(there):
+    why = r"echo was not run in .*importing its class weft_stays\.Stays failed: ValueError: not over there"
+    with raises(remote.CannotTravel, match=why):
+        there.call(weft_kinds.echo, (weft_stays.Stays(),))
+    assert there.call(weft_sent.add, (1, 2)) == 3
 
 
 def test_exceptions_come_as_values(own, registered):

@@ -365,6 +365,12 @@ def test_weft_can_be_imported_but_not_used(work):
     assert not work.wants
 
 
+def test_a_class_that_is_registered_stays_what_it_is(work):
+    text = "from weft import remote\n@remote.register\nclass Own(object):\n    pass\nresult = Own.__name__\n"
+    assert work.call("work:run", text) == "Own"
+    assert work.call("work:run", "from weft import remote\nresult = remote.register()")["type"] == "NoCore"
+
+
 def test_exceptions_of_weft_can_be_caught_raised_and_derived_from(work):
     text = (
         "import weft\nfrom weft import remote, ChannelClosed\nclass Own(remote.ContextDied):\n    pass\n"

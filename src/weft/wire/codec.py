@@ -425,7 +425,7 @@ def _advice(value):
     for base in (dict, list, tuple, set, frozenset, bool) + int_types + (float, text_type, bytes):
         if issubclass(type(value), base):  # not isinstance, which asks the value itself
             return "send %s(...) of it, since only exact plain types travel" % base.__name__
-    if hasattr(type(value), "__next__") or hasattr(type(value), "next"):
+    if hasattr(type(value), "next" if PY2 else "__next__"):
         return "send list(...) of it"
     return "only None, bool, int, float, complex, bytes, str, list, tuple, dict, set and frozenset travel"
 

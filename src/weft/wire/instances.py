@@ -148,6 +148,9 @@ def resolve_by_import(module, name, shape, fields):
         raise CannotTravel("a value cannot travel: importing its class %s.%s failed: %s" % (module, name, error))
     except AttributeError as error:
         raise CannotTravel("a value cannot travel: its class %s.%s is not there: %s" % (module, name, error))
+    except Exception as error:  # of the module, which runs while it is imported
+        text = "a value cannot travel: importing its class %s.%s failed: %s: %s"
+        raise CannotTravel(text % (module, name, type(error).__name__, error))
     if shape is None:
         return kind
     return maker(kind, shape, fields)
