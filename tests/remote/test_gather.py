@@ -158,6 +158,22 @@ def test_wrong_limits_are_refused_before_anything_is_done(options, says):
         remote.gather(["never"], os.getpid, **options)
 
 
-def test_map_without_contexts_shows_the_right_call():
-    with raises(TypeError, match=r"over=\[alpha, beta\]"):
-        remote.map(weft_sent.echo, [1], over=[])
+def test_map_without_contexts_shows_the_right_call(contexts):
+    for over in ([], contexts[0]):
+        with raises(TypeError, match=r"over=\[alpha, beta\]"):
+            remote.map(weft_sent.echo, [1], over=over)
+
+
+def test_a_single_host_is_not_taken_for_many(contexts):
+    with raises(TypeError, match=r"gather\(\) takes a list of hosts, .*: \['alpha'\], not 'alpha'"):
+        remote.gather("alpha", os.getpid)
+    with raises(TypeError, match=r"\[local\], not local"):
+        remote.gather(contexts[0], os.getpid)
+    with raises(TypeError, match=r"open_all\(\) takes a list"):
+        remote.open_all("alpha")
+
+
+def test_what_is_no_function_is_refused_before_any_host_is_reached(contexts):
+    for call in (lambda: remote.gather(["never"], os.getpid()), lambda: remote.map(os.getpid(), [1], over=contexts)):
+        with raises(TypeError, match=r"\d+ cannot be called: give the function itself"):
+            call()

@@ -100,6 +100,8 @@ def gather(
     Blocks this tasklet between results. When the loop is left early, calls under way are cancelled and what was opened is closed.
     """
     limits = _limits(at_once, timeout, total, retries, idempotent)
+    _check_function(function)
+    _check_many("gather()", targets)
 
     def one(index: int, target: Target) -> Result[T]:
         begun = time.monotonic()
@@ -142,7 +144,8 @@ def map(
     gather; when all contexts are gone, what is left are errors. Otherwise as `gather`.
     """
     limits = _limits(each, timeout, total, retries, idempotent)
-    if not over or not all(isinstance(context, Context) for context in over):
+    _check_function(function)
+    if isinstance(over, Context) or not over or not all(isinstance(context, Context) for context in over):
         raise TypeError("map() needs open contexts, at least one: remote.map(function, items, over=[alpha, beta])")
     idle: list[Context] = list(over) * each
     back = Condition()
@@ -213,6 +216,7 @@ def open_all(
     `open=lambda host: remote.ssh(host, user="deploy")`. Blocks this tasklet only; when it is killed, what was opened is closed.
     """
     limits = _limits(at_once, None, None, retries, False)
+    _check_many("open_all()", hosts)
 
     def one(index: int, host: str | Callable[[], Context]) -> Result[Context]:
         begun = time.monotonic()
@@ -288,6 +292,17 @@ def _name(target: Target) -> str:
     if isinstance(target, (Context, str)):
         return target.name if isinstance(target, Context) else target
     return getattr(target, "__name__", repr(target))
+
+
+def _check_function(function: object) -> None:
+    if not callable(function):  # here, because every single host would answer it after it was reached
+        raise TypeError(f"{function!r} cannot be called: give the function itself, as in os.getpid, without ()")
+
+
+def _check_many(who: str, given: object) -> None:
+    if isinstance(given, (str, Context)):  # a text would be taken for hosts of one letter each
+        one = repr(given) if isinstance(given, str) else given.name
+        raise TypeError(f"{who} takes a list of hosts, even for a single one: [{one}], not {one}")
 
 
 def _limits(at_once: int, timeout: float | None, total: float | None, retries: int, idempotent: bool) -> _Limits:
