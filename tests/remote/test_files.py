@@ -1,5 +1,6 @@
 """Files and folders to contexts and back: whole or not at all, from every Python, whatever happens in between."""
 
+import fcntl
 import hashlib
 import os
 import resource
@@ -11,6 +12,7 @@ import weft
 from tests.remote import interpreters
 from tests.remote.raising import raises
 from weft import remote
+from weft.remote import files
 from weft.wire import files as wire
 from weft.wire import trees
 
@@ -273,6 +275,32 @@ def test_an_error_of_the_callers_function_leaves_nothing(here, tmp_path, directi
     assert getattr(here, direction)(str(source), str(tmp_path / "target")).bytes == wire.PIECE * 40
 
 
+def test_who_goes_on_at_once_waits_until_the_interrupted_transfer_has_let_go(here, tmp_path, monkeypatch):
+    data = noise(wire.PIECE * 2)
+    file(tmp_path / "source", data)
+    with open(file(tmp_path / ".target.weft-unfinished", data[: wire.PIECE]), "rb") as interrupted:
+        fcntl.flock(interrupted, fcntl.LOCK_EX)
+        monkeypatch.setattr(files, "LETS_GO", 0)
+        with raises(OSError, match="is being written by another transfer at this moment"):
+            here.put(tmp_path / "source", str(tmp_path / "target"), resume=True)
+        monkeypatch.setattr(files, "LETS_GO", 60)
+        monkeypatch.setattr(files, "_pause", lambda: fcntl.flock(interrupted, fcntl.LOCK_UN))
+        result = here.put(tmp_path / "source", str(tmp_path / "target"), resume=True)
+    assert result.resumed == wire.PIECE
+    assert (tmp_path / "target").read_bytes() == data
+
+
+def test_errors_name_paths_as_text(here, tmp_path):
+    (tmp_path / "folder").mkdir()
+    file(tmp_path / "source", b"new")
+    missing = str(tmp_path / "missing")
+    for move in (lambda: here.put(missing, str(tmp_path / "x")), lambda: here.get(missing, tmp_path / "x")):
+        with raises(FileNotFoundError, match=": '.*/missing'$"):
+            move()
+    with raises(IsADirectoryError, match="or end it with a slash: '.*/folder'"):
+        here.put(tmp_path / "source", str(tmp_path / "folder"))
+
+
 @pytest.mark.parametrize("resume", [False, True])
 def test_fetching_is_gone_on_with_too_or_leaves_nothing(here, tmp_path, resume):
     data = noise(wire.PIECE * 40)
@@ -361,7 +389,7 @@ def test_many_files_at_once_share_the_limit(here, tmp_path, in_tasklets):
         ({"symlinks": "maybe"}, ValueError, "symlinks='maybe': say one of"),
         ({"mode": "644"}, ValueError, "give permissions such as 0o644"),
         ({"progress": 5}, TypeError, "progress must be a function"),
-        ({"mdoe": 5}, TypeError, "mdoe"),
+        ({"mdoe": 5}, TypeError, r"put\(\) and get\(\) know no option 'mdoe'; they take mode, owner, .*, progress$"),
     ],
 )
 def test_wrong_options_are_refused_before_anything_happens(here, tmp_path, options, error, message):

@@ -5,16 +5,18 @@ checked here before it is used; what is written here goes through weft.wire.file
 """
 
 import contextlib
+import errno
 import os
 import secrets
 import stat
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from weft.core import sleep
 from weft.io import call_async
 from weft.remote import _pipeline
 from weft.remote._pipeline import Pipeline
@@ -36,6 +38,7 @@ SYMLINKS = ("keep", "follow", "skip")
 WORD = 1 << 63
 HERE = "here"
 STOP = 10.0  # seconds for the other side to take away what failed
+LETS_GO = 5.0  # seconds for the other side to notice that a transfer, or its link, has ended
 
 
 @dataclass(frozen=True)
@@ -236,9 +239,21 @@ def made(make: Callable[[], Made], *, keep: bool = False) -> Iterator[Made]:
             one.close(keep)
 
 
+@contextlib.contextmanager
+def _paths_as_text() -> Iterator[None]:
+    """Let errors name paths as they were given: within transfers they are bytes."""
+    try:
+        yield
+    except OSError as error:
+        if isinstance(error.filename, bytes):
+            error.filename = os.fsdecode(error.filename)
+        raise
+
+
 # ---- put
 
 
+@_paths_as_text()
 def put(context: "Context", local: str | os.PathLike[str], remote: str, options: Options) -> Transferred:
     """See Context.put."""
     source, target = _path(local, "local"), _path(remote, "remote")
@@ -282,13 +297,31 @@ def put_file(
 def _begin(calls: Pipeline, start: Callable[..., Any], arguments: tuple[Any, ...], *, wait: bool) -> int:
     """Begin to write over there; return how much is there. Without `wait` nothing can be, and the pieces follow at once."""
     if wait:
-        return _number(calls, calls.call(start, arguments), arguments[-2])
+        return _number(calls, _once_let_go(lambda: calls.call(start, arguments)), arguments[-2])
 
     def started(position: Any) -> int:
         return _number(calls, position, 0)
 
     calls.send(start, arguments, 0, started)
     return 0
+
+
+def _once_let_go(begin: Callable[[], Any]) -> Any:
+    """What `begin` returns, tried again for a while when another transfer has the file: one that was interrupted a moment ago,
+    here or with its link, has it until the other end knows.
+    """
+    until = time.monotonic() + LETS_GO
+    while True:
+        try:
+            return begin()
+        except OSError as error:
+            if error.errno != errno.EBUSY or time.monotonic() >= until:
+                raise
+        _pause()
+
+
+def _pause() -> None:
+    sleep(0.05)
 
 
 def _put_whole(
@@ -348,6 +381,7 @@ def _put_pieces(
 # ---- get
 
 
+@_paths_as_text()
 def get(context: "Context", remote: str, local: str | os.PathLike[str], options: Options) -> Transferred:
     """See Context.get."""
     source, target = _path(remote, "remote"), _path(local, "local")
@@ -538,4 +572,8 @@ def _path(path: str | os.PathLike[str], what: str) -> bytes:
 
 def options_of(**given: Any) -> Options:
     """Raises TypeError and ValueError for what makes no sense."""
+    known = [one.name for one in fields(Options) if one.name != "key"]
+    for name in given:
+        if name not in known:
+            raise TypeError(f"put() and get() know no option {name!r}; they take {', '.join(known)}")
     return replace(Options(), **given)

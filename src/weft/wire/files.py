@@ -254,7 +254,8 @@ class Writer(object):
         if status is None:
             return
         if stat.S_ISDIR(status.st_mode):
-            raise wrong(errno.EISDIR, "is a folder; give the name that the file is to have in it", self._path)
+            text = "is a folder; give the name that the file is to have in it, or end it with a slash"
+            raise wrong(errno.EISDIR, text, self._path)
         if not stat.S_ISREG(status.st_mode) and not stat.S_ISLNK(status.st_mode):
             raise wrong(errno.EEXIST, "is a device, a pipe or a socket, which no file replaces", self._path)
         if not self._how["overwrite"]:
