@@ -2,6 +2,7 @@
 
 import os
 import resource
+import shlex
 import socket
 import subprocess
 import sys
@@ -79,9 +80,11 @@ def test_a_program_that_is_no_python_is_shown_with_what_it_said(tmp_path):
 
 
 def test_an_interpreter_missing_over_there_is_named_with_what_was_tried(sshd):
-    with raises(remote.NoPython, match=r"no Python of these names.*: /no/such/python") as caught:
+    with raises(remote.NoPython, match=r"there is no /no/such/python, or this user may not run it") as caught:
         remote.ssh(sshd.host, python="/no/such/python", ssh_args=sshd.ssh_args)
     assert sshd.host in str(caught.value)
+    with raises(remote.NoPython, match=r"no Python of these names on the PATH.*: python3\.99"):
+        remote.ssh(sshd.host, python="python3.99", ssh_args=sshd.ssh_args)
 
 
 def test_without_python_the_parents_version_then_python3_then_python_are_tried(sshd):
@@ -137,6 +140,11 @@ def test_an_unknown_host_is_named(sshd):
         remote.ssh("no-such-host.invalid", ssh_args=sshd.ssh_args)
 
 
+def test_a_port_in_the_name_is_shown_where_it_belongs(sshd):
+    with raises(remote.HostUnknown, match=r"cannot be resolved.*remote\.ssh\('127\.0\.0\.1', port=22\)"):
+        remote.ssh("127.0.0.1:22", ssh_args=sshd.ssh_args)
+
+
 def test_a_changed_host_key_is_refused_with_the_line_and_the_command_to_remove_it(sshd):
     with raises(
         remote.HostKeyRefused, match=r"the host key is not the one in known_hosts \(line 2 of .*known_hosts_changed\)"
@@ -155,7 +163,8 @@ def test_a_key_that_is_not_let_in_is_an_authentication_failure(sshd):
     with raises(
         remote.AuthenticationFailed, match="the host does not let this user in.*it accepts publickey"
     ) as caught:
-        remote.ssh("weft-wrong-user-key", ssh_args=sshd.ssh_args)
+        remote.ssh("weft-wrong-user-key", user="ann", ssh_args=sshd.ssh_args)
+    assert str(caught.value).endswith(f"ssh -v {shlex.join(sshd.ssh_args)} -l ann weft-wrong-user-key true")
     assert isinstance(caught.value, PermissionError)
 
 

@@ -76,6 +76,13 @@ def ended(exit_code: int | None) -> str:
     return f"ended with exit code {exit_code}"
 
 
+def none_of(pythons: tuple[str, ...], path: str) -> str:
+    """That none of the interpreters that were tried is there, as a clause; `path` says whose PATH it was."""
+    if len(pythons) == 1 and "/" in pythons[0]:
+        return f"there is no {pythons[0]}, or this user may not run it"
+    return f"there is no Python of these names on the PATH {path}: {', '.join(pythons)}"
+
+
 def _signal_name(number: int) -> str:
     try:
         return signal.Signals(number).name

@@ -14,7 +14,7 @@ from typing import ClassVar
 
 from weft.remote._prompts import Answers
 from weft.remote.errors import BadHostName, ConnectError, NoPython
-from weft.remote.transports import ended, quoted
+from weft.remote.transports import ended, none_of, quoted
 from weft.remote.transports.local import checked_python, hint
 from weft.wire import build
 
@@ -83,9 +83,8 @@ class Command:
         return ConnectError(f"the {self.to} was not started: {self.program}: {os.strerror(number)}")
 
     def missing(self) -> NoPython:
-        tried = ", ".join(self.pythons)
         return NoPython(
-            f"no context over {self.to}: there is no Python of these names on the PATH there: {tried}.\n"
+            f"no context over {self.to}: {none_of(self.pythons, 'there')}.\n"
             "    Give the path of one as python=: a target needs CPython 2.7, or 3.6 and later."
         )
 

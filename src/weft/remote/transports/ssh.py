@@ -51,7 +51,7 @@ class Ssh:
         self.port = _checked_port(port)
         self.ssh_args = _checked_args(ssh_args)
         self.timeout = timeout
-        ask = ("ssh", "-G", *self.ssh_args, "-T", *self._where(), "--", self.host)
+        ask = ("ssh", "-G", *self.ssh_args, "-T", *self.where(), "--", self.host)
         # What a server asks stands behind the names that ssh puts in front, and may have any number of lines.
         answers = Answers(password, "WEFT_SSH_PASSWORD", self.to, functools.partial(_is_for, ask), one_line=True)
         self.answers = answers if answers.available else None
@@ -72,9 +72,10 @@ class Ssh:
 
     def _options(self) -> list[str]:
         ask = ASK_NOBODY if self.answers is None else ASK_ONCE
-        return [*ask, *OPTIONS, "-o", f"ConnectTimeout={max(1, round(self.timeout))}", *self._where()]
+        return [*ask, *OPTIONS, "-o", f"ConnectTimeout={max(1, round(self.timeout))}", *self.where()]
 
-    def _where(self) -> list[str]:
+    def where(self) -> list[str]:
+        """The options that say user and port, as far as they were given."""
         user = [] if self.user is None else ["-l", self.user]
         port = [] if self.port is None else ["-p", str(self.port)]
         return user + port

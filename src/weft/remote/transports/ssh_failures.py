@@ -7,6 +7,7 @@ have been the same for many releases; what is not recognised is shown as it came
 import errno
 import os
 import re
+import shlex
 from typing import TYPE_CHECKING
 
 from weft.remote.errors import (
@@ -19,14 +20,15 @@ from weft.remote.errors import (
     HostUnreachable,
     NoPython,
 )
-from weft.remote.transports import ended, quoted
+from weft.remote.transports import ended, none_of, quoted
 
 if TYPE_CHECKING:
     from weft.remote.transports.ssh import Ssh
 
 OFFENDING = re.compile(r"Offending .*key in (?P<file>.+):(?P<line>\d+)")
 REMOVE = re.compile(r"^\s*(?P<command>ssh-keygen -f .* -R .*)$", re.MULTILINE)
-UNRESOLVED = re.compile(r"Could not resolve hostname (?P<name>[^:]+): (?P<why>.*)")
+UNRESOLVED = re.compile(r"Could not resolve hostname (?P<name>\S+): (?P<why>.*)")
+WITH_PORT = re.compile(r"(?P<host>[^:]+):(?P<port>\d+)")
 DENIED = re.compile(
     r"Permission denied \((?P<methods>[^)]*)\)|Too many authentication failures|No more authentication methods"
 )
@@ -49,10 +51,13 @@ def explain(ssh: "Ssh", exit_code: int | None, said: list[str]) -> ConnectError:
             return error
     if CONFIGURATION.search(text):
         return ConnectError(f"{ssh.to} was not tried: ssh refuses its configuration or ssh_args:\n{quoted(said)}")
-    hint = "    Does the login shell there run commands? Try: " + " ".join(
-        ["ssh", *ssh.ssh_args, ssh.host, "echo", "hello"]
-    )
+    hint = f"    Does the login shell there run commands? Try: {_by_hand(ssh, 'echo', 'hello')}"
     return ConnectError(f"{ssh.to} {ended(exit_code)} before a Python answered, and said:\n{quoted(said)}\n{hint}")
+
+
+def _by_hand(ssh: "Ssh", *command: str, verbose: bool = False) -> str:
+    """The command line that connects to the same place as the same user, for somebody who looks what is wrong."""
+    return shlex.join(["ssh", *(["-v"] if verbose else []), *ssh.ssh_args, *ssh.where(), ssh.host, *command])
 
 
 def cannot_start(number: int) -> ConnectError:
@@ -64,9 +69,8 @@ def cannot_start(number: int) -> ConnectError:
 
 
 def no_python(ssh: "Ssh") -> NoPython:
-    tried = ", ".join(ssh.pythons)
     return NoPython(
-        f"no context on {ssh.host!r}: there is no Python of these names on the PATH that ssh commands get there: {tried}.\n"
+        f"no context on {ssh.host!r}: {none_of(ssh.pythons, 'that ssh commands get there')}.\n"
         "    Give the path of one: remote.ssh("
         f"{ssh.host!r}, python='/path/to/python3'); a target needs CPython 2.7, or 3.6 and later."
     )
@@ -88,7 +92,7 @@ def _host_key(ssh: "Ssh", text: str, said: list[str]) -> ConnectError | None:
         )
     return HostKeyUnknown(
         f"{ssh.to} was refused: no host key is known for it, and nobody can be asked.\n"
-        f"    Connect once by hand and compare the fingerprint: ssh {' '.join([*ssh.ssh_args, ssh.host])}"
+        f"    Connect once by hand and compare the fingerprint: {_by_hand(ssh)}"
     )
 
 
@@ -96,10 +100,10 @@ def _host(ssh: "Ssh", text: str, said: list[str]) -> ConnectError | None:
     match = UNRESOLVED.search(text)
     if match is None:
         return None
-    return HostUnknown(
-        f"{ssh.to} failed: the name {match['name']!r} cannot be resolved ({match['why']}).\n"
-        "    Is it spelt right? Names of your own belong into /etc/hosts or into a Host entry of ~/.ssh/config."
-    )
+    hint = "Is it spelt right? Names of your own belong into /etc/hosts or into a Host entry of ~/.ssh/config."
+    if with_port := WITH_PORT.fullmatch(ssh.host):
+        hint = f"A port is no part of the name: remote.ssh({with_port['host']!r}, port={with_port['port']})"
+    return HostUnknown(f"{ssh.to} failed: the name {match['name']!r} cannot be resolved ({match['why']}).\n    {hint}")
 
 
 def _authentication(ssh: "Ssh", text: str, said: list[str]) -> ConnectError | None:
@@ -112,7 +116,7 @@ def _authentication(ssh: "Ssh", text: str, said: list[str]) -> ConnectError | No
     return AuthenticationFailed(
         f"{ssh.to} was refused: the host does not let this user in with the keys that were offered{methods}.\n"
         "    Load the key with ssh-add, name user= and an IdentityFile, or give a password=. See what ssh offers: "
-        f"ssh -v {' '.join([*ssh.ssh_args, ssh.host])} true"
+        f"{_by_hand(ssh, 'true', verbose=True)}"
     )
 
 
