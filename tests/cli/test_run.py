@@ -13,7 +13,8 @@ from tests.cli.fakes import FakeContext
 from weft import remote
 from weft.cli import _parser, main
 from weft.cli import run as command
-from weft.cli._inventory import Host
+from weft.cli._errors import UsageError
+from weft.cli._inventory import Host, Inventory
 
 
 def run(words, errors=None):
@@ -236,3 +237,15 @@ def test_a_real_module_of_the_current_folder_runs_in_real_contexts(tmp_path):
     assert sorted(good.stderr.splitlines()) == ["local-1: asked for 8", "local-2: asked for 8"]
     assert bad.stdout.count("FAILED  ValueError: 7 is odd") == 2
     assert "2 of 2 failed:" in bad.stdout
+
+
+def test_a_password_that_nobody_can_be_asked_for_is_a_mistake_in_the_command_line(monkeypatch):
+    def ask(prompt):
+        raise EOFError
+
+    monkeypatch.setattr("getpass.getpass", ask)
+    words = ["run", "--local", "1", "--ask-password", "platform:system"]
+    with pytest.raises(UsageError, match="give --sudo too, or leave it out"):
+        command.hops(_parser().parse_args(words), Inventory())
+    with pytest.raises(UsageError, match="no terminal to ask on; give the password in WEFT_SUDO_PASSWORD"):
+        command.hops(_parser().parse_args([*words, "--sudo"]), Inventory())

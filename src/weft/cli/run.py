@@ -128,13 +128,20 @@ def run(options: argparse.Namespace, connect: Connect | None = None, out: IO[str
 
 
 def hops(options: argparse.Namespace, inventory: Inventory) -> Hops:
-    """What opens contexts as the command line says; asks for a password if it is to."""
+    """What opens contexts as the command line says; asks for a password if it is to. Raises UsageError when it cannot."""
     password = None
     if options.ask_password:
+        if not options.sudo:
+            raise UsageError("--ask-password asks for sudo's password: give --sudo too, or leave it out")
         # Inside: hardly anybody asks.
         from getpass import getpass
 
-        password = getpass("password for sudo: ")
+        try:
+            password = getpass("password for sudo: ")
+        except EOFError:
+            raise UsageError(
+                "--ask-password: there is no terminal to ask on; give the password in WEFT_SUDO_PASSWORD"
+            ) from None
     return Hops(lambda name: hosts_from([name], inventory)[0], sudo=options.sudo, password=password)
 
 
