@@ -80,6 +80,12 @@ def test_what_is_not_allowed_never_travels_and_its_import_names_the_policy(app: 
         assert context.call(app.tried, ("json",)) is None  # type: ignore[attr-defined] # the target's own
 
 
+def test_the_main_script_goes_by_the_name_that_it_has_here() -> None:
+    assert not remote.Modules(allow=["__main__"]).refusal(modules.main_script.TRAVELS_AS)
+    for policy in (remote.Modules(allow=["app"]), remote.Modules(deny=["__main__"])):
+        assert policy.refusal(modules.main_script.TRAVELS_AS).startswith("__main__ is kept back")
+
+
 def test_a_call_that_certainly_needs_what_is_kept_back_is_refused_before_anything_is_sent(app: object) -> None:
     certain = importlib.import_module("certain")
     with remote.local(modules=remote.Modules(deny=["secret_one"])) as context:

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from . import standard
+from .main_script import TRAVELS_AS
 from .sources import Missing, find
 
 SIDES = ("target", "parent", "newer", "same")
@@ -22,8 +23,8 @@ class Modules:
 
     `allow`: names of the only modules that may travel, each with all its submodules; None is every one that the parent can
     import. `deny`: names that never travel, nor their submodules; it wins over `allow`. Neither concerns what the target has
-    itself. Whoever imports what is kept back gets an ImportError that names the policy; a call that certainly needs it is
-    refused here, before anything is sent.
+    itself. The main script is "__main__" in both. Whoever imports what is kept back gets an ImportError that names the policy; a
+    call that certainly needs it is refused here, before anything is sent.
 
     `prefer`: whose copy of a top-level package counts where both sides have it. "target" (the default) is the one over
     there, "parent" the one here, "newer" the one with the higher version, "same" theirs, but only if it has our version:
@@ -85,6 +86,8 @@ class Modules:
 
     def refusal(self, name: str) -> str:
         """Why the module `name` may not travel, as a clause about it, or "" when it may."""
+        if name == TRAVELS_AS:
+            name = "__main__"  # as whoever wrote the lists calls it
         for denied in self.deny:
             if _lies_in(name, denied):
                 return f"{name} is kept back: this context was opened with Modules(deny=[{denied!r}])"
