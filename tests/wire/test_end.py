@@ -84,8 +84,7 @@ def test_a_target_is_gone_within_three_seconds_of_its_link(target, function, arg
     target.modules({"work": WORK})
     if function != "nothing":
         target.begin("work:" + function, *args)
-        target.send(protocol.PING, 1, b"")
-        target.wait_for(protocol.PONG, 1)
+        assert target.call("os:getpid") == target.hello["pid"]  # it has begun, and others go on
     assert target.process.stdin is not None
     assert target.process.stdout is not None
     target.process.stdin.close()
