@@ -400,7 +400,9 @@ def test_a_call_blocks_only_its_own_tasklet(shared):
 
 
 def test_the_context_says_what_it_is(shared):
-    assert repr(shared).startswith(f"<weft.remote.Context {shared.name!r}: cpython {shared.facts.version} on linux")
+    assert repr(shared).startswith(
+        f"<weft.remote.Context {shared.name!r}: {shared.facts.implementation} {shared.facts.version} on linux"
+    )
 
 
 @pytest.mark.parametrize("timeout", ["3", [], object()])

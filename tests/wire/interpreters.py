@@ -1,4 +1,7 @@
-"""The interpreters of this machine that the payload is tried on: one of each minor version that can be found."""
+"""The interpreters of this machine that the payload is tried on: one of each minor version that can be found.
+
+WEFT_TARGET=/path/of/an/interpreter tries that one alone, which is how another implementation is tried.
+"""
 
 import functools
 import glob
@@ -14,6 +17,10 @@ VERSIONS = [(2, 7)] + [(3, minor) for minor in range(6, 30)]
 def found() -> dict[str, str]:
     """ "major.minor" -> path, oldest first; at least the interpreter that runs the tests."""
     paths: dict[str, str] = {}
+    if chosen := os.environ.get("WEFT_TARGET"):
+        if (answer := version_of(chosen)) is None:
+            raise ValueError(f"WEFT_TARGET={chosen} does not say which Python it is")
+        return {"%d.%d" % answer: chosen}
     for version in VERSIONS:
         name = "%d.%d" % version
         for path in candidates(name):

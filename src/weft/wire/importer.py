@@ -21,11 +21,12 @@ PARTS = (
 )  # that an import may ask for
 EAGER = ("weft.wire.paths",)  # parts that serve from before the next module is executed
 PREFIX = "weft:"  # of file names, so that no file of the target is taken for a source of the parent's
-# What standard modules try to import and most systems do not have: no reason to ask the parent, which has it no more or
-# for itself alone. A bundle that brings one of them counts.
+# What standard modules try to import and most systems, or PyPy, do not have: no reason to ask the parent, which has it no
+# more or for itself alone. A bundle that brings one of them counts.
 _OPTIONAL = (
-    "Carbon SOCKS _bsddb _dbm _distutils_system_mod _hashlib _overlapped _scproxy _winapi _winreg _wmi _xmlplus _xmlrpclib "
-    "dbm gdbm java msvcrt nt org sitecustomize usercustomize winreg"
+    "Carbon SOCKS _asyncio _bisect _bsddb _datetime _dbm _decimal _distutils_system_mod _elementtree _functools _hashlib "
+    "_heapq _json _overlapped _pickle _queue _scproxy _stat _statistics _symtable _tracemalloc _uuid _winapi _winreg _wmi "
+    "_xmlplus _xmlrpclib _zoneinfo dbm gdbm java msvcrt nt org sitecustomize usercustomize winreg"
 )
 _ModuleSpec = type(sys.__spec__) if hasattr(sys, "__spec__") else None
 get_ident = sys.modules["thread" if codec.PY2 else "_thread"].get_ident

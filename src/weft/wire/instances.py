@@ -32,20 +32,21 @@ def shape_of(kind):
         return ENUM
     if issubclass(kind, tuple):
         names = getattr(kind, "_fields", None)
-        return TUPLE if type(names) is tuple and kind.__itemsize__ and _is_plain(kind, tuple) else None
+        return TUPLE if type(names) is tuple and getattr(kind, "__itemsize__", 1) and _is_plain(kind, tuple) else None
     return OBJECT if kind is not object and _is_plain(kind, object) else None
 
 
 def _is_plain(kind, root):
     """Whether a class was made by class statements all the way down to `root`, so that its fields are all that there is."""
-    size = root.__basicsize__ + 2 * struct.calcsize("P")
+    size = getattr(root, "__basicsize__", 0) + 2 * struct.calcsize("P")
     for base in kind.__mro__:
         if base is root or base is object:
             continue
         if not base.__flags__ & HEAP_TYPE or isinstance(vars(base).get("__new__"), types.BuiltinFunctionType):
             return False
         size += struct.calcsize("P") * len(list(_slots(base)))
-    return issubclass(kind, root) and kind.__basicsize__ <= size
+    # PyPy tells no sizes, and there no base of a class statement's hides fields.
+    return issubclass(kind, root) and getattr(kind, "__basicsize__", 0) <= size
 
 
 def _slots(base):
@@ -89,7 +90,7 @@ def _object_fields(value, kind):
 
 
 def _tuple_fields(value, kind):
-    if kind.__dictoffset__ and _dict_of(value):
+    if getattr(kind, "__dictoffset__", 1) and _dict_of(value):
         raise Refusal("it is a %s, a namedtuple that has other fields besides" % type_name(kind), value)
     names = tuple(map(codec_text, kind._fields))
     items = tuple.__getitem__(value, slice(None))
@@ -170,7 +171,7 @@ def _make_objects(kind, fields):
     slots = slots_of(kind)
     setters = [(index, slots[name]) for index, name in enumerate(fields) if name in slots]
     others = [(index, name) for index, name in enumerate(fields) if name not in slots]
-    if others and not kind.__dictoffset__:
+    if others and not getattr(kind, "__dictoffset__", 1):
         raise CannotTravel("a value cannot travel: %s has no field %s here" % (type_name(kind), others[0][1]))
 
     def make(values):
