@@ -188,6 +188,25 @@ def test_other_calls_go_on_while_one_waits_for_a_module(work):
     assert work.answer(waiting) == 1
 
 
+def test_threads_that_import_each_others_modules_while_they_wait_see_none_half_done(work):
+    work.modules({"left": "import late_left\nvalue = late_left.value + 1\n"})
+    work.modules({"right": "import left, late_right\nvalue = left.value + late_right.value\n"})
+    calls = [work.begin("work:value", name) for name in ("left", "right", "left", "right")]
+    work.modules({"late_left": "value = 1\n"}, number=wanted(work, "late_left"))
+    work.modules({"late_right": "value = 10\n"}, number=wanted(work, "late_right"))
+    assert [work.answer(number) for number in calls] == [2, 12, 2, 12]
+
+
+# 2.7 has one lock for all imports, from their beginning to their end.
+@pytest.mark.parametrize("python", since(3, 6), indirect=True)
+def test_a_call_that_fails_is_answered_while_an_import_waits_for_its_answer(work):
+    waiting = work.begin("work:value", "slow")
+    request = wanted(work, "slow")
+    assert work.call("work:value", "this")["type"] == "AttributeError"  # its traceback is made by a module, too
+    work.modules({"slow": "value = 1\n"}, number=request)
+    assert work.answer(waiting) == 1
+
+
 def test_a_question_has_a_time_limit(python, start):
     target = start(python, import_timeout=0.2)
     target.modules({"work": WORK})

@@ -66,6 +66,8 @@ class Importer(object):
         if not codec.PY2:
             self.watch("linecache", self._remember_lines)
             self.watch("multiprocessing.spawn", self._serve_children)
+        if sys.version_info[:2] == (3, 9):
+            self.watch("importlib._common", self._serve_files)
 
     # ---- what the link brings
 
@@ -364,6 +366,14 @@ class Importer(object):
         except ImportError:  # the link is lost: what is started now finds its own modules only
             return
         sys.modules["weft.wire.children"].install(self)
+
+    def _serve_files(self):
+        """Let importlib.resources.files ask for a reader, as it does on every other version: on 3.9 it makes a path."""
+        common = sys.modules["importlib._common"]
+        before = common.fallback_resources
+        common.fallback_resources = lambda spec: (
+            self.get_resource_reader(spec.name).files() if spec.loader is self else before(spec)
+        )
 
     # ---- what inspect, linecache, pkgutil and runpy ask
 

@@ -207,6 +207,7 @@ def install(importer):
     if isinstance(os.stat, Instead):
         return
     paths = Paths(importer)
+    before = io.open
     builtins = sys.modules["__builtin__" if codec.PY2 else "builtins"]
     for holder, name in ((builtins, "open"), (io, "open")):
         setattr(holder, name, Instead(getattr(holder, name), paths.open, "file"))
@@ -221,3 +222,5 @@ def install(importer):
     for name in ("stat", "lstat", "listdir", "scandir"):
         if hasattr(accessor, name):
             setattr(accessor, name, getattr(os, name))
+    if getattr(accessor, "open", None) is before:  # 3.10; in others it is os.open, or nothing
+        accessor.open = io.open

@@ -8,8 +8,8 @@ from types import ModuleType
 
 import pytest
 
-from tests.remote import interpreters
 from tests.remote.modules.conftest import Make
+from tests.wire import interpreters
 from weft import remote
 
 PYTHONS = list(interpreters.found())

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.remote import interpreters
 from tests.remote.modules.conftest import Make
+from tests.wire import interpreters
 from weft import remote
 from weft.remote import modules
 from weft.remote.modules import distributions

@@ -5,8 +5,9 @@ from types import ModuleType
 
 import pytest
 
-from tests.remote import interpreters
+import weft
 from tests.remote.modules.conftest import Make
+from tests.wire import interpreters
 from weft import remote
 
 PYTHONS = list(interpreters.found())
@@ -71,6 +72,26 @@ def test_data_files_that_the_code_names_are_there_and_the_others_are_fetched(
             (OSError, remote.RemoteError), match=r"with_data/none.txt is not here: the parent's package with"
         ):
             context.call(with_data.by_name, ("none.txt",))
+
+
+LATER = {
+    "later_first.py": "from later_second import work\ndef nothing():\n    return None\ndef run():\n    return work()\n",
+    "later_second.py": "def work():\n    import later_third\n    return later_third.value\n",
+    "later_third.py": "value = 'third'\n",
+}
+
+
+@pytest.mark.parametrize("version", PYTHONS)
+def test_what_functions_import_when_they_are_called_is_there_before_they_are(make: Make, version: str) -> None:
+    make(LATER)
+    first = importlib.import_module("later_first")
+    importlib.import_module("later_third")  # loaded here: likely to be needed there
+    with remote.local(python=interpreters.found()[version]) as context:
+        context.call(first.nothing)
+        while context.stats.modules < 3:  # the third follows behind the call
+            weft.sleep(0.001)
+        assert context.call(first.run) == "third"
+        assert context.stats.round_trips == 0
 
 
 @pytest.mark.parametrize("version", PYTHONS)
