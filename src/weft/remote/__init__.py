@@ -9,10 +9,12 @@ Nothing is installed over there and nothing is written to its disk: a Python 2.7
 from weft.remote._facts import Facts
 from weft.remote._gather import Opened, Result, gather, map, open_all
 from weft.remote._open import (
+    buildah,
     doas,
     docker,
     fork,
     incus,
+    jail,
     kubectl,
     local,
     lxc,
@@ -109,12 +111,14 @@ __all__ = [
     "UnsafeName",
     "VersionConflict",
     "WindowChannel",
+    "buildah",
     "channel",
     "doas",
     "docker",
     "fork",
     "gather",
     "incus",
+    "jail",
     "kubectl",
     "local",
     "lxc",

@@ -13,10 +13,12 @@ from weft.remote._prompts import Held, PasswordFunction
 from weft.remote.context import Context
 from weft.remote.modules import Modules
 from weft.remote.transports import Transport
+from weft.remote.transports.buildah import Buildah
 from weft.remote.transports.doas import Doas
 from weft.remote.transports.docker import Docker
 from weft.remote.transports.fork import Fork
 from weft.remote.transports.incus import Incus
+from weft.remote.transports.jail import Jail
 from weft.remote.transports.kubectl import Kubectl
 from weft.remote.transports.local import Local
 from weft.remote.transports.lxc import Lxc
@@ -196,6 +198,40 @@ def podman(
     """Open a context in the running container `container` of this user, by way of `podman exec`. As `docker` otherwise."""
     transport = Podman(container, python=python, user=user, arguments=podman_args)
     return _opened("podman", transport, options)
+
+
+def buildah(
+    container: str,
+    *,
+    python: str | None = None,
+    user: str | None = None,
+    buildah_args: Sequence[str] = (),
+    **options: Unpack[Options],
+) -> Context:
+    """Open a context in the working container `container` of this user, by way of `buildah run`.
+
+    It has the container's file system and is the only process in it, which ends with the context. `user` is one of the
+    container's, or #number. `buildah_args` are options of `buildah run`, such as ["--isolation", "chroot"]. Everything else
+    is as for `docker`.
+    """
+    transport = Buildah(container, python=python, user=user, arguments=buildah_args)
+    return _opened("buildah", transport, options)
+
+
+def jail(
+    jail: str,
+    *,
+    python: str | None = None,
+    user: str | None = None,
+    jexec_args: Sequence[str] = (),
+    **options: Unpack[Options],
+) -> Context:
+    """Open a context in a running jail of FreeBSD, a name or a number, by way of `jexec`; `via` is a context on that machine.
+
+    `user` is one of the jail's own, root by default. `jexec_args` are further options of jexec, such as ["-l"]. Everything
+    else is as for `ssh`. Raises TargetNotFound, NotAllowed.
+    """
+    return _opened("jail", Jail(jail, python=python, user=user, jexec_args=jexec_args), options)
 
 
 def kubectl(

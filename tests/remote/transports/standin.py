@@ -135,6 +135,22 @@ KUBECTL = StandIn(
     "in $PATH\n",
     not_found_code=1,
 )
+BUILDAH = StandIn(
+    "buildah",
+    ("run", "--", "NAME"),
+    values=("--user", "--isolation"),
+    not_found="process failed to start with error: fork/exec %s: no such file or directoryprocess exited with error: exec: not "
+    "startedsubprocess exited with status 1\nError: exit status 1\n",
+    not_found_code=1,
+)
+JAIL = StandIn(
+    "jexec",
+    ("NAME",),
+    flags=("-l",),
+    values=("-U", "-d"),
+    not_found="jexec: execvp: %s: No such file or directory\n",
+    not_found_code=1,
+)
 LXC = StandIn(
     "lxc-attach",
     ("--",),

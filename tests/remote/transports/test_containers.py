@@ -1,4 +1,4 @@
-"""docker, podman, kubectl, lxc and incus against stand-ins of their commands, which say what the real ones say."""
+"""docker, podman, buildah, kubectl, lxc, incus and jexec against stand-ins of their commands, which say what the real ones say."""
 
 import sys
 
@@ -12,6 +12,8 @@ from weft import remote
 OPEN = {
     "docker": (standin.DOCKER, remote.docker),
     "podman": (standin.PODMAN, remote.podman),
+    "buildah": (standin.BUILDAH, remote.buildah),
+    "jail": (standin.JAIL, remote.jail),
     "kubectl": (standin.KUBECTL, remote.kubectl),
     "lxc": (standin.LXC, remote.lxc),
     "incus": (standin.INCUS, remote.incus),
@@ -20,6 +22,8 @@ OPEN = {
 CALLED = {
     "docker": ["exec", "--interactive", "--", "web"],
     "podman": ["exec", "--interactive", "--", "web"],
+    "buildah": ["run", "--", "web"],
+    "jail": ["web"],
     "kubectl": ["exec", "--stdin", "web", "--"],
     "lxc": ["--clear-env", "--name", "web", "--"],
     "incus": ["exec", "--mode=non-interactive", "web", "--"],
@@ -38,6 +42,18 @@ def test_a_context_is_opened_with_the_words_that_the_command_knows(kind, command
     before = len(CALLED[kind])
     assert words[:before] == CALLED[kind]
     assert words[before : before + 3] == [sys.executable, "-BEs", "-c"]
+
+
+def test_each_opens_contexts_behind_another(commands):
+    """The command runs over there, with the PATH of that place."""
+    installed = {kind: what.install(commands) for kind, (what, _) in OPEN.items()}
+    with remote.local(name="hop") as hop:
+        for kind, (_, function) in OPEN.items():
+            with function("web", python=sys.executable, via=hop) as context:
+                assert context.call(weft_sent.add, (1, 2)) == 3
+                assert context.name == "hop/web"
+            (words,) = installed[kind].calls
+            assert words[: len(CALLED[kind])] == CALLED[kind]
 
 
 @pytest.mark.parametrize("kind", ["docker", "lxc"])
@@ -84,6 +100,9 @@ def test_a_client_that_is_not_installed_is_named_with_where_it_comes_from(kind, 
          ["--context", "lab", "exec", "--interactive", "--user", "alice", "--", "web"]),
         ("docker", {"user": "#1000"}, ["exec", "--interactive", "--user", "1000", "--", "web"]),
         ("podman", {"podman_args": ["--remote"]}, ["--remote", "exec", "--interactive", "--", "web"]),
+        ("buildah", {"user": "#1000", "buildah_args": ["--isolation", "chroot"]},
+         ["run", "--isolation", "chroot", "--user", "1000", "--", "web"]),
+        ("jail", {"user": "alice", "jexec_args": ["-l"]}, ["-l", "-U", "alice", "web"]),
         ("kubectl", {"container": "app", "namespace": "shop", "kubectl_args": ["--context=lab"]},
          ["--context=lab", "--namespace=shop", "exec", "--stdin", "--container=app", "web", "--"]),
         ("lxc", {"lxc_args": ["--lxcpath", "/srv"]}, ["--clear-env", "--lxcpath", "/srv", "--name", "web", "--"]),
@@ -105,6 +124,9 @@ def test_options_stand_where_the_command_takes_them(kind, options, words, comman
         ("docker", {"user": 7}, TypeError, "a user must be a str, not 7"),
         ("docker", {"docker_args": "--debug"}, TypeError, "docker_args takes a list of single arguments"),
         ("podman", {"podman_args": "--debug"}, TypeError, "podman_args takes a list of single arguments"),
+        ("buildah", {"buildah_args": "--debug"}, TypeError, "buildah_args takes a list of single arguments"),
+        ("jail", {"jexec_args": "-l"}, TypeError, "jexec_args takes a list of single arguments"),
+        ("jail", {"user": "-x"}, ValueError, "cannot be the name of a user"),
         ("kubectl", {"container": "--all"}, ValueError, "cannot be the name of a container of a pod"),
         ("kubectl", {"namespace": "A_B"}, ValueError, "cannot be the name of a namespace"),
         ("incus", {"client": "sh"}, ValueError, 'client must be "incus", or "lxc" for LXD'),
@@ -152,6 +174,14 @@ ATTACH = "lxc-attach: web: ../src/lxc/attach.c: get_attach_context: 403 Failed t
         ("podman", 125, "Cannot connect to Podman. Please verify your connection to the Linux system\n", remote.ConnectError,
          "podman system connection list"),
         ("podman", 125, 'Error: cannot set up namespace using "/usr/bin/newuidmap": exit status 1\n', remote.NotAllowed, "subuid"),
+        ("buildah", 125, 'Error: reading build container "web": container not known\n', remote.TargetNotFound,
+         "buildah containers"),
+        ("buildah", 125, 'Error: determining run uid: user: unknown user error looking up user "zoe"\n', remote.TargetNotFound,
+         "no user zoe"),
+        ("buildah", 125, 'Error: cannot set up namespace using "/usr/bin/newuidmap": exit status 1\n', remote.NotAllowed, "subuid"),
+        ("jail", 1, 'jexec: jail "web" not found\n', remote.TargetNotFound, "no jail web.*jls"),
+        ("jail", 1, "jexec: jail_attach(3): Operation not permitted\n", remote.NotAllowed, "takes root"),
+        ("jail", 1, "jexec: zoe: no such user\n", remote.TargetNotFound, "no user zoe"),
         ("kubectl", 1, 'Error from server (NotFound): pods "web" not found\n', remote.TargetNotFound, "no web among its pods"),
         ("kubectl", 1, 'Error from server (NotFound): deployments.apps "web" not found\n', remote.TargetNotFound,
          "no web among its deployments.apps"),

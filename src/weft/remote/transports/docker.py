@@ -1,6 +1,7 @@
 """An interpreter in a running container of Docker, or of what has Docker's command line."""
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from weft.remote.errors import ConnectError, NoPython, NotAllowed, TargetNotFound, TargetNotRunning
 from weft.remote.transports.command import Command, Meaning, checked_arguments, checked_name, checked_user
@@ -25,7 +26,7 @@ class Docker(Command):
 
     program = "docker"
     comes_with = "Docker's client, the package docker-cli or docker-ce-cli"
-    meanings = (
+    meanings: ClassVar[tuple[Meaning, ...]] = (
         Meaning(
             r"No such container|no such container",
             TargetNotFound,
