@@ -158,6 +158,38 @@ def test_two_contexts_talk_over_a_channel_that_both_were_given():
         doubling.join()
 
 
+def test_one_tasklet_waits_for_whoever_of_several_contexts_sends_first():
+    first, second, told = weft.channel(), weft.channel(), weft.channel()
+    with remote.local() as one, remote.local() as other:
+        call = one.spawn(sent.receive, (told,))  # sends nothing
+        sending = other.spawn(sent.send_all, (second, ["from the other"]))
+        assert weft.select(first, second) == (second, "from the other")
+        told.send(None)
+        assert call.join() == [None]
+        assert sending.join() == 1
+        sending = one.spawn(sent.send_all, (first, ["from the one"]))
+        assert weft.select(first, second) == (first, "from the one")
+        sending.join()
+
+
+def test_contexts_use_a_service_of_their_parents():
+    questions = weft.channel()
+
+    def serve():
+        for number, answers in questions:
+            answers.send(number * number)
+
+    service = weft.spawn(serve)
+    with remote.open_all([remote.local] * 2) as opened:
+        calls = [
+            context.spawn(sent.ask, (questions, weft.channel(), number))
+            for number, context in enumerate(opened.contexts * 5)
+        ]
+        assert [call.join() for call in calls] == [number * number for number in range(10)]
+    questions.close()
+    service.join()
+
+
 def test_a_channel_reaches_a_context_behind_another_and_what_that_had_not_taken_comes_back():
     with remote.local() as hop, remote.local(via=hop) as behind:
         channel, results = remote.channel(window=50), weft.channel()

@@ -159,6 +159,13 @@ def test_an_unknown_host_key_is_refused_because_nobody_can_be_asked(sshd):
         remote.ssh("weft-unknown-key", ssh_args=sshd.ssh_args)
 
 
+def test_an_unknown_host_key_is_taken_where_the_users_configuration_says_so(sshd, tmp_path):
+    own = ("-oStrictHostKeyChecking=accept-new", f"-oUserKnownHostsFile={tmp_path}/known", *sshd.ssh_args)
+    with remote.ssh("weft-unknown-key", ssh_args=own) as context:
+        assert context.call(weft_sent.add, (1, 2)) == 3
+    assert (tmp_path / "known").read_text().startswith("weft-unknown-key ssh-ed25519 ")
+
+
 def test_a_key_that_is_not_let_in_is_an_authentication_failure(sshd):
     with raises(
         remote.AuthenticationFailed, match="the host does not let this user in.*it accepts publickey"

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+import weft_sent
 
 import weft
 from tests.remote import interpreters
@@ -146,6 +147,15 @@ def test_errors_and_output_come_as_from_threads(context: remote.Context, work: M
     assert lines == ["printed"]
     with pytest.raises(remote.RemoteError, match="remote.local.. was called in a context"):
         context.call(work.opens_a_context)
+
+
+def test_sys_exit_and_what_cannot_travel_are_errors_of_their_call_alone(context: remote.Context) -> None:
+    with pytest.raises(remote.FunctionExited, match="The context lives on"):
+        context.call(weft_sent.exit_with, (5,))
+    for function in (weft_sent.a_lock, weft_sent.generator_inside, weft_sent.opened):
+        with pytest.raises(remote.CannotTravel, match="what it returned cannot travel"):
+            context.call(function)
+    assert context.call(weft_sent.add, (2, 2)) == 4
 
 
 def test_a_fork_uses_the_core_that_it_has(work: ModuleType) -> None:

@@ -156,6 +156,28 @@ def count_for_ever(closed):
         closed.send("generator closed")
 
 
+def ask(questions, answers, number):
+    """Use a service of the parent's."""
+    questions.send((number, answers))
+    return answers.receive()
+
+
+ahead = {"made": 0, "most": 0}
+
+
+def blocks(count, size):
+    """Count how many were made beyond those that `taken` was told of."""
+    ahead.update(made=0, most=0)
+    for _ in range(count):
+        ahead["made"] += 1
+        yield b"x" * size
+
+
+def taken(number):
+    ahead["most"] = max(ahead["most"], ahead["made"] - number)
+    return ahead["most"]
+
+
 def wait_until_killed(channel, told):
     import weft
 

@@ -149,6 +149,10 @@ def generator_inside():
     return {"rows": [1, 2, (n for n in ())]}
 
 
+def opened():
+    return open("/dev/null")
+
+
 def a_lock():
     return threading.Lock()
 
