@@ -194,13 +194,22 @@ def _run(
 
 
 def print_groups(outcomes: "Sequence[Outcome[Host, Any]]", out: IO[str]) -> None:
-    """Equal results together, the most frequent first; failures by the first line of their message."""
-    groups: dict[str, list[str]] = {}
+    """Equal results together, the most frequent first; failures by the first line of their message, whatever host it names."""
+    groups: dict[str, list[Outcome[Host, Any]]] = {}
     for outcome in outcomes:
-        groups.setdefault(_what(outcome), []).append(outcome.target.name)
-    for what, names in sorted(groups.items(), key=lambda item: -len(item[1])):
-        print(f"{len(names)} host{'s' if len(names) > 1 else ''}: {what}", file=out)
-        print(f"    {folded(sorted(names))}", file=out)
+        groups.setdefault(_what_anywhere(outcome), []).append(outcome)
+    for what, same in sorted(groups.items(), key=lambda item: -len(item[1])):
+        if len(same) == 1:
+            print(f"1 host: {_what(same[0])}", file=out)
+        else:
+            print(f"{len(same)} hosts: {what}", file=out)
+        print(f"    {folded(sorted(outcome.target.name for outcome in same))}", file=out)
+
+
+def _what_anywhere(outcome: "Outcome[Host, Any]") -> str:
+    """`_what`, with HOST for the name of a host that failed: what 200 hosts refuse in one way is one group."""
+    what = _what(outcome)
+    return what if outcome.error is None else what.replace(repr(outcome.target.name), "HOST")
 
 
 def _targets(options: argparse.Namespace, inventory: Inventory) -> list[Host]:
