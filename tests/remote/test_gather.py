@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import re
 
 import pytest
 import weft_channels_sent as sent
@@ -162,6 +163,13 @@ def test_map_without_contexts_shows_the_right_call(contexts):
     for over in ([], contexts[0]):
         with raises(TypeError, match=r"over=\[alpha, beta\]"):
             remote.map(weft_sent.echo, [1], over=over)
+
+
+def test_what_is_left_of_a_limit_is_said_in_few_digits(contexts):
+    channel = weft.channel()
+    (result,) = remote.gather(contexts[:1], sent.receive, (channel,), total=0.25)
+    assert isinstance(result.error, remote.CallTimeout)
+    assert re.search(r"within 0\.\d{1,3} seconds", str(result.error))
 
 
 def test_a_single_host_is_not_taken_for_many(contexts):

@@ -14,6 +14,7 @@ import weft_registers
 import weft_sent
 import weft_stays
 
+import weft
 from tests.remote import interpreters
 from tests.remote.raising import raises
 from weft import remote
@@ -127,6 +128,14 @@ def test_an_argument_whose_module_fails_over_there_is_refused_by_name(there):
     with raises(remote.CannotTravel, match=why):
         there.call(weft_kinds.echo, (weft_stays.Stays(),))
     assert there.call(weft_sent.add, (1, 2)) == 3
+
+
+def test_a_tasklet_is_not_taken_for_an_iterator_because_it_has_a_next(own):
+    with raises(
+        remote.CannotTravel,
+        match=r"args\[0\] cannot travel: it is a weft\.tasklet, which holds something of this process",
+    ):
+        own.call(weft_kinds.echo, (weft.getcurrent(),))
 
 
 def test_exceptions_come_as_values(own, registered):

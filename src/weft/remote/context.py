@@ -404,6 +404,7 @@ class Context:
         return refused
 
     def _too_late(self, timeout: float | None, function: str, *, sent: bool) -> CallTimeout:
+        timeout = timeout and round(timeout, 3)  # of what is left of a limit for several calls, no more can be read
         if sent:
             what = f"{function} in {self.name!r} did not answer within {timeout} seconds"
             hint = "If it has not begun it will not begin; if it runs, it goes on, and what it returns is dropped."

@@ -166,7 +166,7 @@ def _try_out(function: Any, module: str, qualname: str) -> None:
     if found is function or (found is not None and found == function):
         return
     if found is None:
-        why = f"the module {module} has no {qualname}"
+        why = f"the module {module} has no {qualname}."
     else:
         why = f"{module}.{qualname} is something else by now ({type(found).__name__}); has it been decorated or defined twice?"
     raise FunctionNotFound(
