@@ -5,6 +5,7 @@
 functions here: a module with a __getattr__ of its own makes each `weft.name` 25 ns slower.
 """
 
+from weft._checkpoint import checkpoint
 from weft._generator import generator, yield_
 from weft.core import (
     Cancelled,
@@ -53,6 +54,7 @@ __all__ = [
     "atomic",
     "call_async",
     "channel",
+    "checkpoint",
     "generator",
     "get_channel_callback",
     "get_schedule_callback",

@@ -13,6 +13,7 @@ from tools.unpack_debian import CannotUnpack
 PAGES = [
     ROOT / "README.md",
     *sorted((ROOT / "docs").glob("tutorial/*.md")),
+    ROOT / "docs/howto/checkpoints.md",
     ROOT / "docs/howto/use-blocking-libraries.md",
     ROOT / "docs/howto/use-tls.md",
 ]

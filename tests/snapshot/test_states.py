@@ -260,15 +260,36 @@ def test_context_variables_come_along():
     tasklet.kill()
 
 
-def test_a_variable_that_is_nobodys_attribute_is_refused():
+def test_a_variable_that_is_nobodys_attribute_is_left_out_and_named():
     hidden = contextvars.ContextVar("hidden")
-    ch = weft.channel()
+    ch, other = weft.channel(), weft.channel()
 
     def start():
         hidden.set(1)
+        variable.set(5)
+        weft.tasklet(waits_in)(other)
         return weft.tasklet(waits_in)(ch)
 
     tasklet = contextvars.copy_context().run(start)
+    weft.schedule()
+    with pytest.warns(
+        snapshot.LeftOut, match=r"left out of the snapshot: the context variables 'hidden', which"
+    ) as told:
+        data = snapshot.dumps((tasklet, ch, other))
+    assert [each.filename for each in told] == [__file__]  # once, and from where dumps() was called
+    with pytest.warns(snapshot.LeftOut):
+        pickle.dumps(ch)
+    copy, its_channel, its_other = snapshot.loads(data)
+    seen = []
+    copy.context_run(lambda: seen.append((hidden.get("default"), variable.get())))
+    assert seen == [("default", 5)]
+    for each in (ch, other, its_channel, its_other):
+        each.send(None)
+
+
+def test_a_variable_that_is_nobodys_attribute_is_refused_where_the_code_itself_has_it():
+    ch = weft.channel()
+    tasklet = weft.tasklet(lambda ch, hidden: ch.receive())(ch, contextvars.ContextVar("hidden"))
     weft.schedule()
     with pytest.raises(snapshot.CannotSave, match="is no module's attribute, by which it would be found again"):
         snapshot.dumps(tasklet)

@@ -8,12 +8,12 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 
-from weft.cli import bench, demo, run, shell
+from weft.cli import bench, demo, resume, run, shell, show
 from weft.cli._errors import UsageError
 
 __all__ = ["main"]
 
-COMMANDS = (demo, run, shell, bench)
+COMMANDS = (demo, run, shell, resume, show, bench)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -14,9 +14,11 @@ from typing import Any
 
 from weft.core import NoCore
 from weft.snapshot import _format, _load, _native
-from weft.snapshot._errors import BadSnapshot, CannotSave, SnapshotError
+from weft.snapshot._contexts import warn_of
+from weft.snapshot._errors import BadSnapshot, CannotSave, CannotWrite, LeftOut, SnapshotError
+from weft.snapshot._resume import resume
 
-__all__ = ["BadSnapshot", "CannotSave", "SnapshotError", "dumps", "loads"]
+__all__ = ["BadSnapshot", "CannotSave", "CannotWrite", "LeftOut", "SnapshotError", "dumps", "loads", "resume"]
 
 
 def dumps(root: object, *, by_value: Collection[str] = ()) -> bytes:
@@ -25,7 +27,8 @@ def dumps(root: object, *, by_value: Collection[str] = ()) -> bytes:
     Those who wait in a channel are saved with it, in their order, and with what they send. Nothing runs in any of them, and all
     of them stay as they are. Functions are saved by name, with a fingerprint of their code; by value those of `__main__` and of
     the modules named in `by_value`, with the globals of theirs that they use. Context variables and atomic depth are saved too;
-    of an exception's traceback the text is, as a note.
+    of an exception's traceback the text is, as a note. A context variable that is no module's attribute is left out, with
+    the warning LeftOut.
 
     Does not block or switch. Raises CannotSave, a TypeError, for what cannot be saved: it names the variable and its frame, or what
     stands between two frames; NoCore on the greenlet backend and on versions of CPython whose frames are not known.
@@ -35,18 +38,12 @@ def dumps(root: object, *, by_value: Collection[str] = ()) -> bytes:
     if not _native.known:
         raise NoCore(_load.UNKNOWN)
     from weft import __version__  # weft imports nothing of ours, but must be there first
-    from weft.snapshot._save import Saver
+    from weft.snapshot._save import Saver, save
 
     file = io.BytesIO()
     saver = Saver(file, by_value)
-    try:
-        saver.save(root)
-    except (CannotSave, NoCore, MemoryError, KeyboardInterrupt):
-        raise
-    except Exception as error:
-        from weft.snapshot._why import explained  # seldom needed
-
-        raise explained(saver, root, error) from error
+    save(saver, root)
+    warn_of(saver.left_out, 2)
     return _format.write(saver.table, file.getvalue(), __version__)
 
 

@@ -13,3 +13,11 @@ class CannotSave(SnapshotError, TypeError):
 
 class BadSnapshot(SnapshotError, ValueError):
     """These bytes cannot be restored here: damaged, of another Python, or of other code. Nothing of them was used."""
+
+
+class CannotWrite(SnapshotError, OSError):
+    """A checkpoint was not written; the last good one is as it was. `errno` says why, as far as the system did."""
+
+
+class LeftOut(UserWarning):
+    """Context variables that cannot be found again by name were left out of a snapshot; the message names them."""

@@ -103,7 +103,7 @@ def set_exception(made: BaseException, state: tuple[Any, ...]) -> None:
         made.add_note("Traceback before it was saved in a snapshot:\n" + text.rstrip())
 
 
-def nothing() -> None:
+def nothing(*_: object) -> None:
     """In the place of a traceback."""
 
 
@@ -308,12 +308,25 @@ def _set_attributes(made: object, attributes: dict[str, object] | None) -> None:
 
 def load(data: bytes | bytearray | memoryview, *, paused: bool = False) -> Any:
     """What weft.snapshot.loads() does; with `paused` nothing is put into the run queue."""
-    references, pickles = _format.read(data)
+    header, pickles = _format.read(data)
+    return restore(header, pickles, paused=paused)
+
+
+def restore(
+    header: _format.Header,
+    pickles: memoryview,
+    *,
+    paused: bool = False,
+    reader: type[Loader] = Loader,
+    wanted: Callable[[Any], None] = nothing,
+) -> Any:
+    """Restore what was read, and checked, of a snapshot. `wanted` may refuse its root, before there is anything of it."""
     if not _native.known:
         raise core.NoCore(UNKNOWN)
     try:
-        loader = Loader(references, pickles)
+        loader = reader(header.references, pickles)
         root, contents = loader.read()
+        wanted(root)
         restoring = _Restoring(loader, paused=paused)
         for made, content in zip(loader.objects, contents, strict=True):
             restoring.fill(made, content)

@@ -15,7 +15,7 @@ import types
 from collections.abc import Callable, Collection, Generator
 from typing import Any
 
-from weft.core import atomic, channel, tasklet
+from weft.core import NoCore, atomic, channel, tasklet
 from weft.snapshot import _load, _native
 from weft.snapshot._code import Reference, code_reference, fingerprint, function_reference
 from weft.snapshot._contexts import items_of, place_of
@@ -63,6 +63,7 @@ class Saver(pickle.Pickler):
         self.executing: dict[int, Generator[Any, Any, Any]] = {}  # generators whose frames are still to be met
         self.met: set[int] = set()
         self.positions: dict[int, dict[tasklet[Any], int]] = {}
+        self.left_out: dict[contextvars.ContextVar[Any], None] = {}
 
     def save(self, root: object) -> None:
         """Write the root and all that belongs to it."""
@@ -85,6 +86,10 @@ class Saver(pickle.Pickler):
         """How a record names this function: by its number in the table, or by value."""
         reference = None if function.__module__ in self.by_value else function_reference(function)
         return function if reference is None else self._number(reference, function.__code__)
+
+    def functions_by_number(self) -> dict[Any, types.FunctionType]:
+        """Whom the numbers in records mean."""
+        return {number: function for function, number in self.functions.items() if isinstance(number, int)}
 
     def function(self, function: types.FunctionType) -> Any:
         if function.__module__ in _PLAIN:
@@ -128,10 +133,13 @@ class Saver(pickle.Pickler):
         except ValueError:  # it is empty
             return ()
 
+    def capture(self, item: tasklet[Any]) -> tuple[Any, ...]:
+        return _native.capture(item, self.functions, self.resolve)
+
     def tasklet_contents(self, item: tasklet[Any]) -> Reduced:
-        captured = _native.capture(item, self.functions, self.resolve)
+        captured = self.capture(item)
         position = self.position(item) if captured[FLAGS] & SCHEDULED else 0
-        place = position, items_of(captured[CONTEXT]), _attributes(item)
+        place = position, items_of(captured[CONTEXT], self.left_out), _attributes(item)
         if captured[STATE] != STARTED:
             if captured[FLAGS] & RAISES:
                 raise CannotSave(
@@ -209,6 +217,18 @@ class Saver(pickle.Pickler):
             self.queue.append(item)
             return (_load.tasklet if isinstance(item, tasklet) else _load.channel), (kind,)
         return NotImplemented
+
+
+def save(saver: Saver, root: object) -> None:
+    """Let the saver write the root and what it reaches. CannotSave names the variable that keeps it from that."""
+    try:
+        saver.save(root)
+    except (CannotSave, NoCore, MemoryError, KeyboardInterrupt):
+        raise
+    except Exception as error:
+        from weft.snapshot._why import explained  # seldom needed, and it imports us
+
+        raise explained(saver, root, error) from error
 
 
 _PLAIN = {_load.__name__, "copyreg"}  # whose functions are names in the pickles themselves
@@ -295,7 +315,7 @@ _REDUCERS: dict[type, Callable[[Saver, Any], Any]] = {
     types.ModuleType: lambda saver, item: (_load.module, (item.__name__,)),
     types.TracebackType: lambda saver, item: (_load.nothing, ()),
     contextvars.ContextVar: lambda saver, item: (_load.variable, place_of(item)),
-    contextvars.Context: lambda saver, item: (_load.context, (items_of(item),)),
+    contextvars.Context: lambda saver, item: (_load.context, (items_of(item, saver.left_out),)),
     type({}.keys()): lambda saver, item: (dict.keys, (_first_argument(item),)),
     type({}.values()): lambda saver, item: (dict.values, (_first_argument(item),)),
     type({}.items()): lambda saver, item: (dict.items, (_first_argument(item),)),

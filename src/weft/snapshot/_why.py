@@ -21,7 +21,8 @@ class _Probe(Saver):
         return super().reducer_override(item)
 
 
-def _failure(value: object, by_value: frozenset[str]) -> BaseException | None:
+def _failure(value: object, by_value: frozenset[str]) -> str | None:
+    """What saving the value fails with; not the error itself, whose traceback leads to the frame that would hold it."""
     if isinstance(value, types.CellType):
         try:
             value = value.cell_contents
@@ -30,25 +31,25 @@ def _failure(value: object, by_value: frozenset[str]) -> BaseException | None:
     try:
         _Probe(io.BytesIO(), by_value).dump(value)
     except _FAILURES as error:
-        return error
+        return str(error)
     return None
 
 
-def _names(code: types.CodeType) -> list[str]:
+def variable_names(code: types.CodeType) -> list[str]:
+    """The names of a frame's first slots."""
     plain = [*code.co_varnames, *(name for name in code.co_cellvars if name not in code.co_varnames)]
     return [*plain, *code.co_freevars]
 
 
-def _line(code: types.CodeType, unit: int) -> int | None:
+def line_of(code: types.CodeType, unit: int) -> int | None:
+    """The line of the instruction at this unit of the code."""
     at = max(unit, 0) * 2
     return next((line for start, end, line in code.co_lines() if start <= at < end), code.co_firstlineno)
 
 
 def explained(saver: Saver, root: object, error: BaseException) -> CannotSave:
     """The error to raise in the place of `error`: it names the frame and the variable, if those are to be found."""
-    functions: dict[Any, types.FunctionType] = {
-        number: function for function, number in saver.functions.items() if isinstance(number, int)
-    }
+    functions = saver.functions_by_number()
     for item, records in saver.captured:
         for record in reversed(records):
             function = functions.get(record[0], record[0])
@@ -56,13 +57,13 @@ def explained(saver: Saver, root: object, error: BaseException) -> CannotSave:
                 failure = _failure(value, saver.by_value)
                 if failure is None:
                     continue
-                names = _names(function.__code__)
+                names = variable_names(function.__code__)
                 what = (
                     f"the variable {names[number]!r}"
                     if number < len(names)
                     else "a value that an expression is about to use"
                 )
-                where = f"{function.__qualname__} ({function.__code__.co_filename}, line {_line(function.__code__, record[1])})"
+                where = f"{function.__qualname__} ({function.__code__.co_filename}, line {line_of(function.__code__, record[1])})"
                 return CannotSave(f"cannot save {item!r}: {what} of {where} holds {_shown(value)}: {failure}")
     return CannotSave(f"cannot save {_shown(root)}: {error}")
 
