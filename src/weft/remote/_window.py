@@ -103,10 +103,10 @@ class WindowChannel(Generic[T]):
             met, value = select(self._inner, stop)
             return met is self._inner, value
 
-    def send_unless(self, value: T, stop: "weft.channel[Any]") -> bool:
-        """Send; False, and nothing sent, when something comes by `stop` while it waits for room."""
+    def send_unless(self, value: T, stop: "weft.channel[Any]", size: int) -> bool:
+        """Send a value of `size` bytes; False, and nothing sent, when something comes by `stop` while it waits for room."""
         with atomic():
-            return self.offer(value) or select((self._inner, value), stop)[0] is self._inner
+            return self.offer(value, size=size) or select((self._inner, value), stop)[0] is self._inner
 
     def _next_kept(self) -> T:
         value, is_error, size = self._kept.popleft()

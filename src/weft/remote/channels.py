@@ -322,13 +322,15 @@ class Channels:
             worker(given, number, value).run()
         else:
             self._begin(number, lambda: _stop(stop), len(body))
-            tasklet(self._send)(given, number, value, stop).run()  # until it waits: what comes behind it finds it there
+            tasklet(self._send)(
+                given, number, value, stop, len(body)
+            ).run()  # until it waits: what comes behind it finds it there
 
-    def _send(self, given: Given, number: int, value: Any, stop: "weft.channel[None]") -> None:
+    def _send(self, given: Given, number: int, value: Any, stop: "weft.channel[None]", size: int) -> None:
         channel, said = given.channel, None
         try:
             if isinstance(channel, WindowChannel):
-                if not channel.send_unless(value, stop):
+                if not channel.send_unless(value, stop, size):
                     channel.keep(value, is_error=False)  # it was promised that it would be, and then its context ended
             elif select((channel, value), stop)[0] is stop:
                 said = wire.WITHDRAWN
