@@ -69,8 +69,8 @@ def test_output_that_nobody_takes_is_no_silence(python, is_behind):
 
     with remote.local(python, output=take_late) as talker:
         context = remote.local(python, via=talker) if is_behind else talker
-        printed = talker.spawn(weft_sent.print_many, (50_000,))
         context.heartbeat(0.4)
+        printed = talker.spawn(weft_sent.print_many, (50_000,))
         while not talker._link.output.is_full:
             weft.sleep(0.01)
         weft.sleep(1)  # more than twice the time

@@ -150,8 +150,7 @@ class Child(object):
         elif kind == protocol.CANCEL:
             self.pool.cancel(identifier, source)
         elif kind == protocol.PING:
-            if not self._link.busy():  # else whoever writes may wait for the parent, and this thread must not
-                self._link.send(protocol.PONG, identifier, body, source)
+            self._link.send_in_turn(protocol.frame(source, self._link.context, identifier, protocol.PONG, body))
         elif kind == protocol.GOODBYE:
             self.life.end(True)
         elif kind == protocol.PART:

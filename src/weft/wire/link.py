@@ -53,6 +53,7 @@ class Link(object):
         self.context = 0  # our own number, once CONFIG has told it
         self._reader = protocol.FrameReader()
         self._lock = allocate_lock()
+        self._later = []  # frames for whoever has the lock
 
     def read(self):
         """Return the frames that one read completes (perhaps none), or None when the parent is gone or out of its mind.
@@ -94,6 +95,20 @@ class Link(object):
         with self._lock:
             for data in parts:
                 self._write(data)
+            self._write_later()
+
+    def send_in_turn(self, data):
+        """Write a whole frame; where another thread is writing, leave that to it, who may have to wait for the parent."""
+        self._later.append(data)
+        if self._lock.acquire(False):
+            try:
+                self._write_later()
+            finally:
+                self._lock.release()
+
+    def _write_later(self):
+        while self._later:
+            self._write(self._later.pop(0))
 
     def _write(self, data):
         while True:

@@ -47,7 +47,7 @@ LOG      up    0          tuple: logger name, level (int), message, time (float,
                           (int), thread name, traceback text or None
 GOODBYE  down  0          raw, empty: end in order. up: all that was printed and logged was sent before; nothing follows
 PING     both  fresh      raw; PONG answers with the same id and body
-PONG     both  PING's     raw; left out while something else goes the same way, which says as much
+PONG     both  PING's     raw; behind what is on its way
 PART     down  0          str: the last name of a module weft.wire.*, a part of this package that is no piece of the payload
                           because few contexts need it. It came by MODULES before, and those that it imports by PART before;
                           it is made, and its install(child) called if it has one, in the thread that reads, before the
