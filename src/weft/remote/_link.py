@@ -356,6 +356,7 @@ class Link:
                     frames = sorting.Sorter(frames, self.trunk.look, EVENTS, self.trunk.event)
                 for frame in frames.feed(data):
                     self._take(*frame)
+                self.channels.tell()
                 self.output.wait_for_room()
             data = self._more()
             if not data:

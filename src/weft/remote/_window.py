@@ -1,20 +1,33 @@
 """Channels with a window: `remote.channel(window=n)` accepts n values before senders wait. Built from the core's channel.
 
-The core's own has no buffer. What must be decided and done in one step is done inside of `weft.atomic`, which a call that
-blocks gives up at the moment when it waits in the channel's queue.
+Who wants to receive waits in a channel of the core, who wants to send waits here, in the order of coming: an accepted value, one
+that waits for room, and who sends it may have different ends. What must be decided and done in one step is done inside of
+`weft.atomic`, which a call that blocks gives up at the moment when it waits in the channel's queue.
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Generic, TypeVar
 
 import weft
-from weft.core import ChannelClosed, atomic, select
+from weft.core import ChannelClosed, Waiter, atomic, select
 
 T = TypeVar("T")
 
 LARGEST_WINDOW = 1 << 16
 LARGEST_SIZE = 1 << 23  # bytes
+
+
+class _Sender:
+    """A value that waits for room, and what is to be called when it has been accepted."""
+
+    __slots__ = ("accepted", "is_error", "size", "value")
+
+    def __init__(self, value: Any, is_error: bool, size: int, accepted: Callable[[], object]) -> None:
+        self.value = value
+        self.is_error = is_error
+        self.size = size
+        self.accepted = accepted
 
 
 class WindowChannel(Generic[T]):
@@ -32,53 +45,72 @@ class WindowChannel(Generic[T]):
         self.window = window
         self._kept: deque[tuple[Any, bool, int]] = deque()  # accepted: value, whether it is an exception to raise, size
         self._bytes = 0  # of those that came from contexts
-        self._inner: weft.channel[T] = weft.channel()
+        self._senders: deque[_Sender] = deque()  # none while there is room
+        self._inner: weft.channel[tuple[Any, bool]] = weft.channel()  # receivers wait in it, and only they
         self._inner.preference = 0
 
     def send(self, value: T) -> None:
         """Have the value accepted, waiting for room. Raises ChannelClosed on a closed channel."""
-        with atomic():
-            if not self.offer(value):
-                self._inner.send(value)
+        self._send(value, is_error=False)
 
     def send_exception(self, exception: type[BaseException] | BaseException, /, *args: Any) -> None:
         """Like send, but the receiver raises exception(*args)."""
         if isinstance(exception, type):
             exception = exception(*args)
+        self._send(exception, is_error=True)
+
+    def _send(self, value: Any, *, is_error: bool) -> None:
         with atomic():
-            if not self.offer(exception, is_error=True):
-                self._inner.send_exception(exception)
+            if self.offer(value, is_error=is_error):
+                return
+            waiter: Waiter[None] = Waiter()
+            sender = _Sender(value, is_error, 0, waiter.succeed)
+            self._senders.append(sender)
+        try:
+            waiter.wait()
+        except BaseException:
+            with atomic():
+                if sender in self._senders:
+                    self._senders.remove(sender)
+            raise
 
     def offer(self, value: Any, *, is_error: bool = False, size: int = 0) -> bool:
         """Send if nobody has to wait for that: whether it was done. Never blocks. Raises ChannelClosed on a closed channel.
 
-        `size` in bytes, if it is known: LARGEST_SIZE of them have room, in whatever number of values.
+        `size` in bytes, if it is known: LARGEST_SIZE of them have room, in whatever number of values, or a single larger one.
         """
         with atomic():
             if self._hand_over(value, is_error):
                 return True
             if self._inner.closing:
                 raise ChannelClosed(f"send on a closed channel: {self!r} was closed; open() lets it be used again")
-            if len(self._kept) >= self.window or self._inner.balance > 0 or self._bytes + size > LARGEST_SIZE:
+            if self._senders or not self._has_room(size):
                 return False
-            self._kept.append((value, is_error, size))
-            self._bytes += size
+            self._keep(value, is_error, size)
             return True
+
+    def accept(self, value: Any, accepted: Callable[[], object], *, is_error: bool, size: int) -> bool:
+        """Like offer, but what has no room waits for it, behind those before it, and returns False.
+
+        `accepted()` is called then when it has room, inside of `atomic` in the thread that makes it: it must not block or raise. A
+        closed channel accepts what waits.
+        """
+        with atomic():
+            if self.offer(value, is_error=is_error, size=size):
+                return True
+            self._senders.append(_Sender(value, is_error, size, accepted))
+            return False
+
+    def _has_room(self, size: int) -> bool:
+        return not self._kept or (len(self._kept) < self.window and self._bytes + size <= LARGEST_SIZE)
+
+    def _keep(self, value: Any, is_error: bool, size: int) -> None:
+        self._kept.append((value, is_error, size))
+        self._bytes += size
 
     def _hand_over(self, value: Any, is_error: bool) -> bool:
-        """Give it to somebody who waits to receive. Only atomic, with nothing kept."""
-        if is_error:
-            if self._inner.balance >= 0:
-                return False
-            self._inner.send_exception(value)
-            return True
-        return select((self._inner, value), default=None)[0] is not None
-
-    def keep(self, value: Any, *, is_error: bool) -> None:
-        """Accept it whether or not there is room: the sender was promised that it would be, and has died. Never blocks."""
-        with atomic():
-            if not self._hand_over(value, is_error):
-                self._kept.append((value, is_error, 0))
+        """Give it to somebody who waits to receive. Only atomic; nothing is kept while somebody waits."""
+        return select((self._inner, (value, is_error)), default=None)[0] is not None
 
     def give_back(self, values: Iterable[tuple[Any, bool]]) -> None:
         """Put back in front what was taken out and not used, in this order. Never blocks."""
@@ -93,29 +125,27 @@ class WindowChannel(Generic[T]):
         with atomic():
             if self._kept:
                 return self._next_kept()
-            return self._inner.receive()
+            return self._taken(*self._inner.receive())
 
     def receive_unless(self, stop: "weft.channel[Any]") -> tuple[bool, Any]:
         """(True, value), or (False, what came by `stop`) when that came first."""
         with atomic():
             if self._kept:
                 return True, self._next_kept()
-            met, value = select(self._inner, stop)
-            return met is self._inner, value
-
-    def send_unless(self, value: T, stop: "weft.channel[Any]", size: int) -> bool:
-        """Send a value of `size` bytes; False, and nothing sent, when something comes by `stop` while it waits for room."""
-        with atomic():
-            return self.offer(value, size=size) or select((self._inner, value), stop)[0] is self._inner
+            met, came = select(self._inner, stop)
+            return (True, self._taken(*came)) if met is self._inner else (False, came)
 
     def _next_kept(self) -> T:
         value, is_error, size = self._kept.popleft()
         self._bytes -= size
-        while self._inner.balance > 0 and len(self._kept) < self.window:  # there is room for those who wait
-            try:
-                self._kept.append((self._inner.receive(), False, 0))
-            except BaseException as error:
-                self._kept.append((error, True, 0))
+        while self._senders and self._has_room(self._senders[0].size):
+            sender = self._senders.popleft()
+            self._keep(sender.value, sender.is_error, sender.size)
+            sender.accepted()
+        return self._taken(value, is_error)
+
+    @staticmethod
+    def _taken(value: Any, is_error: bool) -> T:
         if is_error:
             raise value
         return value  # type: ignore[no-any-return]
@@ -127,7 +157,7 @@ class WindowChannel(Generic[T]):
         with atomic():
             if self._kept:
                 return self._next_kept()
-            return next(self._inner)
+            return self._taken(*next(self._inner))
 
     def close(self) -> None:
         """Let nobody new wait here; what was accepted, and who waits already, may still be met."""
@@ -139,8 +169,8 @@ class WindowChannel(Generic[T]):
 
     @property
     def balance(self) -> int:
-        """Accepted values and tasklets that wait to send count up, those that wait to receive down."""
-        return len(self._kept) + self._inner.balance
+        """Accepted values and those that wait for room count up, tasklets that wait to receive down."""
+        return len(self._kept) + len(self._senders) + self._inner.balance
 
     @property
     def closing(self) -> bool:
@@ -149,7 +179,7 @@ class WindowChannel(Generic[T]):
 
     @property
     def closed(self) -> bool:
-        """Whether it is closing, and nothing is kept and nobody waits here any more."""
+        """Whether it is closing, and nothing is kept or waits for room, and nobody waits to receive any more."""
         return self._inner.closed and not self._kept
 
     def __repr__(self) -> str:

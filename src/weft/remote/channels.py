@@ -52,6 +52,7 @@ class Given:
         self.bytes = 0
         self.stop: weft.channel[None] = weft.channel()
         self.room: Waiter[None] | None = None
+        self.accepted = self.refused = 0  # values that came, and of which the other side has not been told yet
 
 
 class Luggage:
@@ -94,6 +95,10 @@ class Channels:
             int, tuple[Callable[[], object], int]
         ] = {}  # how to stop each send that waits, and its size
         self._bytes = 0
+        self._under_way = 0  # values that channels with a window have not settled
+        self._news: deque[tuple[Given, int]] = deque()  # of these: those that have found room, and their sizes
+        self._told = False  # the thread for links has been asked to look at the news
+        self._due: dict[Given, None] = {}  # channels of which something is to be told
         self._pumps = 0
         self._ended = False
 
@@ -297,23 +302,24 @@ class Channels:
     # ---- they send
 
     def _begin(self, number: int, stop: Callable[[], object], size: int) -> None:
-        if number in self._requests or len(self._requests) >= wire.MOST_REQUESTS:
+        self._refuse_more()
+        if number in self._requests:
+            raise ValueError("the same request of a channel twice at once")
+        self._requests[number] = (stop, size)
+        self._bytes += size
+
+    def _refuse_more(self) -> None:
+        if len(self._requests) + self._under_way >= wire.MOST_REQUESTS:
             raise ValueError("more requests of channels at once than a context makes")
         if self._bytes > wire.MOST_BYTES:
             raise ValueError("more bytes at once into channels than a context sends")
-        self._requests[number] = (stop, size)
-        self._bytes += size
 
     def _sent(self, given: Given, number: int, body: bytes, is_error: bool) -> None:
         value = self._exception(codec.loads(body)) if is_error else codec.loads(body, self.resolve)
         channel = given.channel
-        if isinstance(channel, WindowChannel) and self._link.has_room:
-            try:
-                if number not in self._requests and channel.offer(value, is_error=is_error, size=len(body)):
-                    self._tell(given, wire.VERB.pack(b"D", number) + codec.dumps(None))
-                    return
-            except ChannelClosed:
-                pass
+        if isinstance(channel, WindowChannel):
+            self._accept(given, channel, value, len(body), is_error=is_error)
+            return
         stop: weft.channel[None] = weft.channel()
         stop.preference = 0
         if is_error:
@@ -322,17 +328,14 @@ class Channels:
             worker(given, number, value).run()
         else:
             self._begin(number, lambda: _stop(stop), len(body))
-            tasklet(self._send)(
-                given, number, value, stop, len(body)
-            ).run()  # until it waits: what comes behind it finds it there
+            tasklet(self._send)(given, channel, number, value, stop).run()  # until it waits: what comes behind it finds it there
 
-    def _send(self, given: Given, number: int, value: Any, stop: "weft.channel[None]", size: int) -> None:
-        channel, said = given.channel, None
+    def _send(
+        self, given: Given, channel: "weft.channel[Any]", number: int, value: Any, stop: "weft.channel[None]"
+    ) -> None:
+        said = None
         try:
-            if isinstance(channel, WindowChannel):
-                if not channel.send_unless(value, stop, size):
-                    channel.keep(value, is_error=False)  # it was promised that it would be, and then its context ended
-            elif select((channel, value), stop)[0] is stop:
+            if select((channel, value), stop)[0] is stop:
                 said = wire.WITHDRAWN
         except ChannelClosed:
             said = wire.CLOSED
@@ -348,9 +351,65 @@ class Channels:
             if thread_ends():
                 raise
             said = wire.WITHDRAWN
-            if isinstance(given.channel, WindowChannel):
-                given.channel.keep(error, is_error=True)
         self._answer(given, number, said)
+
+    def _accept(self, given: Given, channel: "WindowChannel[Any]", value: Any, size: int, *, is_error: bool) -> None:
+        """Let a value into a channel with a window, or have it wait there for its turn, also when its context has ended.
+
+        The other side is told of many at once: `tell`, when all was read that had come.
+        """
+        self._refuse_more()
+        self._under_way += 1
+        self._bytes += size
+
+        def accepted() -> None:  # later, in any thread
+            self._news.append((given, size))
+            if not self._told and not self._ended:
+                self._told = True
+                self._threads.links.post(self._take_news)
+
+        try:
+            if channel.accept(value, accepted, is_error=is_error, size=size):
+                self._settled(given, size)
+        except ChannelClosed:
+            given.refused += 1
+            self._settled(given, size, accepted=0)
+
+    def _settled(self, given: Given, size: int, accepted: int = 1) -> None:
+        given.accepted += accepted
+        self._under_way -= 1
+        self._bytes -= size
+        self._due[given] = None
+
+    def _take_news(self) -> None:
+        """Behind the values that have found room: on the thread for links. Blocks while the other side reads nothing."""
+        self._told = False
+        while self._news:
+            self._settled(*self._news.popleft())
+        if self._ended:
+            return
+        try:
+            while self._link.is_full:
+                self._link.wait_for_room(EVER)
+        except RemoteError:
+            return
+        self.tell()
+
+    def tell(self) -> None:
+        """Say how many values were accepted and refused, if anything of that is new. Never blocks."""
+        if not self._due:
+            return
+        if self._link.is_full:  # who reads no answers gets no more of them
+            if not self._told:
+                self._told = True
+                self._threads.links.post(self._take_news)
+            return
+        due, self._due = self._due, {}
+        for given in due:
+            for verb, count in ((b"P", given.accepted), (b"F", given.refused)):
+                if count:
+                    self._tell(given, wire.VERB.pack(verb, count))
+            given.accepted = given.refused = 0
 
     def _answer(self, given: Given, number: int, said: Any) -> None:
         try:

@@ -8,7 +8,7 @@ integers are big-endian, values are weft.wire.codec's, and channels in them are 
 
 up    A  u32 epoch, u64 wanted, u64 taken   values are wanted up to this total, and were taken up to this one
       B  u32 epoch, u64 taken               the epoch is over: what was sent in it and not taken goes back into the channel
-      S  u32 request, value                 send the value; answered by D
+      S  u32 request, value                 send the value; answered by D, in a channel with a window by P or F
       X  u32 request, failure               the same for an exception: tuple module, type, args or None, text
       W  u32 request                        withdraw a send that has not happened; answered by the D of the send
       Q  u32 request                        answered by D with tuple balance, closing, closed
@@ -18,6 +18,8 @@ down  N  u32 window                         of a channel that has one: precedes 
       V  u32 epoch, value                   one value of those that were wanted
       E  u32 epoch, failure                 an exception instead, as with X
       Z  u32 epoch                          the channel is closed: what is still wanted will not come
+      P  u32 count                          so many of the values that were sent into a channel with a window were accepted
+      F  u32 count                          so many were not, because it is closed
       D  u32 request, outcome               None: done. str: why not (CLOSED, WITHDRAWN). tuple: what Q asked for
       K                                     the id is that of a CALL: end it at its next use of a channel, or of `check`
 
@@ -122,8 +124,7 @@ class Channel(object):
         self._ahead = 0  # values that loops want beyond those that threads wait for
         self._values = collections.deque()  # outcomes that came ahead
         self._waiting = collections.deque()  # Waiters
-        self._under_way = 0  # sends that nobody waits for, because the channel has a window
-        self._refused = 0  # of these: those that met a closed channel
+        self._refused = 0  # values that nobody waited for, because the channel has a window, and that met a closed one
 
     # ---- receiving
 
@@ -372,7 +373,9 @@ class Channels(object):
         self._here = child.pool.here
         self._known = {}  # number -> weak reference to its Channel
         self._windows = {}
-        self._requests = {}  # number -> (channel, Waiter or None, size)
+        self._requests = {}  # number -> (channel, Waiter, size)
+        self._ahead = {}  # number of a channel with a window -> sizes of the values on their way into it
+        self._under_way = 0  # how many these are
         self._bytes = 0
         self._room = []  # Waiters of those who wait for some request to be answered
         self._waiters = {}  # number of a call -> the Waiter that it waits for
@@ -463,9 +466,9 @@ class Channels(object):
         while True:
             with self.lock:
                 self.refuse_if_killed()
-                count = len(self._requests)
+                count = len(self._requests) + self._under_way
                 room = count < MOST_REQUESTS - 64 and (not count or self._bytes + size <= MOST_BYTES)
-                if room and (not channel.window or channel._under_way < channel.window):
+                if room and (not channel.window or len(self._ahead.get(channel._number, ())) < channel.window):
                     return
                 waiter = self.waiter()
                 self._room.append(waiter)
@@ -477,14 +480,15 @@ class Channels(object):
                 raise self.killed(outcome)
 
     def begin(self, channel, waiter, size):
-        """Return the number of a new request. With the lock held."""
-        number = next(self.numbers) & 0xFFFFFFFF
-        self._requests[number] = (channel, waiter, size)
+        """Return the number of a new request; 0 for a value into a channel with a window, which are counted. With the lock held."""
         self._bytes += size
         if waiter is None:
-            channel._under_way += 1
-        else:
-            self.waits_for(waiter)
+            self._ahead.setdefault(channel._number, collections.deque()).append(size)
+            self._under_way += 1
+            return 0
+        number = next(self.numbers) & 0xFFFFFFFF
+        self._requests[number] = (channel, waiter, size)
+        self.waits_for(waiter)
         return number
 
     def answer(self, channel, number, waiter):
@@ -517,6 +521,8 @@ class Channels(object):
             self._windows[number] = argument
         elif verb == b"D":
             self._answered(argument, codec.loads(body[5:]))
+        elif verb in (b"P", b"F"):
+            self._settled(number, argument, verb == b"F")
         else:
             outcome = ("closed",)
             if verb != b"Z":
@@ -530,16 +536,30 @@ class Channels(object):
 
     def _answered(self, number, said):
         with self.lock:
-            channel, waiter, size = self._requests.pop(number)
+            waiter, size = self._requests.pop(number)[1:]
             self._bytes -= size
-            if waiter is not None:
-                waiter.settle("answer", said)
-            else:
-                channel._under_way -= 1
-                channel._refused += said is not None
-            room, self._room = self._room, []
-            for waiter in room:
-                waiter.settle("room")
+            waiter.settle("answer", said)
+            self._make_room()
+
+    def _settled(self, number, count, refused):
+        channel = None
+        with self.lock:
+            sizes = self._ahead[number]
+            for _ in range(count):
+                self._bytes -= sizes.popleft()
+            self._under_way -= count
+            if not sizes:
+                del self._ahead[number]
+            if refused and number in self._known:
+                channel = self._known[number]()
+                if channel is not None:
+                    channel._refused += count
+            self._make_room()
+
+    def _make_room(self):
+        room, self._room = self._room, []
+        for waiter in room:
+            waiter.settle("room")
 
     def tidy(self):
         """Tell the parent what nobody needs any more. Waits for no lock: a finalizer may run this in the middle of anything."""
