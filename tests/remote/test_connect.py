@@ -1,5 +1,6 @@
 """Opening contexts: many at once, and every way in which it fails, each with its own error that says what to do."""
 
+import fcntl
 import os
 import resource
 import shlex
@@ -348,3 +349,13 @@ def test_the_name_stands_in_errors_and_facts(own_target):
     with raises(remote.FunctionExited, match="the-one-in-the-cellar"):
         context.call(weft_sent.exit_with, (0,))
     assert os.path.basename(context.facts.executable).startswith("python")
+
+
+def test_a_pipe_that_carries_much_is_made_wide_and_others_are_left_as_they_are():
+    with remote.local() as context:
+        process = context._link.process
+        before = fcntl.fcntl(process.up, fcntl.F_GETPIPE_SZ)
+        assert context.call(weft_sent.add, (1, 2)) == 3
+        assert fcntl.fcntl(process.up, fcntl.F_GETPIPE_SZ) == before
+        assert len(context.call(bytes, (10_000_000,))) == 10_000_000
+        assert fcntl.fcntl(process.up, fcntl.F_GETPIPE_SZ) > before

@@ -3,7 +3,9 @@
 No process and no descriptor is left behind, however it ends.
 """
 
+import contextlib
 import errno
+import fcntl
 import os
 import select
 import shutil
@@ -18,12 +20,14 @@ from weft.remote._terminal import Terminal
 from weft.remote._threads import Threads
 from weft.sync import Event
 
+FULL_READS = 8  # after so many a pipe is taken for one that carries much
 LINES_KEPT = 60
 LONGEST_LINE = 1 << 12
 REST = (
     0.3  # seconds for what a process that has ended left in its pipes; somebody else may hold the other ends for ever
 )
 STEP = 2.0  # seconds that a process gets for each step of its end
+WIDE = 1 << 19  # bytes that a pipe holds which carries much: its two ends wake each other less often
 
 
 class Process:
@@ -77,6 +81,7 @@ class Process:
         finally:
             _close_all(theirs)
         self.down, self.up, self._errors = ours
+        self._full_reads = 0
         self._open = set(ours)
         for fd in ours:
             os.set_blocking(fd, False)
@@ -110,11 +115,16 @@ class Process:
         io.wait_writable(self.down)
 
     def try_read(self, size: int) -> bytes | None:
-        """What has come, `size` bytes at most; None when that is nothing yet, empty at the end."""
+        """What has come, `size` bytes at most, or more where much comes; None when that is nothing yet, empty at the end."""
         try:
-            return os.read(self.up, size)
+            data = os.read(self.up, size if self._full_reads < FULL_READS else WIDE // 2)
         except BlockingIOError:
             return None
+        if len(data) == size and self._full_reads < FULL_READS:
+            self._full_reads += 1
+            if self._full_reads == FULL_READS:
+                _enlarge(self.up)
+        return data
 
     def wait_readable(self) -> None:
         """Block this tasklet until `try_read` has something."""
@@ -206,6 +216,13 @@ def _require(program: str) -> None:
     """Raise what Popen would for a program that is not on PATH: between a terminal and its program there is a shell."""
     if shutil.which(program) is None:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), program)
+
+
+def _enlarge(pipe: int) -> None:
+    """Let a pipe hold WIDE bytes, where the system has them to give: what a user's pipes may hold in all is limited."""
+    if hasattr(fcntl, "F_SETPIPE_SZ"):
+        with contextlib.suppress(OSError):
+            fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, WIDE)
 
 
 def _close_all(fds: Iterable[int]) -> None:

@@ -46,6 +46,7 @@ class WindowChannel(Generic[T]):
         self._kept: deque[tuple[Any, bool, int]] = deque()  # accepted: value, whether it is an exception to raise, size
         self._bytes = 0  # of those that came from contexts
         self._senders: deque[_Sender] = deque()  # none while there is room
+        self._receivers = 0  # no fewer than wait to receive: who was just given something counts until it runs
         self._inner: weft.channel[tuple[Any, bool]] = weft.channel()  # receivers wait in it, and only they
         self._inner.preference = 0
 
@@ -110,7 +111,7 @@ class WindowChannel(Generic[T]):
 
     def _hand_over(self, value: Any, is_error: bool) -> bool:
         """Give it to somebody who waits to receive. Only atomic; nothing is kept while somebody waits."""
-        return select((self._inner, (value, is_error)), default=None)[0] is not None
+        return self._receivers > 0 and select((self._inner, (value, is_error)), default=None)[0] is not None
 
     def give_back(self, values: Iterable[tuple[Any, bool]]) -> None:
         """Put back in front what was taken out and not used, in this order. Never blocks."""
@@ -125,14 +126,23 @@ class WindowChannel(Generic[T]):
         with atomic():
             if self._kept:
                 return self._next_kept()
-            return self._taken(*self._inner.receive())
+            self._receivers += 1
+            try:
+                came = self._inner.receive()
+            finally:
+                self._receivers -= 1
+            return self._taken(*came)
 
     def receive_unless(self, stop: "weft.channel[Any]") -> tuple[bool, Any]:
         """(True, value), or (False, what came by `stop`) when that came first."""
         with atomic():
             if self._kept:
                 return True, self._next_kept()
-            met, came = select(self._inner, stop)
+            self._receivers += 1
+            try:
+                met, came = select(self._inner, stop)
+            finally:
+                self._receivers -= 1
             return (True, self._taken(*came)) if met is self._inner else (False, came)
 
     def _next_kept(self) -> T:
@@ -157,7 +167,12 @@ class WindowChannel(Generic[T]):
         with atomic():
             if self._kept:
                 return self._next_kept()
-            return self._taken(*next(self._inner))
+            self._receivers += 1
+            try:
+                came = next(self._inner)
+            finally:
+                self._receivers -= 1
+            return self._taken(*came)
 
     def close(self) -> None:
         """Let nobody new wait here; what was accepted, and who waits already, may still be met."""

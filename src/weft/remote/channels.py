@@ -179,7 +179,7 @@ class Channels:
                 self._taken(given, taken)
                 self._end_epoch(given)
         elif verb in (b"S", b"X"):
-            self._sent(given, wire.U32.unpack_from(body, 1)[0], body[5:], verb == b"X")
+            self._sent(given, wire.U32.unpack_from(body, 1)[0], body, verb == b"X")
         elif verb == b"W":
             request = self._requests.get(wire.U32.unpack_from(body, 1)[0])
             if request is not None:
@@ -315,7 +315,7 @@ class Channels:
             raise ValueError("more bytes at once into channels than a context sends")
 
     def _sent(self, given: Given, number: int, body: bytes, is_error: bool) -> None:
-        value = self._exception(codec.loads(body)) if is_error else codec.loads(body, self.resolve)
+        value = self._exception(codec.loads(body, start=5)) if is_error else codec.loads(body, self.resolve, start=5)
         channel = given.channel
         if isinstance(channel, WindowChannel):
             self._accept(given, channel, value, len(body), is_error=is_error)
@@ -328,7 +328,9 @@ class Channels:
             worker(given, number, value).run()
         else:
             self._begin(number, lambda: _stop(stop), len(body))
-            tasklet(self._send)(given, channel, number, value, stop).run()  # until it waits: what comes behind it finds it there
+            tasklet(self._send)(
+                given, channel, number, value, stop
+            ).run()  # until it waits: what comes behind it finds it there
 
     def _send(
         self, given: Given, channel: "weft.channel[Any]", number: int, value: Any, stop: "weft.channel[None]"

@@ -520,13 +520,16 @@ class Channels(object):
         if verb == b"N":
             self._windows[number] = argument
         elif verb == b"D":
-            self._answered(argument, codec.loads(body[5:]))
+            self._answered(argument, codec.loads(body, start=5))
         elif verb in (b"P", b"F"):
             self._settled(number, argument, verb == b"F")
         else:
             outcome = ("closed",)
             if verb != b"Z":
-                outcome = ("value", self.loads(body[5:])) if verb == b"V" else ("error", codec.loads(body[5:]))
+                if verb == b"V":
+                    outcome = ("value", codec.loads(body, self.resolve, 5))
+                else:
+                    outcome = ("error", codec.loads(body, start=5))
             known = self._known.get(number)
             channel = known() if known is not None else None
             if channel is not None:

@@ -437,8 +437,8 @@ class _Referred(bytearray if PY2 else bytes):
     """Bytes that may name things by number."""
 
 
-def loads(data, refer=None):
-    """Return the value that `data` (bytes) holds. Thread-safe; does not block; runs nobody's code but `refer`'s.
+def loads(data, refer=None, start=0):
+    """Return the value that `data` (bytes) holds from `start` on. Thread-safe; does not block; runs nobody's code but `refer`'s.
 
     `refer(number)` returns what the other side has named so, or raises CodecError; without it no number is taken.
     Raises CodecError when the bytes are no value, hold more than one, or nest deeper than MAX_DEPTH.
@@ -447,13 +447,13 @@ def loads(data, refer=None):
         return None
     if type(data) is not bytes:  # one of weft.wire.values
         data.refer = refer
-    elif refer is not None and b"r" in data:
+    elif refer is not None and data[start : start + 1] != b"b" and b"r" in data:
         data = _Referred(data)
         data.refer = refer
     elif PY2:
         data = bytearray(data)
     try:
-        value, position = _DECODE[data[0]](data, 1, MAX_DEPTH)
+        value, position = _DECODE[data[start]](data, start + 1, MAX_DEPTH)
     except CannotTravel:
         raise
     except (IndexError, struct.error, UnicodeError, TypeError, OverflowError, AttributeError) as error:

@@ -208,11 +208,11 @@ class FrameReader(object):
 
         Raises ProtocolError on what no frame is; the reader is of no use after that.
         """
-        if self._parts:
-            data = self._with_held(data)
-            if data is None:
-                return ()
         frames = []
+        if self._parts:
+            data = self._long_frame(frames, data) if self._need > HEADER_SIZE else self._with_held(data)
+            if not data:
+                return frames
         position = 0
         end = len(data)
         need = HEADER_SIZE
@@ -236,6 +236,21 @@ class FrameReader(object):
         data = b"".join(self._parts)
         self._parts = []
         return data
+
+    def _long_frame(self, frames, data):
+        """Append the held frame to `frames` if `data` completes it; return what is left of `data`. Copies the body once."""
+        parts = self._parts
+        parts.append(data)
+        self._have += len(data)
+        rest = self._have - self._need
+        if rest < 0:
+            return b""
+        destination, source, identifier, _, kind = unpack_header(parts[0])
+        parts[0] = parts[0][HEADER_SIZE:]
+        parts[-1] = data[: len(data) - rest]
+        self._parts = []
+        self._whole(frames, destination, source, identifier, kind, b"".join(parts))
+        return data[len(data) - rest :]
 
     def _hold(self, data, position, need):
         """Keep what is left of `data` until `need` bytes are there."""
