@@ -56,7 +56,7 @@ class Pairs:
 
 
 class Pickles:
-    """All pickles of a snapshot: the root, and what belongs into each object of `objects`."""
+    """All pickles of a snapshot: the root, and what belongs into each object of `objects`. Read once, then released."""
 
     def __init__(self, data: bytes) -> None:
         self._stream = io.BytesIO(data)
@@ -65,10 +65,20 @@ class Pickles:
         self._memo: list[Any] = []
         self._at = 0
         self.objects: list[Made] = []
-        self.root = self._next()
+        self.root: Any = None
         self.contents: list[Any] = []
+
+    def read(self) -> None:
+        """Read all of it."""
+        self.root = self._next()
         while len(self.contents) < len(self.objects):
             self.contents.append(self._next())
+
+    def release(self) -> None:
+        """Break the cycles, all of which go through something that is referred to by number."""
+        for each in self._memo:
+            if isinstance(each, (Made, Row, Pairs)):
+                vars(each).clear()
 
     def _next(self) -> Any:
         self._stack, self._marks = [], []

@@ -1,16 +1,17 @@
 """Going on from a checkpoint: resume()."""
 
-import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable
 from time import monotonic
-from typing import Any
+from typing import Any, TypeVar
 
 from weft._checkpoint import known, noted
 from weft.core import tasklet
 from weft.snapshot import _format, _load
 from weft.snapshot._errors import BadSnapshot
 from weft.snapshot._file import identity_of
+
+T = TypeVar("T")
 
 IMPORTED = "__weft_main__"  # the script's __name__ while it is imported, so that its main guard is false
 
@@ -39,13 +40,13 @@ class Source:
         with open(self.file, "rb") as stream:
             self._identity = identity_of(os.fstat(stream.fileno()))
             data = stream.read()
-        with self._named():
-            self.header, self._pickles = _format.read(data)
+        self.header, self._pickles = self._named(lambda: _format.read(data))
 
     def resumed(self, reader: type[_load.Loader]) -> tasklet[Any]:
         """Restore the job into the run queue."""
-        with self._named():
-            job: tasklet[Any] = _load.restore(self.header, self._pickles, reader=reader, wanted=_must_be_a_job)
+        job: tasklet[Any] = self._named(
+            lambda: _load.restore(self.header, self._pickles, reader=reader, wanted=_must_be_a_job)
+        )
         path = self.header.about.get("path")
         if path is not None:
             written = noted(job, path, self.file)
@@ -55,11 +56,10 @@ class Source:
             job.insert()
         return job
 
-    @contextlib.contextmanager
-    def _named(self) -> Iterator[None]:
-        """Errors say which file it is."""
+    def _named(self, step: Callable[[], T]) -> T:
+        """Errors say which file it is. No context manager: an error that is raised in the place of another is a cycle there."""
         try:
-            yield
+            return step()
         except BadSnapshot as error:
             raise BadSnapshot(f"{self.file}: {error}") from error
 

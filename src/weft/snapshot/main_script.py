@@ -9,6 +9,7 @@ import os
 import sys
 import types
 from collections.abc import Iterator
+from importlib.abc import InspectLoader
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from pathlib import Path
@@ -77,21 +78,20 @@ def _become(module: types.ModuleType, about: dict[str, Any], script: str | None,
 def _import(module: types.ModuleType, script: str, name: str | None) -> None:
     module.__name__ = _resume.IMPORTED
     try:
-        if name:
-            _execute_module(module, name)
-        else:
-            exec(compile(Path(script).read_bytes(), script, "exec"), module.__dict__)
+        exec(_code_of(module, name) if name else compile(Path(script).read_bytes(), script, "exec"), module.__dict__)
     finally:
         module.__name__ = "__main__"
     _rename(vars(module))
 
 
-def _execute_module(module: types.ModuleType, name: str) -> None:
+def _code_of(module: types.ModuleType, name: str) -> types.CodeType:
+    """The code of what was run by `python -m name`, whose relative imports then work in the module."""
     spec = find_spec(name)
-    if spec is None or spec.loader is None:
+    code = spec.loader.get_code(name) if spec is not None and isinstance(spec.loader, InspectLoader) else None
+    if spec is None or code is None:
         raise ImportError(f"there is no module {name!r}")
     module.__spec__, module.__package__ = spec, spec.parent
-    spec.loader.exec_module(module)
+    return code
 
 
 def _rename(space: Any) -> None:

@@ -3,7 +3,8 @@
 Nothing of the snapshot is run, imported or unpickled; so it may come from anywhere, and from any Python.
 """
 
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from weft.snapshot import _format
@@ -23,14 +24,18 @@ def described(data: bytes) -> dict[str, Any]:
     Runs nothing that the bytes name. BadSnapshot, a ValueError, when they are no snapshot, damaged, or garbled.
     """
     python, marshalled, pickles = _format.parts(data, any_python=True)
+    read = Pickles(bytes(pickles))
     try:
         platform, version, entries, *more = table(marshalled)
-        view = _View(Pickles(bytes(pickles)), [reference for reference, _ in entries], more[0] if more else {})
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # pickletools has some for what no pickler of ours writes
+            read.read()
+        view = _View(read, [reference for reference, _ in entries], more[0] if more else {})
         return {
             "bytes": len(data),
             "python": "{}.{}".format(*python),
-            "weft": str(version),
-            "platform": str(platform),
+            "weft": _readable(version),
+            "platform": _readable(platform),
             **view.checkpoint(),
             "holds": view.shown(view.pickles.root),
             "tasklets": list(view.tasklets()),
@@ -39,6 +44,28 @@ def described(data: bytes) -> dict[str, Any]:
         raise BadSnapshot(
             f"the snapshot is garbled: its digest is right, but weft does not write such a one ({type(error).__name__}: {error})"
         ) from error
+    finally:
+        read.release()
+
+
+def _is_words(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(each, str) for each in value)
+
+
+def _is_word(value: Any) -> bool:
+    return value is None or isinstance(value, str)
+
+
+_SAID: dict[str, Callable[[Any], bool]] = {
+    "saved": lambda value: isinstance(value, float),
+    "process": lambda value: isinstance(value, int),
+    "script": _is_word,
+    "module": _is_word,
+    "arguments": _is_words,
+    "folder": _is_word,
+    "classes": _is_words,
+    "left_out": _is_words,
+}
 
 
 class _View:
@@ -59,11 +86,12 @@ class _View:
         if not self.about:
             return {}
         path = self.about["path"]
-        kept = ("saved", "process", "script", "module", "arguments", "folder", "classes", "left_out")
-        return {
-            "checkpoint": path.decode(errors="replace") if isinstance(path, bytes) else path,
-            **{key: self.about[key] for key in kept},
-        }
+        said = {"checkpoint": path.decode(errors="replace") if isinstance(path, bytes) else path}
+        for key, wanted in _SAID.items():
+            said[key] = self.about[key]
+            if not wanted(said[key]):
+                raise TypeError(f"what it says of {key!r} has another type")
+        return said
 
     # ---- tasklets ----
 
@@ -128,7 +156,7 @@ class _View:
                 frame = {
                     "function": _readable(name),
                     "file": _readable(file),
-                    "line": line,
+                    "line": int(line),
                     "text": _readable(self.about["lines"].get((code, line), "")),
                 }
             yield {**frame, "variables": list(self._variables(names, nulls, slots))}

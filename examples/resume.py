@@ -1,0 +1,40 @@
+"""A job that goes on after a crash: each time it is killed, and started again, it is further.
+
+python examples/resume.py 400          in a fresh folder; kill it (kill -9, too), and start it again
+weft show perfect.weft                 where it is
+weft resume perfect.weft               goes on without this script
+"""
+
+import os
+import sys
+
+import weft
+from weft import snapshot
+
+FILE = "perfect.weft"
+
+
+def divisors(number):
+    for divisor in range(1, number):
+        if number % divisor == 0:
+            yield divisor
+
+
+def find_perfect(limit, every):
+    """Print all perfect numbers below the limit: 6 is one, since 6 = 1 + 2 + 3."""
+    found = []
+    for number in range(1, limit):
+        if sum(divisors(number)) == number:
+            found.append(number)
+        if weft.checkpoint(FILE, every=every):
+            print(f"went on behind {number}, with {found}", file=sys.stderr)
+    print("perfect:", *found)
+    os.unlink(FILE)  # it is done: nothing is left to go on with
+
+
+if __name__ == "__main__":
+    if os.path.exists(FILE):
+        snapshot.resume(FILE)
+    else:
+        weft.tasklet(find_perfect)(int(sys.argv[1]), 1)
+    weft.run()

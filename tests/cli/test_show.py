@@ -1,0 +1,44 @@
+"""`weft show`: the stack of a checkpoint as a traceback, or as JSON."""
+
+import json
+
+import pytest
+
+import weft
+from weft.cli import main
+
+
+def job(path):
+    answer = [42]
+    weft.checkpoint(path)
+    return answer
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = str(tmp_path / "job.weft")
+    weft.tasklet(job)(path)
+    weft.run()
+    return path
+
+
+def test_a_traceback_with_variables(file, capsys):
+    assert main(["show", file]) == 0
+    said, problems = capsys.readouterr()
+    assert problems == ""
+    assert said.startswith(f"{file}: a checkpoint, written 20")
+    assert f'  File "{__file__}", line 13, in job\n    weft.checkpoint(path)\n      path   = ' in said
+    assert "\n      answer = [42]  (" in said
+
+
+def test_json_for_programs(file, capsys):
+    assert main(["show", "--json", file]) == 0
+    (line,) = capsys.readouterr().out.splitlines()
+    what = json.loads(line)
+    assert (what["file"], what["checkpoint"], what["holds"]) == (file, file, "<tasklet 1>")
+    assert what["tasklets"][0]["frames"][0]["line"] == 13
+
+
+def test_a_folder_is_no_checkpoint(tmp_path, capsys):
+    assert main(["show", str(tmp_path)]) == 2
+    assert capsys.readouterr().err == f"weft show: {tmp_path}: Is a directory\n"
