@@ -13,6 +13,7 @@ import weft_sent
 import weft
 from tests.remote.fakes import hostile
 from tests.remote.raising import raises
+from tests.remote.stopping import stop
 from weft import remote
 from weft.remote import _values
 from weft.wire import channels, codec, protocol
@@ -420,7 +421,7 @@ def test_who_reads_no_answers_is_not_even_told_that_a_channel_is_closed():
         context._shipping.need("channels")
         number = link.channels.number_of(channel)
         filler = protocol.frame(link.identifier, 0, 77, protocol.CANCEL, bytes(1 << 16))
-        os.kill(context.facts.pid, signal.SIGSTOP)
+        stop(context.facts.pid)
         while not link.is_full:
             link.send_at_once(filler)
         before = link.waiting

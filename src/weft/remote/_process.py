@@ -9,6 +9,7 @@ import fcntl
 import os
 import select
 import shutil
+import signal
 import subprocess
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
@@ -137,6 +138,7 @@ class Process:
         if self.terminal is not None:
             self.terminal.hang_up()
         self._signal(self._popen.terminate)
+        self._signal(lambda: self._popen.send_signal(signal.SIGCONT))  # or one that was stopped would not hear of it
         if not self.exited.wait(STEP):
             self._signal(self._popen.kill)
             self.exited.wait(STEP)
