@@ -196,6 +196,25 @@ def test_nobody_else_runs_while_it_is_saved(path):
     assert order == ["before", "behind", "another"]
 
 
+class NotesWhoPickles:
+    seen = []
+
+    def __reduce__(self):
+        NotesWhoPickles.seen.append(weft.getcurrent().atomic)
+        return int, ()
+
+
+def test_whoever_saves_is_not_interrupted_by_slices(path):
+    def job():
+        thing = NotesWhoPickles()
+        weft.checkpoint(path)
+        return thing
+
+    run(job)
+    assert NotesWhoPickles.seen == [True]
+    assert not weft.getcurrent().atomic
+
+
 def test_atomic_depth_context_and_the_error_that_is_handled_are_there_again(path):
     log = []
 

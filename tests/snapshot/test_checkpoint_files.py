@@ -102,6 +102,27 @@ def test_a_full_disk_at_each_step(path, call, monkeypatch):
     tasklet.kill()
 
 
+def test_the_data_is_on_the_disk_before_it_has_the_name_and_the_name_behind_it(path, monkeypatch):
+    order = []
+
+    def noted(name, real):
+        def call(*args):
+            order.append(
+                name if name != "fsync" or not stat.S_ISDIR(os.fstat(args[0]).st_mode) else "fsync of the folder"
+            )
+            return real(*args)
+
+        return call
+
+    tasklet, log = begun(path)
+    with monkeypatch.context() as patched:
+        for name in ("write", "fsync", "replace"):
+            patched.setattr(_file.os, name, noted(name, getattr(os, name)))
+        weft.schedule()
+    assert (order, log) == (["write", "fsync", "replace", "fsync of the folder"], [])
+    tasklet.kill()
+
+
 def test_a_folder_that_cannot_be_synced_is_said_and_the_next_one_is_written(path, monkeypatch):
     tasklet, log = begun(path)
 

@@ -13,3 +13,11 @@ def test_it_is_refused_with_the_reason():
     with pytest.raises(weft.NoCore, match=r"on the greenlet backend|3\.11, 3\.12 and 3\.13"):
         snapshot.dumps(tasklet)
     tasklet.kill()
+
+
+def test_so_is_a_checkpoint_and_no_file_is_written(tmp_path):
+    path = tmp_path / "job.weft"
+    weft.tasklet(weft.checkpoint)(path)
+    with pytest.raises(weft.NoCore, match=r"on the greenlet backend|3\.11, 3\.12 and 3\.13"):
+        weft.run()
+    assert list(tmp_path.iterdir()) == []
