@@ -109,7 +109,7 @@ BAD_CHANNEL_FRAMES = {
         "it names channel 99",
     ),
     "an exception that is none": (CHANNEL.format("b'X1234N'"), "malformed exception"),
-    "the same request twice": (" ; ".join([CHANNEL.format("b'S1234N'")] * 2), "more requests of channels"),
+    "the same request twice": (" ; ".join([CHANNEL.format("b'S1234N'")] * 2), "the same request of a channel twice"),
     "requests without end": (
         "for n in range(2000): send(protocol.CHANNEL, struct.pack('>cI', b'S', n) + b'N', 1)",
         "more requests of channels",
@@ -399,6 +399,14 @@ def test_questions_are_answered_without_harm(open_hostile):
     )
     assert context.call(os.getpid, timeout=30) is True
     assert context.stats.round_trips == 200
+
+
+def test_values_without_end_into_a_window_are_refused(open_hostile):
+    send = BAD_CHANNEL_FRAMES["requests without end"][0]
+    context = open_hostile(f"import struct\nhello()\nnumber = receive_call()\n{send}")
+    with raises(remote.ProtocolError, match="more requests of channels"):
+        context.call(weft_sent.echo, (remote.channel(window=1),))
+    context.close()
 
 
 @pytest.mark.parametrize("name", BAD_CHANNEL_FRAMES)
