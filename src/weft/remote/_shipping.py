@@ -52,6 +52,7 @@ class Shipping:
         self._unanswered: set[int] = set()
         self._prepared: set[modules.FunctionName] = set()
         self._parts: set[str] = set()
+        self._own: set[str] = set()
         self._brought: set[str] = set()
         # Held from the plan until its frames are queued: nobody's call may overtake the modules that it counts on.
         self._order = Lock(fair=True)
@@ -143,6 +144,30 @@ class Shipping:
             self._link.send(data + more, deadline=deadline)
             self._parts.update(parts)
             self._count(bundle)
+        finally:
+            self._order.release()
+
+    def has_part(self, part: str) -> bool:
+        """Whether weft.wire.`part` was sent, or begun to be."""
+        return part in self._parts
+
+    def bring_own(
+        self,
+        make: Callable[[modules.Platform], modules.Bundle],
+        platform: modules.Platform,
+        deadline: float | None = None,
+    ) -> None:
+        """Send more of weft itself, if it was not sent yet. Blocks and raises as `need` does, and what `make` does."""
+        if make.__name__ in self._own:
+            return
+        if not self._order.acquire(timeout=limit(deadline)):
+            raise TimeoutError(f"other calls were still being sent when the time for weft.{make.__name__} was over")
+        try:
+            if make.__name__ not in self._own:
+                bundle = make(platform)
+                self._link.send(self._frame(bundle, deadline=deadline), deadline=deadline)
+                self._count(bundle)
+                self._own.add(make.__name__)
         finally:
             self._order.release()
 

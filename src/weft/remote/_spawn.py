@@ -33,6 +33,8 @@ _log = logging.getLogger("weft.remote")
 class RemoteCall(Generic[R]):
     """A call that runs in a context: what context.spawn() returns. Thread-safe."""
 
+    _runs_already = False  # what it waits for, before it is sent
+
     def __init__(self, context: "Context", request: "Request", name: str | None) -> None:
         self.name = name or request.text
         self._context = context
@@ -52,7 +54,7 @@ class RemoteCall(Generic[R]):
     def _run(self) -> None:
         try:
             with self._lock:
-                if self._killed:
+                if self._killed and not self._runs_already:
                     self._error = self._was_killed()
             if self._error is None:
                 self._number, waiter = self._context._sent(self._request, None)
@@ -88,8 +90,7 @@ class RemoteCall(Generic[R]):
         except RemoteError as error:
             if not self._killed or error.type_name not in (None, "weft.TaskletExit"):
                 raise
-            killed = self._was_killed()
-        raise killed
+        raise self._was_killed()
 
     @property
     def done(self) -> bool:
@@ -110,7 +111,7 @@ class RemoteCall(Generic[R]):
         """
         with self._lock:
             self._killed = True
-            if self._number is None or self._ended.is_set():
+            if (self._number is None and not self._runs_already) or self._ended.is_set():
                 return
         self._ask_to_end()
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, TypeVar
 
-from weft.core import Waiter
+from weft.core import Waiter, tasklet
 from weft.remote import _answers, _threads, files, modules
 from weft.remote._facts import Facts
 from weft.remote._heartbeat import Heartbeat
@@ -157,6 +157,23 @@ class Context:
         FunctionNotFound. An error that nobody asks for by join() is logged.
         """
         return RemoteCall(self, self._prepared(function, args, kwargs), name)
+
+    def move(self, moving: tasklet[...]) -> RemoteCall[Any]:
+        """Let a tasklet that does not run go on over there, in the middle of its function; return a handle: join(timeout), kill().
+
+        It may be new, paused, in the run queue, or blocked on one channel; see docs/reference/remote.md for what it may hold. The
+        channels that it holds stay here, and it uses them from there; the other objects are copied. It goes on at once, a paused
+        one too. Here it is gone: none of its finally blocks run, they will over there. join() returns what its function returns
+        or raises; so does that of a tasklet of weft.spawn().
+
+        Blocks this tasklet for two round trips; only in the thread of the tasklet that moves, and meanwhile nobody wakes that. It
+        happens at most once: until the order to go on is sent, whatever fails puts it back, behind others in its queue. Raises
+        CannotSave for what cannot be saved, CannotTravel, RemoteModuleNotFound, NotMoved where it was not moved, NoCore where calls
+        are no tasklets, what `call` raises when the context ends; MoveInDoubt when the link breaks behind that order.
+        """
+        from weft.remote._travel import move  # which loads weft.snapshot; few need it
+
+        return move(self, moving)
 
     def iterate(
         self, function: Callable[..., Iterable[Any]], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None

@@ -7,7 +7,7 @@ one of Python's own exceptions, with the remote traceback as a note; every other
 from collections.abc import Callable
 from typing import Any
 
-from weft.core import WeftError
+from weft.core import WeftError, tasklet
 
 
 class RemoteError(WeftError):
@@ -173,6 +173,37 @@ class DamagedFile(RemoteError, OSError):
 
 class UnsafeName(RemoteError, ValueError):
     """The other side named something outside of the folder that was asked for; it was not touched."""
+
+
+class NotMoved(RemoteError, RuntimeError):
+    """A tasklet was not moved to a context: it is where it was, and nothing of it is over there."""
+
+
+class MoveInDoubt(RemoteError, ConnectionError):
+    """The link broke when a tasklet had been sent the order to go on over there: whether it has done so nobody knows.
+
+    `tasklet` is suspended here, and never goes on in both places unless somebody decides so: `take_back()` puts it where it was,
+    `tasklet.kill()` ends it. A context ends some seconds after its link at the latest, and with it what went on there.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        context: str | None = None,
+        tasklet: "tasklet[...] | None" = None,
+        take_back: Callable[[], object] | None = None,
+    ) -> None:
+        super().__init__(message, context=context)
+        self.tasklet = tasklet
+        self._take_back = take_back
+
+    def take_back(self) -> None:
+        """Let the tasklet be where it was before the move: at the end of its channel's queue, or of the run queue. Once only."""
+        take_back, self._take_back = self._take_back, None
+        if take_back is None:
+            raise RuntimeError("the tasklet was taken back already")
+        take_back()
 
 
 class FunctionExited(RemoteError):

@@ -9,7 +9,7 @@ import sys
 import weakref
 from collections.abc import Iterator
 from importlib import import_module
-from types import CodeType, FunctionType, MethodType
+from types import CodeType, FunctionType, MethodType, ModuleType
 
 from weft.snapshot._errors import BadSnapshot
 
@@ -90,9 +90,15 @@ def _look_up(module: object, name: str) -> object:
 
 def function_reference(function: FunctionType) -> Reference | None:
     """Where this very function is found by name; None: nowhere."""
-    name, where = function.__qualname__, function.__module__
+    where = function.__module__
     module = sys.modules.get(where) if where != "__main__" else None
-    if module is None or "<" in name:
+    return None if module is None else reference_in(module, where, function)
+
+
+def reference_in(module: ModuleType, where: str, function: FunctionType) -> Reference | None:
+    """The same for a function that is looked up in `module`, which is called `where` in the place that it is named for."""
+    name = function.__qualname__
+    if "<" in name:
         return None
     if module.__dict__.get(name) is function:
         return where, name, ()

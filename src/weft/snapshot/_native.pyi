@@ -49,6 +49,20 @@ def go_on(ticket: object, /) -> object:
 def settle(tasklet: tasklet[Any], direction: int, channel: object, value: object, flags: int, atomic: int, /) -> None:
     """Put a tasklet that go_on() has suspended into the state that was saved."""
 
+def detach(tasklet: tasklet[Any], /) -> tuple[int, object, object, int, int]:
+    """Take a tasklet out of its channel or the run queue. Returns the arguments behind the first with which settle() undoes it.
+
+    CannotSave, and nothing is done, for one that is in no state to be saved.
+    """
+
+def defuse(tasklet: tasklet[Any], /) -> object:
+    """Let no handler and no finally block of a suspended tasklet run any more: what is thrown into it ends it. Returns what must
+    be kept until it has ended.
+    """
+
+def generator_drop(generator: GeneratorType[Any, Any, Any] | CoroutineType[Any, Any, Any], /) -> None:
+    """Let a suspended generator or coroutine be over, without its finally blocks."""
+
 def generator_get(generator: GeneratorType[Any, Any, Any] | CoroutineType[Any, Any, Any], /) -> tuple[Any, ...]:
     """(state, function, unit, offset, nulls, slots, handled) of a generator or coroutine that waits in a yield or has not begun;
     (state, function) of one that runs, (state, None) of one that is over.

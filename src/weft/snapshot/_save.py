@@ -105,12 +105,20 @@ class Saver(pickle.Pickler):
         if not isinstance(where, str) or module is None or module.__dict__ is not space:
             raise TypeError(f"the globals of {function!r} are no module's that could be found again")
         used = {}
-        if where == "__main__" or where in self.by_value:
+        if self.carries_globals(where):
             used = {name: space[name] for name in sorted(_names_in(function.__code__)) if name in space}
         state = (used, function.__qualname__, function.__module__, function.__defaults__, function.__kwdefaults__,
                  function.__dict__, function.__doc__)  # fmt: skip
         new = (function.__code__, where, function.__name__, function.__closure__)
         return _load.new_function, new, state, None, None, _load.set_function
+
+    def refusal(self, value: object) -> str | None:
+        """Why this very value is not saved, where that depends on what is being saved."""
+        return None
+
+    def carries_globals(self, where: str) -> bool:
+        """Whether functions by value of this module bring the globals along that they use."""
+        return where == "__main__" or where in self.by_value
 
     def code(self, code: types.CodeType) -> Reduced:
         where = _module_of(code)

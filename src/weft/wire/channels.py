@@ -317,7 +317,8 @@ class Channel(object):
         )
 
     def __del__(self):
-        self._home.gone.append((self._number, self._references))
+        references, self._references = self._references, 0  # nobody takes it for alive from now on
+        self._home.gone.append((self._number, references))
         self._home.tidy()
 
 
@@ -405,7 +406,7 @@ class Channels(object):
         with self.lock:
             known = self._known.get(number)
             channel = known() if known is not None else None
-            if channel is None:
+            if channel is None or not channel._references:
                 channel = Channel(self, number, self._windows.get(number, 0))
                 self._known[number] = ref(channel)
             channel._references += 1
@@ -590,7 +591,8 @@ class Channels(object):
             return None, 0, None
         number, references = self.gone.popleft()
         known = self._known.get(number)
-        if known is not None and known() is None:
+        channel = known() if known is not None else None
+        if known is not None and (channel is None or not channel._references):
             del self._known[number]
         return None, number, VERB.pack(b"R", references)
 

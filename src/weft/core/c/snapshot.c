@@ -126,3 +126,16 @@ api_settle(PyObject *object, const WeftState *state)
         ring_append(tasklet->scheduler, (Tasklet *)Py_NewRef(object));
     Py_XDECREF(old);
 }
+
+static void
+api_detach(PyObject *object)
+{
+    Tasklet *tasklet = (Tasklet *)object;
+    if (tasklet->blocked == BLOCKED_RECEIVE || tasklet->blocked == BLOCKED_SEND)
+        tasklet_unblock(tasklet);
+    else if (ring_holds(tasklet))
+        ring_remove(tasklet->scheduler, tasklet);
+    else
+        return;
+    Py_DECREF(tasklet); /* the queue's; the caller has another */
+}

@@ -200,6 +200,7 @@ static bool api_selects(PyObject *channel);
 static int api_call_suspends(PyObject *callable);
 static int api_pause(PyObject *const *operands, PyObject **value);
 static void api_settle(PyObject *tasklet, const WeftState *state);
+static void api_detach(PyObject *tasklet);
 
 static const WeftAPI api_table = {
     .version = WEFT_API_VERSION,
@@ -221,6 +222,7 @@ static const WeftAPI api_table = {
     .call_suspends = api_call_suspends,
     .pause = api_pause,
     .settle = api_settle,
+    .detach = api_detach,
 };
 
 /* ---- a hub in Python ---- */

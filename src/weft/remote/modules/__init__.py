@@ -5,9 +5,9 @@ what to push before the call, `pull` what to answer to a target that asks. weft.
 """
 
 from .bundle import Bundle, plan, pull, trim
-from .core import core
+from .core import core, snapshot
 from .functions import FunctionName, code_of, name_of
-from .main_script import name_over_there
+from .main_script import name_over_there, script
 from .platforms import Platform
 from .policy import Modules, packers_of
 from .shared import Extension, SharedFile
@@ -29,5 +29,7 @@ __all__ = [
     "packers_of",
     "plan",
     "pull",
+    "script",
+    "snapshot",
     "trim",
 ]

@@ -12,6 +12,8 @@ from .sources import Location, Missing
 _PACKAGES = ("weft", "weft.core", "weft.sync", "weft.io", "weft.threads", "weft.stackless")
 # The backend that the loader takes by itself; the others need a wheel of somebody else's, or to be asked for.
 _NATIVE = ("weft.core._sliced", "weft.sync._native", "weft.io._native")
+_SNAPSHOT = ("weft.snapshot",)
+_SNAPSHOT_NATIVE = ("weft.snapshot._native",)
 _STAY = ("__main__", "_runner")
 
 
@@ -20,7 +22,16 @@ def core(platform: Platform) -> "bundle.Bundle":
 
     Raises CannotTravel, naming both platforms, when the C core cannot run on `platform`. Blocks for some 50 ms the first time.
     """
-    found = [_find(name, platform) for name in _names()]
+    return _bundle(_names(_PACKAGES) + list(_NATIVE), platform)
+
+
+def snapshot(platform: Platform) -> "bundle.Bundle":
+    """weft.snapshot, for a target that has the rest; as `core` otherwise."""
+    return _bundle(_names(_SNAPSHOT) + list(_SNAPSHOT_NATIVE), platform)
+
+
+def _bundle(names: list[str], platform: Platform) -> "bundle.Bundle":
+    found = [_find(name, platform) for name in names]
     modules = tuple(one for one in found if isinstance(one, Location))
     for one in found:
         if isinstance(one, Missing):
@@ -33,12 +44,12 @@ def _find(name: str, platform: Platform) -> Location | Missing:
     return extensions.fitting(sources.find_own(name), platform)
 
 
-def _names() -> list[str]:
+def _names(packages: tuple[str, ...]) -> list[str]:
     names = []
-    for package in _PACKAGES:
+    for package in packages:
         names.append(package)
         spec = util.find_spec(package)
         for place in (spec and spec.submodule_search_locations) or ():
             stems = sorted(path.stem for path in Path(place).glob("*.py"))
             names += [f"{package}.{stem}" for stem in stems if stem not in ("__init__", *_STAY)]
-    return [*names, *_NATIVE]
+    return names

@@ -341,6 +341,8 @@ capture_frame(Frame *frame, bool from_c, void *arg)
     PyObject *function = frame_function(frame), *place;
     bool first = capture->inner == NULL, boundary_below = capture->inner_from_c;
     int failed = 0;
+    if (capture->restored) /* whoever called base() only takes the result */
+        return 0;
     capture->inner_from_c = from_c;
     if (code == base_code) {
         capture->restored = true;
@@ -436,15 +438,20 @@ optional(PyObject *object)
     return object != NULL ? object : Py_None;
 }
 
+static int
+state_flags(const WeftState *state)
+{
+    return state->raises | state->sends_error << 1 | state->iterates << 2 | state->ended << 3 | state->atomic_flag << 4 |
+           state->scheduled << 5 | (state->value != NULL) << 6;
+}
+
 /* All of it as a tuple, in the order that _frames.py gives it names in. */
 static PyObject *
 capture_result(Capture *capture)
 {
     const WeftState *state = &capture->state;
-    int flags = state->raises | state->sends_error << 1 | state->iterates << 2 | state->ended << 3 | state->atomic_flag << 4 |
-                state->scheduled << 5 | (state->value != NULL) << 6;
     return Py_BuildValue("(iOOOOiOOiiOnnOO)", state->state, optional(state->function), optional(state->args), optional(state->kwargs),
-                         optional(state->context), state->direction, optional(state->channel), optional(state->value), flags,
+                         optional(state->context), state->direction, optional(state->channel), optional(state->value), state_flags(state),
                          state->atomic, optional(capture->records), capture->before, capture->end, capture->returns,
                          optional(state->handled));
 }

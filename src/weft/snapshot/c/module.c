@@ -9,6 +9,7 @@
 #include "generators.c"
 #include "capture.c"
 #include "restore.c"
+#include "discard.c"
 
 static PyObject *
 native_setup(PyObject *Py_UNUSED(module), PyObject *args)
@@ -47,6 +48,13 @@ PyDoc_STRVAR(go_on_doc, "go_on($module, ticket, /)\n--\n\n"
 "Put the frames in place and suspend the tasklet; return what the innermost of them is to get.");
 PyDoc_STRVAR(settle_doc, "settle($module, tasklet, direction, channel, value, flags, atomic, /)\n--\n\n"
 "Put a tasklet that go_on() has suspended into the state that was saved.");
+PyDoc_STRVAR(detach_doc, "detach($module, tasklet, /)\n--\n\n"
+"Take a tasklet out of its channel or the run queue. Returns the arguments behind the first with which settle() undoes it.");
+PyDoc_STRVAR(defuse_doc, "defuse($module, tasklet, /)\n--\n\n"
+"Let no handler and no finally block of a suspended tasklet run any more: what is thrown into it ends it. Returns what must\n"
+"be kept until it has ended.");
+PyDoc_STRVAR(generator_drop_doc, "generator_drop($module, generator, /)\n--\n\n"
+"Let a suspended generator or coroutine be over, without its finally blocks.");
 PyDoc_STRVAR(generator_get_doc, "generator_get($module, generator, /)\n--\n\n"
 "(state, function, unit, offset, nulls, slots, handled) of a generator or coroutine that waits in a yield or has not begun;\n"
 "(state, function) of one that runs, (state, None) of one that is over.");
@@ -61,6 +69,9 @@ static PyMethodDef native_methods[] = {
     {"build", native_build, METH_O, build_doc},
     {"go_on", (PyCFunction)(void (*)(void))native_go_on, METH_FASTCALL, go_on_doc},
     {"settle", native_settle, METH_VARARGS, settle_doc},
+    {"detach", native_detach, METH_O, detach_doc},
+    {"defuse", native_defuse, METH_O, defuse_doc},
+    {"generator_drop", native_generator_drop, METH_O, generator_drop_doc},
     {"generator_get", native_generator_get, METH_O, generator_get_doc},
     {"generator_set", native_generator_set, METH_VARARGS, generator_set_doc},
     {NULL, NULL, 0, NULL},

@@ -52,6 +52,20 @@ frame_set_offset(Frame *frame, int offset)
 #endif
 }
 
+/* Let the frame have this code, whose reference is stolen; that to the one before is dropped. */
+static inline void
+frame_set_code(Frame *frame, PyCodeObject *code)
+{
+#if PY_VERSION_HEX >= 0x030D0000
+    PyObject *before = frame->f_executable;
+    frame->f_executable = (PyObject *)code;
+#else
+    PyObject *before = (PyObject *)frame->f_code;
+    frame->f_code = code;
+#endif
+    Py_DECREF(before);
+}
+
 /* How much of the data stack a frame of this code takes, in words. */
 static inline Py_ssize_t
 frame_words(PyCodeObject *code)

@@ -1,0 +1,505 @@
+"""Tasklets that move to a context in the middle of their function, and what happens when that fails."""
+
+import importlib
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from types import ModuleType
+from typing import Any
+
+import pytest
+import travelling
+
+import weft
+from tests.programs import printed
+from tests.remote import interpreters
+from tests.remote.modules.conftest import Make, make  # noqa: F401
+from tests.snapshot.conftest import KNOWN
+from weft import remote
+from weft.remote.context import Request
+from weft.snapshot import CannotSave
+
+pytestmark = pytest.mark.skipif(not KNOWN, reason="tasklets are saved on the backends that see their frames")
+
+BARE = getattr(sys, "_base_executable", sys.executable)
+
+
+@pytest.fixture
+def context() -> Iterator[remote.Context]:
+    travelling.ended.clear()
+    with remote.local(python=BARE, tasklets=True) as context:
+        yield context
+
+
+@pytest.fixture
+def threads() -> Iterator[remote.Context]:
+    with remote.local(python=BARE, name="threads") as context:
+        yield context
+
+
+def begun(function: Callable[..., Any], *args: Any) -> weft.tasklet[...]:
+    made = weft.tasklet(function)(*args)
+    made.run()
+    return made
+
+
+def until(condition: Callable[[], bool]) -> None:
+    while not condition():
+        weft.schedule()
+
+
+def error_of(function: Callable[..., Any], *args: Any) -> Any:
+    """What it raises, without the frames that its traceback would keep."""
+    try:
+        function(*args)
+    except Exception as error:
+        return error.with_traceback(None)
+    raise AssertionError("nothing was raised")
+
+
+def test_a_loop_over_a_channel_goes_on_there_with_both_ends_of_it(context: remote.Context) -> None:
+    numbers: weft.channel[int] = weft.channel()
+    moving = begun(travelling.total, numbers)
+    numbers.send(1)
+    numbers.send(2)
+    call = context.move(moving)
+    assert not moving.alive
+    assert repr(call) == "<weft.remote.RemoteCall the tasklet of total in 'local', running>"
+    numbers.send(3)
+    numbers.send(4)
+    numbers.close()
+    assert call.join() == ([1, 2, 3, 4], 2)
+    assert travelling.left() == []
+    assert context.call(travelling.left) == [True]
+
+
+def test_values_go_both_ways(context: remote.Context) -> None:
+    numbers: weft.channel[int] = weft.channel()
+    totals: weft.channel[Any] = weft.channel()
+    call = context.move(begun(travelling.counts, numbers, totals))
+    for number, total in ((1, 1), (10, 11), (100, 111)):
+        numbers.send(number)
+        assert totals.receive() == (total, context.facts.pid)
+    call.kill()
+    with pytest.raises(weft.TaskletKilled, match="the tasklet of counts in 'local' was killed"):
+        call.join()
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["begins", "receives", "paused", "scheduled", "handles", "managed", "generates", "recurses"],
+)
+def test_it_goes_on_from_wherever_it_is(context: remote.Context, name: str) -> None:
+    channel: weft.channel[str] = weft.channel()
+    moving = weft.tasklet(getattr(travelling, name))(channel)
+    if name != "begins":
+        moving.run()
+    call = context.move(moving)
+    channel.send("value")
+    assert call.join() == ("value", context.facts.pid)
+    assert not moving.alive
+    assert travelling.ended == []
+    assert all(context.call(travelling.left))
+
+
+def test_what_it_was_sending_is_sent_from_there(context: remote.Context) -> None:
+    channel: weft.channel[Any] = weft.channel()
+    call = context.move(begun(travelling.sends, channel))
+    assert channel.receive() == [channel, 1]
+    channel.send(2)
+    assert call.join() == (2, context.facts.pid)
+    call = context.move(begun(travelling.sends_an_error, channel))
+    with pytest.raises(ValueError, match="^sent$"):
+        channel.receive()
+    channel.send(3)
+    assert call.join() == (3, context.facts.pid)
+
+
+def test_a_channel_that_is_closed_meanwhile_ends_the_loop_or_raises(context: remote.Context) -> None:
+    numbers: weft.channel[int] = weft.channel()
+    loop, call = begun(travelling.total, numbers), begun(travelling.receives, numbers)
+    moved = [context.move(loop), context.move(call)]
+    numbers.close()
+    assert moved[0].join() == ([], 1)
+    error = error_of(moved[1].join)
+    assert (type(error), error.type_name) == (remote.RemoteError, "weft.ChannelClosed")
+
+
+def test_a_channel_with_a_window_goes_along(context: remote.Context) -> None:
+    numbers: weft.channel[int] = weft.channel()
+    totals: remote.WindowChannel[Any] = remote.channel(window=4)
+    call = context.move(begun(travelling.counts, numbers, totals))
+    numbers.send(1)
+    numbers.send(2)
+    assert [totals.receive()[0], totals.receive()[0]] == [1, 3]
+    call.kill()
+    with pytest.raises(weft.TaskletKilled):
+        call.join()
+
+
+@pytest.mark.parametrize("make_other", [weft.channel, lambda: remote.channel(window=2)])
+def test_what_an_expression_is_about_to_call_of_a_channel_is_called_there(
+    context: remote.Context, make_other: Callable[[], Any]
+) -> None:
+    channel, other = weft.channel(), make_other()
+    call = context.move(begun(travelling.echoes, channel, other))
+    channel.send("value")
+    assert other.receive() == "value"
+    assert call.join() == context.facts.pid
+
+
+def test_closures_made_before_and_after_work(context: remote.Context) -> None:
+    channel: weft.channel[int] = weft.channel()
+    moving = begun(travelling.calls_a_closure, channel)
+    channel.send(10)
+    call = context.move(moving)
+    channel.send(5)
+    assert call.join() == (5, [11, 12])
+
+
+def test_errors_come_to_who_joins(context: remote.Context) -> None:
+    channel: weft.channel[None] = weft.channel()
+    calls = [context.move(begun(function, channel)) for function in (travelling.fails, travelling.exits)]
+    channel.send(None)
+    channel.send(None)
+    error = error_of(calls[0].join)
+    assert (type(error), error.args) == (LookupError, ("no such thing",))
+    assert "in fails" in error.__notes__[0]
+    with pytest.raises(remote.FunctionExited, match=r"the tasklet of exits called sys.exit\(3\) in 'local'"):
+        calls[1].join()
+    assert context.call(travelling.pid) == context.facts.pid
+
+
+def test_who_joins_a_spawned_tasklet_gets_what_came_of_it_there(context: remote.Context) -> None:
+    def spawned(function: Callable[..., Any]) -> tuple[Any, weft.channel[str]]:
+        channel: weft.channel[str] = weft.channel()
+        return weft.spawn(function, (channel,)), channel
+
+    started, failing = spawned(travelling.receives), spawned(travelling.fails)
+    weft.schedule()
+    new = spawned(travelling.begins)
+    for moving, channel in (new, started, failing):
+        context.move(moving)
+        channel.send("value")
+    assert started[0].join() == new[0].join() == ("value", context.facts.pid)
+    failing = failing[0]
+    with pytest.raises(LookupError, match="no such thing"):
+        failing.join()
+
+
+def test_it_is_killed_there_with_its_finally_blocks(context: remote.Context) -> None:
+    for wakes in (False, True):
+        channel: weft.channel[None] = weft.channel()
+        call = context.move(begun(travelling.forever, channel))
+        if wakes:
+            channel.send(None)
+            channel.receive()  # it has taken that
+        call.kill()
+        with pytest.raises(weft.TaskletKilled, match="the tasklet of forever in 'local' was killed"):
+            call.join()
+    until(lambda: context.call(travelling.left) == [True, True])
+    assert travelling.ended == []
+
+
+def test_a_generator_that_others_hold_stays_as_it_is(context: remote.Context) -> None:
+    channel: weft.channel[None] = weft.channel()
+    generator = travelling.numbers()
+    call = context.move(begun(travelling.shares, channel, generator))
+    assert next(generator) == 1
+    channel.send(None)
+    assert call.join() == 1
+    generator.close()
+    assert travelling.left() == [True]
+
+
+def test_it_goes_to_a_second_hop(context: remote.Context) -> None:
+    numbers: weft.channel[int] = weft.channel()
+    with remote.local(python=BARE, tasklets=True, via=context, name="behind") as behind:
+        call = behind.move(begun(travelling.total, numbers))
+        numbers.send(1)
+        numbers.close()
+        assert call.join() == ([1], 2)
+        assert behind.call(travelling.left) == [True]
+
+
+def test_a_fork_takes_it(context: remote.Context) -> None:
+    channel: weft.channel[str] = weft.channel()
+    with remote.fork(tasklets=True, beside_threads=True) as fork:
+        call = fork.move(begun(travelling.receives, channel))
+        channel.send("value")
+        assert call.join() == ("value", fork.facts.pid)
+
+
+def test_the_functions_of_a_script_are_found_over_there(
+    program: Callable[..., str], python: Callable[..., Any]
+) -> None:
+    script = program(
+        f"""
+        import os, sys, weft
+        from weft import remote
+
+        FACTOR = 10
+
+        class Number:
+            def __init__(self, value):
+                self.value = value
+
+        def work(numbers):
+            number = Number(numbers.receive())
+            add = lambda other: (number.value + other) * FACTOR
+            return add(numbers.receive()), type(number) is Number, os.getpid() == {os.getpid()}
+
+        if __name__ == "__main__":
+            numbers = weft.channel()
+            moving = weft.tasklet(work)(numbers)
+            moving.run()
+            numbers.send(1)
+            with remote.local(python={BARE!r}, tasklets=True) as context:
+                call = context.move(moving)
+                numbers.send(2)
+                print(call.join())
+        """
+    )
+    assert printed(python(script)) == "(30, True, False)\n"
+
+
+# ---- what is refused, and goes on here
+
+
+def goes_on_here(moving: weft.tasklet[...], channel: weft.channel[Any]) -> None:
+    """It waits where it did, and ends when it has got what it waits for."""
+    assert (moving.blocked, channel.queue) == (True, moving)
+    channel.send("here")
+    assert not moving.alive
+
+
+def test_a_context_without_tasklets_is_refused_with_what_to_do(threads: remote.Context) -> None:
+    channel: weft.channel[str] = weft.channel()
+    moving = begun(travelling.receives, channel)
+    with pytest.raises(
+        weft.NoCore,
+        match="cannot move to 'threads': calls there are threads, and no tasklets. Open it with tasklets=True$",
+    ):
+        threads.move(moving)
+    goes_on_here(moving, channel)
+
+
+@pytest.mark.parametrize("version", [name for name in interpreters.others() if name in ("2.7", "3.13")])
+def test_another_version_is_named(version: str) -> None:
+    channel: weft.channel[str] = weft.channel()
+    moving = begun(travelling.receives, channel)
+    here = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    with (
+        remote.local(python=interpreters.found()[version]) as context,
+        pytest.raises(
+            weft.NoCore, match=f"with python{here}: over there is {version}, and frames fit their own version"
+        ),
+    ):
+        context.move(moving)
+    goes_on_here(moving, channel)
+
+
+@pytest.mark.parametrize(
+    ("function", "more", "error", "match"),
+    [
+        (travelling.holds_a_lock, (), CannotSave, "(?s)the variable 'lock' of holds_a_lock .*_thread.lock"),
+        (
+            travelling.holds_a_tasklet,
+            (weft.getmain(),),
+            CannotSave,
+            "(?s)the variable 'other' of holds_a_tasklet .*another tasklet, and a tasklet travels alone. Let them share a channel",
+        ),
+        (travelling.holds, (threading.Lock(),), CannotSave, "the variable 'thing' of holds"),
+    ],
+)
+def test_what_cannot_travel_is_named_and_it_goes_on_here(
+    context: remote.Context, function: Callable[..., Any], more: tuple[Any, ...], error: type[Exception], match: str
+) -> None:
+    channel: weft.channel[str] = weft.channel()
+    moving = begun(function, channel, *more)
+    with pytest.raises(error, match=match):
+        context.move(moving)
+    goes_on_here(moving, channel)
+
+
+def test_an_object_on_its_way_into_a_channel_is_refused(context: remote.Context) -> None:
+    channel: weft.channel[Any] = weft.channel()
+    moving = begun(travelling.sends_an_object, channel)
+    with pytest.raises(remote.CannotTravel, match="(?s)it waits to send what could not be sent there: value .*Thing"):
+        context.move(moving)
+    assert type(channel.receive()) is travelling.Thing
+    until(lambda: not moving.alive)
+
+
+def test_what_is_no_tasklet_that_could_move_is_refused(context: remote.Context) -> None:
+    channel: weft.channel[str] = weft.channel()
+    with pytest.raises(TypeError, match=r"move\(\) takes a tasklet, not 3"):
+        context.move(3)  # type: ignore[arg-type]
+    with pytest.raises(remote.NotMoved, match="it has ended, or has no arguments"):
+        context.move(weft.tasklet(travelling.pid))
+    with pytest.raises(CannotSave, match="it is the main tasklet of its thread"):
+        context.move(weft.getmain())
+    moving = begun(travelling.receives, channel)
+    caught: list[BaseException] = []
+
+    def elsewhere() -> None:
+        try:
+            context.move(moving)
+        except remote.NotMoved as error:
+            caught.append(error.with_traceback(None))
+
+    thread = threading.Thread(target=elsewhere)
+    thread.start()
+    thread.join()
+    assert "it belongs to another thread. Move it there" in str(caught[0])
+    goes_on_here(moving, channel)
+
+
+def test_other_code_over_there_is_refused_and_it_goes_on_here(context: remote.Context, make: Make) -> None:  # noqa: F811
+    text = "def work(channel):\n    return channel.receive(), {}\n"
+    folder = make({"travel_changes.py": text.format(1)})
+    work: ModuleType = importlib.import_module("travel_changes")
+    (folder / "travel_changes.py").write_text(text.format(22))
+    channel: weft.channel[str] = weft.channel()
+    moving = begun(work.work, channel)
+    with pytest.raises(
+        remote.NotMoved,
+        match="(?s)was not moved to 'local': BadSnapshot there: .*travel_changes.work is another version here",
+    ):
+        context.move(moving)
+    goes_on_here(moving, channel)
+
+
+# ---- between here and there
+
+
+def test_while_it_is_under_way_it_can_be_killed_but_not_go_on(context: remote.Context) -> None:
+    channel: weft.channel[str] = weft.channel()
+    opens: weft.channel[None] = weft.channel()
+    moving = begun(travelling.holds, channel, travelling.Gate(opens))
+    move = weft.spawn(context.move, (moving,))
+    until(lambda: context.call(travelling.is_being_made))
+    with pytest.raises(remote.NotMoved, match="is on its way to a context already"):
+        context.move(moving)
+    with pytest.raises(RuntimeError, match="blocked"):
+        moving.insert()
+    assert channel.balance == 0
+    moving.kill()
+    opens.send(None)
+    with pytest.raises(remote.NotMoved, match="it was killed, or begun, meanwhile"):
+        move.join()
+    until(lambda: context.call(travelling.there) == 0)
+
+
+def test_when_who_moves_it_is_killed_it_stays_here(context: remote.Context) -> None:
+    channel: weft.channel[str] = weft.channel()
+    opens: weft.channel[None] = weft.channel()
+    moving = begun(travelling.holds, channel, travelling.Gate(opens))
+    move = weft.spawn(context.move, (moving,))
+    until(lambda: context.call(travelling.is_being_made))
+    move.kill()
+    with pytest.raises(weft.TaskletKilled):
+        move.join()
+    goes_on_here(moving, channel)
+    until(lambda: context.call(travelling.there) == 0)
+
+
+def test_a_context_that_dies_while_it_is_prepared_leaves_it_here(context: remote.Context) -> None:
+    channel: weft.channel[str] = weft.channel()
+    moving = begun(travelling.holds, channel, travelling.Killer())
+    with pytest.raises(remote.ContextDied, match="exit code 7|code 7"):
+        context.move(moving)
+    goes_on_here(moving, channel)
+    with pytest.raises(remote.ContextClosed if not context.closed else remote.RemoteError):
+        context.move(begun_new(channel))
+    channel.close()
+
+
+def begun_new(channel: weft.channel[str]) -> weft.tasklet[...]:
+    moving = weft.tasklet(travelling.begins)(channel)
+    moving.remove()
+    return moving
+
+
+def test_a_link_that_breaks_behind_the_order_to_go_on_leaves_it_in_doubt(
+    context: remote.Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    channel: weft.channel[str] = weft.channel()
+    moving = begun(travelling.receives, channel)
+    requests: list[Request] = []
+    sent = context._sent
+
+    def stops_before_it_goes(request: Request, deadline: float | None) -> Any:
+        requests.append(request)
+        if not request.text.endswith("commit"):
+            return sent(request, deadline)
+        os.kill(context.facts.pid, signal.SIGSTOP)
+        asked = sent(request, deadline)
+        os.kill(context.facts.pid, signal.SIGKILL)
+        return asked
+
+    monkeypatch.setattr(context, "_sent", stops_before_it_goes)
+    error = error_of(context.move, moving)
+    assert isinstance(error, remote.MoveInDoubt)
+    assert str(error).startswith("the tasklet of receives was on its way to 'local' when the link broke")
+    assert [request.text.rpartition(".")[2] for request in requests] == ["prepare", "commit"]
+    assert (error.tasklet, channel.balance) == (moving, 0)
+    with pytest.raises(RuntimeError, match="blocked"):
+        moving.insert()
+    error.take_back()
+    goes_on_here(moving, channel)
+    with pytest.raises(RuntimeError, match="taken back already"):
+        error.take_back()
+
+
+def test_a_context_that_dies_later_ends_it_with_an_error(context: remote.Context) -> None:
+    channel: weft.channel[str] = weft.channel()
+    call = context.move(begun(travelling.forever, channel))
+    os.kill(context.facts.pid, signal.SIGKILL)
+    with pytest.raises(remote.ContextDied):
+        call.join()
+    assert travelling.ended == []
+
+
+def test_a_closed_context_is_refused(context: remote.Context) -> None:
+    context.close()
+    channel: weft.channel[str] = weft.channel()
+    moving = begun(travelling.receives, channel)
+    with pytest.raises(remote.ContextClosed):
+        context.move(moving)
+    goes_on_here(moving, channel)
+
+
+# ---- what is left behind
+
+
+def test_what_it_held_here_is_let_go_at_once(context: remote.Context) -> None:
+    channel: weft.channel[str] = weft.channel()
+    noted: list[Any] = []
+    call = context.move(begun(travelling.notes, channel, noted))
+    assert noted[0]() is None
+    channel.send("value")
+    assert call.join() == "Thing"
+
+
+def test_hundreds_of_moves_leave_nothing_there(context: remote.Context) -> None:
+    def moves(count: int) -> int:
+        for _ in range(count):
+            channel: weft.channel[str] = weft.channel()
+            for function in (travelling.handles, travelling.managed, travelling.generates):
+                call = context.move(begun(function, channel))
+                channel.send("value")
+                assert call.join()[0] == "value"
+        return context.call(travelling.objects)
+
+    moves(20)
+    assert context.call(travelling.there) == 0
+    first = moves(20)
+    assert moves(60) - first < 60
+
+
+def test_moving_imports_what_saves_only_when_it_is_used(python: Callable[..., Any]) -> None:
+    done = python("-c", "import sys; from weft import remote; print('weft.snapshot' in sys.modules)")
+    assert printed(done) == "False\n"
