@@ -98,6 +98,22 @@ def test_what_becomes_of_the_job_is_the_exit_code(saved, python, how, code, prob
         assert 'elsewhere/job.py", line 18, in job' in said
 
 
+def test_the_error_of_a_job_that_was_spawned_is_not_lost(program, python):
+    script = program("""
+        import sys, weft
+        def job():
+            if weft.checkpoint("job.weft") and sys.argv[1] == "bad":
+                raise LookupError("of the job")
+        if __name__ == "__main__":
+            weft.spawn(job).join()
+    """)
+    assert python(script, "good").returncode == 0
+    assert resumed(python, "job.weft") == (0, "", "")
+    assert python(script, "bad").returncode == 0
+    code, _, problem = resumed(python, "job.weft")
+    assert code == 1 and problem.endswith("LookupError: of the job\n")
+
+
 def test_a_script_without_a_guard_is_refused_by_name(program, python):
     script = program("""
         import weft

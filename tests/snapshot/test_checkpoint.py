@@ -255,6 +255,41 @@ def test_a_variable_that_cannot_be_named_is_left_out_with_a_warning_at_the_job(p
     assert [each.filename for each in told] == [__file__]
 
 
+def test_a_job_that_was_spawned_is_joined_here_and_where_it_is_resumed(path):
+    def job(number):
+        resumed = weft.checkpoint(path)
+        if number < 0:
+            raise LookupError(f"of the job, {resumed}")
+        return number, resumed
+
+    assert weft.spawn(job, (7,)).join() == (7, False)
+    copy = snapshot.resume(path)
+    assert not copy.done
+    assert copy.join() == (7, True)
+    failing = weft.spawn(job, (-1,))
+    with pytest.raises(LookupError, match="of the job, False"):
+        failing.join()
+    copy = snapshot.resume(path)
+    with pytest.raises(LookupError, match="of the job, True"):
+        copy.join()
+
+
+def test_a_spawned_job_that_is_killed_after_it_was_resumed_says_so(path):
+    def job():
+        weft.checkpoint(path)
+        weft.channel().receive()
+
+    first = weft.spawn(job)
+    weft.schedule()
+    copy = snapshot.resume(path)
+    weft.schedule()
+    for each in (first, copy):
+        assert each.blocked
+        each.kill()
+        with pytest.raises(weft.TaskletKilled, match="was killed before it had a result"):
+            each.join()
+
+
 def test_in_a_thread_and_under_slices(path):
     def job():
         total = 0

@@ -296,6 +296,27 @@ def test_a_variable_that_is_nobodys_attribute_is_refused_where_the_code_itself_h
     tasklet.kill()
 
 
+class Slotted(weft.tasklet):
+    __slots__ = ("__dict__", "empty", "kept")
+
+
+class SlottedChannel(weft.channel):
+    __slots__ = ("kept",)
+
+
+def test_attributes_in_slots_are_kept():
+    ch = SlottedChannel()
+    ch.kept = Slotted(waits_in)(ch)
+    ch.kept.kept, ch.kept.plain = [ch], 5
+    weft.schedule()
+    (copy,) = copied(ch)
+    assert copy.kept.kept[0] is copy
+    assert (copy.kept.plain, hasattr(copy.kept, "empty")) == (5, False)
+    for each in (ch, copy):
+        each.send(None)
+        del each.kept.kept, each.kept
+
+
 def atomic_levels(ch):
     with weft.atomic():
         with weft.atomic():

@@ -42,6 +42,8 @@ def resume(options: argparse.Namespace) -> int:
             begun = True
             weft.run()
             if not job.alive:
+                # One of weft.spawn() keeps its error for whoever joins it.
+                getattr(job, "join", lambda: None)()
                 return 0
             print(f"weft resume: {job!r} waits, and nobody is left who could wake it", file=sys.stderr)
             return 1

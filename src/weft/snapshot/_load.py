@@ -18,6 +18,7 @@ from weft.snapshot import _code, _format, _native
 from weft.snapshot._contexts import context_of, variable_at
 from weft.snapshot._errors import BadSnapshot, SnapshotError
 from weft.snapshot._helpers import base
+from weft.sync import Event
 
 T = TypeVar("T")
 Tasklet = core.tasklet[Any]
@@ -105,6 +106,13 @@ def set_exception(made: BaseException, state: tuple[Any, ...]) -> None:
 
 def nothing(*_: object) -> None:
     """In the place of a traceback."""
+
+
+def event(is_set: bool) -> Event:
+    made = Event()
+    if is_set:
+        made.set()
+    return made
 
 
 variable = variable_at
@@ -306,9 +314,12 @@ class _Restoring:
                 _native.settle(made, *state)
 
 
-def _set_attributes(made: object, attributes: dict[str, object] | None) -> None:
-    if attributes:
-        made.__dict__.update(attributes)
+def _set_attributes(made: object, attributes: Any) -> None:
+    plain, slots = attributes if isinstance(attributes, tuple) else (attributes, {})
+    if plain:
+        made.__dict__.update(plain)
+    for name, value in slots.items():
+        setattr(made, name, value)
 
 
 def load(data: bytes | bytearray | memoryview, *, paused: bool = False) -> Any:

@@ -6,6 +6,7 @@ the C stack.
 """
 
 import contextvars
+import copyreg
 import io
 import marshal
 import pickle
@@ -20,6 +21,7 @@ from weft.snapshot import _load, _native
 from weft.snapshot._code import Reference, code_reference, fingerprint, function_reference
 from weft.snapshot._contexts import items_of, place_of
 from weft.snapshot._errors import CannotSave
+from weft.sync import Event
 
 Reduced = tuple[Any, ...]
 
@@ -267,8 +269,16 @@ def _module_of(code: types.CodeType) -> str | None:
     return None
 
 
-def _attributes(item: object) -> dict[str, object] | None:
-    return getattr(item, "__dict__", None) or None
+Attributes = dict[str, object] | tuple[dict[str, object] | None, dict[str, object]]  # alone, or with those in slots
+
+
+def _attributes(item: object) -> Attributes | None:
+    if type(item) in (tasklet, channel):
+        return None
+    plain = getattr(item, "__dict__", None) or None
+    names: list[str] = copyreg._slotnames(type(item))  # type: ignore[attr-defined]
+    slots = {name: getattr(item, name) for name in names if hasattr(item, name)}
+    return (plain, slots) if slots else plain
 
 
 def _name(generator: Any) -> str:
@@ -328,6 +338,7 @@ _REDUCERS: dict[type, Callable[[Saver, Any], Any]] = {
     type({}.values()): lambda saver, item: (dict.values, (_first_argument(item),)),
     type({}.items()): lambda saver, item: (dict.items, (_first_argument(item),)),
     type(atomic()): lambda saver, item: (atomic, ()),
+    Event: lambda saver, item: (_load.event, (item.is_set(),)),  # who waits for it is refused, or stays behind
     types.AsyncGeneratorType: _refused("async generators are not saved"),
     types.FrameType: _refused("frames are saved with their tasklet alone"),
 }
