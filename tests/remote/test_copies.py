@@ -4,7 +4,7 @@ import os
 
 from weft.remote import _copies
 from weft.remote._copies import Copies, bring
-from weft.wire import bundle, codec, protocol, streams
+from weft.wire import bundle, codec, kept, protocol
 
 GOAL = 99
 
@@ -14,28 +14,54 @@ class Hops:
 
     def __init__(self, count, **options):
         self.path = [Copies(number, **options) for number in range(1, count + 1)]
-        self.kept = {copies.number: {} for copies in self.path}
+        self.shelves = {copies.number: kept.Shelf() for copies in self.path}
         self.received = []
         self.bytes = {copies.number: 0 for copies in self.path}
+        self.order = []  # to whom bytes of bundles went, or what was said
+        self.goal = protocol.FrameReader()
 
     def bring(self, data, path=None):
-        for frame in protocol.FrameReader().feed(bring(path or self.path, GOAL, 7, data)):
-            self.take(*frame)
+        self.feed(bring(path or self.path, GOAL, 7, data))
         return self.received[-1]
 
-    def take(self, destination, source, number, kind, body):
+    def feed(self, data):
+        """Takes frames one by one, each body in two halves where it is a bundle's."""
+        while data:
+            header = protocol.unpack_header(data)
+            end = protocol.HEADER_SIZE + header[3]
+            self.take(header, data[:end])
+            data = data[end:]
+
+    def take(self, header, frame):
+        destination, _, number, length, kind = header
         if destination == GOAL:
-            assert (number, kind) == (7, protocol.MODULES)
-            self.received.append(body)
+            self.order.append(GOAL)
+            for *_, number, kind, body in self.goal.feed(frame):
+                assert (number, kind) == (7, protocol.MODULES)
+                self.received.append(body)
             return
-        self.bytes[destination] += len(body)
-        kept = self.kept[destination]
-        if kind == protocol.KEEP:
-            kept.update({number: body}) if number else kept.clear()
+        self.bytes[destination] += length
+        shelf = self.shelves[destination]
+        if kind & ~protocol.KIND_CUT == protocol.KEEP:
+            if length:
+                self.order.append(destination)
+            sink = shelf.keep(number, length, kind == protocol.KEEP)
+            middle = protocol.HEADER_SIZE + length // 2
+            sink(frame[:middle])
+            if middle < len(frame):
+                sink(frame[middle:])
             return
-        goal, number, kind, main, *picks = codec.loads(body)
-        picks = [[(kept[key], start, stop) for key, start, stop in ranges] for ranges in picks]
-        self.take(goal, 0, number, kind, streams.body_of(kept[main], *picks))
+        said = codec.loads(frame[protocol.HEADER_SIZE :])
+        pieces = []
+
+        def write(data):
+            pieces.append(data)
+            whole = b"".join(pieces)
+            if len(whole) == protocol.HEADER_SIZE + protocol.unpack_header(whole)[3]:
+                pieces.clear()
+                self.feed(whole)
+
+        shelf.insert(said, write, lambda made: self.feed(b"".join(kept.frames_of(*made))))
 
 
 def modules(*names):
@@ -58,6 +84,18 @@ def test_a_bundle_arrives_as_it_was_and_costs_some_bytes_the_second_time():
     assert hops.bytes[1] - before < 100
     assert hops.bring(packed("a", "b"), hops.path[:1]) == packed("a", "b")
     assert hops.bytes[1] - before < 200
+
+
+def test_each_hop_passes_a_bundle_on_before_the_rest_of_it_has_come():
+    hops = Hops(3)
+    hops.bring(packed("a", "b"))
+    assert hops.order[:4] == [1, 2, 3, GOAL]
+    assert hops.order.count(GOAL) > 1
+    # Another one at the end: what all have but the last one goes on in the same way.
+    hops.path[2] = Copies(3)
+    hops.order.clear()
+    hops.bring(packed("a", "b"))
+    assert hops.order == [3, GOAL, GOAL]
 
 
 def test_bundles_that_overlap_are_put_together_and_each_module_crosses_once():
@@ -98,7 +136,7 @@ def test_a_hop_that_keeps_too_much_forgets_all_and_is_sent_it_again(monkeypatch)
     hops = Hops(2)
     for names in ("ab", "cd", "ab", "ef", "fg", "a"):
         assert bundle.unpack(hops.bring(packed(*names))) == bundle.unpack(packed(*names))
-        assert sum(map(len, hops.kept[1].values())) <= 15_000
+        assert sum(len(one.body) for one in hops.shelves[1]._kept.values()) <= 15_000
 
 
 def test_a_bundle_of_absent_names_alone_is_kept_too():

@@ -20,6 +20,7 @@ from tests.wire.interpreters import found
 from weft import remote
 from weft.remote import _routes
 from weft.remote._routes import KEPT, WINDOW
+from weft.wire import protocol
 
 
 @pytest.fixture
@@ -116,6 +117,89 @@ def test_imports_of_many_children_and_threads_that_overlap_are_sent_once(chain, 
     assert [context.stats.round_trips for context in children] == [0, 0, 0]
     for name in ("left", "right", "middle", "shared"):
         monkeypatch.delitem(sys.modules, f"weft_{name}")
+
+
+class Gate:
+    """A pipe that takes so many bytes and then nothing more, until it is opened."""
+
+    def __init__(self, pipe, monkeypatch, room):
+        self.room = room
+        self.opened = weft.sync.Event()
+        self._write, self._wait = pipe.write, pipe.wait_writable
+        monkeypatch.setattr(pipe, "write", self.write)
+        monkeypatch.setattr(pipe, "wait_writable", self.wait_writable)
+
+    def write(self, data):
+        if self.opened.is_set():
+            return self._write(data)
+        written = self._write(data[: self.room]) if self.room else 0
+        self.room -= written
+        return written
+
+    def wait_writable(self):
+        if not self.room:
+            self.opened.wait()
+        self._wait()
+
+
+COUNTING = """
+hello()
+while True:
+    number, kind, body = receive()
+    if kind & ~protocol.KIND_CUT == protocol.MODULES:
+        send(protocol.STREAM, b"%d of %d\\n" % (len(body), kind), 1)
+    elif kind == protocol.CALL:
+        send(protocol.RESULT, codec.dumps("answered"), number)
+    elif kind == protocol.GOODBYE:
+        sys.exit(0)
+"""
+
+
+@pytest.mark.parametrize("hops", [1, 2])
+def test_a_bundle_reaches_the_last_context_while_most_of_it_has_not_left(chain, tmp_path, monkeypatch, hops):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "weft_large.py").write_text(
+        f"text = {secrets.token_hex(100_000)!r}\ndef size():\n    return len(text)\n"
+    )
+    size = importlib.import_module("weft_large").size
+    (*_, via) = contexts = chain(*["own"] * hops)
+    lines, answers = [], []
+    said = weft.sync.Event()
+
+    def hear(*line):
+        lines.append(line[2].split(" of "))
+        said.set()
+
+    with remote.local(hostile(tmp_path, COUNTING), via=via, name="last", output=hear) as last:
+        gate = Gate(contexts[0]._link.process, monkeypatch, 50_000)
+        calling = weft.spawn(lambda: answers.append(last.call(size)))
+        said.wait()
+        assert not answers
+        assert {int(kind) for _, kind in lines} == {protocol.MODULES | protocol.KIND_CUT}
+        gate.opened.set()
+        calling.join()
+        assert answers == ["answered"]
+    assert int(lines[-1][1]) == protocol.MODULES
+    assert 100_000 < sum(int(size) for size, _ in lines) < 150_000
+    monkeypatch.delitem(sys.modules, "weft_large")
+
+
+def test_small_bundles_come_between_large_ones_and_not_between_their_pieces(chain, tmp_path, monkeypatch, in_tasklets):
+    monkeypatch.syspath_prepend(tmp_path)
+    functions = []
+    for number in range(8):
+        text = secrets.token_hex(40_000 if number % 2 else 4)
+        (tmp_path / f"weft_mixed_{number}.py").write_text(f"text = {text!r}\ndef size(data):\n    return len(text)\n")
+        functions.append(importlib.import_module(f"weft_mixed_{number}").size)
+    (*_, last) = chain("own", "own")
+    ahead, send_ahead = [], last._link.process.send_ahead
+    monkeypatch.setattr(last._link.process, "send_ahead", lambda frame: (ahead.append(frame[16]), send_ahead(frame)))
+    # The arguments are more than the window: calls wait for credit in the middle of a body.
+    sizes = in_tasklets(lambda function: last.call(function, (bytes(300_000),)), functions * 2)
+    assert sizes == [8, 80_000] * 8
+    assert set(ahead) == {protocol.MODULES}
+    for number in range(8):
+        monkeypatch.delitem(sys.modules, f"weft_mixed_{number}")
 
 
 def test_the_death_of_each_hop_is_told_to_all_behind_it_and_to_nobody_else(chain, in_tasklets):

@@ -296,13 +296,126 @@ def test_kept_bundles_are_inserted_whole_or_put_together(hop):
         hop.wait_for(protocol.PONG)
 
 
+ECHO = "hello()\nwhile True:\n    number, kind, body = receive()\n    send(protocol.RESULT, body, kind)"
+
+
+def big(**more):
+    """A bundle of some 100 kB with the module `big` in it."""
+    return packed({"big": f"import work\ntext = {os.urandom(60_000).hex()!r}\n", **more})
+
+
+def announce(hop, *inserts, key=5):
+    """Say that a bundle is coming, and for whom."""
+    hop.send(protocol.KEEP | protocol.KIND_CUT, key, b"")
+    for said in inserts:
+        hop.send(protocol.INSERT, 0, codec.dumps(said))
+
+
+def echoed(behind, kind):
+    """The bodies of this kind that a child which echoes has received."""
+    return [frame[4] for frame in behind.frames if frame[2] == kind]
+
+
+def test_a_bundle_leaves_for_the_child_before_its_last_byte_has_come_and_is_kept_for_others(hop, tmp_path):
+    first = Behind(hop, python=hostile(tmp_path, ECHO)).wait_for_hello()
+    second = Behind(hop, 9).wait_for_hello()
+    data = big(work=WORK)
+    announce(hop, (CHILD, 3, protocol.MODULES, 5))
+    coming = protocol.frame(CONTEXT, 0, 5, protocol.KEEP, data)
+    hop.write(coming[:-1])
+    pieces = protocol.MODULES | protocol.KIND_CUT
+    hop.wait_until(lambda: b"".join(echoed(first, pieces)) == data[:-1])
+    assert not echoed(first, protocol.MODULES)
+    hop.write(coming[-1:])
+    first.send(protocol.PING, 1, b"behind it")
+    hop.wait_until(lambda: echoed(first, protocol.PING))
+    assert echoed(first, protocol.MODULES) == [data[-1:]]
+    assert first.frames[-2][2] == protocol.MODULES
+    hop.send(protocol.INSERT, 0, codec.dumps((9, 0, protocol.MODULES, 5)))
+    assert second.call("work:add", 1, 2) == 3
+
+
+def test_two_hops_pass_on_what_has_come_and_each_keeps_it(own_hop, tmp_path):
+    middle = Behind(own_hop).wait_for_hello()
+    send_part(middle, "router")
+    last = Behind(own_hop, 9, python=hostile(tmp_path, ECHO), hop=CHILD).wait_for_hello()
+    data = big(work=WORK)
+    middle.send(protocol.KEEP | protocol.KIND_CUT, 4, b"")
+    middle.send(protocol.INSERT, 0, codec.dumps((9, 3, protocol.MODULES, 4)))
+    announce(own_hop, (CHILD, 4, protocol.KEEP, 5))
+    coming = protocol.frame(CONTEXT, 0, 5, protocol.KEEP, data)
+    own_hop.write(coming[:-1])
+    own_hop.wait_until(lambda: b"".join(echoed(last, protocol.MODULES | protocol.KIND_CUT)) == data[:-1])
+    own_hop.write(coming[-1:])
+    own_hop.wait_until(lambda: echoed(last, protocol.MODULES) == [data[-1:]])
+    middle.send(protocol.INSERT, 0, codec.dumps((CHILD, 0, protocol.MODULES, 4)))
+    own_hop.send(protocol.INSERT, 0, codec.dumps((CONTEXT, 0, protocol.MODULES, 5)))
+    assert middle.call("work:add", 1, 2) == own_hop.call("work:add", 1, 2) == 3
+
+
+def test_others_get_their_turn_between_two_pieces_of_a_bundle(own_hop, tmp_path):
+    echo = Behind(own_hop, python=hostile(tmp_path, ECHO)).wait_for_hello()
+    data = big()
+    announce(own_hop, (CHILD, 0, protocol.MODULES, 5))
+    own_hop.send(protocol.KEEP | protocol.KIND_CUT, 5, data[:1000])
+    echo.send(protocol.PING, 1, b"in between")
+    own_hop.wait_until(lambda: echoed(echo, protocol.PING))
+    assert echoed(echo, protocol.MODULES | protocol.KIND_CUT) == [data[:1000]]
+    own_hop.send(protocol.KEEP, 5, data[1000:])
+    own_hop.wait_until(lambda: b"".join(frame[4] for frame in echo.frames[3:]) == data[1000:])
+
+
+def test_a_bundle_comes_in_pieces_between_the_pieces_of_a_call(hop):
+    behind = Behind(hop).wait_for_hello()
+    behind.send(protocol.MODULES, 0, packed({"work": WORK}))
+    body, data = codec.dumps(("work", "size", (b"x" * 1000,), None)), big()
+    announce(hop, (CHILD, 0, protocol.MODULES, 5))
+    behind.send(protocol.CALL | protocol.KIND_CUT, 77, body[:500])
+    hop.send(protocol.KEEP | protocol.KIND_CUT, 5, data[:500])
+    assert behind.call("work:add", 1, 1) == 2
+    behind.send(protocol.CALL, 77, body[500:])
+    hop.wait_until(lambda: any(frame[2] == 77 for frame in behind.frames))
+    hop.send(protocol.KEEP, 5, data[500:])
+    assert behind.call("big:work.add", 1, 2) == 3
+
+
+def test_what_is_put_together_waits_for_what_is_still_coming(hop):
+    behind = Behind(hop).wait_for_hello()
+    hop.send(protocol.KEEP, 4, packed({"work": WORK, "other": ""}))
+    hop.send(protocol.KEEP | protocol.KIND_CUT, 6, b"")
+    picks = [(4, 0, 1), (5, 0, 1), (6, 0, 1)]
+    announce(hop, (CHILD, 0, protocol.MODULES, 6, picks), (CONTEXT, 0, protocol.MODULES, 5))
+    hop.send(protocol.KEEP, 5, big())
+    hop.send(protocol.KEEP, 6, packed({"top": "from big import work\nadd = work.add\n"}, absent=["nowhere"]))
+    assert behind.call("top:add", 1, 2) == 3
+    hop.modules({"work": WORK})
+    assert hop.call("big:work.add", 1, 2) == 3
+
+
+def test_a_bundle_for_a_child_that_does_not_read_holds_up_nobody_and_goes_on_to_others(own_hop, tmp_path):
+    stuck = Behind(own_hop, python=hostile(tmp_path, "hello()\nwhile True:\n    time.sleep(60)")).wait_for_hello()
+    good = Behind(own_hop, 9).wait_for_hello()
+    announce(own_hop, (CHILD, 0, protocol.MODULES, 5), (9, 0, protocol.MODULES, 5))
+    own_hop.send(protocol.KEEP, 5, packed({"work": WORK + f"text = {os.urandom(300_000).hex()!r}\n"}))
+    assert good.call("work:add", 1, 2) == 3
+    stuck.hold(router.KILL)
+    assert stuck.wait_until_gone()["code"] == -signal.SIGKILL
+    announce(own_hop, (9, 0, protocol.MODULES, 6), key=6)
+    own_hop.send(protocol.KEEP | protocol.KIND_CUT, 6, big()[:5000])
+    good.hold(router.KILL)  # in the middle of one
+    assert good.wait_until_gone()["code"] == -signal.SIGKILL
+    own_hop.send(protocol.KEEP, 6, b"and the rest")
+    own_hop.modules({"work": WORK})
+    assert own_hop.call("work:add", 1, 2) == 3
+
+
 def test_frames_for_a_context_that_is_gone_are_dropped(own_hop):
     behind = Behind(own_hop).wait_for_hello()
     behind.send(protocol.GOODBYE, 0, b"")
     behind.wait_until_gone()
     behind.send(protocol.CALL, 1, bytes(500_000))
-    own_hop.send(protocol.PING, 3, b"still here")
-    assert own_hop.wait_for(protocol.PONG, 3)[4] == b"still here"
+    own_hop.modules({"work": WORK})
+    assert own_hop.call("work:add", 1, 2) == 3
 
 
 @pytest.mark.parametrize("how", ["goodbye", "killed", "closed"])

@@ -7,6 +7,7 @@ and from then on a frame of some bytes says what to take.
 import hashlib
 import itertools
 from collections.abc import Collection, Sequence
+from typing import NamedTuple
 
 from weft.wire import bundle as wire_bundle
 from weft.wire import codec, protocol
@@ -46,6 +47,14 @@ class Parcel:
         return packed
 
 
+class Frames(NamedTuple):
+    """After which an intermediary keeps a bundle. `bring`, sent to the one before it, makes what was announced come."""
+
+    forget: bytes = b""
+    announce: bytes = b""
+    bring: bytes = b""
+
+
 class Copies:
     """What the intermediary `number` keeps. Not thread-safe: see Trunk.order.
 
@@ -60,10 +69,10 @@ class Copies:
         self._modules: dict[bytes, tuple[int, int]] = {}
         self._size = 0
 
-    def ensure(self, parcel: Parcel, before: "Copies | None") -> bytes:
+    def ensure(self, parcel: Parcel, before: "Copies | None") -> Frames:
         """The frames after which all of `parcel` is kept there; `before` is the intermediary in front of it, which keeps it."""
         if parcel.digest in self._bundles:
-            return b""
+            return Frames()
         forget = b""
         if self._size + len(parcel.data) > MOST_BYTES:
             forget = self._forget()
@@ -72,17 +81,18 @@ class Copies:
         whole = len(missing) == len(digests)
         key = next(self._keys)
         if before is not None:
-            keep = before.insert(parcel, self.number, key, protocol.KEEP, None if whole else missing)
+            bring = before.insert(parcel, self.number, key, protocol.KEEP, None if whole else missing)
         else:
             body = parcel.data if whole else parcel.less(missing)
-            keep = protocol.frame(self.number, ROOT, key, protocol.KEEP, body)
+            bring = protocol.frame(self.number, ROOT, key, protocol.KEEP, body)
+        announce = protocol.frame(self.number, ROOT, key, protocol.KEEP | protocol.KIND_CUT, b"")
         self._size += len(parcel.data)
         if whole and wire_bundle.packer_of(parcel.data) not in self._packers:
             self._bundles[parcel.digest] = (key, None)
-            return forget + keep
+            return Frames(forget, announce, bring)
         self._modules.update((digests[index], (key, place)) for place, index in enumerate(missing))
         self._bundles[parcel.digest] = (key, None if whole else _ranges([self._modules[digest] for digest in digests]))
-        return forget + keep
+        return Frames(forget, announce, bring)
 
     def insert(self, parcel: Parcel, goal: int, identifier: int, kind: int, only: Sequence[int] | None = None) -> bytes:
         """The frame that makes it send `parcel`, or `only` these modules of it, to `goal`."""
@@ -108,16 +118,21 @@ def bring(path: Sequence[Copies], goal: int, identifier: int, data: bytes) -> by
     """The frames that bring the bundle `data` to the context `goal` as the MODULES frame `identifier`.
 
     `path`: what the intermediaries keep, the nearest one first. The frames must be sent before those of the next call of this.
+    The farthest hop is told first, and the bundle itself goes last: each hop knows for whom it is before its first byte comes.
     """
     parcel = Parcel(data)
-    frames = []
+    steps = []
     before = None
     for copies in path:
-        frames.append(copies.ensure(parcel, before))
+        steps.append(copies.ensure(parcel, before))
         before = copies
     assert before is not None
-    frames.append(before.insert(parcel, goal, identifier, protocol.MODULES))
-    return b"".join(frames)
+    frames = [step.forget for step in steps]
+    bringing = before.insert(parcel, goal, identifier, protocol.MODULES)
+    for step in reversed(steps):
+        frames += [step.announce, bringing]
+        bringing = step.bring
+    return b"".join([*frames, bringing])
 
 
 def _ranges(places: Sequence[tuple[int, int]]) -> Picks:

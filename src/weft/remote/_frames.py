@@ -21,9 +21,9 @@ class Frames(protocol.FrameReader):
 
     def __init__(self, identifier: int) -> None:
         protocol.FrameReader.__init__(self)
-        self._ends = (ROOT, identifier)
+        self._ends = (ROOT, identifier, False)  # no modules come up
 
-    def _joined(self, ends: tuple[int, int], identifier: int, kind: int, piece: bytes) -> bytes | None:
+    def _joined(self, ends: tuple[int, int, bool], identifier: int, kind: int, piece: bytes) -> bytes | None:
         if ends != self._ends:
             raise ValueError(f"a frame from {ends[1]} to {ends[0]} on the link of {self._ends[1]}")
         held = self._cut.get(ends)

@@ -223,7 +223,7 @@ class Link:
     def bundle_frame(self, number: int, data: bytes, deadline: float | None = None) -> bytes:
         """The frame that brings the bundle `data`, as the answer to the WANT `number` or 0; to be sent in order.
 
-        Empty where an intermediary makes it out of what it keeps: then it is on its way, ahead of all that is sent from now on.
+        Empty behind a context: then it is on its way, ahead of all that is sent from now on, and behind all bundles before it.
         Blocks this tasklet while the link is full; raises TimeoutError when `deadline` passes first.
         """
         keepers = self._keepers()
@@ -231,8 +231,7 @@ class Link:
         if keepers and trunk is not None and len(data) >= SMALL:
             self.bytes_down += trunk.bring(self.identifier, number, data, keepers, deadline)
             return b""
-        frame: bytes = protocol.frame(self.identifier, ROOT, number, protocol.MODULES, data)
-        return frame
+        return self.behind_bundle(protocol.frame(self.identifier, ROOT, number, protocol.MODULES, data))
 
     def behind_bundle(self, frame: bytes) -> bytes:
         """The small frame that must come behind a bundle and ahead of the next one; empty where that has been seen to."""

@@ -51,6 +51,7 @@ PARTS = (
     "functions",
     "router",
     "sorting",
+    "kept",
     "streams",
     "prompts",
     "shell",
@@ -62,7 +63,7 @@ STANDS_ON = {  # parts that need others, which go ahead of them
     "values": _BELOW_VALUES,
     "series": (*_BELOW_VALUES, "values"),
     "functions": (*_BELOW_VALUES, "values"),
-    "router": ("sorting", "streams"),
+    "router": ("sorting", "kept", "streams"),
     "files": ("folders",),
 }
 ASKED = {  # those that a target may ask for, and what comes with them

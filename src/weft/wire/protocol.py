@@ -66,7 +66,8 @@ see weft.wire.series. Whoever passes frames on treats it like any other.
 KIND_CUT in the kind byte: this body goes on in a later frame of the same destination, source, id and kind; the last one comes
 without it. So a body can be cut on its way where it must give way to others, and an intermediary can pass on what it has of it;
 who reads frames puts them together again. Of one source to one destination no second body is cut before the first has
-ended; whole frames may come in between.
+ended, but for one of MODULES beside one of any other kind: calls wait for credit in the middle of a body, and modules wait for
+nothing. Whole frames may come in between; of MODULES none does.
 
 Behind an intermediary: a context that was sent the part weft.wire.router starts others and passes their frames on, those that go
 down by their destination, those that come up once their source has been found to belong to the stream they came by. What is said
@@ -83,11 +84,12 @@ CREDIT   up    the        raw, >QI: how many bytes of the frames to this context
                context's
 HOLD     down  the        raw: a byte. 0: read on. 1: read nothing more of it (of itself: send no STREAM and LOG). 2: close its
                context's  standard input. 3 and 4: terminate it, kill it
-KEEP     down  a fresh    raw: a bundle to be kept for the contexts behind. With id 0: forget all bundles
-               number
+KEEP     down  a fresh    raw: a bundle to be kept for the contexts behind. With id 0: forget all bundles. An empty piece of it
+               number     (KIND_CUT) may go ahead: it announces the bundle, so that INSERT may refer to what is still to come
 INSERT   down  0          tuple: destination (int), id (int), kind (int) of the frame to be made out of kept bundles and to be
                           passed on; then the number of the bundle that is its body; or, where it is put together, of the
-                          bundle whose absent names it has, and list of tuple: a bundle (int), its modules from (int) to (int)
+                          bundle whose absent names it has, and list of tuple: a bundle (int), its modules from (int) to (int).
+                          One bundle as it is goes on piece by piece while it comes; one that is put together, when all is there
 """
 
 import struct
@@ -193,15 +195,15 @@ def unpack_header(data, position=0):
 class FrameReader(object):
     """Cut a stream of bytes into frames. Not thread-safe: one reader at a time.
 
-    Holds at most one incomplete frame, and of each source one body that came in several; a length above MAX_BODY is refused
-    before its body is stored, and what is stored is never more than what has arrived.
+    Holds at most one incomplete frame, and of each source one body that came in several, and one of MODULES; a length above
+    MAX_BODY is refused before its body is stored, and what is stored is never more than what has arrived.
     """
 
     def __init__(self):
         self._parts = []
         self._have = 0
         self._need = HEADER_SIZE
-        self._cut = {}  # (destination, source) -> (id, kind, bytearray) of a body that goes on
+        self._cut = {}  # (destination, source, is it MODULES) -> (id, kind, bytearray) of a body that goes on
 
     def feed(self, data):
         """Return the frames that `data` (bytes, not empty) completes: a list of (destination, source, id, kind, body).
@@ -262,7 +264,8 @@ class FrameReader(object):
     def _whole(self, frames, destination, source, identifier, kind, body):
         """Append the frame to `frames` unless its body goes on; then keep that."""
         if kind & KIND_CUT or self._cut:
-            body = self._joined((destination, source), identifier, kind, body)
+            ends = destination, source, kind & ~KIND_CUT == MODULES
+            body = self._joined(ends, identifier, kind, body)
         if body is not None:
             frames.append((destination, source, identifier, kind, body))
 

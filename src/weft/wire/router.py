@@ -12,9 +12,10 @@ import os
 import sys
 
 from weft.wire import codec, protocol
+from weft.wire.kept import Shelf, body_of
 from weft.wire.protocol import KIND_CUT
 from weft.wire.sorting import Sorter
-from weft.wire.streams import KILL, TERMINATE, Loop, Stream, body_of
+from weft.wire.streams import KILL, TERMINATE, Loop, Stream
 
 READ_ON, HOLD_ON, CLOSE = range(3)  # what HOLD says; the rest are TERMINATE and KILL
 UNCOUNTED = (protocol.KEEP, protocol.INSERT, protocol.HOLD)  # what the parent sends without asking for credit
@@ -34,7 +35,7 @@ class Router(object):
         self._child = child
         self.routes = {}  # number of a context -> the Stream that leads to it
         self._streams = {}  # number of a context that was started here -> its Stream
-        self._kept = {}
+        self._shelf = Shelf()
         self.touched = set()  # streams that were given something by what is being read
         self.up = Loop("weft-up", self._failed)
         self.down = Loop("weft-down", self._failed)
@@ -62,12 +63,13 @@ class Router(object):
         return frames
 
     def _look(self, destination, source, identifier, length, kind):
+        last = not kind & KIND_CUT
+        kind &= ~KIND_CUT
         if destination == self.link.context:
-            return None
+            return self._shelf.keep(identifier, length, last) if kind == protocol.KEEP else None
         stream = self.routes.get(destination)
         if stream is None:
             return _drop  # it has ended, and the parent does not know it yet
-        kind &= ~KIND_CUT
         if kind == protocol.SPAWN:
             self.routes[identifier] = stream
         return stream.take if destination == stream.number and kind not in UNCOUNTED else stream.pass_on
@@ -94,23 +96,19 @@ class Router(object):
             stream.tell(what)
 
     def _keep(self, destination, source, identifier, kind, body):
-        if identifier:
-            self._kept[identifier] = body
-        else:
-            self._kept.clear()
+        """One that was read together with what made this an intermediary; see `_look` for all others."""
+        self._shelf.keep(identifier, len(body), True)(protocol.frame(destination, source, identifier, kind, body))
 
     def _insert(self, destination, source, identifier, kind, body):
         said = codec.loads(body)
-        goal, identifier, kind, main = said[:4]
-        made = [goal, identifier, kind, self._kept[main]]
-        if len(said) > 4:
-            made.append([(self._kept[key], start, stop) for key, start, stop in said[4]])
-        if goal == self.link.context:
-            self._child.handle((goal, 0, identifier, kind, body_of(*made[3:])))
-        elif goal in self.routes:
-            stream = self.routes[goal]
-            stream.insert(made)
-            stream.push()
+        stream = self.routes.get(said[0])
+        if said[0] == self.link.context:
+            self._shelf.insert(said, None, self._take_in)
+        elif stream is not None:
+            self._shelf.insert(said, stream.pass_on, stream.insert)
+
+    def _take_in(self, made):
+        self._child.handle((made[0], 0, made[1], made[2], body_of(*made[3:])))
 
     # ---- up: in the thread weft-up
 

@@ -10,7 +10,7 @@ import select
 import struct
 import threading
 
-from weft.wire import bundle, codec, link, protocol, sorting
+from weft.wire import codec, kept, link, protocol, sorting
 
 TERMINATE, KILL = 3, 4  # what HOLD says to be done to the process
 AMOUNTS = struct.Struct(">QI")  # the body of CREDIT
@@ -18,7 +18,6 @@ REPORT = 1 << 15  # bytes that are written before the parent is told
 NOISE_LIMIT = 1 << 20  # bytes that may precede the start line
 _REST = 0.3  # seconds for what an ended process left in its pipes; somebody else may hold the other ends for ever
 _STEP = 2.0  # seconds that a process gets for each step of its end
-_LEVEL = 6  # of a bundle that is put together here
 
 
 class Loop(object):
@@ -202,6 +201,7 @@ class Stream(object):
     def insert(self, made):
         """Queue a frame out of kept bundles."""
         self._queue.append((made, False))
+        self._router.touched.add(self)
 
     def push(self, making=False):
         """Write what the pipe takes at once, and let weft-down write the rest. `making`: and put bundles together, which takes
@@ -220,7 +220,7 @@ class Stream(object):
                     if len(data) > 4 and not making:
                         break
                     self._queue.popleft()
-                    self._queue.extendleft((part, False) for part in reversed(_frame(*data)))
+                    self._queue.extendleft((part, False) for part in reversed(kept.frames_of(*data)))
                     continue
                 if len(data) < 4096 and len(self._queue) > 1:
                     data = self._gathered()
@@ -395,23 +395,3 @@ def _read(fd):
         if error.errno in (errno.EAGAIN, errno.EINTR):
             return None
         return b""
-
-
-def body_of(main, picks=None):
-    """The body of a bundle that is kept, or of one that is put together out of several."""
-    if picks is None:
-        return main
-    unpacked = {}
-    modules = []
-    for body, start, stop in picks:
-        if id(body) not in unpacked:
-            unpacked[id(body)] = bundle.unpack(body)[0]
-        modules.extend(unpacked[id(body)][start:stop])
-    _, absent, reasons, complete = bundle.unpack(main)
-    return bundle.pack(modules, absent, reasons, complete, _LEVEL)
-
-
-def _frame(goal, identifier, kind, main, picks=None):
-    """The frame of INSERT, cut into what a pipe takes: the rest of a large one is not copied with each write."""
-    data = protocol.frame(goal, 0, identifier, kind, body_of(main, picks))
-    return [data[start : start + link.CHUNK] for start in range(0, len(data), link.CHUNK)]
