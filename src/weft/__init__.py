@@ -5,6 +5,7 @@
 functions here: a module with a __getattr__ of its own makes each `weft.name` 25 ns slower.
 """
 
+from weft._at import at
 from weft._checkpoint import checkpoint
 from weft._generator import generator, yield_
 from weft.core import (
@@ -51,6 +52,7 @@ __all__ = [
     "TaskletExit",
     "TaskletKilled",
     "WeftError",
+    "at",
     "atomic",
     "call_async",
     "channel",

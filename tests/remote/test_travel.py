@@ -150,6 +150,17 @@ def test_what_an_expression_is_about_to_call_of_a_channel_is_called_there(
     assert call.join() == context.facts.pid
 
 
+def test_an_exception_on_its_way_to_it_is_raised_there(context: remote.Context) -> None:
+    channel: weft.channel[str] = weft.channel()
+    moving = begun(travelling.managed, channel)
+    moving.throw(LookupError("on its way"), pending=True)
+    call = context.move(moving)
+    with pytest.raises(LookupError, match="on its way"):
+        call.join()
+    assert travelling.ended == []
+    assert context.call(travelling.left) == [True]
+
+
 def test_closures_made_before_and_after_work(context: remote.Context) -> None:
     channel: weft.channel[int] = weft.channel()
     moving = begun(travelling.calls_a_closure, channel)

@@ -172,7 +172,9 @@ def test_no_file_is_opened_for_writing_as_strace_sees_it(python, tmp_path, strac
     except Ended as ended:
         pytest.skip(f"strace may not trace here: {ended}")
     lines = [line.split(None, 1)[1] for line in log.read_text().splitlines() if "(" in line]
-    lines = [line for line in lines if not line.startswith("???(")]  # strace left while a call began that it cannot name
+    lines = [
+        line for line in lines if not line.startswith("???(")
+    ]  # strace left while a call began that it cannot name
     assert len(lines) > 20
     harmless = re.compile(r'"/dev/(null|tty)"')
     changed = [line for line in lines if is_change(line) and not harmless.search(line)]

@@ -8,6 +8,7 @@ import itertools
 import logging
 import sys
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -21,7 +22,7 @@ from weft.remote.channels import Luggage
 from weft.remote.context import Context, Request, _encoded
 from weft.remote.errors import CannotTravel, MoveInDoubt, NotMoved, RemoteError
 from weft.snapshot import _native
-from weft.snapshot._travel import Parcel, State, discard
+from weft.snapshot._travel import ATOMIC_FLAG, SENDS_ERROR, Parcel, State, discard
 from weft.sync._outcome import Outcome
 from weft.sync._spawn import Body
 from weft.wire import codec
@@ -33,7 +34,7 @@ _numbers = itertools.count(1)
 _log = logging.getLogger("weft.remote")
 
 
-class _Suspended:
+class Suspended:
     """A tasklet between here and there: nobody but who kills it wakes it, and it can be put back where it was."""
 
     def __init__(self, moving: "tasklet[...]") -> None:
@@ -42,44 +43,46 @@ class _Suspended:
         self._begun = moving.frame is not None
         self._nowhere: weft.channel[None] = weft.channel()
         if self._begun:  # insert() and run() refuse what is blocked
-            _native.settle(moving, -1, self._nowhere, None, *self.state[3:])
-        _under_way.add(id(moving))
+            _native.settle(moving, -1, self._nowhere, None, self.state[3] & ATOMIC_FLAG, self.state[4])
+        _under_way.add(moving)
 
     @property
     def is_ours(self) -> bool:
         """Whether it is still as it was left: nobody has killed it, or let it begin."""
         moving = self.tasklet
-        return moving.alive and (moving.blocked if self._begun else moving.paused and moving.frame is None)
+        if self._begun:
+            return self._nowhere.queue is moving
+        return moving.alive and moving.paused and moving.frame is None
 
     def put_back(self) -> None:
         """Let it be where it was, behind others."""
-        _under_way.discard(id(self.tasklet))
+        _under_way.discard(self.tasklet)
         if self.is_ours:
             _native.detach(self.tasklet)
             _native.settle(self.tasklet, *self.state)
 
     def end(self, generators: list[Any], body: "Body[Any] | None") -> None:
         """It lives elsewhere: end what is left here. Whoever joins a tasklet of weft.spawn() goes on waiting."""
-        _under_way.discard(id(self.tasklet))
+        _under_way.discard(self.tasklet)
         if body is not None:
             del body.outcome
         if self.is_ours:
             discard(self.tasklet, generators)
 
 
-_under_way: set[int] = set()  # the tasklets of _Suspended, by id
+_under_way: "weakref.WeakSet[tasklet[...]]" = weakref.WeakSet()  # the tasklets of Suspended
 
 
 def move(context: Context, moving: "tasklet[...]") -> RemoteCall[Any]:
     """What Context.move() does."""
-    _check(context, moving)
-    name = _name(moving)
-    suspended = _Suspended(moving)
+    check(context, moving)
+    name = name_of(moving)
+    suspended = Suspended(moving)
     try:
         _check_value(context, suspended)
-        parcel = Parcel(moving, suspended.state, LENT, _main())
-        number = _prepared(context, parcel, suspended)
-        waiter = _commit(context, number)
+        parcel = Parcel(moving, suspended.state, LENT, (Context,), main())
+        number = prepared(context, parcel, suspended)
+        waiter = commit(context, number)
     except BaseException:
         suspended.put_back()
         raise
@@ -117,7 +120,7 @@ def move(context: Context, moving: "tasklet[...]") -> RemoteCall[Any]:
     return _call(context, number, name, outcome)
 
 
-class _Handle(RemoteCall[Any]):
+class Handle(RemoteCall[Any]):
     """On a tasklet that has moved. It is killed by its number, whether the call that waits for it has come there or not."""
 
     _runs_already = True
@@ -127,21 +130,21 @@ class _Handle(RemoteCall[Any]):
         super().__init__(context, _request(context, "join", (number,), name), name)
 
     def _ask_to_end(self) -> None:
-        _tell(self._context, "kill", self._moved)
+        tell(self._context, "kill", self._moved)
 
 
 def _call(context: Context, number: int, name: str, outcome: Outcome[Any] | None) -> RemoteCall[Any]:
     """The handle on what lives over there; `outcome` of one that weft.spawn() made gets the result, too."""
-    call = _Handle(context, number, name)
+    call = Handle(context, number, name)
     if outcome is not None:
         call.then(_passed_on(call, outcome, threading.get_ident()))
     return call
 
 
-def _check(context: Context, moving: "tasklet[...]") -> None:
+def check(context: Context, moving: "tasklet[...]") -> None:
     if not isinstance(moving, tasklet):
         raise TypeError(f"move() takes a tasklet, not {moving!r:.80}")
-    if id(moving) in _under_way:
+    if moving in _under_way:
         raise NotMoved(f"{moving!r} is on its way to a context already", context=context.name)
     if not moving.alive:
         raise NotMoved(f"{moving!r} cannot move: it has ended, or has no arguments", context=context.name)
@@ -160,10 +163,10 @@ def _check(context: Context, moving: "tasklet[...]") -> None:
         raise NoCore(f"{moving!r} cannot move to {context.name!r}: calls there are threads, and no tasklets. {hint}")
 
 
-def _check_value(context: Context, suspended: _Suspended) -> None:
+def _check_value(context: Context, suspended: Suspended) -> None:
     """Refuse what it sends at present if that could not come back up."""
     direction, _, value, flags, _ = suspended.state
-    if direction > 0 and not flags & 2:
+    if direction > 0 and not flags & SENDS_ERROR:
         try:
             codec.dumps(value, "value", refer=lambda _: 1, otherwise=False)
         except codec.CannotTravel as error:
@@ -176,20 +179,23 @@ def _check_value(context: Context, suspended: _Suspended) -> None:
         )
 
 
-def _main() -> str | None:
+def main() -> str | None:
     """The name of the main script over there, if it can go there."""
     found, _ = modules.script()
     return modules.name_over_there() if found is not None else None
 
 
-def _name(moving: "tasklet[...]") -> str:
-    frame = moving.frame
-    while frame is not None and frame.f_back is not None:
+def name_of(moving: "tasklet[...]") -> str:
+    """For messages: the function that it runs."""
+    frame, function = moving.frame, "a function"
+    while frame is not None:
+        if frame.f_code is not Body.__call__.__code__:
+            function = frame.f_code.co_qualname
         frame = frame.f_back
-    return "a tasklet" if frame is None else f"the tasklet of {frame.f_code.co_qualname}"
+    return f"the tasklet of {function}"
 
 
-def _prepared(context: Context, parcel: Parcel, suspended: _Suspended) -> int:
+def prepared(context: Context, parcel: Parcel, suspended: Suspended, *, block: bool = False) -> int:
     """Let it be restored over there, suspended, and return its number. Raises, and nothing is left there."""
     data = parcel.packed()
     shipping = context._shipping
@@ -199,7 +205,7 @@ def _prepared(context: Context, parcel: Parcel, suspended: _Suspended) -> int:
     number = next(_numbers)
     sent = False
     try:
-        request = _request(context, "prepare", (number, data, parcel.lent, parcel.main))
+        request = _request(context, "prepare", (number, data, parcel.lent, parcel.main, block))
         waiter = context._sent(request, None)[1]
         sent = True
         context._value(waiter.wait(), request.text)
@@ -208,38 +214,38 @@ def _prepared(context: Context, parcel: Parcel, suspended: _Suspended) -> int:
         problem = "it was killed, or begun, meanwhile"
     except RemoteError as error:
         if sent:
-            _tell(context, "drop", number)
+            tell(context, "drop", number)
         if error.type_name is None:  # else it was raised over there
             raise
         problem = f"{error.type_name.rpartition('.')[2]} there: {error}"
     except BaseException:
         if sent:
-            _tell(context, "drop", number)
+            tell(context, "drop", number)
         raise
     else:
-        _tell(context, "drop", number)
+        tell(context, "drop", number)
     raise NotMoved(f"{suspended.tasklet!r} was not moved to {context.name!r}: {problem}", context=context.name)
 
 
-def _commit(context: Context, number: int) -> Any:
+def commit(context: Context, number: int) -> Any:
     """Send the order to go on over there; return who is told that it has come. Raises, and it was not sent."""
     try:
         return context._sent(_request(context, "commit", (number,)), None)[1]
     except BaseException:
-        _tell(context, "drop", number)
+        tell(context, "drop", number)
         raise
 
 
-def _tell(context: Context, function: str, number: int) -> None:
+def tell(context: Context, function: str, number: int) -> None:
     """Have something done with a tasklet over there, if anybody is there, and wait for nothing."""
 
-    def tell() -> None:
+    def ask() -> None:
         try:
             context._value(context._sent(_request(context, function, (number,)), None)[1].wait(), function)
         except RemoteError as error:
             _log.debug("%r has ended with the tasklet that came there: %s", context, error)
 
-    context._background(tell)
+    context._background(ask)
 
 
 def _request(context: Context, function: str, arguments: tuple[Any, ...], text: str = "") -> Request:

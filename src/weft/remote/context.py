@@ -175,6 +175,12 @@ class Context:
 
         return move(self, moving)
 
+    def _visit(self, current: tasklet[...]) -> Any:
+        """For weft.at(): the current tasklet, which suspends itself next, has its block run over there."""
+        from weft.remote._at import Visit  # as in move()
+
+        return Visit(self, current)
+
     def iterate(
         self, function: Callable[..., Iterable[Any]], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Stream[Any]:

@@ -118,6 +118,10 @@ class Saver(pickle.Pickler):
         """Why this very value is not saved, where that depends on what is being saved."""
         return None
 
+    def sees_to(self, value: object) -> bool:
+        """Whether this very value is saved in a way of its own, whatever is in it."""
+        return False
+
     def carries_globals(self, where: str) -> bool:
         """Whether functions by value of this module bring the globals along that they use."""
         return where == "__main__" or where in self.by_value

@@ -11,7 +11,7 @@ import types
 from collections.abc import Sequence
 from typing import Any
 
-from weft.core import tasklet
+from weft.core import NoCore, tasklet
 from weft.snapshot import _code, _format, _load, _native
 from weft.snapshot._contexts import warn_of
 from weft.snapshot._errors import BadSnapshot
@@ -20,7 +20,15 @@ from weft.snapshot._save import FUNCTION, STARTED, Reduced, Saver, save
 from weft.sync._outcome import Outcome
 from weft.sync._spawn import Body, Spawned, without_first_frame
 
-RAISES, SENDS_ERROR, ITERATES, ENDED, SCHEDULED, HAS_VALUE = 1, 2, 4, 8, 32, 64  # of the flags in a state
+RAISES, SENDS_ERROR, ITERATES, ENDED, ATOMIC_FLAG, SCHEDULED, HAS_VALUE = (
+    1,
+    2,
+    4,
+    8,
+    16,
+    32,
+    64,
+)  # of the flags in a state
 MAIN = "__main__"
 
 _BODY = Body.__dict__["__call__"]
@@ -34,13 +42,18 @@ class Parcel(Saver):
     names of those that it needs over there, `generators` those that were copied with it.
     """
 
-    def __init__(self, moving: tasklet[...], state: State, lends: tuple[type, ...], main: str | None) -> None:
-        """`lends`: the classes of channels; `main`: by which name the main script can be imported over there, if it can."""
+    def __init__(
+        self, moving: tasklet[...], state: State, lends: tuple[type, ...], stay: tuple[type, ...], main: str | None
+    ) -> None:
+        """`lends`: the classes of channels; `stay`: those of what is only named over there; `main`: by which
+        name the main script can be imported over there, if it can.
+        """
         self.file = io.BytesIO()
         super().__init__(self.file)
         self.moving = moving
         self.state = state
         self.lends = lends
+        self.stay = stay
         self.main = main
         self.lent: list[Any] = []
         self.modules: set[str] = set()
@@ -78,6 +91,8 @@ class Parcel(Saver):
     def tasklet_contents(self, item: tasklet[Any]) -> Reduced:
         """See Saver. What weft.spawn() puts around its function stays here, and so does where the tasklet waited."""
         contents = super().tasklet_contents(item)
+        if type(item) is Spawned:  # whose outcome stays here
+            contents = (*contents[:-1], getattr(item, "__dict__", None) or None)
         direction, waits_in, value, flags, depth = self.state
         if contents[0] != STARTED:
             function, args, kwargs = contents[FUNCTION : FUNCTION + 3]
@@ -97,6 +112,10 @@ class Parcel(Saver):
             return "that is another tasklet, and a tasklet travels alone. Let them share a channel"
         return None
 
+    def sees_to(self, value: object) -> bool:
+        """See Saver."""
+        return isinstance(value, (*self.lends, *self.stay))
+
     def reducer_override(self, item: Any) -> Any:
         """See Saver."""
         if isinstance(item, self.lends):
@@ -106,6 +125,8 @@ class Parcel(Saver):
             return _load.lent, (number,)
         if id(item) in self._operations:
             return Operation, (self._operations[id(item)],)
+        if isinstance(item, self.stay):
+            return Elsewhere, (repr(item),)
         problem = self.refusal(item)
         if problem is not None:
             raise TypeError(problem)
@@ -156,6 +177,21 @@ class Operation:
         return getattr(lent, self._name)(*args)
 
 
+class Elsewhere:
+    """What stands over there for an object that has stayed here."""
+
+    def __init__(self, shown: str) -> None:
+        self._shown = shown
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise NoCore(f"{self._shown} has stayed in the parent's process, which alone can use it (.{name})")
+
+    def __repr__(self) -> str:
+        return f"<elsewhere: {self._shown}>"
+
+
 class _Loader(_load.Loader):
     """Reads a parcel."""
 
@@ -195,7 +231,8 @@ class _Loader(_load.Loader):
 class _Moved:
     """A tasklet that has come: restored and suspended, until begin()."""
 
-    def __init__(self, data: bytes, channels: Sequence[Any], main: str | None) -> None:
+    def __init__(self, data: bytes, channels: Sequence[Any], main: str | None, *, block: bool) -> None:
+        self.stay: Any = None  # of one that is here for a block
         self.outcome: Outcome[Any] = Outcome()
         self.waiter: tasklet[...] | None = None  # waits for it in a channel of the parent's
         self.state: State | None = None
@@ -214,6 +251,10 @@ class _Moved:
         if restoring.started:
             ((_, box, self.state),) = restoring.started
             self.tasklet.bind(_lives, (box, self.outcome))
+            if block:
+                from weft.snapshot._block import Stay  # which imports this
+
+                self.stay = Stay(contents[0][1], loader.functions, self.outcome)
             restoring.start()
         else:
             content = contents[0]
@@ -278,21 +319,22 @@ def _wait_for(waiting: tasklet[...], state: State) -> None:
     except BaseException as error:
         given = error.with_traceback(None)
         result |= HAS_VALUE | RAISES
-    _native.settle(waiting, 0, None, given, result | flags & 16, depth)
+    _native.settle(waiting, 0, None, given, result | flags & ATOMIC_FLAG, depth)
 
 
 _here: dict[int, _Moved] = {}
 
 
-def prepare(number: int, data: bytes, channels: list[Any], main: str | None) -> None:
-    """Over there: make the tasklet again, and do not let it run."""
-    _here[number] = _Moved(data, channels, main)
+def prepare(number: int, data: bytes, channels: list[Any], main: str | None, block: bool) -> None:
+    """Over there: make the tasklet again, and do not let it run. `block`: for a block of weft.at() alone."""
+    _here[number] = _Moved(data, channels, main, block=block)
 
 
 def commit(number: int) -> None:
     """Over there: let it go on. From now on it lives here."""
     moved = _here[number]
-    moved.generators.clear()
+    if moved.stay is None:
+        moved.generators.clear()
     moved.begin()
 
 
@@ -318,6 +360,9 @@ def join(number: int) -> Any:
     finally:
         _here.pop(number, None)
     try:
-        return moved.outcome.get()
+        value = moved.outcome.get()
+        return value if moved.stay is None else moved.stay.said(moved.tasklet)
     finally:
+        if moved.stay is not None:
+            discard(moved.tasklet, moved.generators)
         del moved

@@ -54,7 +54,7 @@ def explained(saver: Saver, root: object, error: BaseException) -> CannotSave:
         for record in reversed(records):
             function = functions.get(record[0], record[0])
             for number, value in enumerate(record[4]):
-                failure = saver.refusal(value) or _failure(value, saver.by_value)
+                failure = None if saver.sees_to(value) else saver.refusal(value) or _failure(value, saver.by_value)
                 if failure is None:
                     continue
                 names = variable_names(function.__code__)

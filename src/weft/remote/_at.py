@@ -1,0 +1,78 @@
+"""The near end of `with weft.at(context):`: who takes the block over there, and lets the function go on here when it has ended.
+
+The tasklet stays here, suspended at its `with`. What comes back are data, see weft.snapshot._block.
+"""
+
+import sys
+from typing import Any
+
+from weft.core import TaskletExit, tasklet
+from weft.remote import _travel
+from weft.remote.context import Context
+from weft.remote.errors import MoveInDoubt, NotMoved, RemoteError
+from weft.snapshot._block import BlockParcel, go_on
+
+
+class Visit:
+    """A block that runs in a context. Its `_run` is a tasklet of the same thread."""
+
+    def __init__(self, context: Context, item: "tasklet[...]") -> None:
+        """`item` is the current tasklet, which suspends itself next."""
+        if item.is_main:
+            raise NotMoved(
+                "weft.at() takes a tasklet, and this is the main one of its thread: weft.spawn(function).join()",
+                context=context.name,
+            )
+        _travel.check(context, item)
+        self._context = context
+        self._item = item
+        frame = sys._getframe(2)  # behind Context._visit and __enter__
+        self._function = frame.f_back.f_code.co_qualname if frame.f_back is not None else ""
+        self._abandoned = False
+        self._number: int | None = None
+        tasklet(self._run)()
+
+    def abandon(self) -> None:
+        """The tasklet goes on without it: it was killed."""
+        self._abandoned = True
+        if self._number is not None:
+            _travel.tell(self._context, "kill", self._number)
+
+    def _run(self) -> None:
+        item = self._item
+        try:
+            suspended = _travel.Suspended(item)
+            try:
+                said = self._said(suspended)
+                if suspended.is_ours:
+                    go_on(item, said, suspended.state[3])
+            finally:
+                suspended.put_back()
+        except TaskletExit:  # its thread ends
+            raise
+        except BaseException as error:
+            if not self._abandoned and item.alive:
+                item.throw(error.with_traceback(None), pending=True)
+
+    def _said(self, suspended: _travel.Suspended) -> Any:
+        """Let the block run over there, and wait for what there is to say of it."""
+        context = self._context
+        parcel = BlockParcel(self._item, suspended.state, _travel.LENT, (Context,), _travel.main())
+        name = f"the block of {self._function}"
+        number = _travel.prepared(context, parcel, suspended, block=True)
+        waiter = _travel.commit(context, number)
+        del parcel
+        try:
+            answer = waiter.wait()
+        except RemoteError as error:
+            lost = str(error)
+        else:
+            context._value(answer, name)
+            self._number = number
+            if self._abandoned:
+                self.abandon()
+            return _travel.Handle(context, number, name).join()
+        raise MoveInDoubt(
+            f"the link to {context.name!r} broke when {name} was to begin there; nobody knows whether it did: {lost}",
+            context=context.name,
+        )

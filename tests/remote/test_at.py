@@ -1,0 +1,240 @@
+"""Blocks of `with weft.at(context):`, and what comes of those that fail."""
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import travelling
+import visiting
+
+import weft
+from tests.programs import printed
+from tests.snapshot.conftest import KNOWN
+from weft import remote
+from weft.remote import _travel
+from weft.snapshot import BadSnapshot, CannotSave, _block
+
+pytestmark = pytest.mark.skipif(not KNOWN, reason="tasklets are saved on the backends that see their frames")
+
+BARE = getattr(sys, "_base_executable", sys.executable)
+
+
+@pytest.fixture
+def context() -> Iterator[remote.Context]:
+    visiting.ended.clear()
+    with remote.local(python=BARE, tasklets=True) as context:
+        yield context
+
+
+def joined(function: Callable[..., Any], *args: Any) -> Any:
+    return weft.spawn(function, args).join()
+
+
+def test_the_block_runs_there_and_what_it_has_changed_comes_back(context: remote.Context) -> None:
+    assert joined(visiting.changes, context) == (True, False, [1, 2], True, True)
+
+
+@pytest.mark.parametrize(
+    ("function", "result"),
+    [
+        (visiting.in_a_loop, [0, (10, True), 2, (30, True), 4]),
+        (visiting.returns, (1, True)),
+        (visiting.breaks_and_continues, 4),
+        (visiting.nests, (True, True, True)),
+        (visiting.shares_a_variable, (3, 4)),
+        (visiting.in_a_handler, (1, "LookupError('handled')")),
+        (visiting.deletes, (["context", "two"], 3)),
+        (visiting.below, (True, False, [1, 2], True, True)),
+        (visiting.raises, ("there", 1)),
+    ],
+)
+def test_it_goes_on_here_however_the_block_ends(
+    context: remote.Context, function: Callable[..., Any], result: object
+) -> None:
+    assert joined(function, context) == result
+    assert all(visiting.left())
+    assert context.call(visiting.left) == []
+
+
+def test_a_tasklet_without_a_handle_comes_back_as_itself(context: remote.Context) -> None:
+    done: list[Any] = []
+
+    def visits() -> None:
+        current = weft.getcurrent()
+        del current
+        done.append(visiting.in_a_loop(context))
+
+    tasklet = weft.tasklet(visits)()
+    while tasklet.alive:
+        weft.schedule()
+    assert done == [[0, (10, True), 2, (30, True), 4]]
+
+
+def test_channels_are_joined_in_the_block(context: remote.Context) -> None:
+    channel: weft.channel[int] = weft.channel()
+    calling = weft.spawn(visiting.calls, (context, channel))
+    channel.send(4)
+    assert channel.receive() == 8
+    assert calling.join() == 8
+
+
+def test_many_visit_at_once(context: remote.Context) -> None:
+    visits = [weft.spawn(visiting.in_a_loop, (context,)) for _ in range(20)]
+    assert [visit.join() for visit in visits] == [[0, (10, True), 2, (30, True), 4]] * 20
+
+
+def test_a_script_has_blocks(program: Callable[..., str], python: Callable[..., Any]) -> None:
+    script = program(
+        f"""
+        import os, weft
+        from weft import remote
+
+        def work(context):
+            here = os.getpid()
+            with weft.at(context):
+                there = os.getpid()
+            return here == os.getpid(), here != there
+
+        if __name__ == "__main__":
+            with remote.local(python={BARE!r}, tasklets=True) as context:
+                print(weft.spawn(work, (context,)).join())
+        """
+    )
+    assert printed(python(script)) == "(True, True)\n"
+
+
+# ---- what fails is raised at the `with`
+
+
+def test_the_main_tasklet_is_refused(context: remote.Context) -> None:
+    with pytest.raises(remote.NotMoved, match=r"this is the main one of its thread: weft.spawn\(function\).join"):
+        visiting.changes(context)
+    with pytest.raises(TypeError, match=r"at\(\) takes a context, such as .* not 3"):
+        weft.at(3)
+
+
+def test_a_context_without_tasklets_is_refused() -> None:
+    with (
+        remote.local(python=BARE, name="threads") as context,
+        pytest.raises(weft.NoCore, match="calls there are threads, and no tasklets. Open it with tasklets=True"),
+    ):
+        joined(visiting.changes, context)
+
+
+@pytest.mark.parametrize(
+    ("function", "match"),
+    [
+        (visiting.in_a_time_out, "it is inside a scope or a time-out"),
+        (
+            visiting.in_a_generator,
+            "is used in a generator or coroutine. Let it call a function that has|before CPython 3.12, running a generator",
+        ),
+        (visiting.by_hand, "is used in another way than `with weft.at"),
+    ],
+)
+def test_where_no_block_can_be_is_refused(context: remote.Context, function: Callable[..., Any], match: str) -> None:
+    with pytest.raises(CannotSave, match=match):
+        joined(function, context)
+
+
+def test_a_variable_that_cannot_go_is_named_and_the_block_has_not_begun(context: remote.Context) -> None:
+    error, free = joined(visiting.holds_a_lock, context)
+    assert "the variable 'lock' of holds_a_lock" in error
+    assert free
+
+
+def test_a_variable_that_cannot_come_back_is_named(context: remote.Context) -> None:
+    with pytest.raises(
+        remote.CannotTravel, match=r"the block of brings_a_function ran in .*result\['variables'\]\['made'\]"
+    ):
+        joined(visiting.brings_a_function, context)
+
+
+def test_what_the_block_raises_is_raised_here(context: remote.Context) -> None:
+    with pytest.raises(remote.FunctionExited, match=r"the block of always_raises called sys.exit\(3\)"):
+        joined(visiting.always_raises, context)
+
+
+def test_a_context_that_dies_in_the_block_is_an_error_there(context: remote.Context) -> None:
+    with pytest.raises(remote.ContextDied, match="died while it ran the block of dies: .*exit code 3"):
+        joined(visiting.dies, context)
+    assert visiting.left() == [True]
+
+
+def test_who_is_killed_ends_the_block_there_and_goes_on_to_end_here(context: remote.Context) -> None:
+    channel: weft.channel[str] = weft.channel()
+    visit = weft.spawn(visiting.waits, (context, channel))
+    assert channel.receive() == "there"
+    visit.kill()
+    with pytest.raises(weft.TaskletKilled):
+        visit.join()
+    assert visiting.left() == [True]
+    while context.call(visiting.left) != [True]:
+        weft.schedule()
+
+
+def test_a_link_that_breaks_before_it_is_known_whether_the_block_has_begun(
+    context: remote.Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit = _travel.commit
+
+    def dies_with_it(*args: Any) -> Any:
+        os.kill(context.facts.pid, 19)
+        waiter = commit(*args)
+        os.kill(context.facts.pid, 9)
+        return waiter
+
+    monkeypatch.setattr(_travel, "commit", dies_with_it)
+    with pytest.raises(remote.MoveInDoubt, match="when the block of changes was to begin there; nobody knows"):
+        joined(visiting.changes, context)
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        None,
+        {},
+        {"end": 0, "variables": {}, "deleted": (), "returned": ()},
+        {"end": True, "variables": {}, "deleted": (), "returned": ()},
+        {"end": "own", "variables": {"context": 1, "no": 2}, "deleted": (), "returned": ()},
+        {"end": "own", "variables": {}, "deleted": ("no",), "returned": ()},
+        {"end": "own", "variables": {}, "deleted": (), "returned": (1, 2)},
+        {"end": "own", "variables": {}, "deleted": (), "returned": (1,)},
+        {"end": "other", "variables": {}, "deleted": (), "returned": ()},
+    ],
+)
+def test_a_context_that_lies_makes_nothing_run(
+    context: remote.Context, monkeypatch: pytest.MonkeyPatch, forged: dict[str, Any] | None
+) -> None:
+    """`own` is the right end of the block, `other` one of another block of the function."""
+    join = _travel.Handle.join
+    said: list[Any] = []
+
+    def lies(self: Any, timeout: float | None = None) -> Any:
+        said.append(join(self, timeout))
+        if not forged or forged["end"] not in ("own", "other"):
+            return forged
+        code = visiting.nests.__code__
+        ends = [end for unit in range(len(code.co_code) // 2) for end in _block.ends_of(code, unit) or {}]
+        return {
+            **forged,
+            "end": said[0]["end"] if forged["end"] == "own" else next(end for end in ends if end != said[0]["end"]),
+        }
+
+    monkeypatch.setattr(_travel.Handle, "join", lies)
+    with pytest.raises(BadSnapshot, match="a block of weft.at"):
+        joined(visiting.nests, context)
+
+
+def test_blocks_leave_nothing_there(context: remote.Context) -> None:
+    def visits(count: int) -> Any:
+        for _ in range(count):
+            joined(visiting.in_a_loop, context)
+            joined(visiting.raises, context)
+        return context.call(travelling.objects)
+
+    visits(20)
+    first = visits(10)
+    assert visits(50) - first < 50
