@@ -36,6 +36,17 @@ Any_channel = weft.channel[Any] | WindowChannel[Any]
 _log = logging.getLogger("weft.remote")
 
 
+class Tally:
+    """Values that came into a channel with a window, and of which the other side has not been told yet.
+
+    What waits in the channel refers to this, and not to the channel's Given, which refers to the channel.
+    """
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.accepted = self.refused = 0
+
+
 class Given:
     """One channel that a context may use. The reader of the link and its tasklets touch it, all on one thread."""
 
@@ -52,7 +63,7 @@ class Given:
         self.bytes = 0
         self.stop: weft.channel[None] = weft.channel()
         self.room: Waiter[None] | None = None
-        self.accepted = self.refused = 0  # values that came, and of which the other side has not been told yet
+        self.tally = Tally(number)
 
 
 class Luggage:
@@ -96,9 +107,9 @@ class Channels:
         ] = {}  # how to stop each send that waits, and its size
         self._bytes = 0
         self._under_way = 0  # values that channels with a window have not settled
-        self._news: deque[tuple[Given, int]] = deque()  # of these: those that have found room, and their sizes
+        self._news: deque[tuple[Tally, int]] = deque()  # of these: those that have found room, and their sizes
         self._told = False  # the thread for links has been asked to look at the news
-        self._due: dict[Given, None] = {}  # channels of which something is to be told
+        self._due: dict[Tally, None] = {}  # channels of which something is to be told
         self._pumps = 0
         self._ended = False
 
@@ -318,7 +329,7 @@ class Channels:
         value = self._exception(codec.loads(body, start=5)) if is_error else codec.loads(body, self.resolve, start=5)
         channel = given.channel
         if isinstance(channel, WindowChannel):
-            self._accept(given, channel, value, len(body), is_error=is_error)
+            self._accept(given.tally, channel, value, len(body), is_error=is_error)
             return
         stop: weft.channel[None] = weft.channel()
         stop.preference = 0
@@ -355,7 +366,7 @@ class Channels:
             said = wire.WITHDRAWN
         self._answer(given, number, said)
 
-    def _accept(self, given: Given, channel: "WindowChannel[Any]", value: Any, size: int, *, is_error: bool) -> None:
+    def _accept(self, tally: Tally, channel: "WindowChannel[Any]", value: Any, size: int, *, is_error: bool) -> None:
         """Let a value into a channel with a window, or have it wait there for its turn, also when its context has ended.
 
         The other side is told of many at once: `tell`, when all was read that had come.
@@ -365,23 +376,23 @@ class Channels:
         self._bytes += size
 
         def accepted() -> None:  # later, in any thread
-            self._news.append((given, size))
+            self._news.append((tally, size))
             if not self._told and not self._ended:
                 self._told = True
                 self._threads.links.post(self._take_news)
 
         try:
             if channel.accept(value, accepted, is_error=is_error, size=size):
-                self._settled(given, size)
+                self._settled(tally, size)
         except ChannelClosed:
-            given.refused += 1
-            self._settled(given, size, accepted=0)
+            tally.refused += 1
+            self._settled(tally, size, accepted=0)
 
-    def _settled(self, given: Given, size: int, accepted: int = 1) -> None:
-        given.accepted += accepted
+    def _settled(self, tally: Tally, size: int, accepted: int = 1) -> None:
+        tally.accepted += accepted
         self._under_way -= 1
         self._bytes -= size
-        self._due[given] = None
+        self._due[tally] = None
 
     def _take_news(self) -> None:
         """Behind the values that have found room: on the thread for links. Blocks while the other side reads nothing."""
@@ -407,11 +418,11 @@ class Channels:
                 self._threads.links.post(self._take_news)
             return
         due, self._due = self._due, {}
-        for given in due:
-            for verb, count in ((b"P", given.accepted), (b"F", given.refused)):
+        for tally in due:
+            for verb, count in ((b"P", tally.accepted), (b"F", tally.refused)):
                 if count:
-                    self._tell(given, wire.VERB.pack(verb, count))
-            given.accepted = given.refused = 0
+                    self._tell(tally, wire.VERB.pack(verb, count))
+            tally.accepted = tally.refused = 0
 
     def _answer(self, given: Given, number: int, said: Any) -> None:
         try:
@@ -433,11 +444,11 @@ class Channels:
 
     # ---- frames to over there
 
-    def _frame(self, given: Given, body: bytes) -> bytes:
+    def _frame(self, given: Given | Tally, body: bytes) -> bytes:
         frame: bytes = protocol.frame(self._link.identifier, ROOT, given.number, protocol.CHANNEL, body)
         return frame
 
-    def _tell(self, given: Given, body: bytes) -> None:
+    def _tell(self, given: Given | Tally, body: bytes) -> None:
         """Send what is short, without waiting for room."""
         self._link.send_at_once(self._frame(given, body))
 
