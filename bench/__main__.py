@@ -51,7 +51,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--python", action="append", metavar="PATH", help="gil and server: measure on this interpreter too"
     )
-    parser.epilog = "python -m bench render FILE PAGE writes a page of the docs from the JSON of an earlier run."
+    parser.epilog = "python -m bench render FILE... PAGE writes a page of the docs from the JSON of earlier runs."
     parsed = parser.parse_args(arguments)
     unknown = [part for part in parsed.parts if part not in PARTS]
     if unknown:
@@ -108,12 +108,15 @@ def main(arguments: list[str]) -> int:
 
 
 def render(arguments: list[str]) -> int:
-    """`render FILE PAGE`: the page of the docs from the JSON of a run."""
-    if len(arguments) != 2:
-        print("render needs two paths: python -m bench render FILE.json PAGE.md", file=sys.stderr)
+    """`render FILE... PAGE`: the page of the docs from the JSON of a run, or of several that measured different parts."""
+    if len(arguments) < 2:
+        print(
+            "render needs two paths or more: python -m bench render FILE.json [FILE.json ...] PAGE.md", file=sys.stderr
+        )
         return 2
-    source, target = map(Path, arguments)
-    run = json.loads(source.read_text(encoding="utf-8"))
+    *sources, target = map(Path, arguments)
+    runs = [json.loads(source.read_text(encoding="utf-8")) for source in sources]
+    run = runs[0] if len(runs) == 1 else page.merged(runs)
     target.write_text(page.page(run), encoding="utf-8")
     page.plots(run, target.parent)
     return 0

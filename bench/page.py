@@ -6,12 +6,13 @@ from typing import Any
 from weft.cli._bench import charts, plot
 from weft.cli._bench.show import markdown
 
+from . import bars
 from .tables import tables
 
 TEMPLATE = """# Benchmarks
 
-Written by `python -m bench render` from one run of `python -m bench`; do not edit by hand. Absolute figures are this
-machine's: read the ratios. Every peer was measured in the same run, in turns with weft.
+Written by `python -m bench render` from what `python -m bench` has measured; do not edit by hand. Absolute figures are this
+machine's: read the ratios. The peers of a table were measured in the same run, in turns with weft.
 
 {machine}
 
@@ -87,7 +88,7 @@ ratios. Everything was measured in the same run, in turns.
   GIL. Where "Bars" says that 1.3 x was missed, this is why.
 """
 
-ABOUT = ("format", "taken", "quick", "machine", "versions", "bars")
+ABOUT = ("format", "taken", "quick", "machine", "versions", "bars", "runs")
 THREADS_PARTS = {"gil": charts.gil_panels, "server": charts.server_panels}
 
 
@@ -97,8 +98,8 @@ def page(run: dict[str, Any]) -> str:
     if not of_threads:  # threads have a page of their own, from a run of theirs
         run = {key: value for key, value in run.items() if key not in THREADS_PARTS}
         run["bars"] = [bar for bar in run["bars"] if bar["part"] not in THREADS_PARTS]
-    *figures, bars = tables(run)  # what somebody who looks it up wants to know stands first
-    body = "\n".join(markdown(table) for table in [bars, *figures]).rstrip()
+    *figures, verdicts = tables(run)  # what somebody who looks it up wants to know stands first
+    body = "\n".join(markdown(table) for table in [verdicts, *figures]).rstrip()
     if not of_threads:
         return TEMPLATE.format(machine=machine_lines(run), tables=body)
     images = "\n\n".join(f"![{part} as a plot, with a logarithmic scale](threads-{part}.svg)" for part in plotted(run))
@@ -121,11 +122,41 @@ def plotted(run: dict[str, Any]) -> list[str]:
     return [part for part in THREADS_PARTS if part in run]
 
 
+def merged(runs: list[dict[str, Any]]) -> dict[str, Any]:
+    """One run out of several on one machine: of each part the figures of the last run that has it, and which run that is."""
+    whole = {key: value for run in runs for key, value in run.items()}
+    last = {part: index for index, run in enumerate(runs) for part in run if part not in ABOUT}
+    whole["runs"] = [
+        {
+            "taken": run["taken"],
+            "load": run["machine"]["load"][0],
+            "weft": run["versions"].get("weft", ""),
+            "parts": parts,
+        }
+        for index, run in enumerate(runs)
+        if (parts := [part for part in run if last.get(part) == index and part not in THREADS_PARTS])
+    ]
+    whole["versions"] = {name: version for run in runs for name, version in run["versions"].items()}
+    whole["bars"] = bars.verdicts(whole)
+    return whole
+
+
+def taken_lines(run: dict[str, Any]) -> list[str]:
+    """When the figures were taken, a line for each run."""
+    if len(runs := run.get("runs", ())) < 2:
+        quick, load = " (a quick run)" if run["quick"] else "", run["machine"]["load"][0]
+        return [f"- Taken {run['taken'][:10]}{quick}, load {load:.1f} at the start"]
+    return [
+        f"- {', '.join(one['parts'])}: taken {one['taken'][:10]}, load {one['load']:.1f} at the start, weft {one['weft']}"
+        for one in runs
+    ]
+
+
 def machine_lines(run: dict[str, Any]) -> str:
     machine, versions = run["machine"], run["versions"]
     peers = ", ".join(f"{name} {version}" for name, version in versions.items() if name not in ("python", "compiler"))
     lines = [
-        f"- Taken {run['taken'][:10]}{' (a quick run)' if run['quick'] else ''}, load {machine['load'][0]:.1f} at the start",
+        *taken_lines(run),
         f"- {machine['processor']}, {machine['cores']} cores, {machine['memory_bytes'] / 2**30:.0f} GiB; {machine['system']}",
         f"- {versions['python']} ({versions['compiler']}); {peers}",
     ]

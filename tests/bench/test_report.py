@@ -217,6 +217,24 @@ def test_the_page_says_what_it_was_taken_on_and_holds_all_tables(tmp_path: Path)
     assert all(f"## {table.title}" in text for table in tables(run))
 
 
+def test_a_page_of_several_runs_says_which_part_is_of_which(tmp_path: Path) -> None:
+    first, second = a_run(), a_run()
+    parts = [part for part in command.PARTS if part in first and part not in ("gil", "server")]
+    kept, anew = parts[0], parts[1]
+    second = {key: value for key, value in second.items() if key not in command.PARTS or key == anew}
+    second["taken"] = "2031-01-01T00:00:00"
+    files = [tmp_path / "first.json", tmp_path / "second.json"]
+    for file, run in zip(files, (first, second), strict=True):
+        file.write_text(json.dumps(run))
+    target = tmp_path / "benchmarks.md"
+    assert command.main(["render", *map(str, files), str(target)]) == 0
+    lines = [line for line in target.read_text().splitlines() if ": taken " in line]
+    assert len(lines) == 2
+    assert kept in lines[0]
+    assert anew not in lines[0].partition(":")[0]
+    assert lines[1].startswith(f"- {anew}: taken 2031-01-01")
+
+
 def test_a_part_that_does_not_exist_is_refused_with_those_that_do(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         command.parse(["coer"])
