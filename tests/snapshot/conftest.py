@@ -1,5 +1,11 @@
 """Where snapshots can be tried: on a backend and a version whose frames are known."""
 
+import functools
+from pathlib import Path
+
+import pytest
+
+import weft
 from weft import core
 from weft.snapshot import _native
 
@@ -11,3 +17,9 @@ NEED_FRAMES = (
     *("checkpoint", "checkpoint_files", "resume", "showing"),
 )
 collect_ignore = ["test_unknown.py"] if KNOWN else [f"test_{name}.py" for name in NEED_FRAMES]
+
+
+@pytest.fixture
+def python(python):
+    """The fixture of all folders, with the weft that is tried here: it may be built, and not installed."""
+    return functools.partial(python, PYTHONPATH=str(Path(weft.__file__).resolve().parent.parent))
