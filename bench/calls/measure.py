@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..bare import bare_python, command
-from ..workers import Worker, WorkerFailed
+from ..workers import Worker, WorkerFailed, with_contexts
 
 SIDES = ("weft", "mitogen", "pipes")
 AT_ONCE = 100
@@ -31,15 +31,7 @@ def measure(settings: Settings, say: Callable[[str], None]) -> dict[str, Any]:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="weft-bench-")))
         python = str(command(folder, "python", bare_python(folder)))
-        present = {}
-        for name in SIDES:
-            worker = stack.enter_context(Worker("bench.calls.worker", name))
-            try:
-                worker.ask("open", python=python, timeout=30)
-            except WorkerFailed as failure:
-                skipped[name] = str(failure)
-            else:
-                present[name] = worker
+        present = with_contexts(stack, "bench.calls.worker", SIDES, python, skipped)
         sides = {
             name: worker for name, worker in present.items() if name != "pipes"
         }  # its messages would only run together

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..bare import bare_python, command
 from ..calls.measure import best_turn
-from ..workers import Worker, WorkerFailed
+from ..workers import Worker, WorkerFailed, with_contexts
 
 SIDES = ("weft", "mitogen")
 KINDS = {"values": 0, "64 KiB": 1 << 16, "1 MiB": 1 << 20}  # bytes of a block; 0: small tuples
@@ -51,15 +51,7 @@ def take_rates(
     """{kind: {side: what bench.calls.measure.best_turn says of its turns, where a call is a value}}."""
     taken: dict[str, dict[str, Any]] = {}
     with ExitStack() as stack:
-        present = {}
-        for name in SIDES:
-            worker = stack.enter_context(Worker("bench.stream.worker", name))
-            try:
-                worker.ask("open", python=python, timeout=30)
-            except WorkerFailed as failure:
-                skipped[name] = str(failure)
-            else:
-                present[name] = worker
+        present = with_contexts(stack, "bench.stream.worker", SIDES, python, skipped)
         for kind, size in KINDS.items():
             say(f"stream: {', '.join(present)}, {kind}; {settings.rounds} rounds")
             counts: dict[str, int] = {}

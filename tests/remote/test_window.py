@@ -82,6 +82,19 @@ def test_room_is_counted_in_bytes_too_and_a_value_larger_than_all_of_it_gets_thr
     assert [channel.receive() for _ in range(2)] == [2 * LARGEST_SIZE, 1]
 
 
+def test_a_small_value_that_would_fit_does_not_overtake_a_large_one_that_waits() -> None:
+    channel: Any = remote.channel(window=100)
+
+    def offer(size: int) -> bool:
+        done: bool = channel.accept(size, lambda: None, is_error=False, size=size)
+        return done
+
+    assert offer(10)
+    assert not offer(LARGEST_SIZE)
+    assert not offer(1)
+    assert [channel.receive() for _ in range(3)] == [10, LARGEST_SIZE, 1]
+
+
 def test_an_exception_reaches_a_context_that_waits_already(context: remote.Context) -> None:
     channel: Any = remote.channel(window=5)
     call = weft.spawn(lambda: context.call(sent.receive_error, (channel,)))

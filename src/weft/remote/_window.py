@@ -126,23 +126,14 @@ class WindowChannel(Generic[T]):
         with atomic():
             if self._kept:
                 return self._next_kept()
-            self._receivers += 1
-            try:
-                came = self._inner.receive()
-            finally:
-                self._receivers -= 1
-            return self._taken(*came)
+            return self._taken(*self._waiting(self._inner.receive))
 
     def receive_unless(self, stop: "weft.channel[Any]") -> tuple[bool, Any]:
         """(True, value), or (False, what came by `stop`) when that came first."""
         with atomic():
             if self._kept:
                 return True, self._next_kept()
-            self._receivers += 1
-            try:
-                met, came = select(self._inner, stop)
-            finally:
-                self._receivers -= 1
+            met, came = self._waiting(select, self._inner, stop)
             return (True, self._taken(*came)) if met is self._inner else (False, came)
 
     def _next_kept(self) -> T:
@@ -153,6 +144,13 @@ class WindowChannel(Generic[T]):
             self._keep(sender.value, sender.is_error, sender.size)
             sender.accepted()
         return self._taken(value, is_error)
+
+    def _waiting(self, receive: Callable[..., Any], *args: Any) -> Any:
+        self._receivers += 1
+        try:
+            return receive(*args)
+        finally:
+            self._receivers -= 1
 
     @staticmethod
     def _taken(value: Any, is_error: bool) -> T:
@@ -167,12 +165,7 @@ class WindowChannel(Generic[T]):
         with atomic():
             if self._kept:
                 return self._next_kept()
-            self._receivers += 1
-            try:
-                came = next(self._inner)
-            finally:
-                self._receivers -= 1
-            return self._taken(*came)
+            return self._taken(*self._waiting(next, self._inner))
 
     def close(self) -> None:
         """Let nobody new wait here; what was accepted, and who waits already, may still be met."""
