@@ -292,6 +292,16 @@ def test_what_was_received_does_not_come_back_when_its_context_dies_right_then()
     assert weft.select(channel, default="nothing")[1] == "nothing"
 
 
+@pytest.mark.parametrize("window", [None, 5])
+def test_a_value_does_not_come_twice_although_the_next_question_overtakes_the_end_of_a_loop(context, window):
+    channel = weft.channel() if window is None else remote.channel(window=window)
+    senders = [weft.spawn(channel.send, (number,)) for number in range(5)]
+    assert context.call(sent.take_one_and_then_another, (channel,)) == (0, 1)
+    assert values_of(channel) == [2, 3, 4]
+    for sender in senders:
+        sender.join()
+
+
 @pytest.mark.parametrize("window", [0, -1, True, "5", 1 << 20])
 def test_a_window_that_is_none_is_refused(window):
     with raises(ValueError, match="window must be a number from 1 to 65536"):

@@ -57,6 +57,7 @@ class Given:
         self.announced = False
         self.epoch = 0  # 0: nothing is wanted over there
         self.ended = 0  # the last epoch that is over
+        self.later: dict[int, tuple[int, int] | None] = {}  # epochs that wait for its end: wanted, taken; None: over
         self.pumping = 0  # the epoch that a tasklet receives for
         self.wanted = self.sent = self.taken = 0
         self.untaken: deque[tuple[Any, bool, int]] = deque()  # value, whether it is an exception, bytes
@@ -185,10 +186,7 @@ class Channels:
         if verb == b"A" and len(body) == wire.ASK.size:
             self._asked(given, *wire.ASK.unpack(body)[1:])
         elif verb == b"B" and len(body) == wire.BACK.size:
-            _, epoch, taken = wire.BACK.unpack(body)
-            if epoch == given.epoch:
-                self._taken(given, taken)
-                self._end_epoch(given)
+            self._left(given, *wire.BACK.unpack(body)[1:])
         elif verb in (b"S", b"X"):
             self._sent(given, wire.U32.unpack_from(body, 1)[0], body, verb == b"X")
         elif verb == b"W":
@@ -214,6 +212,7 @@ class Channels:
             raise ValueError(f"it gives back channel {given.number} more often than it got it")
         self.uncount(given.number, references)
         if not given.references:
+            given.later.clear()
             self._end_epoch(given)
 
     # ---- they receive
@@ -221,9 +220,10 @@ class Channels:
     def _asked(self, given: Given, epoch: int, wanted: int, taken: int) -> None:
         if epoch <= given.ended:
             return
-        if epoch != given.epoch:
-            self._end_epoch(given)
-            given.epoch = epoch
+        if given.epoch and epoch != given.epoch:
+            self._asked_later(given, epoch, wanted, taken)
+            return
+        given.epoch = epoch
         self._taken(given, taken)
         given.wanted = max(given.wanted, wanted)
         if given.room is not None:
@@ -236,6 +236,30 @@ class Channels:
             given.stop = weft.channel()
             given.stop.preference = 0
             tasklet(self._pump)(given, epoch, given.stop)
+
+    def _asked_later(self, given: Given, epoch: int, wanted: int, taken: int) -> None:
+        """Another thread's frame has overtaken the one that ends the epoch, and only that one says what was taken in it."""
+        if len(given.later) >= wire.MOST_REQUESTS:
+            raise ValueError(f"it begins to receive from channel {given.number} again and again without an end")
+        before = given.later.setdefault(epoch, (0, 0))
+        if before is not None:
+            given.later[epoch] = max(before[0], wanted), max(before[1], taken)
+
+    def _left(self, given: Given, epoch: int, taken: int) -> None:
+        """An epoch is over; the next one may have been waiting for that."""
+        if epoch in given.later:
+            given.later[epoch] = None
+        if epoch != given.epoch:
+            return
+        self._taken(given, taken)
+        self._end_epoch(given)
+        while given.later and not given.epoch:
+            epoch = min(given.later)
+            asked = given.later.pop(epoch)
+            if asked is None:
+                given.ended = max(given.ended, epoch)
+            else:
+                self._asked(given, epoch, *asked)
 
     def _taken(self, given: Given, taken: int) -> None:
         if taken > given.sent:
@@ -465,6 +489,7 @@ class Channels:
             for given in all_given:
                 self._forget(given)
         for given in all_given:
+            given.later.clear()
             self._end_epoch(given)
         for stop, _ in list(self._requests.values()):
             stop()
