@@ -1,5 +1,6 @@
 """From a transport to a context: start the process, push the payload, hear its HELLO, or say why none came."""
 
+import contextlib
 import errno
 import itertools
 import logging
@@ -17,7 +18,7 @@ from weft.remote._shipping import Shipping
 from weft.remote._terminal import Terminal
 from weft.remote._waiting import EVER
 from weft.remote.context import Context
-from weft.remote.errors import ConnectError, ConnectTimeout, PythonTooOld, RemoteError
+from weft.remote.errors import ConnectError, ConnectTimeout, ContextClosed, ContextDied, PythonTooOld, RemoteError
 from weft.remote.transports import Transport, quoted
 from weft.remote.transports.fork import Fork
 from weft.remote.transports.local import Local
@@ -83,12 +84,13 @@ def _connect(
     lines = Output(name, output, threads.callbacks)
     link = Link(process, transport, threads, lines, name=name, identifier=number, token=token)
     try:
-        if isinstance(process, Tunnel):
-            words = _with_terminal(transport.argv(token), transport, link, process, threads, via, deadline)
-            process.start(words, token, config, translated=transport.translated)
-        else:
-            # The command line, the payload and CONFIG are one message: nobody waits for anybody before HELLO.
-            link.send(build.configuration(config) if isinstance(transport, Fork) else build.preamble(config))
+        with contextlib.suppress(ContextDied, ContextClosed):  # it has ended already: below it is asked why
+            if isinstance(process, Tunnel):
+                words = _with_terminal(transport.argv(token), transport, link, process, threads, via, deadline)
+                process.start(words, token, config, translated=transport.translated)
+            else:
+                # The command line, the payload and CONFIG are one message: nobody waits for anybody before HELLO.
+                link.send(build.configuration(config) if isinstance(transport, Fork) else build.preamble(config))
         if not _greeted(link, deadline, threads):
             raise _too_late(transport, link, timeout)
         facts = _facts(transport, link)

@@ -8,6 +8,7 @@ import weft_sent
 from tests.remote.raising import raises
 from tests.remote.transports import standin
 from weft import remote
+from weft.remote._link import Link
 
 OPEN = {
     "docker": (standin.DOCKER, remote.docker),
@@ -213,6 +214,18 @@ def test_what_the_command_says_becomes_a_named_error_with_the_next_step(kind, co
         function("web", python=sys.executable)
     assert type(caught.value) is error
     assert said.strip().splitlines()[0] in str(caught.value)
+
+
+def test_a_command_that_has_failed_before_anything_is_sent_to_it_says_why_as_well(commands, monkeypatch):
+    def send_too_late(link, *args):
+        link.ended.wait(10)
+        send(link, *args)
+
+    send = Link.send
+    monkeypatch.setattr(Link, "send", send_too_late)
+    standin.DOCKER.install(commands).fails("Error response from daemon: No such container: web\n", 1)
+    with raises(remote.TargetNotFound, match="no container web"):
+        remote.docker("web", python=sys.executable)
 
 
 @pytest.mark.parametrize(
