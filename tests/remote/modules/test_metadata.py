@@ -82,8 +82,10 @@ def test_metadata_travel_ahead_for_who_asks_while_he_is_imported(asking: ModuleT
 
 def test_what_does_not_travel_is_not_told_about(asking: ModuleType) -> None:
     own = "{}.{}".format(*sys.version_info)
-    another = [version for version in PYTHONS if version != own][-1]  # all packages of this one are there
-    with opened(another, deny=["weft_dist_two"]) as context:
+    another = [version for version in PYTHONS if version != own]  # all packages of this one are there
+    if not another:
+        pytest.skip("it takes a target of 3.8 or later and of another version than this Python")
+    with opened(another[-1], deny=["weft_dist_two"]) as context:
         assert context.call(asking.version, ("weft-dist-two",)).startswith("PackageNotFoundError")
         names = context.call(asking.names)
         assert "Weft_Dist.One" in names
