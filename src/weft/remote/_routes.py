@@ -120,7 +120,7 @@ class Tunnel:
         self.errno: int | None = None  # why its command could not be started
         self._exit_code: int | None = None
         self._unfinished = b""  # of a line of stderr
-        self._ordered = False  # the hop was told to start it
+        self.is_ordered = False  # the hop was told to start it
         self._started = False  # something has been heard of it
         self._over = False
         self._spoilt: str | None = None
@@ -144,7 +144,7 @@ class Tunnel:
 
         `translated`: as for _prompts.environment.
         """
-        self._ordered = True
+        self.is_ordered = True
         body = {"argv": argv, "token": token, "config": codec.dumps(config, "config"), "translated": translated}
         self.hop.send(
             protocol.frame(self.hop.identifier, ROOT, self.number, protocol.SPAWN, codec.dumps(body, "spawn"))
@@ -339,7 +339,7 @@ class Tunnel:
         if self.exited.wait(patience):
             return
         for what in (router.TERMINATE, router.KILL):
-            if self.hop.ended.is_set() or not self._ordered:
+            if self.hop.ended.is_set() or not self.is_ordered:
                 break
             self._tell(what)
             if self.exited.wait(STEP):
