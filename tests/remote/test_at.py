@@ -11,6 +11,7 @@ import visiting
 
 import weft
 from tests.programs import printed
+from tests.remote.raising import raises
 from tests.snapshot.conftest import KNOWN
 from weft import remote
 from weft.remote import _travel
@@ -161,6 +162,21 @@ def test_a_context_that_dies_in_the_block_is_an_error_there(context: remote.Cont
     with pytest.raises(remote.ContextDied, match="died while it ran the block of dies: .*exit code 3"):
         joined(visiting.dies, context)
     assert visiting.left() == [True]
+
+
+def test_a_context_that_has_died_before_it_is_asked_for_the_end_of_the_block_is_no_less_an_error(
+    context: remote.Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handle = _travel.Handle
+
+    def too_late(*args: Any) -> _travel.Handle:
+        context._link.ended.wait(10)
+        return handle(*args)
+
+    monkeypatch.setattr(_travel, "Handle", too_late)
+    with raises(remote.ContextDied, match="died while it ran the block of dies: .*exit code 3") as caught:
+        joined(visiting.dies, context)
+    assert caught.value.sent is True
 
 
 def test_who_is_killed_ends_the_block_there_and_goes_on_to_end_here(context: remote.Context) -> None:

@@ -20,7 +20,7 @@ from weft.remote._routes import EVENTS, Trunk, Tunnel
 from weft.remote._threads import Threads, release
 from weft.remote._waiting import remaining
 from weft.remote.channels import Channels
-from weft.remote.errors import CannotTravel, ContextClosed, ContextDied, ForkedContext, ProtocolError
+from weft.remote.errors import CannotTravel, ContextClosed, ContextDied, ForkedContext, ProtocolError, RemoteError
 from weft.remote.transports import Transport, quoted
 from weft.sync import Event
 from weft.wire import codec, protocol, series, sorting
@@ -113,6 +113,11 @@ class Link:
         end = self._end
         if end is not None:
             raise end.error(function, sent=False)
+
+    def why_ended(self, function: str) -> RemoteError | None:
+        """The error for `function`, which runs there already; None while the link has not ended."""
+        end = self._end
+        return None if end is None else end.error(function, sent=True)
 
     # ---- sending
 

@@ -64,13 +64,17 @@ class RemoteCall(Generic[R]):
         except TaskletExit:  # with the thread, which ends with the last context
             self._error = self._was_killed()
         except BaseException as error:
-            self._error = error.with_traceback(None)
+            self._error = self._why(error).with_traceback(None)
         finally:
             with self._lock:
                 self._ended.set()
                 then, self._then = self._then, None
             if then is not None:
                 then()
+
+    def _why(self, error: BaseException) -> BaseException:
+        """What join() raises when this has come in place of an answer."""
+        return error
 
     def join(self, timeout: float | None = None) -> R:
         """Block this tasklet until the call has ended; return what its function returned, or raise what context.call would.

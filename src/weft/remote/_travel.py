@@ -129,6 +129,12 @@ class Handle(RemoteCall[Any]):
         self._moved = number
         super().__init__(context, _request(context, "join", (number,), name), name)
 
+    def _why(self, error: BaseException) -> BaseException:
+        """That nobody could be asked for the outcome any more does not say that nothing has happened."""
+        if isinstance(error, RemoteError) and error.sent is False:
+            return self._context._link.why_ended(self.name) or error
+        return error
+
     def _ask_to_end(self) -> None:
         tell(self._context, "kill", self._moved)
 
