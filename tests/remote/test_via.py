@@ -20,7 +20,7 @@ from tests.wire.interpreters import found
 from weft import remote
 from weft.remote import _routes
 from weft.remote._routes import KEPT, WINDOW
-from weft.wire import protocol
+from weft.wire import prompts, protocol
 
 
 @pytest.fixture
@@ -66,6 +66,62 @@ def test_ssh_through_ssh_uses_the_client_over_there(sshd):
         with raises(remote.HostUnknown, match="cannot be resolved"):
             remote.ssh("no-such-host.invalid", ssh_args=sshd.ssh_args, via=alpha)
         assert alpha.call(weft_sent.add, (1, 2)) == 3
+
+
+@pytest.mark.parametrize(
+    ("host", "options", "error", "says"),
+    [
+        ("weft-unknown-key", {}, remote.HostKeyUnknown, "no host key is known"),
+        ("weft-changed-key", {}, remote.HostKeyRefused, "is not the one in known_hosts"),
+        ("weft-wrong-user-key", {}, remote.AuthenticationFailed, "does not let this user in"),
+        ("weft-loopback", {"python": "/no/such"}, remote.NoPython, "there is no /no/such"),
+        ("weft-loopback", {"port": 1, "ssh_args": ["-oPort=1"]}, remote.HostUnreachable, "no ssh server answers there"),
+    ],
+)
+def test_a_refusal_behind_a_context_says_in_which_one_ssh_ran(sshd, host, options, error, says):
+    arguments = (*options.pop("ssh_args", ()), *sshd.ssh_args)
+    with remote.local(name="alpha") as alpha:
+        with raises(error, match=rf"(?s)ssh to '{host}' .*{says}|on '{host}': {says}") as caught:
+            remote.ssh(host, ssh_args=arguments, via=alpha, **options)
+    assert "\n    The command ran in 'alpha' (via=): its user, keys, known hosts" in str(caught.value)
+    with raises(error) as caught:
+        remote.ssh(host, ssh_args=arguments, **options)
+    assert "The command ran" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("function", "answer"),
+    [
+        ("open_terminal", None),
+        ("open_terminal", (1, b"/dev/pts/0")),
+        ("open_terminal", ("1", "/dev/pts/0")),
+        ("open_terminal", ValueError("none")),
+        ("next_prompt", 7),
+        ("next_prompt", (None, False, 7)),
+        ("next_prompt", (None, False, [b"line"])),
+        ("next_prompt", (["a"], False, [])),
+        ("next_prompt", ("password:", "yes", [])),
+        ("next_prompt", ("x" * 5000, True, [])),
+        ("next_prompt", StopIteration("enough")),
+        ("output_of", [1]),
+        ("type_answer", KeyError("no")),
+    ],
+)
+def test_an_intermediary_that_says_of_a_terminal_what_none_is_is_closed(sshd, function, answer):
+    with remote.local(name="alpha") as alpha:
+        alpha._shipping.need("prompts")
+        alpha.call(prompts.close, (0,))
+        alpha.call(weft_sent.lie, ("weft.wire.prompts", "next_prompt", ("me@nowhere's password:", True, [])))
+        alpha.call(weft_sent.lie, ("weft.wire.prompts", function, answer))
+        with raises(remote.ProtocolError, match="'alpha' said what no context says, so it was closed.*of the terminal"):
+            remote.ssh(sshd.host, ssh_args=sshd.ssh_args, password=lie_for(function), via=alpha)
+        with raises(remote.ContextDied):
+            alpha.call(len, ("",))
+
+
+def lie_for(function):
+    """A function answers every prompt; a password asks ssh first what it is for."""
+    return "secret" if function == "output_of" else lambda prompt, who: "secret"
 
 
 def test_output_and_logs_come_from_behind_by_the_name_of_their_context(chain, caplog):

@@ -18,7 +18,15 @@ from weft.remote._shipping import Shipping
 from weft.remote._terminal import Terminal
 from weft.remote._waiting import EVER
 from weft.remote.context import Context
-from weft.remote.errors import ConnectError, ConnectTimeout, ContextClosed, ContextDied, PythonTooOld, RemoteError
+from weft.remote.errors import (
+    ConnectError,
+    ConnectTimeout,
+    ContextClosed,
+    ContextDied,
+    ProtocolError,
+    PythonTooOld,
+    RemoteError,
+)
 from weft.remote.transports import Transport, quoted
 from weft.remote.transports.fork import Fork
 from weft.remote.transports.local import Local
@@ -84,17 +92,21 @@ def _connect(
     lines = Output(name, output, threads.callbacks)
     link = Link(process, transport, threads, lines, name=name, identifier=number, token=token)
     try:
-        with contextlib.suppress(ContextDied, ContextClosed):  # it has ended already: below it is asked why
-            if isinstance(process, Tunnel):
-                words = _with_terminal(transport.argv(token), transport, link, process, threads, via, deadline)
+        if isinstance(process, Tunnel):
+            words = _with_terminal(transport.argv(token), transport, link, process, threads, via, deadline)
+            with contextlib.suppress(ContextDied, ContextClosed):  # the one before it has ended: below it is asked why
                 process.start(words, token, config, translated=transport.translated)
-            else:
-                # The command line, the payload and CONFIG are one message: nobody waits for anybody before HELLO.
-                link.send(build.configuration(config) if isinstance(transport, Fork) else build.preamble(config))
+        else:
+            # The command line, the payload and CONFIG are one message: nobody waits for anybody before HELLO.
+            data = build.configuration(config) if isinstance(transport, Fork) else build.preamble(config)
+            with contextlib.suppress(ContextDied):  # it has ended already, likewise
+                link.send(data)
         if not _greeted(link, deadline, threads):
             raise _too_late(transport, link, timeout)
         facts = _facts(transport, link)
-    except BaseException:
+    except BaseException as error:
+        if isinstance(error, ConnectError) and isinstance(process, Tunnel):
+            _say_where(error, process)
         link.close(patience=0)
         raise
     link.is_near = isinstance(transport, Local | Fork) and (via is None or via._link.is_near)
@@ -131,6 +143,8 @@ def _with_terminal(
         return argv
     try:
         terminal = FarTerminal(via, transport.answers, transport.asks_on_stdin, process.said.append, deadline)
+    except ProtocolError:
+        raise
     except (RemoteError, OSError) as error:  # a time that is over included
         problem = f"the {transport.to} was not started: it got no terminal in {via.name!r}: {error}"
     else:
@@ -244,6 +258,15 @@ def _too_late(transport: Transport, link: Link, timeout: float) -> ConnectTimeou
         f"the {transport.to} was not ready within {timeout} seconds{heard}\n"
         "    Does the host answer, and does its login shell run commands? If it is only slow, give a longer timeout="
     )
+
+
+def _say_where(error: ConnectError, tunnel: Tunnel) -> None:
+    """Of a command that was started in another context: what it says, and what helps, is about that place and not about this."""
+    if tunnel.is_ordered and tunnel.lost is None:
+        error.args = (
+            f"{error}\n    The command ran in {tunnel.hop.name!r} (via=): its user, keys, known hosts and network are what counts, "
+            "and there the next step is to be taken.",
+        )
 
 
 def _decoded(hello: bytes) -> tuple[Facts | None, str]:
