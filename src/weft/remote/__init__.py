@@ -6,6 +6,7 @@
 Nothing is installed over there and nothing is written to its disk: a Python 2.7, or 3.6 and later, is enough.
 """
 
+from weft.remote._chains import Chain
 from weft.remote._facts import Facts
 from weft.remote._gather import Opened, Result, gather, map, open_all
 from weft.remote._open import (
@@ -37,6 +38,7 @@ from weft.remote.errors import (
     BadHostName,
     CallTimeout,
     CannotTravel,
+    ChainBroken,
     ConnectError,
     ConnectTimeout,
     ContextClosed,
@@ -74,6 +76,8 @@ __all__ = [
     "BadHostName",
     "CallTimeout",
     "CannotTravel",
+    "Chain",
+    "ChainBroken",
     "ConnectError",
     "ConnectTimeout",
     "Context",

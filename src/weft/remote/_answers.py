@@ -10,6 +10,7 @@ from weft.remote._link import Answer
 from weft.remote._values import Incoming
 from weft.remote.errors import (
     CannotTravel,
+    ChainBroken,
     FunctionExited,
     FunctionNotFound,
     ProtocolError,
@@ -112,7 +113,8 @@ def _error(failure: Failure, name: str, facts: Facts, function: str) -> Exceptio
     if failure.reason == protocol.ERROR_MESSAGE and failure.type_name == "CannotTravel":
         return CannotTravel(f"{function} was not run in {where}: {failure.text}", **about)
     if failure.reason != protocol.ERROR_RAISED:
-        return RemoteError(f"{function} was not run in {where}: {failure.text or failure.reason}", **about)
+        kind = ChainBroken if failure.reason == protocol.ERROR_CHAIN else RemoteError
+        return kind(f"{function} was not run in {where}: {failure.text or failure.reason}", **about)
     if (failure.module, failure.type_name) == ("builtins", "SystemExit"):
         code = failure.args[0] if isinstance(failure.args, tuple) and failure.args else None
         left = FunctionExited(

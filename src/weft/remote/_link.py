@@ -10,6 +10,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Collection
+from typing import Protocol
 
 from weft.core import Waiter, schedule
 from weft.remote._copies import Copies
@@ -45,6 +46,16 @@ _log = logging.getLogger("weft.remote")
 
 Answer = tuple[int, bytes]
 """Kind (RESULT or ERROR) and body of an answer. The caller decodes it: that is no work for the thread that all links share."""
+
+
+class Member(Protocol):
+    """A call that belongs to others. It is told its answer on the thread for links, and must not block there."""
+
+    def joining(self, number: int) -> bytes:
+        """The frame that goes ahead of the call, which has this number."""
+
+    def succeed(self, answer: Answer) -> object: ...
+    def fail(self, error: BaseException) -> object: ...
 
 
 class Link:
@@ -88,7 +99,7 @@ class Link:
         self._threads = threads
         self._lock = threading.Lock()
         self._numbers = itertools.count(1)
-        self._in_flight: dict[int, tuple[Waiter[Answer], str]] = {}
+        self._in_flight: dict[int, tuple[Waiter[Answer] | Member, str]] = {}
         self._arriving: dict[int, series.Arrival] = {}
         self.largest_result = LARGEST_RESULT
         self._queue: deque[memoryview] = deque()
@@ -122,9 +133,16 @@ class Link:
     # ---- sending
 
     def ask(
-        self, function: str, head: bytes, body: bytes | series.Parcel, deadline: float | None = None
+        self,
+        function: str,
+        head: bytes,
+        body: bytes | series.Parcel,
+        deadline: float | None = None,
+        member: Member | None = None,
     ) -> tuple[int, Waiter[Answer]]:
         """Send CALL with `body`, behind the frames in `head`; the waiter gets the Answer, or the error of the link's end.
+
+        `member`, if given, gets it in place of the waiter.
 
         Blocks this tasklet while the queue is full. Raises what `send` raises; nothing has been sent then. Thread-safe.
         """
@@ -133,15 +151,20 @@ class Link:
             if self._end is not None:
                 raise self._end.error(function, sent=False)
             number = self._free_number()
-            self._in_flight[number] = (waiter, function)
+            self._in_flight[number] = (member or waiter, function)
             self.calls += 1
         try:
+            if member is not None:
+                head += member.joining(number)
             if isinstance(body, bytes):
                 self.send(head + protocol.frame(self.identifier, ROOT, number, protocol.CALL, body), function, deadline)
             else:
                 self._send_pieces(number, head, body, function, deadline)
         except BaseException:
-            self.forget(number)
+            if member is None:
+                self.forget(number)
+            else:
+                self.cancel(number)  # it may have been announced
             raise
         return number, waiter
 

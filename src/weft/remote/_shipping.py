@@ -9,7 +9,7 @@ from typing import Any
 
 from weft.core import Waiter
 from weft.remote import modules
-from weft.remote._link import ROOT, Answer, Link
+from weft.remote._link import ROOT, Answer, Link, Member
 from weft.remote._pieces import Pieces
 from weft.remote._threads import TaskletThread
 from weft.remote._waiting import limit
@@ -69,6 +69,7 @@ class Shipping:
         text: str,
         body: bytes | series.Parcel,
         deadline: float | None = None,
+        member: Member | None = None,
     ) -> tuple[int, Waiter[Answer]]:
         """Send the call of `function`, `text` in messages, and, in the same write, what it needs and the other side lacks.
 
@@ -76,14 +77,14 @@ class Shipping:
         was sent then.
         """
         if name in self._prepared:
-            return self._link.ask(text, b"", body, deadline)
+            return self._link.ask(text, b"", body, deadline, member)
         self._link.refuse_if_ended(text)  # before the lock: in a forked process, who holds it may be gone
         if not self._order.acquire(timeout=limit(deadline)):
             raise TimeoutError(f"other calls were still being sent when the time for {text} was over")
         try:
             code = modules.code_of(function)
             bundle = modules.plan(name.module, self._sent, self._has, code, self._policy, self._platform)
-            asked = self._link.ask(text, self._frame(bundle, deadline=deadline), body, deadline)
+            asked = self._link.ask(text, self._frame(bundle, deadline=deadline), body, deadline, member)
             self._count(bundle)
             if len(self._prepared) >= PREPARED:
                 self._prepared.clear()

@@ -48,7 +48,10 @@ class RemoteCall(Generic[R]):
         self._error: BaseException | None = None
         self._then: Callable[[], object] | None = None
         self._asked_for = False
-        if not context._background(self._run):
+        self._begin()
+
+    def _begin(self) -> None:
+        if not self._context._background(self._run):
             self._run()  # which raises at once what there is to say
 
     def _run(self) -> None:

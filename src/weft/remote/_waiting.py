@@ -8,6 +8,17 @@ from weft.sync import TIMEOUT_MAX
 EVER = TIMEOUT_MAX
 
 
+def deadline_of(timeout: float | None) -> float | None:
+    """When (time.monotonic) the time that somebody gives for a call is over. Raises TypeError, ValueError for what is no time."""
+    if timeout is None:
+        return None
+    if not isinstance(timeout, (int, float)):
+        raise TypeError(f"timeout must be a number of seconds or None, not {timeout!r}")
+    if not timeout >= 0:
+        raise ValueError(f"timeout must be a number of seconds, 0 or more, or None, not {timeout!r}")
+    return time.monotonic() + timeout
+
+
 def limit(deadline: float | None) -> float:
     """The time-out, in seconds, of such a wait until `deadline` (time.monotonic); EVER when there is none."""
     return EVER if deadline is None else max(0.0, deadline - time.monotonic())

@@ -2,7 +2,6 @@
 
 import atexit
 import os
-import time
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -12,13 +11,14 @@ from typing import Any, TypeVar
 
 from weft.core import Waiter, tasklet
 from weft.remote import _answers, _threads, files, modules
+from weft.remote._chains import Chain
 from weft.remote._facts import Facts
 from weft.remote._heartbeat import Heartbeat
-from weft.remote._link import Answer, Link
+from weft.remote._link import Answer, Link, Member
 from weft.remote._shipping import Shipping
 from weft.remote._spawn import RemoteCall, Stream, acall, iterate
 from weft.remote._values import Body, Outgoing
-from weft.remote._waiting import remaining
+from weft.remote._waiting import deadline_of, remaining
 from weft.remote._window import WindowChannel
 from weft.remote.channels import Luggage
 from weft.remote.errors import (
@@ -131,11 +131,7 @@ class Context:
         `timeout` seconds; ContextDied when the other side dies first, ContextClosed when the context is closed; FunctionNotFound,
         CannotTravel and RemoteModuleNotFound where the function, a value or a module cannot go.
         """
-        if timeout is not None and not isinstance(timeout, (int, float)):
-            raise TypeError(f"timeout must be a number of seconds or None, not {timeout!r}")
-        if timeout is not None and not timeout >= 0:
-            raise ValueError(f"timeout must be a number of seconds, 0 or more, or None, not {timeout!r}")
-        deadline = None if timeout is None else time.monotonic() + timeout
+        deadline = deadline_of(timeout)
         request = self._prepared(function, args, kwargs, lent=True)
         number, answer = self._asked(request, deadline)
         if answer is None:  # raised out here, so that the error holds no other one with its frames
@@ -157,6 +153,18 @@ class Context:
         FunctionNotFound. An error that nobody asks for by join() is logged.
         """
         return RemoteCall(self, self._prepared(function, args, kwargs), name)
+
+    def chain(self) -> Chain:
+        """Return a chain: calls by it run one after the other, and are sent without waiting for each other's answers.
+
+        with context.chain() as chain:
+            chain.spawn(os.mkdir, ("/srv/new",))
+            chain.spawn(os.chown, ("/srv/new", 33, 33))
+            found = chain.call(os.listdir, ("/srv",))  # one round trip for all three
+
+        When one fails, those behind it do not run. Sends nothing yet.
+        """
+        return Chain(self)
 
     def move(self, moving: tasklet[...]) -> RemoteCall[Any]:
         """Let a tasklet that does not run go on over there, in the middle of its function; return a handle: join(timeout), kill().
@@ -285,8 +293,13 @@ class Context:
                 self._link.cancel(number)
             raise
 
-    def _sent(self, request: Request, deadline: float | None) -> tuple[int, Waiter[Answer]]:
-        """Send the call; return its number and who is told its answer. Raises TimeoutError when it was not sent by `deadline`."""
+    def _sent(
+        self, request: Request, deadline: float | None, member: Member | None = None
+    ) -> tuple[int, Waiter[Answer]]:
+        """Send the call; return its number and who is told its answer. Raises TimeoutError when it was not sent by `deadline`.
+
+        `member`: see Link.ask.
+        """
         try:
             for part in request.outgoing.parts:
                 self._shipping.need(part, deadline)
@@ -299,7 +312,7 @@ class Context:
             if request.luggage.numbers:
                 self._shipping.need("channels", deadline)
                 request.luggage.announce()
-            return self._shipping.call(request.function, request.name, request.text, request.body, deadline)
+            return self._shipping.call(request.function, request.name, request.text, request.body, deadline, member)
         except BaseException as error:
             request.luggage.let_go()
             if isinstance(error, RemoteError):

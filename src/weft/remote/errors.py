@@ -145,6 +145,13 @@ class CallTimeout(RemoteError, TimeoutError):
     """A call did not answer within its time. It was asked to stop; whether it does is up to its function."""
 
 
+class ChainBroken(RemoteError):
+    """The call was not run, because one before it in its chain has failed: `__cause__` is its error, `first` its function."""
+
+    first: str | None = None
+    _chain: int | None = None
+
+
 class CannotTravel(RemoteError, TypeError):
     """An argument or a result holds something that is not plain data. `path` names where in it."""
 

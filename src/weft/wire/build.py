@@ -38,6 +38,7 @@ PARTS = (
     "trees",
     "channels",
     "heartbeat",
+    "chains",
     "resources",
     "paths",
     "metadata",

@@ -44,6 +44,7 @@ class Pool(object):
         self._woken = False  # one of them has been called to help, and has not come yet
         self._process = os.getpid()
         self.runner = None  # whoever runs calls in place of these threads, which go on reading: see weft.wire.tasklets
+        self.keeps = None  # a function: whether it keeps a call until its turn has come, see weft.wire.chains
         self._sending = {}  # (source, id) of a call -> its answer, which goes in pieces
         self.loads = codec.loads  # of arguments; a part of the payload may put its own here, and below
         self.dumps = codec.dumps  # of results
@@ -84,11 +85,16 @@ class Pool(object):
         """Queue the calls among `frames` and have the others handled, in their order."""
         for frame in frames:
             if frame[3] != protocol.CALL:
-                self._handle(frame)
-            elif self.runner is not None:
-                self.runner.take(frame)
-            else:
-                self._pending.append(frame)
+                self._handle(frame)  # which may set what is looked at here
+            elif self.keeps is None or not self.keeps(frame):
+                self.begin(frame)
+
+    def begin(self, frame):
+        """Queue a call. Never blocks."""
+        if self.runner is not None:
+            self.runner.take(frame)
+        else:
+            self._pending.append(frame)
 
     def _take_pending(self):
         """Return the next call if this thread may leave the reading to others; call for help if there are more, or answers to send.

@@ -90,6 +90,11 @@ INSERT   down  0          tuple: destination (int), id (int), kind (int) of the 
                           passed on; then the number of the bundle that is its body; or, where it is put together, of the
                           bundle whose absent names it has, and list of tuple: a bundle (int), its modules from (int) to (int).
                           One bundle as it is goes on piece by piece while it comes; one that is put together, when all is there
+
+Behind the part weft.wire.chains:
+
+CHAIN    down  a CALL's   raw, >cI: "J", and the chain that the CALL of this id joins, which comes next. With id 0: "E", and the
+               or 0       chain that is over: what has not begun is dropped, what runs is cancelled
 """
 
 import struct
@@ -119,12 +124,13 @@ CREDIT = 20
 HOLD = 21
 KEEP = 22
 INSERT = 23
+CHAIN = 24
 KIND_MORE = 0x80
 KIND_CUT = 0x40
 
 KIND_NAMES = (
     "", "HELLO", "CONFIG", "MODULES", "WANT", "CALL", "RESULT", "ERROR", "CANCEL", "STREAM", "LOG", "GOODBYE", "PING", "PONG",
-    "PART", "PIECE", "CHANNEL", "SPAWN", "SAID", "GONE", "CREDIT", "HOLD", "KEEP", "INSERT",
+    "PART", "PIECE", "CHANNEL", "SPAWN", "SAID", "GONE", "CREDIT", "HOLD", "KEEP", "INSERT", "CHAIN",
 )  # fmt: skip
 LAST_KIND = len(KIND_NAMES) - 1
 
@@ -134,6 +140,7 @@ ERROR_IMPORT = "import"  # the function's module could not be imported
 ERROR_FUNCTION = "function"  # the module is there, the function is not
 ERROR_RESULT = "result"  # the function returned something that cannot travel; text names the path inside it
 ERROR_CANCELLED = "cancelled"  # CANCEL came before the call had started
+ERROR_CHAIN = "chain"  # a call before it in its chain failed, so it has not begun
 ERROR_MESSAGE = "message"  # the call itself could not be read: a mistake of ours or of the link
 
 # What the start line says.

@@ -1,0 +1,415 @@
+"""Chains: calls that run in order over there, without waiting here for each other's answers, and what the first error does."""
+
+import threading
+
+import pytest
+import weft_chains_sent as sent
+import weft_sent
+
+import weft
+from tests.remote import interpreters
+from tests.remote.raising import raises
+from weft import remote
+from weft.sync._outcome import TaskletKilled
+
+
+@pytest.fixture(scope="module", params=interpreters.found().values(), ids=interpreters.found())
+def everywhere(request):
+    with remote.local(request.param) as context:
+        yield context
+
+
+@pytest.fixture(scope="module")
+def context():
+    with remote.local() as context:
+        yield context
+
+
+@pytest.fixture
+def gate(run_until):
+    """A channel for a call that waits; it is closed at the end."""
+    channel = weft.channel()
+    yield channel
+    channel.close()
+
+
+@pytest.fixture
+def run_until():
+    def wait(condition):
+        while not condition():
+            weft.sleep(0.001)
+
+    return wait
+
+
+def waits(context):
+    """Whether somebody over there waits to receive."""
+    return any(given.pumping for given in context._link.channels._given.values())
+
+
+def test_calls_run_in_order_though_the_first_one_waits(everywhere, gate):
+    with everywhere.chain() as chain:
+        calls = [chain.spawn(sent.receive_and_note, (gate,))]
+        calls += [chain.spawn(sent.note, (number,)) for number in range(1, 20)]  # sent, and none has been answered
+        assert everywhere.call(sent.noted) == []
+        assert not chain.broken
+        gate.send(0)
+        assert chain.call(sent.note, (20,)) == 20
+        assert [call.join() for call in calls] == list(range(20))
+    assert everywhere.call(sent.noted) == list(range(21))
+    assert everywhere.call(sent.remembered) == (0, 0)
+
+
+def test_behind_an_error_nothing_runs_and_each_is_told_of_it(everywhere):
+    with raises(ValueError, match="no good"), everywhere.chain() as chain:
+        chain.spawn(sent.note, ("before",))
+        chain.spawn(sent.fail, ("no good",))
+        behind = chain.spawn(sent.note, ("behind",))
+        with raises(
+            remote.ChainBroken,
+            match=r"weft_chains_sent.note was not run in 'local': weft_chains_sent.fail, before it in its chain, failed: "
+            r"ValueError: no good\n    When that is dealt with, chain.reset\(\) begins anew",
+        ) as caught:
+            chain.call(sent.note, ("last",))
+        assert caught.value.first == "weft_chains_sent.fail"
+        assert (caught.value.context, caught.value.function) == ("local", "weft_chains_sent.note")
+        assert type(caught.value.__cause__) is ValueError
+        assert chain.broken
+        chain.call(sent.note, ("refused here",))
+    with raises(remote.ChainBroken):
+        behind.join()
+    assert everywhere.call(sent.noted) == ["before"]
+    assert everywhere.call(sent.remembered) == (0, 0)
+
+
+def test_the_error_that_leaves_a_block_is_the_first_one_and_no_other_hangs_on_it(context):
+    with raises(ValueError, match="no good") as caught, context.chain() as chain:
+        chain.spawn(sent.fail, ("no good",))
+        chain.call(sent.note, (1,))
+    assert caught.value.__context__ is None
+    assert "remote traceback" in caught.value.__notes__[0].lower() or "Traceback" in caught.value.__notes__[0]
+    with raises(ValueError, match="no good"), context.chain() as chain:
+        chain.spawn(sent.fail, ("no good",))  # nobody asks for anything
+
+
+def test_an_error_that_was_dealt_with_is_not_raised_again_and_reset_begins_anew(context):
+    with context.chain() as chain:
+        failed = chain.spawn(sent.fail, ("no good",))
+        behind = chain.spawn(sent.note, ("behind",))
+        with raises(ValueError):
+            failed.join()
+        chain.reset()
+        assert not chain.broken
+        assert chain.call(sent.note, ("anew",)) == "anew"
+        with raises(remote.ChainBroken):
+            behind.join()
+    assert context.call(sent.noted) == ["anew"]
+    assert context.call(sent.remembered) == (0, 0)
+
+
+def test_a_chain_without_a_block_is_waited_for_by_join_which_tells_the_error_once(context, gate):
+    chain = context.chain()
+    chain.join()
+    chain.spawn(sent.receive_and_note, (gate,))
+    with raises(TimeoutError, match="1 under way> has not ended within 0 seconds"):
+        chain.join(0)
+    chain.spawn(sent.fail, ("no good",))
+    gate.send(1)
+    with raises(ValueError):
+        chain.join()
+    chain.join()
+    chain.reset()
+    assert context.call(sent.noted) == [1]
+    assert context.call(sent.remembered) == (0, 0)
+
+
+def test_an_error_that_nobody_was_told_is_logged_and_forgotten_over_there(context, caplog, run_until):
+    chain = context.chain()
+    chain.spawn(sent.fail, ("no good",))
+    chain._wait_until_idle(None)
+    del chain
+    assert "weft_chains_sent.fail had failed, and nobody was told" in caplog.text
+    run_until(lambda: context.call(sent.remembered) == (0, 0))
+
+
+def test_a_result_that_cannot_travel_breaks_the_chain(context):
+    with raises(remote.CannotTravel, match="give_generator ran in"), context.chain() as chain:
+        chain.spawn(sent.give_generator)
+        chain.spawn(sent.note, ("behind",))
+    assert context.call(sent.noted) == []
+
+
+def test_what_is_refused_here_was_never_sent_and_breaks_nothing(context):
+    with context.chain() as chain:
+        with raises(remote.CannotTravel, match=r"args\[0\]"):
+            chain.spawn(sent.note, (object(),))
+        with raises(TypeError, match="args must be a tuple or a list"):
+            chain.call(sent.note, "text")
+        with raises(ValueError, match="timeout must be a number of seconds, 0 or more"):
+            chain.call(sent.note, (1,), timeout=-1)
+        with raises(TypeError, match="timeout must be a number of seconds"):
+            chain.call(sent.note, (1,), timeout="1")
+        assert not chain.broken
+        chain.spawn(sent.note, (1,))
+    assert context.call(sent.noted) == [1]
+
+
+def test_a_call_that_runs_out_of_its_time_breaks_the_chain_though_what_runs_goes_on(everywhere, gate):
+    with (
+        raises(remote.CallTimeout, match=r"note in 'local' did not answer within 0.05 seconds"),
+        everywhere.chain() as chain,
+    ):
+        held = chain.spawn(sent.receive_and_note, (gate,))
+        with raises(remote.CallTimeout):
+            chain.call(sent.note, ("late",), timeout=0.05)  # waits for its turn
+        with raises(remote.ChainBroken, match="did not answer within"):
+            chain.spawn(sent.note, ("behind",))
+        gate.send("held")
+        assert held.join() == "held"
+        chain.call(sent.note, ("behind",))
+    assert everywhere.call(sent.noted) == ["held"]
+    assert everywhere.call(sent.remembered) == (0, 0)
+
+
+def test_killing_a_call_that_waits_for_its_turn_drops_it_and_those_behind_it(everywhere, gate):
+    chain = everywhere.chain()
+    first = chain.spawn(sent.receive_and_note, (gate,))
+    second, third, fourth = (chain.spawn(sent.note, (number,)) for number in (2, 3, 4))
+    third.kill()
+    with raises(TaskletKilled, match=r"note in 'local' was killed"):
+        third.join(20)
+    with raises(remote.ChainBroken, match="was killed"):
+        fourth.join(20)
+    gate.send(1)
+    assert (first.join(20), second.join(20)) == (1, 2)
+    chain.reset()
+    assert everywhere.call(sent.noted) == [1, 2]
+    assert everywhere.call(sent.remembered) == (0, 0)
+
+
+def test_killing_the_call_that_runs_breaks_the_chain(everywhere, gate, run_until):
+    chain = everywhere.chain()
+    running = chain.spawn(sent.hold_until_closed, (gate,))
+    behind = chain.spawn(sent.note, ("behind",))
+    run_until(lambda: waits(everywhere))
+    running.kill()
+    with raises(TaskletKilled):
+        running.join(20)
+    with raises(remote.ChainBroken):
+        behind.join(20)
+    chain.reset()
+    assert everywhere.call(sent.noted) == ["begun", "ended"]
+
+
+def test_a_tasklet_that_is_killed_in_a_chain_takes_what_is_behind_it_along(context, gate, run_until):
+    chain = context.chain()
+    held = chain.spawn(sent.receive_and_note, (gate,))
+    waiting = weft.spawn(chain.call, (sent.note, ("killed",)))
+    run_until(lambda: len(chain._under_way) == 2)
+    waiting.kill()
+    assert chain.broken
+    gate.send("held")
+    assert held.join(20) == "held"
+    chain.reset()
+    assert context.call(sent.noted) == ["held"]
+
+
+def test_a_block_that_is_left_by_an_error_drops_what_has_not_begun(everywhere, gate, run_until):
+    with raises(KeyError), everywhere.chain() as chain:
+        held = chain.spawn(sent.receive_and_note, (gate,))
+        behind = chain.spawn(sent.note, ("behind",))
+        run_until(lambda: waits(everywhere))
+        raise KeyError
+    with raises(TaskletKilled):
+        behind.join(20)
+    with raises(TaskletKilled):
+        held.join(20)
+    with raises(remote.ChainBroken, match="the block of the chain was left by KeyError"):
+        chain.call(sent.note, ("later",))
+    gate.send("held")  # a thread over there is not to be stopped
+    run_until(lambda: everywhere.call(sent.remembered) == (0, 0))
+    assert everywhere.call(sent.noted) == ["held"]
+    chain.reset()
+    assert chain.call(sent.note, (1,)) == 1
+    assert everywhere.call(sent.noted) == [1]
+
+
+def test_channels_of_calls_that_were_not_run_are_let_go(everywhere, run_until):
+    channel = weft.channel()
+    with raises(ValueError), everywhere.chain() as chain:
+        chain.spawn(sent.fail, ("no good",))
+        chain.spawn(sent.note, (1, channel))
+    run_until(lambda: everywhere.call(weft_sent.nothing) is None and not everywhere._link.channels._given)
+    with raises(remote.ChainBroken):
+        chain.spawn(sent.note, (1, channel))
+    assert not everywhere._link.channels._given
+
+
+def test_large_arguments_keep_their_place(everywhere):
+    with everywhere.chain() as chain:
+        chain.spawn(sent.note, ("first",))
+        chain.spawn(sent.note_size, (bytearray(40 << 20),))
+        chain.spawn(sent.note, ("last",))
+    assert everywhere.call(sent.noted) == ["first", 40 << 20, "last"]
+
+
+def test_a_large_call_that_could_not_be_sent_in_time_breaks_the_chain(run_until):
+    with remote.local() as context, context.chain() as chain:
+        pid = context.facts.pid
+        assert chain.call(sent.note, (1,)) == 1
+        context.call(weft_sent.nothing)
+        stopped = weft.sync.Event()
+
+        def go_on():
+            stopped.wait()
+            import os
+            import signal
+
+            os.kill(pid, signal.SIGCONT)
+
+        import os
+        import signal
+
+        os.kill(pid, signal.SIGSTOP)
+        weft.spawn(go_on)
+        with raises(remote.CallTimeout, match="was not sent within 0.1 seconds|did not answer within"):
+            chain.call(sent.note_size, (bytearray(40 << 20),), timeout=0.1)
+        stopped.set()
+        assert context.call(sent.noted) == [1]
+        chain.reset()
+        assert chain.call(sent.note, (2,)) == 2
+        assert context.call(sent.remembered) == (0, 0)
+
+
+def test_a_context_that_dies_is_what_every_call_is_told():
+    with remote.local() as context:
+        chain = context.chain()
+        dying = chain.spawn(weft_sent.die_with, (3,))
+        behind = chain.spawn(sent.note, (1,))
+        for call in (dying, behind):
+            with raises(remote.ContextDied, match="died while it ran"):
+                call.join(20)
+        with raises(remote.ContextDied, match="was not sent"):
+            chain.call(sent.note, (2,))
+    with raises(remote.ContextDied):
+        context.chain().spawn(sent.note, (3,))
+
+
+def test_a_context_that_is_closed_meanwhile(gate):
+    with remote.local() as context:
+        chain = context.chain()
+        call = chain.spawn(sent.receive_and_note, (gate,))
+        context.close()
+        with raises(remote.ContextClosed):
+            call.join(20)
+        chain.join()
+
+
+def test_tasklets_and_threads_share_a_chain(context):
+    done = []
+
+    def work(first):
+        for number in range(first, first + 20):
+            done.append(chain.call(sent.note, (number,)) == number)
+
+    with context.chain() as chain:
+        threads = [threading.Thread(target=work, args=(100 * number,)) for number in range(3)]
+        for thread in threads:
+            thread.start()
+        tasklets = [weft.spawn(work, (1000 * number,)) for number in range(1, 4)]
+        for tasklet in tasklets:
+            tasklet.join()
+        for thread in threads:
+            thread.join()
+    assert len(done) == 120
+    assert all(done)
+    found = context.call(sent.noted)
+    assert sorted(found) == sorted(first + n for first in (0, 100, 200, 1000, 2000, 3000) for n in range(20))
+    assert [n for n in found if n < 100] == list(range(20))
+
+
+def test_who_sends_more_than_may_wait_waits_for_room(context, gate, run_until, monkeypatch):
+    monkeypatch.setattr("weft.remote._chains.MOST_CALLS", 8)
+    sent_so_far = []
+
+    def send():
+        for number in range(20):
+            chain.spawn(sent.note, (number,))
+            sent_so_far.append(number)
+
+    with context.chain() as chain:
+        chain.spawn(sent.receive_and_note, (gate,))
+        sender = weft.spawn(send)
+        run_until(lambda: chain._room is not None)
+        assert len(sent_so_far) == 7
+        gate.send("first")
+        sender.join()
+    assert context.call(sent.noted) == ["first", *range(20)]
+
+
+def test_bytes_of_arguments_are_bounded_and_one_call_may_be_larger(context, gate, run_until, monkeypatch):
+    monkeypatch.setattr("weft.remote._chains.MOST_BYTES", 1000)
+    with context.chain() as chain:
+        chain.spawn(sent.note, ("x" * 2000,))
+        chain.spawn(sent.receive_and_note, (gate,))
+        sender = weft.spawn(chain.spawn, (sent.note_size, ("y" * 990,)))
+        run_until(lambda: chain._room is not None)
+        chain_call = weft.spawn(lambda: chain.call(sent.note, ("behind",), timeout=30))
+        gate.send(1)
+        sender.join()
+        assert chain_call.join() == "behind"
+    assert context.call(sent.noted) == ["x" * 2000, 1, 990, "behind"]
+
+
+def test_who_waits_for_room_is_told_when_the_chain_breaks(context, gate, run_until, monkeypatch):
+    monkeypatch.setattr("weft.remote._chains.MOST_CALLS", 2)
+    chain = context.chain()
+    chain.spawn(sent.receive_and_note, (gate,))
+    behind = chain.spawn(sent.note, (1,))
+    sender = weft.spawn(chain.spawn, (sent.note, (2,)))
+    run_until(lambda: chain._room is not None)
+    behind.kill()
+    with raises(remote.ChainBroken, match="was killed"):
+        sender.join()
+    gate.send(0)
+    chain.reset()
+    assert context.call(sent.noted) == [0]
+
+
+def test_chains_of_one_context_do_not_wait_for_each_other(context, gate):
+    with context.chain() as held, context.chain() as free:
+        held.spawn(sent.receive_and_note, (gate,))
+        assert free.call(sent.note, ("free",)) == "free"
+        gate.send("held")
+    assert context.call(sent.noted) == ["free", "held"]
+
+
+def test_behind_a_context_and_where_calls_are_tasklets(gate, run_until):
+    with remote.local() as hop, remote.local(via=hop, tasklets=True) as context:
+        with context.chain() as chain:
+            chain.spawn(sent.receive_and_note, (gate,))
+            chain.spawn(sent.note, (1,))
+            gate.send(0)
+            assert chain.call(sent.noted) == [0, 1]
+        with raises(ValueError), context.chain() as chain:
+            chain.spawn(sent.fail, ("no good",))
+            chain.spawn(sent.note, ("behind", gate))
+        with raises(KeyError), context.chain() as chain:  # here, what runs is killed
+            chain.spawn(sent.hold_until_closed, (gate,))
+            chain.spawn(sent.note, ("behind",))
+            run_until(lambda: waits(context))
+            raise KeyError
+        run_until(lambda: context.call(sent.remembered) == (0, 0))
+        assert context.call(sent.noted) == ["begun", "ended"]
+        run_until(lambda: context.call(weft_sent.nothing) is None and not context._link.channels._given)
+
+
+def test_a_context_that_speaks_of_an_error_where_none_was_is_told_apart():
+    with remote.local() as context:
+        context.chain().call(sent.noted)
+        context.call(sent.lie)
+        with raises(
+            remote.ChainBroken, match="noted was not run in 'local' .*a call before it in its chain failed"
+        ) as caught:
+            context.chain().call(sent.noted)
+        assert caught.value.__cause__ is None
