@@ -155,10 +155,10 @@ def test_a_generator_does_not_run_far_ahead_of_who_takes_its_values_slowly(every
     with everywhere.iterate(sent.blocks, (100, 1 << 20)) as stream:
         assert len(next(stream)) == 1 << 20
         ahead, unchanged = 0, 0
-        while unchanged < 100:  # round trips in which it might have gone on
+        while ahead < 8 or unchanged < 100:  # round trips in which it might have gone on
             now = everywhere.call(sent.taken, (1,))
             ahead, unchanged = now, unchanged + 1 if now == ahead else 0
-        assert 8 <= ahead <= 18
+        assert ahead <= 18
         assert sum(1 for _ in stream) == 99
 
 
