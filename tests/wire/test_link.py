@@ -55,6 +55,40 @@ def test_frames_of_many_threads_do_not_mix(pipe):
     assert sorted((frame[2], frame[4]) for frame in frames) == list(enumerate(bodies))
 
 
+class Interrupted:
+    """A lock; before it is given back for the first time, something else happens in another thread."""
+
+    def __init__(self, happens):
+        self._lock = threading.Lock()
+        self._happens = [happens]
+        self.acquire = self._lock.acquire
+
+    def release(self):
+        if self._happens:
+            thread = threading.Thread(target=self._happens.pop())
+            thread.start()
+            thread.join(10)
+        self._lock.release()
+
+    def __enter__(self):
+        self.acquire()
+
+    def __exit__(self, *args):
+        self.release()
+
+
+@pytest.mark.parametrize("first", ["send", "send_in_turn"])
+def test_a_frame_left_to_who_is_writing_is_written_also_when_he_has_just_ended(pipe, first):
+    end = link.Link(*pipe)
+    end._lock = Interrupted(lambda: end.send_in_turn(protocol.frame(0, 0, 2, protocol.PONG, b"")))
+    if first == "send":
+        end.send(protocol.RESULT, 1, b"")
+    else:
+        end.send_in_turn(protocol.frame(0, 0, 1, protocol.RESULT, b""))
+    os.set_blocking(pipe[0], False)
+    assert end.read() == [(0, 0, 1, protocol.RESULT, b""), (0, 0, 2, protocol.PONG, b"")]
+
+
 def test_writing_to_nobody_is_link_lost():
     source, target = os.pipe()
     os.close(source)

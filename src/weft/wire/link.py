@@ -95,20 +95,22 @@ class Link(object):
         with self._lock:
             for data in parts:
                 self._write(data)
+        if self._later:
             self._write_later()
 
     def send_in_turn(self, data):
         """Write a whole frame; where another thread is writing, leave that to it, who may have to wait for the parent."""
         self._later.append(data)
-        if self._lock.acquire(False):
-            try:
-                self._write_later()
-            finally:
-                self._lock.release()
+        self._write_later()
 
     def _write_later(self):
-        while self._later:
-            self._write(self._later.pop(0))
+        # Whoever gives the lock back looks once more: a frame that came just before found it taken.
+        while self._later and self._lock.acquire(False):
+            try:
+                while self._later:
+                    self._write(self._later.pop(0))
+            finally:
+                self._lock.release()
 
     def _write(self, data):
         while True:
