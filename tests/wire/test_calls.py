@@ -166,6 +166,51 @@ def test_cancelling_a_call_imports_nothing_for_its_values_in_the_thread_that_rea
     assert not target.wants
 
 
+BLOCKING_OUTPUT = """
+import os
+import sys
+import threading
+
+class Output(object):
+    def __init__(self):
+        self.flushed = 0
+        self.go_on = threading.Event()
+
+    def write(self, text):
+        pass
+
+    def flush(self):
+        self.flushed += 1
+        if self.flushed > 1:
+            self.go_on.wait(60)
+
+output = Output()
+
+def take_over():
+    sys.stdout = output
+
+def wait():
+    os.write(2, b"begun")
+    output.go_on.wait(60)
+"""
+
+
+def test_the_thread_that_reads_waits_for_nobodys_output(python, start):
+    """The object that a program has put in place of sys.stdout may block who flushes it, which comes before each answer."""
+    target = start(python, max_threads=2)
+    target.modules({"output": BLOCKING_OUTPUT})
+    assert target.call("output:take_over") is None
+    target.begin("output:wait")  # in the one thread that may run calls
+    target.wait_until(lambda: target.streams[2] == b"begun")
+    dropped = [target.begin("os:getpid") for _ in range(3)]
+    for number in dropped:
+        target.send(protocol.CANCEL, number, b"")
+    target.send(protocol.PING, 99, b"are you there")
+    assert target.wait_for(protocol.PONG, 99)[4] == b"are you there"
+    assert not [frame for frame in target.frames if frame[2] in dropped]
+    target.process.kill()
+
+
 def test_what_the_values_of_a_cancelled_call_import_may_exit(start):
     target = start(sys.executable, max_threads=2)
     send_part(target, "values")

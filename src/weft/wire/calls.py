@@ -42,6 +42,7 @@ class Pool(object):
         self._threads = 1
         self._idle = 1  # threads that run no call: they read, or are about to; never 0
         self._woken = False  # one of them has been called to help, and has not come yet
+        self._aside = False  # a thread sends answers beside all of these
         self._process = os.getpid()
         self.runner = None  # whoever runs calls in place of these threads, which go on reading: see weft.wire.tasklets
         self.keeps = None  # a function: whether it keeps a call until its turn has come, see weft.wire.chains
@@ -68,7 +69,7 @@ class Pool(object):
                 if frame is not None:
                     return frame
             if self._answers:
-                self._send_answers()
+                self._help()
             turn = self._turns.wait()
             if turn == READ:
                 frames = self._link.read()
@@ -79,7 +80,41 @@ class Pool(object):
             else:
                 self._woken = False
                 if self._answers:
-                    self._send_answers()  # of the thread that called for help, which may be busy for long
+                    self._help()  # the thread that called for help, which may be busy for long
+
+    def _help(self):
+        """Send answers of others; in yet another thread if nobody else is left to read, for flushing what was printed may block."""
+        with self._lock:
+            reads = self._idle == 1
+            if not reads:
+                self._idle -= 1
+        if reads:
+            self._send_aside()
+            return
+        self._send_answers()
+        with self._lock:
+            self._idle += 1
+
+    def _send_aside(self):
+        with self._lock:
+            begin = not self._aside
+            self._aside = True
+        if begin:
+            thread = threading.Thread(target=self._run_aside, name="weft-answers")
+            thread.daemon = True
+            try:
+                thread.start()
+            except _NO_THREAD:
+                self._aside = False
+                self._send_answers()
+
+    def _run_aside(self):
+        while True:
+            self._send_answers()
+            with self._lock:
+                if not self._answers:
+                    self._aside = False
+                    return
 
     def take(self, frames):
         """Queue the calls among `frames` and have the others handled, in their order."""
@@ -132,7 +167,10 @@ class Pool(object):
         return True
 
     def cancel(self, identifier, source):
-        """Drop a call that has not started, and say so; leave one that runs alone, unless it is a tasklet."""
+        """Drop a call that has not started, and say so; leave one that runs alone, unless it is a tasklet.
+
+        Runs in the thread that reads, which sends nothing itself.
+        """
         parcel = self._sending.get((source, identifier))
         if parcel is not None:
             parcel.withdrawn = True
@@ -144,19 +182,16 @@ class Pool(object):
                     self._pending.remove(frame)
                 except ValueError:
                     return  # it has just started
-                self._say_dropped(frame)
+                self._answers.append(self._framed(frame, *_dropped()))
+                self._send_aside()
                 if self.loads is not codec.loads:  # it may refer to channels
                     self._pending.append(frame[:3] + (protocol.CANCEL, frame[4]))
                 return
 
     def drop(self, frame):
         """Say of a call that it was cancelled, and will not begin. Not in the thread that reads: values may have to be imported."""
-        self._say_dropped(frame)
+        self._answer(frame, *_dropped())
         self._let_go(frame)
-
-    def _say_dropped(self, frame):
-        text = "the call was cancelled before it began"
-        self._answer(frame, protocol.ERROR, _message(protocol.ERROR_CANCELLED, text))
 
     def _let_go(self, frame):
         """Take what a call refers to out of its message, and drop it: whoever lends it counts."""
@@ -201,9 +236,12 @@ class Pool(object):
             self._send_answers()
             self._try(self._link.send, kind, frame[2], body, frame[1])
         else:
-            self._answers.append(protocol.frame(frame[1], self._link.context, frame[2], kind, body))
+            self._answers.append(self._framed(frame, kind, body))
             if not self._pending or len(self._answers) >= _ANSWERS:
                 self._send_answers()
+
+    def _framed(self, frame, kind, body):
+        return protocol.frame(frame[1], self._link.context, frame[2], kind, body)
 
     def _send_pieces(self, frame, kind, parcel):
         """Send a message that is too large for one frame, until CANCEL comes."""
@@ -248,6 +286,10 @@ def _module(name):
 
 def _message(reason, message):
     return codec.dumps({"reason": reason, "type": "", "module": "", "args": None, "text": message, "traceback": ""})
+
+
+def _dropped():
+    return protocol.ERROR, _message(protocol.ERROR_CANCELLED, "the call was cancelled before it began")
 
 
 def _describe_somehow(reason):
