@@ -7,6 +7,7 @@ import threading
 import pytest
 import weft_sent
 
+import weft
 from weft import remote
 
 
@@ -105,6 +106,29 @@ def test_a_blocked_output_function_stalls_no_call_and_slows_its_own_context_only
     assert other.call(weft_sent.add, (1, 2)) == 3
     free.set()
     assert context.call(weft_sent.add, (3, 4), timeout=60) == 7
+
+
+def test_a_log_handler_that_blocks_stalls_no_link():
+    entered, free = threading.Event(), threading.Event()
+
+    class Blocking(logging.Handler):
+        def emit(self, record):
+            entered.set()
+            free.wait(60)
+
+    handler, logger = Blocking(), logging.getLogger("weft.remote")
+    logger.addHandler(handler)
+    try:
+        channel = weft.channel()
+        with remote.local() as context, remote.local() as other:
+            call = context.spawn(weft_sent.receive_error, (channel,))
+            channel.send(object())
+            assert "cannot travel" in call.join(10)
+            assert entered.wait(10)
+            assert other.call(weft_sent.add, (1, 2), timeout=10) == 3
+            free.set()
+    finally:
+        logger.removeHandler(handler)
 
 
 def test_a_flood_from_one_context_starves_no_other(own_target):

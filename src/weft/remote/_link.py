@@ -358,7 +358,7 @@ class Link:
         except (protocol.WireError, ValueError) as error:
             self.wrong = str(error)
         except OSError as error:
-            _log.debug("reading from %s failed: %s", self.name, error)
+            self.output.say(logging.DEBUG, f"reading from {self.name} failed: {error}")
         except Exception as error:
             _log.exception("reading from %r failed; this is a mistake in weft", self.name)
             self.wrong = repr(error)
@@ -423,7 +423,7 @@ class Link:
         elif kind == protocol.CHANNEL:
             self.channels.take(number, body)
         elif kind == protocol.GOODBYE:
-            _log.debug("%s said goodbye", self.name)
+            self.output.say(logging.DEBUG, f"{self.name} said goodbye")
         elif kind == protocol.PING:
             if self._queued <= QUEUED:  # who asks on and on without reading the answers gets no more of them
                 self.send_at_once(protocol.frame(self.identifier, ROOT, number, protocol.PONG, body))

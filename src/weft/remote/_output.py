@@ -87,6 +87,11 @@ class Output:
 
         self._put(len(message) + sum(len(text) for text in fields.values() if isinstance(text, str)), handle)
 
+    def say(self, level: int, text: str) -> None:
+        """Log something of weft's own about this context. Never blocks: the log's handlers, which may, are called elsewhere."""
+        if _log.isEnabledFor(level):
+            self._put(len(text), lambda: _log.log(level, "%s", text))
+
     def wait_for_room(self) -> None:
         """Block this tasklet while more is kept than the limit. Only the link's reader waits here."""
         with self._lock:

@@ -19,8 +19,6 @@ MORE = b"+"
 NOTHING = b"!"
 SMALL = 1 << 20  # bytes
 
-_log = logging.getLogger("weft.remote")
-
 
 class Pieces:
     """Sends each file once. Thread-safe; no method blocks."""
@@ -112,7 +110,7 @@ class Pieces:
                 self._tell()
                 self._send(file)
             except RemoteError as error:  # of the link's end: nobody waits any more
-                _log.debug("shared objects were not sent: %s", error)
+                self._link.output.say(logging.DEBUG, f"shared objects were not sent: {error}")
                 with self._lock:
                     self._waiting.clear()
 

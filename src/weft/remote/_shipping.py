@@ -23,8 +23,6 @@ MOST_QUESTIONS = 1024
 PART_PREFIX = "weft.wire."
 PREPARED = 4096  # functions whose modules are known to be there; forgetting one costs a look at the plan
 
-_log = logging.getLogger("weft.remote")
-
 
 class Shipping:
     """The modules of one link. Thread-safe; blocks tasklets only.
@@ -235,7 +233,7 @@ class Shipping:
                 try:
                     second = bundle.second_wave(self._sent)
                 except RemoteError as error:  # nobody has asked for it; whoever does will be told
-                    _log.debug("nothing was sent behind the call: %s", error)
+                    self._link.output.say(logging.DEBUG, f"nothing was sent behind the call: {error}")
                     return
                 self._send(self._frame(second))
                 self._count(second)
@@ -269,4 +267,4 @@ class Shipping:
             try:
                 self._link.send(data)
             except RemoteError as error:
-                _log.debug("modules were not sent: %s", error)
+                self._link.output.say(logging.DEBUG, f"modules were not sent: {error}")

@@ -33,8 +33,6 @@ NOTHING = object()
 
 Any_channel = weft.channel[Any] | WindowChannel[Any]
 
-_log = logging.getLogger("weft.remote")
-
 
 class Tally:
     """Values that came into a channel with a window, and of which the other side has not been told yet.
@@ -307,7 +305,7 @@ class Channels:
                 given.wanted = given.sent
                 self._tell(given, wire.VERB.pack(b"Z", epoch))
         except RemoteError as error:  # the link has ended, and its end gives back what was not taken
-            _log.debug("%s receives no more from a channel: %s", self._link.name, error)
+            self._say(logging.DEBUG, f"{self._link.name} receives no more from a channel: {error}")
         finally:
             self._pumps -= 1
             if given.pumping == epoch:
@@ -325,7 +323,7 @@ class Channels:
             except codec.CannotTravel as error:  # its sender has gone on; who should have got it is told
                 luggage.let_go()
                 text = f"a value was sent to {self._link.name!r} that cannot travel: {error}"
-                _log.warning("%s", text)
+                self._say(logging.WARNING, text)
                 body = b"E" + wire.U32.pack(epoch) + wire.failure(TypeError(text))
         given.untaken.append((value, is_error, len(body)))
         given.bytes += len(body)
@@ -452,7 +450,7 @@ class Channels:
         try:
             self._link.send(self._frame(given, wire.VERB.pack(b"D", number) + codec.dumps(said)))
         except RemoteError as error:
-            _log.debug("%s gets no answer: %s", self._link.name, error)
+            self._say(logging.DEBUG, f"{self._link.name} gets no answer: {error}")
         finally:
             request = self._requests.pop(number, None)
             if request is not None:
@@ -465,6 +463,10 @@ class Channels:
         return _failures.rebuilt(
             module=module, type_name=kind, args=args, text=text, traceback="", context=self._link.name, function=""
         )
+
+    def _say(self, level: int, text: str) -> None:
+        """Log it, but not in the thread that all links share: a handler is the user's, and may block."""
+        self._link.output.say(level, text)
 
     # ---- frames to over there
 

@@ -220,6 +220,13 @@ def _wrong_time_of_day():
     return _time_of_day() + _ahead[0]
 
 
+def receive_error(channel):
+    try:
+        channel.receive()
+    except Exception as error:
+        return str(error)
+
+
 def lie(module, name, answer):
     """Let a function of that module answer so from now on; an exception is raised."""
 
