@@ -5,6 +5,8 @@ import sys
 import types
 
 HEADER = """
+import contextlib, functools
+
 class Manager:
     def __init__(self, ch, out, swallows):
         self.ch, self.out, self.swallows = ch, out, swallows
@@ -23,6 +25,32 @@ class Thing:
     def __call__(self, ch):
         return self.v * 2 + ch.receive()
 
+class Derived(Thing):
+    def __init__(self, ch, v):
+        super().__init__(ch, v + ch.receive())
+        self.more = ch.receive()
+
+def counted(function):
+    @functools.wraps(function)
+    def wrapper(*args, **kwargs):
+        wrapper.calls = (wrapper.calls + function(*args, **kwargs)) % 100
+        return wrapper.calls
+    wrapper.calls = 0
+    return wrapper
+
+@contextlib.contextmanager
+def managed(out, v):
+    out.append(("enter", v))
+    try:
+        yield v
+    except KeyError as error:
+        out.append(("caught", repr(error)))
+    finally:
+        out.append(("leave", v))
+
+def recurses(ch, n):
+    return n + ch.receive() if n <= 0 else recurses(ch, n - 1) + ch.receive() % 3
+
 def values(ch, n, blocks):
     try:
         for i in range(n):
@@ -36,6 +64,7 @@ def delegates(ch, n, blocks):
 """
 
 ITERABLES = [
+    "reversed([1, 2])", "map(abs, [-1, 2])", '{1: 2}.items()', "{3}", "iter([5, 6])",
     "range(2)", "[1, 2]", '{"a": 1, "b": 2}.values()', 'enumerate("xy")', "zip([1, 2], (3, 4))", "(3, 4)", "values(ch, 2, False)",
 ]  # fmt: skip
 BLOCKING = ["values(ch, 2, True)", "delegates(ch, 2, True)"]  # generators in the chain: from 3.12 on
@@ -54,7 +83,7 @@ class Writer:
         return f"v{self.names}"
 
     def expression(self, depth=2):
-        kind = self.random.randrange(15 if depth > 0 else 3)
+        kind = self.random.randrange(22 if depth > 0 else 3)
         e = lambda: self.expression(depth - 1)  # noqa: E731
         if kind == 0:
             return str(self.random.randrange(1, 9))
@@ -72,6 +101,13 @@ class Writer:
             11: lambda: f'len({{x: {e()} for x in "ab"}})',
             12: lambda: f"({e()} and {e()} or 3)",
             13: lambda: f'len(f"{{{e()}}}-{{{e()}:>4}}")',
+            14: lambda: f"Derived(ch, {e()}).more",
+            15: lambda: f"recurses(ch, {self.random.randrange(3)})",
+            16: lambda: f"functools.partial(Thing(ch, 1).method, ch, k={e()})({e()}, z={e()})",
+            17: lambda: f"({e()} < {e()} < {e()}) + {e()}",
+            18: lambda: f"[{e()}, {e()}, {e()}][{e()} % 3]",
+            19: lambda: f"(lambda *a, k=3, **n: len(a) + k + len(n) + {e()})(*[{e()}], q={e()})",
+            20: lambda: f"sum([x * {e()} for x in [y for y in (1, {e()})] if x % 2])",
         }
         if kind in forms:
             return forms[kind]()
@@ -82,7 +118,7 @@ class Writer:
 
     def statement(self, indent, depth, in_loop):
         r, p, e = self.random, "    " * indent, self.expression
-        kind = r.randrange(13 if depth > 0 else 3)
+        kind = r.randrange(20 if depth > 0 else 3)
 
         def inner(loop=in_loop):
             return self.block(indent + 1, depth - 1, loop)
@@ -129,6 +165,49 @@ class Writer:
             return [
                 f"{p}{g} = (x * {r.randrange(1, 4)} for x in [1, 2, 3])", f"{p}out.append(next({g}))", f"{p}out.append({e()})",
                 f"{p}out.extend({g})",
+            ]  # fmt: skip
+        return self.more_statements(kind, indent, depth, inner)
+
+    def more_statements(self, kind, indent, depth, inner):
+        r, p, e = self.random, "    " * indent, self.expression
+        a, b = self.name(), self.name()
+        if kind == 13:
+            swallows = r.choice(["True", "False"])
+            return [
+                f"{p}try:", f"{p}    with Manager(ch, out, {swallows}) as {a}, Manager(ch, out, False):",
+                *self.block(indent + 2, depth - 1),
+                f"{p}        if {e()} % 2: raise KeyError({e()})", f"{p}except KeyError as e{indent}: out.append(repr(e{indent}))",
+            ]  # fmt: skip
+        if kind == 14:
+            return [f"{p}with managed(out, {e()}) as {a}:", *inner(), f"{p}    if {e()} % 3 == 0: raise KeyError({a})"]
+        if kind == 15:
+            return [
+                f"{p}try:", f"{p}    try:", *self.block(indent + 2, depth - 1), f"{p}        raise KeyError({e()})",
+                f"{p}    except KeyError:", *self.block(indent + 2, depth - 1), f"{p}        raise",
+                f"{p}    finally: out.append({e()})", f"{p}except KeyError as e{indent}: out.append((repr(e{indent}), {e()}))",
+            ]  # fmt: skip
+        if kind == 16:
+            return [
+                f"{p}try: raise ExceptionGroup('g', [ValueError({e()}), KeyError({e()})])",
+                f"{p}except* ValueError as e{indent}: out.append((repr(e{indent}.exceptions), {e()}))",
+                f"{p}except* KeyError:", *inner(False),
+            ]  # fmt: skip
+        if kind == 17:
+            return [
+                f"{p}{a}, *{b} = [{e()}, {e()}, {e()}]", f"{p}{b}[{e()} % 2] += {e()}", f"{p}{b} = {{'a': {e()}, 'b': {b}}}",
+                f"{p}{b}['a'] -= ({a} := {e()})", f"{p}out.append(({a}, sorted(map(str, {b}.items()))))", f"{p}del {a}",
+            ]  # fmt: skip
+        if kind == 18:
+            return [
+                f"{p}@counted", f"{p}def {a}(v, *, w=2):", f"{p}    nonlocal total", f"{p}    for _ in range(2):",
+                f"{p}        try:",
+                f"{p}            if v % 2: return w + {e()}", f"{p}            v += {e()}", f"{p}        finally: total += 1",
+                f"{p}    return v", f"{p}out.append({a}({e()}, w={e()}) + {a}({e()}))",
+            ]  # fmt: skip
+        if kind == 19:
+            return [
+                f"{p}{a} = Thing(ch, {e()})", f"{p}{a}.v += {e()}", f"{p}{b} = {a}.method", f"{p}out.append({e()})",
+                f"{p}out.append({b}(ch, *range({e()} % 3)))",
             ]  # fmt: skip
         return [f"{p}out.append([{e()}, {e()}, (*[{e()}], 2)])"]
 

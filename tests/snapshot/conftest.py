@@ -13,7 +13,7 @@ KNOWN = _native.known and core.backend != "greenlet"
 
 # Elsewhere one file says what is refused there.
 NEED_FRAMES = (
-    *("block", "constructs", "refusals", "states", "graphs", "fuzz", "leaks", "format", "code"),
+    *("block", "constructs", "refusals", "states", "graphs", "fuzz", "interrupted", "leaks", "format", "code"),
     *("checkpoint", "checkpoint_files", "resume", "showing"),
 )
 collect_ignore = ["test_unknown.py"] if KNOWN else [f"test_{name}.py" for name in NEED_FRAMES]

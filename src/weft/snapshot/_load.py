@@ -52,6 +52,10 @@ def new_function(body: types.CodeType, where: str, name: str, closure: tuple[Any
         space = sys.modules.get(where) or import_module(where)
     except ImportError:
         space = sys.modules[where] = types.ModuleType(where)
+    if closure is None and body.co_freevars:  # the tasklet was interrupted before the function had it
+        made = _native.function_begun(body, space.__dict__)
+        made.__name__ = name
+        return made
     return types.FunctionType(body, space.__dict__, name, None, closure)
 
 
@@ -97,15 +101,29 @@ def exception(kind: type[BaseException], args: tuple[Any, ...]) -> BaseException
 
 
 def set_exception(made: BaseException, state: tuple[Any, ...]) -> None:
-    attributes, made.__cause__, made.__context__, made.__suppress_context__, text = state
+    attributes, made.__cause__, made.__context__, made.__suppress_context__, text, *more = state
     for name, value in attributes.items():
         setattr(made, name, value)
+    if more:
+        (made.__traceback__,) = more
     if text:
         made.add_note("Traceback before it was saved in a snapshot:\n" + text.rstrip())
 
 
 def nothing(*_: object) -> None:
-    """In the place of a traceback."""
+    """In the place of a traceback, in snapshots that know no better."""
+
+
+def _before_it_was_saved() -> types.FrameType:
+    return sys._getframe()
+
+
+SAVED_FRAME = _before_it_was_saved()
+
+
+def saved_traceback() -> types.TracebackType:
+    """In the place of a traceback: `except*` tells by their tracebacks which exceptions were raised in its blocks."""
+    return types.TracebackType(None, SAVED_FRAME, 0, SAVED_FRAME.f_code.co_firstlineno)
 
 
 def event(is_set: bool) -> Event:

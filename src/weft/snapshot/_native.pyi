@@ -60,6 +60,9 @@ def defuse(tasklet: tasklet[Any], /) -> object:
     be kept until it has ended.
     """
 
+def function_begun(code: CodeType, globals: dict[str, object], /) -> FunctionType:
+    """A function as the interpreter makes it before it gives it its closure."""
+
 def generator_drop(generator: GeneratorType[Any, Any, Any] | CoroutineType[Any, Any, Any], /) -> None:
     """Let a suspended generator or coroutine be over, without its finally blocks."""
 

@@ -304,9 +304,19 @@ def _exception(error: BaseException) -> Any:
     made = error.__reduce__()
     assert isinstance(made, tuple)
     attributes = dict(made[2]) if len(made) > 2 and made[2] else {}
-    text = "".join(traceback.format_tb(error.__traceback__)) if error.__traceback__ is not None else ""
-    state = (attributes, error.__cause__, error.__context__, error.__suppress_context__, text)
+    found = error.__traceback__
+    state = (attributes, error.__cause__, error.__context__, error.__suppress_context__, _text_of(found), found)
     return _load.exception, (kind, made[1]), state, None, None, _load.set_exception
+
+
+def _text_of(found: types.TracebackType | None) -> str:
+    """The lines of a traceback, without what stands for lines that a snapshot has as text."""
+    lines = traceback.format_tb(found)
+    while found is not None and found.tb_next is not None:
+        found = found.tb_next
+    if found is not None and found.tb_frame is _load.SAVED_FRAME:
+        lines.pop()
+    return "".join(lines)
 
 
 def _refused(what: str) -> Callable[[Saver, Any], Reduced]:
@@ -335,7 +345,7 @@ _REDUCERS: dict[type, Callable[[Saver, Any], Any]] = {
     type: lambda saver, item: NotImplemented,
     types.MethodType: lambda saver, item: (_load.method, (item.__func__, item.__self__)),
     types.ModuleType: lambda saver, item: (_load.module, (item.__name__,)),
-    types.TracebackType: lambda saver, item: (_load.nothing, ()),
+    types.TracebackType: lambda saver, item: (_load.saved_traceback, ()),
     contextvars.ContextVar: lambda saver, item: (_load.variable, place_of(item)),
     contextvars.Context: lambda saver, item: (_load.context, (items_of(item, saver.left_out),)),
     type({}.keys()): lambda saver, item: (dict.keys, (_first_argument(item),)),

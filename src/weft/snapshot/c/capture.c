@@ -306,6 +306,8 @@ innermost(Capture *capture, Frame *frame)
     Instruction instruction;
     PyObject *place;
     int depth, below;
+    if (capture->state.preempted && instruction_names_keywords(code, &unit) < 0)
+        return -1;
     if (instruction_at(code, unit, &instruction) < 0)
         return -1;
     if (!api->operands(code, unit, &depth, &below))
@@ -445,7 +447,7 @@ state_flags(const WeftState *state)
            state->scheduled << 5 | (state->value != NULL) << 6;
 }
 
-/* All of it as a tuple, in the order that _frames.py gives it names in. */
+/* All of it as a tuple, in the order that _save.py gives it names in. */
 static PyObject *
 capture_result(Capture *capture)
 {

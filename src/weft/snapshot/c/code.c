@@ -40,17 +40,16 @@ instruction_at(PyCodeObject *code, Py_ssize_t unit, Instruction *found)
     return 0;
 }
 
-/* Where the instruction at `unit` begins: at its first EXTENDED_ARG. -1 with an exception set. */
-static Py_ssize_t
-instruction_begins(PyCodeObject *code, Py_ssize_t unit)
+/* Whether it is 3.11's first half of a call, or the cache behind that. */
+static bool
+is_precall(int opcode)
 {
-    PyObject *bytes = PyCode_GetCode(code);
-    if (bytes == NULL)
-        return -1;
-    while (unit > 0 && (uint8_t)PyBytes_AS_STRING(bytes)[2 * (unit - 1)] == EXTENDED_ARG)
-        unit--;
-    Py_DECREF(bytes);
-    return unit;
+#ifdef PRECALL
+    return opcode == PRECALL || opcode == CACHE;
+#else
+    (void)opcode;
+    return false;
+#endif
 }
 
 /* Whether the instruction calls with its arguments on the stack. */
@@ -66,6 +65,45 @@ instruction_calls(int opcode)
         return true;
 #endif
     return opcode == CALL || opcode == CALL_FUNCTION_EX;
+}
+
+/* Where the instruction at `unit` begins: at its first EXTENDED_ARG. -1 with an exception set. */
+static Py_ssize_t
+instruction_begins(PyCodeObject *code, Py_ssize_t unit)
+{
+    PyObject *bytes = PyCode_GetCode(code);
+    if (bytes == NULL)
+        return -1;
+    while (unit > 0 && (uint8_t)PyBytes_AS_STRING(bytes)[2 * (unit - 1)] == EXTENDED_ARG)
+        unit--;
+    Py_DECREF(bytes);
+    return unit;
+}
+
+/* Set *unit, where a frame was interrupted before a call, to what names the call's keywords: the interpreter keeps them outside of the
+   frame until then. -1 with an exception set. */
+static int
+instruction_names_keywords(PyCodeObject *code, Py_ssize_t *unit)
+{
+#ifdef KW_NAMES
+    PyObject *bytes = PyCode_GetCode(code);
+    const uint8_t *units;
+    Py_ssize_t before = *unit;
+    if (bytes == NULL)
+        return -1;
+    units = (const uint8_t *)PyBytes_AS_STRING(bytes);
+    if (before >= 0 && instruction_calls(units[2 * before])) {
+        for (int opcode; before > 0 && ((opcode = units[2 * (before - 1)]) == EXTENDED_ARG || is_precall(opcode));)
+            before--;
+        if (before > 0 && units[2 * (before - 1)] == KW_NAMES)
+            *unit = before - 1;
+    }
+    Py_DECREF(bytes);
+#else
+    (void)code;
+    (void)unit;
+#endif
+    return 0;
 }
 
 /* What is called by a call whose operands begin at `stack`: borrowed, NULL when the slot is empty. */
@@ -140,4 +178,12 @@ nulls_are_right(PyObject *nulls)
             right = PyLong_Check(PyTuple_GET_ITEM(nulls, k)) && PyLong_AsSsize_t(PyTuple_GET_ITEM(nulls, k)) >= 0;
     PyErr_Clear();
     return right;
+}
+
+/* A function that the interpreter is in the middle of making: its closure comes next, and no caller of FunctionType can do without. */
+static PyObject *
+native_function_begun(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyObject *code, *globals;
+    return PyArg_ParseTuple(args, "O!O!:function_begun", &PyCode_Type, &code, &PyDict_Type, &globals) ? PyFunction_New(code, globals) : NULL;
 }

@@ -35,7 +35,7 @@ native_selects(PyObject *Py_UNUSED(module), PyObject *channel)
 }
 
 PyDoc_STRVAR(setup_doc, "setup($module, error, base, bridge, initialised, partial, /)\n--\n\n"
-"Take what _frames.py defines: the error of what cannot be saved, the code of its helpers, functools.partial.");
+"Take what _helpers.py defines: the error of what cannot be saved, the code of its helpers, functools.partial.");
 PyDoc_STRVAR(capture_doc, "capture($module, tasklet, known, resolve, /)\n--\n\n"
 "All there is to save of a tasklet that does not run. Changes nothing in it; records name a function by known[function], or by\n"
 "what resolve(function) returns, which is noted there.");
@@ -53,6 +53,8 @@ PyDoc_STRVAR(detach_doc, "detach($module, tasklet, /)\n--\n\n"
 PyDoc_STRVAR(defuse_doc, "defuse($module, tasklet, /)\n--\n\n"
 "Let no handler and no finally block of a suspended tasklet run any more: what is thrown into it ends it. Returns what must\n"
 "be kept until it has ended.");
+PyDoc_STRVAR(function_begun_doc, "function_begun($module, code, globals, /)\n--\n\n"
+"A function as the interpreter makes it before it gives it its closure.");
 PyDoc_STRVAR(generator_drop_doc, "generator_drop($module, generator, /)\n--\n\n"
 "Let a suspended generator or coroutine be over, without its finally blocks.");
 PyDoc_STRVAR(generator_get_doc, "generator_get($module, generator, /)\n--\n\n"
@@ -71,6 +73,7 @@ static PyMethodDef native_methods[] = {
     {"settle", native_settle, METH_VARARGS, settle_doc},
     {"detach", native_detach, METH_O, detach_doc},
     {"defuse", native_defuse, METH_O, defuse_doc},
+    {"function_begun", native_function_begun, METH_VARARGS, function_begun_doc},
     {"generator_drop", native_generator_drop, METH_O, generator_drop_doc},
     {"generator_get", native_generator_get, METH_O, generator_get_doc},
     {"generator_set", native_generator_set, METH_VARARGS, generator_set_doc},

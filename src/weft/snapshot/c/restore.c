@@ -1,6 +1,6 @@
 /* Building the frames of a saved tasklet, inside a new one.
 
-   The new tasklet runs base(), a function of _frames.py, which calls build() and then bridge(), which calls go_on(). check() has made
+   The new tasklet runs base(), a function of _helpers.py, which calls build() and then bridge(), which calls go_on(). check() has made
    sure before that nothing can fail there but memory. build() puts the
    frames on the thread's data stack, below the bridge's. go_on() relinks them: the bridge's caller is the innermost one now, and the
    outermost one's is base(). Then the tasklet is suspended, and what it is woken with, the bridge returns into the innermost frame, or
@@ -131,6 +131,23 @@ record_again(Ticket *ticket, Py_ssize_t i, Record *record)
         Py_FatalError("weft: the records of a snapshot were changed while it was restored");
 }
 
+/* Let the exception that a `with` block is left with have a traceback, if only None: 3.11 hands it on without looking. Those of
+   snapshots have none, and a frame may have been interrupted in between. -1 with an exception set. */
+static int
+record_completes_exception(const Record *innermost, Py_ssize_t before)
+{
+    Py_ssize_t last = PyTuple_GET_SIZE(innermost->slots) - 1;
+    PyObject *error = PyTuple_GET_ITEM(innermost->slots, last), *traceback;
+    Instruction instruction;
+    if (instruction_at((PyCodeObject *)innermost->function->func_code, before, &instruction) < 0)
+        return -1;
+    if ((instruction.opcode != PUSH_EXC_INFO && instruction.opcode != WITH_EXCEPT_START) || !PyExceptionInstance_Check(error))
+        return 0;
+    traceback = PyException_GetTraceback(error);
+    Py_XDECREF(traceback);
+    return traceback == NULL ? PyException_SetTraceback(error, Py_None) : 0;
+}
+
 static PyObject *
 native_check(PyObject *Py_UNUSED(module), PyObject *args)
 {
@@ -161,6 +178,8 @@ native_check(PyObject *Py_UNUSED(module), PyObject *args)
             record_bad("it goes on outside of its code");
             return NULL;
         }
+        if (before >= 0 && record_completes_exception(&record, before) < 0)
+            return NULL;
     }
     if (!(PyTuple_Check(returns) && PyTuple_GET_SIZE(returns) == 1) && !PyLong_Check(returns) && returns != Py_None) {
         record_bad("what its call returns has another type");
