@@ -17,6 +17,7 @@ from .core import measure as core
 from .files import measure as files
 from .io import measure as io
 from .remote_import import measure as remote_import
+from .snapshot import measure as snapshot
 from .start import measure as start
 from .stream import measure as stream
 from .threads import measure as threads
@@ -31,6 +32,7 @@ PARTS = {
     "call_async": call_async,
     "threads": threads,
     "io": io,
+    "snapshot": snapshot,
     "gil": gil,
     "server": server,
 }
@@ -41,7 +43,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "parts",
         nargs="*",
-        metavar="core|import|calls|stream|start|files|call_async|threads|io|gil|server",
+        metavar="core|import|calls|stream|start|files|call_async|threads|io|snapshot|gil|server",
         help="what to measure; without any, everything",
     )
     parser.add_argument(

@@ -202,6 +202,22 @@ def http(kind: str, connections: int, figure: str, ours: str, theirs: str) -> Ca
     return value
 
 
+def chain(frames: int, figure: str) -> Callable[[dict[str, Any]], float]:
+    """A figure of weft's of a tasklet so many frames deep, saved and restored."""
+    return lambda run: float(run["snapshot"]["frames"][str(frames)]["weft"][figure])
+
+
+def through_a_file(run: dict[str, Any]) -> float:
+    """Seconds in which 100,000 tasklets are saved to a file and restored in another process; a run with fewer is scaled."""
+    taken = run["snapshot"]["many"]["weft"]
+    return float((taken["save"]["seconds"] + taken["restore"]["seconds"]) * 100_000 / run["snapshot"]["count"])
+
+
+def travel(round_trip: int, figure: str, unit: float) -> Callable[[dict[str, Any]], float]:
+    """A figure of what travels to a context at the end of such a line, in this unit."""
+    return lambda run: float(run["snapshot"]["travel"][str(round_trip)][figure] / unit)
+
+
 SENDS, RATIO = "generator.sends", "x"
 BARS = (
     Bar("core", "message", 4.4, SENDS, core_ratio("message")),
@@ -275,6 +291,15 @@ BARS = (
         )
     ),
     Bar("io", "an idle connection", 6, "kB", lambda run: run["io"]["idle"]["weft"]["bytes"] / 1000),
+    Bar("snapshot", "4 frames: save", 60, "us of CPU", chain(4, "save_us")),
+    Bar("snapshot", "4 frames: restore", 30, "us of CPU", chain(4, "restore_us")),
+    Bar("snapshot", "4 frames", 450, "bytes", chain(4, "bytes")),
+    Bar("snapshot", "500 frames: save", 350, "us of CPU", chain(500, "save_us")),
+    Bar("snapshot", "500 frames: restore", 350, "us of CPU", chain(500, "restore_us")),
+    Bar("snapshot", "100,000 tasklets to a file and into another process", 15, "s", through_a_file),
+    Bar("snapshot", "a move to a local context", 3, "ms", travel(0, "moves_s", 1e-3)),
+    Bar("snapshot", "a block of weft.at in a local context", 3, "ms", travel(0, "blocks_s", 1e-3)),
+    Bar("snapshot", "a move at 200 ms, by the clock", 2.1, "round trips", travel(200, "moves_s", 0.2)),
 )
 
 

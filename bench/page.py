@@ -50,6 +50,12 @@ machine's: read the ratios. The peers of a table were measured in the same run, 
 - **Calls to worker threads**: wall time of a function that does nothing, the median turn; each peer with the pool that it brings.
   With a hundred outstanding, most of what is saved is wake-ups: one thread does many short jobs in a row. Calls that block
   for long take a thread each in every peer, and there the ratios shrink to nothing.
+- **Snapshots**: CPU time of the thread, garbage collector off, each side in a process of its own, the best turn. The function
+  of the tasklet is plain Python; that of dispatch-py is written as generators with a `yield from` for each call. Its bytes are
+  pickles; weft's have a header with a digest and the fingerprints of the code besides, which are checked. pyteleport, which
+  writes the whole program into a .pyc, is not measured. Many chains: by the clock, with the garbage collector as it comes, one
+  turn; the peak is that of the whole process, the chains themselves included. Travel: by the clock, the median; to a bare
+  interpreter as above, which has had weft's core and the functions from an earlier one.
 """
 
 THREADS_TEMPLATE = """# Threads, the GIL and servers

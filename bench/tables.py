@@ -35,6 +35,8 @@ def tables(run: dict[str, Any]) -> list[Table]:
         made.append(threads_table(run["threads"]))
     if "io" in run:
         made += io_tables(run["io"])
+    if "snapshot" in run:
+        made += snapshot_tables(run["snapshot"])
     made.append(bar_table(run))
     return made
 
@@ -330,6 +332,40 @@ def io_tables(taken: dict[str, Any]) -> list[Table]:
     for peer, found in taken["idle"].items():
         table.rows.append([peer, number(found["connections"], 0), number(found["bytes"], 0)])
     return [table for table in [*made, table] if table.rows]
+
+
+CHAINS = {"weft": "a tasklet of weft", "dispatch-py": "generators of dispatch-py", "pickle": "plain objects, pickle"}
+
+
+def snapshot_tables(taken: dict[str, Any]) -> list[Table]:
+    frames = Table(
+        "Snapshots: a call chain that waits, saved and restored",
+        ["frames", "", "bytes", "save, us of CPU", "restore, us of CPU"],
+        notes=[
+            "The plain objects hold what the frames hold. dill and cloudpickle save no generator, gevent and greenlet nothing."
+        ],
+    )
+    for count, by_side in taken["frames"].items():
+        for side, found in by_side.items():
+            figures = (number(found["bytes"], 0), number(found["save_us"]), number(found["restore_us"]))
+            frames.rows.append([count, CHAINS[side], *figures])
+    many = Table(
+        f"Snapshots: {taken['count']:,} chains of 4 frames through a file into another process",
+        ["", "s to save", "MB", "s to restore", "peak MB, saving", "peak MB, restoring"],
+    )
+    for side, found in taken["many"].items():
+        save, restore = found["save"], found["restore"]
+        row = [CHAINS[side], number(save["seconds"], 2), number(save["bytes"] / 1e6), number(restore["seconds"], 2)]
+        many.rows.append([*row, *(number(each["peak"] / 1e6, 0) for each in (save, restore))])
+    travel = Table(
+        "Travel to a context: ms", ["round trip", "a call", "a tasklet moves", "a block of weft.at"],
+        notes=["A tasklet of 4 frames that waits in a channel, until it is there; a block, with what it has changed brought back."],
+    )  # fmt: skip
+    for line, found in taken["travel"].items():
+        travel.rows.append(
+            [f"{line} ms", *(number(found[f"{what}_s"] * 1e3, 2) for what in ("calls", "moves", "blocks"))]
+        )
+    return [table for table in (frames, many, travel) if table.rows]
 
 
 def bar_table(run: dict[str, Any]) -> Table:

@@ -26,7 +26,7 @@ def imported(seconds: float, turnarounds: int) -> dict[str, Any]:
     return {**counts, **sizes, **times, "turns": [seconds, seconds + 0.1]}
 
 
-REMOTE_AND_CORE = ("core", "import", "calls", "stream", "start")  # the parts of a_run()
+REMOTE_AND_CORE = ("core", "import", "calls", "stream", "start", "snapshot")  # the parts of a_run()
 
 
 def a_run() -> dict[str, Any]:
@@ -81,6 +81,23 @@ def a_run() -> dict[str, Any]:
             "slow": {"weft": {"above_start": 20e6, "seconds": 1.0}, "mitogen": {"above_start": 300e6, "seconds": 1.0}},
             "slow_bytes": 2**28,
             "skipped": {},
+        },
+        "snapshot": {
+            "frames": {
+                "4": {
+                    "weft": {"bytes": 388, "save_us": 18.0, "restore_us": 31.0},
+                    "pickle": {"bytes": 232, "save_us": 4.0, "restore_us": 4.0},
+                }
+            },
+            "many": {
+                "weft": {
+                    "save": {"seconds": 0.3, "bytes": 1_700_000, "before": 40e6, "peak": 60e6},
+                    "restore": {"seconds": 0.2, "before": 40e6, "peak": 80e6},
+                }
+            },
+            "count": 10_000,
+            "travel": {"0": {"calls_s": 0.0001, "moves_s": 0.0005, "blocks_s": 0.0008}},
+            "skipped": {"travel, 200 ms": "no line"},
         },
         "calls": {
             "rates": {"one": rates, "many": {}},
@@ -156,6 +173,24 @@ def test_streams_are_judged_by_their_rates_and_by_what_the_parent_holds() -> Non
     assert "300.0" in text
 
 
+def test_snapshots_are_judged_by_time_bytes_and_how_far_many_come_and_one_travels() -> None:
+    run = a_run()
+    for title, value, met in (
+        ("4 frames: save", 18.0, True),
+        ("4 frames: restore", 31.0, False),
+        ("4 frames", 388, True),
+        ("500 frames: save", None, None),
+        ("100,000 tasklets to a file and into another process", 5.0, True),  # ten times the 10,000 that were tried
+        ("a move to a local context", 0.5, True),
+        ("a move at 200 ms, by the clock", None, None),
+    ):
+        assert verdict(run, title)["value"] == (None if value is None else pytest.approx(value)), title
+        assert verdict(run, title)["met"] is met, title
+    chains, many = (table for table in tables(run) if table.title.startswith("Snapshots"))
+    assert chains.rows[0] == ["4", "a tasklet of weft", "388", "18.0", "31.0"]
+    assert many.rows == [["a tasklet of weft", "0.30", "1.7", "0.20", "60", "80"]]
+
+
 def test_a_figure_that_is_missing_from_the_run_has_no_verdict() -> None:
     run = a_run()
     assert verdict(run, "schedule, 10 tasklets")["met"] is None
@@ -164,7 +199,9 @@ def test_a_figure_that_is_missing_from_the_run_has_no_verdict() -> None:
 
 def test_parts_that_did_not_run_have_no_bars() -> None:
     run = a_run()
-    del run["core"], run["import"], run["stream"], run["start"]
+    for part in REMOTE_AND_CORE:
+        if part != "calls":
+            del run[part]
     assert {bar["part"] for bar in verdicts(run)} == {"calls"}
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import weft
 
-DISTRIBUTIONS = ("weft", "greenlet", "gevent", "uvloop", "mitogen", "django")
+DISTRIBUTIONS = ("weft", "greenlet", "gevent", "uvloop", "mitogen", "dispatch-py", "django")
 
 
 def header(quick: bool) -> dict[str, Any]:
