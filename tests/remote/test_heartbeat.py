@@ -18,7 +18,7 @@ from tests.remote.stopping import stop
 from weft import remote
 
 OLDEST = next(iter(interpreters.found().values()))
-PATIENT = 0.9  # seconds, for contexts that are to live: on a busy machine they do not always get their turn much sooner
+PATIENT = 2.0  # seconds, for contexts that are to live: on a busy machine they do not always get their turn much sooner
 
 
 @pytest.mark.parametrize("python", [None, OLDEST], ids=["own", "oldest"])
@@ -44,7 +44,7 @@ def test_a_context_behind_another_that_is_stopped_is_given_up_and_the_other_live
 def test_a_context_that_answers_lives_on_and_can_be_told_to_be_left_alone():
     with remote.local() as context:
         context.heartbeat(PATIENT)
-        weft.sleep(2.1 * PATIENT)
+        weft.sleep(1.6 * PATIENT)
         context.heartbeat(5)
         assert context.call(weft_sent.add, (1, 2)) == 3
         context.heartbeat(None)
@@ -67,7 +67,7 @@ def test_output_that_nobody_takes_is_no_silence(python, is_behind):
     taken = threading.Event()
 
     def take_late(context, stream, line):
-        taken.wait(20)
+        taken.wait(60)
 
     with remote.local(python, output=take_late) as talker:
         context = remote.local(python, via=talker) if is_behind else talker
@@ -75,9 +75,9 @@ def test_output_that_nobody_takes_is_no_silence(python, is_behind):
         printed = talker.spawn(weft_sent.print_many, (50_000,))
         while not talker._link.output.is_full:
             weft.sleep(0.01)
-        weft.sleep(2.1 * PATIENT)
+        weft.sleep(1.6 * PATIENT)
         taken.set()
-        printed.join(20)
+        printed.join(60)
         assert context.call(weft_sent.add, (1, 2)) == 3
         context.close()
 
