@@ -161,6 +161,50 @@ def test_an_output_function_may_call_into_its_own_context(own_target):
     contexts.clear()
 
 
+@pytest.mark.parametrize("is_behind", [False, True], ids=["itself", "behind"])
+@pytest.mark.parametrize("late", [False, True], ids=["early", "late"])
+def test_a_call_by_an_output_function_that_could_never_be_answered_is_refused(is_behind, late):
+    contexts, refused = [], []
+
+    def output(context, stream, line):
+        talker, called = contexts
+        if not refused:
+            while late and not talker._link.output.is_full:
+                weft.sleep(0.001)
+            try:
+                called.call(weft_sent.wait_until_printed, (60,))  # over there, which it never is behind the talker
+            except remote.OutputHeld as error:
+                refused.append(error.with_traceback(None))
+
+    with remote.local(name="talker", output=output) as talker:
+        contexts += [talker, remote.local(via=talker, name="behind") if is_behind else talker]
+        with contexts[1]:
+            assert talker.call(weft_sent.print_many_and_say_so, (50_000,), timeout=60) == 50_000
+            assert contexts[1].call(weft_sent.add, (1, 2), timeout=60) == 3
+        contexts.clear()
+    assert len(refused) == 1
+    assert refused[0].sent is not late
+    assert "it was called by the output function of 'talker', and 1 MB of output waits for that function" in str(
+        refused[0]
+    )
+
+
+def test_an_output_function_may_call_other_contexts_however_much_waits():
+    answers, contexts = [], []
+
+    def output(context, stream, line):
+        while not answers and not contexts[0]._link.output.is_full:
+            weft.sleep(0.001)
+        if not answers:
+            answers.append(contexts[1].call(weft_sent.echo, (line,), timeout=60))
+
+    with remote.local(output=output) as talker, remote.local() as other:
+        contexts += [talker, other]
+        assert talker.call(weft_sent.print_many, (50_000,), timeout=60) == 50_000
+        contexts.clear()
+    assert answers[0].startswith("0000000 ")
+
+
 def test_log_records_arrive_at_the_logger_of_the_same_name(target, caplog):
     logging.getLogger("weft_test.there").setLevel(logging.INFO)
     try:

@@ -4,6 +4,7 @@ Written to by any thread, read by one tasklet on the thread for links. A frame g
 queued; what the pipe does not take is queued and written by a tasklet there, and senders wait for room before they add more.
 """
 
+import functools
 import itertools
 import logging
 import os
@@ -21,7 +22,15 @@ from weft.remote._routes import EVENTS, Trunk, Tunnel
 from weft.remote._threads import Threads, release
 from weft.remote._waiting import remaining
 from weft.remote.channels import Channels
-from weft.remote.errors import CannotTravel, ContextClosed, ContextDied, ForkedContext, ProtocolError, RemoteError
+from weft.remote.errors import (
+    CannotTravel,
+    ContextClosed,
+    ContextDied,
+    ForkedContext,
+    OutputHeld,
+    ProtocolError,
+    RemoteError,
+)
 from weft.remote.transports import Transport, quoted
 from weft.sync import Event
 from weft.wire import codec, protocol, series, sorting
@@ -154,6 +163,7 @@ class Link:
             self._in_flight[number] = (member or waiter, function)
             self.calls += 1
         try:
+            self._refuse_if_held(number, function)
             if member is not None:
                 head += member.joining(number)
             if isinstance(body, bytes):
@@ -167,6 +177,23 @@ class Link:
                 self.cancel(number)  # it may have been announced
             raise
         return number, waiter
+
+    def _refuse_if_held(self, number: int, function: str) -> None:
+        """Raise for a call by an output function whose answer would have to wait for that function, and refuse it later should
+        it come to that.
+        """
+        before = self.process.path if isinstance(self.process, Tunnel) else ()
+        for link in (*before, self):
+            refuse = functools.partial(self._refuse_held, number, link.name)
+            if link.output.calls and not link.output.may_ask(refuse, lambda: number not in self._in_flight):
+                raise _held(link.name, self.name, function, sent=False)
+
+    def _refuse_held(self, number: int, talker: str) -> None:
+        with self._lock:
+            waiting = self._in_flight.pop(number, None)
+        if waiting is not None:
+            waiting[0].fail(_held(talker, self.name, waiting[1], sent=True))
+            self.send_at_once(protocol.frame(self.identifier, ROOT, number, protocol.CANCEL, b""))
 
     def _send_pieces(
         self, number: int, head: bytes, parcel: series.Parcel, function: str, deadline: float | None
@@ -581,6 +608,19 @@ class Link:
         self.process.close()
         self.greeted.set()
         self.ended.set()
+
+
+def _held(talker: str, name: str, function: str, *, sent: bool) -> OutputHeld:
+    what = "was sent, but its answer cannot be read" if sent else "was not sent, for its answer could not be read"
+    error = OutputHeld(
+        f"{function} in {name!r} {what}: it was called by the output function of {talker!r}, and 1 MB of output waits for that "
+        f"function, so nothing more is read of {talker!r}.\n"
+        "    Let it put the lines where another tasklet or thread takes them and makes the calls, a queue.SimpleQueue for example.",
+        context=name,
+        function=function,
+    )
+    error.sent = sent
+    return error
 
 
 class Closed:

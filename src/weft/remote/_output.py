@@ -12,7 +12,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
-from weft.core import TaskletExit, Waiter, schedule
+from weft.core import TaskletExit, Waiter, getcurrent, schedule, tasklet
 from weft.remote._threads import TaskletThread
 from weft.sync import Event
 
@@ -46,6 +46,9 @@ class Output:
         self._kept = 0
         self._delivering = False
         self._room: Waiter[None] | None = None
+        self._deliverer: tasklet[...] | None = None  # in which the function runs
+        # How to refuse the calls that the function makes, and whether they have ended.
+        self._asked_inside: list[tuple[Callable[[], None], Callable[[], bool]]] = []
         self._idle = Event()
         self._idle.set()
         self._decoders = {name: codecs.getincrementaldecoder("utf-8")("replace") for name in ("stdout", "stderr")}
@@ -98,12 +101,32 @@ class Output:
             if self._kept <= KEPT:
                 return
             room = self._room = Waiter()
+            asked, self._asked_inside = self._asked_inside, []
+        for refuse, _ in asked:
+            refuse()
         room.wait()
 
     @property
     def is_full(self) -> bool:
         """Whether the link's reader waits for room."""
         return self._room is not None
+
+    @property
+    def calls(self) -> bool:
+        """Whether it is the function, and it alone, that runs this code: in the tasklet that takes the output."""
+        return self._deliverer is not None and self._deliverer is getcurrent()
+
+    def may_ask(self, refuse: Callable[[], None], ended: Callable[[], bool]) -> bool:
+        """Whether the function may wait for an answer by the link that the output comes by: not while that is read no further.
+
+        Should it come to that meanwhile, `refuse()` is called, by the link's reader; not once `ended()`.
+        """
+        with self._lock:
+            if self._room is not None:
+                return False
+            self._asked_inside = [(one, over) for one, over in self._asked_inside if not over()]
+            self._asked_inside.append((refuse, ended))
+            return True
 
     def wait_until_delivered(self, timeout: float) -> bool:
         """Block this tasklet until everything was handed on; False when `timeout` passed first."""
@@ -128,6 +151,13 @@ class Output:
         self._thread.post(self._deliver)
 
     def _deliver(self) -> None:
+        self._deliverer = getcurrent()
+        try:
+            self._deliver_all()
+        finally:
+            self._deliverer = None
+
+    def _deliver_all(self) -> None:
         for turn in itertools.count(1):
             if turn % IN_A_ROW == 0:
                 schedule()  # other contexts print too

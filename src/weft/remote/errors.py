@@ -152,6 +152,10 @@ class ChainBroken(RemoteError):
     _chain: int | None = None
 
 
+class OutputHeld(RemoteError, RuntimeError):
+    """An output function called the context that it takes the output of, or one behind it, while that waits for the function."""
+
+
 class CannotTravel(RemoteError, TypeError):
     """An argument or a result holds something that is not plain data. `path` names where in it."""
 

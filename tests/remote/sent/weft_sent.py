@@ -141,6 +141,19 @@ def print_many(count):
     return count
 
 
+def print_many_and_say_so(count):
+    print_many(count)
+    printed.set()
+    return count
+
+
+def wait_until_printed(seconds):
+    return printed.wait(seconds) is not False
+
+
+printed = threading.Event()
+
+
 def log(name, level, message):
     logging.getLogger(name).log(level, message)
 
