@@ -4,10 +4,10 @@ import gc
 
 import pytest
 
-from tests.snapshot import programs
+from tests.snapshot import async_programs, programs
 from tests.snapshot._driving import in_a_fresh_process, saved_at_each_step, wrong_from
 
-NAMES = [program.__name__ for program in programs.PROGRAMS]
+PROGRAMS = {program.__name__: program for program in (*programs.PROGRAMS, *async_programs.PROGRAMS)}
 
 
 @pytest.fixture(autouse=True)
@@ -21,22 +21,22 @@ def cycles_of_the_programs_are_gone():
 def answers():
     """Of one fresh process for all programs: what went wrong there."""
     cases = {}
-    for program in programs.PROGRAMS:
+    for name, program in PROGRAMS.items():
         snapshots, out = saved_at_each_step(program)
-        cases[program.__name__] = snapshots, repr(out)
+        cases[name] = snapshots, repr(out)
     return in_a_fresh_process(cases)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", PROGRAMS)
 def test_it_goes_on_in_a_fresh_process_from_every_step_and_again_from_each_later_one(name, answers):
     assert answers[name] == []
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", PROGRAMS)
 def test_the_original_is_not_disturbed_and_copies_go_on_beside_it(name):
-    snapshots, out = saved_at_each_step(getattr(programs, name))
+    snapshots, out = saved_at_each_step(PROGRAMS[name])
     assert snapshots
-    again, undisturbed = saved_at_each_step(getattr(programs, name))
+    again, undisturbed = saved_at_each_step(PROGRAMS[name])
     assert repr(out) == repr(undisturbed)
     assert len(again) == len(snapshots)
     assert wrong_from(snapshots[:1], repr(out)) == []

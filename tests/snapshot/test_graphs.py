@@ -160,6 +160,30 @@ def test_one_of_another_thread_can_be_saved_while_it_waits():
     thread.join()
 
 
+def test_one_that_another_thread_runs_at_this_moment_is_refused():
+    running, done, found = threading.Event(), threading.Event(), []
+
+    def runs():
+        found.append(weft.getcurrent())
+        running.set()
+        done.wait()
+
+    def elsewhere():
+        weft.tasklet(runs)()
+        weft.run()
+
+    thread = threading.Thread(target=elsewhere)
+    thread.start()
+    running.wait()
+    try:
+        with pytest.raises(snapshot.CannotSave, match="it is running. Another tasklet must save it"):
+            snapshot.dumps(found[0])
+    finally:
+        done.set()
+        thread.join()
+    found.clear()
+
+
 def test_nothing_is_restored_where_nothing_may_be_switched():
     ch, out = weft.channel(), []
     tasklet = weft.tasklet(keeps)(ch, 3, out)

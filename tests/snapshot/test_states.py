@@ -84,6 +84,33 @@ def pauses(ch):
     log.append(returned)
 
 
+def test_its_recursion_depth_is_that_of_its_own_frames():
+    tasklet = weft.tasklet(two_deep)(2)
+    tasklet.run()
+    (copy,) = copied(tasklet)
+    (again,) = copied(copy)
+    three = (tasklet, copy, again)
+    depths = [[each.recursion_depth for each in three]]
+    for _ in range(2):
+        for each in three:
+            each.run()
+        depths.append([each.recursion_depth for each in three])
+    assert all(len(set(each)) == 1 for each in depths), depths
+    assert depths[0][0] == depths[1][0] + 2  # 3.11 counts one call more
+    assert depths[2] == [0, 0, 0]
+    assert log == ["over"] * 3
+
+
+def two_deep(more):
+    if more:
+        two_deep(more - 1)
+        if more == 2:
+            weft.schedule_remove()
+            log.append("over")
+    else:
+        weft.schedule_remove()
+
+
 def test_a_paused_one_is_paused():
     tasklet = weft.tasklet(pauses)(None)
     tasklet.run()

@@ -17,12 +17,13 @@ __all__ = ["base"]
 
 def base(box: list[Any]) -> object:
     """Run as a restored tasklet: box holds its ticket, or afterwards the error that kept it from being built."""
-    try:
-        _native.build(box[0])
+    try:  # a signal handler may raise behind each of these calls: the ticket gives back what was built
+        ticket = box.pop()
+        _native.build(ticket)
     except BaseException as error:
-        box[0] = error
+        box.append(error)
         return None
-    return bridge(_native.go_on, box.pop())
+    return bridge(_native.go_on, ticket)
 
 
 def bridge(go_on: Callable[[object], object], ticket: object) -> object:

@@ -93,6 +93,31 @@ def ended_generator(awaitable: bool) -> Any:
     return made
 
 
+async def _ended_async() -> Any:
+    yield
+
+
+def ended_async_generator() -> Any:
+    made = _ended_async()
+    _native.generator_drop(made)
+    return made
+
+
+def awaited(coroutine: "types.CoroutineType[Any, Any, Any]") -> Any:
+    return coroutine.__await__()
+
+
+def _type_awaited() -> type:
+    coroutine = _awaited()
+    try:
+        return type(coroutine.__await__())
+    finally:
+        coroutine.close()
+
+
+AwaitedType = _type_awaited()  # of what a coroutine's __await__() returns: it has no name
+
+
 def exception(kind: type[BaseException], args: tuple[Any, ...]) -> BaseException:
     """An exception without running an __init__ in Python."""
     if isinstance(kind.__init__, types.FunctionType):
@@ -309,11 +334,14 @@ class _Restoring:
                 )
 
     def abandon(self) -> None:
-        """End those that have started, when another could not: memory was out, or nothing may be switched here."""
+        """End those that have started, when another could not: memory was out, or nothing may be switched here. Runs none of
+        their code.
+        """
         for made, _, _ in self.started:
-            for _ in range(10):  # one may catch what ends it
-                if made.alive:
-                    made.kill()
+            if made.alive:
+                kept = _native.defuse(made)
+                made.kill()
+                del kept
 
     def settle(self, contents: list[Any]) -> None:
         """Put everybody where it was. Cannot fail, runs no code."""

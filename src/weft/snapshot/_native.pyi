@@ -1,10 +1,12 @@
 """Reading the frames of suspended tasklets, and building them again."""
 
 from collections.abc import Callable
-from types import CodeType, CoroutineType, FunctionType, GeneratorType
+from types import AsyncGeneratorType, CodeType, CoroutineType, FunctionType, GeneratorType
 from typing import Any
 
 from weft.core import channel, tasklet
+
+_Suspendable = GeneratorType[Any, Any, Any] | CoroutineType[Any, Any, Any] | AsyncGeneratorType[Any, Any]
 
 known: bool
 """Whether the frames of this version of CPython are known: without it nothing else is here."""
@@ -63,16 +65,16 @@ def defuse(tasklet: tasklet[Any], /) -> object:
 def function_begun(code: CodeType, globals: dict[str, object], /) -> FunctionType:
     """A function as the interpreter makes it before it gives it its closure."""
 
-def generator_drop(generator: GeneratorType[Any, Any, Any] | CoroutineType[Any, Any, Any], /) -> None:
+def generator_drop(generator: _Suspendable, /) -> None:
     """Let a suspended generator or coroutine be over, without its finally blocks."""
 
-def generator_get(generator: GeneratorType[Any, Any, Any] | CoroutineType[Any, Any, Any], /) -> tuple[Any, ...]:
+def generator_get(generator: _Suspendable, /) -> tuple[Any, ...]:
     """(state, function, unit, offset, nulls, slots, handled) of a generator or coroutine that waits in a yield or has not begun;
-    (state, function) of one that runs, (state, None) of one that is over.
+    (state, function) of one that runs, (state, None) of one that is over. TypeError for an async one on its way to a value.
     """
 
 def generator_set(
-    generator: GeneratorType[Any, Any, Any] | CoroutineType[Any, Any, Any],
+    generator: _Suspendable,
     state: int,
     unit: int,
     offset: int,

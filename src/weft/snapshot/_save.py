@@ -199,6 +199,8 @@ class Saver(pickle.Pickler):
         state = _native.generator_get(generator)
         if len(state) == _ENDED_GENERATOR_STATE:
             if state[1] is None:
+                if isinstance(generator, types.AsyncGeneratorType):
+                    return _load.ended_async_generator, ()
                 return _load.ended_generator, (isinstance(generator, types.CoroutineType),)
             self.executing[id(generator)] = generator
             return (
@@ -326,11 +328,11 @@ def _refused(what: str) -> Callable[[Saver, Any], Reduced]:
     return reduce
 
 
-def _first_argument(view: Any) -> Any:
-    """The dictionary behind a view of it, itself and not a proxy."""
+def _only_referent(item: Any) -> Any:
+    """The dictionary behind a view of it, itself and not a proxy; the coroutine behind its __await__()."""
     import gc  # only for this
 
-    (found,) = gc.get_referents(view)
+    (found,) = gc.get_referents(item)
     return found
 
 
@@ -348,11 +350,12 @@ _REDUCERS: dict[type, Callable[[Saver, Any], Any]] = {
     types.TracebackType: lambda saver, item: (_load.saved_traceback, ()),
     contextvars.ContextVar: lambda saver, item: (_load.variable, place_of(item)),
     contextvars.Context: lambda saver, item: (_load.context, (items_of(item, saver.left_out),)),
-    type({}.keys()): lambda saver, item: (dict.keys, (_first_argument(item),)),
-    type({}.values()): lambda saver, item: (dict.values, (_first_argument(item),)),
-    type({}.items()): lambda saver, item: (dict.items, (_first_argument(item),)),
+    type({}.keys()): lambda saver, item: (dict.keys, (_only_referent(item),)),
+    type({}.values()): lambda saver, item: (dict.values, (_only_referent(item),)),
+    type({}.items()): lambda saver, item: (dict.items, (_only_referent(item),)),
     type(atomic()): lambda saver, item: (atomic, ()),
     Event: lambda saver, item: (_load.event, (item.is_set(),)),  # who waits for it is refused, or stays behind
-    types.AsyncGeneratorType: _refused("async generators are not saved"),
+    types.AsyncGeneratorType: Saver.generator,
+    _load.AwaitedType: lambda saver, item: (_load.awaited, (_only_referent(item),)),
     types.FrameType: _refused("frames are saved with their tasklet alone"),
 }

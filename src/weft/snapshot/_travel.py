@@ -137,7 +137,7 @@ class Parcel(Saver):
             self.modules.add(item.__module__)
         elif isinstance(item, types.ModuleType):
             self.modules.add(item.__name__)
-        elif isinstance(item, (types.GeneratorType, types.CoroutineType)):
+        elif isinstance(item, (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)):
             self.generators.append(item)
         return super().reducer_override(item)
 

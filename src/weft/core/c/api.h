@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #define WEFT_API_NAME "weft.core._core._API"
-#define WEFT_API_VERSION 5
+#define WEFT_API_VERSION 6
 
 /* Those who wait, the first first. Zeroed it is empty. Each is owned by the queue, and holds what embeds the queue in its
    call; the members are the core's alone. */
@@ -143,6 +143,10 @@ typedef struct {
     /* Take a tasklet out of its channel or the run queue, to be paused; settle() with the state that it was in undoes it. Borrows
        it; the caller has another reference. Cannot fail, runs no Python code. */
     void (*detach)(PyObject *tasklet);
+
+    /* Send no events of a started tasklet that does not run to trace functions, profilers and sys.monitoring from now on: what still
+       runs in it is no program's. Cannot fail, runs no Python code. */
+    void (*silence)(PyObject *tasklet);
 } WeftAPI;
 
 /* Import the table once: NULL with an exception set when the core is of another version. */

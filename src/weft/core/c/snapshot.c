@@ -139,3 +139,11 @@ api_detach(PyObject *object)
         return;
     Py_DECREF(tasklet); /* the queue's; the caller has another */
 }
+
+static void
+api_silence(PyObject *object)
+{
+    Tasklet *tasklet = (Tasklet *)object;
+    assert(tasklet->state == TASKLET_STARTED && tasklet != tasklet->scheduler->current);
+    switch_silence(tasklet);
+}

@@ -201,6 +201,7 @@ static int api_call_suspends(PyObject *callable);
 static int api_pause(PyObject *const *operands, PyObject **value);
 static void api_settle(PyObject *tasklet, const WeftState *state);
 static void api_detach(PyObject *tasklet);
+static void api_silence(PyObject *tasklet);
 
 static const WeftAPI api_table = {
     .version = WEFT_API_VERSION,
@@ -223,6 +224,7 @@ static const WeftAPI api_table = {
     .pause = api_pause,
     .settle = api_settle,
     .detach = api_detach,
+    .silence = api_silence,
 };
 
 /* ---- a hub in Python ---- */

@@ -51,11 +51,14 @@ frame_place(Frame *frame)
     return PyUnicode_FromFormat("%U (%U, line %d)", code->co_qualname, code->co_filename, line);
 }
 
-/* Refuse because of what stands between two frames, `what` (stolen) said in words. -1. */
+/* Refuse because of what stands between two frames: the call of `callable`, or else `what` in words. -1. */
 static int
-refuse_boundary(Capture *capture, Frame *frame, PyObject *what)
+refuse_boundary(Capture *capture, Frame *frame, PyObject *callable, const char *words)
 {
-    PyObject *outer = frame_place(frame), *inner = frame_place(capture->inner);
+    PyObject *outer = frame_place(frame), *inner = frame_place(capture->inner), *what;
+    Py_XINCREF(callable);
+    what = callable != NULL ? PyUnicode_FromFormat("the call of %R", callable) : PyUnicode_FromString(words);
+    Py_XDECREF(callable); /* its repr() has run code: the frames are not looked at again */
     if (what != NULL && outer != NULL && inner != NULL)
         refuse(capture, "%U in %U has called %U from C, and what C code was about to do next cannot be saved. Let the tasklet "
                         "block elsewhere, or call this function in a loop of its own", what, outer, inner);
@@ -153,6 +156,8 @@ callable_runs(PyObject *callable, PyCodeObject *code, int depth)
     int runs;
     if (callable == NULL || depth > 8)
         return RUNS_SOMETHING_ELSE;
+    if ((code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR)) != 0) /* to call it would only make the generator */
+        return RUNS_SOMETHING_ELSE;
     if (PyFunction_Check(callable))
         return ((PyFunctionObject *)callable)->func_code == (PyObject *)code ? RUNS_IT : RUNS_SOMETHING_ELSE;
     if (PyMethod_Check(callable))
@@ -182,6 +187,41 @@ first_argument(Frame *frame)
     return first != NULL && PyCell_Check(first) ? PyCell_GET(first) : first;
 }
 
+/* Whether the code gives its first variable another value: then nobody knows what it was called with. -1 with an exception set. */
+static int
+assigns_first(PyCodeObject *code)
+{
+    PyObject *bytes = PyCode_GetCode(code);
+    const uint8_t *units = bytes != NULL ? (const uint8_t *)PyBytes_AS_STRING(bytes) : NULL;
+    Py_ssize_t count = bytes != NULL ? PyBytes_GET_SIZE(bytes) / 2 : 0;
+    int found = bytes != NULL ? 0 : -1;
+    for (Py_ssize_t unit = 0; unit < count && found == 0; unit++) {
+        int opcode = units[2 * unit], oparg = units[2 * unit + 1];
+        if (unit > 0 && units[2 * unit - 2] == EXTENDED_ARG)
+            continue; /* of some other variable */
+        switch (opcode) {
+        case STORE_FAST:
+        case DELETE_FAST:
+        case STORE_DEREF:
+        case DELETE_DEREF:
+            found = oparg == 0;
+            break;
+#ifdef STORE_FAST_STORE_FAST /* one instruction, also as the compiler makes it */
+        case STORE_FAST_LOAD_FAST:
+            found = oparg >> 4 == 0;
+            break;
+        case STORE_FAST_STORE_FAST:
+            found = oparg >> 4 == 0 || (oparg & 15) == 0;
+            break;
+#endif
+        default:
+            break;
+        }
+    }
+    Py_XDECREF(bytes);
+    return found;
+}
+
 /* Whether `manager`'s method `name` runs this code. */
 static bool
 manager_runs(PyObject *manager, PyObject *name, PyCodeObject *code)
@@ -196,20 +236,22 @@ boundary_call(Capture *capture, Frame *frame, const Instruction *instruction, Py
 {
     PyCodeObject *inner = frame_code(capture->inner);
     PyObject *callable = called(frame->localsplus + kept, instruction->opcode), *self;
-    int runs = callable_runs(callable, inner, 0);
+    int runs = callable_runs(callable, inner, 0), assigned;
     /* While a bound method is called, its own slot may hold the object instead: so it is at the end of `with`. */
     if (runs == RUNS_SOMETHING_ELSE && callable != NULL && callable == first_argument(capture->inner) &&
         manager_runs(callable, name_exit, inner))
         runs = RUNS_IT;
     if (runs == RUNS_AS_INIT) {
         self = first_argument(capture->inner);
-        if (self == NULL || !PyObject_TypeCheck(self, (PyTypeObject *)callable))
+        if ((assigned = assigns_first(inner)) < 0)
+            return -1;
+        if (assigned || self == NULL || !PyObject_TypeCheck(self, (PyTypeObject *)callable))
             runs = RUNS_SOMETHING_ELSE;
         else if (record_initialised(capture, self) < 0)
             return -1;
     }
     if (runs == RUNS_SOMETHING_ELSE)
-        return refuse_boundary(capture, frame, PyUnicode_FromFormat("the call of %R", callable != NULL ? callable : Py_None));
+        return refuse_boundary(capture, frame, callable != NULL ? callable : Py_None, NULL);
     return record_awaiting(capture, frame, instruction, 0, kept);
 }
 
@@ -217,18 +259,23 @@ boundary_call(Capture *capture, Frame *frame, const Instruction *instruction, Py
 static int
 boundary_with(Capture *capture, Frame *frame, const Instruction *instruction, Py_ssize_t kept)
 {
+    static const char entering[] = "entering a `with` block";
     PyObject **slot = &frame->localsplus[kept], *manager = *slot, *bound, *shown;
     descrgetfunc get;
     int failed;
 #if !ENTRY_FRAMES_ON_C_STACK /* 3.11 puts the manager's __exit__ in its place before it calls __enter__ */
     manager = manager != NULL && PyMethod_Check(manager) ? PyMethod_GET_SELF(manager) : NULL;
 #endif
-    if (!manager_runs(manager, name_enter, frame_code(capture->inner)))
-        return refuse_boundary(capture, frame, PyUnicode_FromString("entering a `with` block"));
+    /* Later versions have let go of it already: only what __enter__ itself holds is known to live. */
+    if (manager == NULL || manager != first_argument(capture->inner) || !manager_runs(manager, name_enter, frame_code(capture->inner)))
+        return refuse_boundary(capture, frame, NULL, entering);
     bound = _PyType_Lookup(Py_TYPE(manager), name_exit);
     get = bound != NULL ? Py_TYPE(bound)->tp_descr_get : NULL;
-    if (bound == NULL || (bound = get != NULL ? get(bound, manager, (PyObject *)Py_TYPE(manager)) : Py_NewRef(bound)) == NULL)
-        return PyErr_Occurred() ? -1 : refuse_boundary(capture, frame, PyUnicode_FromString("entering a `with` block"));
+    if (bound == NULL || (get != NULL && (Py_TYPE(bound)->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0)) /* it may run code */
+        return refuse_boundary(capture, frame, NULL, entering);
+    bound = get != NULL ? get(bound, manager, (PyObject *)Py_TYPE(manager)) : Py_NewRef(bound);
+    if (bound == NULL)
+        return -1;
     shown = *slot;
     *slot = bound; /* for a moment, in which no code runs */
     failed = record_awaiting(capture, frame, instruction, 0, kept + 1);
@@ -243,7 +290,7 @@ boundary(Capture *capture, Frame *frame)
 {
     PyCodeObject *code = frame_code(frame);
     Py_ssize_t locals = code->co_nlocalsplus;
-    PyObject **stack = frame->localsplus + locals;
+    PyObject **stack = frame->localsplus + locals, *name;
     Instruction instruction;
     int depth, below;
     if (instruction_at(code, frame_position(frame), &instruction) < 0)
@@ -256,7 +303,7 @@ boundary(Capture *capture, Frame *frame)
         capture->inner->owner == FRAME_OWNED_BY_GENERATOR && stack[below] == (PyObject *)frame_generator(capture->inner)) {
         if (GENERATORS_BLOCK)
             return record_awaiting(capture, frame, &instruction, instruction.oparg, locals + below + 1);
-        return refuse_boundary(capture, frame, PyUnicode_FromString("before CPython 3.12, running a generator"));
+        return refuse_boundary(capture, frame, NULL, "before CPython 3.12, running a generator");
     }
     if (instruction.opcode == BEFORE_WITH && depth > 0)
         return boundary_with(capture, frame, &instruction, locals + depth - 1);
@@ -265,7 +312,11 @@ boundary(Capture *capture, Frame *frame)
         if (callable_runs(exit, frame_code(capture->inner), 0) == RUNS_IT)
             return record_awaiting(capture, frame, &instruction, 0, locals + depth);
     }
-    return refuse_boundary(capture, frame, instruction_name(instruction.opcode));
+    if ((name = instruction_name(instruction.opcode)) == NULL)
+        return -1;
+    refuse_boundary(capture, frame, NULL, PyUnicode_AsUTF8(name));
+    Py_DECREF(name);
+    return -1;
 }
 
 /* ---- the innermost frame ---- */
@@ -279,10 +330,12 @@ innermost_call(Capture *capture, Frame *frame, const Instruction *instruction, P
     if (returns == WEFT_CALL_ARGUMENT && instruction->opcode == CALL_FUNCTION_EX) /* its argument would have to be unpacked */
         returns = WEFT_CALL_UNKNOWN;
     if (returns == WEFT_CALL_UNKNOWN) {
+        Py_XINCREF(callable);
         if ((place = frame_place(frame)) != NULL)
             refuse(capture, "%U is inside %R, which cannot be taken up in the middle. A tasklet is saved where it waits for a channel, in "
                             "schedule(), or between two instructions", place, callable != NULL ? callable : Py_None);
         Py_XDECREF(place);
+        Py_XDECREF(callable);
         return -1;
     }
     if (returns == WEFT_CALL_ARGUMENT) {
@@ -381,7 +434,8 @@ static int
 capture_check_base(Capture *capture)
 {
     PyObject *function = capture->state.function, *place;
-    if (capture->restored)
+    if (capture->restored || (function != NULL && PyFunction_Check(function) &&
+                              ((PyFunctionObject *)function)->func_code == (PyObject *)base_code))
         return 0;
     if (capture->inner == NULL) {
         if (function != NULL && api->call_suspends(function) == WEFT_CALL_NONE && !capture->state.preempted)

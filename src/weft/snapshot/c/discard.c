@@ -1,7 +1,8 @@
 /* Ending a tasklet of which a copy goes on elsewhere: what it holds is dropped, and none of its own code runs.
 
    Its C stack must be left in order, by an exception that passes through all of it, because C code in between holds references.
-   So its frames get copies of their code without an exception table: there is nobody to catch it. */
+   So its frames get copies of their code without an exception table: there is nobody to catch it. The interpreter, which is inside
+   instructions of the code before, cannot tell of events in such copies where it is: none are sent. */
 
 static PyObject *
 native_detach(PyObject *Py_UNUSED(module), PyObject *object)
@@ -42,6 +43,9 @@ defuse_frame(Frame *frame, bool Py_UNUSED(from_c), void *arg)
     PyCodeObject *copy;
     if (!is_plain_frame(frame))
         return 0;
+    if (defusing->at >= PyList_GET_SIZE(defusing->codes) ||
+        PyList_GET_ITEM(defusing->codes, defusing->at) != (PyObject *)frame_code(frame))
+        Py_FatalError("weft: a tasklet ran while it was to be ended");
     copy = (PyCodeObject *)PyList_GET_ITEM(defusing->copies, defusing->at++);
     frame_set_code(frame, (PyCodeObject *)Py_NewRef(copy)); /* `codes` keeps the one before */
     FRAME_AT(frame) = _PyCode_CODE(copy); /* before its RESUME: it counts as not begun, and shows in no traceback */
@@ -69,6 +73,7 @@ native_defuse(PyObject *Py_UNUSED(module), PyObject *object)
     Capture capture = {.tasklet = object};
     Defusing defusing = {PyList_New(0), PyList_New(0), 0};
     PyObject *result = NULL;
+    int collecting = PyGC_Disable(); /* no code may run that could let it run */
     if (defusing.codes == NULL || defusing.copies == NULL || api->inspect(object, &capture.state) < 0 ||
         capture_check_state(&capture) < 0)
         goto out;
@@ -81,10 +86,14 @@ native_defuse(PyObject *Py_UNUSED(module), PyObject *object)
         if (failed)
             goto out;
     }
-    if (capture.state.state == 2)
+    if (capture.state.state == 2) {
         api->frames(object, defuse_frame, &defusing);
+        api->silence(object);
+    }
     result = Py_NewRef(defusing.codes);
 out:
+    if (collecting)
+        PyGC_Enable();
     Py_XDECREF(defusing.codes);
     Py_XDECREF(defusing.copies);
     return result;

@@ -1,13 +1,21 @@
-/* Generators and coroutines that do not run: read, and overwritten when they are fresh. */
+/* Generators, coroutines and async generators that do not run: read, and overwritten when they are fresh. */
 
-/* The generator or coroutine that `object` is; NULL with a TypeError set. */
+/* The generator, coroutine or async generator that `object` is; NULL with a TypeError set. */
 static PyGenObject *
 generator_of(PyObject *object)
 {
-    if (PyGen_CheckExact(object) || PyCoro_CheckExact(object))
-        return (PyGenObject *)object;
+    if (PyGen_CheckExact(object) || PyCoro_CheckExact(object) || PyAsyncGen_CheckExact(object))
+        return (PyGenObject *)object; /* all three begin alike */
     PyErr_Format(PyExc_TypeError, "expected a generator or coroutine, not %R", object);
     return NULL;
+}
+
+/* Whether it is an async generator on its way to a value: who asked for that holds a part of its state. */
+static bool
+generator_is_asked(PyGenObject *generator)
+{
+    return PyAsyncGen_CheckExact((PyObject *)generator) && !generator_is_over(generator) &&
+           (generator->gi_running_async || generator->gi_closed || generator_executes(generator));
 }
 
 /* Whether a frame of `code` can be resumed at this unit with so many slots in use, and a value to come when `value` is set. */
@@ -25,7 +33,7 @@ position_fits(PyCodeObject *code, Py_ssize_t unit, int offset, Py_ssize_t slots,
 static void
 slots_fill(PyObject **slots, PyObject *nulls, PyObject *values)
 {
-    bool all = PyLong_Check(nulls) && PyLong_AsLong(nulls) == 0;
+    bool all = PyLong_Check(nulls) && PyLong_AsUnsignedLongLong(nulls) == 0;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(values); i++)
         slots[i] = !all && slot_is_empty(nulls, i) ? NULL : Py_NewRef(PyTuple_GET_ITEM(values, i));
 }
@@ -52,6 +60,11 @@ native_generator_get(PyObject *Py_UNUSED(module), PyObject *object)
     Frame *frame;
     if (generator == NULL)
         return NULL;
+    if (generator_is_asked(generator)) {
+        PyErr_Format(PyExc_TypeError, "%R is on its way to a value: an async generator is saved between two of them, or before the first",
+                     object);
+        return NULL;
+    }
     if (generator_is_over(generator))
         return Py_BuildValue("(iO)", generator_state(generator), Py_None);
     frame = generator_frame(generator);

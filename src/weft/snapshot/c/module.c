@@ -5,6 +5,7 @@
 #if WEFT_SNAPSHOT_KNOWN
 
 #include "code.c"
+#include "datastack.c"
 #include "ticket.c"
 #include "generators.c"
 #include "capture.c"
@@ -92,7 +93,9 @@ native_prepare(void)
     name_enter = PyUnicode_InternFromString("__enter__");
     name_exit = PyUnicode_InternFromString("__exit__");
     ticket_type = (PyTypeObject *)PyType_FromSpec(&ticket_spec);
-    return channel_type != NULL && name_init != NULL && name_call != NULL && name_enter != NULL && name_exit != NULL && ticket_type != NULL
+    silence_type = (PyTypeObject *)PyType_FromSpec(&silence_spec);
+    return channel_type != NULL && name_init != NULL && name_call != NULL && name_enter != NULL && name_exit != NULL && ticket_type != NULL &&
+                   silence_type != NULL
                ? 0 : -1;
 }
 

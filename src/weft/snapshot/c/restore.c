@@ -1,71 +1,11 @@
 /* Building the frames of a saved tasklet, inside a new one.
 
    The new tasklet runs base(), a function of _helpers.py, which calls build() and then bridge(), which calls go_on(). check() has made
-   sure before that nothing can fail there but memory. build() puts the
-   frames on the thread's data stack, below the bridge's. go_on() relinks them: the bridge's caller is the innermost one now, and the
-   outermost one's is base(). Then the tasklet is suspended, and what it is woken with, the bridge returns into the innermost frame, or
-   raises there. All of that happens in one run of the interpreter's loop, so that the frames are like any other. */
-
-/* Room that is left behind the frames, in words: for the bridge's frame, which must not begin a new chunk of the data stack. */
-#define BRIDGE_ROOM 128
-
-typedef struct {
-    _PyStackChunk *chunk;
-    PyObject **top, **limit;
-} DataStack;
-
-static DataStack
-data_stack(PyThreadState *tstate)
-{
-    return (DataStack){tstate->datastack_chunk, tstate->datastack_top, tstate->datastack_limit};
-}
-
-/* Give back what has been taken since; its frames hold nothing yet. */
-static void
-data_stack_rewind(PyThreadState *tstate, const DataStack *before)
-{
-    PyObjectArenaAllocator allocator;
-    PyObject_GetArenaAllocator(&allocator);
-    while (tstate->datastack_chunk != before->chunk) {
-        _PyStackChunk *chunk = tstate->datastack_chunk;
-        tstate->datastack_chunk = chunk->previous;
-        allocator.free(allocator.ctx, chunk, chunk->size);
-    }
-    tstate->datastack_top = before->top;
-    tstate->datastack_limit = before->limit;
-}
-
-/* Memory for a frame of so many words on the thread's data stack, as the interpreter takes it. NULL with a MemoryError set. */
-static Frame *
-data_stack_take(PyThreadState *tstate, Py_ssize_t words)
-{
-    PyObjectArenaAllocator allocator;
-    _PyStackChunk *chunk;
-    size_t bytes = 16 * 1024;
-    PyObject **place = tstate->datastack_top;
-    if (place != NULL && words + BRIDGE_ROOM < tstate->datastack_limit - place) {
-        tstate->datastack_top += words;
-        return (Frame *)place;
-    }
-    PyObject_GetArenaAllocator(&allocator);
-    while (bytes < sizeof(PyObject *) * ((size_t)words + BRIDGE_ROOM + 1000))
-        bytes *= 2;
-    chunk = allocator.alloc(allocator.ctx, bytes);
-    if (chunk == NULL) {
-        PyErr_NoMemory();
-        return NULL;
-    }
-    chunk->previous = tstate->datastack_chunk;
-    chunk->size = bytes;
-    chunk->top = 0;
-    if (tstate->datastack_chunk != NULL)
-        tstate->datastack_chunk->top = (size_t)(tstate->datastack_top - &tstate->datastack_chunk->data[0]);
-    tstate->datastack_chunk = chunk;
-    tstate->datastack_limit = (PyObject **)((char *)chunk + bytes);
-    place = &chunk->data[chunk->previous == NULL]; /* the interpreter never pops the first slot of the first chunk */
-    tstate->datastack_top = place + words;
-    return (Frame *)place;
-}
+   sure before that nothing can fail there but memory. build() puts the frames on the thread's data stack, below the bridge's; unbuild()
+   gives them back, when a signal handler raises before go_on() is reached. go_on() relinks them: the bridge's caller is the innermost
+   one now, and the outermost one's whoever called base(), whose frame is dropped. (On 3.11, where that frame's end is the business of C
+   code, it stays.) Then the tasklet is suspended, and what it is woken with, the bridge returns into the innermost frame, or raises
+   there. All of that happens in one run of the interpreter's loop, so that the frames are like any other. */
 
 /* ---- records ---- */
 
@@ -198,10 +138,11 @@ native_check(PyObject *Py_UNUSED(module), PyObject *args)
     ticket->keeps = Py_NewRef(keeps);
     ticket->before = before;
     ticket->end = end;
-    if (ticket->frames == NULL || ticket->generators_handle == NULL) {
+    ticket->silence = silence_type->tp_alloc(silence_type, 0);
+    if (ticket->frames == NULL || ticket->generators_handle == NULL)
         PyErr_NoMemory();
+    if (ticket->frames == NULL || ticket->generators_handle == NULL || ticket->silence == NULL)
         Py_CLEAR(ticket);
-    }
     return (PyObject *)ticket;
 }
 
@@ -209,22 +150,41 @@ native_check(PyObject *Py_UNUSED(module), PyObject *args)
 static int
 frames_take(Ticket *ticket, PyThreadState *tstate)
 {
-    DataStack before = data_stack(tstate);
     Record record;
+    ticket->below = data_stack(tstate);
     for (Py_ssize_t i = 0; i < ticket->count; i++) {
         record_again(ticket, i, &record);
         ticket->frames[i] = record.generator != NULL
                                 ? generator_frame(record.generator)
                                 : data_stack_take(tstate, frame_words((PyCodeObject *)record.function->func_code));
         if (ticket->frames[i] == NULL) {
-            data_stack_rewind(tstate, &before);
+            data_stack_rewind(tstate, &ticket->below);
             return -1;
         }
     }
-    if (data_stack_take(tstate, 0) != NULL)
+    if (data_stack_take(tstate, 0) != NULL) {
+        ticket->above = data_stack(tstate);
         return 0;
-    data_stack_rewind(tstate, &before);
+    }
+    data_stack_rewind(tstate, &ticket->below);
     return -1;
+}
+
+/* Give back what build() has made, unless go_on() took it over. Runs code of finalizers. */
+static void
+ticket_unbuild(Ticket *ticket)
+{
+    PyThreadState *tstate = PyThreadState_Get();
+    if (!ticket->built || ticket->spliced)
+        return;
+    ticket->built = false;
+    for (Py_ssize_t i = ticket->count - 1; i >= 0; i--)
+        if (ticket->generators_handle[i] == NULL)
+            frame_drop(ticket->frames[i]);
+        else
+            ticket->frames[i]->previous = NULL;
+    if (tstate->datastack_chunk == ticket->above.chunk && tstate->datastack_top == ticket->above.top)
+        data_stack_rewind(tstate, &ticket->below);
 }
 
 static PyObject *
@@ -233,7 +193,7 @@ native_build(PyObject *Py_UNUSED(module), PyObject *object)
     PyThreadState *tstate = PyThreadState_Get();
     Ticket *ticket = (Ticket *)object;
     Record record;
-    if (!Py_IS_TYPE(object, ticket_type) || ticket->records == NULL) {
+    if (!Py_IS_TYPE(object, ticket_type) || ticket->built) {
         PyErr_Format(PyExc_TypeError, "build() takes a new ticket, not %R", object);
         return NULL;
     }
@@ -258,24 +218,49 @@ native_build(PyObject *Py_UNUSED(module), PyObject *object)
         }
         frame->previous = i > 0 ? ticket->frames[i - 1] : NULL;
     }
+    ticket->built = true;
     Py_CLEAR(ticket->records); /* the frames alone hold what is theirs */
     Py_CLEAR(ticket->functions);
     Py_RETURN_NONE;
 }
 
-/* Link the frames in between base() and the bridge, which is running. */
+#if ENTRY_FRAMES_ON_C_STACK
+/* Whether nothing but C called base(), and nothing of the data stack is given back with its frame. */
+static bool
+base_can_go(Frame *base, PyThreadState *tstate)
+{
+    for (_PyStackChunk *chunk = tstate->datastack_chunk; chunk != NULL; chunk = chunk->previous)
+        if ((PyObject **)base == &chunk->data[0])
+            return false;
+    return base->previous != NULL && frame_is_entry(base->previous);
+}
+#endif
+
+/* Link the frames in between base() and the bridge, which is running; or without base(), whose frame would be alone with what is raised
+   through it: trace functions are not made for a frame that does not count as complete with no other around it. */
 static void
 ticket_splice(Ticket *ticket, PyThreadState *tstate)
 {
-    Frame *bridge = tstate_frame(tstate), *base = bridge->previous;
+    Frame *bridge = tstate_frame(tstate), *base = bridge->previous, *outer = base;
     if (frame_code(bridge) != bridge_code || base == NULL || frame_code(base) != base_code || ticket->spliced)
         Py_FatalError("weft: go_on() was called by somebody else than the bridge");
     ticket->spliced = true;
+#if ENTRY_FRAMES_ON_C_STACK
+    if (base_can_go(base, tstate)) {
+        outer = base->previous;
+        frame_drop(base);
+    }
+#endif
+    if (outer == base)
+        for (int i = 0; i < base->stacktop; i++) /* it would hold the ticket for as long as it lives */
+            if (base->localsplus[i] == (PyObject *)ticket)
+                Py_CLEAR(base->localsplus[i]);
+    bridge->previous = outer;
     if (ticket->count > 0) {
-        ticket->frames[0]->previous = base;
+        ticket->frames[0]->previous = outer;
         bridge->previous = ticket->frames[ticket->count - 1];
     }
-    tstate->RECURSION_REMAINING -= (int)ticket->count;
+    tstate->RECURSION_REMAINING += 2 - (int)ticket->count; /* base() and the bridge do not count */
     Py_XSETREF(tstate->exc_info->exc_value, Py_XNewRef(ticket->handled));
     for (Py_ssize_t i = 0; i < ticket->count; i++) {
         PyGenObject *generator;
@@ -311,16 +296,20 @@ static PyObject *
 native_go_on(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count)
 {
     PyObject *object = count == 1 ? args[0] : Py_None;
+    PyThreadState *tstate = PyThreadState_Get();
     Ticket *ticket = (Ticket *)object;
     Frame *innermost;
     PyObject *value = NULL;
     int woken;
-    if (!Py_IS_TYPE(object, ticket_type) || ticket->records != NULL) {
+    if (!Py_IS_TYPE(object, ticket_type) || !ticket->built) {
         PyErr_Format(PyExc_TypeError, "go_on() takes a built ticket, not %R", object);
         return NULL;
     }
-    ticket_splice(ticket, PyThreadState_Get());
+    ticket_splice(ticket, tstate);
     woken = api->pause(arguments_end(args, count, NULL), &value);
+    tstate->RECURSION_REMAINING--; /* the bridge's end gives one back */
+    if (woken < 0)
+        ticket_silence(ticket, tstate_frame(tstate));
     innermost = ticket->count > 0 ? ticket->frames[ticket->count - 1] : NULL;
     if (innermost == NULL)
         return woken < 0 ? NULL : value != NULL ? value : Py_NewRef(Py_None);

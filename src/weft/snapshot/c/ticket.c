@@ -11,8 +11,12 @@ typedef struct {
     PyObject *keeps;              /* owned: the channel, as its call would keep it */
     PyObject *records, *functions; /* owned, until the frames are built */
     Py_ssize_t before, end;
-    bool spliced;
+    DataStack below, above; /* as it was before the frames were built, and after it */
+    bool built, spliced;
+    PyObject *silence; /* owned: see Silence */
 } Ticket;
+
+static void ticket_unbuild(Ticket *ticket);
 
 static int
 Ticket_traverse(PyObject *self, visitproc visit, void *arg)
@@ -35,6 +39,8 @@ Ticket_dealloc(PyObject *self)
     Ticket *ticket = (Ticket *)self;
     PyTypeObject *type = Py_TYPE(self);
     PyObject_GC_UnTrack(self);
+    ticket_unbuild(ticket);
+    Py_XDECREF(ticket->silence);
     for (Py_ssize_t i = 0; ticket->generators_handle != NULL && i < ticket->count; i++)
         Py_XDECREF(ticket->generators_handle[i]);
     PyMem_Free(ticket->frames);
@@ -62,6 +68,49 @@ static PyType_Spec ticket_spec = {
 };
 
 static PyTypeObject *ticket_type;
+
+/* While the bridge raises, no events may be sent: trace functions would take them for those of the innermost frame, or find no frame
+   at all. It is silent for as long as its frame lives, which holds one of these. */
+typedef struct {
+    PyObject_HEAD
+    bool silent;
+} Silence;
+
+static void
+Silence_dealloc(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    if (((Silence *)self)->silent)
+        PyThreadState_LeaveTracing(PyThreadState_Get());
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+static PyType_Slot silence_slots[] = {
+    {Py_tp_dealloc, Silence_dealloc},
+    {0, NULL},
+};
+
+static PyType_Spec silence_spec = {
+    .name = "weft.snapshot._native.Silence",
+    .basicsize = sizeof(Silence),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, /* no collector sees it, so nobody else can hold it */
+    .slots = silence_slots,
+};
+
+static PyTypeObject *silence_type;
+
+/* Be silent until the bridge's frame, whose last variable is still empty, is gone. */
+static void
+ticket_silence(Ticket *ticket, Frame *bridge)
+{
+    PyObject **last = &bridge->localsplus[frame_code(bridge)->co_nlocalsplus - 1];
+    assert(*last == NULL && ticket->silence != NULL);
+    *last = ticket->silence;
+    ticket->silence = NULL;
+    ((Silence *)*last)->silent = true;
+    PyThreadState_EnterTracing(PyThreadState_Get());
+}
 
 typedef struct Capture Capture;
 static int capture_take_call(Capture *capture, Py_ssize_t before, Py_ssize_t end, PyObject *returns);

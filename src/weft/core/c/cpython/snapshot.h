@@ -92,6 +92,20 @@ frame_begin(Frame *frame, PyFunctionObject *function)
 #endif
 }
 
+/* Drop all that a frame holds which is no generator's: what is left is memory. Runs code of finalizers. */
+static inline void
+frame_drop(Frame *frame)
+{
+    PyObject *function = frame_function(frame), *code = (PyObject *)frame_code(frame);
+    assert(frame->frame_obj == NULL);
+    while (frame->stacktop > 0) {
+        PyObject *top = frame->localsplus[--frame->stacktop];
+        Py_XDECREF(top);
+    }
+    Py_XDECREF(function);
+    Py_DECREF(code);
+}
+
 /* A generator's own frame. */
 static inline Frame *
 generator_frame(PyGenObject *generator)

@@ -281,6 +281,12 @@ switch_saved(Tasklet *tasklet, PyObject **context, PyObject **handled)
     *context = *handled = NULL; /* nobody asks: its frames cannot be seen either */
 }
 
+static void
+switch_silence(Tasklet *tasklet)
+{
+    (void)tasklet; /* nobody asks: its frames cannot be seen either */
+}
+
 static bool
 switch_operands(PyCodeObject *code, Py_ssize_t unit, int *depth, int *below)
 {

@@ -225,6 +225,12 @@ switch_saved(Tasklet *tasklet, PyObject **context, PyObject **handled)
     *handled = tasklet->sw.exc_base.exc_value;
 }
 
+static void
+switch_silence(Tasklet *tasklet)
+{
+    tasklet->sw.fields.tracing++; /* as inside a trace function */
+}
+
 static bool
 switch_operands(PyCodeObject *code, Py_ssize_t unit, int *depth, int *below)
 {

@@ -50,6 +50,8 @@ static PyObject *switch_frame(Tasklet *tasklet);
 static int switch_frames(Tasklet *tasklet, WeftFrameVisit each, void *arg);
 /* The context of a suspended tasklet, and the exception that its outermost frames handle: borrowed, NULL for none. */
 static void switch_saved(Tasklet *tasklet, PyObject **context, PyObject **handled);
+/* See `silence` in api.h. */
+static void switch_silence(Tasklet *tasklet);
 /* See `operands` in api.h. */
 static bool switch_operands(PyCodeObject *code, Py_ssize_t unit, int *depth, int *below);
 /* Visit what the backend holds for a tasklet; with `frames` also what its suspended frames own, if the backend sees them. */

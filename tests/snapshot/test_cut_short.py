@@ -1,0 +1,145 @@
+"""Restoring that is cut short, by a signal or by memory that is out: nothing stays, and no code of the tasklets runs."""
+
+import collections
+import functools
+import gc
+import signal
+import sys
+import weakref
+from _thread import interrupt_main
+
+import pytest
+
+import weft
+from tests.snapshot._driving import end
+from weft import snapshot
+from weft.snapshot import _native
+
+ran = []
+
+
+@pytest.fixture(autouse=True)
+def nothing_ran():
+    ran.clear()
+    yield
+    ran.clear()
+
+
+def deep(ch, n):
+    try:
+        return deep(ch, n - 1) + 1 if n else ch.receive()
+    finally:
+        ran.append(n)
+
+
+def keeps(ch, n, out):
+    out.append(deep(ch, n))
+
+
+def waits(ch):
+    ch.receive()
+
+
+def saved(n, others=()):
+    """The bytes of (channel, out) with a tasklet n calls deep."""
+    ch, out = weft.channel(), []
+    tasklet = weft.tasklet(keeps)(ch, n, out)
+    tasklet.run()
+    data = snapshot.dumps((ch, out, others))
+    end(tasklet)
+    ran.clear()
+    return data
+
+
+class Watched(list):
+    """Can be watched as it goes."""
+
+    __hash__ = object.__hash__
+
+
+class Tripwire:
+    """Lets a signal come when the frames have been built, and before they are put in place: their records are dropped then."""
+
+    def __init__(self):
+        self.reference = None
+        self.check = _native.check
+        self.trips = collections.defaultdict(functools.partial(interrupt_main, signal.SIGINT))
+
+    def __call__(self, functions, *rest):
+        watched = Watched(functions)
+        self.reference = weakref.ref(
+            watched, self.trips.__getitem__
+        )  # C code alone: it is not called in the middle of a bytecode
+        hash(self.reference)
+        return self.check(watched, *rest)
+
+
+@pytest.mark.parametrize("depth", [0, 3, 700])  # the last one takes several chunks of the data stack
+def test_a_signal_between_building_the_frames_and_putting_them_in_place_leaves_nothing(depth, monkeypatch):
+    data = saved(depth)
+    counts = sys.getrefcount(deep), sys.getrefcount(deep.__code__), sys.getrefcount(keeps)
+    for _ in range(3):
+        with monkeypatch.context() as patched:
+            patched.setattr(_native, "check", Tripwire())
+            with pytest.raises(KeyboardInterrupt):
+                snapshot.loads(data)
+        gc.collect()
+        assert (sys.getrefcount(deep), sys.getrefcount(deep.__code__), sys.getrefcount(keeps)) == counts
+    assert ran == []
+    ch, out, _ = snapshot.loads(data)
+    ch.send(1)
+    assert out == [depth + 1]
+
+
+def test_when_one_cannot_be_built_the_others_end_without_their_finally_blocks(monkeypatch):
+    other = weft.channel()
+    tasklet = weft.tasklet(waits)(other)
+    tasklet.run()
+    data = saved(3, other)
+    end(tasklet)
+    build, tickets = _native.build, []
+
+    def fails_the_second_time(ticket):
+        tickets.append(None)
+        if len(tickets) == 2:
+            raise MemoryError("none left")
+        return build(ticket)
+
+    monkeypatch.setattr(_native, "build", fails_the_second_time)
+    with pytest.raises(MemoryError, match="none left"):
+        snapshot.loads(data)
+    monkeypatch.undo()
+    assert len(tickets) == 2
+    assert ran == []
+    assert weft.getruncount() == 1
+    gc.collect()
+
+
+def test_helpers_are_called_with_what_belongs_there_alone():
+    with pytest.raises(TypeError, match=r"build\(\) takes a new ticket, not 5"):
+        _native.build(5)
+    with pytest.raises(TypeError, match=r"go_on\(\) takes a built ticket, not 5"):
+        _native.go_on(5)
+    ticket = _native.check([], [], None, -1, -1, None, None)
+    with pytest.raises(TypeError, match=r"go_on\(\) takes a built ticket"):
+        _native.go_on(ticket)
+    _native.build(ticket)
+    with pytest.raises(TypeError, match=r"build\(\) takes a new ticket"):
+        _native.build(ticket)
+
+
+def test_a_frame_evaluator_is_refused():
+    testing = pytest.importorskip("_testinternalcapi", reason="this Python was built without its tests")
+    data = saved(3)
+    seen = []
+    testing.set_eval_frame_record(seen)
+    try:
+        with pytest.raises(
+            RuntimeError, match=r"while a frame evaluator \(PEP 523: a debugger, a compiler\) is installed"
+        ):
+            snapshot.loads(data)
+    finally:
+        testing.set_eval_frame_default()
+    ch, out, _ = snapshot.loads(data)
+    ch.send(1)
+    assert out == [4]
