@@ -8,6 +8,7 @@ functions here: a module with a __getattr__ of its own makes each `weft.name` 25
 from weft._at import at
 from weft._checkpoint import checkpoint
 from weft._generator import generator, yield_
+from weft._move import NotMoved, home, move_to
 from weft.core import (
     Cancelled,
     ChannelClosed,
@@ -49,6 +50,7 @@ __all__ = [
     "ChannelClosed",
     "Deadlock",
     "NoCore",
+    "NotMoved",
     "TaskletExit",
     "TaskletKilled",
     "WeftError",
@@ -65,6 +67,8 @@ __all__ = [
     "getcurrentid",
     "getmain",
     "getruncount",
+    "home",
+    "move_to",
     "responsive",
     "run",
     "schedule",

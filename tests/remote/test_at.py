@@ -14,7 +14,7 @@ from tests.programs import printed
 from tests.remote.raising import raises
 from tests.snapshot.conftest import KNOWN
 from weft import remote
-from weft.remote import _travel
+from weft.remote import _at, _journey, _sending
 from weft.snapshot import BadSnapshot, CannotSave, _block
 
 pytestmark = pytest.mark.skipif(not KNOWN, reason="tasklets are saved on the backends that see their frames")
@@ -167,13 +167,13 @@ def test_a_context_that_dies_in_the_block_is_an_error_there(context: remote.Cont
 def test_a_context_that_has_died_before_it_is_asked_for_the_end_of_the_block_is_no_less_an_error(
     context: remote.Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    handle = _travel.Handle
+    handle = _journey.Handle
 
-    def too_late(*args: Any) -> _travel.Handle:
+    def too_late(*args: Any) -> _journey.Handle:
         context._link.ended.wait(10)
         return handle(*args)
 
-    monkeypatch.setattr(_travel, "Handle", too_late)
+    monkeypatch.setattr(_at, "Handle", too_late)
     with raises(remote.ContextDied, match="died while it ran the block of dies: .*exit code 3") as caught:
         joined(visiting.dies, context)
     assert caught.value.sent is True
@@ -194,7 +194,7 @@ def test_who_is_killed_ends_the_block_there_and_goes_on_to_end_here(context: rem
 def test_a_link_that_breaks_before_it_is_known_whether_the_block_has_begun(
     context: remote.Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    commit = _travel.commit
+    commit = _sending.commit
 
     def dies_with_it(*args: Any) -> Any:
         os.kill(context.facts.pid, 19)
@@ -202,7 +202,7 @@ def test_a_link_that_breaks_before_it_is_known_whether_the_block_has_begun(
         os.kill(context.facts.pid, 9)
         return waiter
 
-    monkeypatch.setattr(_travel, "commit", dies_with_it)
+    monkeypatch.setattr(_sending, "commit", dies_with_it)
     with pytest.raises(remote.MoveInDoubt, match="when the block of changes was to begin there; nobody knows"):
         joined(visiting.changes, context)
 
@@ -225,7 +225,7 @@ def test_a_context_that_lies_makes_nothing_run(
     context: remote.Context, monkeypatch: pytest.MonkeyPatch, forged: dict[str, Any] | None
 ) -> None:
     """`own` is the right end of the block, `other` one of another block of the function."""
-    join = _travel.Handle.join
+    join = _journey.Handle.join
     said: list[Any] = []
 
     def lies(self: Any, timeout: float | None = None) -> Any:
@@ -239,7 +239,7 @@ def test_a_context_that_lies_makes_nothing_run(
             "end": said[0]["end"] if forged["end"] == "own" else next(end for end in ends if end != said[0]["end"]),
         }
 
-    monkeypatch.setattr(_travel.Handle, "join", lies)
+    monkeypatch.setattr(_journey.Handle, "join", lies)
     with pytest.raises(BadSnapshot, match="a block of weft.at"):
         joined(visiting.nests, context)
 

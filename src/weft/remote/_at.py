@@ -7,10 +7,12 @@ import sys
 from typing import Any
 
 from weft.core import TaskletExit, tasklet
-from weft.remote import _travel
+from weft.remote import _sending, _travel
+from weft.remote._journey import Handle
 from weft.remote.context import Context
 from weft.remote.errors import MoveInDoubt, NotMoved, RemoteError
 from weft.snapshot._block import BlockParcel, go_on
+from weft.snapshot._suspended import Suspended
 
 
 class Visit:
@@ -36,12 +38,12 @@ class Visit:
         """The tasklet goes on without it: it was killed."""
         self._abandoned = True
         if self._number is not None:
-            _travel.tell(self._context, "kill", self._number)
+            _sending.tell(self._context, "kill", self._number)
 
     def _run(self) -> None:
         item = self._item
         try:
-            suspended = _travel.Suspended(item)
+            suspended = Suspended(item)
             try:
                 said = self._said(suspended)
                 if suspended.is_ours:
@@ -54,13 +56,13 @@ class Visit:
             if not self._abandoned and item.alive:
                 item.throw(error.with_traceback(None), pending=True)
 
-    def _said(self, suspended: _travel.Suspended) -> Any:
+    def _said(self, suspended: Suspended) -> Any:
         """Let the block run over there, and wait for what there is to say of it."""
         context = self._context
-        parcel = BlockParcel(self._item, suspended.state, _travel.LENT, (Context,), _travel.main())
+        parcel = BlockParcel(self._item, suspended.state, _travel.LENT, (Context,), _sending.main())
         name = f"the block of {self._function}"
         number = _travel.prepared(context, parcel, suspended, block=True)
-        waiter = _travel.commit(context, number)
+        waiter = _sending.commit(context, number)
         del parcel
         try:
             answer = waiter.wait()
@@ -71,7 +73,7 @@ class Visit:
             self._number = number
             if self._abandoned:
                 self.abandon()
-            return _travel.Handle(context, number, name).join()
+            return Handle(context, number, name).join()
         raise MoveInDoubt(
             f"the link to {context.name!r} broke when {name} was to begin there; nobody knows whether it did: {lost}",
             context=context.name,

@@ -69,11 +69,14 @@ class RemoteCall(Generic[R]):
         except BaseException as error:
             self._error = self._why(error).with_traceback(None)
         finally:
-            with self._lock:
-                self._ended.set()
-                then, self._then = self._then, None
-            if then is not None:
-                then()
+            self._settle()
+
+    def _settle(self) -> None:
+        with self._lock:
+            self._ended.set()
+            then, self._then = self._then, None
+        if then is not None:
+            then()
 
     def _why(self, error: BaseException) -> BaseException:
         """What join() raises when this has come in place of an answer."""

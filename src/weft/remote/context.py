@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, TypeVar
 
+from weft._move import Home, Leaving
 from weft.core import Waiter, tasklet
 from weft.remote import _answers, _threads, files, modules
 from weft.remote._chains import Chain
@@ -74,6 +75,7 @@ class Context:
         self.facts = facts
         self.via = via
         self._behind: weakref.WeakSet[Context] = weakref.WeakSet()
+        self._moves_to: weakref.WeakSet[Context | Home] = weakref.WeakSet()
         if via is not None:
             via._behind.add(self)
         self._link = link
@@ -182,6 +184,24 @@ class Context:
         from weft.remote._travel import move  # which loads weft.snapshot; few need it
 
         return move(self, moving)
+
+    def allow_moves_to(self, *places: "Context | Home") -> None:
+        """Let tasklets that live in this context move on by themselves (weft.move_to) to these contexts, and to weft.home.
+
+        In place of what was allowed before; at first, and without places, nothing is. **It is a grant**: what a tasklet brings
+        along is code. Whoever controls this context can make code of their own run in those places, with the rights that
+        contexts have there, and in this process if weft.home is among them. Takes effect at once; thread-safe; never blocks.
+        """
+        for place in places:
+            if not isinstance(place, (Context, Home)):
+                raise TypeError(f"allow_moves_to() takes contexts, and weft.home, not {place!r:.80}")
+        self._moves_to = weakref.WeakSet(places)
+
+    def _leaving(self, current: tasklet[...]) -> Leaving:
+        """For weft.move_to(): the current tasklet, which suspends itself next, goes on over there."""
+        from weft.remote._travel import leaves  # as in move()
+
+        return leaves(self, current)
 
     def _visit(self, current: tasklet[...]) -> Any:
         """For weft.at(): the current tasklet, which suspends itself next, has its block run over there."""

@@ -7,6 +7,7 @@ one of Python's own exceptions, with the remote traceback as a note; every other
 from collections.abc import Callable
 from typing import Any
 
+from weft import _move
 from weft.core import WeftError, tasklet
 
 
@@ -186,8 +187,8 @@ class UnsafeName(RemoteError, ValueError):
     """The other side named something outside of the folder that was asked for; it was not touched."""
 
 
-class NotMoved(RemoteError, RuntimeError):
-    """A tasklet was not moved to a context: it is where it was, and nothing of it is over there."""
+class NotMoved(RemoteError, _move.NotMoved):
+    """A tasklet was not moved to a context: it is where it was, and nothing of it is over there. weft.NotMoved, too."""
 
 
 class MoveInDoubt(RemoteError, ConnectionError):

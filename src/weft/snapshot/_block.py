@@ -271,16 +271,17 @@ def _check(said: Any, code: types.CodeType) -> None:
 def _replace(item: tasklet[...], ticket: object, captured: tuple[Any, ...], flags: int) -> None:
     """Give the tasklet the frames of the ticket in the place of its own."""
     function, context, depth = captured[FUNCTION], captured[CONTEXT], captured[ATOMIC]
-    outcome = None
+    box = [ticket]
+    body = None
     if isinstance(function, Body):
-        outcome = function.outcome
+        body = type(function)(function.outcome, base, (box,), None, "at")
+        body.__qualname__ = function.__qualname__
         del function.outcome
     discard(item, [])
-    box = [ticket]
-    if outcome is None:
+    if body is None:
         item.bind(base, (box,))
     else:
-        item.bind(Body(outcome, base, (box,), None, "at"), ())
+        item.bind(body, ())
     item.set_context(context if context is not None else contextvars.Context())
     item.run()
     if box:

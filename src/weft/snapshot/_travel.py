@@ -2,23 +2,21 @@
 weft.remote.
 
 A tasklet travels alone. The channels that it holds stay where they are: over there they are what weft.remote makes of channels in
-arguments. This module is sent to contexts with the rest of weft.snapshot; below is first the side that sends.
+arguments. This module is sent to contexts with the rest of weft.snapshot. Whom a context has taken in: see _guests.py.
 """
 
 import io
 import sys
 import types
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from weft._move import Leaving, NotMoved
 from weft.core import NoCore, tasklet
 from weft.snapshot import _code, _format, _load, _native
 from weft.snapshot._contexts import warn_of
-from weft.snapshot._errors import BadSnapshot
-from weft.snapshot._helpers import base
 from weft.snapshot._save import FUNCTION, STARTED, Reduced, Saver, save
-from weft.sync._outcome import Outcome
-from weft.sync._spawn import Body, Spawned, without_first_frame
+from weft.sync._spawn import Body, Spawned
 
 RAISES, SENDS_ERROR, ITERATES, ENDED, ATOMIC_FLAG, SCHEDULED, HAS_VALUE = (
     1,
@@ -45,8 +43,8 @@ class Parcel(Saver):
     def __init__(
         self, moving: tasklet[...], state: State, lends: tuple[type, ...], stay: tuple[type, ...], main: str | None
     ) -> None:
-        """`lends`: the classes of channels; `stay`: those of what is only named over there; `main`: by which
-        name the main script can be imported over there, if it can.
+        """`lends`: the classes of channels; `stay`: those of what is only named over there, which `stayed` has afterwards by
+        number; `main`: by which name the main script can be imported over there, if it can.
         """
         self.file = io.BytesIO()
         super().__init__(self.file)
@@ -56,6 +54,7 @@ class Parcel(Saver):
         self.stay = stay
         self.main = main
         self.lent: list[Any] = []
+        self.stayed: list[Any] = []
         self.modules: set[str] = set()
         self.generators: list[Any] = []
         self.body: Body[Any] | None = None  # of one that weft.spawn() made
@@ -88,6 +87,13 @@ class Parcel(Saver):
         """See Saver."""
         return super().carries_globals(where) and (where != MAIN or self.main is None)
 
+    def capture(self, item: tasklet[Any]) -> tuple[Any, ...]:
+        """See Saver."""
+        captured = super().capture(item)
+        if isinstance(captured[FUNCTION], Body):
+            self.body = captured[FUNCTION]
+        return captured
+
     def tasklet_contents(self, item: tasklet[Any]) -> Reduced:
         """See Saver. What weft.spawn() puts around its function stays here, and so does where the tasklet waited."""
         contents = super().tasklet_contents(item)
@@ -95,14 +101,13 @@ class Parcel(Saver):
             contents = (*contents[:-1], getattr(item, "__dict__", None) or None)
         direction, waits_in, value, flags, depth = self.state
         if contents[0] != STARTED:
-            function, args, kwargs = contents[FUNCTION : FUNCTION + 3]
+            function: Any = contents[FUNCTION]
+            args, kwargs = contents[FUNCTION + 1 : FUNCTION + 3]
             if isinstance(function, Body):
-                self.body = body = function
-                function, args, kwargs = body.function, body.args, body.kwargs
+                function, args, kwargs = function.function, function.args, function.kwargs
             return contents[0], function, args, kwargs, flags & ~HAS_VALUE, depth, None, *contents[7:]
         records = contents[1]
         if records and self.functions.get(_BODY) == records[0][0]:
-            self.body = records[0][4][0]
             del records[0]
         return *contents[:6], direction, waits_in, value, flags, depth, *contents[11:]
 
@@ -116,17 +121,22 @@ class Parcel(Saver):
         """See Saver."""
         return isinstance(value, (*self.lends, *self.stay))
 
+    def lend(self, item: Any) -> Reduced:
+        """How a channel is written: as its number."""
+        number = self._numbers.setdefault(id(item), len(self.lent))
+        if number == len(self.lent):
+            self.lent.append(item)
+        return _load.lent, (number,)
+
     def reducer_override(self, item: Any) -> Any:
         """See Saver."""
         if isinstance(item, self.lends):
-            number = self._numbers.setdefault(id(item), len(self.lent))
-            if number == len(self.lent):
-                self.lent.append(item)
-            return _load.lent, (number,)
+            return self.lend(item)
         if id(item) in self._operations:
             return Operation, (self._operations[id(item)],)
         if isinstance(item, self.stay):
-            return Elsewhere, (repr(item),)
+            self.stayed.append(item)
+            return Elsewhere, (repr(item), len(self.stayed) - 1)
         problem = self.refusal(item)
         if problem is not None:
             raise TypeError(problem)
@@ -178,28 +188,45 @@ class Operation:
 
 
 class Elsewhere:
-    """What stands over there for an object that has stayed here."""
+    """What stands over there for a context of the process that this one belongs to: it can be named, held and moved to."""
 
-    def __init__(self, shown: str) -> None:
+    def __init__(self, shown: str, number: int) -> None:
         self._shown = shown
+        self._number = number
+
+    def _leaving(self, item: "tasklet[...]") -> Leaving:
+        from weft.snapshot import _guests  # which imports this
+
+        return _guests.leave(item, self._number)
+
+    def _visit(self, _: object) -> Any:
+        raise NotMoved(
+            "the block of weft.at() begins in the process that has opened the contexts, and this is one of them. To go on in "
+            f"another one: weft.move_to({self._shown})"
+        )
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
         raise NoCore(f"{self._shown} has stayed in the parent's process, which alone can use it (.{name})")
 
+    def __reduce__(self) -> Reduced:
+        return Elsewhere, (self._shown, self._number)
+
     def __repr__(self) -> str:
         return f"<elsewhere: {self._shown}>"
 
 
-class _Loader(_load.Loader):
+class ParcelLoader(_load.Loader):
     """Reads a parcel."""
 
-    def __init__(self, data: bytes, channels: Sequence[Any], main: str | None) -> None:
+    def __init__(self, data: bytes, channels: Sequence[Any], names: Mapping[str, str]) -> None:
+        """`names`: what modules are called here that have another name where it was written."""
         header, pickles = _format.read(data)
-        super().__init__(header.references, pickles)
+        self.names = names
+        references = [((self._here(where), name, path), mark) for (where, name, path), mark in header.references]
+        super().__init__(references, pickles)
         self.channels = channels
-        self.main = main
         self.generators: list[Any] = []
 
     def make_new_generator(self, function: types.FunctionType) -> Any:
@@ -213,156 +240,16 @@ class _Loader(_load.Loader):
     def make_new_function(
         self, body: types.CodeType, where: str, name: str, closure: tuple[Any, ...] | None
     ) -> types.FunctionType:
-        return _load.new_function(body, self._there(where), name, closure)
+        return _load.new_function(body, self._here(where), name, closure)
 
     def make_module(self, name: str) -> types.ModuleType:
-        return _load.module(self._there(name))
+        return _load.module(self._here(name))
 
     def make_variable(self, module_name: str, name: str) -> Any:
-        return _load.variable(self._there(module_name), name)
+        return _load.variable(self._here(module_name), name)
 
     def find_class(self, module_name: str, name: str) -> Any:
-        return super().find_class(self._there(module_name), name)
+        return super().find_class(self._here(module_name), name)
 
-    def _there(self, module_name: str) -> str:
-        return self.main if self.main is not None and module_name == MAIN else module_name
-
-
-class _Moved:
-    """A tasklet that has come: restored and suspended, until begin()."""
-
-    def __init__(self, data: bytes, channels: Sequence[Any], main: str | None, *, block: bool) -> None:
-        self.stay: Any = None  # of one that is here for a block
-        self.outcome: Outcome[Any] = Outcome()
-        self.waiter: tasklet[...] | None = None  # waits for it in a channel of the parent's
-        self.state: State | None = None
-        self.generators: list[Any] = []
-        try:
-            loader = _Loader(data, channels, main)
-            self.tasklet, contents = loader.read()
-            restoring = _load._Restoring(loader, paused=True)
-            for made, content in zip(loader.objects, contents, strict=True):
-                restoring.fill(made, content)
-        except BadSnapshot:
-            raise
-        except Exception as error:
-            raise BadSnapshot(f"the tasklet cannot be read here: {error}") from error
-        self.generators += loader.generators
-        if restoring.started:
-            ((_, box, self.state),) = restoring.started
-            self.tasklet.bind(_lives, (box, self.outcome))
-            if block:
-                from weft.snapshot._block import Stay  # which imports this
-
-                self.stay = Stay(contents[0][1], loader.functions, self.outcome)
-            restoring.start()
-        else:
-            content = contents[0]
-            self.tasklet.bind(_begins, (self.outcome, *content[1:4]), {})
-
-    def begin(self) -> None:
-        """Let it go on. Does not switch."""
-        if self.state is None:
-            self.tasklet.insert()
-        elif self.state[0] == 0:
-            _native.settle(self.tasklet, *self.state[:3], self.state[3] | SCHEDULED, self.state[4])
-        else:
-            self.waiter = tasklet(_wait_for)(self.tasklet, self.state)
-
-    def kill(self) -> None:
-        """End it, with its finally blocks; it has ended when its outcome is there."""
-        if self.waiter is not None and self.waiter.alive:
-            self.waiter.kill(pending=True)
-        elif self.tasklet.alive:
-            self.tasklet.kill(pending=True)
-
-
-def _settle(outcome: "Outcome[Any]", function: Any, args: Any, kwargs: Any) -> None:
-    try:
-        outcome.succeed(function(*args, **kwargs))
-    except BaseException as error:
-        outcome.fail(without_first_frame(error))
-    finally:
-        del outcome, function, args, kwargs  # the frame is reached from the error's traceback
-
-
-def _lives(box: list[Any], outcome: "Outcome[Any]") -> None:
-    """The function of a tasklet that had begun: base() puts its frames in the place of this one's callee."""
-    _settle(outcome, base, (box,), {})
-
-
-def _begins(outcome: "Outcome[Any]", function: Any, args: Any, kwargs: Any) -> None:
-    """The function of one that had not."""
-    _settle(outcome, function, args, kwargs or {})
-
-
-def _wait_for(waiting: tasklet[...], state: State) -> None:
-    """Do in its place what it waited for, with a channel of the parent's; then let it go on with what came."""
-    direction, waits_in, value, flags, depth = state
-    lent: Any = waits_in
-    given: object = None
-    result = SCHEDULED
-    try:
-        if direction < 0 and flags & ITERATES:
-            try:
-                given = next(lent)
-                result |= HAS_VALUE
-            except StopIteration:
-                result |= ENDED
-        elif direction < 0:
-            given = lent.receive()
-            result |= HAS_VALUE
-        elif flags & SENDS_ERROR:
-            lent.send_exception(value)
-        else:
-            lent.send(value)
-    except BaseException as error:
-        given = error.with_traceback(None)
-        result |= HAS_VALUE | RAISES
-    _native.settle(waiting, 0, None, given, result | flags & ATOMIC_FLAG, depth)
-
-
-_here: dict[int, _Moved] = {}
-
-
-def prepare(number: int, data: bytes, channels: list[Any], main: str | None, block: bool) -> None:
-    """Over there: make the tasklet again, and do not let it run. `block`: for a block of weft.at() alone."""
-    _here[number] = _Moved(data, channels, main, block=block)
-
-
-def commit(number: int) -> None:
-    """Over there: let it go on. From now on it lives here."""
-    moved = _here[number]
-    if moved.stay is None:
-        moved.generators.clear()
-    moved.begin()
-
-
-def drop(number: int) -> None:
-    """Over there: it was not to go on here after all."""
-    moved = _here.pop(number, None)
-    if moved is not None:
-        discard(moved.tasklet, moved.generators)
-
-
-def kill(number: int) -> None:
-    """Over there: end it, with its finally blocks."""
-    moved = _here.get(number)
-    if moved is not None:
-        moved.kill()
-
-
-def join(number: int) -> Any:
-    """Over there: what came of it."""
-    moved = _here[number]
-    try:
-        moved.outcome.ended.wait()
-    finally:
-        _here.pop(number, None)
-    try:
-        value = moved.outcome.get()
-        return value if moved.stay is None else moved.stay.said(moved.tasklet)
-    finally:
-        if moved.stay is not None:
-            discard(moved.tasklet, moved.generators)
-        del moved
+    def _here(self, module_name: str) -> str:
+        return self.names.get(module_name, module_name)

@@ -55,6 +55,12 @@ class Outcome(Generic[T]):
         self._why = why
         self.ended.set()
 
+    def reopen(self) -> None:
+        """It was settled with an error, and goes on after all: whoever asks waits for what comes of it."""
+        self._error.clear()
+        self._again = None
+        self.ended.clear()
+
     def get(self) -> T:
         """Return what the function returned, or raise its error. After the end only."""
         if self._result:

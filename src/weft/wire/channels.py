@@ -342,6 +342,10 @@ class Values(object):
         return self
 
     def __next__(self):
+        if self._window < 0:
+            with self._channel._home.lock:
+                self._window = -self._window
+                self._channel._ahead += self._window
         if self._window:
             outcome = self._channel._outcome(self)
             if outcome[0] != "closed":
@@ -351,10 +355,20 @@ class Values(object):
 
     next = __next__
 
+    def pause(self):
+        """Until the next value is asked for, what it has not taken goes back into the channel, before this returns."""
+        channel, window = self._channel, self._window
+        if window > 0:
+            with channel._home.lock:
+                self._window = -window
+                channel._ahead -= window
+                frame = channel._leave()
+            channel._home.send(channel, frame)
+
     def close(self):
         """End the loop: what it has not taken goes back into the channel. Done by itself when the loop is left."""
         window, self._window = self._window, 0
-        if window:
+        if window > 0:
             self._channel._home.left.append((self._channel, window))
             self._channel._home.tidy()
 

@@ -50,7 +50,7 @@ def is_being_made():
 
 def there():
     """How many tasklets have come to this process, and have not been taken from it yet."""
-    return len(sys.modules["weft.snapshot._travel"]._here)
+    return len(sys.modules["weft.snapshot._guests"]._here)
 
 
 def objects():

@@ -1,0 +1,114 @@
+"""The calls by which a tasklet is sent to a context: made again there and suspended, told to go on, or dropped.
+
+What they call over there stands in weft.snapshot._guests.
+"""
+
+import itertools
+import logging
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from weft.core import NoCore
+from weft.remote import modules
+from weft.remote._values import Outgoing
+from weft.remote._waiting import EVER
+from weft.remote.channels import Luggage
+from weft.remote.context import Context, Request, _encoded
+from weft.remote.errors import NotMoved, RemoteError, RemoteModuleNotFound
+from weft.snapshot import _native
+
+THERE = "weft.snapshot._guests"
+
+_numbers = itertools.count(1)
+_log = logging.getLogger("weft.remote")
+
+
+def check_place(context: Context, moving: str) -> None:
+    """Refuse a context that takes no tasklets."""
+    context._link.refuse_if_ended("move()")
+    if not _native.known:
+        raise NoCore("tasklets are moved by CPython 3.11, 3.12 and 3.13 alone")
+    if not context._shipping.has_part("tasklets"):
+        here, there = sys.version_info[:2], context.facts.python[:2]
+        hint = "Open it with tasklets=True"
+        if here != there:
+            hint += f", and with python{here[0]}.{here[1]}: over there is {there[0]}.{there[1]}, and frames fit their own version"
+        raise NoCore(f"{moving} cannot move to {context.name!r}: calls there are threads, and no tasklets. {hint}")
+
+
+def main() -> str | None:
+    """The name of the main script over there, if it can go there."""
+    found, _ = modules.script()
+    return modules.name_over_there() if found is not None else None
+
+
+def bring(context: Context, names: Iterable[str], *, needed: bool = True) -> None:
+    """Have what the frames need over there: what restores them, and their modules; if not `needed`, those that are here."""
+    context._shipping.bring_own(modules.snapshot, context.facts.for_extensions)
+    for name in names:
+        try:
+            context._shipping.bring_module(name)
+        except RemoteModuleNotFound:
+            if needed:
+                raise
+
+
+def restored(context: Context, arguments: tuple[Any, ...], moving: str, problem_of: Callable[[], str | None]) -> int:
+    """Let it be restored over there, from the arguments of prepare() behind its number, and return that.
+
+    Raises, and nothing is left there; NotMoved also for what `problem_of` says then.
+    """
+    number = next(_numbers)
+    sent = False
+    try:
+        asked = request(context, "prepare", (number, *arguments))
+        waiter = context._sent(asked, None)[1]
+        sent = True
+        context._value(waiter.wait(EVER), asked.text)
+        problem = problem_of()
+        if problem is None:
+            return number
+    except RemoteError as error:
+        if sent:
+            tell(context, "drop", number)
+        if error.type_name is None:  # else it was raised over there
+            raise
+        problem = f"{error.type_name.rpartition('.')[2]} there: {error}"
+    except BaseException:
+        if sent:
+            tell(context, "drop", number)
+        raise
+    else:
+        tell(context, "drop", number)
+    raise NotMoved(f"{moving} was not moved to {context.name!r}: {problem}", context=context.name)
+
+
+def commit(context: Context, number: int) -> Any:
+    """Send the order to go on over there; return who is told that it has come. Raises, and it was not sent."""
+    try:
+        return context._sent(request(context, "commit", (number,)), None)[1]
+    except BaseException:
+        tell(context, "drop", number)
+        raise
+
+
+def tell(context: Context, function: str, number: int) -> None:
+    """Have something done with a tasklet over there, if anybody is there, and wait for nothing."""
+
+    def ask() -> None:
+        try:
+            context._value(context._sent(request(context, function, (number,)), None)[1].wait(), function)
+        except RemoteError as error:
+            _log.debug("%r has ended with the tasklet that came there: %s", context, error)
+
+    context._background(ask)
+
+
+def request(context: Context, function: str, arguments: tuple[Any, ...], text: str = "") -> Request:
+    """A call of a function of THERE."""
+    luggage = Luggage(context._link.channels)
+    outgoing = Outgoing(context.facts.python, luggage.let_go, True)
+    body, problem = _encoded((THERE, function, arguments, None), outgoing, luggage)
+    assert problem is None, problem
+    return Request(len, modules.FunctionName(THERE, function), text or f"{THERE}.{function}", body, luggage, outgoing)

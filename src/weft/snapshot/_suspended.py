@@ -1,0 +1,59 @@
+"""A tasklet between here and another process, in the process that it leaves."""
+
+import weakref
+from typing import Any
+
+import weft
+from weft._move import Leaving
+from weft.core import tasklet
+from weft.snapshot import _native
+from weft.snapshot._travel import ATOMIC_FLAG, State, discard
+from weft.sync._spawn import Body
+
+
+class Suspended:
+    """Nobody but who kills it wakes it, and it can be put back where it was. One in move_to() is not even killed then."""
+
+    def __init__(self, moving: "tasklet[...]", leaving: Leaving | None = None) -> None:
+        self.tasklet = moving
+        self.state: State = _native.detach(moving)
+        self.leaving = leaving
+        self._begun = moving.frame is not None
+        self._nowhere: weft.channel[None] = weft.channel()
+        if leaving is not None:
+            leaving.wait = self._nowhere.receive
+        if self._begun:  # insert() and run() refuse what is blocked
+            _native.settle(moving, -1, self._nowhere, None, self.state[3] & ATOMIC_FLAG, self.state[4])
+        under_way.add(moving)
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether it is still as it was left: nobody has killed it, or let it begin."""
+        if self.leaving is not None and self.leaving.killed is not None:
+            return False
+        return self._is_here
+
+    @property
+    def _is_here(self) -> bool:
+        moving = self.tasklet
+        if self._begun:
+            return self._nowhere.queue is moving
+        return moving.alive and moving.paused and moving.frame is None
+
+    def put_back(self) -> None:
+        """Let it be where it was, behind others."""
+        under_way.discard(self.tasklet)
+        if self._is_here:
+            _native.detach(self.tasklet)
+            _native.settle(self.tasklet, *self.state)
+
+    def end(self, generators: list[Any], body: "Body[Any] | None") -> None:
+        """It lives elsewhere: end what is left here. Whoever joins a tasklet of weft.spawn() goes on waiting."""
+        under_way.discard(self.tasklet)
+        if body is not None:
+            del body.outcome
+        if self._is_here:
+            discard(self.tasklet, generators)
+
+
+under_way: "weakref.WeakSet[tasklet[...]]" = weakref.WeakSet()  # the tasklets of Suspended

@@ -1,0 +1,216 @@
+"""Functions that move from place to place by themselves; each notes where it is."""
+
+import os
+import threading
+
+import weft
+
+ended = []  # in which process what was left
+executed = []  # what a forged pickle has done here
+
+
+class Bomb:
+    """Runs code where it is made again."""
+
+    def __reduce__(self):
+        return explodes, ()
+
+
+def explodes():
+    executed.append(os.getpid())
+
+
+def has_executed():
+    return executed
+
+
+def left():
+    return [process == os.getpid() for process in ended]
+
+
+def goes(places, numbers, visited):
+    """Take one number at each place, and say where that was and what the sum is."""
+    total = 0
+    try:
+        for place in places:
+            weft.move_to(place)
+            total += numbers.receive()
+            visited.send((os.getpid(), total))
+        return total, places
+    finally:
+        ended.append(os.getpid())
+
+
+def loops(places, numbers):
+    """The same in one loop over the channel, which has values sent ahead of it in a context. What it has taken where."""
+    taken = []
+    places = iter(places)
+    for number in numbers:
+        taken.append((number, os.getpid()))
+        if len(taken) % 3 == 0:
+            weft.move_to(next(places))
+        if len(taken) == 12:
+            break
+    return taken
+
+
+def loops_there(place, home, numbers):
+    """A loop that begins in a context, goes on at home, and back."""
+    weft.move_to(place)
+    taken = []
+    for number in numbers:
+        taken.append((number, os.getpid()))
+        if len(taken) in (5, 10):
+            weft.move_to(home if len(taken) == 5 else place)
+    return taken
+
+
+def tries(place, other):
+    """Move to a place, and try to go on to another. What was said, and whether that is where it has been before."""
+    weft.move_to(place)
+    before = os.getpid()
+    try:
+        weft.move_to(other)
+    except weft.NotMoved as error:
+        return str(error), os.getpid() == before
+    return "moved", os.getpid() == before
+
+
+def ends(place, other):
+    """The same, and it waits there with a finally block."""
+    weft.move_to(place)
+    try:
+        weft.move_to(other)
+        weft.channel().receive()
+    finally:
+        ended.append(os.getpid())
+
+
+def fails(place, other):
+    weft.move_to(place)
+    weft.move_to(other)
+    raise LookupError("no such thing")
+
+
+def waits_at_home(place, channel):
+    weft.move_to(place)
+    weft.move_to(weft.home)
+    try:
+        return channel.receive(), os.getpid()
+    finally:
+        ended.append(os.getpid())
+
+
+def numbers():
+    try:
+        yield from range(10)
+    finally:
+        ended.append(os.getpid())
+
+
+def holds_much(place, other):
+    """What a function may hold when it moves on."""
+    weft.move_to(place)
+    offset, generator = 10, numbers()
+    next(generator)
+
+    def add(number):
+        nonlocal offset
+        offset += number
+        return offset
+
+    items, large = [add], bytearray(3_000_000)
+    try:
+        raise LookupError("handled")
+    except LookupError as error:
+        weft.move_to(other)
+        items[0](next(generator))
+        generator.close()
+        return add(100), offset, len(large), repr(error), os.getpid()
+
+
+def holds_a_lock(place, other):
+    weft.move_to(place)
+    lock = threading.Lock()
+    try:
+        weft.move_to(other)
+    except TypeError as error:
+        return str(error), lock.acquire(timeout=0)
+
+
+def holds_a_channel_of_there(place, other):
+    weft.move_to(place)
+    channel = weft.channel()
+    try:
+        weft.move_to(other)
+    except TypeError as error:
+        return str(error), channel.balance
+
+
+def visits(place, other):
+    weft.move_to(place)
+    with weft.at(other):
+        pass
+
+
+def leaves_a_block(place, other):
+    with weft.at(place):
+        weft.move_to(other)
+
+
+def goes_home():
+    weft.move_to(weft.home)
+
+
+def starts_one(place):
+    weft.move_to(place)
+    return weft.spawn(goes_home).join()
+
+
+def calls(place, other):
+    weft.move_to(place)
+    return other.call(os.getpid)
+
+
+def comes_and_visits(place):
+    """Home again, it uses the context for all that contexts are for."""
+    weft.move_to(place)
+    there = os.getpid()
+    weft.move_to(weft.home)
+    with weft.at(place):
+        visited = os.getpid()
+    weft.move_to(place)
+    again = os.getpid()
+    weft.move_to(weft.home)
+    return there == visited == again == place.call(os.getpid), os.getpid()
+
+
+def sends_what_it_is_told(place, other, forged):
+    """Over there: let the next tasklet that moves on say something else than it should."""
+    weft.move_to(place)
+    from weft.snapshot import _guests
+
+    _guests.Departure.said = lambda self: _guests.Departs(*forged)
+    weft.move_to(other)
+    return "moved"
+
+
+def guests():
+    """How many tasklets have come to this process, and have not been taken from it yet."""
+    import sys
+
+    return len(sys.modules["weft.snapshot._guests"]._here)
+
+
+def can_guests():
+    """The same where perhaps none has ever come."""
+    import sys
+
+    return guests() if "weft.snapshot._guests" in sys.modules else 0
+
+
+def tries_at_first(place):
+    try:
+        weft.move_to(place)
+    except weft.NotMoved as error:
+        return str(error)

@@ -1,0 +1,39 @@
+"""A tasklet that moves through contexts of several kinds by itself, and comes home."""
+
+import os
+import sys
+from collections.abc import Callable
+
+import journeys
+import pytest
+
+import weft
+from tests.remote.sshd import Sshd
+from tests.snapshot.conftest import KNOWN
+from weft import remote
+
+BARE = getattr(sys, "_base_executable", sys.executable)
+
+
+@pytest.mark.skipif(not KNOWN, reason="tasklets are saved on the backends that see their frames")
+def test_in_one_loop_through_sudo_ssh_and_a_second_hop_and_home(called_by: Callable[[str], None], sshd: Sshd) -> None:
+    called_by("root")
+    there = {"python": BARE, "tasklets": True}
+    with (
+        remote.sudo("root", **there) as root,
+        remote.ssh(sshd.host, ssh_args=sshd.ssh_args, name="alpha", **there) as alpha,
+        remote.ssh(sshd.host, ssh_args=sshd.ssh_args, via=alpha, name="behind", **there) as behind,
+    ):
+        root.allow_moves_to(alpha)
+        alpha.allow_moves_to(behind)
+        behind.allow_moves_to(weft.home)
+        numbers: weft.channel[int] = weft.channel()
+        visited: weft.channel[tuple[int, int]] = weft.channel()
+        places = [weft.home, root, alpha, behind, weft.home]
+        going = weft.spawn(journeys.goes, (places, numbers, visited))
+        pids = [os.getpid(), *(context.facts.pid for context in (root, alpha, behind)), os.getpid()]
+        for number, pid in enumerate(pids):
+            numbers.send(number)
+            assert visited.receive() == (pid, sum(range(number + 1)))
+        assert going.join() == (10, places)
+        assert len(set(pids)) == len(pids) - 1
