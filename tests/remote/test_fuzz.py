@@ -38,7 +38,7 @@ def link_of(number):
     link.wanted = lambda number, name: None
     link.wanted_piece = lambda number: None
     link.channels = SimpleNamespace(take=lambda number, body: codec.loads(body))
-    link.output = SimpleNamespace(text=lambda stream, text: None, record=lambda *args, **fields: None)
+    link.output = SimpleNamespace(**dict.fromkeys(("text", "record", "say"), lambda *args, **fields: None))
     link._lock = threading.Lock()
     link._arriving = {}
     link._queued = 0

@@ -116,7 +116,7 @@ BAD_CHANNEL_FRAMES = {
     ),
     "wishes without end": (
         "write(b''.join(protocol.frame(0, me, 1, protocol.CHANNEL, struct.pack('>cIQQ', b'A', n, 1, 0)) for n in range(1, 1700)))",
-        "more is asked of channels at once",
+        "it begins to receive from channel 1 again and again without an end",
     ),
     "more bytes than a context may send at once": (
         "for n in range(9): send(protocol.CHANNEL, struct.pack('>cIcI', b'S', n, b'b', 4000000) + bytes(4000000), 1)",

@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -26,6 +27,7 @@ class FakeLink:
 
     def __init__(self) -> None:
         self.sent: list[tuple[int, bytes]] = []
+        self.output = SimpleNamespace(say=lambda level, text: None)
         self.dies_after = 1000
 
     def send_when_quiet(self, data: bytes) -> None:
