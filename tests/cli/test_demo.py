@@ -8,9 +8,11 @@ import sys
 import pytest
 
 from tests.cli.fakes import FakeContext
+from tests.snapshot.conftest import KNOWN
 from weft import WeftError
 from weft.cli import _parser, demo, main
 from weft.cli._interpreters import Interpreter
+from weft.remote import NoTasklets
 
 BARE = Interpreter("/usr/bin/python3.12", (99, 1, 0), frozenset())
 
@@ -26,21 +28,34 @@ def _django_is_imported_already():
     pytest.importorskip("django.db.models")
 
 
-def test_it_tells_the_story_with_a_table_and_three_sentences(one_bare_interpreter):
+def at_home():
+    return "It stayed at home."
+
+
+def test_where_tasklets_cannot_move_it_says_so(one_bare_interpreter):
+    def stays():
+        raise NoTasklets("calls cannot be tasklets: why\n    A hint")
+
+    out = io.StringIO()
+    assert demo.demo(_parser().parse_args(["demo"]), lambda found: FakeContext(found.path), out, stays) == 0
+    assert "Tasklets that move are not shown: calls cannot be tasklets: why\n" in out.getvalue()
+
+
+def test_it_tells_the_story_with_a_table_and_four_sentences(one_bare_interpreter):
     log = []
     out = io.StringIO()
-    code = demo.demo(_parser().parse_args(["demo"]), lambda found: FakeContext(found.path, log=log), out)
+    code = demo.demo(_parser().parse_args(["demo"]), lambda found: FakeContext(found.path, log=log), out, at_home)
     told = out.getvalue()
     assert code == 0
     assert told.startswith("Three contexts without Django: python99.1 (/usr/bin/python3.12).")
     assert re.search(r"A \(python99\.1\).*41.*1.*123\.5.*0\.8", told)
-    assert len(re.findall(r"(?m)\.$|platform:platform$", told.split("┘")[-1])) == 3
+    assert len(re.findall(r"(?m)\.$|platform:platform$", told.split("┘")[-1])) == 4
     assert [entry[0] for entry in log].count("open") == [entry[0] for entry in log].count("close") == 3
 
 
 def test_every_context_takes_part_in_the_pipeline(one_bare_interpreter):
     log = []
-    demo.demo(_parser().parse_args(["demo"]), lambda found: FakeContext(found.path, log=log), io.StringIO())
+    demo.demo(_parser().parse_args(["demo"]), lambda found: FakeContext(found.path, log=log), io.StringIO(), at_home)
     asked = [entry[2][0] for entry in log if entry[0] == "call" and entry[2]]
     assert "CharField" in asked
     assert len(asked) == len(set(asked))
@@ -87,3 +102,6 @@ def test_the_real_thing_runs_and_shows_no_progress_where_the_output_is_no_termin
     assert (done.returncode, done.stderr) == (0, "")
     assert "\x1b" not in done.stdout
     assert "Three interpreters that have no Django imported it" in done.stdout
+    told = " ".join(done.stdout.split())
+    moved = r"7, 11, 13 are from process (\d+), 17, 19, 23 from process (\d+) behind that, and 2, 3, 5, 29, 31, 37 from here"
+    assert re.search(moved, told) or (not KNOWN and "Tasklets that move are not shown: " in told)

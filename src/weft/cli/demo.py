@@ -1,6 +1,7 @@
 """`weft demo`: the whole story in half a minute, on this machine alone.
 
-Three bare interpreters import Django from this process's memory; then a pipeline of tasklets calls into them.
+Three bare interpreters import Django from this process's memory; then a pipeline of tasklets calls into them; and one tasklet moves
+through two more and home.
 """
 
 import argparse
@@ -9,12 +10,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, metadata
-from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
 from time import monotonic
 from types import ModuleType
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
+from weft.cli._demo_journey import journey
+from weft.cli._demo_module import load
 from weft.cli._errors import UsageError
 from weft.cli._interpreters import Interpreter, interpreters
 
@@ -84,7 +85,12 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.set_defaults(command=demo)
 
 
-def demo(options: argparse.Namespace, open_context: Open | None = None, out: IO[str] | None = None) -> int:
+def demo(
+    options: argparse.Namespace,
+    open_context: Open | None = None,
+    out: IO[str] | None = None,
+    journey: Callable[[], str] = journey,
+) -> int:
     """Carry the command out and return its exit code: 1 when a context failed, with the reason on `out`."""
     # Inside: rich and the remote layer take longer to load than all of `weft --help`.
     from rich.console import Console
@@ -100,10 +106,11 @@ def demo(options: argparse.Namespace, open_context: Open | None = None, out: IO[
             _import_everywhere(stations, opened, open_context or _open, console)
             console.print(_table(stations))
             answers, seconds = _pipeline(stations)
+        moved = _told(journey)
     except WeftError as error:
         console.print(f"weft demo failed: {error}", markup=False)
         return 1
-    for sentence in _closing(stations, answers, seconds):
+    for sentence in _closing(stations, answers, seconds, moved):
         console.print(sentence, markup=False)
     return 0
 
@@ -148,14 +155,7 @@ def _work() -> ModuleType:
 
     It imports Django, so it is loaded only once Django is known to be here.
     """
-    if WORK not in sys.modules:
-        spec = spec_from_file_location(WORK, Path(__file__).with_name("_demo_work.py"))
-        assert spec is not None
-        assert spec.loader is not None
-        module = module_from_spec(spec)
-        spec.loader.exec_module(module)
-        sys.modules[WORK] = module
-    return sys.modules[WORK]
+    return load(WORK, "_demo_work.py")
 
 
 @contextmanager
@@ -308,7 +308,19 @@ def _table(stations: Sequence[Station]) -> Any:
     return table
 
 
-def _closing(stations: Sequence[Station], answers: dict[str, list[str]], seconds: float) -> list[str]:
+def _told(journey: Callable[[], str]) -> str:
+    """What there is to say of the journey, be it that this Python cannot show it."""
+    # Inside: see demo().
+    from weft import NoCore
+    from weft.remote import NoTasklets
+
+    try:
+        return journey()
+    except (NoCore, NoTasklets) as error:
+        return f"Tasklets that move are not shown: {str(error).splitlines()[0]}"
+
+
+def _closing(stations: Sequence[Station], answers: dict[str, list[str]], seconds: float, moved: str) -> list[str]:
     modules = sum(station.figures[0] for station in stations)
     most = max(station.figures[1] for station in stations)
     trips = f"in at most {most} round trips each" if most else "without waiting for a single round trip"
@@ -320,5 +332,6 @@ def _closing(stations: Sequence[Station], answers: dict[str, list[str]], seconds
         f"{trips}, while nothing was installed and no file was written.",
         f"A pipeline of {len(stations) + 2} tasklets on two channels then asked them about {len(answers)} types of "
         f"database fields in {seconds * 1000:.0f} ms ({shares}), and got {comparisons} lookups back.",
+        moved,
         "The contexts are closed and their processes are gone; for machines of your own, say: weft run -H HOST platform:platform",
     ]
