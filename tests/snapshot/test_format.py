@@ -4,12 +4,13 @@ import hashlib
 import marshal
 import struct
 import sys
+import types
 
 import pytest
 
 import weft
 from weft import snapshot
-from weft.snapshot import _format, _native
+from weft.snapshot import _format, _load, _native
 
 START = _format._START.size
 
@@ -43,22 +44,44 @@ def parts(data):
     return marshal.loads(data[START + 4 : START + 4 + length]), bytes(data[START + 4 + length :])
 
 
-def test_a_byte_changed_at_any_position_is_refused(data):
-    for position in range(len(data)):
-        for change in (0x01, 0x80, 0xFF):
-            changed = bytearray(data)
-            changed[position] ^= change
-            with pytest.raises(snapshot.BadSnapshot):
-                snapshot.loads(changed)
+WHERE_IT_IS_REFUSED = [
+    (range(5), "do not begin like one"),
+    (range(5, 6), "has format"),
+    (range(6, 8), r"is of CPython \d+\.\d+ .*Restore it with python"),
+    (range(8, 12), "bytecode"),
+    (range(12, 10_000), "its bytes are not those that were saved. Was it truncated, or changed on the way"),
+]
+
+
+@pytest.fixture
+def nothing_is_read(monkeypatch):
+    """Whoever goes on behind the checks of the header fails."""
+
+    def read(*args):
+        raise AssertionError("it was read")
+
+    monkeypatch.setattr(marshal, "loads", read)
+    monkeypatch.setattr(_load, "restore", read)
+
+
+def test_a_byte_changed_at_any_position_is_refused_before_anything_is_read(data, nothing_is_read):
+    for positions, message in WHERE_IT_IS_REFUSED:
+        for position in range(len(data))[positions.start : positions.stop]:
+            for change in (0x01, 0x80, 0xFF):
+                changed = bytearray(data)
+                changed[position] ^= change
+                with pytest.raises(snapshot.BadSnapshot, match=message):
+                    snapshot.loads(changed)
     assert weft.getruncount() == 1
 
 
-def test_a_snapshot_that_ends_early_or_late_is_refused(data):
+def test_a_snapshot_that_ends_early_or_late_is_refused_before_anything_is_read(data, nothing_is_read):
     for length in range(len(data)):
         with pytest.raises(snapshot.BadSnapshot, match=r"truncated|do not begin like one|damaged"):
             snapshot.loads(data[:length])
-    with pytest.raises(snapshot.BadSnapshot, match="its bytes are not those that were saved"):
-        snapshot.loads(data + b"\0")
+    for more in (b"\0", data, bytes(1_000_000)):
+        with pytest.raises(snapshot.BadSnapshot, match="its bytes are not those that were saved"):
+            snapshot.loads(data + more)
 
 
 def test_foreign_bytes_are_no_snapshot():
@@ -94,8 +117,42 @@ def test_what_is_sealed_again_but_no_snapshot_is_refused(data):
     for bad in (b"", pickles[:-20], b"\x80\x05.", b"garbage"):
         with pytest.raises(snapshot.BadSnapshot, match="the snapshot cannot be read here"):
             snapshot.loads(sealed(table, bad))
-    with pytest.raises(snapshot.BadSnapshot, match="was not written by weft"):
-        snapshot.loads(sealed(5, pickles))
+    for bad in (5, (), ("linux",), ("linux", "1")):
+        with pytest.raises(snapshot.BadSnapshot, match="was not written by weft"):
+            snapshot.loads(sealed(bad, pickles))
+    for bad in (5, (5,), ((),), (("a", b"b"),), ((("a", "b"), b"c"),)):
+        with pytest.raises(snapshot.BadSnapshot, match="the snapshot cannot be read here"):
+            snapshot.loads(sealed(("linux", "1", bad), pickles))
+
+
+def test_a_table_that_is_said_to_be_longer_than_all_of_it_is_refused(data, nothing_is_read):
+    rest = bytearray(data[START:])
+    for length in (len(rest) - 3, 2**31, 2**32 - 1):
+        struct.pack_into("<I", rest, 0, length)
+        digest = hashlib.blake2b(rest, digest_size=16).digest()
+        with pytest.raises(snapshot.BadSnapshot, match="ends behind its last byte"):
+            snapshot.loads(data[:12] + digest + rest)
+
+
+def test_globals_that_functions_by_value_have_brought_are_taken_back_when_the_rest_cannot_be_restored(monkeypatch):
+    made = types.ModuleType("by_value")
+    monkeypatch.setitem(sys.modules, "by_value", made)
+    exec("number, there = 7, 8\ndef plus(a): return a + number + there\nclass Gone: pass", vars(made))
+    root = made.plus, made.Gone()
+    data = snapshot.dumps(root, by_value=["by_value"])
+    good = snapshot.dumps(made.plus, by_value=["by_value"])
+    del made.number, made.Gone, made.plus
+    before = dict(vars(made))
+    with pytest.raises(snapshot.BadSnapshot, match="Can't get attribute 'Gone'"):
+        snapshot.loads(data)
+    assert vars(made) == before
+    assert snapshot.loads(good)(1) == 16
+    assert made.number == 7
+    monkeypatch.delitem(sys.modules, "by_value")
+    with pytest.raises(snapshot.BadSnapshot, match="Can't get attribute 'Gone'"):
+        snapshot.loads(data)
+    assert "by_value" not in sys.modules
+    assert snapshot.loads(good)(1) == 16  # here with a module of its own
 
 
 def test_a_record_that_does_not_fit_its_code_is_refused():

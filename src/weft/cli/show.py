@@ -30,7 +30,7 @@ def show(options: argparse.Namespace) -> int:
 
     try:
         with open(options.file, "rb") as stream:
-            what = showing.described(stream.read())
+            what = showing.described_file(stream)
     except OSError as error:
         raise UsageError(f"{options.file}: {error.strerror}") from error
     except BadSnapshot as error:

@@ -23,7 +23,7 @@ import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.util import MAGIC_NUMBER
-from typing import Any
+from typing import Any, BinaryIO
 
 from weft.snapshot._code import Reference
 from weft.snapshot._errors import BadSnapshot
@@ -65,6 +65,13 @@ def _check_start(data: memoryview, any_python: bool) -> bytes:
     return bytes(digest)
 
 
+def read_file(stream: BinaryIO, *, any_python: bool = False) -> bytes:
+    """All bytes of a file. BadSnapshot as soon as its first ones are not a snapshot's, however long it is."""
+    start = stream.read(_START.size)
+    _check_start(memoryview(start), any_python)
+    return start + stream.read()
+
+
 def parts(
     data: bytes | bytearray | memoryview, *, any_python: bool = False
 ) -> tuple[tuple[int, int], bytes, memoryview]:
@@ -77,6 +84,8 @@ def parts(
             "the snapshot is damaged: its bytes are not those that were saved. Was it truncated, or changed on the way?"
         )
     (length,) = _LENGTH.unpack_from(rest)
+    if length > len(rest) - _LENGTH.size:
+        raise BadSnapshot("the snapshot's table of code ends behind its last byte: it was not written by weft")
     _, _, major, minor, *_ = _START.unpack_from(view)
     return (major, minor), bytes(rest[_LENGTH.size : _LENGTH.size + length]), rest[_LENGTH.size + length :]
 

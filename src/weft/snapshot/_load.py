@@ -207,14 +207,37 @@ class Loader(pickle.Unpickler):
 
     def __init__(self, references: Iterable[tuple[_code.Reference, bytes]], pickles: memoryview) -> None:
         super().__init__(io.BytesIO(pickles))
-        self.functions = [_code.resolve(reference, fingerprint) for reference, fingerprint in references]
+        self.references = references
+        self.functions: list[types.FunctionType] = []  # those that they mean
         self.objects: list[Any] = []
+        self.added: list[
+            tuple[dict[str, Any], str]
+        ] = []  # globals, and sys.modules, that functions by value have brought
 
     def make_function(self, number: int) -> types.FunctionType:
         return self.functions[number]
 
     def make_nested(self, number: int, path: tuple[int, ...]) -> types.CodeType:
         return _code.referenced_code(self.functions[number], path)
+
+    def make_new_function(
+        self, body: types.CodeType, where: str, name: str, closure: tuple[Any, ...] | None
+    ) -> types.FunctionType:
+        known = where in sys.modules
+        made = new_function(body, where, name, closure)
+        if not known and sys.modules[where].__spec__ is None:  # it was made, not imported
+            self.added.append((sys.modules, where))
+        return made
+
+    def make_set_function(self, made: types.FunctionType, state: tuple[Any, ...]) -> None:
+        space = made.__globals__
+        self.added += [(space, name) for name in state[0] if name not in space]
+        set_function(made, state)
+
+    def take_back(self) -> None:
+        """Leave modules as they were: the snapshot cannot be restored after all."""
+        for space, name in self.added:
+            space.pop(name, None)
 
     def make_cell(self) -> types.CellType:
         return self._noted(types.CellType())
@@ -243,6 +266,7 @@ class Loader(pickle.Unpickler):
 
     def read(self) -> tuple[Any, list[Any]]:
         """The root, and what belongs into each object that was made empty."""
+        self.functions += [_code.resolve(reference, fingerprint) for reference, fingerprint in self.references]
         try:
             root = self.load()
             contents: list[Any] = []
@@ -323,20 +347,22 @@ class _Restoring:
         _set_attributes(made, attributes)
 
     def start(self) -> None:
-        """Let each tasklet build its frames. Each comes back at once, suspended. Switches."""
-        for made, box, _ in self.started:
-            made.run()
-            if box:
-                raise (
-                    box[0]
-                    if isinstance(box[0], BaseException)
-                    else SnapshotError(f"{made!r} ended while it was restored")
-                )
+        """Let each tasklet build its frames. Each comes back at once, suspended; none is left when one cannot. Switches."""
+        try:
+            for made, box, _ in self.started:
+                made.run()
+                if box:
+                    raise (
+                        box[0]
+                        if isinstance(box[0], BaseException)
+                        else SnapshotError(f"{made!r} ended while it was restored")
+                    )
+        except BaseException:  # memory was out, or nothing may be switched here
+            self._abandon()
+            raise
 
-    def abandon(self) -> None:
-        """End those that have started, when another could not: memory was out, or nothing may be switched here. Runs none of
-        their code.
-        """
+    def _abandon(self) -> None:
+        """End those that have started. Runs none of their code."""
         for made, _, _ in self.started:
             if made.alive:
                 kept = _native.defuse(made)
@@ -385,8 +411,20 @@ def restore(
     """Restore what was read, and checked, of a snapshot. `wanted` may refuse its root, before there is anything of it."""
     if not _native.known:
         raise core.NoCore(UNKNOWN)
+    loader = reader(header.references, pickles)
     try:
-        loader = reader(header.references, pickles)
+        restoring, root, contents = _read(loader, paused, wanted)
+        restoring.start()
+    except BaseException:
+        loader.take_back()
+        raise
+    restoring.settle(contents)
+    return root
+
+
+def _read(loader: Loader, paused: bool, wanted: Callable[[Any], None]) -> tuple[_Restoring, Any, list[Any]]:
+    """What is about to be restored, the root, and the contents. BadSnapshot, whatever it is that keeps it from being read."""
+    try:
         root, contents = loader.read()
         wanted(root)
         restoring = _Restoring(loader, paused=paused)
@@ -396,13 +434,7 @@ def restore(
         if isinstance(error, SnapshotError):
             raise
         raise BadSnapshot(f"the snapshot cannot be read here: {error}") from error
-    try:
-        restoring.start()
-    except BaseException:
-        restoring.abandon()
-        raise
-    restoring.settle(contents)
-    return root
+    return restoring, root, contents
 
 
 def load_paused(data: bytes) -> Any:

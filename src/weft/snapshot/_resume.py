@@ -39,7 +39,7 @@ class Source:
         self.file = os.path.realpath(os.fsdecode(path))
         with open(self.file, "rb") as stream:
             self._identity = identity_of(os.fstat(stream.fileno()))
-            data = stream.read()
+            data = self._named(lambda: _format.read_file(stream))
         self.header, self._pickles = self._named(lambda: _format.read(data))
 
     def resumed(self, reader: type[_load.Loader]) -> tasklet[Any]:

@@ -5,13 +5,13 @@ Nothing of the snapshot is run, imported or unpickled; so it may come from anywh
 
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, BinaryIO
 
 from weft.snapshot import _format
 from weft.snapshot._errors import BadSnapshot
 from weft.snapshot._plain import FAILURES, Made, Named, Pairs, Pickles, Row, table
 
-__all__ = ["described", "text_of"]
+__all__ = ["described", "described_file", "text_of"]
 
 STARTED, NEW = 2, 1
 SCHEDULED, RAISES = 32, 1
@@ -46,6 +46,11 @@ def described(data: bytes) -> dict[str, Any]:
         ) from error
     finally:
         read.release()
+
+
+def described_file(stream: BinaryIO) -> dict[str, Any]:
+    """What is in a file; one that does not begin as a snapshot is not read to its end. BadSnapshot as above."""
+    return described(_format.read_file(stream, any_python=True))
 
 
 def _is_words(value: Any) -> bool:
