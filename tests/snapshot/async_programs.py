@@ -84,7 +84,7 @@ def async_generator_that_is_closed(ch):
     except StopIteration:
         out.append("closed")
     out.append(ch.receive())
-    return [*out, next_of(generator)]
+    return [*out, next_of(generator), generator.ag_frame]
 
 
 # ---- in the chain: not on 3.11 ----

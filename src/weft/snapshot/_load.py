@@ -94,13 +94,20 @@ def ended_generator(awaitable: bool) -> Any:
 
 
 async def _ended_async() -> Any:
+    return
     yield
 
 
 def ended_async_generator() -> Any:
     made = _ended_async()
-    _native.generator_drop(made)
-    return made
+    hooks = sys.get_asyncgen_hooks()
+    sys.set_asyncgen_hooks(None, None)  # no event loop is to hear of it
+    try:
+        made.asend(None).send(None)
+    except StopAsyncIteration:
+        return made
+    finally:
+        sys.set_asyncgen_hooks(*hooks)
 
 
 def awaited(coroutine: "types.CoroutineType[Any, Any, Any]") -> Any:

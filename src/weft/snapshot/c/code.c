@@ -41,7 +41,7 @@ instruction_at(PyCodeObject *code, Py_ssize_t unit, Instruction *found)
 }
 
 /* Whether it is 3.11's first half of a call, or the cache behind that. */
-static bool
+static inline bool
 is_precall(int opcode)
 {
 #ifdef PRECALL

@@ -236,6 +236,14 @@ base_can_go(Frame *base, PyThreadState *tstate)
 }
 #endif
 
+/* How many calls of ours the tasklet's depth does not count: base(), the bridge, and that of go_on(), where 3.11 counts those of C and
+   the tasklet is in none of its own. */
+static int
+ticket_uncounted(Ticket *ticket)
+{
+    return 2 + (!ENTRY_FRAMES_ON_C_STACK && ticket->before >= 0);
+}
+
 /* Link the frames in between base() and the bridge, which is running; or without base(), whose frame would be alone with what is raised
    through it: trace functions are not made for a frame that does not count as complete with no other around it. */
 static void
@@ -260,7 +268,7 @@ ticket_splice(Ticket *ticket, PyThreadState *tstate)
         ticket->frames[0]->previous = outer;
         bridge->previous = ticket->frames[ticket->count - 1];
     }
-    tstate->RECURSION_REMAINING += 2 - (int)ticket->count; /* base() and the bridge do not count */
+    tstate->RECURSION_REMAINING += ticket_uncounted(ticket) - (int)ticket->count;
     Py_XSETREF(tstate->exc_info->exc_value, Py_XNewRef(ticket->handled));
     for (Py_ssize_t i = 0; i < ticket->count; i++) {
         PyGenObject *generator;
@@ -307,7 +315,7 @@ native_go_on(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t coun
     }
     ticket_splice(ticket, tstate);
     woken = api->pause(arguments_end(args, count, NULL), &value);
-    tstate->RECURSION_REMAINING--; /* the bridge's end gives one back */
+    tstate->RECURSION_REMAINING -= ticket_uncounted(ticket) - 1; /* what ends now gives one back for each, but base() */
     if (woken < 0)
         ticket_silence(ticket, tstate_frame(tstate));
     innermost = ticket->count > 0 ? ticket->frames[ticket->count - 1] : NULL;
