@@ -18,6 +18,7 @@ import pytest
 from tests.leftovers import KINDS, Inventory
 from tests.programs import program, python  # noqa: F401 - fixtures for all folders
 from tests.tracing import strace  # noqa: F401 - a fixture for all folders
+from weft import io
 from weft.core import mark_service_signal
 
 DID_NOT_PASS = pytest.StashKey[bool]()
@@ -49,6 +50,16 @@ def pytest_sessionstart() -> None:
     # Whoever starts us in the background of a shell has SIGINT ignored, and our children would inherit that.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def hub_of_the_main_thread() -> None:
+    """The hub's own descriptors stay for the life of the thread: make it before anybody counts."""
+    read_end, write_end = os.pipe()
+    with pytest.raises(TimeoutError):
+        io.wait_readable(read_end, timeout=0)
+    os.close(read_end)
+    os.close(write_end)
 
 
 @pytest.fixture(autouse=True)

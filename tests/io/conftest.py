@@ -1,4 +1,4 @@
-"""What the tests of io share: pipes, sockets, and a hub that exists before a test counts descriptors."""
+"""What the tests of io share: pipes and sockets."""
 
 import os
 import socket
@@ -12,16 +12,6 @@ from tests.io._workers import wait_until
 from weft import io
 from weft.io import workers
 from weft.io._workers import pool
-
-
-@pytest.fixture(autouse=True, scope="session")
-def hub_of_the_main_thread() -> None:
-    """The hub's own descriptors stay for the life of the thread: make it before anybody counts."""
-    read_end, write_end = os.pipe()
-    with pytest.raises(TimeoutError):
-        io.wait_readable(read_end, timeout=0)
-    os.close(read_end)
-    os.close(write_end)
 
 
 @pytest.fixture

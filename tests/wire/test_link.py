@@ -1,6 +1,7 @@
 """The target's end of the link, here in the parent's Python: writes that do not fit, reads in turns, interruptions."""
 
 import os
+import select
 import threading
 from collections.abc import Iterator
 
@@ -139,6 +140,77 @@ def test_one_waiting_thread_gets_each_event(pipe, make):
     for thread in threads:
         thread.join(10)
     assert sorted(got) == [(link.READ, b"data"), (link.WAKE, b""), (link.WAKE, b"")]
+    turns.close()
+
+
+def test_who_looks_gets_what_comes_and_leaves_the_others_asleep(pipe, monkeypatch):
+    source, target = pipe
+    turns = link.EpollTurns(source)
+    ready = turns._ready
+
+    class WritesOnceSomebodyLooks:
+        def poll(self, timeout: int) -> list[tuple[int, int]]:
+            found = ready.poll(timeout)
+            if not found:
+                os.write(target, b"data")
+            return found
+
+    turns._ready = WritesOnceSomebodyLooks()
+    monkeypatch.setattr(link, "_LOOK", 600)
+    turns._looks = 1
+    assert turns.wait() == link.READ
+    assert turns._epoll.poll(0) == []  # which is what would wake the others
+    assert os.read(source, 100) == b"data"
+    assert turns._looks == link._LOOKS
+    turns.give_back()
+    os.write(target, b"more")
+    assert turns._epoll.poll(0) == [(source, select.EPOLLIN)]
+    turns.close()
+
+
+def test_who_was_woken_for_what_another_has_read_waits_on(pipe):
+    source, target = pipe
+    turns = link.EpollTurns(source)
+    got: list[int] = []
+    os.write(target, b"data")
+    turns._turn.acquire()
+    other = threading.Thread(target=lambda: got.append(turns.wait()))
+    other.start()
+    while turns._epoll.poll(0):  # until the other one has had the event
+        turns._epoll.modify(source, select.EPOLLIN | select.EPOLLONESHOT)
+    assert os.read(source, 100) == b"data"
+    turns.give_back()
+    turns.wake()
+    other.join(10)
+    assert got == [link.WAKE]
+    turns.close()
+
+
+def test_who_looks_in_vain_sleeps_and_looks_no_more_than_some_times(pipe, monkeypatch):
+    source, target = pipe
+    turns = link.EpollTurns(source)
+    monkeypatch.setattr(link, "_LOOK", 0)
+    monkeypatch.setattr(link, "_SOON", 0)
+    turns._looks = 2
+    for left in (1, 0, 0):
+        turns.wake()
+        assert turns.wait() == link.WAKE
+        assert turns._looks == left
+    os.write(target, b"data")
+    assert turns.wait() == link.READ
+    assert os.read(source, 100) == b"data"
+    turns.give_back()
+    turns.close()
+
+
+def test_what_comes_soon_lets_the_next_one_look(pipe, monkeypatch):
+    source, target = pipe
+    turns = link.EpollTurns(source)
+    monkeypatch.setattr(link, "_SOON", 600)
+    os.write(target, b"data")
+    assert turns.wait() == link.READ
+    turns.give_back()
+    assert turns._looks == link._LOOKS
     turns.close()
 
 

@@ -19,6 +19,7 @@ from weft.remote.errors import (
 )
 from weft.wire import codec, protocol
 
+VALUES = b"V"  # the beginning of what is not plain: see weft.wire.values
 IMPORT_ERRORS = ("ImportError", "ModuleNotFoundError")
 FIELDS = (("reason", str), ("type", str), ("module", str), ("text", str), ("traceback", str))
 
@@ -54,7 +55,13 @@ def value(answer: Answer, name: str, facts: Facts, function: str, refer: Callabl
 
     Raises ProtocolError when the bytes are no answer; the caller of this closes the context then.
     """
-    said, problem = _decoded(*answer, refer)
+    kind, body = answer
+    if kind == protocol.RESULT and body[:1] != VALUES:
+        try:
+            return codec.loads(body, refer)
+        except (codec.CannotTravel, ValueError):
+            pass  # what is wrong is found out below
+    said, problem = _decoded(kind, body, refer)
     if isinstance(said, Refused):
         raise _refused(said, name, facts, function)
     if problem:

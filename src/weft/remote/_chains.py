@@ -231,7 +231,7 @@ class Chain:
             finally:
                 self._order.release()
         except BaseException:
-            request.luggage.let_go()
+            request.let_go()
             raise
 
     def _joining(self, number: int) -> bytes:

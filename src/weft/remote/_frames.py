@@ -23,6 +23,11 @@ class Frames(protocol.FrameReader):
         protocol.FrameReader.__init__(self)
         self._ends = (ROOT, identifier, False)  # no modules come up
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing of an unfinished frame is held."""
+        return not self._parts
+
     def _joined(self, ends: tuple[int, int, bool], identifier: int, kind: int, piece: bytes) -> bytes | None:
         if ends != self._ends:
             raise ValueError(f"a frame from {ends[1]} to {ends[0]} on the link of {self._ends[1]}")

@@ -11,15 +11,17 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Collection
-from typing import Protocol
+from typing import Literal, Protocol
 
 from weft.core import Waiter, schedule
 from weft.remote._copies import Copies
 from weft.remote._frames import Frames, refuse_large
 from weft.remote._output import Output
 from weft.remote._pipe import Pipe
+from weft.remote._process import Process
 from weft.remote._routes import EVENTS, Trunk, Tunnel
 from weft.remote._threads import Threads, release
+from weft.remote._turn import Turn
 from weft.remote._waiting import remaining
 from weft.remote.channels import Channels
 from weft.remote.errors import (
@@ -42,6 +44,7 @@ READ_SIZE = 1 << 16  # bytes; more would come from mmap and go back with munmap,
 READS_IN_A_ROW = 16
 PATIENCE = 2.0  # seconds for a process to end by itself after it has closed its pipe
 NUMBERS = 0xFFFFFFFF
+SHORT = 1 << 14  # bytes of a call that is put together under the lock
 SMALL = 1 << 9  # bytes of a bundle that no intermediary need keep
 ANSWERS = (protocol.RESULT, protocol.ERROR, protocol.RESULT | protocol.KIND_MORE)
 LARGEST_RESULT = 1 << 30  # bytes
@@ -116,6 +119,7 @@ class Link:
         self._room: list[Waiter[None]] = []
         self._quiet: list[Waiter[None]] = []
         self._reads = 0
+        self._turn = Turn(process) if isinstance(process, Process) else None
         self._down_closed = False
         self.wrong: str | None = None
         self.stalled: str | None = None  # why it was given up although it is not broken
@@ -148,10 +152,12 @@ class Link:
         body: bytes | series.Parcel,
         deadline: float | None = None,
         member: Member | None = None,
+        *,
+        reads: bool = False,
     ) -> tuple[int, Waiter[Answer]]:
         """Send CALL with `body`, behind the frames in `head`; the waiter gets the Answer, or the error of the link's end.
 
-        `member`, if given, gets it in place of the waiter.
+        `member`, if given, gets it in place of the waiter. `reads`: the caller calls `read_answer` before he waits.
 
         Blocks this tasklet while the queue is full. Raises what `send` raises; nothing has been sent then. Thread-safe.
         """
@@ -162,6 +168,12 @@ class Link:
             number = self._free_number()
             self._in_flight[number] = (member or waiter, function)
             self.calls += 1
+            turn = self._turn
+            if turn is not None and turn.rests and not (reads and len(self._in_flight) == 1 and turn.take(number)):
+                turn.want_reader()
+            if member is None and self._queued <= QUEUED and type(body) is bytes and len(body) <= SHORT:
+                self._put(head + protocol.frame(self.identifier, ROOT, number, protocol.CALL, body))
+                return number, waiter
         try:
             self._refuse_if_held(number, function)
             if member is not None:
@@ -218,7 +230,60 @@ class Link:
         """Nobody waits for this answer any more. True when it had not come yet."""
         with self._lock:
             self._arriving.pop(number, None)
+            if self._turn is not None and self._turn.caller == number:
+                self._turn.give_back(b"")
             return self._in_flight.pop(number, None) is not None
+
+    def read_answer(self, number: int) -> Answer | None:
+        """The answer to the call `number` if it is its caller's turn to read, and nothing else comes first; else None.
+
+        Blocks this tasklet, for some milliseconds at most.
+        """
+        turn = self._turn
+        if turn is None or turn.caller != number:
+            return None
+        try:
+            found: Answer | Literal[False] | None = turn.watch(lambda: self._look(number))
+            return found or None
+        finally:
+            if turn.caller == number:
+                with self._lock:
+                    if turn.caller == number:
+                        turn.give_back(b"")
+
+    def _look(self, number: int) -> Answer | Literal[False] | None:
+        """The answer for the caller whose turn it is; False if it is not his turn any more, None if nothing has come."""
+        turn, process = self._turn, self.process
+        assert turn is not None
+        assert isinstance(process, Process)  # there is a turn
+        with self._lock:
+            if turn.caller != number:
+                return False
+            data = process.read_if_open(READ_SIZE)
+            if data is None:
+                return None
+            answer = self._answer_in(data, number)
+            if answer is None:
+                turn.give_back(data)
+                return False
+            turn.give_back(None)
+            self._in_flight.pop(number, None)
+            self.bytes_up += len(data)
+            return answer
+
+    def _answer_in(self, data: bytes, number: int) -> Answer | None:
+        """The answer to a call if the bytes are that, whole, and nothing else."""
+        if len(data) < protocol.HEADER_SIZE:
+            return None
+        destination, source, its, length, kind = protocol.HEADER.unpack_from(data)
+        if (
+            (destination, source, its) != (ROOT, self.identifier, number)
+            or kind not in (protocol.RESULT, protocol.ERROR)
+            or length != len(data) - protocol.HEADER_SIZE
+            or length > self.largest_result
+        ):
+            return None
+        return kind, data[protocol.HEADER_SIZE :]
 
     def cancel(self, number: int) -> None:
         """Forget the call and tell the other side, if that can be done without waiting."""
@@ -412,9 +477,16 @@ class Link:
                     self._take(*frame)
                 self.channels.tell()
                 self.output.wait_for_room()
-            data = self._more()
+            data = self._rest(frames) or self._more()
             if not data:
                 return
+
+    def _rest(self, frames: protocol.FrameReader) -> bytes:
+        """Let callers read their answers where that pays; return what they have read and is not theirs."""
+        turn = self._turn
+        if turn is None or not turn.may_rest or type(frames) is not Frames or not frames.is_empty:
+            return b""
+        return turn.rest(self._lock, lambda: not self._in_flight and self._end is None)
 
     def _more(self) -> bytes:
         """What the pipe has, waiting for it; empty at its end. Lets other links have their turn now and then."""
@@ -466,6 +538,8 @@ class Link:
         with self._lock:
             waiting = self._in_flight.pop(number, None)
         if waiting is not None:  # else it was cancelled
+            if self._turn is not None:
+                self._turn.answered(alone=not self._in_flight)
             waiting[0].succeed((kind, body))
 
     def _take_piece(self, number: int, body: bytes) -> None:
@@ -540,6 +614,8 @@ class Link:
         with self._lock:
             if self._end is None:
                 self._end = Closed(self.name)
+                if self._turn is not None:
+                    self._turn.want_reader()
                 self._put(protocol.frame(self.identifier, ROOT, 0, protocol.GOODBYE, b""))
 
     def close(self, patience: float) -> None:

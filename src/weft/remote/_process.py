@@ -11,6 +11,7 @@ import select
 import shutil
 import signal
 import subprocess
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 
@@ -84,6 +85,7 @@ class Process:
         self.down, self.up, self._errors = ours
         self._full_reads = 0
         self._open = set(ours)
+        self._closing = threading.Lock()
         for fd in ours:
             os.set_blocking(fd, False)
         self.said: deque[str] = deque(maxlen=LINES_KEPT)
@@ -127,6 +129,11 @@ class Process:
                 _enlarge(self.up)
         return data
 
+    def read_if_open(self, size: int) -> bytes | None:
+        """As `try_read`, on any thread, while nobody else reads; empty, too, when it was closed."""
+        with self._closing:  # else the number of the descriptor may be somebody else's
+            return self.try_read(size) if self.up in self._open else b""
+
     def wait_readable(self) -> None:
         """Block this tasklet until `try_read` has something."""
         io.wait_readable(self.up)
@@ -161,9 +168,10 @@ class Process:
         self._close(self.down)
 
     def _close(self, fd: int) -> None:
-        if fd in self._open:
-            self._open.discard(fd)
-            io.close(fd)
+        with self._closing:
+            if fd in self._open:
+                self._open.discard(fd)
+                io.close(fd)
 
     def kill(self) -> None:
         """Kill it if it runs. Never blocks."""

@@ -68,21 +68,24 @@ class Shipping:
         body: bytes | series.Parcel,
         deadline: float | None = None,
         member: Member | None = None,
+        *,
+        reads: bool = False,
     ) -> tuple[int, Waiter[Answer]]:
         """Send the call of `function`, `text` in messages, and, in the same write, what it needs and the other side lacks.
 
-        Returns what Link.ask does. Raises what modules.plan and Link.ask do, TimeoutError when `deadline` passes first; nothing
-        was sent then.
+        `reads` and what it returns: see Link.ask. Raises what modules.plan and Link.ask do, TimeoutError when `deadline` passes
+        first; nothing was sent then.
         """
         if name in self._prepared:
-            return self._link.ask(text, b"", body, deadline, member)
+            return self._link.ask(text, b"", body, deadline, member, reads=reads)
         self._link.refuse_if_ended(text)  # before the lock: in a forked process, who holds it may be gone
         if not self._order.acquire(timeout=limit(deadline)):
             raise TimeoutError(f"other calls were still being sent when the time for {text} was over")
         try:
             code = modules.code_of(function)
             bundle = modules.plan(name.module, self._sent, self._has, code, self._policy, self._platform)
-            asked = self._link.ask(text, self._frame(bundle, deadline=deadline), body, deadline, member)
+            frame = self._frame(bundle, deadline=deadline)
+            asked = self._link.ask(text, frame, body, deadline, member, reads=reads)
             self._count(bundle)
             if len(self._prepared) >= PREPARED:
                 self._prepared.clear()

@@ -36,6 +36,7 @@ R = TypeVar("R")
 
 PATIENCE = 3.0  # seconds for an orderly end
 DELIVERY = 5.0  # seconds for what was printed to be handed on
+HEADS = 4096  # functions of which the beginning of a call is kept
 ARGUMENT_NAMES = ("module", "function", "args", "kwargs")
 
 
@@ -50,16 +51,25 @@ class Stats:
     bytes_up: int
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Request:
-    """A call that can be sent."""
+    """A call that can be sent. `luggage` and `outgoing` of one that is more than plain values."""
 
     function: Callable[..., Any]
     name: modules.FunctionName
     text: str
     body: Body
-    luggage: Luggage
-    outgoing: Outgoing
+    luggage: Luggage | None = None
+    outgoing: Outgoing | None = None
+
+    def let_go(self) -> None:
+        """It was not sent after all."""
+        if self.luggage is not None:
+            self.luggage.let_go()
+
+
+_heads: dict[modules.FunctionName, tuple[str, bytes]] = {}
+"""Of functions that were called: their names in messages, and the encoded beginning of their calls."""
 
 
 class Context:
@@ -276,14 +286,18 @@ class Context:
         except RemoteError as error:
             error.happened_in(self.name)
             raise
-        text = f"__main__.{name.qualname}" if name.module == modules.name_over_there() else str(name)
-        text = _name_of_value(function) if by_value else text
+        text, head = (_name_of_value(function), b"") if by_value else _heads.get(name) or _head(name)
         arguments: tuple[Any, ...] = _positional(args, text)
+        keywords = _keywords(kwargs, text)
+        if not by_value and into is None:
+            plain = codec.dumps((arguments, keywords), otherwise=_no_bytes, head=head)
+            if plain:
+                return Request(function, name, text, plain)
         called: tuple[Any, ...] = (
             name.module,
             name.qualname,
             (function, arguments) if by_value else arguments,
-            _keywords(kwargs, text),
+            keywords,
         )
         luggage = Luggage(self._link.channels)
         outgoing = Outgoing(self.facts.python, luggage.let_go, lent)
@@ -302,8 +316,9 @@ class Context:
         """Send the call and wait for its answer. The number is None when it was not sent in time, the answer if not answered."""
         number = None
         try:
-            number, waiter = self._sent(request, deadline)
-            return number, waiter.wait(remaining(deadline))
+            number, waiter = self._sent(request, deadline, reads=True)
+            answer = self._link.read_answer(number)
+            return number, waiter.wait(remaining(deadline)) if answer is None else answer
         except TimeoutError:
             if number is not None:
                 self._link.cancel(number)
@@ -314,30 +329,37 @@ class Context:
             raise
 
     def _sent(
-        self, request: Request, deadline: float | None, member: Member | None = None
+        self, request: Request, deadline: float | None, member: Member | None = None, *, reads: bool = False
     ) -> tuple[int, Waiter[Answer]]:
         """Send the call; return its number and who is told its answer. Raises TimeoutError when it was not sent by `deadline`.
 
-        `member`: see Link.ask.
+        `member`, `reads`: see Link.ask.
         """
         try:
-            for part in request.outgoing.parts:
-                self._shipping.need(part, deadline)
-            for module, needed in request.outgoing.modules.items():
-                try:
-                    self._shipping.bring_module(module, deadline)
-                except (RemoteModuleNotFound, CannotTravel):
-                    if needed:
-                        raise
-            if request.luggage.numbers:
-                self._shipping.need("channels", deadline)
-                request.luggage.announce()
-            return self._shipping.call(request.function, request.name, request.text, request.body, deadline, member)
+            if request.outgoing is not None and request.luggage is not None:
+                self._send_ahead(request.outgoing, request.luggage, deadline)
+            return self._shipping.call(
+                request.function, request.name, request.text, request.body, deadline, member, reads=reads
+            )
         except BaseException as error:
-            request.luggage.let_go()
+            request.let_go()
             if isinstance(error, RemoteError):
                 error.happened_in(self.name, request.text)
             raise
+
+    def _send_ahead(self, outgoing: Outgoing, luggage: Luggage, deadline: float | None) -> None:
+        """Send what must be there before the message that these have encoded."""
+        for part in outgoing.parts:
+            self._shipping.need(part, deadline)
+        for module, needed in outgoing.modules.items():
+            try:
+                self._shipping.bring_module(module, deadline)
+            except (RemoteModuleNotFound, CannotTravel):
+                if needed:
+                    raise
+        if luggage.numbers:
+            self._shipping.need("channels", deadline)
+            luggage.announce()
 
     def _value(self, answer: Answer, text: str) -> Any:
         try:
@@ -470,6 +492,22 @@ class Context:
         late = CallTimeout(f"{what}.\n    {hint}", context=self.name, function=function)
         late.sent = sent
         return late
+
+
+def _head(name: modules.FunctionName) -> tuple[str, bytes]:
+    """What _heads keeps of a function."""
+    text = f"__main__.{name.qualname}" if name.module == modules.name_over_there() else str(name)
+    called: bytes = codec.dumps((*name, None, None))
+    if len(_heads) >= HEADS:
+        _heads.clear()
+    made = text, called[:-2]  # without the two None
+    _heads[name] = made
+    return made
+
+
+def _no_bytes(*_: object) -> bytes:
+    """In place of the bytes of what is not plain."""
+    return b""
 
 
 def _encoded(arguments: tuple[Any, ...], outgoing: Outgoing, luggage: Luggage) -> tuple[Body, tuple[str, str] | None]:

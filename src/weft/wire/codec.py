@@ -85,7 +85,7 @@ def carry(kind):
     _ENCODE[kind] = _encode_reference
 
 
-def dumps(value, root="value", parts=None, refer=None, otherwise=None):
+def dumps(value, root="value", parts=None, refer=None, otherwise=None, head=None):
     """Return `value` as bytes. Thread-safe; does not block.
 
     `refer(object)` returns the number (u32) by which the other side's `loads` will know an object of a type that was
@@ -95,6 +95,7 @@ def dumps(value, root="value", parts=None, refer=None, otherwise=None):
     (the arguments of a call), `parts` lists these names and takes the place of `root`.
     `otherwise(value, root, parts, refer)` is returned for what is not plain, or larger than BIG (weft.wire.values); False for
     plain values alone, on a target too.
+    `head`, for a tuple of less than BULK items: the beginning of a longer tuple, whose last items these are.
     Raises CannotTravel, naming the path of the first thing inside that is not plain.
     """
     if value is None:
@@ -115,6 +116,8 @@ def dumps(value, root="value", parts=None, refer=None, otherwise=None):
             out.refer = refer
             out.large = True
             _ENCODE[type(value)](value, out, MAX_DEPTH)
+        if head:
+            out[0] = head
         data = b"".join(out)
     except (_Refused, KeyError, RuntimeError):
         # KeyError is a type without an encoder; RuntimeError is a dict or set that another thread changes meanwhile, or

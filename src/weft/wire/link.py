@@ -8,12 +8,16 @@ import fcntl
 import os
 import select
 import threading
+import time
 
 from weft.wire import protocol
 
 READ = 1
 WAKE = 2
 CHUNK = 1 << 16  # bytes; twice that would come from mmap and go back with munmap, for each read
+_LOOK = 50e-6  # seconds to look for the next call before sleeping, which costs as much CPU time; where they come
+_SOON = 100e-6  # seconds or less behind one another
+_LOOKS = 4  # in vain, until that is given up
 _JOIN = 1 << 16  # bodies up to here are joined with their header, larger ones written behind it
 
 try:
@@ -136,7 +140,8 @@ class EpollTurns(object):
     """Whose turn it is to read, decided by the kernel: all idle threads wait in one epoll, and each event wakes one of them.
 
     No thread hands anything to another: the one that was woken reads, gives the turn back, and runs what it read. EPOLLONESHOT
-    keeps everybody else asleep between `wait` and `give_back`.
+    keeps everybody else asleep between `wait` and `give_back`. While calls come in quick succession, the thread that has
+    answered one looks for the next for a moment before it sleeps.
     """
 
     def __init__(self, source):
@@ -146,26 +151,42 @@ class EpollTurns(object):
         self._wake_read, self._wake_write = _wake_pipe()
         self._epoll.register(self._wake_read, select.EPOLLIN | select.EPOLLET)
         _close_on_exec(self._epoll.fileno())
+        self._ready = select.poll()
+        self._ready.register(source, select.POLLIN)
+        self._turn = allocate_lock()  # had by who reads or looks
+        self._looks = 0  # how often one may still look in vain
 
     def wait(self):
         """Block until it is this thread's turn to read (READ) or somebody called `wake` (WAKE)."""
+        began = time.time()
+        if self._looks and self._turn.acquire(False):
+            self._epoll.modify(self._source, 0)  # nobody else is woken meanwhile
+            while not self._ready.poll(0):
+                if not began <= time.time() < began + _LOOK:
+                    self._looks -= 1
+                    self.give_back()
+                    break
+            else:
+                self._looks = _LOOKS
+                return READ
         while True:
-            try:
-                events = self._epoll.poll(-1, 1)
-            except EnvironmentError as error:
-                if error.errno != errno.EINTR:
-                    raise
-                continue
+            events = retry(self._epoll.poll, -1, 1)
+            if events and events[0][0] != self._source:
+                _drain(self._wake_read)
+                return WAKE
             if events:
-                break
-        if events[0][0] == self._source:
-            return READ
-        _drain(self._wake_read)
-        return WAKE
+                self._turn.acquire()
+                if self._ready.poll(0):
+                    break
+                self.give_back()  # who looked has read it
+        if 0 <= time.time() - began < _SOON:
+            self._looks = _LOOKS
+        return READ
 
     def give_back(self):
         """End the turn that began with READ; the next event goes to any waiting thread."""
         self._epoll.modify(self._source, select.EPOLLIN | select.EPOLLONESHOT)
+        self._turn.release()
 
     def wake(self):
         """Let one waiting thread return from `wait`; the next one to call it when nobody waits."""

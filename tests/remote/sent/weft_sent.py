@@ -111,6 +111,10 @@ def release():
     _released.set()
 
 
+def print_when_released(text):
+    threading.Thread(target=lambda: (_released.wait(30), print_lines([text], []))).start()
+
+
 def never_return():
     _never.wait()
 

@@ -7,19 +7,18 @@ import builtins
 import functools
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from weft.remote.errors import CannotTravel, FunctionNotFound
 
 from . import main_script
 
 _CACHED = type(functools.lru_cache(len))
+_KNOWN = 4096  # names; one that is not known is only found more slowly
 
 
-@dataclass(frozen=True, slots=True)
-class FunctionName:
+class FunctionName(NamedTuple):
     """`module` is imported over there, then `qualname` is looked up in it, part by part."""
 
     module: str
@@ -27,6 +26,10 @@ class FunctionName:
 
     def __str__(self) -> str:
         return f"{self.module}.{self.qualname}"
+
+
+_known: dict[tuple[str, str], FunctionName] = {}
+"""The names of functions that stand at the top of a module under the name that they say themselves."""
 
 
 def name_of(function: Callable[..., Any]) -> FunctionName:
@@ -37,6 +40,10 @@ def name_of(function: Callable[..., Any]) -> FunctionName:
     Raises CannotTravel when there is none, FunctionNotFound when the name leads to something else; TypeError for what
     cannot be called. Thread-safe.
     """
+    if type(function) is FunctionType and type(function.__module__) is str:
+        known = _known.get((function.__module__, function.__qualname__))
+        if known is not None and getattr(sys.modules.get(known.module), known.qualname, None) is function:
+            return known
     if not callable(function):
         raise TypeError(f"{function!r} cannot be called: give the function itself, as in call(os.getpid), without ()")
     if isinstance(function, functools.partial):
@@ -54,8 +61,13 @@ def name_of(function: Callable[..., Any]) -> FunctionName:
         _, problem = main_script.script()
         if problem:
             raise _cannot(function, problem.partition(". ")[0], problem.partition(". ")[2])
-        module = main_script.name_over_there()
-    return FunctionName(module, qualname)
+        return FunctionName(main_script.name_over_there(), qualname)
+    name = FunctionName(module, qualname)
+    if type(function) is FunctionType and name == (function.__module__, function.__name__):
+        if len(_known) >= _KNOWN:
+            _known.clear()
+        _known[name] = name
+    return name
 
 
 def code_of(function: Callable[..., Any]) -> CodeType | None:

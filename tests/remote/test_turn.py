@@ -1,0 +1,219 @@
+"""Whose turn it is to read: after a row of quick calls that of the caller, who leaves all but his answer to the reader."""
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import weft_sent
+
+import weft
+from tests.remote.stopping import gone
+from weft import remote
+from weft.remote import _turn
+
+
+@pytest.fixture
+def context(monkeypatch: pytest.MonkeyPatch) -> Iterator[remote.Context]:
+    """One whose reader rests as soon as it may, and for as long as nobody wants it, however slow the machine is."""
+    for name in ("SOON", "LOOK", "LONGEST"):
+        monkeypatch.setattr(_turn, name, 600.0)
+    with remote.local(python=sys.executable) as context:
+        yield context
+
+
+def rest(context: Any) -> Any:
+    """Let the reader rest, and return the turn."""
+    turn = context._link._turn
+    while not turn.rests:
+        context.call(weft_sent.nothing)
+        weft.schedule()
+    return turn
+
+
+def uses(context: Any, turn: Any) -> Callable[[], int]:
+    """How often callers have read their answers since."""
+    before = turn._used
+    return lambda: turn._used - before
+
+
+def test_after_a_row_of_quick_calls_the_caller_reads_his_answers(context):
+    turn = rest(context)
+    used = uses(context, turn)
+    assert [context.call(weft_sent.add, (n, 1)) for n in range(50)] == list(range(1, 51))
+    assert used() == 50
+    assert turn.rests
+
+
+def test_an_error_and_bytes_are_counted_as_the_reader_would(context):
+    with pytest.raises(ValueError, match="not good"):  # the first one may ask for a module
+        context.call(weft_sent.raise_value_error)
+    turn = rest(context)
+    used = uses(context, turn)
+    before = context.stats.bytes_up
+    with pytest.raises(ValueError, match="not good"):
+        context.call(weft_sent.raise_value_error)
+    assert used() == 1
+    assert context.stats.bytes_up > before + 100
+
+
+def test_what_is_printed_before_an_answer_is_left_to_the_reader(monkeypatch):
+    monkeypatch.setattr(_turn, "SOON", 600.0)
+    monkeypatch.setattr(_turn, "LOOK", 600.0)
+    said: list[str] = []
+    with remote.local(python=sys.executable, output=lambda context, stream, line: said.append(line)) as context:
+        turn = rest(context)
+        assert context.call(weft_sent.print_lines, (["out"], [])) is None
+        assert not turn.rests
+        assert context.call(weft_sent.add, (1, 2)) == 3
+    assert said == ["out"]
+
+
+def test_a_result_of_many_reads_comes_whole(context):
+    rest(context)
+    assert context.call(weft_sent.zeros, (3_000_000,)) == bytes(3_000_000)
+    rest(context)
+    assert context.call(weft_sent.zeros, (100_000,)) == bytes(100_000)
+
+
+def test_a_result_that_is_too_large_is_refused_as_ever(context):
+    rest(context)
+    context.largest_result = 1000
+    with pytest.raises(remote.CannotTravel, match="1000 may come up"):
+        context.call(weft_sent.zeros, (5000,))
+    assert context.call(weft_sent.add, (1, 2)) == 3
+
+
+def test_a_call_of_another_thread_gets_its_answer_while_a_caller_waits(context):
+    turn = rest(context)
+    call = threading.Thread(target=context.call, args=(weft_sent.wait_for_release,))
+    call.start()
+    while turn.caller is None and call.is_alive():
+        weft.sleep(0.001)
+    assert context.call(weft_sent.add, (1, 2)) == 3
+    context.call(weft_sent.release)
+    call.join()
+    assert context.call(weft_sent.add, (1, 3)) == 4
+
+
+def test_a_spawned_call_wakes_the_reader(context):
+    turn = rest(context)
+    assert context.spawn(weft_sent.add, (1, 2)).join() == 3
+    rest(context)
+    assert turn.rests
+
+
+def test_a_caller_beside_other_tasklets_does_not_keep_the_thread(context):
+    turn = rest(context)
+    used = uses(context, turn)
+    weft.tasklet(weft.schedule)()
+    assert context.call(weft_sent.add, (1, 2)) == 3
+    assert used() == 0
+    weft.run()
+
+
+def test_a_call_that_takes_too_long_raises_although_its_caller_reads(context, monkeypatch):
+    monkeypatch.setattr(_turn, "LONGEST", 0.01)
+    rest(context)
+    with pytest.raises(remote.CallTimeout, match="did not answer within 0.05 seconds"):
+        context.call(weft_sent.wait_for_release, timeout=0.05)
+    context.call(weft_sent.release)
+    assert context.call(weft_sent.add, (1, 2)) == 3
+
+
+def test_a_caller_that_is_killed_while_he_reads_leaves_the_turn(context):
+    turn = rest(context)
+    calls = weft.spawn(lambda: [context.call(weft_sent.nothing), context.call(weft_sent.wait_for_release)])
+    while turn.caller is None:
+        weft.sleep(0.001)
+    calls.kill()
+    assert turn.caller is None
+    with pytest.raises(weft.TaskletKilled):
+        calls.join()
+    context.call(weft_sent.release)
+    assert context.call(weft_sent.add, (1, 2)) == 3
+
+
+def test_the_death_of_the_context_is_told_to_the_caller_who_reads(context):
+    rest(context)
+    with pytest.raises(remote.ContextDied, match=r"died while it ran weft_sent\.kill_self"):
+        context.call(weft_sent.kill_self, (signal.SIGKILL,))
+
+
+def test_the_death_of_the_context_between_calls_is_found_by_the_next(context):
+    rest(context)
+    os.kill(context.facts.pid, signal.SIGKILL)
+    assert gone(context.facts.pid)
+    with pytest.raises(remote.ContextDied, match="died"):
+        context.call(weft_sent.nothing)
+
+
+def test_closing_ends_the_rest(context):
+    turn = rest(context)
+    context.close()
+    assert not turn.rests
+
+
+def test_the_reader_takes_the_turn_back_from_who_never_comes(monkeypatch):
+    """An interrupt may strike a caller behind any step."""
+    monkeypatch.setattr(_turn, "SOON", 600.0)
+    with remote.local(python=sys.executable) as context:
+        turn = rest(context)
+        with context._link._lock:
+            assert turn.rests
+            assert turn.take(12345)
+        while turn.rests:
+            weft.sleep(0.001)
+        assert turn.caller is None
+        assert context.call(weft_sent.add, (1, 2)) == 3
+
+
+def test_what_comes_unasked_is_handed_on_although_the_reader_rested(monkeypatch):
+    monkeypatch.setattr(_turn, "SOON", 600.0)
+    said: list[str] = []
+    with remote.local(python=sys.executable, output=lambda context, stream, line: said.append(line)) as context:
+        context.call(weft_sent.print_when_released, ("late",))
+        rest(context)
+        context.call(weft_sent.release)
+        while not said:
+            weft.sleep(0.001)
+    assert said == ["late"]
+
+
+def test_who_looks_in_vain_leaves_it_and_tries_again_later(monkeypatch):
+    monkeypatch.setattr(_turn, "CPUS", 2)
+    monkeypatch.setattr(_turn, "SPIN", -1.0)
+    turn = _turn.Turn(None)
+    looks: list[int] = []
+
+    def looked() -> bool:
+        before = len(looks)
+        assert turn._spin(lambda: looks.append(1)) is None
+        return len(looks) > before
+
+    assert [looked() for _ in range(_turn.VAIN)] == [True] * _turn.VAIN
+    for _ in range(2):
+        assert [looked() for _ in range(_turn.LEFT + 1)] == [False] * (_turn.LEFT + 1)
+        assert looked()
+    assert not looked()
+
+
+def test_who_has_found_something_looks_again(monkeypatch):
+    monkeypatch.setattr(_turn, "CPUS", 2)
+    monkeypatch.setattr(_turn, "SPIN", -1.0)
+    turn = _turn.Turn(None)
+    for _ in range(_turn.VAIN - 1):
+        assert turn._spin(lambda: None) is None
+    assert turn._spin(lambda: "found") == "found"
+    looks: list[int] = []
+    for _ in range(_turn.VAIN):
+        turn._spin(lambda: looks.append(1))
+    assert len(looks) == _turn.VAIN
+
+
+def test_with_one_processor_nobody_looks(monkeypatch):
+    monkeypatch.setattr(_turn, "CPUS", 1)
+    assert _turn.Turn(None)._spin(lambda: pytest.fail("it looked")) is None
