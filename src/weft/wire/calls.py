@@ -68,8 +68,8 @@ class Pool(object):
                 frame = self._take_pending()
                 if frame is not None:
                     return frame
-            if self._answers:
-                self._help()
+            if self._answers and self._help():
+                continue  # others may have left a call to this thread meanwhile
             turn = self._turns.wait()
             if turn == READ:
                 frames = self._link.read()
@@ -83,17 +83,21 @@ class Pool(object):
                     self._help()  # the thread that called for help, which may be busy for long
 
     def _help(self):
-        """Send answers of others; in yet another thread if nobody else is left to read, for flushing what was printed may block."""
+        """Send answers of others, and return True; let yet another thread do so if nobody else is left to read.
+
+        Flushing what was printed may block.
+        """
         with self._lock:
             reads = self._idle == 1
             if not reads:
                 self._idle -= 1
         if reads:
             self._send_aside()
-            return
+            return False
         self._send_answers()
         with self._lock:
             self._idle += 1
+        return True
 
     def _send_aside(self):
         with self._lock:
