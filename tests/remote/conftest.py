@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -116,6 +117,54 @@ def shared(request: pytest.FixtureRequest) -> Iterator[remote.Context]:
     target = _target(request.param, request)
     with target.open() as context:
         yield context
+
+
+BARE = getattr(sys, "_base_executable", sys.executable)
+
+
+@contextmanager
+def _two_places() -> Iterator[tuple[remote.Context, remote.Context]]:
+    with (
+        remote.local(python=BARE, tasklets=True, name="a") as a,
+        remote.local(python=BARE, tasklets=True, name="b") as b,
+    ):
+        yield a, b
+
+
+@pytest.fixture(scope="module")
+def two_places() -> Iterator[tuple[remote.Context, remote.Context]]:
+    with _two_places() as places:
+        yield places
+
+
+def _as_new(a: remote.Context, b: remote.Context) -> tuple[remote.Context, remote.Context]:
+    import journeys  # in "sent"
+
+    journeys.forget()
+    a.allow_moves_to(b, weft.home)
+    b.allow_moves_to()
+    for context in (a, b):
+        context.call(journeys.forget)
+    return a, b
+
+
+@pytest.fixture
+def a(two_places: tuple[remote.Context, remote.Context]) -> remote.Context:
+    """A context for tasklets, from which they may move on to `b` and home. It outlives the test."""
+    return _as_new(*two_places)[0]
+
+
+@pytest.fixture
+def b(a: remote.Context, two_places: tuple[remote.Context, remote.Context]) -> remote.Context:
+    """Another one, from which they may move on to nowhere."""
+    return two_places[1]
+
+
+@pytest.fixture
+def mortals() -> Iterator[tuple[remote.Context, remote.Context]]:
+    """The same two, for tests that end them."""
+    with _two_places() as places:
+        yield _as_new(*places)
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import journeys
@@ -17,21 +17,6 @@ from weft.snapshot import _format
 pytestmark = pytest.mark.skipif(not KNOWN, reason="tasklets are saved on the backends that see their frames")
 
 BARE = getattr(sys, "_base_executable", sys.executable)
-
-
-@pytest.fixture
-def a() -> Iterator[remote.Context]:
-    journeys.ended.clear()
-    with remote.local(python=BARE, tasklets=True, name="a") as context:
-        context.allow_moves_to(weft.home)
-        yield context
-
-
-@pytest.fixture
-def b(a: remote.Context) -> Iterator[remote.Context]:
-    with remote.local(python=BARE, tasklets=True, name="b") as context:
-        a.allow_moves_to(context, weft.home)
-        yield context
 
 
 def until(condition: Callable[[], bool]) -> None:
@@ -122,6 +107,12 @@ def test_what_it_holds_goes_along(a: remote.Context, b: remote.Context, to: str)
     assert result == (111, 111, 3_000_000, "LookupError('handled')", pid)
     assert [*journeys.left(), *b.call(journeys.left)] == [True]
     assert a.call(journeys.left) == []
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="a generator that runs is not saved before CPython 3.12")
+def test_it_goes_on_in_the_middle_of_a_generator(a: remote.Context) -> None:
+    pids = joined(journeys.generates, [a, weft.home, a, weft.home])
+    assert pids == [a.facts.pid, os.getpid()] * 2
 
 
 def test_at_home_it_is_the_same_tasklet_and_its_contexts_are_usable(a: remote.Context) -> None:
@@ -230,7 +221,6 @@ def bomb() -> bytes:
 
 
 def test_without_a_grant_nothing_of_what_comes_up_is_read(a: remote.Context, b: remote.Context) -> None:
-    journeys.executed.clear()
     a.allow_moves_to(b)
     with pytest.raises(remote.RemoteError, match="may not move from 'a' to weft.home"):
         joined(journeys.sends_what_it_is_told, a, weft.home, forged())
@@ -242,7 +232,6 @@ def test_without_a_grant_nothing_of_what_comes_up_is_read(a: remote.Context, b: 
 
 
 def test_what_is_relayed_is_not_read_here(a: remote.Context, b: remote.Context) -> None:
-    journeys.executed.clear()
     a.allow_moves_to(b)
     with pytest.raises(
         remote.RemoteError, match="(?s)not moved to 'b': BadSnapshot there: .*the tasklet cannot be read here"
@@ -267,7 +256,10 @@ def test_what_is_relayed_is_not_read_here(a: remote.Context, b: remote.Context) 
         ({"more": 1}, "too many values to unpack"),
     ],
 )
-def test_a_context_that_talks_nonsense_is_closed(a: remote.Context, parts: dict[str, Any], match: str) -> None:
+def test_a_context_that_talks_nonsense_is_closed(
+    mortals: tuple[remote.Context, remote.Context], parts: dict[str, Any], match: str
+) -> None:
+    a, _ = mortals
     error = error_of(joined, journeys.sends_what_it_is_told, a, a, forged(**parts))
     assert isinstance(error, remote.ProtocolError)
     assert str(error).startswith("'a' said where the tasklet of sends_what_it_is_told goes on, and it makes no sense")

@@ -1,9 +1,11 @@
 """Tasklets that move on by themselves: what fails on the way, who is told, and what is left behind."""
 
+import json
 import os
 import signal
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import journeys
@@ -11,11 +13,14 @@ import pytest
 import travelling
 
 import weft
-from tests.remote.test_journey import BARE, a, b, error_of, joined, until  # noqa: F401
+from tests.remote.fakes import script
+from tests.remote.test_journey import BARE, error_of, joined, until
+from tests.remote.test_start import RELAY
 from tests.snapshot.conftest import KNOWN
 from weft import remote
 from weft.remote import _journey, _sending, _travel
 from weft.remote.context import Request
+from weft.snapshot._guests import LARGEST
 
 pytestmark = pytest.mark.skipif(not KNOWN, reason="tasklets are saved on the backends that see their frames")
 
@@ -53,7 +58,7 @@ def end(context: remote.Context) -> None:
 
 
 @pytest.mark.parametrize("to_home", [True, False])
-def test_what_cannot_travel_is_named_there_and_it_goes_on(a: remote.Context, b: remote.Context, to_home: bool) -> None:  # noqa: F811
+def test_what_cannot_travel_is_named_there_and_it_goes_on(a: remote.Context, b: remote.Context, to_home: bool) -> None:
     other = weft.home if to_home else b
     said, free = joined(journeys.holds_a_lock, a, other)
     assert "the variable 'lock' of holds_a_lock" in said
@@ -66,7 +71,17 @@ def test_what_cannot_travel_is_named_there_and_it_goes_on(a: remote.Context, b: 
     assert balance == 0
 
 
-def test_who_may_not_move_is_told(a: remote.Context, b: remote.Context) -> None:  # noqa: F811
+def test_from_a_time_out_nothing_moves(a: remote.Context) -> None:
+    for place, other in ((weft.home, a), (a, weft.home)):
+        assert "it is inside a scope or a time-out" in joined(journeys.goes_in_a_time_out, place, other)
+
+
+def test_what_is_too_large_for_a_message_stays(a: remote.Context) -> None:
+    said = joined(journeys.holds_more, a, weft.home, LARGEST)
+    assert f"and {LARGEST} can move on from a context" in said
+
+
+def test_who_may_not_move_is_told(a: remote.Context, b: remote.Context) -> None:
     weft.move_to(weft.home)  # which is here
     with pytest.raises(TypeError, match=r"move_to\(\) takes a context, such as .*, or weft.home, not 3"):
         weft.move_to(3)
@@ -85,7 +100,7 @@ def test_who_may_not_move_is_told(a: remote.Context, b: remote.Context) -> None:
         joined(journeys.calls, a, b)
 
 
-def test_a_context_without_tasklets_is_refused_wherever_one_comes_from(a: remote.Context) -> None:  # noqa: F811
+def test_a_context_without_tasklets_is_refused_wherever_one_comes_from(a: remote.Context) -> None:
     with remote.local(python=BARE, name="threads") as threads:
         a.allow_moves_to(threads)
         said, stays = joined(journeys.tries, a, threads)
@@ -95,7 +110,7 @@ def test_a_context_without_tasklets_is_refused_wherever_one_comes_from(a: remote
             joined(journeys.tries, threads, a)
 
 
-def test_home_is_the_thread_that_it_has_left(a: remote.Context) -> None:  # noqa: F811
+def test_home_is_the_thread_that_it_has_left(a: remote.Context) -> None:
     calls: list[Any] = []
 
     def elsewhere() -> None:
@@ -120,21 +135,19 @@ def test_home_is_the_thread_that_it_has_left(a: remote.Context) -> None:  # noqa
 
 @pytest.mark.parametrize("step", ["prepare", "commit"])
 def test_where_the_place_that_it_leaves_dies_it_goes_on_in_the_next(
-    a: remote.Context,  # noqa: F811
-    b: remote.Context,  # noqa: F811
-    at_step: Callable[..., None],
-    step: str,
+    mortals: tuple[remote.Context, remote.Context], at_step: Callable[..., None], step: str
 ) -> None:
+    a, b = mortals
     at_step(b, step, lambda: end(a))
     call = a.move(weft.tasklet(journeys.tries)(a, b))
     assert call.join() == ("moved", False)
+    assert b.stats.round_trips == 0  # its modules went ahead of it
 
 
 def test_a_place_that_dies_while_it_is_made_there_leaves_it_where_it_was(
-    a: remote.Context,  # noqa: F811
-    b: remote.Context,  # noqa: F811
-    at_step: Callable[..., None],
+    mortals: tuple[remote.Context, remote.Context], at_step: Callable[..., None]
 ) -> None:
+    a, b = mortals
     at_step(b, "prepare", lambda: end(b))
     call = a.move(weft.tasklet(journeys.tries)(a, b))
     said, stays = call.join()
@@ -158,7 +171,7 @@ def breaks_at_commit(module: Any, context: remote.Context) -> pytest.MonkeyPatch
     return patched
 
 
-def in_doubt(a: remote.Context, b: remote.Context, function: Any) -> tuple[Any, Any]:  # noqa: F811
+def in_doubt(a: remote.Context, b: remote.Context, function: Any) -> tuple[Any, Any]:
     """A handle, and what its join() raises."""
     patched = breaks_at_commit(_journey, b)
     try:
@@ -168,7 +181,10 @@ def in_doubt(a: remote.Context, b: remote.Context, function: Any) -> tuple[Any, 
         patched.undo()
 
 
-def test_a_link_that_breaks_behind_the_order_to_go_on_leaves_it_in_doubt(a: remote.Context, b: remote.Context) -> None:  # noqa: F811
+def test_a_link_that_breaks_behind_the_order_to_go_on_leaves_it_in_doubt(
+    mortals: tuple[remote.Context, remote.Context],
+) -> None:
+    a, b = mortals
     call, error = in_doubt(a, b, journeys.tries)
     assert isinstance(error, remote.MoveInDoubt)
     assert str(error).startswith(
@@ -186,7 +202,8 @@ def test_a_link_that_breaks_behind_the_order_to_go_on_leaves_it_in_doubt(a: remo
     assert a.call(journeys.guests) == 0
 
 
-def test_who_is_in_doubt_can_be_killed(a: remote.Context, b: remote.Context) -> None:  # noqa: F811
+def test_who_is_in_doubt_can_be_killed(mortals: tuple[remote.Context, remote.Context]) -> None:
+    a, b = mortals
     call, error = in_doubt(a, b, journeys.ends)
     assert isinstance(error, remote.MoveInDoubt)
     call.kill()
@@ -196,9 +213,10 @@ def test_who_is_in_doubt_can_be_killed(a: remote.Context, b: remote.Context) -> 
 
 
 def test_who_joins_a_spawned_tasklet_is_told_of_a_doubt_and_of_what_comes_of_it(
-    a: remote.Context,  # noqa: F811
+    mortals: tuple[remote.Context, remote.Context],
 ) -> None:
     """Here it has called move_to() itself, and can be told nothing."""
+    a, _ = mortals
 
     patched = breaks_at_commit(_travel, a)
     trying = weft.spawn(journeys.tries_at_first, (a,))
@@ -211,7 +229,8 @@ def test_who_joins_a_spawned_tasklet_is_told_of_a_doubt_and_of_what_comes_of_it(
     assert "nobody knows whether it goes on over there" in trying.join()
 
 
-def test_a_context_that_dies_with_it_is_an_error_of_its_handle(a: remote.Context, b: remote.Context) -> None:  # noqa: F811
+def test_a_context_that_dies_with_it_is_an_error_of_its_handle(mortals: tuple[remote.Context, remote.Context]) -> None:
+    a, b = mortals
     call = a.move(weft.tasklet(journeys.ends)(a, b))
     until(lambda: "in 'b', running" in repr(call))
     end(b)
@@ -223,7 +242,7 @@ def test_a_context_that_dies_with_it_is_an_error_of_its_handle(a: remote.Context
 # ---- killed
 
 
-def test_it_is_killed_wherever_it_is(a: remote.Context, b: remote.Context) -> None:  # noqa: F811
+def test_it_is_killed_wherever_it_is(a: remote.Context, b: remote.Context) -> None:
     call = a.move(weft.tasklet(journeys.ends)(a, b))
     until(lambda: "in 'b', running" in repr(call))
     call.kill()
@@ -240,11 +259,29 @@ def test_it_is_killed_wherever_it_is(a: remote.Context, b: remote.Context) -> No
     assert journeys.left() == [True]
 
 
+def test_kill_of_a_spawned_tasklet_reaches_it_wherever_it_is(a: remote.Context, b: remote.Context) -> None:
+    numbers: weft.channel[int] = weft.channel()
+    visited: weft.channel[Any] = weft.channel()
+    for places, left in (([a], [[True], [], []]), ([a, b], [[], [True], []]), ([a, weft.home], [[], [], [True]])):
+        for context in (a, b):
+            context.call(journeys.forget)
+        journeys.forget()
+        going = weft.spawn(journeys.goes, ([*places, places[-1]], numbers, visited))
+        for number, _ in enumerate(places):
+            numbers.send(number)
+            visited.receive()
+        going.kill()  # it waits for the next number
+        with pytest.raises(weft.TaskletKilled):
+            going.join()
+        assert [a.call(journeys.left), b.call(journeys.left), journeys.left()] == left
+        going.kill()  # it has ended: nothing happens
+
+
 @pytest.mark.parametrize("to_home", [True, False])
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_it_is_killed_while_it_is_on_its_way(
-    a: remote.Context,  # noqa: F811
-    b: remote.Context,  # noqa: F811
+    a: remote.Context,
+    b: remote.Context,
     monkeypatch: pytest.MonkeyPatch,
     to_home: bool,
     when: str,
@@ -270,7 +307,7 @@ def test_it_is_killed_while_it_is_on_its_way(
 
 
 def test_who_is_killed_here_while_it_leaves_ends_when_it_is_decided_where_it_is(
-    a: remote.Context,  # noqa: F811
+    a: remote.Context,
     at_step: Callable[..., None],
 ) -> None:
     trying = weft.spawn(journeys.ends, (a, weft.home))
@@ -290,7 +327,7 @@ def test_who_is_killed_here_while_it_leaves_ends_when_it_is_decided_where_it_is(
 # ---- what is left behind
 
 
-def test_hundreds_of_journeys_leave_nothing(a: remote.Context) -> None:  # noqa: F811
+def test_hundreds_of_journeys_leave_nothing(a: remote.Context) -> None:
     def journey(count: int) -> int:
         for _ in range(count):
             assert joined(journeys.holds_much, a, weft.home)[0] == 111
@@ -303,7 +340,7 @@ def test_hundreds_of_journeys_leave_nothing(a: remote.Context) -> None:  # noqa:
     assert journey(30) - first < 30
 
 
-def test_a_move_on_takes_one_round_trip_to_prepare_and_one_to_commit(a: remote.Context, b: remote.Context) -> None:  # noqa: F811
+def test_a_move_on_takes_one_round_trip_to_prepare_and_one_to_commit(a: remote.Context, b: remote.Context) -> None:
     """On the wire: how often somebody here waits for an answer, one after the other, and who is asked what."""
     joined(journeys.tries, a, b)  # which brings modules
     asked: list[tuple[str, str]] = []
@@ -326,3 +363,19 @@ def test_a_move_on_takes_one_round_trip_to_prepare_and_one_to_commit(a: remote.C
         ("b", "the tasklet of tries"),
     ]
     assert [context.stats.round_trips for context in (a, b)] == before
+
+
+def test_a_journey_costs_no_more_turns_on_the_wire_than_it_needs(tmp_path: Path) -> None:
+    """There and home again: prepare, commit, the question what comes of it, and that it has gone; each with its answer."""
+
+    def turns(journeys_made: int) -> int:
+        log = tmp_path / f"turns{journeys_made}"
+        relay = script(tmp_path, RELAY.format(python=BARE, log=str(log)), f"relay{journeys_made}")
+        with remote.local(relay, tasklets=True, name="a") as a:
+            a.allow_moves_to(weft.home)
+            joined(journeys.tries, a, weft.home)  # which brings modules
+            for _ in range(journeys_made):
+                assert joined(journeys.tries, a, weft.home) == ("moved", False)
+        return len(json.loads(log.read_text()))
+
+    assert turns(12) - turns(2) <= 8 * 10

@@ -20,13 +20,13 @@ from weft.remote._sending import THERE, bring, check_place, commit, main, reques
 from weft.remote._spawn import RemoteCall
 from weft.remote._threads import TaskletThread
 from weft.remote._values import Incoming
-from weft.remote._waiting import EVER, limit
+from weft.remote._waiting import EVER, deadline_of, limit
 from weft.remote.context import Context
 from weft.remote.errors import MoveInDoubt, NotMoved, ProtocolError, RemoteError
 from weft.snapshot._guests import Guest, Moved
 from weft.snapshot._travel import MAIN, Elsewhere, ParcelLoader, discard
 from weft.sync._outcome import Outcome, TaskletKilled, raise_in_main
-from weft.sync._spawn import Body, without_first_frame
+from weft.sync._spawn import Body, Spawned, away, without_first_frame
 from weft.wire import codec, protocol
 
 ELSEWHERE = Elsewhere.__module__, Elsewhere.__name__
@@ -81,18 +81,26 @@ class Journey(Handle):
         self._between = False  # it is neither here nor there: who brings it on looks whether it is to be killed
         self._doubt: str | None = None
         self._outcome: Outcome[Any] | None = None  # of weft.spawn
+        self._reports = False  # nobody has the handle
         self._wakers: TaskletThread | None = None  # the thread through which it can wake others, while it is away
         self._goes_away(context)
         super().__init__(context, number, name)
+        self._can_be_killed_by(item)
 
     # ---- for whoever holds it
 
     def join(self, timeout: float | None = None) -> Any:
-        """See RemoteCall."""
-        if not self._ended.wait(EVER if timeout is None else timeout):
-            raise TimeoutError(f"{self!r} has not ended within {timeout} seconds")
-        if self._doubt is not None:
-            raise MoveInDoubt(self._doubt, context=self._context.name, take_back=self.take_back)
+        """See RemoteCall. Raises MoveInDoubt, too, and again until it is decided where the tasklet goes on."""
+        deadline = deadline_of(timeout)
+        while True:
+            if not self._ended.wait(limit(deadline)):
+                raise TimeoutError(f"{self!r} has not ended within {timeout} seconds")
+            doubt = self._doubt
+            if doubt is not None:
+                self._asked_for = True
+                raise MoveInDoubt(doubt, context=self._context.name, take_back=self.take_back)
+            if self._ended.is_set():  # and nobody has taken it back meanwhile
+                break
         if self._home is None:
             return super().join(0)
         self._asked_for = True
@@ -153,8 +161,15 @@ class Journey(Handle):
         if self._outcome is not None:
             self._outcome.reopen()
 
-    def report(self) -> None:
-        """Raise its error, if it has one, as that of a plain tasklet of the thread that it has left."""
+    def reports(self) -> None:
+        """From now on, raise its error, if it has one, as that of a plain tasklet of the thread that it has left."""
+        with self._lock:
+            self._reports = True
+            if not self._ended.is_set():
+                return
+        self._report()
+
+    def _report(self) -> None:
         try:
             self.join(0)
         except TaskletKilled:
@@ -170,6 +185,11 @@ class Journey(Handle):
         if threads is not None:
             self._wakers = threads.modules
             self._wakers.may_wake(1)
+
+    def _can_be_killed_by(self, item: "tasklet[...] | None") -> None:
+        """Let kill() of the tasklet that has left reach it, where that is one of weft.spawn()."""
+        if isinstance(item, Spawned) and not self._ended.is_set():
+            away[item] = self.kill
 
     def _is_back(self) -> None:
         wakers, self._wakers = self._wakers, None
@@ -201,8 +221,15 @@ class Journey(Handle):
                 self._settle()
 
     def _settle(self) -> None:
+        item = self._item()
+        if self._doubt is None:
+            self._contexts = []
+            if item is not None:
+                away.pop(item, None)
         super()._settle()
         self._pass_on()
+        if self._reports:
+            self._report()
         self._is_back()
 
     def _is_there(self) -> None:
@@ -344,17 +371,20 @@ class Journey(Handle):
             if item is not None and item.alive:
                 item.kill()
             raise
+        generators = list(moved.generators)
         with self._lock:
-            if not self._killed:
+            killed = self._killed
+            if not killed:
+                moved.generators.clear()
                 self._item = weakref.ref(moved.tasklet)
                 self._home = outcome
                 self._between = False
-        if self._home is None:
+                moved.begin()  # which runs nothing yet; nobody is to kill it before
+        if killed:
             outcome.journey = None
-            discard(moved.tasklet, moved.generators)
+            discard(moved.tasklet, generators)
             self._refuse_if_killed()
-        moved.generators.clear()
-        moved.begin()
+        away.pop(moved.tasklet, None)
         self._is_back()
 
     def _kill_at_home(self) -> None:
@@ -370,11 +400,21 @@ class Journey(Handle):
             killed = self._killed
         self._request = request(context, "join", (number,), self.name)
         self._goes_away(context)
+        self._can_be_killed_by(self._item())
         if killed:
             self._ask_to_end()
         if not context._background(self._run):
             self._run()
         return self
+
+    def __repr__(self) -> str:
+        text = super().__repr__()
+        return text if self._home is None else text.replace(f"in {self._context.name!r}", "at home", 1)
+
+    def __del__(self) -> None:
+        if self._doubt is not None and not self._asked_for:
+            _log.warning("nobody was told: %s", self._doubt)
+        super().__del__()
 
 
 class HomeOutcome(Outcome[Any]):

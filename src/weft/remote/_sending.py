@@ -15,7 +15,7 @@ from weft.remote._values import Outgoing
 from weft.remote._waiting import EVER
 from weft.remote.channels import Luggage
 from weft.remote.context import Context, Request, _encoded
-from weft.remote.errors import NotMoved, RemoteError, RemoteModuleNotFound
+from weft.remote.errors import CannotTravel, NotMoved, RemoteError, RemoteModuleNotFound
 from weft.snapshot import _native
 
 THERE = "weft.snapshot._guests"
@@ -44,12 +44,18 @@ def main() -> str | None:
 
 
 def bring(context: Context, names: Iterable[str], *, needed: bool = True) -> None:
-    """Have what the frames need over there: what restores them, and their modules; if not `needed`, those that are here."""
+    """Have what the frames need over there: what restores them, and their modules.
+
+    If not `needed`, somebody else says which these are: those that were imported here are sent, and no other is looked for.
+    """
     context._shipping.bring_own(modules.snapshot, context.facts.for_extensions)
+    own = modules.name_over_there()
     for name in names:
+        if not needed and name != own and name not in sys.modules:
+            continue
         try:
             context._shipping.bring_module(name)
-        except RemoteModuleNotFound:
+        except (RemoteModuleNotFound, CannotTravel):
             if needed:
                 raise
 

@@ -93,7 +93,7 @@ class _Departed:
         if outcome is not None:
             journey.passes_on(outcome)
         elif self._suspended.leaving is not None:  # nobody gets the handle
-            journey.then(journey.report)
+            journey.reports()
         return journey
 
 

@@ -1,6 +1,7 @@
 """Tasklets that can be joined: spawn(), and what it returns."""
 
 import sys
+import weakref
 from collections.abc import Callable, Sequence
 from types import CodeType
 from typing import Any, Generic, TypeVar
@@ -33,6 +34,14 @@ class Spawned(tasklet[[]], Generic[T]):
                 raise TimeoutError(f"{self!r} has not ended within {timeout} seconds")
         return outcome.get()
 
+    def kill(self, pending: bool = False) -> None:
+        """As that of other tasklets. One that has moved to a context ends there, at its next wait; this does not wait for that."""
+        ends = None if self.alive else away.get(self)
+        if ends is None:
+            super().kill(pending)
+        else:
+            ends()
+
     @property
     def done(self) -> bool:
         """Whether the function has ended, in whatever way."""
@@ -45,6 +54,9 @@ class Spawned(tasklet[[]], Generic[T]):
             raise RuntimeError(f"{self!r} has no result yet: join() waits for it")
         return self._outcome.get()
 
+
+away: "weakref.WeakKeyDictionary[tasklet[...], Callable[[], None]]" = weakref.WeakKeyDictionary()
+"""Of those that live in another process at present: what ends them there."""
 
 COROUTINES = 0x80 | 0x200  # inspect.CO_COROUTINE and CO_ASYNC_GENERATOR, whose module takes milliseconds to import
 REFERENCES_OF_NOBODY = 2  # to the current tasklet, where it is counted: the run queue's, and the call's own

@@ -20,6 +20,11 @@ def explodes():
     executed.append(os.getpid())
 
 
+def forget():
+    ended.clear()
+    executed.clear()
+
+
 def has_executed():
     return executed
 
@@ -214,3 +219,34 @@ def tries_at_first(place):
         weft.move_to(place)
     except weft.NotMoved as error:
         return str(error)
+
+
+def goes_in_a_time_out(place, other):
+    weft.move_to(place)
+    try:
+        with weft.timeout(100):
+            weft.move_to(other)
+    except TypeError as error:
+        return str(error)
+
+
+def holds_more(place, other, size):
+    weft.move_to(place)
+    large = bytes(size)
+    try:
+        weft.move_to(other)
+    except TypeError as error:
+        return str(error) if len(large) == size else ""
+
+
+def steps(places):
+    for place in places:
+        weft.move_to(place)
+        yield os.getpid()
+
+
+def generates(places):
+    found = []
+    for pid in steps(places):
+        found += [pid]
+    return found
