@@ -9,6 +9,7 @@ import threading
 import time
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import weft_sent
@@ -17,7 +18,7 @@ import weft
 from tests.remote.raising import raises
 from tests.remote.stopping import gone, stop
 from weft import remote
-from weft.remote import _threads
+from weft.remote import _connect, _process, _threads
 
 
 def test_closing_ends_the_process_over_there(target):
@@ -293,6 +294,57 @@ def test_a_forked_child_is_refused_by_name_and_disturbs_nothing(own_target):
     assert f"{own_target.name!r} belongs to the process that this one was forked from" in text
     assert pipes_left == "0"
     assert context.call(weft_sent.add, (2, 2)) == 4
+
+
+@pytest.mark.parametrize("moment", ["pipes", "process", "hello"])
+@pytest.mark.parametrize("password", [None, "secret"], ids=["no terminal", "terminal"])
+def test_a_child_that_another_thread_forks_keeps_nothing_of_a_context_that_is_being_opened(
+    sshd, monkeypatch, moment, password
+):
+    children = []
+
+    def fork():
+        pid = os.fork()
+        if pid == 0:
+            time.sleep(60)
+            os._exit(0)
+        children.append(pid)
+
+    def fork_in_another_thread():
+        thread = threading.Thread(target=fork)
+        thread.start()
+        thread.join()
+
+    def start(*args, **options):
+        if moment == "pipes":
+            fork_in_another_thread()
+        process = popen(*args, **options)
+        if moment == "process":
+            fork_in_another_thread()
+        return process
+
+    def greeted(*args):
+        if moment == "hello":
+            fork_in_another_thread()
+        return wait(*args)
+
+    popen, wait = subprocess.Popen, _connect._greeted
+    monkeypatch.setattr(_process, "subprocess", SimpleNamespace(Popen=start))
+    monkeypatch.setattr(_connect, "_greeted", greeted)
+    try:
+        with remote.ssh(sshd.host, ssh_args=sshd.ssh_args, password=password) as context:
+            process = context._link.process
+            terminal = process.terminal._open if password else ()
+            links = {_target_of(fd) for fd in (*process._open, *terminal)}
+            (child,) = children
+            kept = {os.readlink(path) for path in Path(f"/proc/{child}/fd").iterdir()} & links
+            assert len(links) == (5 if password else 3)
+            assert not kept
+            assert context.call(weft_sent.add, (2, 2)) == 4
+    finally:
+        for child in children:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
 
 
 def test_a_forked_child_is_refused_although_somebody_was_sending_modules(own_target):

@@ -9,6 +9,7 @@ import itertools
 import logging
 import os
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable, Collection
 from typing import Literal, Protocol
@@ -58,6 +59,9 @@ _log = logging.getLogger("weft.remote")
 
 Answer = tuple[int, bytes]
 """Kind (RESULT or ERROR) and body of an answer. The caller decodes it: that is no work for the thread that all links share."""
+
+
+alive: "weakref.WeakSet[Link]" = weakref.WeakSet()  # those that have not ended; also of contexts that are being opened
 
 
 class Member(Protocol):
@@ -125,6 +129,7 @@ class Link:
         self.stalled: str | None = None  # why it was given up although it is not broken
         self._end: Closed | Died | Forked | None = None  # set when nothing may be sent any more: why
         self.channels = Channels(self, threads)
+        alive.add(self)
         threads.links.post(self._read)
 
     @property
@@ -681,6 +686,7 @@ class Link:
         for waiter in room:
             waiter.succeed()
         self.wanted = self.wanted_piece = None
+        alive.discard(self)
         self.process.close()
         self.greeted.set()
         self.ended.set()

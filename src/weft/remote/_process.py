@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from weft import io
 from weft.core import schedule
+from weft.remote import _descriptors
 from weft.remote._prompts import environment
 from weft.remote._terminal import Terminal
 from weft.remote._threads import Threads
@@ -57,16 +58,17 @@ class Process:
         ours: list[int] = []
         try:
             for number in range(3):
-                reads, writes = os.pipe()
+                reads, writes = _descriptors.pipe()
                 theirs.append(writes if number else reads)
                 ours.append(reads if number else writes)
             if terminal is not None:
                 _require(argv[0])
                 argv = terminal.wrap(argv)
-            self._popen = (
-                start(theirs)
-                if start is not None
-                else subprocess.Popen(
+            if start is not None:
+                _descriptors.lend(theirs)
+                self._popen = start(theirs)
+            else:
+                self._popen = subprocess.Popen(
                     argv,
                     stdin=theirs[0],
                     stdout=theirs[1],
@@ -74,7 +76,6 @@ class Process:
                     start_new_session=True,
                     env=environment(translated=translated, asked=terminal is not None),
                 )
-            )
         except BaseException:
             _close_all(ours)
             if terminal is not None:
@@ -171,7 +172,7 @@ class Process:
         with self._closing:
             if fd in self._open:
                 self._open.discard(fd)
-                io.close(fd)
+                _descriptors.close(fd)
 
     def kill(self) -> None:
         """Kill it if it runs. Never blocks."""
@@ -187,8 +188,8 @@ class Process:
             pass
 
     def leave_to_parent(self) -> None:
-        """In a forked child: let go of the pipes, so that their other end sees when the parent is gone."""
-        _close_all(self._open)
+        """In a forked child: the pipes are the parent's, and closed here by now."""
+        self._open.clear()
         if self.terminal is not None:
             self.terminal.leave_to_parent()
         self._popen.returncode = 0  # it is nobody's child here: Popen must neither wait for it nor warn
@@ -237,4 +238,4 @@ def _enlarge(pipe: int) -> None:
 
 def _close_all(fds: Iterable[int]) -> None:
     for fd in fds:
-        os.close(fd)
+        _descriptors.close(fd)

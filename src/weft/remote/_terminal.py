@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 from weft import io
 from weft.core import sleep
+from weft.remote import _descriptors
 from weft.remote._prompts import Answers, wipe
 from weft.remote._threads import Threads
 from weft.remote._waiting import EVER
@@ -48,7 +49,7 @@ class Terminal:
     """
 
     def __init__(self, answers: Answers, as_stdin: bool = False) -> None:
-        self.master, self._slave = os.openpty()
+        self.master, self._slave = _descriptors.terminal()
         os.set_blocking(self.master, False)
         self._answers = answers
         self._as_stdin = as_stdin
@@ -123,14 +124,12 @@ class Terminal:
         """Give the descriptors back. Thread-safe; never blocks."""
         with self._lock:
             for fd in self._open:
-                io.close(fd)
+                _descriptors.close(fd)
             self._open.clear()
 
     def leave_to_parent(self) -> None:
         """In a forked child: it is the parent's."""
         self._lock = threading.Lock()
-        for fd in self._open:
-            os.close(fd)
         self._open.clear()
         self._answers.wipe()
 

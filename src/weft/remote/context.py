@@ -15,7 +15,7 @@ from weft.remote import _answers, _threads, files, modules
 from weft.remote._chains import Chain
 from weft.remote._facts import Facts
 from weft.remote._heartbeat import Heartbeat
-from weft.remote._link import Answer, Link, Member
+from weft.remote._link import Answer, Link, Member, alive
 from weft.remote._shipping import Shipping
 from weft.remote._spawn import RemoteCall, Stream, acall, iterate
 from weft.remote._values import Body, Outgoing
@@ -550,8 +550,9 @@ _open: "weakref.WeakSet[Context]" = weakref.WeakSet()
 def _forget_after_fork() -> None:
     """In a forked child: let go of the parent's pipes, so that contexts over there still see when the parent is gone."""
     _threads.forget_after_fork()
-    for context in list(_open):
-        context._link.leave_to_parent()
+    for link in list(alive):
+        link.leave_to_parent()
+    alive.clear()
     _open.clear()
 
 
