@@ -171,6 +171,7 @@ class Link:
             if self._end is not None:
                 raise self._end.error(function, sent=False)
             number = self._free_number()
+            self._refuse_if_held(number, function)
             self._in_flight[number] = (member or waiter, function)
             self.calls += 1
             turn = self._turn
@@ -180,7 +181,6 @@ class Link:
                 self._put(head + protocol.frame(self.identifier, ROOT, number, protocol.CALL, body))
                 return number, waiter
         try:
-            self._refuse_if_held(number, function)
             if member is not None:
                 head += member.joining(number)
             if isinstance(body, bytes):
@@ -197,13 +197,14 @@ class Link:
 
     def _refuse_if_held(self, number: int, function: str) -> None:
         """Raise for a call by an output function whose answer would have to wait for that function, and refuse it later should
-        it come to that.
+        it come to that. Under the lock, right before the call is noted.
         """
         before = self.process.path if isinstance(self.process, Tunnel) else ()
         for link in (*before, self):
-            refuse = functools.partial(self._refuse_held, number, link.name)
-            if link.output.calls and not link.output.may_ask(refuse, lambda: number not in self._in_flight):
-                raise _held(link.name, self.name, function, sent=False)
+            if link.output.calls:
+                refuse = functools.partial(self._refuse_held, number, link.name)
+                if not link.output.may_ask(refuse, lambda: number not in self._in_flight):
+                    raise _held(link.name, self.name, function, sent=False)
 
     def _refuse_held(self, number: int, talker: str) -> None:
         with self._lock:
