@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import signal
 import threading
 from collections.abc import Callable
@@ -316,12 +317,39 @@ def test_who_is_killed_here_while_it_leaves_ends_when_it_is_decided_where_it_is(
         trying.join()
     until(lambda: a.call(journeys.guests) == 0)
     assert a.call(journeys.left) == []
-    trying = weft.spawn(journeys.ends, (a, weft.home))
-    at_step(a, "commit", trying.kill)  # too late: it lives there
-    a.allow_moves_to()
-    with pytest.raises(remote.RemoteError, match="may not move"):
+    trying = weft.spawn(journeys.ends, (a, a))
+    at_step(a, "commit", trying.kill)  # too late to stay
+    with pytest.raises(weft.TaskletKilled):
         trying.join()
-    assert (a.call(journeys.left), journeys.left()) == ([True], [])
+    assert journeys.left() == []
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_many_that_wander_and_are_killed_end_once_each(a: remote.Context, b: remote.Context, seed: int) -> None:
+    count, chance = 20, random.Random(seed)
+    a.allow_moves_to(a, b, weft.home)
+    b.allow_moves_to(a, b, weft.home)
+    said: remote.WindowChannel[Any] = remote.channel(window=1 << 16)
+    wandering: list[Any] = []
+    for number in range(count):
+        args = ([a, b, weft.home], number, said)
+        spawned = chance.random() < 0.5
+        wandering.append(
+            weft.spawn(journeys.wanders, args) if spawned else a.move(weft.tasklet(journeys.wanders)(*args))
+        )
+    for one in chance.sample(wandering, count):
+        for _ in range(chance.randrange(200)):
+            weft.schedule()
+        one.kill()
+    for one in wandering:
+        with pytest.raises(weft.TaskletKilled):
+            one.join()
+    said.close()
+    steps: dict[int, list[int]] = {}
+    for number, step in said:
+        steps.setdefault(number, []).append(step)
+    assert all(taken == [*range(1, len(taken)), -1] for taken in steps.values())
+    assert [context.call(journeys.can_guests) for context in (a, b)] == [0, 0]
 
 
 # ---- what is left behind

@@ -85,15 +85,18 @@ class _Departed:
         body, generators, contexts = parcel.body, parcel.generators, parcel.stayed
         del parcel
         outcome: Outcome[Any] | None = None if body is None else body.outcome
-        item = self._suspended.tasklet
+        item, leaving = self._suspended.tasklet, self._suspended.leaving
         self._suspended.end(generators, body)
         if isinstance(outcome, HomeOutcome):  # it had come home
-            return outcome.taken().leaves_home(self._context, self._number, contexts)
-        journey = Journey(self._context, self._number, self._name, item, contexts)
-        if outcome is not None:
-            journey.passes_on(outcome)
-        elif self._suspended.leaving is not None:  # nobody gets the handle
-            journey.reports()
+            journey = outcome.taken().leaves_home(self._context, self._number, contexts)
+        else:
+            journey = Journey(self._context, self._number, self._name, item, contexts)
+            if outcome is not None:
+                journey.passes_on(outcome)
+            elif leaving is not None:  # nobody gets the handle
+                journey.reports()
+        if leaving is not None and leaving.killed is not None:  # too late for it to stay
+            journey.kill()
         return journey
 
 

@@ -1,6 +1,7 @@
 """Functions that move from place to place by themselves; each notes where it is."""
 
 import os
+import random
 import threading
 
 import weft
@@ -250,3 +251,16 @@ def generates(places):
     for pid in steps(places):
         found += [pid]
     return found
+
+
+def wanders(places, seed, said):
+    """From place to place until it is killed. Counts its steps, and says -1 in the end."""
+    chance, step = random.Random(seed), 0
+    try:
+        while True:
+            weft.move_to(chance.choice(places))
+            step += 1
+            said.send((seed, step))
+    finally:
+        if step:
+            said.send((seed, -1))
