@@ -1,0 +1,48 @@
+"""Tasklets that move, and blocks that run elsewhere, leave nothing behind, here nor over there, however many there were."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import travelling
+import visiting
+
+import weft
+from tests.remote.test_travel import BARE, begun
+from tests.snapshot.conftest import KNOWN
+from tests.snapshot.test_leaks import check_nothing_grows
+from weft import remote
+
+pytestmark = pytest.mark.skipif(not KNOWN, reason="tasklets are saved on the backends that see their frames")
+
+WARM_UP = 100
+
+
+def moves(context: remote.Context) -> None:
+    """One tasklet there, with a channel of here in use, to its end."""
+    channel: weft.channel[str] = weft.channel()
+    call = context.move(begun(travelling.receives, channel))
+    channel.send("value")
+    assert call.join() == ("value", context.facts.pid)
+
+
+def visits(context: remote.Context) -> None:
+    """One block there."""
+    assert weft.spawn(visiting.changes, (context,)).join()[0] is True
+
+
+def check_travel(work: Callable[[remote.Context], None], times: int) -> None:
+    with remote.local(python=BARE, tasklets=True) as context:
+        for _ in range(WARM_UP):
+            work(context)
+        statm = Path(f"/proc/{context.facts.pid}/statm")
+        objects, pages = context.call(travelling.objects), int(statm.read_text().split()[1])
+        check_nothing_grows(lambda: work(context), times)
+        assert context.call(travelling.objects) - objects < 50
+        assert int(statm.read_text().split()[1]) - pages < 500
+        assert context.call(travelling.there) == 0
+
+
+@pytest.mark.parametrize("work", [moves, visits])
+def test_a_thousand_leave_nothing(work: Callable[[remote.Context], None]) -> None:
+    check_travel(work, 1000)
