@@ -61,8 +61,10 @@ class Chain:
     of them and raises the first error, unless that has been raised already; it also raises that in place of a ChainBroken that
     leaves it. When another exception leaves it, what has not begun will not begin.
 
-    Thread-safe. What one function refuses here, before it was sent (CannotTravel, FunctionNotFound), breaks nothing.
+    Thread-safe. What is refused here, before it was sent (CannotTravel, FunctionNotFound), breaks nothing.
     """
+
+    stays_here = True  # see _functions.Packer
 
     def __init__(self, context: "Context") -> None:
         self._context = context

@@ -42,6 +42,8 @@ class Packer(values.Packer):
 
     def name_of_class(self, kind: type) -> tuple[str, str]:
         """See values.Packer."""
+        if getattr(kind, "stays_here", False) is True:
+            raise kinds.Refusal(f"it is a {kind.__name__}, which is of use in this process alone")
         try:
             return self._name(kind)
         except Exception as error:  # whatever its metaclass does

@@ -38,6 +38,7 @@ class Output:
     def __init__(self, context: str, function: OutputFunction | None, thread: TaskletThread) -> None:
         self.context = context
         self.last_errors: deque[str] = deque(maxlen=SHOWN_AT_THE_END)
+        self.function = function
         self._function = function or _print
         self._in_pieces = getattr(function, "pieces", False) is True
         self._thread = thread

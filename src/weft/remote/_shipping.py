@@ -14,7 +14,7 @@ from weft.remote._pieces import Pieces
 from weft.remote._threads import TaskletThread
 from weft.remote._waiting import limit
 from weft.remote.errors import RemoteError
-from weft.sync import Lock
+from weft.sync import Event, Lock
 from weft.wire import build, codec, protocol, series
 from weft.wire import bundle as wire_bundle
 
@@ -52,6 +52,7 @@ class Shipping:
         self._parts: set[str] = set()
         self._own: set[str] = set()
         self._brought: set[str] = set()
+        self._waves: list[Event] = []  # each is set when what was to go behind a call has been sent
         # Held from the plan until its frames are queued: nobody's call may overtake the modules that it counts on.
         self._order = Lock(fair=True)
 
@@ -113,6 +114,17 @@ class Shipping:
             self._order.release()
         if bundle is not None:
             self._later(bundle)
+
+    @property
+    def policy(self) -> modules.Modules:
+        """What was decided about modules for this context."""
+        return self._policy
+
+    def settle(self, deadline: float | None) -> None:
+        """Wait until all is sent that goes behind calls. Blocks this tasklet. Raises TimeoutError when `deadline` passes first."""
+        while self._waves:
+            if not self._waves[0].wait(limit(deadline)):
+                raise TimeoutError("modules were still being sent when the time was over")
 
     def need(self, part: str, deadline: float | None = None) -> None:
         """Send the part weft.wire.`part` of the payload if it was not sent yet: it is in place before any frame sent from now on.
@@ -241,7 +253,16 @@ class Shipping:
                 self._send(self._frame(second))
                 self._count(second)
 
-        self._thread.post(send_second_wave)
+        def send_and_say_so() -> None:
+            try:
+                send_second_wave()
+            finally:
+                self._waves.remove(sent)
+                sent.set()
+
+        sent = Event()
+        self._waves.append(sent)
+        self._thread.post(send_and_say_so)
 
     def _frame(self, bundle: modules.Bundle | None, number: int = 0, deadline: float | None = None) -> bytes:
         if bundle is None:

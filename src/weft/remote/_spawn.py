@@ -33,6 +33,7 @@ _log = logging.getLogger("weft.remote")
 class RemoteCall(Generic[R]):
     """A call that runs in a context: what context.spawn() returns. Thread-safe."""
 
+    stays_here = True  # see _functions.Packer
     _runs_already = False  # what it waits for, before it is sent
 
     def __init__(self, context: "Context", request: "Request", name: str | None) -> None:
@@ -168,6 +169,8 @@ class Stream(Generic[T], Iterator[T]):
     It runs ahead by as much as may wait here. `close()` ends it over there too; leaving a loop over it, or `with`, does that.
     """
 
+    stays_here = True  # see _functions.Packer
+
     def __init__(self, context: "Context", request: "Request", channel: WindowChannel[T]) -> None:
         self._channel = channel
         self._context = context
@@ -223,7 +226,8 @@ def iterate(
     context: "Context", function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any] | None
 ) -> Stream[Any]:
     channel: WindowChannel[Any] = WindowChannel(STREAM_WINDOW)
-    return Stream(context, context._prepared(function, args, kwargs, into=channel), channel)
+    through = ("weft.wire.channels", "stream", (channel,))
+    return Stream(context, context._prepared(function, args, kwargs, through=through), channel)
 
 
 async def acall(

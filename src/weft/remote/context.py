@@ -20,7 +20,6 @@ from weft.remote._shipping import Shipping
 from weft.remote._spawn import RemoteCall, Stream, acall, iterate
 from weft.remote._values import Body, Outgoing
 from weft.remote._waiting import deadline_of, remaining
-from weft.remote._window import WindowChannel
 from weft.remote.channels import Luggage
 from weft.remote.errors import (
     CallTimeout,
@@ -78,6 +77,8 @@ class Context:
     Every thread and tasklet of this process may use it, all at once. Calls block the calling tasklet only.
     A forked child of this process cannot use it: every method raises ForkedContext there, and its parent's is not disturbed.
     """
+
+    stays_here = True  # see _functions.Packer
 
     def __init__(
         self, link: Link, shipping: Shipping, facts: Facts, threads: _threads.Threads, via: "Context | None" = None
@@ -219,6 +220,29 @@ class Context:
 
         return Visit(self, current)
 
+    def detach(
+        self,
+        function: Callable[..., Any],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        *,
+        output: str | os.PathLike[str] | None = None,
+        timeout: float = 30,
+    ) -> int:
+        """Let `function(*args, **kwargs)` run over there, and go on when this context and this process are gone.
+
+        It runs in an interpreter of its own, in a session of its own, as the same user in the same place; the result is the number
+        of that process there. It has begun to go its own way then: nobody here can end it, or hear of it. What it prints, logs and
+        raises is appended to the file `output` over there, or dropped if None. Its modules are there, those that it imports later
+        too, as far as they can be known; what would have to be asked for then is an ImportError. weft is the stand-in there.
+
+        Blocks this tasklet for four round trips and the start of an interpreter. Raises what `call` raises, ConnectError, and
+        OSError where `output` cannot be written: then nothing runs. CannotTravel for a channel in the arguments.
+        """
+        from weft.remote._detach import detach  # which needs contexts
+
+        return detach(self, function, args, kwargs, output, timeout)
+
     def iterate(
         self, function: Callable[..., Iterable[Any]], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Stream[Any]:
@@ -269,13 +293,15 @@ class Context:
         function: Callable[..., Any],
         args: Sequence[Any],
         kwargs: Mapping[str, Any] | None,
-        into: WindowChannel[Any] | None = None,
         *,
+        through: tuple[str, str, tuple[Any, ...]] | None = None,
+        luggage: Luggage | None = None,
         lent: bool = False,
     ) -> Request:
-        """The call, encoded. `into`: a channel for the values that it yields. Never blocks; nothing is sent.
+        """The call, encoded. Never blocks; nothing is sent.
 
-        `lent`: the caller waits for the answer, so that large bytearrays and arrays need not be copied.
+        `through`: the module and name of a function to be called in its place, and its first arguments; module, name, args and
+        kwargs of the call follow. `lent`: the caller waits for the answer, so that large bytearrays and arrays need not be copied.
         """
         by_value = False
         try:
@@ -289,7 +315,7 @@ class Context:
         text, head = (_name_of_value(function), b"") if by_value else _heads.get(name) or _head(name)
         arguments: tuple[Any, ...] = _positional(args, text)
         keywords = _keywords(kwargs, text)
-        if not by_value and into is None:
+        if not by_value and through is None:
             plain = codec.dumps((arguments, keywords), otherwise=_no_bytes, head=head)
             if plain:
                 return Request(function, name, text, plain)
@@ -299,10 +325,10 @@ class Context:
             (function, arguments) if by_value else arguments,
             keywords,
         )
-        luggage = Luggage(self._link.channels)
+        luggage = luggage or Luggage(self._link.channels)
         outgoing = Outgoing(self.facts.python, luggage.let_go, lent)
-        if into is not None:
-            called = ("weft.wire.channels", "stream", (into, *called), None)
+        if through is not None:
+            called = (*through[:2], (*through[2], *called), None)
         body, problem = _encoded(called, outgoing, luggage)
         if problem is not None:
             luggage.let_go()

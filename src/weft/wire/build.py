@@ -39,6 +39,7 @@ PARTS = (
     "channels",
     "heartbeat",
     "chains",
+    "detached",
     "resources",
     "paths",
     "metadata",
@@ -93,9 +94,12 @@ def new_token() -> str:
     return secrets.token_hex(12)
 
 
-def command(python: str, token: str) -> list[str]:
-    """Return the argument list that starts a context with the interpreter at `python`, no shell in between."""
-    return [python, "-BEs", "-c", _LAUNCH, *_arguments(token)]
+def command(python: str, token: str, first: str = "") -> list[str]:
+    """Return the argument list that starts a context with the interpreter at `python`, no shell in between.
+
+    `first`: lines of Python to be executed before everything else.
+    """
+    return [python, "-BEs", "-c", first + _LAUNCH, *_arguments(token)]
 
 
 def shell_command(pythons: Sequence[str], token: str) -> str:

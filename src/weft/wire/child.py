@@ -33,6 +33,7 @@ class Child(object):
         self._link = wire
         sys.dont_write_bytecode = True
         self._errors = link.keep_aside(2)
+        self._left = False
         self._watch_crashes()
         packages, namespaces = inventory.top_level_names()
         packages.update(loaded)
@@ -109,9 +110,11 @@ class Child(object):
 
     def _leave(self):
         """In a process that a call forked off: let go of the link, or its other end would not see this context end."""
-        self._turns.close()
-        for fd in [self._link.source, self._link.target, self._errors]:
-            os.close(fd)
+        if not self._left:  # else that process has forked in turn, and these numbers are others' by now
+            self._left = True
+            self._turns.close()
+            for fd in [self._link.source, self._link.target, self._errors]:
+                os.close(fd)
 
     def _watch_crashes(self):
         """Let an interpreter that crashes say where, on the standard error that it was started with (3.3+)."""

@@ -36,6 +36,7 @@ class Router(object):
         self.routes = {}  # number of a context -> the Stream that leads to it
         self._streams = {}  # number of a context that was started here -> its Stream
         self._shelf = Shelf()
+        self._left = False
         self.touched = set()  # streams that were given something by what is being read
         self.up = Loop("weft-up", self._failed)
         self.down = Loop("weft-down", self._failed)
@@ -146,6 +147,9 @@ class Router(object):
 
     def _leave(self):
         """In a process that a call forked off: hold no pipe open whose end somebody waits for."""
+        if self._left:
+            return  # that process has forked in turn, and these numbers are others' by now
+        self._left = True
         fds = self.up.ends + self.down.ends
         for stream in list(self._streams.values()):
             fds += (stream.stdin, stream.stdout, stream.stderr)
