@@ -43,6 +43,7 @@ class Chains(object):
         pool.keeps = self.keeps
         self._cancel, pool.cancel = pool.cancel, self.cancel
         self._answer, pool._answer = pool._answer, self.answer
+        self._framed, pool._framed = pool._framed, self.framed
         self._text = calls._message(protocol.ERROR_CHAIN, "a call before it in its chain failed")
         child.kinds[protocol.CHAIN] = self.take_verb
 
@@ -106,7 +107,7 @@ class Chains(object):
         if os.getpid() != self._process:
             self._answer(
                 frame, kind, body
-            )  # which ends it; in a process that a call has forked off, who holds the lock is gone
+            )  # which ends it: a call forked it off, and whoever has the lock is not in it
         key = frame[1], frame[2]
         with self._lock:
             chain = self._members.get(key)
@@ -122,6 +123,16 @@ class Chains(object):
             with self._lock:
                 chain.current = None
                 self._break(chain)
+
+    def framed(self, frame, kind, body):
+        """Note the end of a call that was dropped while it waited for a thread: nothing else answers it."""
+        with self._lock:
+            key = frame[1], frame[2]
+            chain = self._members.get(key)
+            if chain is not None and chain.current == key:
+                del self._members[key]
+                chain.current = None
+        return self._framed(frame, kind, body)
 
     # ---- with the lock held
 
