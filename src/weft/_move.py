@@ -12,6 +12,8 @@ from weft.core import WeftError, getcurrent, schedule_remove, tasklet, thread_en
 class NotMoved(WeftError, RuntimeError):
     """A tasklet was not moved to another context: it is where it was, and nothing of it is elsewhere."""
 
+    __module__ = "weft"  # where users find it
+
 
 class Leaving:
     """What a tasklet waits for in move_to(). It travels along, and where the tasklet goes on all is decided."""

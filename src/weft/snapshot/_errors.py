@@ -6,18 +6,28 @@ from weft.core import WeftError
 class SnapshotError(WeftError):
     """The base of what weft.snapshot raises itself."""
 
+    __module__ = "weft.snapshot"  # where users find it
+
 
 class CannotSave(SnapshotError, TypeError):
     """Something cannot be saved; the message names the frame and the variable, or what stands between two frames."""
+
+    __module__ = "weft.snapshot"  # where users find it
 
 
 class BadSnapshot(SnapshotError, ValueError):
     """These bytes cannot be restored here: damaged, of another Python, or of other code. Nothing of them was used."""
 
+    __module__ = "weft.snapshot"  # where users find it
+
 
 class CannotWrite(SnapshotError, OSError):
     """A checkpoint was not written; the last good one is as it was. `errno` says why, as far as the system did."""
 
+    __module__ = "weft.snapshot"  # where users find it
+
 
 class LeftOut(UserWarning):
     """Context variables that cannot be found again by name were left out of a snapshot; the message names them."""
+
+    __module__ = "weft.snapshot"  # where users find it

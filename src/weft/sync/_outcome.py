@@ -21,6 +21,8 @@ PLACES = 8  # how many calls an error that was taken by somebody else still name
 class TaskletKilled(WeftError, RuntimeError):
     """What is joined was ended before it had a result: killed, cancelled, or with its thread."""
 
+    __module__ = "weft"  # where users find it
+
 
 class Outcome(Generic[T]):
     """What came of a function. Settled once, then `ended` is set. Thread-safe."""
