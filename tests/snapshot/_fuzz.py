@@ -11,9 +11,10 @@ import sys
 import traceback
 
 import weft
-from tests.snapshot._driving import begun, keep, value_at
+from tests.snapshot._driving import SavesItself, begun, keep, value_at
 from tests.snapshot._random_programs import module
 from weft import snapshot
+from weft.snapshot import _checkpoint
 
 MOST_STEPS = 400
 MOST_INSTRUCTIONS = (5, 20, 60, 200, 1000)  # at most between two interruptions, in a program
@@ -32,9 +33,8 @@ class Program:
         self.seed = seed
         self.main = made.main
         self.random = random.Random(seed)
-        self.errors = {
-            self.random.randrange(MOST_STEPS) for _ in range(12)
-        }  # the steps that give it no value but an error
+        steps = (self.random.randrange(MOST_STEPS) for _ in range(12))
+        self.errors = {step: ERRORS[step % 3] for step in steps}  # what it gets at these steps, and no value
         tasklet, ch, out = begun(made.main)
         self.steps = self.run(tasklet, ch, 0)
         self.ends = not tasklet.alive
@@ -43,7 +43,7 @@ class Program:
 
     def give(self, ch, step):
         if step in self.errors:
-            ch.send_exception(ERRORS[step % 3], step)
+            ch.send_exception(self.errors[step], step)
         else:
             ch.send(value_at(step))
 
@@ -55,8 +55,9 @@ class Program:
         return step
 
     def check(self, tasklet, out, where):
-        if tasklet.alive or repr(out) != self.expected:
-            state = "which has not ended" if tasklet.alive else "at its end"
+        alive = tasklet is not None and tasklet.alive
+        if alive or repr(out) != self.expected:
+            state = "which has not ended" if alive else "at its end"
             raise AssertionError(f"program {self.seed}, {where}: {out!r} {state}, not {self.expected}")
 
 
@@ -75,6 +76,11 @@ def points_of(seed, most=60):
 def interrupted_points_of(seed):
     """The same, between any two instructions instead of where it waits."""
     return _tried(seed, _between_instructions)
+
+
+def checkpoint_points_of(seed, most=40):
+    """The same, where it saves itself with weft.checkpoint()."""
+    return _tried(seed, lambda program: _at_its_checkpoints(program, most))
 
 
 def _tried(seed, how):
@@ -145,6 +151,34 @@ def _interrupted(program, tasklet, ch, out, step):
     return 1
 
 
+def _at_its_checkpoints(program, most):
+    saved, real = [], _checkpoint.replace
+    _checkpoint.replace = lambda written, data: saved.append(data)  # no file, so that a thousand are quick
+    try:
+        out = []
+        weft.tasklet(keep)(program.main, SavesItself(program.errors), out)
+        weft.run()
+        program.check(None, out, "which saved itself")
+        points = saved[:: max(1, len(saved) // most)]
+        SavesItself.every = 3600
+        for number, data in enumerate(points):
+            copy = snapshot.loads(data)
+            its_out = _variable_of(copy, keep, "out")
+            copy.insert()
+            weft.run()
+            program.check(copy, its_out, f"checkpoint {number} of {len(points)}")
+        return len(points)
+    finally:
+        _checkpoint.replace, SavesItself.every = real, None
+
+
+def _variable_of(tasklet, function, name):
+    frame = tasklet.frame
+    while frame.f_code is not function.__code__:
+        frame = frame.f_back
+    return frame.f_locals[name]
+
+
 def _places(tasklet):
     frame, found = tasklet.frame, []
     while frame is not None:
@@ -153,14 +187,16 @@ def _places(tasklet):
     return ", ".join(found)
 
 
+KINDS = points_of, interrupted_points_of, checkpoint_points_of
+
+
 def lane(first, wanted):
     """Try so many points. A line for each program: its seed, before it is tried, and how many there were, or what is wrong."""
     points, seed = 0, first
     while points < wanted:
         print(seed, end=" ", flush=True)
-        kind = interrupted_points_of if seed % 2 else points_of
         try:
-            tried = kind(seed)
+            tried = KINDS[seed % len(KINDS)](seed)
         except Exception:
             tried = 0
             print("failed", repr(traceback.format_exc()), flush=True)
