@@ -11,7 +11,11 @@ from .ping_pong import PingPong
 
 
 class Caller:
-    """One open context of a side, and the calls that are timed on it."""
+    """One open context of a side, and the calls that are timed on it.
+
+    Its process and that of the context keep to a core each. Without that, the scheduler has such a pair on one core in one turn
+    and on two in the next, and bare pipes answer five times faster on one.
+    """
 
     def __init__(self, side: Side) -> None:
         self._side = side
@@ -21,6 +25,8 @@ class Caller:
     def open(self, python: str) -> None:
         self._context = self._side.open(python)
         self._side.call(self._context, self._far.no_op)
+        self._side.call(self._context, self._far.keep_to, 1)
+        self._far.keep_to(0)
 
     def rate(self, count: int, at_once: int) -> dict[str, Any]:
         """Wall seconds for `count` no-op calls, `at_once` under way at any time, and the CPU seconds of both processes."""
