@@ -266,6 +266,16 @@ def test_a_call_that_is_not_made_leaves_no_reference(context):
     assert not context._link.channels._given
 
 
+@pytest.mark.parametrize("way", ["channel", "window"])
+def test_bytes_of_any_size_come_as_they_were_sent(context, way):
+    channel = weft.channel() if way == "channel" else remote.channel(window=100)
+    sizes = [0, 1, (1 << 15) - 1, 1 << 15, (1 << 15) + 1, 1 << 16, 300_001, (1 << 20) + 7]
+    values = [bytes(range(256)) * (size // 256) + b"." * (size % 256) for size in sizes]
+    sender = weft.spawn(lambda: context.call(sent.send_all, (channel, values)))
+    assert [channel.receive() for _ in values] == values
+    sender.join()
+
+
 def test_a_large_stream_is_not_held_here_or_there(context):
     """What is sent ahead is bounded in bytes, however many values a loop asks for."""
     channel, stop = remote.channel(window=64), weft.channel()

@@ -18,6 +18,7 @@ import weft
 from tests.remote.fakes import hostile, script
 from tests.remote.raising import raises
 from weft import remote
+from weft.remote import _descriptors
 
 # ---- what cannot be, before anything is started
 
@@ -351,7 +352,8 @@ def test_the_name_stands_in_errors_and_facts(own_target):
     assert os.path.basename(context.facts.executable).startswith("python")
 
 
-def test_a_pipe_that_carries_much_is_made_wide_and_others_are_left_as_they_are():
+def test_a_pipe_that_carries_much_is_made_wide_and_others_are_left_as_they_are(monkeypatch):
+    monkeypatch.setattr(_descriptors, "sockets", lambda size: _descriptors.pipe())
     with remote.local() as context:
         process = context._link.process
         before = fcntl.fcntl(process.up, fcntl.F_GETPIPE_SZ)

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -170,3 +171,10 @@ def test_nothing_is_left_when_contexts_come_and_go(own_target):
         with own_target.open() as context:
             context.call(weft_sent.nothing)
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_only_python_itself_gets_a_socket_in_place_of_a_pipe(own_target):
+    """Another command may open its standard output by a name, which no socket allows."""
+    context = own_target.open()
+    assert stat.S_ISSOCK(os.fstat(context._link.process.up).st_mode) == (own_target.way == "local")
+    assert context.call(weft_sent.zeros, (2_000_000,)) == bytes(2_000_000)

@@ -49,6 +49,14 @@ def test_a_plain_value_comes_back_as_it_was(value):
     assert same(loads(dumps(value)), value)
 
 
+def test_bytes_and_their_head_and_tuples_and_their_beginning_are_what_dumps_makes():
+    for value in (b"", b"bytes" * 1000):
+        assert codec.head_of(value) + value == codec.dumps(value)
+    whole = codec.dumps(("module", "function", (1, 2), None))
+    head = codec.dumps(("module", "function"))[5:]
+    assert codec.dumps(((1, 2), None), head=whole[:5] + head) == whole
+
+
 def test_not_a_number_keeps_its_bits():
     odd = struct.unpack(">d", bytes.fromhex("7ff8000000000123"))[0]
     assert struct.pack(">d", loads(dumps(odd))).hex() == "7ff8000000000123"

@@ -39,6 +39,19 @@ def test_a_frame_larger_than_the_pipe_arrives_whole(pipe, blocking):
     assert protocol.FrameReader().feed(b"".join(found)) == [(0, 9, 3, protocol.RESULT, body)]
 
 
+@pytest.mark.parametrize("sizes", [(10, 1000), (10, 1 << 20), (1 << 17, 1 << 17), (1 << 17, 0)])
+def test_a_body_in_two_parts_is_one_frame(pipe, sizes):
+    source, target = pipe
+    os.set_blocking(target, True)
+    body, tail = map(os.urandom, sizes)
+    found: list[bytes] = []
+    reader = threading.Thread(target=read_all, args=(source, protocol.HEADER_SIZE + sum(sizes), found))
+    reader.start()
+    link.Link(source, target).send(protocol.RESULT, 3, body, 0, tail)
+    reader.join(10)
+    assert protocol.FrameReader().feed(b"".join(found)) == [(0, 0, 3, protocol.RESULT, body + tail)]
+
+
 def test_frames_of_many_threads_do_not_mix(pipe):
     source, target = pipe
     os.set_blocking(target, False)
@@ -103,6 +116,8 @@ def test_a_body_that_is_too_long_is_refused_before_anything_is_written(pipe, mon
     end = link.Link(*pipe)
     with pytest.raises(protocol.ProtocolError, match="a RESULT message of 131073 bytes"):
         end.send(protocol.RESULT, 1, b"x" * ((1 << 17) + 1))
+    with pytest.raises(protocol.ProtocolError, match="a RESULT message of 131073 bytes"):
+        end.send(protocol.RESULT, 1, b"x" * (1 << 16), 0, b"x" * ((1 << 16) + 1))
     end.send(protocol.RESULT, 2, b"")
     assert end.read() == [(0, 0, 2, protocol.RESULT, b"")]
 

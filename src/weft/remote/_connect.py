@@ -191,8 +191,11 @@ def _started(transport: Transport, token: str, threads: _threads.Threads) -> Pro
         answers = transport.answers
         terminal = None if answers is None else Terminal(answers, transport.asks_on_stdin)
         if isinstance(transport, Fork):
-            return Process([], threads, start=lambda descriptors: transport.start(descriptors, token, threads))
-        return Process(transport.argv(token), threads, terminal, translated=transport.translated)
+            return Process(
+                [], threads, start=lambda descriptors: transport.start(descriptors, token, threads), at_once=True
+            )
+        at_once = isinstance(transport, Local)
+        return Process(transport.argv(token), threads, terminal, translated=transport.translated, at_once=at_once)
     except ConnectError:
         raise
     except OSError as error:

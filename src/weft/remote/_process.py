@@ -48,17 +48,20 @@ class Process:
         terminal: Terminal | None = None,
         translated: bool = False,
         start: Callable[[Sequence[int]], "subprocess.Popen[bytes]"] | None = None,
+        *,
+        at_once: bool = False,
     ) -> None:
         """Start it. Blocks the calling thread until the command runs: some milliseconds. Raises OSError when it cannot.
 
         `start`, where given, makes the process in place of `argv`, out of the descriptors for its stdin, stdout and stderr.
-        It gets `terminal` as its own, and closes it in the end, also when it cannot be started.
+        It gets `terminal` as its own, and closes it in the end, also when it cannot be started. `at_once`: it is Python itself, for
+        which stdout can be a socket; other commands may want to open theirs by its name.
         """
         theirs: list[int] = []
         ours: list[int] = []
         try:
             for number in range(3):
-                reads, writes = _descriptors.pipe()
+                reads, writes = _descriptors.sockets(WIDE) if number == 1 and at_once else _descriptors.pipe()
                 theirs.append(writes if number else reads)
                 ours.append(reads if number else writes)
             if terminal is not None:

@@ -55,6 +55,7 @@ LAST_WINDOW = 1024  # values that a loop over a channel may have under way
 MOST_REQUESTS = 1024  # sends of one context that may be unanswered
 MOST_BYTES = 1 << 23  # of them
 MOST_VALUE = (1 << 22) - 64  # bytes of one value that is sent up
+_LARGE = 1 << 15  # bytes that are sent as they are rather than copied into a message
 
 
 class Waiter(object):
@@ -234,7 +235,10 @@ class Channel(object):
 
     def send(self, value):
         """Send a value. Raises ChannelClosed when the channel is closed, CannotTravel when the value is not plain."""
-        self._send(b"S", self._home.dumps(value, "value"))
+        if type(value) is bytes and len(value) > _LARGE and not codec.PY2:
+            self._send(b"S", codec.head_of(value), value)  # they are not copied
+        else:
+            self._send(b"S", self._home.dumps(value, "value"))
 
     def send_exception(self, exception, *args):
         """Send an exception for the receiver to raise; one that is no builtin arrives as RemoteError."""
@@ -254,23 +258,24 @@ class Channel(object):
             count += 1
         return count
 
-    def _send(self, verb, body):
+    def _send(self, verb, body, tail=b""):
         home = self._home
-        if len(body) > MOST_VALUE:
+        size = len(body) + len(tail)
+        if size > MOST_VALUE:
             raise codec.CannotTravel(
                 "value takes %d bytes, and a channel of the parent's takes %d at once; send it in parts, or return it"
-                % (len(body), MOST_VALUE)
+                % (size, MOST_VALUE)
             )
-        home.reserve(self, len(body))
+        home.reserve(self, size)
         waiter = None if self.window else home.waiter()
         with home.lock:
             refused, self._refused = self._refused, 0
-            number = home.begin(self, waiter, len(body)) if not refused else None
+            number = home.begin(self, waiter, size) if not refused else None
         if refused:
             raise home.ChannelClosed(
                 "the parent closed the channel before it had room for %d of the values sent" % refused
             )
-        home.send(self, VERB.pack(verb, number) + body)
+        home.send(self, VERB.pack(verb, number) + body, tail)
         if waiter is not None and home.answer(self, number, waiter) == CLOSED:
             raise home.ChannelClosed("send on a closed channel: the parent has closed it")
 
@@ -470,9 +475,9 @@ class Channels(object):
 
     # ---- frames
 
-    def send(self, channel, frame):
+    def send(self, channel, frame, tail=b""):
         if frame is not None:
-            self._link.send(protocol.CHANNEL, channel._number, frame)
+            self._link.send(protocol.CHANNEL, channel._number, frame, 0, tail)
         if self.gone or self.left:
             self.tidy()
 

@@ -134,6 +134,11 @@ def dumps(value, root="value", parts=None, refer=None, otherwise=None, head=None
     return data
 
 
+def head_of(value):
+    """Return what stands before the bytes `value` in a message: with them behind it, it is what `dumps` returns."""
+    return _TAG_U32.pack(b"b", len(value))
+
+
 class _Refused(Exception):
     """Stop encoding; the second walk says why."""
 

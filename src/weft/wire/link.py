@@ -77,18 +77,19 @@ class Link(object):
         except protocol.ProtocolError:
             return None
 
-    def send(self, kind, identifier, body, destination=0):
-        """Write one frame, whole, whatever other threads write. Blocks while the parent does not read.
+    def send(self, kind, identifier, body, destination=0, tail=b""):
+        """Write one frame, whole, whatever other threads write; `tail` belongs to the body. Blocks while the parent does not read.
 
         Raises LinkLost when the parent is gone, ProtocolError when the body is too long.
         """
+        size = len(body) + len(tail)
+        if size > protocol.MAX_BODY:
+            protocol.refuse_long(kind, size)
+        header = protocol.HEADER.pack(destination, self.context, identifier, size, kind)
         if len(body) > _JOIN:
-            if len(body) > protocol.MAX_BODY:
-                protocol.frame(destination, self.context, identifier, kind, body)
-            parts = (protocol.HEADER.pack(destination, self.context, identifier, len(body), kind), body)
+            self.send_raw((header, body, tail))
         else:
-            parts = (protocol.HEADER.pack(destination, self.context, identifier, len(body), kind) + body,)
-        self.send_raw(parts)
+            self.send_raw((header + body, tail))
 
     def busy(self):
         """Whether somebody is writing, perhaps this very thread, further up its stack."""
@@ -98,7 +99,8 @@ class Link(object):
         """Write some bytes objects one after another, with nothing in between."""
         with self._lock:
             for data in parts:
-                self._write(data)
+                if data:
+                    self._write(data)
         if self._later:
             self._write_later()
 

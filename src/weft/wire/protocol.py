@@ -165,11 +165,16 @@ class ProtocolError(WireError, ValueError):
 def frame(destination, source, identifier, kind, body):
     """Return header + body as one bytes object. Raises ProtocolError when the body is longer than MAX_BODY."""
     if len(body) > MAX_BODY:
-        raise ProtocolError(
-            "a %s message of %d bytes is longer than the limit of %d bytes; send it in parts"
-            % (kind_name(kind), len(body), MAX_BODY)
-        )
+        refuse_long(kind, len(body))
     return HEADER.pack(destination, source, identifier, len(body), kind) + body
+
+
+def refuse_long(kind, size):
+    """Raise ProtocolError for a body of more than MAX_BODY bytes."""
+    raise ProtocolError(
+        "a %s message of %d bytes is longer than the limit of %d bytes; send it in parts"
+        % (kind_name(kind), size, MAX_BODY)
+    )
 
 
 def kind_name(kind):
@@ -197,6 +202,17 @@ def unpack_header(data, position=0):
             "descriptors of the link" % (header[1], kind_name(header[4]), header[3], MAX_BODY)
         )
     return header
+
+
+if bytes is str:  # 2.7, which joins no views
+
+    def _part(data, start, stop):
+        return data[start:stop]
+
+else:
+
+    def _part(data, start, stop):
+        return memoryview(data)[start:stop]
 
 
 class FrameReader(object):
@@ -255,8 +271,8 @@ class FrameReader(object):
         if rest < 0:
             return b""
         destination, source, identifier, _, kind = unpack_header(parts[0])
-        parts[0] = parts[0][HEADER_SIZE:]
-        parts[-1] = data[: len(data) - rest]
+        parts[0] = _part(parts[0], HEADER_SIZE, len(parts[0]))
+        parts[-1] = _part(data, 0, len(data) - rest)
         self._parts = []
         self._whole(frames, destination, source, identifier, kind, b"".join(parts))
         return data[len(data) - rest :]

@@ -127,15 +127,15 @@ class Overtaken(object):
         self._epoch = None
         self._late = []
 
-    def send(self, kind, number, frame):
+    def send(self, kind, number, frame, *more):
         from weft.wire import channels
 
         epoch = channels.VERB.unpack_from(frame)[1] if frame[:1] in (b"A", b"B") else None
         self._epoch = self._epoch or epoch
         if epoch == self._epoch and (frame[:1] == b"B" or channels.ASK.unpack(frame)[3]):
-            self._late.append((kind, number, frame))
+            self._late.append((kind, number, frame) + more)
             return
-        self._send(kind, number, frame)
+        self._send(kind, number, frame, *more)
         while epoch != self._epoch and self._late:
             self._send(*self._late.pop(0))
 
