@@ -1,9 +1,12 @@
 """Calls into a context: values, errors, many at once."""
 
+import asyncio
 import collections
+import functools
 import gc
 import math
 import os
+import pickle
 import platform
 import signal
 import sys
@@ -209,6 +212,69 @@ def test_functions_without_a_name_over_there_are_refused_before_anything_is_sent
     with raises(TypeError, match="cannot be called"):
         shared.call(3)
     assert shared.stats == before
+
+
+async def coroutine(value):
+    return value
+
+
+async def generator():
+    yield 1
+
+
+def to_its_end(function):
+    @functools.wraps(function)
+    def run(*args):
+        return asyncio.run(function(*args))
+
+    return run
+
+
+@to_its_end
+async def decorated(value):
+    return value
+
+
+def test_an_async_def_is_refused_with_what_to_do_instead():
+    async def inside():
+        return 1
+
+    class Holder:
+        async def method(self):
+            return 1
+
+    with remote.local() as context:
+        for function in (coroutine, inside, Holder().method, functools.partial(coroutine, 1)):
+            with raises(
+                TypeError, match=r"is an async def: over there, nobody would run.*plain function.*asyncio\.run\("
+            ):
+                context.call(function)
+        with raises(TypeError, match="generator is an async def.*a loop over it inside of a plain function"):
+            next(context.iterate(generator))
+        assert context.stats.calls == 0
+        assert context.call(decorated, (3,)) == 3
+
+
+def test_a_context_and_what_belongs_to_it_stay_here_and_the_error_says_what_to_do():
+    with remote.local() as context, remote.local(name="other") as other:
+        with raises(
+            remote.CannotTravel, match=r"args\[0\] cannot travel: it is a Context; contexts stay in the process"
+        ):
+            context.call(weft_sent.echo, (other,))
+        with raises(
+            remote.CannotTravel, match=r"args\[0\]\[0\]\['to'\] cannot travel: .*call it from here, or .* a channel"
+        ):
+            context.call(weft_sent.echo, ([{"to": other}],))
+        with raises(remote.CannotTravel, match="'other'|contexts stay in the process"):
+            context.call(lambda: other.call(len, ("",)))
+        call = context.spawn(weft_sent.nothing)
+        with raises(
+            remote.CannotTravel, match="RemoteCall; calls stay with the process that waits for them: send what join"
+        ):
+            context.call(weft_sent.echo, (call,))
+        call.join()
+        with raises(TypeError, match="'other'.* cannot be pickled: contexts stay in the process that opened them"):
+            pickle.dumps(other)
 
 
 def test_wrong_kinds_of_arguments_are_refused_with_the_right_call_shown(shared):

@@ -64,7 +64,7 @@ class Chain:
     Thread-safe. What is refused here, before it was sent (CannotTravel, FunctionNotFound), breaks nothing.
     """
 
-    stays_here = True  # see _functions.Packer
+    stays_here = "chains stay with the process that opened their context"  # see _functions.Packer
 
     def __init__(self, context: "Context") -> None:
         self._context = context

@@ -42,8 +42,9 @@ class Packer(values.Packer):
 
     def name_of_class(self, kind: type) -> tuple[str, str]:
         """See values.Packer."""
-        if getattr(kind, "stays_here", False) is True:
-            raise kinds.Refusal(f"it is a {kind.__name__}, which is of use in this process alone")
+        why = getattr(kind, "stays_here", None)  # of classes of ours
+        if type(why) is str:
+            raise kinds.Refusal(f"it is a {kind.__name__}; {why}")
         try:
             return self._name(kind)
         except Exception as error:  # whatever its metaclass does

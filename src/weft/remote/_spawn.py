@@ -33,7 +33,7 @@ _log = logging.getLogger("weft.remote")
 class RemoteCall(Generic[R]):
     """A call that runs in a context: what context.spawn() returns. Thread-safe."""
 
-    stays_here = True  # see _functions.Packer
+    stays_here = "calls stay with the process that waits for them: send what join() returns"  # see _functions.Packer
     _runs_already = False  # what it waits for, before it is sent
 
     def __init__(self, context: "Context", request: "Request", name: str | None) -> None:
@@ -169,7 +169,7 @@ class Stream(Generic[T], Iterator[T]):
     It runs ahead by as much as may wait here. `close()` ends it over there too; leaving a loop over it, or `with`, does that.
     """
 
-    stays_here = True  # see _functions.Packer
+    stays_here = "streams stay with the process that reads them: send the values, or a channel"  # see _functions.Packer
 
     def __init__(self, context: "Context", request: "Request", channel: WindowChannel[T]) -> None:
         self._channel = channel

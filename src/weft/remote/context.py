@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from weft._move import Home, Leaving
 from weft.core import Waiter, tasklet
@@ -78,7 +78,13 @@ class Context:
     A forked child of this process cannot use it: every method raises ForkedContext there, and its parent's is not disturbed.
     """
 
-    stays_here = True  # see _functions.Packer
+    stays_here = (  # see _functions.Packer
+        "contexts stay in the process that opened them: call it from here, or give both sides a channel, over which the other "
+        "one asks for what is to be called"
+    )
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(f"{self!r} cannot be pickled: {self.stays_here}")
 
     def __init__(
         self, link: Link, shipping: Shipping, facts: Facts, threads: _threads.Threads, via: "Context | None" = None

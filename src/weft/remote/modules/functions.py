@@ -7,6 +7,7 @@ import builtins
 import functools
 import sys
 from collections.abc import Callable
+from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
@@ -46,6 +47,7 @@ def name_of(function: Callable[..., Any]) -> FunctionName:
             return known
     if not callable(function):
         raise TypeError(f"{function!r} cannot be called: give the function itself, as in call(os.getpid), without ()")
+    _refuse_coroutines(function)
     if isinstance(function, functools.partial):
         raise _cannot(function, "it is a partial", "give its function, and its arguments in args= and kwargs=")
     module, qualname = _said_name(function)
@@ -68,6 +70,22 @@ def name_of(function: Callable[..., Any]) -> FunctionName:
             _known.clear()
         _known[name] = name
     return name
+
+
+def _refuse_coroutines(function: Callable[..., Any]) -> None:
+    """Raise TypeError for an `async def`: what calling it returns cannot come back, and nobody would run it."""
+    inner: Any = function
+    while isinstance(inner, functools.partial | MethodType):
+        inner = inner.func if isinstance(inner, functools.partial) else inner.__func__
+    code = getattr(inner, "__code__", None)
+    if isinstance(code, CodeType) and code.co_flags & (CO_COROUTINE | CO_ASYNC_GENERATOR):
+        if code.co_flags & CO_COROUTINE:
+            then = f"Run it inside of a plain function: def run(): return asyncio.run({code.co_name}(...))"
+        else:
+            then = "Run a loop over it inside of a plain function, by asyncio.run, and return a list"
+        raise TypeError(
+            f"{code.co_qualname} is an async def: over there, nobody would run what calling it returns.\n    {then}"
+        )
 
 
 def code_of(function: Callable[..., Any]) -> CodeType | None:
