@@ -115,9 +115,114 @@ def test_when_one_cannot_be_built_the_others_end_without_their_finally_blocks(mo
     gc.collect()
 
 
+def test_all_are_put_in_their_places_or_none(monkeypatch):
+    """The last one cannot be: it is in the run queue already."""
+    ch, other = weft.channel(), weft.channel()
+    tasklets = [weft.tasklet(waits)(each) for each in (ch, other)]
+    new = weft.tasklet(runs_new)()
+    weft.schedule()
+    assert ran == ["new"]
+    ran.clear()
+    new.bind(runs_new, ()).insert()
+    data = snapshot.dumps((new, ch, other))
+    new.remove()
+    for each in tasklets:
+        end(each)
+    settle_all = _native.settle_all
+
+    def refuses(places):
+        assert [len(each) for each in places] == [6, 6, 1]
+        places[-1][0].insert()
+        try:
+            settle_all(places)
+        finally:
+            places[-1][0].remove()
+
+    monkeypatch.setattr(_native, "settle_all", refuses)
+    with pytest.raises(ValueError, match=r"<weft\.tasklet .*> cannot be put into this state"):
+        snapshot.loads(data)
+    monkeypatch.setattr(_native, "settle_all", lambda places: interrupted(settle_all, places))
+    with pytest.raises(KeyboardInterrupt):
+        snapshot.loads(data)
+    assert weft.getruncount() == 1
+    monkeypatch.undo()
+    _, ch, other = snapshot.loads(data)
+    assert (ch.balance, other.balance, weft.getruncount()) == (-1, -1, 2)
+    weft.run()
+    assert ran == ["new"]
+    for each in (ch, other):
+        each.send(None)
+    gc.collect()
+
+
+OUT_OF_MEMORY = """
+    import gc
+    import _testcapi
+    import weft
+    from weft import snapshot
+
+    ran = []
+
+    def deep(ch, n):
+        try:
+            return deep(ch, n - 1) + 1 if n else ch.receive()
+        finally:
+            ran.append(n)
+
+    def keeps(ch, n, out):
+        out.append(deep(ch, n))
+
+    for depth, step in ((3, 1), (150, 3)):
+        ch, out = weft.channel(), []
+        weft.tasklet(keeps)(ch, depth, out).run()
+        data = snapshot.dumps((ch, out))
+        ch.queue.kill()
+        ran.clear()
+        failed = 0
+        for start in range(0, 500, step):
+            restored = None
+            try:
+                _testcapi.set_nomemory(start, start + 1)
+                restored = snapshot.loads(data)
+            except (MemoryError, snapshot.BadSnapshot):  # where the depth of an operand stack could not be told
+                failed += 1
+            finally:
+                _testcapi.remove_mem_hooks()
+            assert ran == [], start
+            if restored is not None:
+                restored[0].queue.kill()
+                ran.clear()
+        gc.collect()
+        assert weft.getruncount() == 1
+        ch, out = snapshot.loads(data)
+        ch.send(1)
+        print(failed > 20, out == [depth + 1])
+"""
+
+
+@pytest.mark.skipif(hasattr(sys, "gettotalrefcount"), reason="a debug build's own asserts do not bear it")
+def test_memory_that_is_out_at_any_moment_lets_nothing_run(program, python):
+    """In a process of its own: CPython itself loses lists then."""
+    pytest.importorskip("_testcapi", reason="this Python was built without its tests")
+    assert python(program(OUT_OF_MEMORY, "out_of_memory.py")).stdout.split() == ["True"] * 4
+
+
+def runs_new():
+    ran.append("new")
+
+
+def interrupted(settle_all, places):
+    settle_all(places)
+    raise KeyboardInterrupt
+
+
 def test_helpers_are_called_with_what_belongs_there_alone():
     with pytest.raises(TypeError, match=r"build\(\) takes a new ticket, not 5"):
         _native.build(5)
+    with pytest.raises(TypeError, match="expected a list of tuples, not 5"):
+        _native.settle_all(5)
+    with pytest.raises(TypeError, match="expected a tuple, not 5"):
+        _native.settle_all([5])
     with pytest.raises(TypeError, match=r"go_on\(\) takes a built ticket, not 5"):
         _native.go_on(5)
     ticket = _native.check([], [], None, -1, -1, None, None)

@@ -81,7 +81,7 @@ class Moved:
             self.tasklet.bind(body(self.outcome, base, (box,), None, "move"), ())
             if block:
                 self.stay = Stay(contents[0][1], loader.functions, self.outcome)
-            restoring.start()
+            restoring.go([])  # it stays suspended until begin()
         else:
             function, args, kwargs = contents[0][1:4]
             self.tasklet.bind(body(self.outcome, function, args, kwargs, "move"), ())

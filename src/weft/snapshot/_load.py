@@ -11,6 +11,7 @@ import sys
 import types
 from collections.abc import Callable, Iterable
 from importlib import import_module
+from operator import itemgetter
 from typing import Any, TypeVar
 
 from weft import core
@@ -26,6 +27,7 @@ Channel = core.channel[Any]
 
 STARTED, NEW = 2, 1
 SCHEDULED = 32
+_FIRST = itemgetter(0)
 
 
 # ---- makers that need no more than their arguments ----
@@ -353,20 +355,38 @@ class _Restoring:
                 made.set_atomic(True)
         _set_attributes(made, attributes)
 
-    def start(self) -> None:
-        """Let each tasklet build its frames. Each comes back at once, suspended; none is left when one cannot. Switches."""
+    def places(self, contents: list[Any]) -> list[tuple[Any, ...]]:
+        """Who comes where, in the order in which they do: what settle_all() takes."""
+        states = {id(made): state for made, _, state in self.started}
+        places: list[tuple[Any, ...]] = []
+        for made, content in zip(self.loader.objects, contents, strict=True):
+            if isinstance(made, core.channel):
+                places += [(each, *states.pop(id(each))) for each in content[3]]
+        for _, made, state in sorted(self.scheduled, key=_FIRST):
+            places.append((made,) if state is None else (made, *states.pop(id(made))))
+        places += [(made, *state) for made, _, state in self.started if id(made) in states]
+        return places
+
+    def go(self, places: list[tuple[Any, ...]]) -> None:
+        """Let each tasklet build its frames, and come back at once, suspended; then put everybody in his place. Nobody is left when
+        that cannot be. Switches.
+        """
         try:
-            for made, box, _ in self.started:
-                made.run()
-                if box:
-                    raise (
-                        box[0]
-                        if isinstance(box[0], BaseException)
-                        else SnapshotError(f"{made!r} ended while it was restored")
-                    )
-        except BaseException:  # memory was out, or nothing may be switched here
+            self.start()
+            _native.settle_all(places)
+        except BaseException:  # memory was out, nothing may be switched here, or a signal handler raised
             self._abandon()
             raise
+
+    def start(self) -> None:
+        for made, box, _ in self.started:
+            made.run()
+            if box:
+                raise (
+                    box[0]
+                    if isinstance(box[0], BaseException)
+                    else SnapshotError(f"{made!r} ended while it was restored")
+                )
 
     def _abandon(self) -> None:
         """End those that have started. Runs none of their code."""
@@ -375,22 +395,9 @@ class _Restoring:
                 kept = _native.defuse(made)
                 made.kill()
                 del kept
-
-    def settle(self, contents: list[Any]) -> None:
-        """Put everybody where it was. Cannot fail, runs no code."""
-        states = {id(made): state for made, _, state in self.started}
-        for made, content in zip(self.loader.objects, contents, strict=True):
-            if isinstance(made, core.channel):
-                for each in content[3]:
-                    _native.settle(each, *states.pop(id(each)))
-        for _, made, state in sorted(self.scheduled, key=lambda each: each[0]):
-            if state is None:
-                made.insert()
-            else:
-                _native.settle(made, *states.pop(id(made)))
-        for made, _, state in self.started:
-            if id(made) in states:
-                _native.settle(made, *state)
+        for _, made, state in self.scheduled:
+            if state is None and made.scheduled:
+                made.remove()
 
 
 def _set_attributes(made: object, attributes: Any) -> None:
@@ -420,28 +427,28 @@ def restore(
         raise core.NoCore(UNKNOWN)
     loader = reader(header.references, pickles)
     try:
-        restoring, root, contents = _read(loader, paused, wanted)
-        restoring.start()
+        restoring, root, places = _read(loader, paused, wanted)
+        restoring.go(places)
     except BaseException:
         loader.take_back()
         raise
-    restoring.settle(contents)
     return root
 
 
-def _read(loader: Loader, paused: bool, wanted: Callable[[Any], None]) -> tuple[_Restoring, Any, list[Any]]:
-    """What is about to be restored, the root, and the contents. BadSnapshot, whatever it is that keeps it from being read."""
+def _read(loader: Loader, paused: bool, wanted: Callable[[Any], None]) -> tuple[_Restoring, Any, list[tuple[Any, ...]]]:
+    """What is about to be restored, the root, and where all come. BadSnapshot, whatever it is that keeps it from being read."""
     try:
         root, contents = loader.read()
         wanted(root)
         restoring = _Restoring(loader, paused=paused)
         for made, content in zip(loader.objects, contents, strict=True):
             restoring.fill(made, content)
+        places = restoring.places(contents)
     except (pickle.UnpicklingError, EOFError, LookupError, ValueError, TypeError, AttributeError, ImportError) as error:
         if isinstance(error, SnapshotError):
             raise
         raise BadSnapshot(f"the snapshot cannot be read here: {error}") from error
-    return restoring, root, contents
+    return restoring, root, places
 
 
 def load_paused(data: bytes) -> Any:

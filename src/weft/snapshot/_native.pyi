@@ -51,6 +51,12 @@ def go_on(ticket: object, /) -> object:
 def settle(tasklet: tasklet[Any], direction: int, channel: object, value: object, flags: int, atomic: int, /) -> None:
     """Put a tasklet that go_on() has suspended into the state that was saved."""
 
+def settle_all(places: list[tuple[Any, ...]], /) -> None:
+    """Do what settle() does for each tuple of its arguments in a list; a tuple of a new tasklet alone puts that into the run queue.
+
+    All or none: nothing can come in between. ValueError when one cannot be put into its state.
+    """
+
 def detach(tasklet: tasklet[Any], /) -> tuple[int, object, object, int, int]:
     """Take a tasklet out of its channel or the run queue. Returns the arguments behind the first with which settle() undoes it.
 

@@ -49,6 +49,9 @@ PyDoc_STRVAR(go_on_doc, "go_on($module, ticket, /)\n--\n\n"
 "Put the frames in place and suspend the tasklet; return what the innermost of them is to get.");
 PyDoc_STRVAR(settle_doc, "settle($module, tasklet, direction, channel, value, flags, atomic, /)\n--\n\n"
 "Put a tasklet that go_on() has suspended into the state that was saved.");
+PyDoc_STRVAR(settle_all_doc, "settle_all($module, places, /)\n--\n\n"
+"Do what settle() does for each tuple of its arguments in a list; a tuple of a new tasklet alone puts that into the run queue.\n"
+"All or none: nothing can come in between.");
 PyDoc_STRVAR(detach_doc, "detach($module, tasklet, /)\n--\n\n"
 "Take a tasklet out of its channel or the run queue. Returns the arguments behind the first with which settle() undoes it.");
 PyDoc_STRVAR(defuse_doc, "defuse($module, tasklet, /)\n--\n\n"
@@ -72,6 +75,7 @@ static PyMethodDef native_methods[] = {
     {"build", native_build, METH_O, build_doc},
     {"go_on", (PyCFunction)(void (*)(void))native_go_on, METH_FASTCALL, go_on_doc},
     {"settle", native_settle, METH_VARARGS, settle_doc},
+    {"settle_all", native_settle_all, METH_O, settle_all_doc},
     {"detach", native_detach, METH_O, detach_doc},
     {"defuse", native_defuse, METH_O, defuse_doc},
     {"function_begun", native_function_begun, METH_VARARGS, function_begun_doc},

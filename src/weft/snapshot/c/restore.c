@@ -347,30 +347,74 @@ native_go_on(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t coun
     return Py_NewRef(PyTuple_Check(ticket->returns) ? PyTuple_GET_ITEM(ticket->returns, 0) : Py_None);
 }
 
-static PyObject *
-native_settle(PyObject *Py_UNUSED(module), PyObject *args)
+/* Read where a tasklet is to come: (tasklet, direction, channel, value, flags, depth), or (tasklet,) for a new one that comes to the end of
+   the run queue. All is borrowed. -1 with an exception set when it is in no state for that. */
+static int
+place_read(PyObject *place, PyObject **tasklet, WeftState *state)
 {
-    WeftState state = {0};
-    PyObject *tasklet, *channel, *value;
-    int flags;
-    if (!PyArg_ParseTuple(args, "OiOOii:settle", &tasklet, &state.direction, &channel, &value, &flags, &state.atomic))
-        return NULL;
+    PyObject *channel = Py_None, *value = Py_None;
     WeftState now;
-    if (api->inspect(tasklet, &now) < 0)
+    int flags = 0;
+    bool is_new = PyTuple_GET_SIZE(place) == 1;
+    *state = (WeftState){0};
+    if (!PyArg_ParseTuple(place, "O|iOOii:settle", tasklet, &state->direction, &channel, &value, &flags, &state->atomic) ||
+        api->inspect(*tasklet, &now) < 0)
+        return -1;
+    if ((is_new ? now.state != 1 : now.state != 2) || now.direction != 0 || now.scheduled || now.waits || now.current ||
+        (state->direction != 0 && !PyObject_TypeCheck(channel, channel_type)) || state->direction < -1 || state->direction > 1 ||
+        state->atomic < 0 || ((flags & 1) && !PyExceptionInstance_Check(value))) {
+        PyErr_Format(PyExc_ValueError, "%R cannot be put into this state", *tasklet);
+        return -1;
+    }
+    if (is_new) {
+        *state = now;
+        state->scheduled = true;
+        return 0;
+    }
+    state->channel = state->direction != 0 ? channel : NULL;
+    state->raises = flags & 1;
+    state->sends_error = (flags & 2) != 0;
+    state->iterates = (flags & 4) != 0;
+    state->ended = (flags & 8) != 0;
+    state->atomic_flag = (flags & 16) != 0;
+    state->scheduled = (flags & 32) != 0;
+    state->value = (flags & 64) != 0 ? value : NULL;
+    return 0;
+}
+
+static PyObject *
+native_settle(PyObject *Py_UNUSED(module), PyObject *place)
+{
+    PyObject *tasklet;
+    WeftState state;
+    if (place_read(place, &tasklet, &state) < 0)
         return NULL;
-    if (now.direction != 0 || now.scheduled || now.waits || now.current || (state.direction != 0 && !PyObject_TypeCheck(channel, channel_type)) ||
-        state.direction < -1 || state.direction > 1 || state.atomic < 0 || ((flags & 1) && !PyExceptionInstance_Check(value))) {
-        PyErr_Format(PyExc_ValueError, "%R cannot be put into this state", tasklet);
+    api->settle(tasklet, &state);
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+native_settle_all(PyObject *Py_UNUSED(module), PyObject *places)
+{
+    PyObject *tasklet;
+    WeftState state;
+    if (!PyList_Check(places)) {
+        PyErr_Format(PyExc_TypeError, "expected a list of tuples, not %R", places);
         return NULL;
     }
-    state.channel = state.direction != 0 ? channel : NULL;
-    state.raises = flags & 1;
-    state.sends_error = (flags & 2) != 0;
-    state.iterates = (flags & 4) != 0;
-    state.ended = (flags & 8) != 0;
-    state.atomic_flag = (flags & 16) != 0;
-    state.scheduled = (flags & 32) != 0;
-    state.value = (flags & 64) != 0 ? value : NULL;
-    api->settle(tasklet, &state);
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(places); i++) {
+        PyObject *place = PyList_GET_ITEM(places, i);
+        if (!PyTuple_Check(place)) {
+            PyErr_Format(PyExc_TypeError, "expected a tuple, not %R", place);
+            return NULL;
+        }
+        if (place_read(place, &tasklet, &state) < 0)
+            return NULL;
+    }
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(places); i++) {
+        if (place_read(PyList_GET_ITEM(places, i), &tasklet, &state) < 0) /* named twice: nobody writes that */
+            return NULL;
+        api->settle(tasklet, &state);
+    }
     Py_RETURN_NONE;
 }
