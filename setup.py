@@ -19,6 +19,12 @@ from setuptools import Extension, setup
 
 C_DIR = "src/weft/core/c"
 
+if sys.platform == "win32":
+    raise SystemExit(
+        "weft cannot be built for Windows, and would not run there: it needs Linux on x86-64 or aarch64, or macOS. "
+        "On this machine, install it in the Linux of WSL (`wsl --install`), or in a container"
+    )
+
 if "t" in getattr(sys, "abiflags", ""):
     raise SystemExit(
         "weft cannot be built for a free-threaded build of CPython, and would not run on one: use the usual build of the "

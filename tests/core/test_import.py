@@ -25,6 +25,32 @@ def test_a_backend_that_does_not_exist_is_refused_by_name(value):
     )
 
 
+def test_windows_is_refused_by_name_with_what_to_do_before_anything_is_imported_that_it_lacks():
+    printed = output_of(
+        """
+        import sys
+        before = set(sys.modules)
+        sys.platform = "win32"
+        for name in ("fcntl", "termios", "pwd", "grp", "resource", "_posixsubprocess"):
+            sys.modules[name] = None  # as there: it cannot be imported
+        try:
+            import weft
+        except ImportError as error:
+            print(error)
+        try:
+            from weft import remote
+        except ImportError as error:
+            print(error)
+        print([name for name in sys.modules if name.startswith("weft.core._")])
+        """
+    )
+    said = (
+        "weft does not run on Windows (sys.platform is 'win32'): it needs Linux on x86-64 or aarch64, or macOS. On this "
+        "machine, run it in the Linux of WSL (`wsl --install`, then install weft in there), or in a container"
+    )
+    assert printed.split("\n") == [said, said, "[]"]
+
+
 def test_the_backend_in_use_is_named_and_its_types_do_not_tell_it():
     assert core.backend in ("sliced", "stacks", "greenlet")
     assert weft.tasklet.__module__ == "weft" and weft.channel.__module__ == "weft"

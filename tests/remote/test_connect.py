@@ -217,6 +217,47 @@ def test_without_an_ssh_program_the_error_says_what_to_install(tmp_path, monkeyp
         remote.ssh("alpha")
 
 
+CMD = "'sh' is not recognized as an internal or external command,\r\noperable program or batch file.\r\n"
+POWERSHELL = """sh : The term 'sh' is not recognized as the name of a cmdlet, function, script file, or operable program.\r
+At line:1 char:1\r
+    + CategoryInfo          : ObjectNotFound: (sh:String) [], CommandNotFoundException\r
+    + FullyQualifiedErrorId : CommandNotFoundException\r
+"""
+
+
+@pytest.mark.parametrize(
+    "said",
+    [CMD, POWERSHELL, "The system cannot find the path specified.\r\n", CMD.replace("sh", "exec")],
+    ids=["cmd", "powershell", "redirected", "exec"],
+)
+@pytest.mark.parametrize("stream", [1, 2])
+def test_a_windows_machine_is_refused_as_what_it_is(said, stream, tmp_path, monkeypatch):
+    said_file = tmp_path / "said"
+    said_file.write_bytes(said.encode())
+    program = tmp_path / "ssh"
+    program.write_text(f"#!/bin/sh\ncat {said_file} >&{stream}\nexit 1\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    with raises(
+        remote.ConnectError,
+        match="^ssh to 'winhost' ended on a Windows machine, and contexts on Windows are not supported. What it said:\n"
+        ".*(not recognized|cannot find).*let an sshd run in its WSL.*port=",
+    ) as caught:
+        remote.ssh("winhost")
+    assert type(caught.value) is remote.ConnectError
+
+
+def test_a_python_on_windows_that_a_shell_there_starts_is_refused_as_what_it_is(tmp_path):
+    program = tmp_path / "python"
+    lacks = "import sys;sys.modules['fcntl']=None;"  # as on Windows
+    program.write_text(f'#!/bin/sh\nlaunch="$3"\nshift 3\nexec {sys.executable} -BEs -c "{lacks}$launch" "$@"\n')
+    program.chmod(0o755)
+    with raises(
+        remote.ConnectError, match="the local interpreter .* ended on a Windows machine.*fcntl.*a POSIX system"
+    ):
+        remote.local(str(program))
+
+
 def test_ssh_args_win_over_ours_and_the_command_line_ends_the_options_before_the_host():
     from weft.remote.transports.ssh import Ssh
 

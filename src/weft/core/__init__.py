@@ -17,7 +17,10 @@ _CHOSEN_BY_ITSELF = ("sliced", "greenlet")
 
 def _load_backend() -> ModuleType:
     if sys.platform == "win32":
-        raise ImportError("weft does not run on Windows: it needs Linux (x86-64, aarch64) or macOS")
+        raise ImportError(
+            f"weft does not run on Windows (sys.platform is {sys.platform!r}): it needs Linux on x86-64 or aarch64, or macOS. "
+            "On this machine, run it in the Linux of WSL (`wsl --install`, then install weft in there), or in a container"
+        )
     if "t" in sys.abiflags:
         version = "{}.{}".format(*sys.version_info)
         raise ImportError(

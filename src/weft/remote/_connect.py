@@ -27,7 +27,7 @@ from weft.remote.errors import (
     PythonTooOld,
     RemoteError,
 )
-from weft.remote.transports import Transport, quoted
+from weft.remote.transports import Transport, quoted, ssh_failures
 from weft.remote.transports.fork import Fork
 from weft.remote.transports.local import Local
 from weft.wire import build, protocol
@@ -239,6 +239,8 @@ def _facts(transport: Transport, link: Link) -> Facts:
         )
     if status == protocol.NO_PYTHON:
         raise transport.missing()
+    if status == protocol.START_FAILED and "fcntl" in text:  # the first module that a Python on Windows lacks
+        raise ssh_failures.windows(f"the {transport.to}", [text.strip()])
     if status == protocol.START_FAILED:
         raise ConnectError(f"the Python that answered for the {transport.to} could not start a context: {text}")
     if isinstance(link.process, Tunnel) and link.process.errno is not None:

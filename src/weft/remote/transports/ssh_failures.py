@@ -37,6 +37,14 @@ REFUSED = re.compile(
     r"Connection refused|No route to host|Network is unreachable|kex_exchange_identification|Connection reset by|"
     r"Connection closed by|ssh_exchange_identification|Connection to .* closed by remote host"
 )
+# The words of cmd.exe, to which `</dev/null` is a file that it cannot find, and of PowerShell: ids are not translated, words are.
+WINDOWS = re.compile(
+    r"The system cannot find the (?:path|file) specified|is not recognized as an internal or external command|"
+    r"is not recognized as a name of a cmdlet|is not recognized as the name of a cmdlet|FullyQualifiedErrorId|"
+    r"Das System kann den angegebenen Pfad nicht finden|ist entweder falsch geschrieben|"
+    r"Le chemin d.acc.s sp.cifi. est introuvable|n.est pas reconnu en tant que commande interne|"
+    r"Microsoft Windows \[Version"
+)
 CONFIGURATION = re.compile(
     r"Bad configuration option|Bad owner or permissions on|unknown option|^usage: ssh", re.MULTILINE
 )
@@ -49,10 +57,20 @@ def explain(ssh: "Ssh", exit_code: int | None, said: list[str]) -> ConnectError:
         error = detect(ssh, text, said)
         if error is not None:
             return error
+    if WINDOWS.search(text):
+        return windows(ssh.to, said)
     if CONFIGURATION.search(text):
         return ConnectError(f"{ssh.to} was not tried: ssh refuses its configuration or ssh_args:\n{quoted(said)}")
     hint = f"    Does the login shell there run commands? Try: {_by_hand(ssh, 'echo', 'hello')}"
     return ConnectError(f"{ssh.to} {ended(exit_code)} before a Python answered, and said:\n{quoted(said)}\n{hint}")
+
+
+def windows(to: str, said: list[str]) -> ConnectError:
+    return ConnectError(
+        f"{to} ended on a Windows machine, and contexts on Windows are not supported. What it said:\n{quoted(said)}\n"
+        "    Is it the right host? If so, let an sshd run in its WSL, and give the port of that: remote.ssh(..., port=2222). A "
+        "target needs a POSIX system."
+    )
 
 
 def _by_hand(ssh: "Ssh", *command: str, verbose: bool = False) -> str:
