@@ -120,7 +120,7 @@ def cpu_seconds(pid):
 @pytest.mark.soak
 @pytest.mark.skipif(not KNOWN, reason="tasklets are not saved on this version or backend")
 @pytest.mark.timeout(3000)
-def test_a_job_of_a_minute_that_is_killed_ten_times_ends_with_the_right_answer(tmp_path, capsys):
+def test_a_job_of_a_minute_that_is_killed_ten_times_ends_with_the_right_answer(tmp_path, told):
     seed = int(os.environ.get("WEFT_SOAK_SEED") or time.time())
     job = Job(tmp_path, random.Random(seed))
     *_, rate = job.result(job.script, "rate", STEPS_TO_CALIBRATE).splitlines()
@@ -134,11 +134,10 @@ def test_a_job_of_a_minute_that_is_killed_ten_times_ends_with_the_right_answer(t
             steps.append(job.step_saved())
         said = job.result(*go_on)
         expected = ended(undisturbed)
-    with capsys.disabled():
-        print(
-            f"\nseed {seed}: {limit:,} steps, killed at {', '.join(f'{step / limit:.0%}' for step in steps)}, ", end=""
-        )
-        print(f"{job.in_the_middle} of {KILLS} while it wrote")
+    told(
+        f"seed {seed}: {limit:,} steps, killed at {', '.join(f'{step / limit:.0%}' for step in steps)}, "
+        f"{job.in_the_middle} of {KILLS} while it wrote\n"
+    )
     assert said == expected
     assert len(steps) == KILLS
     assert steps == sorted(set(steps)), "a kill has set it back, or it has saved nothing since the one before"

@@ -29,17 +29,6 @@ WHAT_HAPPENS = (
 
 
 @pytest.fixture
-def told(capsys):
-    """Progress, past pytest's capture."""
-
-    def say(text):
-        with capsys.disabled():
-            print(f"\n{text}", end="", flush=True)
-
-    return say
-
-
-@pytest.fixture
 def abandoned_jobs_are_no_news():
     workers.configure(on_abandoned=lambda function, result, error: None)
     yield

@@ -72,17 +72,6 @@ class Lane:
             self.failures.append(f"ended with {process.returncode} at seed {self.last}: {problems.result()[-3000:]}")
 
 
-@pytest.fixture
-def told(capsys):
-    """Progress, past pytest's capture."""
-
-    def say(text):
-        with capsys.disabled():
-            print(f"\n{text}", end="", flush=True)
-
-    return say
-
-
 @pytest.mark.soak
 @pytest.mark.timeout(14_400)
 @pytest.mark.skipif(not _native.known, reason="the frames of this CPython are not known")
