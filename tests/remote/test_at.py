@@ -127,7 +127,10 @@ def test_a_context_without_tasklets_is_refused() -> None:
 @pytest.mark.parametrize(
     ("function", "match"),
     [
-        (visiting.in_a_time_out, "it is inside a scope or a time-out"),
+        (
+            visiting.in_a_time_out,
+            r"it is inside a scope or a time-out, .* Put them around its join\(\), or inside of the block of weft.at\(\)",
+        ),
         (
             visiting.in_a_generator,
             "is used in a generator or coroutine. Let it call a function that has|before CPython 3.12, running a generator",

@@ -129,6 +129,8 @@ def test_the_handle_of_the_first_move_stays_valid(a: remote.Context) -> None:
     assert not call.done
     with pytest.raises(TimeoutError, match="has not ended within 0 seconds"):
         call.join(0)
+    with pytest.raises(TimeoutError), weft.timeout(0):
+        call.join()
     assert a.move(moving) is call
     channel.send("value")
     assert call.join() == call.result == ("value", a.facts.pid)
