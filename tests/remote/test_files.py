@@ -4,6 +4,7 @@ import fcntl
 import hashlib
 import os
 import resource
+import signal
 from pathlib import Path
 
 import pytest
@@ -397,6 +398,24 @@ def test_wrong_options_are_refused_before_anything_happens(here, tmp_path, optio
     with raises(error, match=message):
         here.put(file(tmp_path / "source", b"x"), str(tmp_path / "target"), **options)
     assert here.stats.calls == calls
+
+
+def test_a_transfer_to_a_context_that_has_ended_is_called_a_transfer(tmp_path):
+    (tmp_path / "file").write_text("data")
+    (tmp_path / "folder").mkdir()
+    context = remote.local()
+    context.put(tmp_path / "file", str(tmp_path / "there"))
+    context.close()
+    for transfer in (context.put, context.get):
+        with raises(remote.ContextClosed, match="^a transfer of files was not sent: 'local' is closed"):
+            transfer(tmp_path / "file", str(tmp_path / "again"))
+    with raises(remote.ContextClosed, match=r"^heartbeat\(\) was not sent: 'local' is closed"):
+        context.heartbeat(3)
+    with remote.local() as context:
+        os.kill(context.facts.pid, signal.SIGKILL)
+        context._link.ended.wait(10)
+        with raises(remote.ContextDied, match="^a transfer of files was not sent: 'local' has died before"):
+            context.put(tmp_path / "folder", str(tmp_path / "again"))
 
 
 def test_wrong_paths_are_refused(here, tmp_path):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from weft.core import Waiter
 from weft.remote import _answers, modules
 from weft.remote._link import Answer
+from weft.remote._shipping import spoken
 from weft.remote._waiting import EVER
 from weft.remote.errors import ProtocolError, RemoteError
 from weft.sync import Condition
@@ -139,8 +140,9 @@ def begin(context: "Context", function: Callable[..., Any], args: Sequence[Any])
     """Send a call of a function of the payload and its parts: its number, who gets the answer, and its name in messages."""
     name = modules.name_of(function)
     body = codec.dumps((name.module, name.qualname, tuple(args), None))
-    number, waiter = context._shipping.call(function, name, str(name), body)
-    return number, waiter, str(name)
+    text = spoken(name.module.rpartition(".")[2])
+    number, waiter = context._shipping.call(function, name, text, body)
+    return number, waiter, text
 
 
 def begin_later(context: "Context", function: Callable[..., Any], args: Sequence[Any]) -> None:

@@ -23,6 +23,22 @@ MOST_QUESTIONS = 1024
 PART_PREFIX = "weft.wire."
 PREPARED = 4096  # functions whose modules are known to be there; forgetting one costs a look at the plan
 
+# What parts of the payload are for, in messages.
+PURPOSES = {
+    "files": "a transfer of files",
+    "trees": "a transfer of folders",
+    "heartbeat": "heartbeat()",
+    "router": "the start of a context behind it",
+    "prompts": "the terminal for a password",
+    "channels": "a channel",
+    "shell": "a prompt",
+}
+
+
+def spoken(part: str) -> str:
+    """What somebody who does not know the parts of the payload calls weft.wire.`part`, or what it is for."""
+    return PURPOSES.get(part, f"weft.wire.{part}")
+
 
 class Shipping:
     """The modules of one link. Thread-safe; blocks tasklets only.
@@ -133,9 +149,9 @@ class Shipping:
         """
         if part in self._parts:
             return
-        self._link.refuse_if_ended(f"weft.wire.{part}")
+        self._link.refuse_if_ended(spoken(part))
         if not self._order.acquire(timeout=limit(deadline)):
-            raise TimeoutError(f"other calls were still being sent when the time for weft.wire.{part} was over")
+            raise TimeoutError(f"other calls were still being sent when the time for {spoken(part)} was over")
         try:
             if part not in self._parts:
                 data, parts = self._part(part, deadline)

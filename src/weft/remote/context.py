@@ -16,7 +16,7 @@ from weft.remote._chains import Chain
 from weft.remote._facts import Facts
 from weft.remote._heartbeat import Heartbeat
 from weft.remote._link import Answer, Link, Member, alive
-from weft.remote._shipping import Shipping
+from weft.remote._shipping import Shipping, spoken
 from weft.remote._spawn import RemoteCall, Stream, acall, iterate
 from weft.remote._values import Body, Outgoing
 from weft.remote._waiting import deadline_of, remaining
@@ -529,6 +529,8 @@ class Context:
 def _head(name: modules.FunctionName) -> tuple[str, bytes]:
     """What _heads keeps of a function."""
     text = f"__main__.{name.qualname}" if name.module == modules.name_over_there() else str(name)
+    if name.module.startswith("weft.wire."):
+        text = spoken(name.module.rpartition(".")[2])
     called: bytes = codec.dumps((*name, None, None))
     if len(_heads) >= HEADS:
         _heads.clear()
