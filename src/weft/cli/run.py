@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
 from weft.cli._errors import UsageError
+from weft.cli._hints import for_command_line
 from weft.cli._inventory import Host, Inventory, folded, hosts_from, read_inventory
 from weft.cli._named_function import arguments_from, function_named
 from weft.cli._opening import Hops, hand_on
@@ -262,9 +263,18 @@ def _shown(value: Any, text: Callable[[Any], str] = repr) -> str:
         return f"<{type(value).__name__} that cannot be shown: {error}>"
 
 
+def _message(error: Exception) -> str:
+    """The error's text; what weft itself proposes there, as it is done here."""
+    # Inside: as in _run.
+    from weft.remote import RemoteError
+
+    text = _shown(error, str)
+    return for_command_line(text) if isinstance(error, RemoteError) and type(error) is not RemoteError else text
+
+
 def _reason(error: Exception) -> list[str]:
     """The lines of an error's message, the type's name in front unless the message has it."""
-    lines = _shown(error, str).splitlines() or [""]
+    lines = _message(error).splitlines() or [""]
     name = type(error).__name__
     return lines if lines[0].startswith(name) else [f"{name}: {lines[0]}".rstrip(": "), *lines[1:]]
 
@@ -297,7 +307,7 @@ def _json_line(outcome: "Outcome[Host, Any]") -> str:
         fields["value"] = outcome.value
     else:
         fields["error"] = type(outcome.error).__name__
-        fields["message"] = _shown(outcome.error, str)
+        fields["message"] = _message(outcome.error)
         fields["traceback"] = _traceback(outcome.error) or None
     try:
         return json.dumps(fields, ensure_ascii=False, allow_nan=False)
