@@ -127,11 +127,9 @@ def test_what_a_login_shell_prints_before_the_start_disturbs_nothing(tmp_path):
 def test_an_interpreter_that_never_answers_is_given_up_in_time_and_killed(tmp_path):
     path = script(tmp_path, "#!/bin/sh\necho waiting for a tape >&2\nexec sleep 600\n")
     began = time.monotonic()
-    with raises(
-        remote.ConnectTimeout, match=r"was not ready within 0\.4 seconds, and said so far:\n +waiting for a tape"
-    ):
-        remote.local(path, timeout=0.4)
-    assert time.monotonic() - began < 5
+    with raises(remote.ConnectTimeout, match=r"was not ready within 2 seconds, and said so far:\n +waiting for a tape"):
+        remote.local(path, timeout=2)
+    assert time.monotonic() - began < 60
 
 
 # ---- ssh
@@ -322,20 +320,26 @@ def test_50_contexts_are_opened_at_once_from_one_thread(way, request, in_tasklet
     assert threading.active_count() == threads
 
 
-def test_other_tasklets_go_on_while_a_context_is_opened(own_target):
-    ticks = [0]
-    opened = []
+def test_other_tasklets_go_on_while_a_context_is_opened(own_target, tmp_path):
+    """The interpreter over there starts when the other tasklet has been run five times."""
+    os.mkfifo(tmp_path / "go_on")
+    path = script(tmp_path, f'#!/bin/sh\nread _ < {tmp_path}/go_on\nexec {sys.executable} "$@"\n')
+    order = []
 
     def tick():
-        while not opened:
-            ticks[0] += 1
+        for _ in range(5):
+            order.append("tick")
             weft.sleep(0.001)
+        go_on.append(os.open(tmp_path / "go_on", os.O_RDWR))
+        os.write(go_on[0], b"\n" * 10)
 
+    go_on = []
     weft.tasklet(tick)()
-    opened.append(own_target.open())
+    own_target.open(python=path)
+    order.append("opened")
     weft.run()
-    assert ticks[0] >= 5
-    opened.clear()
+    os.close(go_on[0])
+    assert order == [*["tick"] * 5, "opened"]
 
 
 def test_a_tasklet_killed_while_it_connects_leaves_nothing(tmp_path):

@@ -86,7 +86,7 @@ PARENT = """
 import sys, time
 from weft import remote
 context = remote.local(sys.argv[1])
-context.heartbeat(0.4)
+context.heartbeat(2)
 print(context.facts.pid, flush=True)
 time.sleep(100)
 """

@@ -56,7 +56,7 @@ def decode_both_ways(data, outcomes):
             outcomes["refused"] += 1
         else:
             outcomes["a value"] += 1
-        assert time.monotonic() - began < 5, data
+        assert time.monotonic() - began < 60, data
 
 
 def fuzz_values(inputs, seed):
