@@ -85,6 +85,7 @@ class Writer:
     def expression(self, depth=2):
         kind = self.random.randrange(22 if depth > 0 else 3)
         e = lambda: self.expression(depth - 1)  # noqa: E731
+        quotes = "'''" if depth > 1 else "'"  # 3.11 cannot have those of an f-string inside of it
         if kind == 0:
             return str(self.random.randrange(1, 9))
         if kind <= 2:
@@ -100,12 +101,12 @@ class Writer:
             10: lambda: f"Thing(ch, 1).method(ch, {e()}, {e()}, k={e()})",
             11: lambda: f'len({{x: {e()} for x in "ab"}})',
             12: lambda: f"({e()} and {e()} or 3)",
-            13: lambda: f'len(f"{{{e()}}}-{{{e()}:>4}}")',
+            13: lambda: f"len(f{quotes}{{{e()}}}-{{{e()}:>4}}{quotes})",
             14: lambda: f"Derived(ch, {e()}).more",
             15: lambda: f"recurses(ch, {self.random.randrange(3)})",
             16: lambda: f"functools.partial(Thing(ch, 1).method, ch, k={e()})({e()}, z={e()})",
             17: lambda: f"({e()} < {e()} < {e()}) + {e()}",
-            18: lambda: f"[{e()}, {e()}, {e()}][{e()} % 3]",
+            18: lambda: f"[{e()}, {e()}, {e()}][({e()}) % 3]",
             19: lambda: f"(lambda *a, k=3, **n: len(a) + k + len(n) + {e()})(*[{e()}], q={e()})",
             20: lambda: f"sum([x * {e()} for x in [y for y in (1, {e()})] if x % 2])",
         }
@@ -194,7 +195,7 @@ class Writer:
             ]  # fmt: skip
         if kind == 17:
             return [
-                f"{p}{a}, *{b} = [{e()}, {e()}, {e()}]", f"{p}{b}[{e()} % 2] += {e()}", f"{p}{b} = {{'a': {e()}, 'b': {b}}}",
+                f"{p}{a}, *{b} = [{e()}, {e()}, {e()}]", f"{p}{b}[({e()}) % 2] += {e()}", f"{p}{b} = {{'a': {e()}, 'b': {b}}}",
                 f"{p}{b}['a'] -= ({a} := {e()})", f"{p}out.append(({a}, sorted(map(str, {b}.items()))))", f"{p}del {a}",
             ]  # fmt: skip
         if kind == 18:
