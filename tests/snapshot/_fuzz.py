@@ -137,18 +137,33 @@ def _between_instructions(program):
 
 def _interrupted(program, tasklet, ch, out, step):
     where = f"step {step}, interrupted at {_places(tasklet)}"
-    try:
-        data = snapshot.dumps((tasklet, ch, out))
-    except snapshot.CannotSave as error:
-        if any(each in str(error) for each in REFUSED):
-            return 0
-        raise AssertionError(f"program {program.seed}, {where}: {error}") from error
-    copy, its_channel, its_out = snapshot.loads(data)
+    copied = _copied(program, where, tasklet, ch, out)
+    if copied is None:
+        return 0
+    copy, its_channel, its_out = copied
+    copy.insert()
+    if weft.run(program.random.randrange(1, 100)) is copy:
+        where = f"{where}, then at {_places(copy)}"
+        copied = _copied(program, where, copy, its_channel, its_out)
+        if copied is not None:  # a copy of the copy goes on
+            end(copy)
+            copy, its_channel, its_out = copied
+        copy.insert()
     its_channel.preference = -1
-    copy.run()
+    weft.run()
     program.run(copy, its_channel, step)
     program.check(copy, its_out, where)
     return 1
+
+
+def _copied(program, where, *things):
+    """The copies; None where nothing can be saved that was interrupted."""
+    try:
+        return snapshot.loads(snapshot.dumps(things))
+    except snapshot.CannotSave as error:
+        if any(each in str(error) for each in REFUSED):
+            return None
+        raise AssertionError(f"program {program.seed}, {where}: {error}") from error
 
 
 def _at_its_checkpoints(program, most):
