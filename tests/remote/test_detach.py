@@ -173,7 +173,7 @@ def test_channels_and_contexts_are_refused_by_name_before_anything_starts(contex
         ) as caught:
             context.detach(weft_sent.echo, ({"jobs": channel},))
         assert caught.value.path == "args[0]['jobs']"
-    with raises(remote.CannotTravel, match=r"args\[0\] cannot travel: it is a Context, which is of use in this"):
+    with raises(remote.CannotTravel, match=r"args\[0\] cannot travel: it is a Context; contexts stay"):
         context.detach(weft_sent.echo, (context,))
     with raises(TypeError, match="args must be a tuple or a list"):
         context.detach(weft_sent.echo, "text")
@@ -182,8 +182,9 @@ def test_channels_and_contexts_are_refused_by_name_before_anything_starts(contex
     for output in ("", "a\0b", b"bytes"):
         with raises(ValueError, match="output must be the path of a file over there, or None, not"):
             context.detach(weft_sent.nothing, output=output)
-    with raises(ValueError, match="timeout must be a number of seconds above 0"):
-        context.detach(weft_sent.nothing, timeout=0)
+    for timeout in (0, -1, None, "10", True, float("nan")):
+        with raises(ValueError, match="timeout must be a number of seconds above 0, not"):
+            context.detach(weft_sent.nothing, timeout=timeout)
     assert context.stats.calls == began
     assert context.call(weft_sent.children) == []
 

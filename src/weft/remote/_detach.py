@@ -75,6 +75,8 @@ def detach(
     path = None if output is None else os.fspath(output)
     if path is not None and (not isinstance(path, str) or not path or "\0" in path):
         raise ValueError(f"output must be the path of a file over there, or None, not {output!r:.80}")
+    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not timeout > 0:
+        raise ValueError(f"timeout must be a number of seconds above 0, not {timeout!r}")
     deadline = time.monotonic() + timeout
     text = _checked(context, function, args, kwargs)
     context._link.refuse_if_ended(f"detach() of {text}")
