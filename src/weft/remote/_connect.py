@@ -28,6 +28,7 @@ from weft.remote.errors import (
     RemoteError,
 )
 from weft.remote.transports import Transport, quoted, ssh_failures
+from weft.remote.transports.account import Account
 from weft.remote.transports.fork import Fork
 from weft.remote.transports.local import Local
 from weft.wire import build, protocol
@@ -109,6 +110,8 @@ def _connect(
             _say_where(error, process)
         link.close(patience=0)
         raise
+    if isinstance(process, Process):
+        process.is_ready = True
     link.is_near = isinstance(transport, Local | Fork) and (via is None or via._link.is_near)
     link.packers = modules.packers_of(facts.packages)
     policy = policy.settled(facts.magic, facts.implementation, facts.packages, is_near=link.is_near)
@@ -194,8 +197,14 @@ def _started(transport: Transport, token: str, threads: _threads.Threads) -> Pro
             return Process(
                 [], threads, start=lambda descriptors: transport.start(descriptors, token, threads), at_once=True
             )
-        at_once = isinstance(transport, Local)
-        return Process(transport.argv(token), threads, terminal, translated=transport.translated, at_once=at_once)
+        return Process(
+            transport.argv(token),
+            threads,
+            terminal,
+            translated=transport.translated,
+            at_once=isinstance(transport, Local),
+            is_account=isinstance(transport, Account),
+        )
     except ConnectError:
         raise
     except OSError as error:

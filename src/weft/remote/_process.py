@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Sequence
 from weft import io
 from weft.core import schedule
 from weft.remote import _descriptors
+from weft.remote._family import Family
 from weft.remote._prompts import environment
 from weft.remote._terminal import Terminal
 from weft.remote._threads import Threads
@@ -50,12 +51,14 @@ class Process:
         start: Callable[[Sequence[int]], "subprocess.Popen[bytes]"] | None = None,
         *,
         at_once: bool = False,
+        is_account: bool = False,
     ) -> None:
         """Start it. Blocks the calling thread until the command runs: some milliseconds. Raises OSError when it cannot.
 
         `start`, where given, makes the process in place of `argv`, out of the descriptors for its stdin, stdout and stderr.
         It gets `terminal` as its own, and closes it in the end, also when it cannot be started. `at_once`: it is Python itself, for
-        which stdout can be a socket; other commands may want to open theirs by its name.
+        which stdout can be a socket; other commands may want to open theirs by its name. `is_account`: it runs another command
+        for another account; until `is_ready` is set, that is not to outlive it.
         """
         theirs: list[int] = []
         ours: list[int] = []
@@ -98,6 +101,8 @@ class Process:
         self._heard = Event()
         self.terminal = terminal
         self.lost: str | None = None  # no context stands in between
+        self._is_account = is_account
+        self.is_ready = False  # a context is there
         if terminal is not None:
             terminal.listen(threads, self.said.append)
         threads.links.post(self._watch)
@@ -146,6 +151,14 @@ class Process:
         """Block this tasklet until it has ended: by itself within `patience` seconds, else it is terminated, else killed."""
         if self.exited.wait(patience):
             return
+        family = Family(self._popen.pid) if self._is_account and not self.is_ready else None
+        try:
+            self._end_soon()
+        finally:
+            if family is not None:
+                family.kill()
+
+    def _end_soon(self) -> None:
         if self.terminal is not None:
             self.terminal.hang_up()
         self._signal(self._popen.terminate)

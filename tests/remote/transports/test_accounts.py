@@ -1,15 +1,22 @@
 """The real sudo, su and doas: with passwords, without, with wrong ones, and where they are not wanted."""
 
+import contextlib
 import getpass
 import os
+import re
+import signal
+import tempfile
 from pathlib import Path
 
 import pytest
 import weft_sent
 
+from tests.remote.fakes import script
 from tests.remote.raising import raises
+from tests.remote.stopping import gone
 from tests.remote.transports.private_system import CALLER, FREE, OPEN, OTHER, PASSWORD, PYTHON, STRANGER
 from weft import remote
+from weft.remote import _process
 
 ASKS_FOR = {"sudo": CALLER, "su": OTHER, "doas": CALLER}  # whose password it wants, called by CALLER
 
@@ -55,6 +62,37 @@ def test_a_password_in_the_environment_is_used_and_not_handed_on(kind, called_by
         processes = _processes_below(context._link.process._popen.pid)
         assert context.facts.pid in processes
         assert not any(PASSWORD.encode() in Path(f"/proc/{pid}/environ").read_bytes() for pid in processes)
+
+
+STUBBORN = """#!/bin/sh
+trap "" HUP TERM INT
+echo "this is $$" >&2
+while :; do read _ || sleep 1; done
+"""
+
+
+@pytest.fixture
+def stubborn():
+    """The path, for every account, of a command that ignores all signals that can be ignored, and never answers."""
+    with tempfile.TemporaryDirectory(prefix="weft-") as folder:
+        os.chmod(folder, 0o755)
+        yield script(Path(folder), STUBBORN)
+
+
+@pytest.mark.parametrize(("kind", "caller"), [*((kind, "root") for kind in OPEN), ("sudo", CALLER)])
+def test_a_command_that_ignores_signals_does_not_outlive_a_failed_start(
+    kind, caller, called_by, stubborn, monkeypatch
+):
+    monkeypatch.setattr(_process, "STEP", 0.3)
+    called_by(caller)
+    with raises(remote.ConnectTimeout, match="this is") as caught:
+        OPEN[kind](OTHER, python=stubborn, password=PASSWORD if caller == CALLER else None, timeout=1.5)
+    pid = int(re.search(r"this is (\d+)", str(caught.value))[1])
+    try:
+        assert gone(pid)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def _processes_below(pid):
