@@ -7,7 +7,8 @@ import sys
 import pytest
 
 import weft
-from tests.snapshot._driving import end
+from tests.snapshot import async_programs, programs
+from tests.snapshot._driving import end, saved_at_each_step, wrong_from
 from weft import snapshot
 from weft.snapshot._travel import discard
 
@@ -143,6 +144,18 @@ def test_what_was_saved_under_a_watch_goes_on_without_one_and_is_saved_again(wat
     ch.send(3)
     assert (out, its_out) == ([1, 3], [1, 2])
     assert not again.alive
+
+
+@watches
+def test_all_constructs_are_saved_and_restored_under_a_watch_too(watch):
+    for program in (*programs.PROGRAMS, *async_programs.PROGRAMS):
+        if program is programs.recursion_of_500:
+            continue
+        with watch():
+            snapshots, out = saved_at_each_step(program)
+            assert wrong_from(snapshots[:1], repr(out)) == [], program  # and again from there at each later step
+        assert repr(out) == repr(saved_at_each_step(program)[1]), program
+    gc.collect()  # some programs are cycles
 
 
 @watches
