@@ -80,9 +80,7 @@ def stubborn():
 
 
 @pytest.mark.parametrize(("kind", "caller"), [*((kind, "root") for kind in OPEN), ("sudo", CALLER)])
-def test_a_command_that_ignores_signals_does_not_outlive_a_failed_start(
-    kind, caller, called_by, stubborn, monkeypatch
-):
+def test_a_command_that_ignores_signals_does_not_outlive_a_failed_start(kind, caller, called_by, stubborn, monkeypatch):
     monkeypatch.setattr(_process, "STEP", 0.3)
     called_by(caller)
     with raises(remote.ConnectTimeout, match="this is") as caught:
