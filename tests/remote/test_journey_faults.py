@@ -230,6 +230,37 @@ def test_who_joins_a_spawned_tasklet_is_told_of_a_doubt_and_of_what_comes_of_it(
     assert "nobody knows whether it goes on over there" in trying.join()
 
 
+def test_who_came_home_and_is_in_doubt_again_can_be_taken_back(mortals: tuple[remote.Context, remote.Context]) -> None:
+    a, b = mortals
+    patched = breaks_at_commit(_travel, b)
+    trying = weft.spawn(journeys.comes_home_and_tries, (a, b))
+    error = error_of(trying.join)
+    patched.undo()
+    assert isinstance(error, remote.MoveInDoubt)
+    error.take_back()
+    said, pid = trying.join()
+    assert "nobody knows whether it goes on over there" in said
+    assert pid == a.facts.pid
+
+
+def test_a_link_that_ends_before_anything_is_sent_is_the_error(
+    mortals: tuple[remote.Context, remote.Context], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, _ = mortals
+    channel: weft.channel[str] = weft.channel()
+    moving = weft.tasklet(travelling.begins)(channel)
+    bring = _travel.bring
+
+    def ends_it(*args: Any) -> None:
+        bring(*args)
+        end(a)
+
+    monkeypatch.setattr(_travel, "bring", ends_it)
+    with pytest.raises(remote.ContextDied, match="move.* was not sent: 'a' has died before"):
+        a.move(moving)
+    channel.send("value")
+
+
 def test_a_context_that_dies_with_it_is_an_error_of_its_handle(mortals: tuple[remote.Context, remote.Context]) -> None:
     a, b = mortals
     call = a.move(weft.tasklet(journeys.ends)(a, b))

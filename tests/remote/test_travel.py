@@ -18,6 +18,7 @@ from tests.remote import interpreters
 from tests.remote.modules.conftest import Make, make  # noqa: F401
 from tests.snapshot.conftest import KNOWN
 from weft import remote
+from weft.remote import _travel
 from weft.remote.context import Request
 from weft.snapshot import CannotSave
 
@@ -432,6 +433,23 @@ def begun_new(channel: weft.channel[str]) -> weft.tasklet[...]:
     moving = weft.tasklet(travelling.begins)(channel)
     moving.remove()
     return moving
+
+
+@pytest.mark.parametrize("scheduled", [True, False])
+def test_a_new_tasklet_that_was_not_moved_is_where_it_was(
+    context: remote.Context, monkeypatch: pytest.MonkeyPatch, scheduled: bool
+) -> None:
+    def fails(*_: Any) -> None:
+        raise LookupError("on the way")
+
+    channel: weft.channel[str] = weft.channel()
+    moving = weft.tasklet(travelling.begins)(channel) if scheduled else begun_new(channel)
+    monkeypatch.setattr(_travel, "commit", fails)
+    with pytest.raises(LookupError, match="on the way"):
+        context.move(moving)
+    assert (moving.scheduled, moving.paused) == (scheduled, not scheduled)
+    moving.run()
+    goes_on_here(moving, channel)
 
 
 def test_a_link_that_breaks_behind_the_order_to_go_on_leaves_it_in_doubt(

@@ -420,7 +420,7 @@ class Journey(Handle):
 class HomeOutcome(Outcome[Any]):
     """What came of a tasklet that had come home: settles its handle."""
 
-    __slots__ = ("_settled", "journey")
+    __slots__ = ("journey",)
 
     def __init__(self, journey: Journey) -> None:
         super().__init__()
@@ -440,25 +440,25 @@ class HomeOutcome(Outcome[Any]):
     def fail(self, error: BaseException, *, taken: bool = False) -> None:
         """See Outcome."""
         super().fail(error, taken=taken)
-        self._tell()
+        self._tell(is_over=not isinstance(error, MoveInDoubt))
 
     def give_up(self, why: str) -> None:
         """See Outcome."""
         super().give_up(why)
         self._tell()
 
-    def _tell(self) -> None:
-        journey, self.journey = self.journey, None
+    def _tell(self, *, is_over: bool = True) -> None:
+        journey = self.journey
+        if is_over:
+            self.journey = None
         if journey is not None:
-            self._settled = weakref.ref(journey)
             journey._settle()
 
     def reopen(self) -> None:
         """See Outcome."""
         super().reopen()
-        self.journey = journey = self._settled()
-        if journey is not None:
-            journey._reopen()
+        if self.journey is not None:
+            self.journey._reopen()
 
 
 class AtHome(Body[Any]):

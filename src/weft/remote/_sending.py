@@ -116,5 +116,8 @@ def request(context: Context, function: str, arguments: tuple[Any, ...], text: s
     luggage = Luggage(context._link.channels)
     outgoing = Outgoing(context.facts.python, luggage.let_go, True)
     body, problem = _encoded((THERE, function, arguments, None), outgoing, luggage)
-    assert problem is None, problem
+    if problem is not None:
+        luggage.let_go()
+        context._link.refuse_if_ended(text or "move()")  # a channel cannot travel where nobody is
+        raise AssertionError(problem)
     return Request(len, modules.FunctionName(THERE, function), text or f"{THERE}.{function}", body, luggage, outgoing)

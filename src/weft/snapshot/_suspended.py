@@ -7,7 +7,7 @@ import weft
 from weft._move import Leaving
 from weft.core import tasklet
 from weft.snapshot import _native
-from weft.snapshot._travel import ATOMIC_FLAG, State, discard
+from weft.snapshot._travel import ATOMIC_FLAG, SCHEDULED, State, discard
 from weft.sync._spawn import Body
 
 
@@ -43,9 +43,13 @@ class Suspended:
     def put_back(self) -> None:
         """Let it be where it was, behind others."""
         under_way.discard(self.tasklet)
-        if self._is_here:
+        if not self._is_here:
+            return
+        if self._begun:
             _native.detach(self.tasklet)
             _native.settle(self.tasklet, *self.state)
+        elif self.state[3] & SCHEDULED:
+            self.tasklet.insert()
 
     def end(self, generators: list[Any], body: "Body[Any] | None") -> None:
         """It lives elsewhere: end what is left here. Whoever joins a tasklet of weft.spawn() goes on waiting."""

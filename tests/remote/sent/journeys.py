@@ -264,3 +264,13 @@ def wanders(places, seed, said):
     finally:
         if step:
             said.send((seed, -1))
+
+
+def comes_home_and_tries(place, other):
+    weft.move_to(place)
+    there = os.getpid()
+    weft.move_to(weft.home)
+    said = tries_at_first(other)
+    weft.move_to(place)
+    assert os.getpid() == there
+    return said, there
