@@ -40,6 +40,16 @@ def uses(context: Any, turn: Any) -> Callable[[], int]:
     return lambda: turn._used - before
 
 
+def interruption(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """What raises once, as the handler of a signal may do anywhere."""
+
+    def interrupted(*_: object) -> None:
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    return interrupted
+
+
 def test_after_a_row_of_quick_calls_the_caller_reads_his_answers(context):
     turn = rest(context)
     used = uses(context, turn)
@@ -135,6 +145,54 @@ def test_a_caller_that_is_killed_while_he_reads_leaves_the_turn(context):
         calls.join()
     context.call(weft_sent.release)
     assert context.call(weft_sent.add, (1, 2)) == 3
+
+
+@pytest.mark.parametrize("error", [TimeoutError, ConnectionResetError])
+def test_what_is_thrown_into_a_caller_who_reads_is_raised_there(context, error):
+    turn = rest(context)
+    raised: list[str] = []
+
+    def call() -> None:
+        try:
+            context.call(weft_sent.wait_for_release)
+        except error as thrown:
+            raised.append(str(thrown))
+
+    caller = weft.tasklet(call)()
+    while turn.caller is None:
+        weft.sleep(0.001)
+    caller.throw(error, "of somebody else")
+    assert raised == ["of somebody else"]
+    context.call(weft_sent.release)
+    assert context.call(weft_sent.add, (1, 2)) == 3
+
+
+def test_a_signal_right_behind_a_read_loses_nothing_of_what_was_read(monkeypatch):
+    monkeypatch.setattr(_turn, "SOON", 600.0)
+    monkeypatch.setattr(_turn, "LOOK", 600.0)
+    said: list[str] = []
+
+    interrupted = interruption(monkeypatch)
+    with remote.local(python=sys.executable, output=lambda context, stream, line: said.append(line)) as context:
+        turn = rest(context)
+        monkeypatch.setattr(context._link, "_answer_in", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            context.call(weft_sent.print_lines, (["out"], []))
+        assert turn.caller is None
+        assert not context._link._in_flight
+        assert context.call(weft_sent.add, (1, 2)) == 3
+    assert said == ["out"]
+
+
+@pytest.mark.parametrize("place", ["_put", "read_answer"])
+def test_a_signal_while_a_call_is_sent_leaves_neither_a_number_nor_the_turn(context, monkeypatch, place):
+    turn = rest(context)
+    monkeypatch.setattr(context._link, place, interruption(monkeypatch))
+    with pytest.raises(KeyboardInterrupt):
+        context.call(weft_sent.add, (1, 2))
+    assert turn.caller is None
+    assert not context._link._in_flight
+    assert context.call(weft_sent.add, (1, 3)) == 4
 
 
 def test_the_death_of_the_context_is_told_to_the_caller_who_reads(context):

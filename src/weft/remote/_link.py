@@ -167,20 +167,21 @@ class Link:
         Blocks this tasklet while the queue is full. Raises what `send` raises; nothing has been sent then. Thread-safe.
         """
         waiter: Waiter[Answer] = Waiter()
-        with self._lock:
-            if self._end is not None:
-                raise self._end.error(function, sent=False)
-            number = self._free_number()
-            self._refuse_if_held(number, function)
-            self._in_flight[number] = (member or waiter, function)
-            self.calls += 1
-            turn = self._turn
-            if turn is not None and turn.rests and not (reads and len(self._in_flight) == 1 and turn.take(number)):
-                turn.want_reader()
-            if member is None and self._queued <= QUEUED and type(body) is bytes and len(body) <= SHORT:
-                self._put(head + protocol.frame(self.identifier, ROOT, number, protocol.CALL, body))
-                return number, waiter
+        number = 0  # no call's
         try:
+            with self._lock:
+                if self._end is not None:
+                    raise self._end.error(function, sent=False)
+                number = self._free_number()
+                self._refuse_if_held(number, function)
+                self._in_flight[number] = (member or waiter, function)
+                self.calls += 1
+                turn = self._turn
+                if turn is not None and turn.rests and not (reads and len(self._in_flight) == 1 and turn.take(number)):
+                    turn.want_reader()
+                if member is None and self._queued <= QUEUED and type(body) is bytes and len(body) <= SHORT:
+                    self._put(head + protocol.frame(self.identifier, ROOT, number, protocol.CALL, body))
+                    return number, waiter
             if member is not None:
                 head += member.joining(number)
             if isinstance(body, bytes):
@@ -237,7 +238,7 @@ class Link:
         with self._lock:
             self._arriving.pop(number, None)
             if self._turn is not None and self._turn.caller == number:
-                self._turn.give_back(b"")
+                self._turn.give_back(used=False)
             return self._in_flight.pop(number, None) is not None
 
     def read_answer(self, number: int) -> Answer | None:
@@ -255,7 +256,7 @@ class Link:
             if turn.caller == number:
                 with self._lock:
                     if turn.caller == number:
-                        turn.give_back(b"")
+                        turn.give_back(used=False)
 
     def _look(self, number: int) -> Answer | Literal[False] | None:
         """The answer for the caller whose turn it is; False if it is not his turn any more, None if nothing has come."""
@@ -265,14 +266,16 @@ class Link:
         with self._lock:
             if turn.caller != number:
                 return False
-            data = process.read_if_open(READ_SIZE)
-            if data is None:
+            # Into a list that the reader has, too: an exception of a signal's handler may come between any two of these steps.
+            if not process.read_if_open(READ_SIZE, turn.unread):
                 return None
+            (data,) = turn.unread
             answer = self._answer_in(data, number)
             if answer is None:
-                turn.give_back(data)
+                turn.give_back(used=False)
                 return False
-            turn.give_back(None)
+            turn.unread.clear()
+            turn.give_back(used=True)
             self._in_flight.pop(number, None)
             self.bytes_up += len(data)
             return answer

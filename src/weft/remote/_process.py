@@ -138,10 +138,23 @@ class Process:
                 _enlarge(self.up)
         return data
 
-    def read_if_open(self, size: int) -> bytes | None:
-        """As `try_read`, on any thread, while nobody else reads; empty, too, when it was closed."""
+    def read_if_open(self, size: int, into: list[bytes]) -> bool:
+        """Append to `into` what has come, `size` bytes at most, empty at the end and when it was closed; False when nothing has.
+
+        On any thread, while nobody else reads. What was read is in the list, whatever a signal's handler raises.
+        """
         with self._closing:  # else the number of the descriptor may be somebody else's
-            return self.try_read(size) if self.up in self._open else b""
+            if self.up not in self._open:
+                into.append(b"")
+                return True
+            try:
+                # One step for the interpreter: no handler runs between the system call and the list.
+                into.extend(map(os.read, (self.up,), (size,)))
+            except BlockingIOError:
+                return False
+            except OSError:
+                into.append(b"")  # the reader finds out why
+            return True
 
     def wait_readable(self) -> None:
         """Block this tasklet until `try_read` has something."""

@@ -6,6 +6,7 @@ that (another frame, half a frame, the end) he leaves to the reader, who goes on
 alone that handles all those.
 """
 
+import errno
 import os
 import threading
 import time
@@ -37,7 +38,7 @@ class Turn:
         self._process = process
         self._wake: Waiter[None] = Waiter()
         self._wanted = False  # the reader is to go on
-        self._unread = b""
+        self.unread: list[bytes] = []  # what a caller has read, and nobody has taken yet
         self._used = 0  # how often callers have read their answers
         self._row = 0  # of quick calls
         self._last = 0.0
@@ -80,7 +81,8 @@ class Turn:
         self.rests = self._wanted = False
         self.caller = None
         self._row = 0
-        unread, self._unread = self._unread, b""
+        unread = b"".join(self.unread)
+        self.unread.clear()
         return unread
 
     def want_reader(self) -> None:
@@ -99,13 +101,12 @@ class Turn:
             return True
         return False
 
-    def give_back(self, unread: bytes | None) -> None:
-        """The caller has read his answer (None), or this, which may be nothing: the reader goes on with it."""
+    def give_back(self, *, used: bool) -> None:
+        """The caller has taken his answer out of `unread`, if `used`; else the reader goes on, with what is in there."""
         self.caller = None
-        if unread is None:
+        if used:
             self._used += 1
         else:
-            self._unread = unread
             self._wanted = True
         if self._wanted:
             self._wake.succeed()
@@ -117,10 +118,17 @@ class Turn:
         """
         found = self._spin(look)
         if found is None:
+            until = time.monotonic() + LONGEST
             try:
                 io.wait_readable(self._process.up, LONGEST)
-            except (TimeoutError, OSError):  # it was closed
+            except TimeoutError:
+                if time.monotonic() < until:
+                    raise  # it is somebody else's: thrown into this tasklet, or by a signal's handler
                 return None
+            except OSError as error:
+                if error.errno != errno.EBADF:
+                    raise
+                return None  # it was closed
             found = look()
         return found
 

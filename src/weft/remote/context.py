@@ -354,6 +354,8 @@ class Context:
         except TimeoutError:
             if number is not None:
                 self._link.cancel(number)
+            if deadline is None:
+                raise  # it is somebody else's: thrown into this tasklet, or by a signal's handler
             return number, None
         except BaseException:
             if number is not None:
