@@ -128,6 +128,20 @@ def test_its_children_may_fork_in_turn(context, tmp_path):
     assert ended(context.detach(sent.fork_twice, (str(tmp_path / "result"),), output=output))
     assert output.read_text() == ""
     assert [file.read_text() for file in tmp_path.glob("result*")] == ["x"] * 8
+    with remote.local(via=context):  # neither do those of an intermediary close what is not theirs
+        context.call(sent.fork_twice, (str(tmp_path / "second"),))
+        assert [file.read_text() for file in tmp_path.glob("second*")] == ["x"] * 8
+
+
+def test_extension_modules_go_along_though_they_are_imported_later(tmp_path):
+    numpy = pytest.importorskip("numpy")
+    result, output = tmp_path / "result", tmp_path / "output"
+    with remote.local(getattr(sys, "_base_executable", sys.executable)) as context:
+        if "numpy" in context.facts.packages:
+            pytest.skip("the interpreter has a numpy of its own")
+        assert ended(context.detach(sent.solve, (str(result),), output=output))
+    assert output.read_text() == ""
+    assert result.read_text() == f"[2.0, 3.0] weft:{numpy.__file__}"
 
 
 def test_what_did_not_come_along_is_an_error_that_says_so(context, tmp_path):

@@ -109,3 +109,11 @@ class Point(object):
 
 def die():
     os._exit(7)
+
+
+def solve(result):
+    import numpy
+
+    solved = numpy.linalg.solve(numpy.array([[3.0, 1], [1, 2]]), numpy.array([9.0, 8])).tolist()
+    with open(result, "w") as out:
+        out.write("%s %s" % (solved, numpy.__file__))
