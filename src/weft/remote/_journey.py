@@ -15,6 +15,7 @@ from typing import Any
 from weft._move import Home, home
 from weft.core import TaskletExit, tasklet
 from weft.remote._answers import Failure
+from weft.remote._homecoming import AtHome, HomeLoader, HomeOutcome
 from weft.remote._link import Answer
 from weft.remote._sending import THERE, bring, check_place, commit, main, request, restored, tell
 from weft.remote._spawn import RemoteCall
@@ -24,12 +25,10 @@ from weft.remote._waiting import EVER, deadline_of, limit
 from weft.remote.context import Context
 from weft.remote.errors import MoveInDoubt, NotMoved, ProtocolError, RemoteError
 from weft.snapshot._guests import Guest, Moved
-from weft.snapshot._travel import MAIN, Elsewhere, ParcelLoader, discard
+from weft.snapshot._travel import MAIN, discard
 from weft.sync._outcome import Outcome, TaskletKilled, raise_in_main
-from weft.sync._spawn import Body, Spawned, away, without_first_frame
+from weft.sync._spawn import Spawned, away
 from weft.wire import codec, protocol
-
-ELSEWHERE = Elsewhere.__module__, Elsewhere.__name__
 
 _log = logging.getLogger("weft.remote")
 
@@ -364,7 +363,7 @@ class Journey(Handle):
         outcome = HomeOutcome(self)
         item = self._item()
         try:
-            loader = _HomeLoader(departure, {} if name is None else {name: MAIN}, self._contexts, item)
+            loader = HomeLoader(departure, {} if name is None else {name: MAIN}, self._contexts, item)
             moved = Moved(loader, partial(AtHome, qualname=self.name), outcome)
         except BaseException:
             outcome.journey = None
@@ -415,95 +414,6 @@ class Journey(Handle):
         if self._doubt is not None and not self._asked_for:
             _log.warning("nobody was told: %s", self._doubt)
         super().__del__()
-
-
-class HomeOutcome(Outcome[Any]):
-    """What came of a tasklet that had come home: settles its handle."""
-
-    __slots__ = ("journey",)
-
-    def __init__(self, journey: Journey) -> None:
-        super().__init__()
-        self.journey: Journey | None = journey
-
-    def taken(self) -> Journey:
-        """The handle; it goes elsewhere, and comes to no end here."""
-        journey, self.journey = self.journey, None
-        assert journey is not None
-        return journey
-
-    def succeed(self, result: Any) -> None:
-        """See Outcome."""
-        super().succeed(result)
-        self._tell()
-
-    def fail(self, error: BaseException, *, taken: bool = False) -> None:
-        """See Outcome."""
-        super().fail(error, taken=taken)
-        self._tell(is_over=not isinstance(error, MoveInDoubt))
-
-    def give_up(self, why: str) -> None:
-        """See Outcome."""
-        super().give_up(why)
-        self._tell()
-
-    def _tell(self, *, is_over: bool = True) -> None:
-        journey = self.journey
-        if is_over:
-            self.journey = None
-        if journey is not None:
-            journey._settle()
-
-    def reopen(self) -> None:
-        """See Outcome."""
-        super().reopen()
-        if self.journey is not None:
-            self.journey._reopen()
-
-
-class AtHome(Body[Any]):
-    """The function of a tasklet that has come home."""
-
-    __slots__ = ()
-
-    def __init__(self, *args: Any, qualname: str = "") -> None:
-        super().__init__(*args)
-        self.__qualname__ = qualname
-
-    def keeps(self, error: BaseException) -> bool:
-        """See Body: whoever has the handle gets the error."""
-        if isinstance(error, Exception):
-            self.outcome.fail(without_first_frame(error))
-            return True
-        return super().keeps(error)
-
-
-class _HomeLoader(ParcelLoader):
-    """Reads the parcel of a tasklet that comes home, into the tasklet that has left if that is still there."""
-
-    def __init__(
-        self, departure: Departure, names: dict[str, str], contexts: list[Context], item: "tasklet[...] | None"
-    ) -> None:
-        super().__init__(departure.data, departure.channels, names)
-        self._contexts = contexts
-        free = item is not None and not item.alive and item.thread_id == threading.get_ident()
-        self._item = item if free else None
-
-    def make_plain_tasklet(self) -> Any:
-        return self._left() or super().make_plain_tasklet()
-
-    def make_tasklet(self, kind: type["tasklet[...]"]) -> Any:
-        return self._left() or super().make_tasklet(kind)
-
-    def _left(self) -> Any:
-        item, self._item = self._item, None
-        return item and self._noted(item)
-
-    def find_class(self, module_name: str, name: str) -> Any:
-        """The contexts themselves, in the place of what stood for them."""
-        if (module_name, name) == ELSEWHERE:
-            return lambda shown, number: self._contexts[number]
-        return super().find_class(module_name, name)
 
 
 def report(error: BaseException, thread: int) -> None:

@@ -11,7 +11,8 @@ import weft
 from weft._move import Leaving
 from weft.core import TaskletExit, tasklet
 from weft.remote import modules
-from weft.remote._journey import HomeOutcome, Journey, report
+from weft.remote._homecoming import HomeOutcome
+from weft.remote._journey import Journey, report
 from weft.remote._sending import bring, check_place, commit, main, restored
 from weft.remote._window import WindowChannel
 from weft.remote.context import Context

@@ -195,7 +195,8 @@ class MoveInDoubt(RemoteError, ConnectionError):
     """The link broke when a tasklet had been sent the order to go on over there: whether it has done so nobody knows.
 
     `tasklet` is suspended here, and never goes on in both places unless somebody decides so: `take_back()` puts it where it was,
-    `tasklet.kill()` ends it. A context ends some seconds after its link at the latest, and with it what went on there.
+    `tasklet.kill()` ends it. When `tasklet` is None, it is suspended in the context that it was to leave, and kill() of its handle
+    ends it. A context ends some seconds after its link at the latest, and with it what went on there.
     """
 
     def __init__(
