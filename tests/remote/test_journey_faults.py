@@ -355,6 +355,12 @@ def test_who_is_killed_here_while_it_leaves_ends_when_it_is_decided_where_it_is(
     assert journeys.left() == []
 
 
+def test_who_is_killed_there_before_it_has_left_ends_there(a: remote.Context) -> None:
+    error = error_of(joined, journeys.is_killed_there, a, weft.home)
+    assert (type(error), error.type_name) == (remote.RemoteError, "weft.TaskletExit")
+    assert (a.call(journeys.left), journeys.left()) == ([True], [])
+
+
 @pytest.mark.parametrize("seed", [1, 2])
 def test_many_that_wander_and_are_killed_end_once_each(a: remote.Context, b: remote.Context, seed: int) -> None:
     count, chance = 20, random.Random(seed)

@@ -301,8 +301,12 @@ def leave(item: "tasklet[...]", place: int | None) -> Leaving:
 
 def _depart(moved: Moved, place: int | None, leaving: Leaving) -> None:
     try:
-        moved.departure = Departure(moved.tasklet, place, leaving)
-        moved.outcome.ended.set()  # which wakes the call that joins it
+        departure = Departure(moved.tasklet, place, leaving)
+        if leaving.killed is not None:
+            departure.stays(None)  # it ends here
+        else:
+            moved.departure = departure
+            moved.outcome.ended.set()  # which wakes the call that joins it
     except TaskletExit:
         raise
     except BaseException as error:

@@ -274,3 +274,12 @@ def comes_home_and_tries(place, other):
     weft.move_to(place)
     assert os.getpid() == there
     return said, there
+
+
+def is_killed_there(place, other):
+    weft.move_to(place)
+    weft.tasklet(weft.getcurrent().kill)()
+    try:
+        weft.move_to(other)
+    finally:
+        ended.append(os.getpid())
