@@ -283,3 +283,18 @@ def is_killed_there(place, other):
         weft.move_to(other)
     finally:
         ended.append(os.getpid())
+
+
+def wanders_for(places, seed, steps, ended):
+    """So many steps, wherever they lead; those that fail lead nowhere. Says so in the end."""
+    chance, step = random.Random(seed), 0
+    try:
+        while step < steps:
+            step += 1
+            try:
+                weft.move_to(chance.choice(places))
+            except weft.WeftError:
+                continue
+        return step
+    finally:
+        ended.send(seed)

@@ -1,0 +1,64 @@
+"""Tasklets that wander between contexts and home while contexts are killed: each ends once, or somebody is told that it is lost."""
+
+import collections
+import os
+import random
+import signal
+import sys
+
+import journeys
+import pytest
+
+import weft
+from tests.snapshot.conftest import KNOWN
+from weft import remote
+
+pytestmark = [
+    pytest.mark.soak,
+    pytest.mark.skipif(not KNOWN, reason="tasklets are saved on the backends that see their frames"),
+]
+
+BARE = getattr(sys, "_base_executable", sys.executable)
+SEEDS = int(os.environ.get("WEFT_SOAK_JOURNEYS", "200"))
+COUNT, STEPS = 30, 20
+LOST = (remote.ContextDied, remote.MoveInDoubt)
+
+
+def what_came_of(wandering):
+    """Of one: "done", "lost", or "taken back" and what came of it then."""
+    try:
+        return "done" if wandering.join(60) == STEPS else "less"
+    except remote.MoveInDoubt as error:
+        error.take_back()
+        del error
+    except remote.ContextDied:
+        return "lost"
+    try:
+        return "taken back" if wandering.join(60) == STEPS else "less"
+    except LOST:
+        return "lost"
+
+
+def test_contexts_are_killed_while_tasklets_wander(told):
+    outcomes = collections.Counter()
+    for seed in range(SEEDS):
+        chance = random.Random(seed)
+        there = {"python": BARE, "tasklets": True}
+        with remote.local(**there) as a, remote.local(via=a, **there) as b, remote.local(**there) as c:
+            contexts = (a, b, c)
+            for context in contexts:
+                context.allow_moves_to(*contexts, weft.home)
+            ended = remote.channel(window=COUNT)
+            places = [*contexts, weft.home]
+            all_of_them = [weft.spawn(journeys.wanders_for, (places, number, STEPS, ended)) for number in range(COUNT)]
+            for context in chance.sample([b, c], chance.choice([1, 2])):
+                weft.sleep(chance.random() * 0.6)
+                os.kill(context.facts.pid, signal.SIGKILL)
+            came = [what_came_of(one) for one in all_of_them]
+            ended.close()
+            ends = collections.Counter(ended)
+        assert "less" not in came, seed
+        assert all(ends[number] == 1 for number, what in enumerate(came) if what != "lost"), seed
+        assert all(times == 1 for times in ends.values()), seed
+        outcomes.update(came)
+    told(f"{SEEDS} times {COUNT} tasklets: {dict(outcomes)}")
