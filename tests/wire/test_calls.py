@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from tests.wire import interpreters
 from tests.wire.target import CONTEXT, ErrorAnswer, send_part
 from weft.wire import codec, protocol, values
 
@@ -223,6 +224,23 @@ def test_what_the_values_of_a_cancelled_call_import_may_exit(start):
     assert target.answer(50)["reason"] == protocol.ERROR_CANCELLED
     assert target.answer(49) is None
     assert target.call("os:getpid") == target.process.pid
+
+
+TICKS = """
+import signal
+
+def begin():
+    signal.signal(signal.SIGALRM, lambda number, stack: None)
+    signal.setitimer(signal.ITIMER_REAL, 0.0003, 0.0003)
+"""
+
+
+def test_signals_interrupt_nothing_that_waits_for_calls(start):
+    target = start(next(iter(interpreters.found().values())))  # the oldest: before 3.5, each system call may fail then
+    target.modules({"ticks": TICKS})
+    assert target.call("ticks:begin") is None
+    for _ in range(1000):
+        assert target.call("os:getpid") == target.process.pid
 
 
 def test_an_answer_does_not_wait_for_the_next_call_of_its_thread(python, start):

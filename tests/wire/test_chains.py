@@ -1,11 +1,13 @@
 """What a target does with CHAIN frames that a parent of ours sends in no test of its own."""
 
 import sys
+import threading
+from types import SimpleNamespace
 
 import pytest
 
 from tests.wire.target import CONTEXT, Ended, send_part
-from weft.wire import chains, codec, protocol
+from weft.wire import calls, chains, codec, protocol, tasklets
 
 WORK = """
 import gc
@@ -79,3 +81,24 @@ def test_a_garbled_frame_ends_the_target_and_says_so(work, body):
     work.send(protocol.CHAIN, 5, body)
     with pytest.raises(Ended, match="a CHAIN frame cannot be used"):
         work.wait_for(protocol.PONG)
+
+
+def test_a_call_whose_turn_comes_just_when_the_core_cannot_be_loaded_is_left_to_the_threads():
+    pool = calls.Pool(None, SimpleNamespace(wake=lambda: None), handle=None, flush=None)
+    child = SimpleNamespace(pool=pool, _link=None, kinds={})
+    chains.install(child)
+
+    class TooLate(tasklets.Runner):
+        def _put(self, what: object) -> bool:
+            self._give_up("no such file")
+            return super()._put(what)
+
+    pool.runner = TooLate(pool)
+    child.kinds[protocol.CHAIN](CONTEXT, 0, 7, protocol.CHAIN, chains.VERB.pack(chains.JOIN, 1))
+    frame = (CONTEXT, 0, 7, protocol.CALL, b"")
+    takes = threading.Thread(target=pool.take, args=([frame],), daemon=True)
+    takes.start()
+    takes.join(10)
+    assert not takes.is_alive()
+    assert list(pool._pending) == [frame]
+    vars(pool).clear()  # it and its chains hold each other, for as long as a process lives

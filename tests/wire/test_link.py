@@ -1,5 +1,6 @@
 """The target's end of the link, here in the parent's Python: writes that do not fit, reads in turns, interruptions."""
 
+import errno
 import os
 import select
 import threading
@@ -214,6 +215,29 @@ def test_who_looks_in_vain_sleeps_and_looks_no_more_than_some_times(pipe, monkey
     os.write(target, b"data")
     assert turns.wait() == link.READ
     assert os.read(source, 100) == b"data"
+    turns.give_back()
+    turns.close()
+
+
+@pytest.mark.parametrize("looks", [0, 1])
+def test_who_is_interrupted_by_a_signal_looks_again(pipe, monkeypatch, looks):
+    """With no time to wait, too, where a signal has come and nothing else: 2.7 raises then."""
+    source, target = pipe
+    turns = link.EpollTurns(source)
+    ready, interruptions = turns._ready, [InterruptedError(errno.EINTR, "a signal")]
+
+    class Interrupted:
+        def poll(self, timeout: int) -> list[tuple[int, int]]:
+            if interruptions:
+                raise interruptions.pop()
+            return ready.poll(timeout)
+
+    turns._ready = Interrupted()
+    monkeypatch.setattr(link, "_LOOK", 600)
+    turns._looks = looks
+    os.write(target, b"data")
+    assert turns.wait() == link.READ
+    assert not interruptions
     turns.give_back()
     turns.close()
 

@@ -35,7 +35,7 @@ def retry(function, *args):
     while True:
         try:
             return function(*args)
-        except (OSError, select.error) as error:
+        except (EnvironmentError, select.error) as error:  # an epoll of 2.7 raises IOError
             if error.args[0] != errno.EINTR:
                 raise
 
@@ -163,7 +163,7 @@ class EpollTurns(object):
         began = time.time()
         if self._looks and self._turn.acquire(False):
             self._epoll.modify(self._source, 0)  # nobody else is woken meanwhile
-            while not self._ready.poll(0):
+            while not retry(self._ready.poll, 0):  # which a signal interrupts, too
                 if not began <= time.time() < began + _LOOK:
                     self._looks -= 1
                     self.give_back()
@@ -178,7 +178,7 @@ class EpollTurns(object):
                 return WAKE
             if events:
                 self._turn.acquire()
-                if self._ready.poll(0):
+                if retry(self._ready.poll, 0):
                     break
                 self.give_back()  # who looked has read it
         if 0 <= time.time() - began < _SOON:

@@ -60,7 +60,7 @@ class Runner(object):
     def take(self, frame):
         """Take a call over. Never blocks."""
         if not self._put(_Call(frame)):
-            self._pool.take([frame])
+            self._pool.begin(frame)
 
     def cancel(self, identifier, source):
         """Let a call end that nobody waits for any more. Never blocks."""
