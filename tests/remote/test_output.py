@@ -179,6 +179,10 @@ def test_a_call_by_an_output_function_that_could_never_be_answered_is_refused(is
     with remote.local(name="talker", output=output) as talker:
         contexts += [talker, remote.local(via=talker, name="behind") if is_behind else talker]
         with contexts[1]:
+            if not late:
+                talker.call(weft_sent.print_lines, (["first"], []))
+                while not contexts[1]._link._in_flight:  # the output function waits for its answer
+                    weft.sleep(0.001)
             assert talker.call(weft_sent.print_many_and_say_so, (50_000,), timeout=60) == 50_000
             assert contexts[1].call(weft_sent.add, (1, 2), timeout=60) == 3
         contexts.clear()

@@ -12,6 +12,7 @@ from typing import Any, NoReturn, TypeVar
 from weft._move import Home, Leaving
 from weft.core import Waiter, tasklet
 from weft.remote import _answers, _threads, files, modules
+from weft.remote._blame import say_versions
 from weft.remote._chains import Chain
 from weft.remote._facts import Facts
 from weft.remote._heartbeat import Heartbeat
@@ -155,7 +156,11 @@ class Context:
         number, answer = self._asked(request, deadline)
         if answer is None:  # raised out here, so that the error holds no other one with its frames
             raise self._too_late(timeout, request.text, sent=number is not None)
-        return self._value(answer, request.text)  # type: ignore[no-any-return]
+        try:
+            return self._value(answer, request.text)  # type: ignore[no-any-return]
+        except (ImportError, AttributeError) as error:
+            say_versions(self, error)
+            raise
 
     def spawn(
         self,

@@ -1,6 +1,7 @@
 """Which modules travel to a context and whose copy counts there, by the policy that it was opened with."""
 
 import importlib
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.remote.modules.conftest import Make
+from tests.remote.raising import raises
 from weft import remote
 from weft.remote import modules
 from weft.remote.modules import versions
@@ -149,6 +151,43 @@ def test_the_newer_copy_counts_where_the_policy_says_so(
     python = target_with({"shared_one.py": "value = 'from the target'", **installed(there)})
     with remote.local(python=python, modules=remote.Modules(prefer=prefer)) as context:
         assert context.call(app.value) == expected  # type: ignore[attr-defined]
+
+
+NEWER = """
+def imports():
+    from shared_one import newer
+    return newer
+
+def uses():
+    import shared_one
+    return shared_one.newer
+"""
+
+
+@pytest.mark.parametrize("there", ["1.9", "1.10"])
+def test_a_name_that_another_version_of_a_package_lacks_is_told_with_both_versions(
+    app: object, make: Make, target_with: Callable[[dict[str, str]], str], there: str
+) -> None:
+    make(
+        {
+            **installed("1.10"),
+            "newer_one.py": NEWER,
+            "needs_newer.py": "from shared_one import newer\ndef f():\n    return newer\n",
+        }
+    )
+    (sys.modules.get("shared_one") or importlib.import_module("shared_one")).newer = 1  # type: ignore[attr-defined]
+    functions = importlib.import_module("newer_one")
+    said = r"shared_one is 1\.9 over there and 1\.10 here, .*Install the same version"
+    with remote.local(python=target_with({"shared_one.py": "", **installed(there)})) as context:
+        for function, kind in ((functions.imports, ImportError), (functions.uses, AttributeError)):
+            with raises(kind, match="newer") as caught:
+                context.call(function)
+            notes = "\n".join(caught.value.__notes__)
+            assert bool(re.search(said, notes, re.DOTALL)) is (there == "1.9")
+        with raises(remote.RemoteModuleNotFound, match="cannot import name 'newer'") as caught:
+            context.call(importlib.import_module("needs_newer").f)
+        assert bool(re.search(said, str(caught.value), re.DOTALL)) is (there == "1.9")
+        assert caught.value.msg == str(caught.value)
 
 
 @pytest.mark.parametrize("there", ["1.9", ""])

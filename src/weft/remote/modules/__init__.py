@@ -11,7 +11,7 @@ from .main_script import name_over_there, script
 from .platforms import Platform
 from .policy import Modules, packers_of
 from .shared import Extension, SharedFile
-from .versions import asked_about, decided
+from .versions import asked_about, decided, versions_here
 
 __all__ = [
     "Bundle",
@@ -32,4 +32,5 @@ __all__ = [
     "script",
     "snapshot",
     "trim",
+    "versions_here",
 ]

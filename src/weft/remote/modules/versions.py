@@ -1,7 +1,7 @@
 """Versions of packages on both sides: which is newer, and whether they agree. Compares texts and knows nothing of contexts."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cmp_to_key
 
@@ -24,6 +24,14 @@ def asked_about(policy: Modules, has: frozenset[str]) -> list[str]:
         for name in names
         if name.isidentifier() and not standard.is_standard(name) and not isinstance(find(name), Missing)
     )
+
+
+def versions_here(names: Iterable[str]) -> dict[str, str]:
+    """The versions of those of the packages that are here and no part of Python."""
+    found = {
+        name: _here(name) for name in names if not standard.is_standard(name) and not isinstance(find(name), Missing)
+    }
+    return {name: version for name, version in found.items() if version}
 
 
 def decided(policy: Modules, names: list[str], theirs: Mapping[str, str]) -> tuple[Modules, list[str]]:
