@@ -43,6 +43,7 @@ def link_of(number):
     link._arriving = {}
     link._queued = 0
     link._in_flight = {}
+    link._turn = None
     link.send_at_once = lambda frame: None
     return link
 
