@@ -463,8 +463,8 @@ capture_check_state(Capture *capture)
     if (state->waits)
         return refuse(capture, "it waits for something else than one channel: a lock, a timer, a descriptor, run() or select()");
     if (state->scoped)
-        return refuse(capture, "it is inside a scope or a time-out, which end with a call that is not saved. Put them around its join(), or "
-                               "inside of the block of weft.at()");
+        return refuse(capture, "it is inside a scope or a time-out, which end with a call that is not saved. Put them around its join(), or inside of "
+                               "the block of weft.at()");
     return 0;
 }
 
