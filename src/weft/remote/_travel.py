@@ -37,6 +37,7 @@ def move(context: Context, moving: "tasklet[...]", leaving: Leaving | None = Non
         _check_value(context, suspended)
         parcel = Parcel(moving, suspended.state, LENT, (Context,), main())
         number = prepared(context, parcel, suspended)
+        suspended.hold()  # without a switch since it was found to be ours
         waiter = commit(context, number)
     except BaseException:
         suspended.put_back()
@@ -54,6 +55,8 @@ def move(context: Context, moving: "tasklet[...]", leaving: Leaving | None = Non
         if killed:  # whoever waits here; the order to go on was sent
             arrived.end()
     if lost is not None:
+        if suspended.let_go() and leaving is None:
+            moving.kill(pending=True)
         raise MoveInDoubt(
             f"{name} was on its way to {context.name!r} when the link broke; nobody knows whether it goes on over there: {lost}\n"
             "    It is suspended here. If it did not go on, error.take_back() lets it go on here; else error.tasklet.kill().",
@@ -87,7 +90,7 @@ class _Departed:
         del parcel
         outcome: Outcome[Any] | None = None if body is None else body.outcome
         item, leaving = self._suspended.tasklet, self._suspended.leaving
-        self._suspended.end(generators, body)
+        killed = self._suspended.end(generators, body)
         if isinstance(outcome, HomeOutcome):  # it had come home
             journey = outcome.taken().leaves_home(self._context, self._number, contexts)
         else:
@@ -96,7 +99,7 @@ class _Departed:
                 journey.passes_on(outcome)
             elif leaving is not None:  # nobody gets the handle
                 journey.reports()
-        if leaving is not None and leaving.killed is not None:  # too late for it to stay
+        if killed:
             journey.kill()
         return journey
 

@@ -68,6 +68,11 @@ def defuse(tasklet: tasklet[Any], /) -> object:
     be kept until it has ended.
     """
 
+def hold(tasklet: tasklet[Any], held: bool, /) -> bool:
+    """If held, only note kills of this tasklet from now on, and refuse what else would let it run; else no longer. Whether it was
+    killed meanwhile. The end of its thread ends it in any case.
+    """
+
 def function_begun(code: CodeType, globals: dict[str, object], /) -> FunctionType:
     """A function as the interpreter makes it before it gives it its closure."""
 

@@ -20,6 +20,7 @@ class Suspended:
         self.leaving = leaving
         self._begun = moving.frame is not None
         self._nowhere: weft.channel[None] = weft.channel()
+        self._held = False
         if leaving is not None:
             leaving.wait = self._nowhere.receive
         if self._begun:  # insert() and run() refuse what is blocked
@@ -40,8 +41,22 @@ class Suspended:
             return self._nowhere.queue is moving
         return moving.alive and moving.paused and moving.frame is None
 
+    def hold(self) -> None:
+        """The order to go on elsewhere is about to be sent: from now on, keep a kill for where it is then."""
+        if self.leaving is None:
+            _native.hold(self.tasklet, True)
+            self._held = True
+
+    def let_go(self) -> bool:
+        """It is decided where it is. Whether it was killed meanwhile."""
+        if self.leaving is not None:
+            return self.leaving.killed is not None
+        held, self._held = self._held, False
+        return held and _native.hold(self.tasklet, False)
+
     def put_back(self) -> None:
-        """Let it be where it was, behind others."""
+        """Let it be where it was, behind others, or end it there if a kill was kept."""
+        killed = self.let_go() and self.leaving is None
         under_way.discard(self.tasklet)
         if not self._is_here:
             return
@@ -50,14 +65,21 @@ class Suspended:
             _native.settle(self.tasklet, *self.state)
         elif self.state[3] & SCHEDULED:
             self.tasklet.insert()
+        if killed:
+            self.tasklet.kill(pending=True)
 
-    def end(self, generators: list[Any], body: "Body[Any] | None") -> None:
-        """It lives elsewhere: end what is left here. Whoever joins a tasklet of weft.spawn() goes on waiting."""
+    def end(self, generators: list[Any], body: "Body[Any] | None") -> bool:
+        """It lives elsewhere: end what is left here. Whoever joins a tasklet of weft.spawn() goes on waiting.
+
+        Whether it was killed when it was too late for it to stay.
+        """
+        killed = self.let_go()
         under_way.discard(self.tasklet)
         if body is not None:
             del body.outcome
         if self._is_here:
             discard(self.tasklet, generators)
+        return killed
 
 
 under_way: "weakref.WeakSet[tasklet[...]]" = weakref.WeakSet()  # the tasklets of Suspended

@@ -107,6 +107,13 @@ def waits_at_home(place, channel):
         ended.append(os.getpid())
 
 
+def waits(channel):
+    try:
+        return channel.receive(), os.getpid()
+    finally:
+        ended.append(os.getpid())
+
+
 def numbers():
     try:
         yield from range(10)

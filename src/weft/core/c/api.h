@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #define WEFT_API_NAME "weft.core._core._API"
-#define WEFT_API_VERSION 6
+#define WEFT_API_VERSION 7
 
 /* Those who wait, the first first. Zeroed it is empty. Each is owned by the queue, and holds what embeds the queue in its
    call; the members are the core's alone. */
@@ -147,6 +147,10 @@ typedef struct {
     /* Send no events of a started tasklet that does not run to trace functions, profilers and sys.monitoring from now on: what still
        runs in it is no program's. Cannot fail, runs no Python code. */
     void (*silence)(PyObject *tasklet);
+
+    /* `held`: only note from now on that somebody kills this tasklet, and refuse what else would let it run; else no longer. Whether
+       it was killed while it was held. The end of its thread ends it in any case. Cannot fail, runs no Python code. */
+    bool (*hold)(PyObject *tasklet, bool held);
 } WeftAPI;
 
 /* Import the table once: NULL with an exception set when the core is of another version. */

@@ -89,6 +89,8 @@ struct Tasklet {
     bool atomic_flag;  /* set_atomic(True) */
     bool block_trap;   /* may not be blocked */
     bool preempted;    /* suspended between two instructions, in an event */
+    bool held;         /* on its way to another process: kill() is only noted */
+    bool killed;       /* since it was held */
     bool ignore_nesting;      /* may be preempted inside C calls that call Python */
     bool marked;              /* on 3.11: some of its frames tell the watchdog of opcodes */
     bool in_run, run_hub, run_threadblock; /* inside run(), and what that run waits for */

@@ -147,3 +147,13 @@ api_silence(PyObject *object)
     assert(tasklet->state == TASKLET_STARTED && tasklet != tasklet->scheduler->current);
     switch_silence(tasklet);
 }
+
+static bool
+api_hold(PyObject *object, bool held)
+{
+    Tasklet *tasklet = (Tasklet *)object;
+    bool killed = tasklet->killed;
+    tasklet->held = held;
+    tasklet->killed = false;
+    return killed;
+}

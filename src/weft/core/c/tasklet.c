@@ -127,11 +127,21 @@ tasklet_bind_args(Tasklet *tasklet, PyObject *args, PyObject *kwargs)
     return 0;
 }
 
+static void
+refuse_held(Tasklet *tasklet)
+{
+    PyErr_Format(PyExc_RuntimeError, "%R is on its way to another process: it can be killed, and nothing else", tasklet);
+}
+
 static int
 tasklet_insert(Tasklet *tasklet)
 {
     if (thread_gone(tasklet) < 0)
         return -1;
+    if (unlikely(tasklet->held)) {
+        refuse_held(tasklet);
+        return -1;
+    }
     if (tasklet->blocked == BLOCKED_RUN) {
         scheduler_wake(tasklet);
         return 0;
@@ -448,6 +458,22 @@ tasklet_throw(Tasklet *tasklet, PyObject *error, bool pending)
     Py_RETURN_NONE;
 }
 
+/* What somebody throws: see tasklet_throw(). Not into one that is held, for it may run elsewhere already. */
+static PyObject *
+tasklet_thrown(Tasklet *tasklet, PyObject *error, bool pending)
+{
+    if (!tasklet->held)
+        return tasklet_throw(tasklet, error, pending);
+    if (PyErr_GivenExceptionMatches(error, TaskletExit)) {
+        Py_DECREF(error);
+        tasklet->killed = true;
+        Py_RETURN_NONE;
+    }
+    Py_DECREF(error);
+    refuse_held(tasklet);
+    return NULL;
+}
+
 static PyObject *
 Tasklet_kill(PyObject *self, PyObject *args, PyObject *kwargs)
 {
@@ -457,7 +483,7 @@ Tasklet_kill(PyObject *self, PyObject *args, PyObject *kwargs)
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|p:kill", names, &pending))
         return NULL;
     error = PyObject_CallNoArgs(TaskletExit);
-    return error != NULL ? tasklet_throw((Tasklet *)self, error, pending) : NULL;
+    return error != NULL ? tasklet_thrown((Tasklet *)self, error, pending) : NULL;
 }
 
 static PyObject *
@@ -472,7 +498,7 @@ Tasklet_raise_exception(PyObject *self, PyObject *args)
     rest = PyTuple_GetSlice(args, 1, PyTuple_GET_SIZE(args));
     error = rest != NULL ? error_build(PyTuple_GET_ITEM(args, 0), rest, "raise_exception()") : NULL;
     Py_XDECREF(rest);
-    return error != NULL ? tasklet_throw((Tasklet *)self, error, false) : NULL;
+    return error != NULL ? tasklet_thrown((Tasklet *)self, error, false) : NULL;
 }
 
 static PyObject *
@@ -484,7 +510,7 @@ Tasklet_throw(PyObject *self, PyObject *args, PyObject *kwargs)
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|OOp:throw", names, &type, &value, &traceback, &pending))
         return NULL;
     error = error_from_triple(type, value, traceback, "throw()");
-    return error != NULL ? tasklet_throw((Tasklet *)self, error, pending) : NULL;
+    return error != NULL ? tasklet_thrown((Tasklet *)self, error, pending) : NULL;
 }
 
 /* ---- life and death of the object ---- */

@@ -202,6 +202,7 @@ static int api_pause(PyObject *const *operands, PyObject **value);
 static void api_settle(PyObject *tasklet, const WeftState *state);
 static void api_detach(PyObject *tasklet);
 static void api_silence(PyObject *tasklet);
+static bool api_hold(PyObject *tasklet, bool held);
 
 static const WeftAPI api_table = {
     .version = WEFT_API_VERSION,
@@ -225,6 +226,7 @@ static const WeftAPI api_table = {
     .settle = api_settle,
     .detach = api_detach,
     .silence = api_silence,
+    .hold = api_hold,
 };
 
 /* ---- a hub in Python ---- */

@@ -18,6 +18,17 @@ native_detach(PyObject *Py_UNUSED(module), PyObject *object)
     return result;
 }
 
+static PyObject *
+native_hold(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyObject *object;
+    int held;
+    WeftState state;
+    if (!PyArg_ParseTuple(args, "Op:hold", &object, &held) || api->inspect(object, &state) < 0)
+        return NULL;
+    return PyBool_FromLong(api->hold(object, held != 0));
+}
+
 typedef struct {
     PyObject *codes, *copies; /* lists, in the order of the frames */
     Py_ssize_t at;

@@ -57,6 +57,9 @@ PyDoc_STRVAR(detach_doc, "detach($module, tasklet, /)\n--\n\n"
 PyDoc_STRVAR(defuse_doc, "defuse($module, tasklet, /)\n--\n\n"
 "Let no handler and no finally block of a suspended tasklet run any more: what is thrown into it ends it. Returns what must\n"
 "be kept until it has ended.");
+PyDoc_STRVAR(hold_doc, "hold($module, tasklet, held, /)\n--\n\n"
+"If held, only note kills of this tasklet from now on, and refuse what else would let it run; else no longer. Whether it was\n"
+"killed meanwhile. The end of its thread ends it in any case.");
 PyDoc_STRVAR(function_begun_doc, "function_begun($module, code, globals, /)\n--\n\n"
 "A function as the interpreter makes it before it gives it its closure.");
 PyDoc_STRVAR(generator_drop_doc, "generator_drop($module, generator, /)\n--\n\n"
@@ -78,6 +81,7 @@ static PyMethodDef native_methods[] = {
     {"settle_all", native_settle_all, METH_O, settle_all_doc},
     {"detach", native_detach, METH_O, detach_doc},
     {"defuse", native_defuse, METH_O, defuse_doc},
+    {"hold", native_hold, METH_VARARGS, hold_doc},
     {"function_begun", native_function_begun, METH_VARARGS, function_begun_doc},
     {"generator_drop", native_generator_drop, METH_O, generator_drop_doc},
     {"generator_get", native_generator_get, METH_O, generator_get_doc},
