@@ -36,3 +36,34 @@ def test_an_interrupt_ends_with_130(monkeypatch, capsys):
     monkeypatch.setattr("weft.cli.demo.interpreters", interrupted)
     assert main(["demo"]) == 130
     assert capsys.readouterr().err == "weft demo: interrupted\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["run", "--locla", "2", "os:getpid"], "weft run: error: there is no option --locla; did you mean --local?"),
+        (["run", "--local", "2", "--time=3", "os:getpid"], "there is no option --time; did you mean --timeout?"),
+        (
+            ["run", "--local", "2", "os:listdir", "-x"],
+            "there is no option -x; `weft run --help` lists them. An argument that begins with a dash",
+        ),
+        (["resume", "-s", "job.py", "job.weft"], "there is no option -s; `weft resume --help` lists them."),
+        (["bench", "gil", "--qick"], "weft bench gil: error: there is no option --qick; did you mean --quick?"),
+    ],
+)
+def test_an_option_that_there_is_not_is_named_before_what_is_missing(words, says, capsys):
+    assert main(words) == 2
+    said = capsys.readouterr().err
+    assert says in said
+    assert said.startswith(f"usage: weft {words[0]}")
+
+
+@pytest.mark.parametrize("word", ["-5", "-.5", "-", "-not an option", "-Hnowhere.invalid"])
+def test_a_word_that_argparse_takes_is_no_unknown_option(word, capsys):
+    main(["run", word, "--local", "0", "os:getpid"])
+    assert "no option" not in capsys.readouterr().err
+
+
+def test_behind_two_dashes_every_word_is_an_argument(capsys):
+    assert main(["run", "--local", "0", "os:listdir", "--", "--no-such"]) == 2
+    assert "--local 0" in capsys.readouterr().err

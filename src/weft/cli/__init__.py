@@ -10,6 +10,7 @@ from importlib.metadata import version
 
 from weft.cli import bench, demo, resume, run, shell, show
 from weft.cli._errors import UsageError
+from weft.cli._options import refuse_unknown
 
 __all__ = ["main"]
 
@@ -20,6 +21,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line `argv` (default: sys.argv) and return the exit code. Prints; blocks until it is done."""
     parser = _parser()
     try:
+        refuse_unknown(parser, sys.argv[1:] if argv is None else argv)
         options = parser.parse_args(argv)
         if options.name is None and not options.version:
             parser.error("name a COMMAND; `weft --help` lists them")

@@ -1,0 +1,45 @@
+"""Says which option of a command line there is none of, by name and with the one that was probably meant.
+
+argparse complains about what is missing before it looks at what it does not know, and leaves a subcommand's unknown words to the
+command above, whose usage says nothing of them. Both hide a slip of the fingers.
+"""
+
+import argparse
+import difflib
+import re
+from collections.abc import Sequence
+
+__all__ = ["refuse_unknown"]
+
+# What argparse itself takes for a value: a negative number, and whatever has a blank in it.
+VALUE = re.compile(r"-\.?\d|.* ")
+
+
+def refuse_unknown(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
+    """Leave as argparse does, by SystemExit(2) and a message on stderr, when a word is an option that `parser` has not."""
+    known = parser._option_string_actions
+    commands = parser._subparsers._group_actions[0].choices if parser._subparsers else None
+    for index, word in enumerate(words):
+        if commands is not None and not word.startswith("-"):
+            if word in commands:
+                refuse_unknown(commands[word], words[index + 1 :])  # type: ignore[index]  # a dict of parsers
+            return
+        if word == "--":
+            return
+        if not word.startswith("-") or word == "-" or VALUE.match(word):
+            continue
+        before = known.get(words[index - 1]) if index else None
+        if before is not None and before.nargs != 0:
+            continue  # where a value should be: argparse says whose
+        option = word.partition("=")[0]
+        if option not in known and (word.startswith("--") or word[:2] not in known):
+            parser.error(f"there is no option {option}; {_advice(option, parser)}")
+
+
+def _advice(option: str, parser: argparse.ArgumentParser) -> str:
+    known = parser._option_string_actions
+    near = [name for name in known if name.startswith(option)] if option.startswith("--") else []
+    near = near or difflib.get_close_matches(option, known, n=1)
+    if near:
+        return f"did you mean {near[0]}?"
+    return f"`{parser.prog} --help` lists them. An argument that begins with a dash goes behind a --"
