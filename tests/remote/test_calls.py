@@ -310,6 +310,14 @@ def test_a_module_that_is_nowhere_is_an_error_that_names_it(shared, monkeypatch)
     assert shared.call(weft_sent.add, (2, 2)) == 4
 
 
+def test_what_is_missing_is_named_before_what_a_package_makes_of_it():
+    import weft_wraps  # not at the top: this file travels as well
+
+    why = r"weft_wraps failed there: No module named .*weft_nowhere.*\n    What became of that: you are in the wrong folder\.\n"
+    with remote.local() as context, raises(remote.RemoteModuleNotFound, match=why):
+        context.call(weft_wraps.never)
+
+
 def test_calls_made_at_once_from_tasklets_run_at_once(shared, in_tasklets):
     assert in_tasklets(lambda _: shared.call(weft_sent.meet, (8,), timeout=30), list(range(8))) == [True] * 8
 

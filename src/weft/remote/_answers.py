@@ -153,7 +153,7 @@ def _import_error(failure: Failure, where: str, about: dict[str, str]) -> Remote
     module = about["function"].rpartition(".")[0]
     if failure.type_name in IMPORT_ERRORS:
         return RemoteModuleNotFound(
-            f"{about['function']} was not run in {where}: importing {module} failed there: {failure.text}.\n"
+            f"{about['function']} was not run in {where}: importing {module} failed there: {_first_cause(failure)}.\n"
             "    Pure Python modules travel by themselves when they can be imported here; what needs a compiler must be "
             "installed over there.",
             type_name=failure.type_name,
@@ -176,6 +176,16 @@ def _import_error(failure: Failure, where: str, about: dict[str, str]) -> Remote
         traceback=failure.traceback,
         **about,
     )
+
+
+def _first_cause(failure: Failure) -> str:
+    """What was missing first, and then the error itself: packages catch the one and give advice that is about other causes."""
+    for line in failure.traceback.splitlines():
+        name, _, text = line.partition(": ")
+        if name in IMPORT_ERRORS and text and not failure.text.startswith(text):
+            became = " ".join(failure.text.split()).rstrip(".")
+            return f"{text}.\n    What became of that: {became}"
+    return failure.text.rstrip(".")
 
 
 def _noted(error: RemoteError, failure: Failure, about: dict[str, str]) -> RemoteError:
