@@ -157,6 +157,36 @@ def test_functions_of_the_main_script_run_over_there_with_its_guard_false(target
     assert done.stdout.split() == ["__weft_main__", "42", "True"]
 
 
+NAMED = """\
+from weft import remote
+
+class Mine(Exception):
+    pass
+
+def fails():
+    raise Mine("so")
+
+def gives():
+    return [Mine("so")]
+
+if __name__ == "__main__":
+    with remote.local() as context:
+        for function in (fails, gives):
+            try:
+                context.call(function)
+            except remote.RemoteError as error:
+                print(error.type_name, error)
+"""
+
+
+def test_classes_of_the_main_script_have_the_name_that_its_author_knows(tmp_path):
+    done = run_script(tmp_path, NAMED)
+    assert done.stderr == ""
+    first, second = done.stdout.splitlines()
+    assert first == "__main__.Mine __main__.Mine: so"
+    assert "result[0] cannot travel: it is a __main__.Mine, and classes that come up must be known here" in second
+
+
 def test_a_script_that_would_connect_again_over_there_is_refused_by_name(tmp_path):
     done = run_script(tmp_path, UNGUARDED)
     assert done.returncode == 1

@@ -8,6 +8,7 @@ import builtins
 from typing import Any
 
 from weft.remote.errors import RemoteError
+from weft.remote.modules.main_script import name_here
 
 # Not here: exceptions that are no Exception (they end threads and processes), groups (their members would be data too).
 BUILTIN: dict[str, type[Exception]] = {
@@ -33,7 +34,7 @@ def rebuilt(
     """
     error = _builtin(module, type_name, args)
     if error is None:
-        full_name = type_name if module in BUILTIN_MODULES else f"{module}.{type_name}"
+        full_name = type_name if module in BUILTIN_MODULES else f"{name_here(module)}.{type_name}"
         error = RemoteError(
             f"{full_name}: {text}" if text else full_name,
             context=context,

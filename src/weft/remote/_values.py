@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from weft.remote import modules
 from weft.remote._failures import BUILTIN, BUILTIN_MODULES, RENAMED
 from weft.remote._functions import Packer
+from weft.remote.modules.main_script import name_here
 from weft.wire import codec, instances, kinds, protocol, series, values
 
 C = TypeVar("C", bound=type)
@@ -92,7 +93,7 @@ class Incoming:
             cls = BUILTIN.get(RENAMED.get(name, name))
         if cls is None:
             self.strangers = True
-            stranger = Stranger(f"{module}.{name}" if module not in BUILTIN_MODULES else name)
+            stranger = Stranger(f"{name_here(module)}.{name}" if module not in BUILTIN_MODULES else name)
             return lambda items: stranger
         return _maker(cls, shape, fields)
 
@@ -103,7 +104,7 @@ def resolve(module: str, name: str, shape: str | None, fields: tuple[str, ...]) 
     make = incoming.resolve(module, name, shape, fields)
     if incoming.strangers:
         raise codec.CannotTravel(
-            f"value cannot travel: it is a {module}.{name}, and classes that come up must be known here; call "
+            f"value cannot travel: it is a {name_here(module)}.{name}, and classes that come up must be known here; call "
             f"remote.register({name}) before"
         )
     return make

@@ -18,6 +18,11 @@ def name_over_there() -> str:
     return real_name() or TRAVELS_AS
 
 
+def name_here(module: str) -> str:
+    """The name by which the user knows a module of over there: the main script is nobody's `__weft_main__`."""
+    return "__main__" if module == TRAVELS_AS else module
+
+
 def real_name() -> str | None:
     """The importable name of the main module when it was started by `python -m`, else None."""
     module = sys.modules.get("__main__")
