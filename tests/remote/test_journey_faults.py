@@ -96,7 +96,8 @@ def test_who_may_not_move_is_told(a: remote.Context, b: remote.Context) -> None:
     with pytest.raises(remote.RemoteError, match="nothing moves on out of it. Let move_to\\(\\) stand behind it"):
         joined(journeys.leaves_a_block, a, b)
     with pytest.raises(
-        remote.RemoteError, match=r"has stayed in the parent's process, which alone can use it \(.call\)"
+        remote.RemoteError,
+        match=r"which alone can use it \(.call\). This code runs in another one already, so call the function itself",
     ):
         joined(journeys.calls, a, b)
 

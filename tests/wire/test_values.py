@@ -307,7 +307,7 @@ def around_itself():
         ((n for n in ()), "result", r"it is a generator; send list\(...\)"),
         (OwnDict(), "result", r"OwnDict; send dict\(...\) of it: a subclass is not turned into its base"),
         (struct.Struct("b"), "result", "Struct, which holds something of this process's own"),
-        (io.BytesIO(), "result", "BytesIO"),
+        (io.BytesIO(), "result", r"BytesIO; send its path, or what read\(\) returns"),
         (threading.local(), "result", "_local"),
         (object(), "result", "it is a object"),
         (sys, "result", "it is a module"),

@@ -146,7 +146,9 @@ def map(
     limits = _limits(each, timeout, total, retries, idempotent)
     _check_function(function)
     if isinstance(over, Context) or not over or not all(isinstance(context, Context) for context in over):
-        raise TypeError("map() needs open contexts, at least one: remote.map(function, items, over=[alpha, beta])")
+        raise TypeError(
+            "map() needs a list of open contexts, at least one: remote.map(function, items, over=[alpha, beta])"
+        )
     idle: list[Context] = list(over) * each
     back = Condition()
 

@@ -305,10 +305,11 @@ class Journey(Handle):
         here = self._context
         if place in here._moves_to:
             return
-        shown, named = (repr(place.name), "context") if isinstance(place, Context) else ("weft.home", "weft.home")
+        shown = repr(place.name) if isinstance(place, Context) else "weft.home"
         raise NotMoved(
             f"{self.name} may not move from {here.name!r} to {shown}: that would let {here.name!r} run code there, and nobody has "
-            f"allowed it. At home, and if you trust that host: context.allow_moves_to({named}), of the context {here.name!r}"
+            f"allowed it. If you trust {here.name!r}, call allow_moves_to() of its context at home before, with "
+            f"{'the context ' * isinstance(place, Context)}{shown} and whatever else it shall move on to"
         )
 
     def _relayed(self, place: Context, departure: Departure) -> None:

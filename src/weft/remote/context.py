@@ -216,7 +216,10 @@ class Context:
         """
         for place in places:
             if not isinstance(place, (Context, Home)):
-                raise TypeError(f"allow_moves_to() takes contexts, and weft.home, not {place!r:.80}")
+                raise TypeError(
+                    f"allow_moves_to() takes contexts, and weft.home, as arguments of their own, not {place!r:.80}: "
+                    "allow_moves_to(beta, weft.home)"
+                )
         self._moves_to = weakref.WeakSet(places)
 
     def _leaving(self, current: tasklet[...]) -> Leaving:

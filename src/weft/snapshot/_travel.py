@@ -208,7 +208,10 @@ class Elsewhere:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        raise NoCore(f"{self._shown} has stayed in the parent's process, which alone can use it (.{name})")
+        raise NoCore(
+            f"{self._shown} has stayed in the parent's process, which alone can use it (.{name}). This code runs in another one "
+            "already, so call the function itself; or come home before"
+        )
 
     def __reduce__(self) -> Reduced:
         return Elsewhere, (self._shown, self._number)

@@ -259,6 +259,8 @@ def _why_not(value, kind):
     for base in (dict, list, tuple, set, frozenset, bool) + int_types + (float, text_type, bytes):
         if issubclass(kind, base):
             return "it is a %s; send %s(...) of it: a subclass is not turned into its base" % (name, base.__name__)
+    if hasattr(kind, "read"):
+        return "it is a %s; send its path, or what read() returns" % name
     if hasattr(kind, "next" if PY2 else "__next__"):  # tasklets have a `next` that is none
         return "it is a %s; send list(...) of it" % name
     return "it is a %s, which holds something of this process's own; send what is needed to make it over there" % name
