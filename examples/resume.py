@@ -1,6 +1,6 @@
 """A job that goes on after a crash: each time it is killed, and started again, it is further.
 
-python examples/resume.py 400          in a fresh folder; kill it (kill -9, too), and start it again
+python examples/resume.py [LIMIT]      in a fresh folder; kill it (kill -9, too), and start it again; 20000 leaves time for that
 weft show perfect.weft                 where it is
 weft resume perfect.weft               goes on without this script
 """
@@ -36,5 +36,6 @@ if __name__ == "__main__":
     if os.path.exists(FILE):
         snapshot.resume(FILE)
     else:
-        weft.tasklet(find_perfect)(int(sys.argv[1]), 1)
+        limit = int(sys.argv[1]) if sys.argv[1:] else 400
+        weft.tasklet(find_perfect)(limit, 1)
     weft.run()
