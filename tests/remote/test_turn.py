@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -123,6 +124,38 @@ def test_a_caller_beside_other_tasklets_does_not_keep_the_thread(context):
     assert context.call(weft_sent.add, (1, 2)) == 3
     assert used() == 0
     weft.run()
+
+
+def test_a_row_of_calls_keeps_the_thread_from_nothing_that_waits_in_it(context, monkeypatch):
+    monkeypatch.setattr(_turn, "CPUS", 2)
+    monkeypatch.setattr(_turn, "SPIN", 600.0)  # each finds its answer without going to sleep
+    turn = rest(context)
+    used = uses(context, turn)
+    with pytest.raises(TimeoutError, match="not done"), weft.timeout(0.01):
+        for _ in range(5000):
+            context.call(weft_sent.nothing)
+    woken: list[None] = []
+    other = weft.spawn(lambda: woken.append(weft.sleep(0.001)))
+    for _ in range(5000):
+        if not woken:
+            context.call(weft_sent.nothing)
+    assert woken
+    assert used()
+    other.join()
+
+
+def test_a_clock_that_a_test_of_the_user_stops_is_none_of_ours(context, monkeypatch):
+    monkeypatch.setattr(_turn, "LONGEST", 0.001)
+    turn = rest(context)
+    call = weft.spawn(context.call, (weft_sent.wait_for_release,))
+    while turn.caller is None:
+        weft.sleep(0.001)
+    with monkeypatch.context() as stopped:
+        stopped.setattr(time, "monotonic", lambda: 0.0)
+        while turn.caller is not None:
+            weft.sleep(0.001)
+    context.call(weft_sent.release)
+    call.join()
 
 
 def test_a_call_that_takes_too_long_raises_although_its_caller_reads(context, monkeypatch):

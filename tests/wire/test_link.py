@@ -4,6 +4,7 @@ import errno
 import os
 import select
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -239,6 +240,24 @@ def test_who_is_interrupted_by_a_signal_looks_again(pipe, monkeypatch, looks):
     assert turns.wait() == link.READ
     assert not interruptions
     turns.give_back()
+    turns.close()
+
+
+def test_who_looks_goes_to_sleep_although_a_program_has_stopped_the_clock(pipe, monkeypatch):
+    turns = link.EpollTurns(pipe[0])
+    ready, looks = turns._ready, []
+
+    class Counts:
+        def poll(self, timeout: int) -> list[tuple[int, int]]:
+            looks.append(timeout)
+            assert len(looks) < 100_000
+            return ready.poll(timeout)
+
+    turns._ready = Counts()
+    turns._looks = 1
+    turns.wake()
+    monkeypatch.setattr(time, "time", lambda: 0.0)
+    assert turns.wait() == link.WAKE
     turns.close()
 
 
