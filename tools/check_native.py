@@ -75,6 +75,7 @@ NEIGHBOURS = ["--ignore", "tests/core/test_neighbours.py"]
 # A debug build of CPython 3.12 or later aborts where a suspended frame goes on after tracing was switched on or off: of the
 # frames that were begun before, it prepares those alone that a thread has on its stack. Release builds do not mind.
 TRACED_WHILE_SUSPENDED = [
+    "tests/snapshot/test_tracing.py",
     "tests/core/test_preempt_others.py::test_a_trace_function_sees_what_it_would_see_without",
     "tests/core/test_preempt_others.py::test_a_trace_function_that_asks_for_opcodes_gets_them",
     "tests/core/test_preempt_others.py::test_a_profile_function_sees_what_it_would_see_without",
@@ -84,12 +85,17 @@ TRACED_WHILE_SUSPENDED = [
 # A debug build of CPython 3.11 aborts where a frame that shows in no traceback returns under a trace function, by which opcodes are
 # counted there. Release builds do not mind.
 HIDDEN_AND_TRACED = [
-    f"tests/snapshot/test_states.py::{test}"
-    for test in (
-        "test_a_preempted_one_goes_on_between_its_instructions",
-        "test_a_preempted_one_can_be_thrown_at",
-        "test_one_interrupted_with_nothing_in_its_frame_is_refused_and_saved_a_little_later",
-    )
+    "tests/snapshot/test_tracing.py",
+    *(
+        f"tests/snapshot/{test}"
+        for test in (
+            "test_stackless_pickles.py::test_alive_paused_scheduled_and_deep_are_what_they_were",
+            "test_stackless_pickles.py::test_one_that_was_interrupted_is_run_by_all_three_kinds_of_run",
+            "test_states.py::test_a_preempted_one_goes_on_between_its_instructions",
+            "test_states.py::test_a_preempted_one_can_be_thrown_at",
+            "test_states.py::test_one_interrupted_with_nothing_in_its_frame_is_refused_and_saved_a_little_later",
+        )
+    ),
 ]
 
 # Tests that expect the hub to be looked at only when nobody can run.

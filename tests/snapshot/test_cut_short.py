@@ -13,7 +13,7 @@ import pytest
 import weft
 from tests.snapshot._driving import end
 from weft import snapshot
-from weft.snapshot import _native
+from weft.snapshot import _load, _native
 
 ran = []
 
@@ -40,12 +40,12 @@ def waits(ch):
     ch.receive()
 
 
-def saved(n, others=()):
+def saved(n):
     """The bytes of (channel, out) with a tasklet n calls deep."""
     ch, out = weft.channel(), []
     tasklet = weft.tasklet(keeps)(ch, n, out)
     tasklet.run()
-    data = snapshot.dumps((ch, out, others))
+    data = snapshot.dumps((ch, out))
     end(tasklet)
     ran.clear()
     return data
@@ -86,30 +86,32 @@ def test_a_signal_between_building_the_frames_and_putting_them_in_place_leaves_n
         gc.collect()
         assert (sys.getrefcount(deep), sys.getrefcount(deep.__code__), sys.getrefcount(keeps)) == counts
     assert ran == []
-    ch, out, _ = snapshot.loads(data)
+    ch, out = snapshot.loads(data)
     ch.send(1)
     assert out == [depth + 1]
 
 
 def test_when_one_cannot_be_built_the_others_end_without_their_finally_blocks(monkeypatch):
-    other = weft.channel()
-    tasklet = weft.tasklet(waits)(other)
-    tasklet.run()
-    data = saved(3, other)
-    end(tasklet)
-    build, tickets = _native.build, []
+    channels = [weft.channel(), weft.channel()]
+    tasklets = [weft.tasklet(keeps)(ch, depth, []) for ch, depth in zip(channels, (3, 600), strict=True)]
+    weft.schedule()
+    data = snapshot.dumps((tasklets, channels))
+    for each in tasklets:
+        end(each)
+    ran.clear()
+    limit, go = sys.getrecursionlimit(), _load._Restoring.go
 
-    def fails_the_second_time(ticket):
-        tickets.append(None)
-        if len(tickets) == 2:
-            raise MemoryError("none left")
-        return build(ticket)
+    def goes_with_a_lower_limit(self, places):
+        assert [each.recursion_depth for each, _, _ in self.started] == [0, 0]
+        sys.setrecursionlimit(400)
+        go(self, places)
 
-    monkeypatch.setattr(_native, "build", fails_the_second_time)
-    with pytest.raises(MemoryError, match="none left"):
-        snapshot.loads(data)
-    monkeypatch.undo()
-    assert len(tickets) == 2
+    monkeypatch.setattr(_load._Restoring, "go", goes_with_a_lower_limit)
+    try:
+        with pytest.raises(RecursionError, match="too deep for the recursion limit, which was just lowered"):
+            snapshot.loads(data)
+    finally:
+        sys.setrecursionlimit(limit)
     assert ran == []
     assert weft.getruncount() == 1
     gc.collect()
@@ -245,6 +247,6 @@ def test_a_frame_evaluator_is_refused():
             snapshot.loads(data)
     finally:
         testing.set_eval_frame_default()
-    ch, out, _ = snapshot.loads(data)
+    ch, out = snapshot.loads(data)
     ch.send(1)
     assert out == [4]

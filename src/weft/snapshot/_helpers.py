@@ -17,10 +17,11 @@ __all__ = ["base"]
 
 def base(box: list[Any]) -> object:
     """Run as a restored tasklet: box holds its ticket, or afterwards the error that kept it from being built."""
-    try:  # a signal handler may raise behind each of these calls: the ticket gives back what was built
+    try:
         ticket = box.pop()
         _native.build(ticket)
-    except BaseException as error:
+    except BaseException as error:  # also of a signal handler, behind either call
+        ticket = None  # as it goes it gives back what was built, while that is still on top of the data stack
         box.append(error)
         return None
     return bridge(_native.go_on, ticket)
