@@ -150,10 +150,10 @@ def test_a_variable_that_cannot_go_is_named_and_the_block_has_not_begun(context:
 
 
 def test_a_variable_that_cannot_come_back_is_named(context: remote.Context) -> None:
-    with pytest.raises(
-        remote.CannotTravel, match=r"the block of brings_a_function ran in .*result\['variables'\]\['made'\]"
-    ):
+    why = r"the block of brings_a_function ran in .*, but its variable made cannot come back: it is .*\n    .*with  del made$"
+    with raises(remote.CannotTravel, match=why) as caught:
         joined(visiting.brings_a_function, context)
+    assert caught.value.path == "made"
 
 
 def test_what_the_block_raises_is_raised_here(context: remote.Context) -> None:

@@ -3,6 +3,7 @@
 The tasklet stays here, suspended at its `with`. What comes back are data, see weft.snapshot._block.
 """
 
+import re
 import sys
 from typing import Any
 
@@ -10,9 +11,15 @@ from weft.core import TaskletExit, tasklet
 from weft.remote import _sending, _travel
 from weft.remote._journey import Handle
 from weft.remote.context import Context
-from weft.remote.errors import MoveInDoubt, NotMoved, RemoteError
+from weft.remote.errors import CannotTravel, MoveInDoubt, NotMoved, RemoteError
 from weft.snapshot._block import BlockParcel, go_on
 from weft.snapshot._suspended import Suspended
+
+OF_A_VARIABLE = re.compile(
+    r"(?P<ran>.*), but what it returned cannot (travel|be taken): "
+    r"result\['variables'\]\['(?P<name>\w+)'\](?P<inside>.*?) cannot travel: (?P<why>[^\n]*?)\.?(\n.*)?",
+    re.DOTALL,
+)
 
 
 class Visit:
@@ -73,8 +80,28 @@ class Visit:
             self._number = number
             if self._abandoned:
                 self.abandon()
-            return Handle(context, number, name).join()
+            try:
+                return Handle(context, number, name).join()
+            except CannotTravel as error:
+                refused = _of_a_variable(error.with_traceback(None))
+            raise refused  # here, where it takes no frame along as its context
         raise MoveInDoubt(
             f"the link to {context.name!r} broke when {name} was to begin there; nobody knows whether it did: {lost}",
             context=context.name,
         )
+
+
+def _of_a_variable(error: CannotTravel) -> CannotTravel:
+    """The same in the words of whoever wrote the block, who has returned nothing."""
+    found = OF_A_VARIABLE.fullmatch(str(error))
+    if found is None:
+        return error
+    name, path = found["name"], found["name"] + found["inside"]
+    told = CannotTravel(
+        f"{found['ran']}, but its variable {path} cannot come back: {found['why']}.\n"
+        f"    Keep what you need of it in variables of plain values, and end the block with  del {name}",
+        context=error.context,
+        function=error.function,
+    )
+    told.path = path
+    return told
