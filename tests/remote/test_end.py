@@ -270,6 +270,21 @@ def test_the_end_of_the_process_closes_contexts_that_were_left_open(tmp_path):
     assert done.stderr == ""
 
 
+def test_ctrl_c_while_the_end_of_the_process_closes_contexts_is_no_traceback():
+    text = """
+from weft import remote
+
+def pressed(context):
+    print("closes")
+    raise KeyboardInterrupt
+
+held = remote.local()
+remote.Context.close = pressed
+"""
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "closes\n", "")
+
+
 def test_a_forked_child_is_refused_by_name_and_disturbs_nothing(own_target):
     context = own_target.open()
     assert context.call(weft_sent.add, (1, 1)) == 2

@@ -602,8 +602,11 @@ def _forget_after_fork() -> None:
 
 def _close_all() -> None:
     """At the end of the process: in order, instead of leaving each to notice that its parent is gone."""
-    for context in list(_open):
-        context.close()
+    try:
+        for context in list(_open):
+            context.close()
+    except KeyboardInterrupt:
+        pass  # Ctrl-C again, by somebody who has no patience: what is left over there notices by itself
 
 
 os.register_at_fork(after_in_child=_forget_after_fork)
