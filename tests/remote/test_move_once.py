@@ -1,5 +1,6 @@
-"""Where a tasklet that moves is killed, or told to go on, behind the order: it runs in one place, and ends in one."""
+"""A tasklet that moves runs in one place and ends in one, whoever kills it or lets it go on, and whatever is answered."""
 
+import threading
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -8,11 +9,11 @@ import journeys
 import pytest
 
 import weft
-from tests.remote.test_journey import error_of, until
+from tests.remote.test_journey import error_of, forged, until
 from tests.remote.test_journey_faults import breaks_at_commit
 from tests.snapshot.conftest import KNOWN
 from weft import remote
-from weft.remote import _travel
+from weft.remote import _journey, _travel
 from weft.remote.context import Request
 
 pytestmark = pytest.mark.skipif(not KNOWN, reason="tasklets are saved on the backends that see their frames")
@@ -123,3 +124,73 @@ def test_a_kill_in_doubt_ends_what_is_suspended_here(
     error.take_back()  # too late: nothing happens
     assert channel.balance == 0
     assert journeys.left() == [True]
+
+
+@pytest.mark.parametrize("to_home", [True, False])
+def test_a_second_kill_does_not_reach_its_finally_blocks(a: remote.Context, b: remote.Context, to_home: bool) -> None:
+    said: weft.channel[str] = weft.channel()
+    goes: weft.channel[None] = weft.channel()
+    call = a.move(weft.tasklet(journeys.ends_slowly)(weft.home if to_home else b, said, goes))
+    assert said.receive() == "begun"
+    call.kill()
+    assert said.receive() == "ending"
+    call.kill()
+    b.call(journeys.can_guests)  # behind the second one
+    goes.send(None)
+    assert said.receive() == "ended"
+    with pytest.raises(weft.TaskletKilled):
+        call.join()
+
+
+def test_an_order_that_is_answered_with_nonsense_may_have_been_followed(
+    mortals: tuple[remote.Context, remote.Context],
+) -> None:
+    a, _ = mortals
+    channel: weft.channel[Any] = weft.channel()
+    a.move(weft.tasklet(journeys.left)()).join()  # which brings what restores them
+    a.call(journeys.commits_and_says, (threading.Lock,))
+    moving = waiting(channel, False)
+    error = error_of(a.move, moving)
+    assert isinstance(error, remote.MoveInDoubt)
+    assert "what it returned cannot travel" in str(error)
+    assert moving.blocked
+    assert journeys.left() == []
+    until(lambda: a.closed)  # with what went on there
+    error.take_back()
+    channel.send("value")
+    until(lambda: not moving.alive)
+    assert journeys.left() == [True]
+
+
+@pytest.mark.parametrize("error", [MemoryError(), KeyboardInterrupt()])
+def test_what_has_no_text_is_no_arrival(
+    a: remote.Context, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    """It goes on where it was, and whoever presses Ctrl-C gets what he wants."""
+
+    def refuses(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(_journey, "HomeLoader", refuses)
+    call = a.move(weft.tasklet(journeys.tries)(a, weft.home))
+    if isinstance(error, KeyboardInterrupt):
+        with pytest.raises(KeyboardInterrupt):
+            until(lambda: call.done)
+    said, stays = call.join()
+    assert type(error).__name__ in said
+    assert stays
+    until(lambda: a.call(journeys.guests) == 0)
+
+
+def test_who_uses_the_tasklet_again_is_not_killed_by_one_that_cannot_come_home(a: remote.Context) -> None:
+    channel: weft.channel[Any] = weft.channel()
+    moving = weft.tasklet(journeys.sends_what_it_is_told)(a, weft.home, forged())
+    call = a.move(moving)
+    moving.bind(journeys.waits, (channel,))
+    moving.insert()
+    until(lambda: channel.balance < 0)
+    with pytest.raises(remote.RemoteError, match="the tasklet cannot be read here"):
+        call.join()
+    assert moving.blocked
+    channel.send(None)
+    until(lambda: not moving.alive)

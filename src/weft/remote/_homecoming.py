@@ -87,6 +87,7 @@ class HomeLoader(ParcelLoader):
         self._contexts = contexts
         free = item is not None and not item.alive and item.thread_id == threading.get_ident()
         self._item = item if free else None
+        self._taken: tasklet[...] | None = None
 
     def make_plain_tasklet(self) -> Any:
         return self._left() or super().make_plain_tasklet()
@@ -96,7 +97,13 @@ class HomeLoader(ParcelLoader):
 
     def _left(self) -> Any:
         item, self._item = self._item, None
+        self._taken = self._taken or item
         return item and self._noted(item)
+
+    def gives_up(self) -> None:
+        """It cannot be made here: leave the tasklet as it was, which others may use again."""
+        if self._taken is not None and self._taken.alive:
+            self._taken.kill()
 
     def find_class(self, module_name: str, name: str) -> Any:
         """The contexts themselves, in the place of what stood for them."""

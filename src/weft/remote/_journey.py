@@ -17,14 +17,14 @@ from weft.core import TaskletExit, tasklet
 from weft.remote._answers import Failure
 from weft.remote._homecoming import AtHome, HomeLoader, HomeOutcome
 from weft.remote._link import Answer
-from weft.remote._sending import THERE, bring, check_place, commit, main, request, restored, tell
+from weft.remote._sending import THERE, bring, check_place, commit, main, nonsense, request, restored, tell
 from weft.remote._spawn import RemoteCall
 from weft.remote._threads import TaskletThread
 from weft.remote._values import Incoming
 from weft.remote._waiting import EVER, deadline_of, limit
 from weft.remote.context import Context
 from weft.remote.errors import MoveInDoubt, NotMoved, ProtocolError, RemoteError
-from weft.snapshot._guests import Guest, Moved
+from weft.snapshot._guests import Moved
 from weft.snapshot._travel import MAIN, discard
 from weft.sync._outcome import Outcome, TaskletKilled, raise_in_main
 from weft.sync._spawn import Spawned, away
@@ -49,7 +49,12 @@ class Handle(RemoteCall[Any]):
         return error
 
     def _ask_to_end(self) -> None:
-        tell(self._context, "kill", self._moved)
+        """Once in each place: what is raised there is raised in its `finally` blocks, too."""
+        with self._lock:
+            told, self._told = self._told, True
+            context, number = self._context, self._moved
+        if not told:
+            tell(context, "kill", number)
 
 
 @dataclass(frozen=True)
@@ -111,6 +116,7 @@ class Journey(Handle):
             problem, self._doubt = self._doubt, None
             if problem is None:
                 raise RuntimeError(f"{self.name} is not in doubt any more")
+            self._told = self._told or kill
             self._reopen()
         self._request = request(self._context, "stays", (self._moved, None if kill else problem), self.name)
         self._goes_away(self._context)
@@ -289,10 +295,11 @@ class Journey(Handle):
         except (TaskletExit, _InDoubt):
             raise
         except Exception as error:
-            problem = str(error)
+            problem = str(error) or repr(error)  # "" would say that it has arrived
         with self._lock:
             killed = self._killed
             self._between = not killed
+            self._told = self._told or killed
         self._request = request(here, "stays", (number, None if killed else problem), self.name)
         return True
 
@@ -326,6 +333,7 @@ class Journey(Handle):
         lost = None
         try:
             answer = waiter.wait(EVER)
+            lost = nonsense(place, answer, self.name)
         except RemoteError as error:
             lost = str(error)
         if lost is not None:  # raised out here, so that the error holds no other one with its frames
@@ -337,7 +345,7 @@ class Journey(Handle):
             )
         place._value(answer, self.name)
         with self._lock:
-            self._context, self._moved = place, number
+            self._context, self._moved, self._told = place, number, False
         self._request = request(place, "join", (number,), self.name)
 
     # ---- at home
@@ -345,7 +353,9 @@ class Journey(Handle):
     def _comes_home(self, departure: Departure) -> None:
         """Restore it in the thread that it has left."""
         arrival: Outcome[None] = Outcome()
-        restoring = tasklet(Guest(arrival, self._restored, (departure,), None, "move_to"), ())
+        restoring = tasklet(
+            AtHome(arrival, self._restored, (departure,), None, "move_to", qualname=f"the way home of {self.name}"), ()
+        )
         problem = None
         try:
             restoring.bind_thread(self._thread)
@@ -363,13 +373,14 @@ class Journey(Handle):
         name = main()
         outcome = HomeOutcome(self)
         item = self._item()
+        loader = None
         try:
             loader = HomeLoader(departure, {} if name is None else {name: MAIN}, self._contexts, item)
             moved = Moved(loader, partial(AtHome, qualname=self.name), outcome)
         except BaseException:
             outcome.journey = None
-            if item is not None and item.alive:
-                item.kill()
+            if loader is not None:
+                loader.gives_up()
             raise
         generators = list(moved.generators)
         with self._lock:
@@ -378,7 +389,7 @@ class Journey(Handle):
                 moved.generators.clear()
                 self._item = weakref.ref(moved.tasklet)
                 self._home = outcome
-                self._between = False
+                self._between = self._told = False
                 moved.begin()  # which runs nothing yet; nobody is to kill it before
         if killed:
             outcome.journey = None
@@ -389,14 +400,16 @@ class Journey(Handle):
 
     def _kill_at_home(self) -> None:
         item = self._item()
-        if item is not None and item.alive:
+        with self._lock:
+            told, self._told = self._told, True
+        if not told and item is not None and item.alive:
             item.kill(pending=True)
 
     def leaves_home(self, context: Context, number: int, contexts: Sequence[Context]) -> "Journey":
         """It has gone to this context again. Returns itself."""
         with self._lock:
             self._home = None
-            self._context, self._moved, self._contexts = context, number, list(contexts)
+            self._context, self._moved, self._contexts, self._told = context, number, list(contexts), False
             killed = self._killed
         self._request = request(context, "join", (number,), self.name)
         self._goes_away(context)

@@ -11,11 +11,12 @@ from typing import Any
 
 from weft.core import NoCore
 from weft.remote import modules
+from weft.remote._link import Answer
 from weft.remote._values import Outgoing
 from weft.remote._waiting import EVER
 from weft.remote.channels import Luggage
 from weft.remote.context import Context, Request, _encoded
-from weft.remote.errors import CannotTravel, NotMoved, RemoteError, RemoteModuleNotFound
+from weft.remote.errors import CannotTravel, NotMoved, ProtocolError, RemoteError, RemoteModuleNotFound
 from weft.snapshot import _native
 
 THERE = "weft.snapshot._guests"
@@ -97,6 +98,21 @@ def commit(context: Context, number: int) -> Any:
     except BaseException:
         tell(context, "drop", number)
         raise
+
+
+def nonsense(context: Context, answer: Answer, moving: str) -> str | None:
+    """What is wrong with an answer to that order which leaves it open whether it was followed; None if it says yes or no.
+
+    The context is closed then.
+    """
+    try:
+        context._value(answer, moving)
+    except (ProtocolError, CannotTravel) as error:
+        context._link.break_off("an answer to the order to let a tasklet go on that is none")
+        return str(error)
+    except Exception as error:
+        _log.debug("%s does not go on in %r: %r", moving, context, error)
+    return None
 
 
 def tell(context: Context, function: str, number: int) -> None:

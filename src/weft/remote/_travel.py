@@ -13,7 +13,7 @@ from weft.core import TaskletExit, tasklet
 from weft.remote import modules
 from weft.remote._homecoming import HomeOutcome
 from weft.remote._journey import Journey, report
-from weft.remote._sending import bring, check_place, commit, main, restored
+from weft.remote._sending import bring, check_place, commit, main, nonsense, restored
 from weft.remote._window import WindowChannel
 from weft.remote.context import Context
 from weft.remote.errors import CannotTravel, MoveInDoubt, NotMoved, RemoteError
@@ -49,6 +49,7 @@ def move(context: Context, moving: "tasklet[...]", leaving: Leaving | None = Non
     try:
         answer = waiter.wait()
         killed = False
+        lost = nonsense(context, answer, name)
     except RemoteError as error:
         lost, killed = str(error), False
     finally:

@@ -114,6 +114,31 @@ def waits(channel):
         ended.append(os.getpid())
 
 
+def ends_slowly(place, said, goes):
+    weft.move_to(place)
+    try:
+        said.send("begun")
+        goes.receive()
+    finally:
+        said.send("ending")
+        goes.receive()
+        said.send("ended")
+
+
+def commits_and_says(said):
+    """Over there: what is asked of it is done, and answered with nonsense."""
+    from weft.snapshot import _guests
+
+    commit = _guests.commit
+
+    def commits(number):
+        _guests.commit = commit
+        commit(number)
+        return said()
+
+    _guests.commit = commits
+
+
 def numbers():
     try:
         yield from range(10)
