@@ -18,7 +18,7 @@ import weft
 from tests.remote.raising import raises
 from tests.remote.stopping import gone, stop
 from weft import remote
-from weft.remote import _connect, _process, _threads
+from weft.remote import _connect, _descriptors, _process, _threads
 
 
 def test_closing_ends_the_process_over_there(target):
@@ -403,6 +403,25 @@ def test_a_forked_child_may_open_contexts_of_its_own(own_target):
         assert said.read() == "42"
     os.waitpid(pid, 0)
     assert context.call(weft_sent.add, (2, 2)) == 4
+
+
+def test_a_forked_child_may_open_contexts_although_the_program_has_closed_a_descriptor_of_ours():
+    read_end, write_end = os.pipe()
+    closed = os.open(os.devnull, os.O_RDONLY)
+    os.close(closed)
+    _descriptors._ours.add(closed)
+    pid = os.fork()
+    if pid == 0:
+        signal.alarm(20)  # its other threads waited for ever
+        with remote.local() as mine:
+            answer = mine.call(weft_sent.add, (20, 22))
+        os.write(write_end, b"%d" % answer)
+        os._exit(0)
+    _descriptors._ours.discard(closed)
+    os.close(write_end)
+    with open(read_end) as said:
+        assert said.read() == "42"
+    os.waitpid(pid, 0)
 
 
 INTERRUPTED = """

@@ -4,6 +4,7 @@ Another thread may fork at any moment, also while a context is being opened. A c
 end from seeing that this process is gone. What a program that is started inherits is another matter: they are closed on exec.
 """
 
+import contextlib
 import os
 import socket
 import threading
@@ -60,7 +61,8 @@ def lend(fds: Iterable[int]) -> None:
 
 def _forget() -> None:
     for fd in _ours:
-        os.close(fd)
+        with contextlib.suppress(OSError):  # the program has closed it, or exchanged it, behind our back
+            os.close(fd)
     _ours.clear()
     _lock.release()  # of the one thread that is here, which has forked
 
