@@ -284,8 +284,10 @@ def test_a_large_call_that_could_not_be_sent_in_time_breaks_the_chain(run_until)
 def test_a_context_that_dies_is_what_every_call_is_told():
     with remote.local() as context:
         chain = context.chain()
+        chain.spawn(weft_sent.wait_for_release)  # until the others are sent
         dying = chain.spawn(weft_sent.die_with, (3,))
         behind = chain.spawn(sent.note, (1,))
+        context.spawn(weft_sent.release)
         for call in (dying, behind):
             with raises(remote.ContextDied, match="died while it ran"):
                 call.join(20)
