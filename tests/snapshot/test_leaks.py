@@ -12,7 +12,7 @@ import weft
 from tests.snapshot import programs
 from tests.snapshot._driving import begun, end, finished, value_at
 from weft import snapshot
-from weft.snapshot import _code, _file
+from weft.snapshot import _code, _file, _load
 
 TIMES = 10_000  # cycles in all
 
@@ -198,3 +198,8 @@ def finishes(ch, out):
         ch.receive()
     finally:
         out.append("finally")
+
+
+def test_who_imports_it_first_is_not_kept() -> None:
+    """With the frames of a tasklet that moves, it was the tasklet and what had come of it."""
+    assert _load.SAVED_FRAME.f_back is None

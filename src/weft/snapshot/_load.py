@@ -9,7 +9,7 @@ import marshal
 import pickle
 import sys
 import types
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
 from operator import itemgetter
 from typing import Any, TypeVar
@@ -148,11 +148,12 @@ def nothing(*_: object) -> None:
     """In the place of a traceback, in snapshots that know no better."""
 
 
-def _before_it_was_saved() -> types.FrameType:
-    return sys._getframe()
+def _before_it_was_saved() -> Iterator[types.FrameType]:
+    yield sys._getframe()
 
 
-SAVED_FRAME = _before_it_was_saved()
+_WAITING = _before_it_was_saved()  # a frame that has returned would keep all those of whoever imports this first
+SAVED_FRAME = next(_WAITING)
 
 
 def saved_traceback() -> types.TracebackType:
