@@ -8,6 +8,7 @@ import pytest
 from tests.cli.test_run import run
 from tests.remote.raising import raises
 from weft import remote
+from weft.cli import main
 from weft.remote.errors import RemoteError
 from weft.remote.transports.ssh import Ssh
 from weft.remote.transports.sudo import Sudo
@@ -64,3 +65,17 @@ def test_what_a_function_raised_is_shown_as_it_is():
     _, output, _ = run(["-H", "alpha", "--json", "platform:system"], {"alpha": error})
     assert "give the path of one as python=" in output
     assert sys.modules["weft.cli._hints"].for_command_line("nothing to say") == "nothing to say"
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["local", "--python", "/no/such"], "Give the path of one as --python PATH: a target"),
+        (["127.0.0.1:1"], "is the port right (HOST:PORT)"),
+    ],
+)
+def test_the_prompt_says_it_in_words_of_its_own(words, says, capsys):
+    assert main(["shell", *words]) == 1
+    said = capsys.readouterr().err
+    assert says in said
+    assert not PYTHON.search(said)

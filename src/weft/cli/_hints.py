@@ -42,3 +42,9 @@ def for_command_line(message: str) -> str:
     for pattern, words in WORDS:
         message = pattern.sub(words, message)
     return message
+
+
+def for_one_host(message: str) -> str:
+    """The same in the words of `weft shell`, which takes its host as it stands, and one alone."""
+    message = re.sub(r"-H (?=\w+[@:]\w)", "", for_command_line(message))  # and not the -H of sudo
+    return message.replace(" with fewer hosts at a time: --at-once 5", " again")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from weft.cli._errors import UsageError
+from weft.cli._hints import for_one_host
 from weft.cli._inventory import Host, Inventory, hosts_from, read_inventory
 from weft.cli.run import add_way, check_python, hops, with_way
 
@@ -63,7 +64,7 @@ def shell(options: argparse.Namespace) -> int:
         with hops(options, inventory) as way, way.opened(host, Pieces()) as context:
             return Prompt(context, host.name).run()
     except RemoteError as error:
-        print(f"weft shell: {error}", file=sys.stderr)
+        print(f"weft shell: {for_one_host(str(error))}", file=sys.stderr)
         return 1
 
 
