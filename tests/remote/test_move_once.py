@@ -194,3 +194,15 @@ def test_who_uses_the_tasklet_again_is_not_killed_by_one_that_cannot_come_home(a
     assert moving.blocked
     channel.send(None)
     until(lambda: not moving.alive)
+
+
+def test_a_module_that_is_named_a_thousand_times_is_looked_at_once(
+    a: remote.Context, b: remote.Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    brought: list[str] = []
+    monkeypatch.setattr(b._shipping, "bring_module", brought.append)
+    error = error_of(
+        weft.spawn(journeys.sends_what_it_is_told, (a, b, forged(place=1, modules=("os", "weft") * 1000))).join
+    )
+    assert "cannot be read here" in str(error)
+    assert brought == ["os", "weft"]

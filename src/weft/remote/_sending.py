@@ -51,7 +51,7 @@ def bring(context: Context, names: Iterable[str], *, needed: bool = True) -> Non
     """
     context._shipping.bring_own(modules.snapshot, context.facts.for_extensions)
     own = modules.name_over_there()
-    for name in names:
+    for name in dict.fromkeys(names):  # a context may say one a million times
         if not needed and name != own and name not in sys.modules:
             continue
         try:
