@@ -1,5 +1,6 @@
 """Channels that travel: used over there, living here."""
 
+import gc
 import os
 import sys
 
@@ -379,6 +380,20 @@ def test_a_call_that_is_a_tasklet_can_be_killed_while_it_waits_and_what_it_had_n
         window.send(number)
     assert with_tasklets.call(sent.take_some, (window, 7)) == list(range(7))
     assert values_of(window) == list(range(7, 40))
+
+
+def test_a_tasklet_that_was_killed_over_there_lets_go_of_its_channel_at_once(with_tasklets):
+    """The error that ends it must not be held by the frames of its own traceback: here no collector runs."""
+    with_tasklets.call(gc.disable)
+    channel, told = weft.channel(), weft.channel()
+    call = with_tasklets.spawn(sent.wait_until_killed, (channel, told))
+    wait_for_requests(with_tasklets, 1)
+    call.kill()
+    assert told.receive() == "killed"
+    with raises(weft.TaskletKilled):
+        call.join()
+    while with_tasklets._link.channels._given:
+        with_tasklets.call(sent.drop)  # what is gone is said ahead of an answer
 
 
 def test_a_forked_child_can_give_its_parents_contexts_nothing(context):

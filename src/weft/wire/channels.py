@@ -100,7 +100,7 @@ class TaskletWaiter(object):
     def settle(self, *outcome):
         if self.outcome is not None:
             return False
-        self.outcome = outcome
+        self.outcome = list(outcome)
         self._waiter.succeed()
         return True
 
@@ -406,8 +406,8 @@ class Channels(object):
         return sys.modules["weft"].ChannelClosed  # of the stand-in, or of the real one, which comes while this runs
 
     def killed(self, outcome):
-        """What is raised in a call that is killed."""
-        return outcome[1] if len(outcome) > 1 else sys.modules["weft"].TaskletExit("the call was killed")
+        """What is raised in a call that is killed. It is taken out: frames that hold `outcome` are in its traceback."""
+        return outcome.pop() if len(outcome) > 1 else sys.modules["weft"].TaskletExit("the call was killed")
 
     def waiter(self):
         """Something to wait with, for this thread, or for this tasklet where calls are tasklets."""
