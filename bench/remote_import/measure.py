@@ -57,7 +57,7 @@ class Settings:
     requests_lines: tuple[Line, ...] = (Line(0), Line(200))
     requests_rounds: int = 2
     hop_line: Line = HOP_LINE
-    hop_rounds: int = 2
+    hop_rounds: int = 4
     scans: int = 3
 
 

@@ -120,9 +120,8 @@ class Turn:
 
         Blocks the caller's tasklet; for SPIN seconds also its thread, while no other tasklet is runnable in that.
         """
-        sleep(
-            0
-        )  # or a row of calls that all find their answers would keep the thread from timers, descriptors and kills
+        # Or a row of calls that all find their answers would keep the thread from timers, descriptors and kills.
+        sleep(0)
         found = self._spin(look) if getruncount() == 1 else None
         if found is None:
             until = self._now() + LONGEST

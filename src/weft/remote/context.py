@@ -329,7 +329,7 @@ class Context:
         text, head = (_name_of_value(function), b"") if by_value else _heads.get(name) or _head(name)
         arguments: tuple[Any, ...] = _positional(args, text)
         keywords = _keywords(kwargs, text)
-        if not by_value and through is None:
+        if not by_value and through is None and not codec.carries(arguments):  # else it would be encoded twice
             plain = codec.dumps((arguments, keywords), otherwise=_no_bytes, head=head)
             if plain:
                 return Request(function, name, text, plain)

@@ -85,6 +85,11 @@ def carry(kind):
     _ENCODE[kind] = _encode_reference
 
 
+def carries(values):
+    """Return whether one of these values travels as a number."""
+    return not _CARRIED.isdisjoint(map(type, values))
+
+
 def dumps(value, root="value", parts=None, refer=None, otherwise=None, head=None):
     """Return `value` as bytes. Thread-safe; does not block.
 
