@@ -1,0 +1,1 @@
+"""weft vpn: LANs of several offices joined by WireGuard, from one file, over ssh."""

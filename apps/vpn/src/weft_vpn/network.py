@@ -1,0 +1,100 @@
+"""What a network is meant to be: its sites, and which of them send what to which. Reads no file and touches no server.
+
+Every value here has been checked (file.py does it, with lines and advice); the functions at the end only derive.
+"""
+
+import ipaddress
+from dataclasses import dataclass
+from typing import Literal
+
+__all__ = ["Address", "Backend", "Endpoint", "Lan", "Network", "Site", "Topology", "allowed_ips"]
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+Lan = ipaddress.IPv4Network | ipaddress.IPv6Network
+Topology = Literal["mesh", "hub"]
+Backend = Literal["wireguard", "ssh"]
+
+LISTEN_PORT = 51820
+KEEPALIVE = 25  # seconds; what most NAT gateways keep a UDP mapping for, and what wg(8) proposes
+INTERFACE = "wg0"
+TUNNEL = ipaddress.IPv4Network("10.8.1.0/24")
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """Where a site's server is reached from the internet: a name or an address, and a UDP port."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def address(self) -> Address | None:
+        """The host as an address; None when it is a name, which each server resolves by itself."""
+        try:
+            return ipaddress.ip_address(self.host)
+        except ValueError:
+            return None
+
+
+@dataclass(frozen=True)
+class Site:
+    """One office. `address` is None only until one has been given out (Network.with_addresses)."""
+
+    name: str
+    server: str  # as ssh takes it: [USER@]HOST[:PORT]
+    sudo: bool = False
+    via: str | None = None  # the ssh host on the way to it
+    python: str | None = None  # the interpreter over there, instead of the one that is found
+    address: Address | None = None  # inside the tunnel
+    lan_address: Address | None = None  # of the server, in one of `lans`
+    lans: tuple[Lan, ...] = ()
+    endpoint: Endpoint | None = None  # None: nobody can reach it first, it calls the others
+    listen_port: int = LISTEN_PORT
+    keepalive: int | None = KEEPALIVE  # seconds, towards all of its peers
+    mtu: int | None = None  # None: what wg-quick finds by the route to the peers
+
+
+@dataclass(frozen=True)
+class Network:
+    """The whole of it. Sites stand in the order of the file."""
+
+    tunnel: Lan = TUNNEL
+    topology: Topology = "mesh"
+    hub: str | None = None  # a site's name; set if and only if the topology is "hub"
+    backend: Backend = "wireguard"
+    interface: str = INTERFACE
+    ssh_config: str | None = None  # a file for ssh -F, for all sites
+    sites: tuple[Site, ...] = ()
+
+    def site(self, name: str) -> Site:
+        """The site of this name. Raises KeyError."""
+        for site in self.sites:
+            if site.name == name:
+                return site
+        raise KeyError(name)
+
+    def peers_of(self, site: Site) -> tuple[Site, ...]:
+        """The sites that this one has a tunnel to: all others, or in a hub the hub alone, unless it is the hub."""
+        others = tuple(other for other in self.sites if other.name != site.name)
+        if self.topology == "mesh" or site.name == self.hub:
+            return others
+        return tuple(other for other in others if other.name == self.hub)
+
+    def lans_behind(self, site: Site) -> tuple[Lan, ...]:
+        """The LANs of all other sites, which this one's server must have routes to."""
+        return tuple(lan for other in self.sites if other.name != site.name for lan in other.lans)
+
+
+def allowed_ips(network: Network, site: Site, peer: Site) -> tuple[Lan, ...]:
+    """What `site` sends to `peer` and accepts from it, in the order in which it stands in the configuration.
+
+    In a mesh, and at the hub: the peer's tunnel address and its LANs. At a spoke: the whole tunnel range and every LAN but its own,
+    because the hub passes them on. A peer without an address yet has its LANs alone.
+    """
+    if network.topology == "hub" and site.name != network.hub:
+        return (network.tunnel, *network.lans_behind(site))
+    own = () if peer.address is None else (ipaddress.ip_network(peer.address),)
+    return (*own, *peer.lans)
