@@ -3,7 +3,6 @@
 import os
 import signal
 import sys
-import time
 import traceback
 
 import pytest
@@ -369,21 +368,24 @@ def test_more_questions_than_threads_could_ask_close_the_context(open_hostile):
         context.call(weft_sent.nothing, timeout=30)
 
 
-def test_a_child_that_leaves_a_relative_behind_with_its_pipes_is_dead_all_the_same(open_hostile):
+def test_a_child_that_leaves_a_relative_behind_with_its_pipes_is_dead_all_the_same(open_hostile, tmp_path):
+    way = tmp_path / "way"
+    os.mkfifo(way)
     context = open_hostile(
-        """
+        f"""
         hello()
         receive_call()
         if os.fork():
             os._exit(6)
-        time.sleep(8)
+        os.open({str(way)!r}, os.O_RDONLY)
         os._exit(0)
         """
     )
-    began = time.monotonic()
-    with raises(remote.ContextDied, match="exit code 6"):
-        context.call(weft_sent.nothing, timeout=30)
-    assert time.monotonic() - began < 5
+    try:
+        with raises(remote.ContextDied, match="exit code 6"):
+            context.call(weft_sent.nothing, timeout=30)
+    finally:
+        os.close(os.open(way, os.O_WRONLY))  # lets the relative end
 
 
 def test_questions_are_answered_without_harm(open_hostile):
