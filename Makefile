@@ -10,7 +10,7 @@ ARGS ?=
 C_SOURCES := $(shell find src/weft/*/c -name '*.[ch]' 2>/dev/null)
 PREPARE := tools/prepare.sh
 
-.PHONY: help demo test check check-native docs bench bench-threads test-all try-pythons soak cleanroom try-aarch64 clean
+.PHONY: help demo test check check-native docs bench bench-threads test-all try-pythons test-lab soak cleanroom try-aarch64 clean
 
 help:
 	@echo 'make demo       local contexts and tasklets: the whole story in half a minute'
@@ -21,12 +21,13 @@ help:
 	@echo 'make bench-threads  the page of threads and servers, on every Python >= 3.11 found (under 10 minutes)'
 	@echo 'make test-all   core and remote tests with every Python >= 3.11 found'
 	@echo 'make try-pythons  core and io tests on the Pythons of newer Debian releases (root, downloads them)'
+	@echo 'make test-lab   the tests in offices of network namespaces, at most 10 minutes on 2 cores (root)'
 	@echo 'make soak       the tests that take longer'
 	@echo 'make cleanroom  clone into fresh Debian systems and make demo and test there (root, takes long)'
 	@echo 'make try-aarch64  the core tests on an emulated aarch64 (takes a quarter of an hour)'
 
 # Stamps: each is newer than what it was made from. The packages first, then the C core alone when only it has changed.
-.venv/.packages: pyproject.toml setup.py $(PREPARE)
+.venv/.packages: pyproject.toml setup.py $(wildcard apps/*/pyproject.toml) $(PREPARE)
 	@PYTHON='$(PYTHON)' $(PREPARE) .venv demo,test
 	@touch $@ .venv/.core
 
@@ -47,6 +48,9 @@ demo: .venv/.core
 
 test: .venv/.core
 	@$(BIN)/python tools/run_tests.py $(ARGS)
+
+test-lab: .venv/.core
+	@$(BIN)/python -m pytest --color=no -q -m 'lab and not soak' apps $(ARGS)
 
 soak: .venv/.core
 	@$(BIN)/python -m pytest --color=no -o faulthandler_timeout=0 -m soak $(ARGS)
@@ -79,6 +83,6 @@ try-aarch64: .venv/.packages
 	@tools/try_aarch64.sh $(ARGS)
 
 clean:
-	rm -rf build .venv dist *.egg-info src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf build .venv dist *.egg-info src/*.egg-info apps/*/src/*.egg-info apps/*/build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
 	find . -name __pycache__ -prune -exec rm -rf {} +
 	find src -name '*.so' -delete

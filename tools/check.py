@@ -44,7 +44,9 @@ CHECKED_WHEN_RUN = (
     *("array.array.frombytes", "datetime.timezone", "enum", "enum.Flag", "types.SimpleNamespace", "types.CellType"),
 )
 PYTHON_SOURCES = [
-    name for name in ("src", "tests", "tools", "bench", "examples", "docs", "setup.py") if (ROOT / name).exists()
+    name
+    for name in ("src", "apps", "tests", "tools", "bench", "examples", "docs", "setup.py")
+    if (ROOT / name).exists()
 ]
 
 Command = tuple[list[str], dict[str, str]]
@@ -89,6 +91,13 @@ def wire_syntax() -> Iterator[Command]:
     yield command(str(SCRIPTS / "vermin"), "-q", "-t=2.7-", "-t=3.6-", "--violations", *excluded, *payload)
 
 
+def host_syntax() -> Iterator[Command]:
+    """What an app sends to servers, in the syntax of 3.6 and with nothing newer than that."""
+    sent = sorted(str(path) for path in Path("apps").glob("*/src/*/host/*.py"))
+    if sent:
+        yield command(str(SCRIPTS / "vermin"), "-q", "-t=3.6-", "--violations", *sent)
+
+
 def c_warnings() -> Iterator[Command]:
     """All backends without a single warning, as users build them and with asserts. Compiled, not installed."""
     for asserts in ("", "1"):
@@ -128,6 +137,7 @@ CHECKS: dict[str, Callable[[], Iterator[Command]]] = {
     "stubs": stubs,
     "layers": layers,
     "wire-syntax": wire_syntax,
+    "host-syntax": host_syntax,
     "c-warnings": c_warnings,
     "c-tidy": c_tidy,
     "docs": documentation,

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Make .venv and install weft into it in editable form, with what `make demo` and `make test` need.
+# Make .venv and install weft and its apps into it in editable form, with what `make demo` and `make test` need.
 #
 # Looks for a Python >= 3.11 with venv and headers, a C compiler and ssh. What is missing is installed when this runs as
 # root on Debian; otherwise the one line to type is printed and nothing has been touched.
@@ -115,4 +115,4 @@ pip() {
 # Not isolated: the build then needs setuptools once and not again for every change of the sources.
 pip install -q 'setuptools>=77'
 echo "Building weft and installing what $extras needs"
-pip install -q --no-build-isolation --editable ".[$extras]"
+pip install -q --no-build-isolation --editable ".[$extras]" --editable apps/lab --editable apps/vpn

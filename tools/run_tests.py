@@ -83,7 +83,7 @@ def main(arguments: list[str]) -> int:
         if (os.cpu_count() or 1) < 2:
             others.exception()
         environment = {**os.environ, "WEFT_OTHER_RUNS": str(summaries)}
-        last = subprocess.run([*PYTEST, "tests", *arguments], cwd=ROOT, env=environment, check=False).returncode
+        last = subprocess.run([*PYTEST, "tests", "apps", *arguments], cwd=ROOT, env=environment, check=False).returncode
         told = summaries.read_text()
         status = others.result() or last
         for line in summaries.read_text().removeprefix(told).splitlines():  # of those that took longer

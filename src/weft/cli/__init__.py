@@ -9,20 +9,26 @@ from collections.abc import Sequence
 from importlib.metadata import version
 
 from weft.cli import bench, demo, resume, run, shell, show
+from weft.cli._apps import commands_of_apps
 from weft.cli._errors import UsageError
 from weft.cli._options import refuse_unknown
 
-__all__ = ["main"]
+__all__ = ["UsageError", "main"]
 
 COMMANDS = (demo, run, shell, resume, show, bench)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line `argv` (default: sys.argv) and return the exit code. Prints; blocks until it is done."""
-    parser = _parser()
+    words = sys.argv[1:] if argv is None else argv
     try:
-        refuse_unknown(parser, sys.argv[1:] if argv is None else argv)
-        options = parser.parse_args(argv)
+        parser = _parser(words)
+    except UsageError as error:
+        print(error, file=sys.stderr)
+        return 2
+    try:
+        refuse_unknown(parser, words)
+        options = parser.parse_args(words)
         if options.name is None and not options.version:
             parser.error("name a COMMAND; `weft --help` lists them")
     except SystemExit as exit_of_argparse:
@@ -46,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="weft", description="Tasklets and channels for CPython whose code travels.", allow_abbrev=False
     )
@@ -54,4 +60,6 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(metavar="COMMAND", dest="name")
     for command in COMMANDS:
         command.add_parser(commands)
+    for app in commands_of_apps(words, tuple(commands.choices)):
+        app.add_parser(commands)
     return parser

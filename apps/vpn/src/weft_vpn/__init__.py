@@ -1,1 +1,3 @@
-"""weft vpn: LANs of several offices joined by WireGuard, from one file, over ssh."""
+"""The LANs of several offices joined by WireGuard, from one file, over ssh. An app on weft's public names."""
+
+__version__ = "0.1.0"

@@ -6,8 +6,8 @@ The plain forms, and what act does with each; all of them are right to do twice:
         a new private key into INTERFACE.key, 0600, unless there is one
     {"do": "write_config", "text": ..., "public_key": ..., "before": ..., "preshared_from": {public key: public key}}
         the configuration, atomically, 0600. "(kept on the server)" in its PrivateKey line becomes the private key, of the present
-        configuration or of INTERFACE.key, whose public key is `public_key`; no such key is an error; if it came from INTERFACE.key,
-        that file goes when the configuration stands. In a PresharedKey line it becomes the one that the present configuration has for
+        configuration or of INTERFACE.key, whose public key is `public_key`; no such key is an error; out of INTERFACE.key,
+        that file goes when the configuration stands. In a PresharedKey line it becomes the one that the present one has for
         this peer, or for the peer that `preshared_from` names for it (whose key was rotated). `before` is the SHA-256 of the file
         that the plan was made from, None where there was none: any other is an error, because somebody has edited it meanwhile
     {"do": "protect_config"}
