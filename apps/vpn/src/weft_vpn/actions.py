@@ -37,8 +37,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from weft_vpn.claim import InterfaceAddress
-from weft_vpn.network import Lan
+from weft_vpn.network import InterfaceAddress, Lan
 
 __all__ = [
     "MADE_BY_APPLY",

@@ -8,16 +8,15 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from weft_vpn.errors import VpnError
-from weft_vpn.network import Address, Endpoint, Lan
+from weft_vpn.network import Address, Endpoint, InterfaceAddress, Lan
 
-__all__ = ["Claim", "FactsError", "InterfaceAddress", "checked_key"]
+__all__ = ["Claim", "FactsError", "checked_key"]
 
 # More of one thing than any router of an office has: a claim that is longer is refused rather than kept.
 MOST = 10_000
 LONGEST_TEXT = 1 << 20
 LONGEST_NAME = 1000
 
-InterfaceAddress = ipaddress.IPv4Interface | ipaddress.IPv6Interface
 T = TypeVar("T")
 
 

@@ -55,8 +55,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from weft_vpn.claim import Claim, FactsError, InterfaceAddress
-from weft_vpn.network import Address, Endpoint, Lan
+from weft_vpn.claim import Claim, FactsError
+from weft_vpn.network import Address, Endpoint, InterfaceAddress, Lan
 
 __all__ = [
     "Config",

@@ -4,12 +4,13 @@ Every value here has been checked (file.py does it, with lines and advice); the 
 """
 
 import ipaddress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
-__all__ = ["Address", "Backend", "Endpoint", "Lan", "Network", "Site", "Topology", "allowed_ips"]
+__all__ = ["Address", "Backend", "Endpoint", "InterfaceAddress", "Lan", "Network", "Site", "Topology", "allowed_ips"]
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+InterfaceAddress = ipaddress.IPv4Interface | ipaddress.IPv6Interface
 Lan = ipaddress.IPv4Network | ipaddress.IPv6Network
 Topology = Literal["mesh", "hub"]
 Backend = Literal["wireguard", "ssh"]
@@ -55,6 +56,7 @@ class Site:
     listen_port: int = LISTEN_PORT
     keepalive: int | None = KEEPALIVE  # seconds, towards all of its peers
     mtu: int | None = None  # None: what wg-quick finds by the route to the peers
+    prefix: int | None = None  # of `address` on the interface; None: the tunnel's
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,26 @@ class Network:
     def lans_behind(self, site: Site) -> tuple[Lan, ...]:
         """The LANs of all other sites, which this one's server must have routes to."""
         return tuple(lan for other in self.sites if other.name != site.name for lan in other.lans)
+
+    def with_addresses(self) -> "Network":
+        """The same with an address for each site: the lowest free one of the tunnel for those that have none, in the file's order.
+
+        Raises ValueError when the tunnel is too small; file.py has refused that before.
+        """
+        taken = {site.address for site in self.sites}
+        free = (address for address in self.tunnel.hosts() if address not in taken)
+        sites = []
+        for site in self.sites:
+            address = site.address or next(free, None)
+            if address is None:
+                raise ValueError(f"{self.tunnel} has no free address left for {site.name!r}")
+            sites.append(replace(site, address=address))
+        return replace(self, sites=tuple(sites))
+
+    def interface_address(self, site: Site) -> InterfaceAddress:
+        """What the site's interface has, for example 10.8.1.1/24. The site must have an address."""
+        prefix = self.tunnel.prefixlen if site.prefix is None else site.prefix
+        return ipaddress.ip_interface(f"{site.address}/{prefix}")
 
 
 def allowed_ips(network: Network, site: Site, peer: Site) -> tuple[Lan, ...]:

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from weft_vpn.actions import MADE_BY_APPLY
-from weft_vpn.claim import InterfaceAddress, checked_key
+from weft_vpn.claim import checked_key
 from weft_vpn.errors import VpnError
 from weft_vpn.facts import KEPT
-from weft_vpn.network import Endpoint, Lan
+from weft_vpn.network import Endpoint, InterfaceAddress, Lan
 
 __all__ = [
     "InterfacePart",

@@ -1,0 +1,258 @@
+"""From what a network should be and what its servers say, to what must be done on each. Pure: reads no file, touches no server.
+
+refusals.py has what no plan may do, live.py the comparison of an interface that runs. A plan that was carried out leaves nothing
+to do: made again from what the servers say then, it is empty.
+"""
+
+import ipaddress
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from weft_vpn.actions import Action, EnableUnit, Forward, MakeKey, ProtectConfig, Up, WriteConfig
+from weft_vpn.facts import Config, Facts
+from weft_vpn.live import live_actions, live_notes
+from weft_vpn.network import Network, Site, allowed_ips
+from weft_vpn.refusals import Refusal, refusals
+from weft_vpn.wgconf import InterfacePart, PeerPart, WgConfig, WgConfigError, changed, counterpart, parsed, rendered
+
+__all__ = ["FileChange", "Note", "Plan", "Refusal", "known_keys", "make_plan", "wanted_config"]
+
+
+@dataclass(frozen=True)
+class Note:
+    """Something about a server that changes nothing, but that whoever reads the plan should know."""
+
+    site: str
+    message: str
+
+
+@dataclass(frozen=True)
+class FileChange:
+    """A value that network.toml gets."""
+
+    site: str
+    key: str
+    value: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be done. `sites` has every site whose facts are known, in the file's order, perhaps with nothing to do."""
+
+    sites: Mapping[str, tuple[Action, ...]]
+    file_changes: tuple[FileChange, ...] = ()
+    refusals: tuple[Refusal, ...] = ()  # while there are any, nothing may be applied
+    notes: tuple[Note, ...] = ()
+    unreachable: Mapping[str, str] | None = None  # why there are no facts of a site
+
+    @property
+    def empty(self) -> bool:
+        """Nothing is to be done, and nothing stands in the way. Sites out of reach do not count: nobody knows."""
+        return not (any(self.sites.values()) or self.file_changes or self.refusals)
+
+    @property
+    def exit_code(self) -> int:
+        """0 nothing to do; 1 refused, or not all sites were reached; 2 there is a difference."""
+        return 1 if self.refusals or self.unreachable else 0 if self.empty else 2
+
+
+def make_plan(
+    network: Network,
+    facts: Mapping[str, Facts],
+    keys: Mapping[str, str] | None = None,
+    unreachable: Mapping[str, str] | None = None,
+) -> Plan:
+    """What must be done on each site of which there are facts.
+
+    `keys` says which public key a site is to have, where that is not the one it has (a rotation). A site that has no key yet stands
+    with MADE_BY_APPLY in the others' configurations. A site of `unreachable` is known by what the others have of it.
+    """
+    with_addresses = network.with_addresses()
+    file_changes = tuple(
+        FileChange(new.name, "address", str(new.address))
+        for old, new in zip(network.sites, with_addresses.sites, strict=True)
+        if old.address is None
+    )
+    network = with_addresses
+    known = {**known_keys(network, facts), **(keys or {})}
+    sites: dict[str, tuple[Action, ...]] = {}
+    refused: list[Refusal] = []
+    notes: list[Note] = []
+    for site in network.sites:
+        if site.name not in facts:
+            continue
+        refused += refusals(network, site, facts, known)
+        wanted = wanted_config(network, site, known, absent=frozenset(unreachable or ()))
+        sites[site.name] = tuple(_site_actions(network, site, facts[site.name], wanted, known.get(site.name)))
+        notes += [Note(site.name, text) for text in _notes(network, site, facts[site.name], wanted)]
+    notes += [
+        Note(name, "has never been reached, so its key is not known: the others are planned without it")
+        for name in unreachable or ()
+        if name not in known
+    ]
+    return Plan(sites, file_changes, tuple(refused), tuple(notes), dict(unreachable or {}))
+
+
+def known_keys(network: Network, facts: Mapping[str, Facts]) -> dict[str, str]:
+    """The public key of each site that has one: as it says itself, else as the others' configurations have it.
+
+    A site without facts is the peer that has its address in the tunnel among its allowed IPs; at a spoke, the peer for the
+    whole tunnel is the hub. The network's sites must have addresses.
+    """
+    keys = {name: key for name in facts if (key := facts[name].public_key) is not None}
+    for site in network.sites:
+        if site.name in facts or site.address is None:
+            continue
+        own = ipaddress.ip_network(site.address)
+        marks = {own} if site.name != network.hub else {own, network.tunnel}
+        for other in facts.values():
+            peers = other.interface.peers if other.interface is not None else ()
+            key = next((peer.public_key for peer in peers if marks.intersection(peer.allowed_ips)), None)
+            if key is not None and key not in keys.values():
+                keys[site.name] = key
+                break
+    return keys
+
+
+def wanted_config(
+    network: Network, site: Site, keys: Mapping[str, str], absent: frozenset[str] = frozenset()
+) -> WgConfig:
+    """What the site's configuration should say. Peers of `absent` whose keys are unknown are left out."""
+    interface = InterfacePart(
+        addresses=(network.interface_address(site),), listen_port=site.listen_port, mtu=site.mtu, private_key=True
+    )
+    peers = tuple(
+        PeerPart(
+            public_key=keys.get(peer.name),
+            allowed_ips=allowed_ips(network, site, peer),
+            endpoint=peer.endpoint,
+            keepalive=site.keepalive,
+            name=peer.name,
+        )
+        for peer in network.peers_of(site)
+        if peer.name in keys or peer.name not in absent
+    )
+    return WgConfig(interface, peers)
+
+
+def _site_actions(network: Network, site: Site, facts: Facts, wanted: WgConfig, key: str | None) -> list[Action]:
+    if not facts.is_root:  # half of the facts are not there, and it is refused
+        return []
+    actions: list[Action] = []
+    if key is None:
+        actions.append(MakeKey("there is no private key"))
+    actions += _forwarding(network, facts)
+    actions += _config(network, site, facts, wanted, key)
+    if facts.interface is None:
+        actions.append(Up(f"{network.interface} is not there"))
+    else:
+        actions += live_actions(network.interface, facts, facts.interface, wanted, key)
+    actions += _unit(network, facts)
+    return actions
+
+
+def _forwarding(network: Network, facts: Facts) -> list[Action]:
+    families = sorted({lan.version for site in network.sites for lan in site.lans} | {network.tunnel.version})
+    actions: list[Action] = []
+    for family in families:
+        now = facts.forwarding[family]
+        if now.live is None or (now.live and now.persistent):
+            continue
+        why = "off" if not now.live else "on, but off again after a restart"
+        # With forwarding on, the kernel ignores router advertisements unless accept_ra is 2: a default route by one would end.
+        advertised = (
+            () if family == 4 else tuple(name for name, device in facts.devices.items() if device.accept_ra == 1)
+        )
+        actions.append(
+            Forward(
+                f"forwarding of IPv{family} is {why}",
+                family,
+                not now.live,
+                not now.persistent,
+                _routed(facts, advertised),
+            )
+        )
+    return actions
+
+
+def _routed(facts: Facts, devices: tuple[str, ...]) -> tuple[str, ...]:
+    """Those of the devices that have a route by router advertisement."""
+    by_advertisement = {route.dev for route in facts.routes if route.protocol == "ra"}
+    return tuple(name for name in devices if name in by_advertisement)
+
+
+def _config(network: Network, site: Site, facts: Facts, wanted: WgConfig, key: str | None) -> list[Action]:
+    title = f"{site.name}, written by weft vpn: change network.toml, not this file, and run `weft vpn apply`"
+    path = f"/etc/wireguard/{network.interface}.conf"
+    config = facts.config
+    if config is None:
+        return [WriteConfig(f"there is no {path}", rendered(wanted, title), key, None, None)]
+    text = changed(config.text, wanted, title)
+    if text != config.text or key != config.public_key:
+        why = f"{path} says something else"
+        if text == config.text:
+            why = f"{path} has another key"
+        rotated = _rotated(config, wanted)
+        return [WriteConfig(why, text, key, config.text, config.sha256, rotated)]
+    if config.mode & 0o077 or config.uid != 0:
+        return [ProtectConfig(f"{path} has mode {config.mode:04o} and owner {config.uid}: others may read the key")]
+    return []
+
+
+def _rotated(config: Config, wanted: WgConfig) -> tuple[tuple[str, str], ...]:
+    """Peers that have another key now, as (new, old)."""
+    try:
+        old = parsed(config.text)
+    except WgConfigError:
+        return ()
+    pairs = ((counterpart(peer, wanted, list(old.peers)), peer) for peer in old.peers)
+    return tuple(
+        (new.public_key, peer.public_key)
+        for new, peer in pairs
+        if new is not None and new.public_key and peer.public_key and new.public_key != peer.public_key
+    )
+
+
+def _unit(network: Network, facts: Facts) -> list[Action]:
+    if not facts.systemd:
+        return []
+    name = f"wg-quick@{network.interface}.service"
+    if facts.unit is not None and facts.unit.enabled == "enabled":
+        return []
+    state = facts.unit.enabled if facts.unit is not None else "not there"
+    return [EnableUnit(f"{name} is {state}: after a restart of the server there would be no tunnel", name)]
+
+
+def _notes(network: Network, site: Site, facts: Facts, wanted: WgConfig) -> list[str]:
+    notes: list[str] = []
+    if facts.rollback is not None:
+        notes.append(
+            f"a rollback is armed there and comes in {facts.rollback.seconds_left:.0f} s: somebody is applying, or was cut off"
+        )
+    if not facts.systemd:
+        notes.append("there is no systemd: nothing brings the interface up after a restart of the server")
+    if facts.config is not None:
+        notes += _config_notes(facts.config)
+    if facts.interface is not None:
+        notes += live_notes(facts, facts.interface, wanted)
+    if site.endpoint is None and site.keepalive is None:
+        notes.append("has neither endpoint nor keepalive: nobody can reach it until it has sent something itself")
+    notes += [f"could not find out {what}: {why}" for what, why in facts.missing.items()]
+    return notes
+
+
+def _config_notes(config: Config) -> list[str]:
+    try:
+        said = parsed(config.text)
+    except WgConfigError as error:
+        return [f"the configuration has a line that wg-quick does not take, which goes: {error}"]
+    notes = []
+    if said.interface.save_config:
+        notes.append(
+            "SaveConfig = true: wg-quick overwrites the configuration whenever the interface goes down, comments and "
+            "names of endpoints with it. Take the line out when you can"
+        )
+    table = next((value for name, value in said.interface.other if name == "Table"), "auto")
+    if table.lower() != "auto":
+        notes.append(f"Table = {table}: after a restart wg-quick sets no routes in the table main; take the line out")
+    return notes
