@@ -1,8 +1,9 @@
 """`make test`: the whole suite on the default switching backend, and what must hold on every backend on the others too.
 
-The runs on the other backends go on beside the main run where there are two cores. What they print appears when one has failed;
-their last lines are repeated by tests/conftest.py right above the summary of the main run, so that the end of the output
-shows all. Further arguments go to pytest, in every run.
+Where there are two cores what must hold on every backend is run on each of them beside the rest, which is the main run and takes
+longer. What those beside it print appears when one has failed; their last lines, and what they skipped, are repeated by
+tests/conftest.py right above the summary of the main run, so that the end of the output shows all. Further arguments go to
+pytest, in every run.
 """
 
 import functools
@@ -29,16 +30,16 @@ NOTHING_COLLECTED = 5
 
 def run_on(backend: str, arguments: list[str]) -> tuple[int, str]:
     """Run the tests of every backend on this one; return what `run_with` does."""
-    folders = [folder for folder in ON_EVERY_BACKEND if any((ROOT / folder).glob("**/test_*.py"))]
-    if not folders:
-        return 0, f"{backend} backend: no tests"
     if backend == "stacks" and importlib.util.find_spec("weft.core._stacks") is None:
         return 0, f"{backend} backend: does not know this Python or this machine"
-    return run_with(f"{backend} backend", {"WEFT_SWITCH": backend}, folders, arguments)
+    return run_with(f"{backend} backend", {"WEFT_SWITCH": backend}, ON_EVERY_BACKEND, arguments)
 
 
 def run_with(title: str, changes: dict[str, str], folders: list[str], arguments: list[str]) -> tuple[int, str]:
-    """Run the tests of these folders in a changed environment; print them if they fail, return the status and the summary line."""
+    """Run the tests of these folders in a changed environment; print them if they fail.
+
+    Returns the status and the summary: a line, and one more for each test skipped where the environment is as it was.
+    """
     started = time.monotonic()
     command = [*PYTEST, *folders, *arguments]
     done = subprocess.run(
@@ -50,32 +51,35 @@ def run_with(title: str, changes: dict[str, str], folders: list[str], arguments:
         text=True,
         check=False,
     )
-    status = 0 if done.returncode == NOTHING_COLLECTED else done.returncode
+    status = done.returncode
     took = f"took {time.monotonic() - started:.0f} s in all"
     failed = ""
-    if status != 0:
+    if status not in (0, NOTHING_COLLECTED):
         failed = "  <-- FAILED"
         print(f"\n== {title}\n{done.stdout}", flush=True)
-    last = (done.stdout.strip().splitlines() or [""])[-1]
-    return status, f"{title} ({' '.join(folders)}): {last.strip('= ')} ({took}){failed}"
+    lines = done.stdout.strip().splitlines() or [""]
+    skipped = "".join(f"\n    {line}" for line in lines if line.startswith("SKIPPED") and not changes)
+    return status, f"{title} ({' '.join(folders)}): {lines[-1].strip('= ')} ({took}){failed}{skipped}"
 
 
-def run_others(arguments: list[str], summaries: Path) -> int:
-    """Make the runs beside the main one; write how each ended into a file, and return the first status that is not 0."""
-    first = 0
-    runs: list[Callable[[], tuple[int, str]]] = [functools.partial(run_on, one, arguments) for one in OTHER_BACKENDS]
+def run_others(arguments: list[str], summaries: Path) -> list[int]:
+    """Make the runs beside the main one; write how each ended into a file, and return their statuses."""
+    statuses = []
+    default = functools.partial(run_with, "default backend", {}, ON_EVERY_BACKEND, arguments)
+    runs: list[Callable[[], tuple[int, str]]] = [default]
+    runs += [functools.partial(run_on, one, arguments) for one in OTHER_BACKENDS]
     poll = {"WEFT_POLLER": "poll"}
     runs.append(functools.partial(run_with, "poll(2) in place of epoll", poll, ["tests/io"], arguments))
     for run in runs:
         status, summary = run()
-        first = first or status
+        statuses.append(status)
         with summaries.open("a") as file:
             file.write(summary + "\n")
-    return first
+    return statuses
 
 
 def main(arguments: list[str]) -> int:
-    """Run all; the status is 0 only when all passed."""
+    """Run all; the status is 0 only when all passed, and there was something to run."""
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(1) as executor:
         summaries = Path(folder) / "summaries"
         summaries.touch()
@@ -83,12 +87,14 @@ def main(arguments: list[str]) -> int:
         if (os.cpu_count() or 1) < 2:
             others.exception()
         environment = {**os.environ, "WEFT_OTHER_RUNS": str(summaries)}
-        last = subprocess.run([*PYTEST, "tests", "apps", *arguments], cwd=ROOT, env=environment, check=False).returncode
+        rest = [f"--ignore={folder}" for folder in ON_EVERY_BACKEND]
+        command = [*PYTEST, "tests", "apps", *rest, *arguments]
+        last = subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
         told = summaries.read_text()
-        status = others.result() or last
+        statuses = [last, *others.result()]
         for line in summaries.read_text().removeprefix(told).splitlines():  # of those that took longer
             print(line)
-    return status
+    return next((status for status in statuses if status not in (0, NOTHING_COLLECTED)), min(statuses))
 
 
 if __name__ == "__main__":
