@@ -23,11 +23,10 @@ _OF_WG_QUICK = (
 )  # fmt: skip
 
 
-def act(interface, actions, rollback_after):
-    """Arm a rollback, then do `actions` in their order. Returns a dict:
+def act(interface, actions, token, rollback_after):
+    """Arm a rollback, then do `actions` in their order; the rollback waits for rollback.disarm(token) from a fresh connection.
 
-    `token`   of the rollback, which waits `rollback_after` seconds for rollback.disarm(token) from a fresh connection;
-              None where there was nothing to do
+    Returns a dict:
     `done`    how many actions were done
     `error`   None, or why the next one failed: then all was rolled back, and
     `outcome` is what rollback.roll_back() says of it; None otherwise
@@ -38,9 +37,9 @@ def act(interface, actions, rollback_after):
     system.checked_interface(interface)
     steps = [(_DO[_what(action)], action) for action in actions]
     if not steps:
-        return {"token": None, "done": 0, "error": None, "outcome": None}
+        return {"done": 0, "error": None, "outcome": None}
     devices = [device for action in actions for device in action.get("accept_ra", ())]
-    token = rollback.arm(interface, rollback_after, _files(interface), _sysctls(devices))
+    rollback.arm(token, interface, rollback_after, _files(interface), _sysctls(devices))
     done = 0
     try:
         for function, action in steps:
@@ -50,8 +49,8 @@ def act(interface, actions, rollback_after):
     except (system.CannotDo, OSError, ValueError, KeyError, TypeError) as error:
         outcome = rollback.roll_back(token)
         why = "{}: {}".format(actions[done]["do"], system.shown(str(error)) or type(error).__name__)
-        return {"token": token, "done": done, "error": why, "outcome": outcome}
-    return {"token": token, "done": done, "error": None, "outcome": None}
+        return {"done": done, "error": why, "outcome": outcome}
+    return {"done": done, "error": None, "outcome": None}
 
 
 def make_key(interface):
@@ -108,7 +107,7 @@ def _write_config(interface, action):
     """The configuration with the keys of this host in it, where the plan has seen it last."""
     path = system.config_path(interface)
     data = system.read(path)
-    text = _with_keys(interface, action["text"], action["public_key"], (data or b"").decode("utf-8", "replace"))
+    text = _with_keys(interface, action, (data or b"").decode("utf-8", "replace"))
     wanted = text.encode("utf-8")
     if data != wanted:
         before = None if data is None else hashlib.sha256(data).hexdigest()
@@ -121,16 +120,18 @@ def _write_config(interface, action):
         system.remove(system.key_path(interface))
 
 
-def _with_keys(interface, text, public_key, old):
-    """The text with this host's keys in place of their placeholders. Raises CannotDo if one is not to be found here."""
-    private = ""
+def _with_keys(interface, action, old):
+    """The action's text with this host's keys in place of their placeholders. Raises CannotDo if one is not to be found here."""
+    private, public_key = "", action["public_key"]
     for candidate in (system.private_key_in(old), _waiting_key(interface)):
         if candidate and system.public_key(candidate) == public_key:
             private = candidate
     if not private:
         raise system.CannotDo("the private key of %s is not on this server: plan again" % public_key)
     shared = _preshared(old)
-    lines = text.split("\n")
+    rotated = action.get("preshared_from") or {}
+    shared.update((new, shared[was]) for new, was in dict(rotated).items() if was in shared)
+    lines = action["text"].split("\n")
     peer = None
     for number, line in enumerate(lines):
         name, value = _assignment(line)

@@ -11,7 +11,6 @@ else a daemon of its own session. Everything of one rollback stands in /run/weft
     alive, turn                         locks: of the process, and of who changes something
 """
 
-import binascii
 import contextlib
 import errno
 import fcntl
@@ -36,19 +35,22 @@ RESTORING = 120.0  # seconds that we wait for it to have restored everything
 
 DISARMED = "disarmed"
 ROLLED_BACK = "rolled back"
+UNKNOWN = "unknown"
 
 
 # ---- for who changes something
 
 
-def arm(interface, seconds, files, sysctls=()):
-    """Keep what this server is, and start the process that restores it in `seconds`. Returns its token.
+def arm(token, interface, seconds, files, sysctls=()):
+    """Keep what this server is, and start the process that restores it in `seconds`.
 
-    `files` are paths that may be changed, made or removed, `sysctls` settings. Raises CannotDo when another rollback is armed,
-    because two people are at work then, and when the process does not come to life; then nothing waits.
+    `token`, 16 hex digits, is chosen by who will confirm: who loses the answer knows it all the same. `files` are paths that may
+    be changed, made or removed, `sysctls` settings. Raises CannotDo when another rollback is armed, because two people are at
+    work then, and when the process does not come to life; then nothing waits.
     """
     if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 1 <= seconds <= LONGEST:
         raise ValueError("a rollback can wait from 1 to %d seconds, not %r" % (LONGEST, seconds))
+    folder = _folder(token)
     _make_private(FOLDER)
     with _locked(os.path.join(FOLDER, "lock")):
         other = armed()
@@ -58,9 +60,7 @@ def arm(interface, seconds, files, sysctls=()):
                 "Does somebody else apply something? Try again then." % other["seconds_left"]
             )
         _tidy()
-        token = binascii.hexlify(os.urandom(8)).decode("ascii")
-        folder = os.path.join(FOLDER, token)
-        _make_private(folder)
+        os.mkdir(folder, 0o700)
         try:
             _keep(folder, interface, seconds, files, sysctls)
             _write_code(os.path.join(folder, "code"))
@@ -69,7 +69,6 @@ def arm(interface, seconds, files, sysctls=()):
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)  # a process that has started after all finds nothing, and ends
             raise
-    return token
 
 
 @contextlib.contextmanager
@@ -86,7 +85,7 @@ def turn(token):
 
 
 def disarm(token):
-    """What was changed stays. Returns DISARMED, or ROLLED_BACK when it was too late: both may be asked twice."""
+    """What was changed stays. Returns DISARMED, ROLLED_BACK when it was too late, or UNKNOWN; may be asked twice."""
     folder = _folder(token)
     if _renamed(folder, "armed", "disarmed"):
         _finish(folder, {"outcome": DISARMED, "errors": []})
@@ -94,7 +93,11 @@ def disarm(token):
 
 
 def roll_back(token):
-    """Restore now, and wait until that is done. Returns its outcome, with `errors`: what could not be restored."""
+    """Restore now, and wait until that is done. Returns a dict: its `outcome` and `errors`, what could not be restored.
+
+    The outcome is DISARMED when it was confirmed before, and UNKNOWN where no such rollback is: it was never armed, or the server
+    was restarted since. May be asked twice.
+    """
     folder = _folder(token)
     _renamed(folder, "armed", "now")
     return _outcome(token)
@@ -125,7 +128,7 @@ def _outcome(token):
         if data is not None:
             return json.loads(data.decode("utf-8"))
         if not os.path.isdir(folder):
-            raise system.CannotDo("nothing is known of the rollback %s here: was the server restarted?" % token)
+            return {"outcome": UNKNOWN, "errors": []}
         if not _lives(folder) and _begin(folder):
             return _restore(folder)
         time.sleep(PULSE / 4)
