@@ -1,13 +1,15 @@
 """Calls in a target of each version: values, errors, many at once, and what must not end the context."""
 
 import sys
+import threading
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import pytest
 
 from tests.wire import interpreters
 from tests.wire.target import CONTEXT, ErrorAnswer, send_part
-from weft.wire import codec, protocol, values
+from weft.wire import calls, codec, protocol, values
 
 
 @dataclass
@@ -20,6 +22,7 @@ class Ware:
 WORK = """
 import os
 import sys
+import threading
 import threading
 import time
 
@@ -170,6 +173,7 @@ def test_cancelling_a_call_imports_nothing_for_its_values_in_the_thread_that_rea
 BLOCKING_OUTPUT = """
 import os
 import sys
+import threading
 import threading
 
 class Output(object):
@@ -413,3 +417,19 @@ def test_a_ping_is_answered_while_calls_run(work):
     assert work.wait_for(protocol.PONG, 77)[4] == b"abc"
     work.call("work:open_gate")
     assert work.answer(waiting) is True
+
+
+def test_the_last_thread_that_reads_leaves_answers_that_the_parent_keeps_waiting_to_one_other():
+    taken, sent = threading.Event(), []
+    pool = calls.Pool(SimpleNamespace(send_raw=sent.append, context=0), turns=None, handle=None, flush=taken.wait)
+    before = set(threading.enumerate())
+    for answer in (b"one", b"two"):
+        pool._answers.append(answer)
+        helps = threading.Thread(target=pool._help, daemon=True)
+        helps.start()
+        helps.join(10)
+        assert not helps.is_alive()
+    (aside,) = set(threading.enumerate()) - before
+    taken.set()
+    aside.join(10)
+    assert b"".join(part for parts in sent for part in parts) == b"onetwo"
