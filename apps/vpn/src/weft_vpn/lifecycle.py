@@ -1,0 +1,112 @@
+"""What happens to a network in its life besides changes of its file: a site leaves it, a key is replaced, all of it ends.
+
+Each stands on apply() and on Change, so each is confirmed by fresh connections or rolled back.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from weft_vpn.actions import Action, Down
+from weft_vpn.apply import NotApplied, apply
+from weft_vpn.change import ROLLBACK_AFTER, Change, Report, Say, SiteReport, reason
+from weft_vpn.facts import Facts
+from weft_vpn.network import Network
+from weft_vpn.plan import Plan
+from weft_vpn.servers import Servers
+
+__all__ = ["down", "remove", "rotate"]
+
+
+def remove(
+    network: Network,
+    servers: Servers,
+    name: str,
+    *,
+    partial: bool = False,
+    rollback_after: float = ROLLBACK_AFTER,
+    before: Callable[[Plan], object] | None = None,
+    say: Say = lambda line: None,
+) -> Report:
+    """Take a site out of `network`, to which `servers` belong: the others forget it, and its own interface goes.
+
+    All in one change, and as apply() otherwise. Where the server of the site itself cannot be reached, the others forget it all the
+    same, and the report says so: nobody answers to what is still configured over there. Raises KeyError for an unknown site,
+    NotApplied when nothing was changed.
+    """
+    leaving = network.site(name)
+    if network.topology == "hub" and network.hub == name:
+        raise NotApplied(f"{name} is the hub, and the others meet there: make another site the hub in the file first")
+    smaller = replace(
+        network.with_addresses(), sites=tuple(site for site in network.with_addresses().sites if site.name != name)
+    )
+    errors = servers.connect([leaving.name])
+    more: dict[str, tuple[Action, ...]] = {}
+    if not errors:
+        more[name] = (Down(f"{name} leaves the network", keep_config=False),)
+    report = apply(smaller, servers, partial=partial, rollback_after=rollback_after, before=before, more=more, say=say)
+    if errors:
+        why = f"{reason(errors[name])}; its own configuration is still there, and nobody answers to it"
+        report = replace(report, sites=(*report.sites, SiteReport(name, "out of reach", why)))
+    return report
+
+
+def rotate(
+    network: Network,
+    servers: Servers,
+    names: Sequence[str],
+    *,
+    rollback_after: float = ROLLBACK_AFTER,
+    say: Say = lambda line: None,
+) -> Report:
+    """Give these sites new keys: made over there, known to their peers in the same change. Other tunnels are not touched.
+
+    Theirs are silent for the moment between the first and the last server that changes. Otherwise as apply().
+    """
+    for name in names:
+        network.site(name)
+    return apply(network, servers, rotate=names, rollback_after=rollback_after, say=say)
+
+
+def down(
+    network: Network,
+    servers: Servers,
+    *,
+    keep_config: bool = False,
+    partial: bool = False,
+    rollback_after: float = ROLLBACK_AFTER,
+    say: Say = lambda line: None,
+) -> Report:
+    """Take the tunnels away on all servers: interface, unit and, unless it is kept, configuration, which is put aside over there.
+
+    A server that can be reached through the tunnel alone brings it back by itself, and with it all others: the report says so.
+    Raises NotApplied when nothing was changed.
+    """
+    errors = servers.connect()
+    if errors and not (partial and len(errors) < len(network.sites)):
+        lines = [f"    {name}: {reason(error)}" for name, error in errors.items()]
+        raise NotApplied("nothing was changed, because not every server can be reached:\n" + "\n".join(lines))
+    absent = [SiteReport(name, "out of reach", reason(error)) for name, error in errors.items()]
+    wanted: dict[str, tuple[Action, ...]] = {}
+    others = []
+    for name, answer in servers.facts([site.name for site in network.sites if site.name not in errors]).items():
+        if answer.value is None:
+            raise NotApplied(f"nothing was changed: {name}: {reason(answer.error)}")
+        facts = answer.value
+        if facts.interface is None and (facts.config is None or keep_config) and _unit_is_off(facts):
+            others.append(name)
+        else:
+            wanted[name] = (Down("the network is taken down", keep_config=keep_config),)
+
+    def left(facts: dict[str, Facts]) -> dict[str, tuple[str, ...]]:
+        return {name: (f"{network.interface} is still there",) for name in wanted if facts[name].interface is not None}
+
+    if not wanted:
+        return Report((*absent, *(SiteReport(name, "unchanged") for name in others)))
+    change = Change(
+        servers, wanted, others=others, untouched=absent, check=left, rollback_after=rollback_after, say=say
+    )
+    return change.run()
+
+
+def _unit_is_off(facts: Facts) -> bool:
+    return facts.unit is None or facts.unit.enabled != "enabled"
