@@ -12,16 +12,33 @@ import pytest
 import weft_sent
 
 import weft
+from tests.remote.fakes import hostile
 from tests.remote.stopping import gone
+from tests.remote.test_hostile import BAD_FRAMES
 from weft import remote
 from weft.remote import _turn
 
+# Answers calls until one of add() comes.
+ANSWERING = """
+hello()
+while True:
+    number, kind, body = receive()
+    if kind == protocol.CALL and b"add" in body:
+        break
+    if kind == protocol.CALL:
+        send(protocol.RESULT, b"N", number)
+"""
+
 
 @pytest.fixture
-def context(monkeypatch: pytest.MonkeyPatch) -> Iterator[remote.Context]:
-    """One whose reader rests as soon as it may, and for as long as nobody wants it, however slow the machine is."""
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each reader rests as soon as it may, and for as long as nobody wants it, however slow the machine is."""
     for name in ("SOON", "LOOK", "LONGEST"):
         monkeypatch.setattr(_turn, name, 600.0)
+
+
+@pytest.fixture
+def context(patient: None) -> Iterator[remote.Context]:
     with remote.local(python=sys.executable) as context:
         yield context
 
@@ -81,6 +98,15 @@ def test_what_is_printed_before_an_answer_is_left_to_the_reader(monkeypatch):
         assert not turn.rests
         assert context.call(weft_sent.add, (1, 2)) == 3
     assert said == ["out"]
+
+
+@pytest.mark.parametrize("name", BAD_FRAMES)
+def test_nothing_malformed_is_taken_for_the_answer(patient, tmp_path, name):
+    send, says = BAD_FRAMES[name]
+    with remote.local(hostile(tmp_path, ANSWERING + send), name="hostile", timeout=20) as context:
+        rest(context)
+        with pytest.raises(remote.ProtocolError, match=says):
+            context.call(weft_sent.add, (1, 2), timeout=20)
 
 
 def test_a_result_of_many_reads_comes_whole(context):
