@@ -1,0 +1,188 @@
+"""What the tests of diagnoses are made of: two or three sites that are well, and measurements that say so, with parts replaced."""
+
+import ipaddress
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from weft_vpn.facts import Device, Facts, Forwarding, Interface, LivePeer, Route
+from weft_vpn.measured import Bounce, Datagrams, Echo, Measured, Measurements, Sight, Way
+from weft_vpn.network import Endpoint, Network, Site, allowed_ips
+from weft_vpn.orders import SIZES, ways_to
+
+NAMES = ("alpha", "beta", "gamma")
+
+
+def address(text: str) -> Any:
+    return ipaddress.ip_address(text)
+
+
+def lan(text: str) -> Any:
+    return ipaddress.ip_network(text)
+
+
+def site(name: str, **changes: Any) -> Site:
+    number = NAMES.index(name) + 1
+    made = Site(
+        name,
+        f"root@{name}",
+        address=address(f"10.8.1.{number}"),
+        lan_address=address(f"192.168.{10 * number}.100"),
+        lans=(lan(f"192.168.{10 * number}.0/24"),),
+        endpoint=Endpoint(f"198.51.100.{number}", 51820),
+    )
+    return replace(made, **changes)
+
+
+def key(name: str) -> str:
+    return f"{name.capitalize():A<43}="
+
+
+def well(count: int = 2, **changes: Any) -> Network:
+    """A mesh of the first sites."""
+    return replace(Network(sites=tuple(site(name) for name in NAMES[:count])), **changes)
+
+
+def client(name: str) -> Any:
+    return address(f"192.168.{10 * (NAMES.index(name) + 1)}.50")
+
+
+def gateway(name: str) -> Any:
+    return address(f"192.168.{10 * (NAMES.index(name) + 1)}.1")
+
+
+def peer(network: Network, one: str, other: str, **changes: Any) -> LivePeer:
+    there = network.site(other)
+    made = LivePeer(
+        key(other), False, there.endpoint, allowed_ips(network, network.site(one), there), 10.0, 1000, 1000, 25
+    )
+    return replace(made, **changes)
+
+
+def facts_of(network: Network, name: str, **changes: Any) -> Facts:
+    one = network.site(name)
+    interface = Interface(
+        key(name), 51820, 1420, True, (ipaddress.ip_interface(f"{one.address}/24"),),
+        tuple(peer(network, name, other.name) for other in network.peers_of(one)),
+    )  # fmt: skip
+    made = Facts(
+        hostname=name,
+        time=0.0,
+        kernel="6.1",
+        os="Debian",
+        python="3.11",
+        is_root=True,
+        systemd=True,
+        tools={},
+        wireguard="kernel",
+        devices={"eth0": Device(1500, True, "", (ipaddress.ip_interface(f"{one.lan_address}/24"),))},
+        routes=(Route(lan("0.0.0.0/0"), gateway(name), "eth0", None, None),),
+        forwarding={4: Forwarding(True, True), 6: Forwarding(False, False)},
+        interface=interface,
+        config=None,
+        waiting_key=None,
+        others=(),
+        unit=None,
+        listeners=(),
+        rollback=None,
+    )
+    return replace(made, **changes)
+
+
+def all_facts(network: Network) -> dict[str, Facts]:
+    return {one.name: facts_of(network, one.name) for one in network.sites}
+
+
+def with_peers(facts: Facts, *peers: LivePeer, **changes: Any) -> Facts:
+    assert facts.interface is not None
+    return replace(facts, interface=replace(facts.interface, peers=peers, **changes))
+
+
+def sight(where: str, device: str, out: bool, kind: str) -> Sight:
+    nobody = address("192.0.2.1")
+    return Sight(where, device, out, kind, 1, 0, nobody, nobody, 84, "")
+
+
+def trail(one: str, other: str, steps: int = 6) -> tuple[Sight, ...]:
+    """The first so many steps of an echo from one site's server to a host of the other's LAN, and back."""
+    way = (
+        (one, "wg0", True, "request"),
+        (other, "wg0", False, "request"),
+        (other, "eth0", True, "request"),
+        (other, "eth0", False, "reply"),
+        (other, "wg0", True, "reply"),
+        (one, "wg0", False, "reply"),
+    )
+    return tuple(sight(*step) for step in way[:steps])
+
+
+def echo(network: Network, one: str, other: str | None, kind: Any, **changes: Any) -> Echo:
+    here = network.site(one)
+    there = network.site(other or one)
+    source, to = {
+        "tunnel": (here.address, there.address),
+        "full": (here.address, there.address),
+        "lan": (here.lan_address, there.lan_address),
+        "client": (here.lan_address, client(there.name)),
+        "own client": (here.lan_address, client(there.name)),
+        "wan": (None, there.endpoint and there.endpoint.address),
+    }[kind]
+    assert to is not None
+    made = Echo(one, other, kind, source, to, 1420 if kind == "full" else 84, 10, (0.08,) * 10)
+    if kind == "client" and other is not None:
+        made = replace(made, trail=trail(one, other))
+    return replace(made, **changes)
+
+
+def measurements(network: Network) -> Measurements:
+    """All is well."""
+    pairs = [(one.name, other.name) for one in network.sites for other in network.sites if one is not other]
+    return Measurements(
+        sites={
+            one.name: Measured(
+                ways={to: Way("wg0") for other in network.sites if other is not one for to in ways_to(other)},
+                settings={"net/ipv4/ip_forward": "1", "net/ipv6/conf/all/forwarding": "0"},
+            )
+            for one in network.sites
+        },
+        echoes=tuple(
+            [echo(network, *pair, kind) for pair in pairs for kind in ("tunnel", "full", "lan", "client", "wan")]
+            + [echo(network, one.name, None, "own client") for one in network.sites]
+        ),
+        datagrams=tuple(Datagrams(*pair, SIZES, tuple(sorted(set(SIZES)))) for pair in pairs),
+        bounces=tuple(Bounce(*pair, gateway(pair[0]), True, True) for pair in pairs),
+    )
+
+
+def changed(
+    all_of_it: Measurements,
+    echoes: Iterable[Echo] = (),
+    datagrams: Iterable[Datagrams] = (),
+    bounces: Iterable[Bounce] = (),
+    **sites: Measured,
+) -> Measurements:
+    """The same with these in place of those of the same pair (and kind)."""
+
+    def put(old: Iterable[Any], new: Iterable[Any], *names: str) -> tuple[Any, ...]:
+        def name(one: Any) -> tuple[Any, ...]:
+            return tuple(getattr(one, part) for part in names)
+
+        replaced = {name(one) for one in new}
+        return tuple(one for one in old if name(one) not in replaced) + tuple(new)
+
+    return replace(
+        all_of_it,
+        echoes=put(all_of_it.echoes, list(echoes), "site", "peer", "kind"),
+        datagrams=put(all_of_it.datagrams, list(datagrams), "site", "peer"),
+        bounces=put(all_of_it.bounces, list(bounces), "site", "peer"),
+        sites={**all_of_it.sites, **sites},
+    )
+
+
+def silent(network: Network, one: str, other: str, *kinds: str) -> list[Echo]:
+    """Echoes of these kinds that were lost, both ways."""
+    return [
+        echo(network, *pair, kind, times=(), trail=())
+        for pair in ((one, other), (other, one))
+        for kind in kinds or ("tunnel", "full", "lan", "client")
+    ]
