@@ -22,6 +22,7 @@ TOOLS = ("wg", "wg-quick", "ip", "sysctl", "systemctl", "wireguard-go")
 _ASKED = {"wg": ["--version"], "ip": ["-V"], "systemctl": ["--version"], "sysctl": ["--version"]}
 # Where sysctl and systemd look; of files of the same name the first counts.
 SYSCTL_FOLDERS = ("/etc/sysctl.d", "/run/sysctl.d", "/usr/local/lib/sysctl.d", "/usr/lib/sysctl.d", "/lib/sysctl.d")
+SYSCTL_CONF = "/etc/sysctl.conf"
 FORWARDING = {"ipv4": "net/ipv4/ip_forward", "ipv6": "net/ipv6/conf/all/forwarding"}
 # The kernel keeps these two as one.
 _SAME = {"net/ipv4/conf/all/forwarding": "net/ipv4/ip_forward"}
@@ -182,7 +183,7 @@ def _after_a_restart():
     order = [files[name] for name in sorted(files)]
     # systemd reads sysctl.conf only where a link in sysctl.d leads to it; sysctl --system does by itself, and last.
     if not os.path.isdir("/run/systemd/system"):
-        order.append("/etc/sysctl.conf")
+        order.append(SYSCTL_CONF)
     settings = {}
     for path in order:
         for line in (system.read(path) or b"").decode("utf-8", "replace").splitlines():

@@ -1,0 +1,176 @@
+"""The actions on one server: keys stay and are found again, and wg never gets a configuration that would end a tunnel."""
+
+import hashlib
+import os
+import stat
+
+import pytest
+
+from apps.vpn.tests.host.conftest import key, public
+from weft_vpn.host import act, live, rollback, system
+
+PEER = public(key("peer"))
+TOKEN = "0123456789abcdef"
+TEXT = f"""\
+# alpha
+[Interface]
+Address = 10.8.1.1/24
+ListenPort = 51820
+MTU = 1380
+PrivateKey = (kept on the server)
+PostUp = echo up
+
+[Peer]
+# beta
+PublicKey = {PEER}
+AllowedIPs = 10.8.1.2/32
+AllowedIPs = 192.168.20.0/24
+Endpoint = 198.51.100.2:51820
+"""
+
+
+def write(server, text=TEXT, public_key=None, before=None, **more):
+    public_key = public_key or act.make_key("wg0")
+    act._DO["write_config"](
+        "wg0", {"do": "write_config", "text": text, "public_key": public_key, "before": before, **more}
+    )
+    return public_key
+
+
+def digest(path):
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_a_key_is_made_once_and_only_its_public_half_is_told(server):
+    before = os.umask(0)
+    try:
+        told = act.make_key("wg0")
+    finally:
+        os.umask(before)
+    private = server.waiting.read_text().strip()
+    assert told == public(private) == act.make_key("wg0")
+    assert stat.S_IMODE(server.waiting.stat().st_mode) == 0o600
+    assert private not in server.said  # keys go by pipes: the words of a command can be read by everybody
+
+
+def test_the_configuration_gets_the_key_that_waits_and_that_waits_no_longer(server):
+    told = act.make_key("wg0")
+    private = server.waiting.read_text().strip()
+    write(server, public_key=told)
+    assert server.config.read_text() == TEXT.replace("(kept on the server)", private)
+    assert stat.S_IMODE(server.config.stat().st_mode) == 0o600
+    assert not server.waiting.exists()
+
+
+def test_writing_twice_changes_nothing_the_second_time(server):
+    told = write(server)
+    os.utime(server.config, (1, 1))
+    write(server, public_key=told)
+    assert server.config.stat().st_mtime == 1
+
+
+def test_the_key_of_the_configuration_stays_while_another_one_waits(server):
+    told = write(server)
+    act.make_key("wg0")
+    write(server, TEXT.replace("1380", "1300"), told, digest(server.config))
+    assert public(system.private_key_in(server.config.read_text())) == told
+    assert server.waiting.exists()
+
+
+def test_a_key_that_is_not_here_is_refused_and_the_file_stays(server):
+    write(server)
+    was = server.config.read_text()
+    with pytest.raises(system.CannotDo, match=r"the private key of .* is not on this server: plan again"):
+        write(server, public_key=public(key("elsewhere")), before=digest(server.config))
+    assert server.config.read_text() == was
+
+
+def test_a_file_that_was_edited_since_the_plan_is_left_alone(server):
+    told = write(server)
+    server.config.write_text(server.config.read_text() + "# by hand\n")
+    with pytest.raises(system.CannotDo, match=r"somebody has changed .*wg0.conf since the plan was made"):
+        write(server, TEXT.replace("1380", "1300"), told, "0" * 64)
+    assert server.config.read_text().endswith("# by hand\n")
+
+
+def test_preshared_keys_stay_with_their_peers_also_when_those_get_new_keys(server):
+    shared, other = key("shared"), public(key("other"))
+    line = "PresharedKey = (kept on the server)\n"
+    told = act.make_key("wg0")
+    private = server.waiting.read_text().strip()
+    server.config.write_text(TEXT.replace("(kept on the server)", private) + f"PresharedKey = {shared}\n")
+    write(server, TEXT + line, told, digest(server.config))
+    assert server.config.read_text().count(shared) == 1
+    text = TEXT.replace(PEER, other) + line
+    with pytest.raises(system.CannotDo, match="the preshared key for the peer"):
+        write(server, text, told, digest(server.config))
+    write(server, text, told, digest(server.config), preshared_from={other: PEER})
+    assert server.config.read_text().count(shared) == 1
+
+
+def test_a_placeholder_elsewhere_is_refused(server):
+    with pytest.raises(system.CannotDo, match="holds a key that stayed on this server"):
+        write(server, TEXT.replace("echo up", "wg set %i private-key <(echo (kept on the server))"))
+    assert not server.config.exists()
+
+
+@pytest.mark.parametrize(
+    "text", ["", "\n# nothing\n", TEXT.replace("PrivateKey", "# PrivateKey"), TEXT.replace("(kept on the server)", "")]
+)
+def test_wg_never_gets_a_configuration_without_a_key(server, text):
+    server.config.write_text(text)
+    with pytest.raises(system.CannotDo, match="no valid PrivateKey, and was not used"):
+        act._DO["sync"]("wg0", {"do": "sync", "keep_endpoints": []})
+    with pytest.raises(system.CannotDo, match=r"^refused: the configuration for wg0"):
+        live.sync("wg0", text)
+    assert server.synced is None and "syncconf" not in server.said
+
+
+def test_wg_gets_what_is_its_own_and_no_endpoint_that_was_learnt(server):
+    write(server)
+    act._DO["sync"]("wg0", {"do": "sync", "keep_endpoints": []})
+    private = system.private_key_in(server.config.read_text())
+    lines = ["[Interface]", "ListenPort = 51820", f"PrivateKey = {private}", "[Peer]", f"PublicKey = {PEER}"]
+    lines += ["AllowedIPs = 10.8.1.2/32", "AllowedIPs = 192.168.20.0/24", "Endpoint = 198.51.100.2:51820"]
+    assert server.synced.splitlines() == lines
+    act._DO["sync"]("wg0", {"do": "sync", "keep_endpoints": [PEER]})
+    assert server.synced.splitlines() == lines[:-1]
+    assert private not in server.said
+
+
+def test_a_name_that_does_not_resolve_keeps_nobody_from_the_rest(server, monkeypatch):
+    def no_answer(*question):
+        raise OSError("Temporary failure in name resolution")
+
+    monkeypatch.setattr(act.socket, "getaddrinfo", no_answer)
+    write(server, TEXT.replace("198.51.100.2", "vpn.example.com"))
+    act._DO["sync"]("wg0", {"do": "sync", "keep_endpoints": []})
+    assert "Endpoint" not in server.synced and "AllowedIPs = 10.8.1.2/32" in server.synced
+
+
+def test_settings_for_good_are_added_to_what_stands_there(server, tmp_path):
+    (tmp_path / "sysctl.d").mkdir()
+    act._set_for_good([("net/ipv4/ip_forward", "1")])
+    act._set_for_good([("net/ipv6/conf/eth0.7/accept_ra", "2"), ("net/ipv4/ip_forward", "1")])
+    lines = (tmp_path / "sysctl.d" / "99-weft-vpn.conf").read_text().splitlines()
+    assert lines[1:] == ["net/ipv6/conf/eth0.7/accept_ra = 2", "net/ipv4/ip_forward = 1"]
+
+
+def test_what_is_no_action_is_refused_before_anything_is_done(server):
+    with pytest.raises(ValueError, match="is no action; is it of another version of weft"):
+        act.act("wg0", [{"do": "make_key"}, {"do": "format"}], TOKEN, 10)
+    assert not server.waiting.exists() and not os.path.exists(rollback.FOLDER)
+
+
+def test_an_action_that_fails_brings_everything_back(server):
+    told = write(server)
+    was = server.config.read_text()
+    text = TEXT.replace("1380", "1300")
+    actions = [
+        {"do": "write_config", "text": text, "public_key": told, "before": digest(server.config)},
+        {"do": "enable_unit", "name": "wg-quick@wg7.service"},
+    ]
+    ended = act.act("wg0", actions, TOKEN, 30)
+    assert ended["done"] == 1 and ended["error"] == "enable_unit: 'wg-quick@wg7.service' is not the unit of wg0"
+    assert ended["outcome"]["outcome"] == rollback.ROLLED_BACK
+    assert server.config.read_text() == was
