@@ -478,6 +478,61 @@ def generator_that_blocks_while_handling(ch):
     return out
 
 
+# ---- `with` blocks of which more is known in __enter__ from 3.14 on ----
+
+
+class Static:
+    """A manager that nobody holds while its __enter__ runs."""
+
+    @staticmethod
+    def __enter__():
+        return leaf(Static.ch)
+
+    @staticmethod
+    def __exit__(kind, error, traceback):
+        Static.errors.append((leaf(Static.ch), repr(error)))
+        return True
+
+
+class Binding:
+    def __get__(self, instance, kind):
+        return lambda *args: instance.ended.append(args)
+
+
+class BoundByPythonCode:
+    __exit__ = Binding()
+
+    def __init__(self, ch):
+        self.ch, self.ended = ch, []
+
+    def __enter__(self):
+        return leaf(self.ch)
+
+
+def static_enter_and_exit(ch):
+    out, errors = [], []
+    try:
+        for number in range(2):
+            Static.ch, Static.errors = ch, errors
+            with Static() as value:
+                Static.ch, Static.errors = ch, errors  # in a fresh process it is another class
+                out.append(value)
+                leaf(ch)
+                if number:
+                    raise KeyError(number)
+    finally:
+        Static.ch = Static.errors = None
+    return out, errors
+
+
+def enter_when_exit_is_bound_by_python_code(ch):
+    manager = BoundByPythonCode(ch)
+    with manager as value:
+        value += leaf(ch)
+    return value, manager.ended
+
+
+NOT_BEFORE_314 = [static_enter_and_exit, enter_when_exit_is_bound_by_python_code]
 NOT_ON_311 = [generator_that_blocks, generator_that_blocks_while_handling]
 PROGRAMS = [
     value
@@ -486,4 +541,5 @@ PROGRAMS = [
     and value.__code__.co_varnames[:1] == ("ch",)
     and value not in (leaf, middle, outer, decorated, answer, asks, blocking_generator, delegating_generator, deep_recursion)
     and (sys.version_info >= (3, 12) or value not in NOT_ON_311)
+    and (sys.version_info >= (3, 14) or value not in NOT_BEFORE_314)
 ]  # fmt: skip

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from weft.snapshot._block import ends_of
+from weft.snapshot._block import _enters_with, ends_of
 
 
 def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
@@ -43,8 +43,8 @@ def test_each_call_of_exit_ends_exactly_one_block(module: types.ModuleType) -> N
         instructions = [each for each in dis.get_instructions(code) if each.opname != "EXTENDED_ARG"]
         found: Counter[int] = Counter()
         assert ends_of(code, 0) is None
-        for each in instructions:
-            if each.opname != "BEFORE_WITH":
+        for number, each in enumerate(instructions):
+            if not _enters_with(instructions, number):
                 continue
             blocks += 1
             for unit in ends_of(code, each.offset // 2) or ():

@@ -26,6 +26,10 @@ from weft.sync._spawn import Body
 
 FUNCTION_OF, UNIT, OFFSET, NULLS, SLOTS = range(PLAIN_RECORD)  # of a record
 _KEEPS_NEXT = sys.version_info >= (3, 13)  # a frame keeps the instruction that it executes
+_WITH_IS_ONE = "BEFORE_WITH" in dis.opmap  # else the methods are looked up, and then called like any others
+_HELD = (
+    1 if _WITH_IS_ONE else 2
+)  # operands that a block keeps: __exit__, and where it is no bound method its first argument
 _NOTHING = object()
 _ENTER = at.__dict__["__enter__"]
 
@@ -40,8 +44,15 @@ def _is_empty(nulls: Any, number: int) -> bool:
     return bool(nulls >> number & 1) if isinstance(nulls, int) else number in nulls
 
 
-def _nulls(empty: set[int]) -> Any:
-    return sum(1 << number for number in empty) if max(empty, default=0) < 62 else tuple(sorted(empty))
+def _numbers(nulls: Any) -> set[int]:
+    """The marks of the slots that have numbers which are no objects."""
+    return set() if isinstance(nulls, int) else {mark for mark in nulls if mark < 0}
+
+
+def _nulls(marks: set[int]) -> Any:
+    if max(marks, default=0) < 62 and min(marks, default=0) >= 0:
+        return sum(1 << number for number in marks)
+    return tuple(sorted(marks))
 
 
 def _variables(record: tuple[Any, ...]) -> dict[str, Any]:
@@ -81,10 +92,13 @@ class BlockParcel(Parcel):
         record = records[-2]
         function = self._function(record)
         count = len(variable_names(function.__code__))
-        below = len(record[SLOTS]) - count - 1  # what loops and the like have there stays here
-        slots = (*record[SLOTS][:count], *(None,) * below, record[SLOTS][-1])
-        nulls = _nulls({number for number in range(count) if _is_empty(record[NULLS], number)})
-        records[:-1] = [(record[FUNCTION_OF], record[UNIT], record[OFFSET], nulls, slots)]
+        before = len(record[SLOTS]) - _HELD
+        numbers = _numbers(record[NULLS])
+        # What loops and the like have there stays here.
+        below = (record[SLOTS][number] if ~number in numbers else None for number in range(count, before))
+        slots = (*record[SLOTS][:count], *below, *record[SLOTS][before:])
+        empty = {number for number in range(count) if _is_empty(record[NULLS], number)}
+        records[:-1] = [(record[FUNCTION_OF], record[UNIT], record[OFFSET], _nulls(empty | numbers), slots)]
         return contents[0], records, None, *contents[3:]
 
     def _function(self, record: tuple[Any, ...]) -> types.FunctionType:
@@ -118,7 +132,7 @@ class Stay:
         self._before = {
             name: (value, _pickled(value)) for name, value in _variables((function, *records[0][1:])).items()
         }
-        self._stack = len(records[0][SLOTS]) - len(variable_names(function.__code__)) - 1
+        self._stack = len(records[0][SLOTS]) - len(variable_names(function.__code__)) - _HELD
         self._outcome = outcome
         records[-1][SLOTS][0]._stay = self
 
@@ -157,6 +171,14 @@ def _differs(value: object, before: object, pickled: bytes | None) -> bool:
 # ---- and back
 
 
+def _enters_with(instructions: list[dis.Instruction], number: int) -> bool:
+    """Whether this instruction calls the __enter__ of a `with`."""
+    if _WITH_IS_ONE:
+        return instructions[number].opname == "BEFORE_WITH"
+    names = [each.opname for each in instructions[number - 1 : number + 1]]
+    return names == ["LOAD_SPECIAL", "CALL"] and instructions[number - 1].argrepr == "__enter__"
+
+
 @functools.lru_cache(maxsize=256)
 def ends_of(code: types.CodeType, unit: int) -> dict[int, int] | None:
     """Where the block whose `with` is at this unit calls __exit__ in order: unit and offset of records that wait for its result.
@@ -167,7 +189,7 @@ def ends_of(code: types.CodeType, unit: int) -> dict[int, int] | None:
     instructions = [each for each in dis.get_instructions(code) if each.opname != "EXTENDED_ARG"]
     table = [(entry.start, entry.end, entry.target) for entry in dis._parse_exception_table(code)]  # type: ignore[attr-defined]
     begin = next((number for number, each in enumerate(instructions) if each.offset == unit * 2), -1)
-    if instructions[begin].opname != "BEFORE_WITH":
+    if not _enters_with(instructions, begin):
         return None
     target = _handler(table, instructions[begin + 1].offset)
     if target is None:
@@ -186,7 +208,7 @@ def ends_of(code: types.CodeType, unit: int) -> dict[int, int] | None:
         reached = instructions[before].offset in inside or any(
             each.offset in jumped_to for each in instructions[before + 1 : number + 1]
         )
-        if reached and instructions[call].opname == "CALL" and instructions[call].arg == 2:
+        if reached and instructions[call].opname == "CALL" and instructions[call].arg == 1 + _HELD:
             following = instructions[call + 1].offset // 2
             at_unit = instructions[call].offset // 2 if _KEEPS_NEXT else following - 1
             ends[at_unit] = following - at_unit if _KEEPS_NEXT else 0
@@ -226,8 +248,9 @@ def go_on(item: tasklet[...], said: Any, flags: int) -> None:
     if offset is None:
         raise BadSnapshot("a block of weft.at() has ended where it has no end")
     names = variable_names(code)
-    slots = [*record[SLOTS][:-1], *more]
-    empty = {number for number in range(len(slots) - len(more)) if _is_empty(record[NULLS], number)}
+    slots = [*record[SLOTS][:-_HELD], *more]
+    marks = {number for number in range(len(slots) - len(more)) if _is_empty(record[NULLS], number)}
+    marks |= _numbers(record[NULLS])
     cells: list[tuple[types.CellType, tuple[Any, ...]]] = []
     for name in (*changed, *gone):
         number = names.index(name)
@@ -236,11 +259,11 @@ def go_on(item: tasklet[...], said: Any, flags: int) -> None:
             cells.append((cell, (changed[name],) if name in changed else ()))
         elif name in changed:
             slots[number] = changed[name]
-            empty.discard(number)
+            marks.discard(number)
         else:
             slots[number] = None
-            empty.add(number)
-    records = [*captured[RECORDS][:-2], (record[FUNCTION_OF], unit, offset, _nulls(empty), tuple(slots))]
+            marks.add(number)
+    records = [*captured[RECORDS][:-2], (record[FUNCTION_OF], unit, offset, _nulls(marks), tuple(slots))]
     if any(len(each) > PLAIN_RECORD for each in records):
         raise BadSnapshot("a generator waits for it")
     problem = None

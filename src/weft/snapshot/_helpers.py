@@ -51,7 +51,11 @@ def _patched(code: CodeType, *, empty: bool = False) -> CodeType:
         if each.opname == "RESUME":
             changed[each.offset : each.offset + 2] = bytes((dis.opmap["NOP"], 0))
         elif (
-            empty and each.opname == "LOAD_FAST" and each.arg == 0 and following and following.opname == "RETURN_VALUE"
+            empty
+            and each.opname in ("LOAD_FAST", "LOAD_FAST_BORROW")
+            and each.arg == 0
+            and following
+            and following.opname == "RETURN_VALUE"
         ):
             changed[each.offset : each.offset + 2] = bytes((dis.opmap["PUSH_NULL"], 0))
             empty = False

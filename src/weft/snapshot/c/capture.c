@@ -5,322 +5,6 @@
    innermost one, which is in a call of ours that suspends, that is all; in between, C code must do nothing more after the call but
    hand on the result, or what it does (a class is called, a `with` entered) must be put into the records. */
 
-struct Capture {
-    PyObject *tasklet;
-    WeftState state;
-    PyObject *records; /* owned: a list, the innermost first */
-    Frame *inner;      /* the frame before, and whether C called it */
-    bool inner_from_c;
-    bool restored;     /* its outermost frame is one of ours */
-    Py_ssize_t before; /* the innermost frame goes on before this unit, taking no value; -1: it takes one */
-    Py_ssize_t end;    /* where its loop over a channel ends; -1: it is in none */
-    PyObject *returns; /* owned: what its call returns without a value: None, 1 for the tasklet, or a tuple of it */
-};
-
-static int
-capture_take_call(Capture *capture, Py_ssize_t before, Py_ssize_t end, PyObject *returns)
-{
-    capture->before = before;
-    capture->end = end;
-    Py_SETREF(capture->returns, Py_NewRef(returns));
-    return 0;
-}
-
-/* Set CannotSave. -1. */
-static int
-refuse(Capture *capture, const char *format, ...)
-{
-    va_list arguments;
-    PyObject *why;
-    va_start(arguments, format);
-    why = PyUnicode_FromFormatV(format, arguments);
-    va_end(arguments);
-    if (why != NULL)
-        PyErr_Format(CannotSave, "cannot save %R: %U", capture->tasklet, why);
-    Py_XDECREF(why);
-    return -1;
-}
-
-/* "name (file, line n)" of a frame, for messages: a new reference, or NULL with an exception set. */
-static PyObject *
-frame_place(Frame *frame)
-{
-    PyCodeObject *code = frame_code(frame);
-    Py_ssize_t unit = frame_position(frame);
-    int line = PyCode_Addr2Line(code, unit < 0 ? 0 : (int)(unit * (Py_ssize_t)sizeof(_Py_CODEUNIT)));
-    return PyUnicode_FromFormat("%U (%U, line %d)", code->co_qualname, code->co_filename, line);
-}
-
-/* Refuse because of what stands between two frames: the call of `callable`, or else `what` in words. -1. */
-static int
-refuse_boundary(Capture *capture, Frame *frame, PyObject *callable, const char *words)
-{
-    PyObject *outer = frame_place(frame), *inner = frame_place(capture->inner), *what;
-    Py_XINCREF(callable);
-    what = callable != NULL ? PyUnicode_FromFormat("the call of %R", callable) : PyUnicode_FromString(words);
-    Py_XDECREF(callable); /* its repr() has run code: the frames are not looked at again */
-    if (what != NULL && outer != NULL && inner != NULL)
-        refuse(capture, "%U in %U has called %U from C, and what C code was about to do next cannot be saved. Let the tasklet "
-                        "block elsewhere, or call this function in a loop of its own", what, outer, inner);
-    Py_XDECREF(what);
-    Py_XDECREF(outer);
-    Py_XDECREF(inner);
-    return -1;
-}
-
-/* A record of a frame of `function`: at `unit`, the first `count` slots, for a generator also that and what it handles. */
-static int
-record_add(Capture *capture, PyObject *function, Py_ssize_t unit, int offset, PyObject **slots, Py_ssize_t count, PyGenObject *generator)
-{
-    PyObject *nulls, *saved = slots_save(slots, count, &nulls), *record;
-    int failed;
-    if (saved == NULL)
-        return -1;
-    if (generator == NULL)
-        record = Py_BuildValue("(OniNN)", function, unit, offset, nulls, saved);
-    else {
-        PyObject *handled = generator->gi_exc_state.exc_value;
-        record = Py_BuildValue("(OniNNOO)", function, unit, offset, nulls, saved, generator, handled != NULL ? handled : Py_None);
-    }
-    failed = record != NULL ? PyList_Append(capture->records, record) : -1;
-    Py_XDECREF(record);
-    return failed;
-}
-
-static int
-record_frame(Capture *capture, Frame *frame, Py_ssize_t unit, int offset, Py_ssize_t count)
-{
-    PyGenObject *generator = frame->owner == FRAME_OWNED_BY_GENERATOR ? frame_generator(frame) : NULL;
-    return record_add(capture, frame_function(frame), unit, offset, frame->localsplus, count, generator);
-}
-
-/* Record that a value is still to come for the instruction: as its only result, and `skip` units further on when a generator that it
-   runs ends. The first `count` slots stay. */
-static int
-record_awaiting(Capture *capture, Frame *frame, const Instruction *instruction, int skip, Py_ssize_t count)
-{
-#if FRAME_KEEPS_NEXT
-    return record_frame(capture, frame, instruction->unit, (int)(instruction->next - instruction->unit) + skip, count);
-#else
-    return record_frame(capture, frame, instruction->next - 1, skip, count);
-#endif
-}
-
-/* A frame between two others that stands for type.__call__: its callee was __init__ of `self`, which it returns. */
-static int
-record_initialised(Capture *capture, PyObject *self)
-{
-    static Py_ssize_t at = -1;
-    PyCodeObject *code = (PyCodeObject *)((PyFunctionObject *)initialised)->func_code;
-    PyObject *slots[3] = {self, NULL, NULL}; /* its variables */
-    Instruction instruction;
-    assert(code->co_nlocalsplus == 3);
-    for (Py_ssize_t unit = 0; at < 0 && unit < Py_SIZE(code); unit++) {
-        if (instruction_at(code, unit, &instruction) < 0)
-            return -1;
-        if (instruction_calls(instruction.opcode))
-            at = unit;
-    }
-    if (instruction_at(code, at, &instruction) < 0)
-        return -1;
-#if FRAME_KEEPS_NEXT
-    return record_add(capture, initialised, at, (int)(instruction.next - at), slots, code->co_nlocalsplus, NULL);
-#else
-    return record_add(capture, initialised, instruction.next - 1, 0, slots, code->co_nlocalsplus, NULL);
-#endif
-}
-
-/* ---- what stands between two frames ---- */
-
-/* The name of an opcode as dis has it: a new reference, or NULL with an exception set. */
-static PyObject *
-instruction_name(int opcode)
-{
-    PyObject *dis = PyImport_ImportModule("opcode"), *names = dis != NULL ? PyObject_GetAttrString(dis, "opname") : NULL;
-    PyObject *name = names != NULL ? PySequence_GetItem(names, opcode) : NULL, *text = NULL;
-    if (name != NULL)
-        text = PyUnicode_FromFormat("the operation %S", name);
-    Py_XDECREF(dis);
-    Py_XDECREF(names);
-    Py_XDECREF(name);
-    return text;
-}
-
-enum { RUNS_SOMETHING_ELSE, RUNS_IT, RUNS_AS_INIT };
-
-/* Whether calling `callable` does nothing but run this code and return its result; or run it as the __init__ of a new instance. */
-static int
-callable_runs(PyObject *callable, PyCodeObject *code, int depth)
-{
-    PyObject *method;
-    int runs;
-    if (callable == NULL || depth > 8)
-        return RUNS_SOMETHING_ELSE;
-    if ((code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR)) != 0) /* to call it would only make the generator */
-        return RUNS_SOMETHING_ELSE;
-    if (PyFunction_Check(callable))
-        return ((PyFunctionObject *)callable)->func_code == (PyObject *)code ? RUNS_IT : RUNS_SOMETHING_ELSE;
-    if (PyMethod_Check(callable))
-        return callable_runs(PyMethod_GET_FUNCTION(callable), code, depth + 1);
-    if (PyType_Check(callable)) {
-        if (Py_TYPE(callable)->tp_call != PyType_Type.tp_call)
-            return RUNS_SOMETHING_ELSE;
-        method = _PyType_Lookup((PyTypeObject *)callable, name_init);
-        return method != NULL && callable_runs(method, code, depth + 1) == RUNS_IT ? RUNS_AS_INIT : RUNS_SOMETHING_ELSE;
-    }
-    if ((PyObject *)Py_TYPE(callable) == partial) {
-        method = PyObject_GetAttrString(callable, "func"); /* a member of a C type: runs no Python code */
-        runs = callable_runs(method, code, depth + 1);
-        PyErr_Clear();
-        Py_XDECREF(method);
-        return runs;
-    }
-    method = _PyType_Lookup(Py_TYPE(callable), name_call);
-    return method != NULL && PyFunction_Check(method) ? callable_runs(method, code, depth + 1) : RUNS_SOMETHING_ELSE;
-}
-
-/* The first argument that a frame was called with, as far as its variable still holds it: borrowed, or NULL. */
-static PyObject *
-first_argument(Frame *frame)
-{
-    PyObject *first = frame_code(frame)->co_nlocalsplus > 0 ? frame->localsplus[0] : NULL;
-    return first != NULL && PyCell_Check(first) ? PyCell_GET(first) : first;
-}
-
-/* Whether the code gives its first variable another value: then nobody knows what it was called with. -1 with an exception set. */
-static int
-assigns_first(PyCodeObject *code)
-{
-    PyObject *bytes = PyCode_GetCode(code);
-    const uint8_t *units = bytes != NULL ? (const uint8_t *)PyBytes_AS_STRING(bytes) : NULL;
-    Py_ssize_t count = bytes != NULL ? PyBytes_GET_SIZE(bytes) / 2 : 0;
-    int found = bytes != NULL ? 0 : -1;
-    for (Py_ssize_t unit = 0; unit < count && found == 0; unit++) {
-        int opcode = units[2 * unit], oparg = units[2 * unit + 1];
-        if (unit > 0 && units[2 * unit - 2] == EXTENDED_ARG)
-            continue; /* of some other variable */
-        switch (opcode) {
-        case STORE_FAST:
-        case DELETE_FAST:
-        case STORE_DEREF:
-        case DELETE_DEREF:
-            found = oparg == 0;
-            break;
-#ifdef STORE_FAST_STORE_FAST /* one instruction, also as the compiler makes it */
-        case STORE_FAST_LOAD_FAST:
-            found = oparg >> 4 == 0;
-            break;
-        case STORE_FAST_STORE_FAST:
-            found = oparg >> 4 == 0 || (oparg & 15) == 0;
-            break;
-#endif
-        default:
-            break;
-        }
-    }
-    Py_XDECREF(bytes);
-    return found;
-}
-
-/* Whether `manager`'s method `name` runs this code. */
-static bool
-manager_runs(PyObject *manager, PyObject *name, PyCodeObject *code)
-{
-    PyObject *method = manager != NULL ? _PyType_Lookup(Py_TYPE(manager), name) : NULL;
-    return method != NULL && PyFunction_Check(method) && ((PyFunctionObject *)method)->func_code == (PyObject *)code;
-}
-
-/* `frame` is in a call with its operands at `stack`, and C code has called the inner frame. */
-static int
-boundary_call(Capture *capture, Frame *frame, const Instruction *instruction, Py_ssize_t kept)
-{
-    PyCodeObject *inner = frame_code(capture->inner);
-    PyObject *callable = called(frame->localsplus + kept, instruction->opcode), *self;
-    int runs = callable_runs(callable, inner, 0), assigned;
-    /* While a bound method is called, its own slot may hold the object instead: so it is at the end of `with`. */
-    if (runs == RUNS_SOMETHING_ELSE && callable != NULL && callable == first_argument(capture->inner) &&
-        manager_runs(callable, name_exit, inner))
-        runs = RUNS_IT;
-    if (runs == RUNS_AS_INIT) {
-        self = first_argument(capture->inner);
-        if ((assigned = assigns_first(inner)) < 0)
-            return -1;
-        if (assigned || self == NULL || !PyObject_TypeCheck(self, (PyTypeObject *)callable))
-            runs = RUNS_SOMETHING_ELSE;
-        else if (record_initialised(capture, self) < 0)
-            return -1;
-    }
-    if (runs == RUNS_SOMETHING_ELSE)
-        return refuse_boundary(capture, frame, callable != NULL ? callable : Py_None, NULL);
-    return record_awaiting(capture, frame, instruction, 0, kept);
-}
-
-/* `frame` enters a `with` block, and C code has called the manager's __enter__: the block's __exit__ and the result come next. */
-static int
-boundary_with(Capture *capture, Frame *frame, const Instruction *instruction, Py_ssize_t kept)
-{
-    static const char entering[] = "entering a `with` block";
-    PyObject **slot = &frame->localsplus[kept], *manager = *slot, *bound, *shown;
-    descrgetfunc get;
-    int failed;
-#if !ENTRY_FRAMES_ON_C_STACK /* 3.11 puts the manager's __exit__ in its place before it calls __enter__ */
-    manager = manager != NULL && PyMethod_Check(manager) ? PyMethod_GET_SELF(manager) : NULL;
-#endif
-    /* Later versions have let go of it already: only what __enter__ itself holds is known to live. */
-    if (manager == NULL || manager != first_argument(capture->inner) || !manager_runs(manager, name_enter, frame_code(capture->inner)))
-        return refuse_boundary(capture, frame, NULL, entering);
-    bound = _PyType_Lookup(Py_TYPE(manager), name_exit);
-    get = bound != NULL ? Py_TYPE(bound)->tp_descr_get : NULL;
-    if (bound == NULL || (get != NULL && (Py_TYPE(bound)->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0)) /* it may run code */
-        return refuse_boundary(capture, frame, NULL, entering);
-    bound = get != NULL ? get(bound, manager, (PyObject *)Py_TYPE(manager)) : Py_NewRef(bound);
-    if (bound == NULL)
-        return -1;
-    shown = *slot;
-    *slot = bound; /* for a moment, in which no code runs */
-    failed = record_awaiting(capture, frame, instruction, 0, kept + 1);
-    *slot = shown;
-    Py_DECREF(bound);
-    return failed;
-}
-
-/* `frame` called the inner frame from C. */
-static int
-boundary(Capture *capture, Frame *frame)
-{
-    PyCodeObject *code = frame_code(frame);
-    Py_ssize_t locals = code->co_nlocalsplus;
-    PyObject **stack = frame->localsplus + locals, *name;
-    Instruction instruction;
-    int depth, below;
-    if (instruction_at(code, frame_position(frame), &instruction) < 0)
-        return -1;
-    if (!api->operands(code, instruction.unit, &depth, &below))
-        depth = below = -1;
-    if (instruction_calls(instruction.opcode) && below >= 0)
-        return boundary_call(capture, frame, &instruction, locals + below);
-    if ((instruction.opcode == FOR_ITER || instruction.opcode == SEND) && below >= 0 &&
-        capture->inner->owner == FRAME_OWNED_BY_GENERATOR && stack[below] == (PyObject *)frame_generator(capture->inner)) {
-        if (GENERATORS_BLOCK)
-            return record_awaiting(capture, frame, &instruction, instruction.oparg, locals + below + 1);
-        return refuse_boundary(capture, frame, NULL, "before CPython 3.12, running a generator");
-    }
-    if (instruction.opcode == BEFORE_WITH && depth > 0)
-        return boundary_with(capture, frame, &instruction, locals + depth - 1);
-    if (instruction.opcode == WITH_EXCEPT_START && depth >= 4) {
-        PyObject *exit = stack[depth - 4];
-        if (callable_runs(exit, frame_code(capture->inner), 0) == RUNS_IT)
-            return record_awaiting(capture, frame, &instruction, 0, locals + depth);
-    }
-    if ((name = instruction_name(instruction.opcode)) == NULL)
-        return -1;
-    refuse_boundary(capture, frame, NULL, PyUnicode_AsUTF8(name));
-    Py_DECREF(name);
-    return -1;
-}
-
-/* ---- the innermost frame ---- */
-
 /* It is in a call of ours with its operands from `kept` on. */
 static int
 innermost_call(Capture *capture, Frame *frame, const Instruction *instruction, Py_ssize_t kept, Py_ssize_t count)
@@ -340,11 +24,11 @@ innermost_call(Capture *capture, Frame *frame, const Instruction *instruction, P
     }
     if (returns == WEFT_CALL_ARGUMENT) {
         bool given = instruction->oparg > 0;
-        PyObject **last = &frame->localsplus[count - 1];
+        const Slot *last = &frame->localsplus[count - 1];
 #ifdef CALL_KW
         last -= instruction->opcode == CALL_KW;
 #endif
-        Py_SETREF(capture->returns, given ? PyTuple_Pack(1, *last) : PyLong_FromLong(1));
+        Py_SETREF(capture->returns, given ? PyTuple_Pack(1, slot_get(*last)) : PyLong_FromLong(1));
         if (capture->returns == NULL)
             return -1;
     }
@@ -365,14 +49,19 @@ innermost(Capture *capture, Frame *frame)
         return -1;
     if (!api->operands(code, unit, &depth, &below))
         depth = below = -1;
-    if (capture->state.preempted && depth >= 0 && locals + depth > 0) {
+    assert(frame_count(frame) < 0 || depth < 0 || frame_count(frame) == locals + depth);
+    if (capture->state.preempted && depth > 0 && instruction.opcode == POP_TOP && slot_is_number(frame->localsplus[locals + depth - 1])) {
+        unit = instruction.next; /* to drop a number is nothing, and it is no value that could be returned into its place */
+        depth--;
+    }
+    if (capture->state.preempted && depth >= 0 && locals + depth > 0 && !slot_is_number(frame->localsplus[locals + depth - 1])) {
         capture->before = instruction_begins(code, unit);
         return capture->before < 0 ? -1 : record_frame(capture, frame, unit, 0, locals + depth);
     }
     if (!capture->state.preempted && below >= 0 && instruction_calls(instruction.opcode))
         return innermost_call(capture, frame, &instruction, locals + below, locals + depth);
     if (!capture->state.preempted && below >= 0 && instruction.opcode == FOR_ITER &&
-        Py_TYPE(frame->localsplus[locals + below])->tp_iternext == channel_type->tp_iternext && (GENERATORS_BLOCK || locals + below > 0)) {
+        Py_TYPE(slot_get(frame->localsplus[locals + below]))->tp_iternext == channel_type->tp_iternext && (GENERATORS_BLOCK || locals + below > 0)) {
         capture->end = instruction.next + instruction.oparg;
         return record_awaiting(capture, frame, &instruction, 0, locals + depth);
     }
@@ -404,10 +93,10 @@ capture_frame(Frame *frame, bool from_c, void *arg)
         return 0;
     }
     if (code == bridge_code) { /* it has not gone on since it was restored */
-        failed = ticket_read(frame->localsplus[1], capture);
+        failed = ticket_read(slot_get(frame->localsplus[1]), capture);
         capture->inner_from_c = false;
-    } else if (function == NULL || !PyFunction_Check(function)) /* 3.13's own frame above __init__ */
-        failed = record_initialised(capture, frame->localsplus[frame->stacktop - 1]);
+    } else if (function == NULL || !PyFunction_Check(function)) /* the interpreter's own frame above __init__, from 3.13 on */
+        failed = record_initialised(capture, slot_get(frame->localsplus[frame_count(frame) - 1]));
     else if ((code->co_flags & CO_OPTIMIZED) == 0) {
         if ((place = frame_place(frame)) != NULL)
             refuse(capture, "%U is the body of a module or a class, or was started by exec: its variables are in a dictionary of "
@@ -424,7 +113,7 @@ capture_frame(Frame *frame, bool from_c, void *arg)
     else if (boundary_below)
         failed = boundary(capture, frame);
     else
-        failed = record_frame(capture, frame, frame_position(frame), frame_offset(frame), frame->stacktop);
+        failed = record_frame(capture, frame, frame_position(frame), frame_offset(frame), frame_count(frame));
     capture->inner = frame;
     return failed;
 }

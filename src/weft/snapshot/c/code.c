@@ -108,39 +108,66 @@ instruction_names_keywords(PyCodeObject *code, Py_ssize_t *unit)
 
 /* What is called by a call whose operands begin at `stack`: borrowed, NULL when the slot is empty. */
 static PyObject *
-called(PyObject **stack, int opcode)
+called(const Slot *stack, int opcode)
 {
 #if CALLABLE_BELOW_SELF
     (void)opcode;
-    return stack[0];
+    return slot_get(stack[0]);
 #else
-    return opcode == CALL_FUNCTION_EX || stack[0] == NULL ? stack[1] : stack[0];
+    return opcode == CALL_FUNCTION_EX || slot_get(stack[0]) == NULL ? slot_get(stack[1]) : slot_get(stack[0]);
 #endif
 }
 
+/* Add a number to a list. -1 with an exception set. */
+static int
+numbers_add(PyObject *numbers, Py_ssize_t value)
+{
+    PyObject *number = PyLong_FromSsize_t(value);
+    int failed = number != NULL ? PyList_Append(numbers, number) : -1;
+    Py_XDECREF(number);
+    return failed;
+}
+
+/* Whether `nulls` for these slots must be a tuple. */
+static bool
+slots_need_numbers(const Slot *slots, Py_ssize_t count)
+{
+    if (count > 62)
+        return true;
+    for (Py_ssize_t i = 0; i < count; i++)
+        if (slot_is_number(slots[i]))
+            return true;
+    return false;
+}
+
 /* Slots of a frame as a tuple with None in the place of empty ones; *nulls, a new reference, says which those are: an int with their
-   bits, or a tuple of their numbers where there may be too many. NULL with an exception set. */
+   bits, or a tuple of their numbers where there may be too many, or some slot holds a number that is no object. Such a slot i is in that
+   tuple as ~i, and what it holds in the other one as an int. NULL with an exception set. */
 static PyObject *
-slots_save(PyObject **slots, Py_ssize_t count, PyObject **nulls)
+slots_save(const Slot *slots, Py_ssize_t count, PyObject **nulls)
 {
     PyObject *tuple = PyTuple_New(count), *numbers = NULL;
     uint64_t bits = 0;
     *nulls = NULL;
-    if (tuple == NULL || (count > 62 && (numbers = PyList_New(0)) == NULL))
+    if (tuple == NULL || (slots_need_numbers(slots, count) && (numbers = PyList_New(0)) == NULL))
         goto failed;
     for (Py_ssize_t i = 0; i < count; i++) {
-        PyTuple_SET_ITEM(tuple, i, Py_NewRef(slots[i] != NULL ? slots[i] : Py_None));
-        if (slots[i] != NULL)
+        PyObject *value = slot_get(slots[i]);
+        if (slot_is_number(slots[i])) {
+            if ((value = PyLong_FromSsize_t(slot_number(slots[i]))) == NULL)
+                goto failed;
+            PyTuple_SET_ITEM(tuple, i, value);
+            if (numbers_add(numbers, ~i) < 0)
+                goto failed;
+            continue;
+        }
+        PyTuple_SET_ITEM(tuple, i, Py_NewRef(value != NULL ? value : Py_None));
+        if (value != NULL)
             continue;
         if (numbers == NULL)
             bits |= 1ULL << i;
-        else {
-            PyObject *number = PyLong_FromSsize_t(i);
-            int failed = number != NULL ? PyList_Append(numbers, number) : -1;
-            Py_XDECREF(number);
-            if (failed)
-                goto failed;
-        }
+        else if (numbers_add(numbers, i) < 0)
+            goto failed;
     }
     *nulls = numbers != NULL ? PyList_AsTuple(numbers) : PyLong_FromUnsignedLongLong(bits);
     Py_XDECREF(numbers);
@@ -155,27 +182,57 @@ failed:
     return NULL;
 }
 
-/* Whether `nulls` says that slot i is empty. It has been checked. */
+/* Whether `nulls` names `mark`: i for an empty slot i, ~i for one with a number. It has been checked. */
 static bool
-slot_is_empty(PyObject *nulls, Py_ssize_t i)
+slot_is_marked(PyObject *nulls, Py_ssize_t mark)
 {
     if (PyLong_Check(nulls))
-        return i < 63 && (PyLong_AsUnsignedLongLong(nulls) >> i & 1) != 0;
+        return mark < 63 && (PyLong_AsUnsignedLongLong(nulls) >> mark & 1) != 0;
     for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(nulls); k++)
-        if (PyLong_AsSsize_t(PyTuple_GET_ITEM(nulls, k)) == i)
+        if (PyLong_AsSsize_t(PyTuple_GET_ITEM(nulls, k)) == mark)
             return true;
     return false;
 }
 
+/* Whether slots_save() has found a number in slot i. */
 static bool
-nulls_are_right(PyObject *nulls)
+slot_had_number(PyObject *nulls, Py_ssize_t i)
+{
+    return SLOTS_HAVE_NUMBERS && !PyLong_Check(nulls) && slot_is_marked(nulls, ~i);
+}
+
+/* A slot as slots_save() has saved it; it owns what is in it. */
+static Slot
+slot_restore(PyObject *nulls, Py_ssize_t i, PyObject *value)
+{
+    if (slot_is_marked(nulls, i))
+        return SLOT_EMPTY;
+    if (slot_had_number(nulls, i))
+        return slot_of_number(PyLong_AsSsize_t(value));
+    return slot_new(value);
+}
+
+/* Whether `mark` in a tuple of them can be right: i for an empty slot, ~i for one with a number, which `slots` has as an int. */
+static bool
+mark_is_right(Py_ssize_t mark, PyObject *slots)
+{
+    PyObject *value;
+    if (mark >= 0 || !SLOTS_HAVE_NUMBERS)
+        return mark >= 0;
+    value = !PyErr_Occurred() && ~mark < PyTuple_GET_SIZE(slots) ? PyTuple_GET_ITEM(slots, ~mark) : NULL;
+    return value != NULL && PyLong_Check(value) && PyLong_AsSsize_t(value) >= 0 && PyLong_AsSsize_t(value) <= INT_MAX;
+}
+
+/* Whether it can be what slots_save() has said of `slots`. */
+static bool
+nulls_are_right(PyObject *nulls, PyObject *slots)
 {
     bool right = PyLong_Check(nulls);
     if (right)
         right = !(PyLong_AsUnsignedLongLong(nulls) == (unsigned long long)-1 && PyErr_Occurred());
     else if ((right = PyTuple_Check(nulls)))
         for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(nulls) && right; k++)
-            right = PyLong_Check(PyTuple_GET_ITEM(nulls, k)) && PyLong_AsSsize_t(PyTuple_GET_ITEM(nulls, k)) >= 0;
+            right = PyLong_Check(PyTuple_GET_ITEM(nulls, k)) && mark_is_right(PyLong_AsSsize_t(PyTuple_GET_ITEM(nulls, k)), slots);
     PyErr_Clear();
     return right;
 }

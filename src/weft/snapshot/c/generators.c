@@ -31,11 +31,11 @@ position_fits(PyCodeObject *code, Py_ssize_t unit, int offset, Py_ssize_t slots,
 }
 
 static void
-slots_fill(PyObject **slots, PyObject *nulls, PyObject *values)
+slots_fill(Slot *slots, PyObject *nulls, PyObject *values)
 {
     bool all = PyLong_Check(nulls) && PyLong_AsUnsignedLongLong(nulls) == 0;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(values); i++)
-        slots[i] = !all && slot_is_empty(nulls, i) ? NULL : Py_NewRef(PyTuple_GET_ITEM(values, i));
+        slots[i] = all ? slot_new(PyTuple_GET_ITEM(values, i)) : slot_restore(nulls, i, PyTuple_GET_ITEM(values, i));
 }
 
 /* Overwrite the frame of a fresh generator: what it held is dropped. Cannot fail; may run code of finalizers. */
@@ -44,10 +44,10 @@ generator_fill(PyGenObject *generator, Py_ssize_t unit, int offset, PyObject *nu
 {
     Frame *frame = generator_frame(generator);
     PyCodeObject *code = frame_code(frame);
-    for (int i = 0; i < frame->stacktop; i++)
-        Py_CLEAR(frame->localsplus[i]);
+    for (int i = 0; i < frame_count(frame); i++)
+        slot_clear(&frame->localsplus[i]);
     slots_fill(frame->localsplus, nulls, values);
-    frame->stacktop = (int)PyTuple_GET_SIZE(values);
+    frame_set_count(frame, PyTuple_GET_SIZE(values));
     FRAME_AT(frame) = _PyCode_CODE(code) + unit;
     frame_set_offset(frame, offset);
 }
@@ -70,7 +70,7 @@ native_generator_get(PyObject *Py_UNUSED(module), PyObject *object)
     frame = generator_frame(generator);
     if (generator_executes(generator))
         return Py_BuildValue("(iO)", generator_state(generator), frame_function(frame));
-    if ((slots = slots_save(frame->localsplus, frame->stacktop, &nulls)) == NULL)
+    if ((slots = slots_save(frame->localsplus, frame_count(frame), &nulls)) == NULL)
         return NULL;
     handled = generator->gi_exc_state.exc_value;
     return Py_BuildValue("(iOniNNO)", generator_state(generator), frame_function(frame), frame_position(frame), frame_offset(frame), nulls,
@@ -94,7 +94,7 @@ native_generator_set(PyObject *Py_UNUSED(module), PyObject *args)
     }
     code = frame_code(generator_frame(generator));
     operands = PyTuple_GET_SIZE(slots) - code->co_nlocalsplus;
-    if (!nulls_are_right(nulls) || operands < 0 || operands > code->co_stacksize || unit < 0 || unit >= Py_SIZE(code) || offset < 0 ||
+    if (!nulls_are_right(nulls, slots) || operands < 0 || operands > code->co_stacksize || unit < 0 || unit >= Py_SIZE(code) || offset < 0 ||
         state >= 0 || state < INT8_MIN) {
         PyErr_Format(PyExc_ValueError, "the saved state of generator %U does not fit its code", code->co_qualname);
         return NULL;

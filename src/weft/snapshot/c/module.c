@@ -8,6 +8,8 @@
 #include "datastack.c"
 #include "ticket.c"
 #include "generators.c"
+#include "record.c"
+#include "boundary.c"
 #include "capture.c"
 #include "restore.c"
 #include "discard.c"

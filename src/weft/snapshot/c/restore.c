@@ -42,7 +42,7 @@ record_read(PyObject *object, PyObject *functions, bool value, Record *record)
             return record_bad("it names a function that is not there");
         function = PyList_GET_ITEM(functions, number);
     }
-    if (!PyFunction_Check(function) || !PyTuple_Check(record->slots) || !nulls_are_right(record->nulls))
+    if (!PyFunction_Check(function) || !PyTuple_Check(record->slots) || !nulls_are_right(record->nulls, record->slots))
         return record_bad("something in it has another type");
     record->function = (PyFunctionObject *)function;
     code = (PyCodeObject *)record->function->func_code;
@@ -116,6 +116,10 @@ native_check(PyObject *Py_UNUSED(module), PyObject *args)
         PyCodeObject *code = (PyCodeObject *)record.function->func_code;
         if (before >= Py_SIZE(code) || end >= Py_SIZE(code) || PyTuple_GET_SIZE(record.slots) == 0) {
             record_bad("it goes on outside of its code");
+            return NULL;
+        }
+        if (before >= 0 && slot_had_number(record.nulls, PyTuple_GET_SIZE(record.slots) - 1)) {
+            record_bad("it would have to be given a number that is no object");
             return NULL;
         }
         if (before >= 0 && record_completes_exception(&record, before) < 0)
@@ -212,7 +216,7 @@ native_build(PyObject *Py_UNUSED(module), PyObject *object)
         } else {
             frame_begin(frame, record.function);
             slots_fill(frame->localsplus, record.nulls, record.slots);
-            frame->stacktop = (int)PyTuple_GET_SIZE(record.slots);
+            frame_set_count(frame, PyTuple_GET_SIZE(record.slots));
             FRAME_AT(frame) = _PyCode_CODE((PyCodeObject *)record.function->func_code) + record.unit;
             frame_set_offset(frame, record.offset);
         }
@@ -253,6 +257,7 @@ ticket_splice(Ticket *ticket, PyThreadState *tstate)
     if (frame_code(bridge) != bridge_code || base == NULL || frame_code(base) != base_code || ticket->spliced)
         Py_FatalError("weft: go_on() was called by somebody else than the bridge");
     ticket->spliced = true;
+    frame_own(bridge);
 #if ENTRY_FRAMES_ON_C_STACK
     if (base_can_go(base, tstate)) {
         outer = base->previous;
@@ -260,9 +265,9 @@ ticket_splice(Ticket *ticket, PyThreadState *tstate)
     }
 #endif
     if (outer == base)
-        for (int i = 0; i < base->stacktop; i++) /* it would hold the ticket for as long as it lives */
-            if (base->localsplus[i] == (PyObject *)ticket)
-                Py_CLEAR(base->localsplus[i]);
+        for (int i = 0; i < frame_count(base); i++) /* it would hold the ticket for as long as it lives */
+            if (slot_get(base->localsplus[i]) == (PyObject *)ticket)
+                slot_clear(&base->localsplus[i]);
     bridge->previous = outer;
     if (ticket->count > 0) {
         ticket->frames[0]->previous = outer;
@@ -296,7 +301,7 @@ frame_go_to(Frame *frame, Py_ssize_t unit)
 static PyObject *
 frame_take_top(Frame *frame, PyObject *empty)
 {
-    PyObject *top = frame->localsplus[--frame->stacktop];
+    PyObject *top = slot_take(frame_pop(frame));
     return top != NULL ? top : Py_NewRef(empty);
 }
 
@@ -336,7 +341,7 @@ native_go_on(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t coun
 #if GENERATORS_BLOCK
         Py_RETURN_NONE; /* END_FOR takes it, and the iterator */
 #else
-        Py_DECREF(innermost->localsplus[--innermost->stacktop]);
+        slot_drop(frame_pop(innermost));
         return frame_take_top(innermost, object);
 #endif
     }

@@ -104,11 +104,11 @@ static PyTypeObject *silence_type;
 static void
 ticket_silence(Ticket *ticket, Frame *bridge)
 {
-    PyObject **last = &bridge->localsplus[frame_code(bridge)->co_nlocalsplus - 1];
-    assert(*last == NULL && ticket->silence != NULL);
-    *last = ticket->silence;
+    Slot *last = &bridge->localsplus[frame_code(bridge)->co_nlocalsplus - 1];
+    assert(slot_get(*last) == NULL && ticket->silence != NULL);
+    *last = slot_own(ticket->silence);
     ticket->silence = NULL;
-    ((Silence *)*last)->silent = true;
+    ((Silence *)slot_get(*last))->silent = true;
     PyThreadState_EnterTracing(PyThreadState_Get());
 }
 

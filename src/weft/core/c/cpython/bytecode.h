@@ -1,5 +1,6 @@
-/* How many operands a suspended frame has on its stack: the eval loop of 3.11 to 3.13 keeps the stack pointer in a register
-   while an instruction calls C, so the depth must be worked out from the bytecode. Nothing here runs Python code. */
+/* How many operands a suspended frame has on its stack, worked out from the bytecode: the eval loop of 3.11 to 3.13 keeps the stack
+   pointer in a register while an instruction calls C; and on any version it says whether a frame that was saved fits its code, and
+   which of its operands belong to the instruction that it executes. Nothing here runs Python code. */
 #ifndef WEFT_CPYTHON_BYTECODE_H
 #define WEFT_CPYTHON_BYTECODE_H
 
@@ -36,7 +37,11 @@ instruction_takes(int opcode, int oparg)
         return oparg + 3;
 #endif
     case CALL_FUNCTION_EX:
+#if PY_VERSION_HEX >= 0x030E0000 /* without keywords their slot is empty */
+        return 4;
+#else
         return 3 + (oparg & 1);
+#endif
 #ifdef BINARY_SLICE
     case STORE_SLICE:
         return 4;
@@ -49,7 +54,9 @@ instruction_takes(int opcode, int oparg)
     case STORE_SUBSCR:
         return 3;
     case BINARY_OP:
+#ifdef BINARY_SUBSCR
     case BINARY_SUBSCR:
+#endif
     case COMPARE_OP:
     case CONTAINS_OP:
     case DELETE_SUBSCR:
@@ -59,8 +66,12 @@ instruction_takes(int opcode, int oparg)
     case SEND:
     case STORE_ATTR:
         return 2;
+#ifdef BEFORE_WITH
     case BEFORE_ASYNC_WITH:
     case BEFORE_WITH:
+#else
+    case LOAD_SPECIAL:
+#endif
     case DELETE_ATTR:
     case DICT_MERGE:
     case DICT_UPDATE:

@@ -1,4 +1,4 @@
-/* Reading and building Python frames, for weft.snapshot: what differs between 3.11, 3.12 and 3.13. It compiles anywhere;
+/* Reading and building Python frames, for weft.snapshot: what differs between 3.11, 3.12, 3.13 and 3.14. It compiles anywhere;
    WEFT_SNAPSHOT_KNOWN says whether the rest is there. */
 #ifndef WEFT_CPYTHON_SNAPSHOT_H
 #define WEFT_CPYTHON_SNAPSHOT_H
@@ -52,10 +52,21 @@ frame_set_offset(Frame *frame, int offset)
 #endif
 }
 
+#if PY_VERSION_HEX >= 0x030E0000
+#include "tagged_slots.h"
+#else
+#include "plain_slots.h"
+#endif
+
 /* Let the frame have this code, whose reference is stolen; that to the one before is dropped. */
 static inline void
 frame_set_code(Frame *frame, PyCodeObject *code)
 {
+#if PY_VERSION_HEX >= 0x030E0000
+    _PyStackRef before = frame->f_executable;
+    frame->f_executable = PyStackRef_FromPyObjectSteal((PyObject *)code);
+    PyStackRef_CLOSE(before);
+#else
 #if PY_VERSION_HEX >= 0x030D0000
     PyObject *before = frame->f_executable;
     frame->f_executable = (PyObject *)code;
@@ -64,6 +75,7 @@ frame_set_code(Frame *frame, PyCodeObject *code)
     frame->f_code = code;
 #endif
     Py_DECREF(before);
+#endif
 }
 
 /* How much of the data stack a frame of this code takes, in words. */
@@ -82,6 +94,9 @@ static inline void
 frame_begin(Frame *frame, PyFunctionObject *function)
 {
     PyCodeObject *code = (PyCodeObject *)function->func_code;
+#if PY_VERSION_HEX >= 0x030E0000
+    _PyFrame_Initialize(NULL, frame, PyStackRef_FromPyObjectNew(function), NULL, code, 0, NULL);
+#else
     Py_INCREF(function);
 #if PY_VERSION_HEX >= 0x030C0000
     _PyFrame_Initialize(frame, function, NULL, code, 0);
@@ -90,27 +105,39 @@ frame_begin(Frame *frame, PyFunctionObject *function)
     for (int i = 0; i < code->co_nlocalsplus; i++)
         frame->localsplus[i] = NULL;
 #endif
+#endif
 }
 
 /* Drop all that a frame holds which is no generator's: what is left is memory. Runs code of finalizers. */
 static inline void
 frame_drop(Frame *frame)
 {
+#if PY_VERSION_HEX >= 0x030E0000
+    _PyStackRef function = frame->f_funcobj, code = frame->f_executable;
+#else
     PyObject *function = frame_function(frame), *code = (PyObject *)frame_code(frame);
+#endif
     assert(frame->frame_obj == NULL);
-    while (frame->stacktop > 0) {
-        PyObject *top = frame->localsplus[--frame->stacktop];
-        Py_XDECREF(top);
-    }
+    while (frame_count(frame) > 0)
+        slot_drop(frame_pop(frame));
+#if PY_VERSION_HEX >= 0x030E0000
+    PyStackRef_XCLOSE(function);
+    PyStackRef_CLOSE(code);
+#else
     Py_XDECREF(function);
     Py_DECREF(code);
+#endif
 }
 
 /* A generator's own frame. */
 static inline Frame *
 generator_frame(PyGenObject *generator)
 {
+#if PY_VERSION_HEX >= 0x030E0000
+    return &generator->gi_iframe;
+#else
     return (Frame *)generator->gi_iframe;
+#endif
 }
 
 static inline bool
@@ -149,6 +176,19 @@ generator_set_state(PyGenObject *generator, int state)
 #else
 #define GENERATORS_BLOCK 1
 #endif
+
+/* How a `with` block begins. Up to 3.13 one instruction looks the methods up and calls __enter__; from 3.14 on __enter__ is called by
+   the instruction that calls everything else, and the block keeps the function __exit__ and its first argument, or NULL. */
+#ifdef BEFORE_WITH
+#define ENTERS_WITH BEFORE_WITH
+#define WITH_OPERANDS 1
+#else
+#define ENTERS_WITH INT_MAX
+#define WITH_OPERANDS 2
+#endif
+
+/* How many operands WITH_EXCEPT_START finds from __exit__ on: that, the exception, the one before it, and where it was raised. */
+#define WITH_EXCEPT_OPERANDS (3 + WITH_OPERANDS)
 
 /* Whether calls of Python functions stay in the interpreter's loop: not with somebody's PEP 523 frame evaluator. */
 static inline bool

@@ -135,12 +135,28 @@ frame_is_entry(const _PyInterpreterFrame *frame)
     return frame->owner >= FRAME_OWNED_BY_INTERPRETER && !FRAME_IS_END(frame);
 }
 
+static inline PyCodeObject *
+frame_code(_PyInterpreterFrame *frame)
+{
+    return (PyCodeObject *)PyStackRef_AsPyObjectBorrow(frame->f_executable);
+}
+
+/* The function the frame executes; the frame owns it, or has it from the one that called it. */
+static inline PyObject *
+frame_function(_PyInterpreterFrame *frame)
+{
+    return PyStackRef_AsPyObjectBorrow(frame->f_funcobj);
+}
+
 /* The generator or coroutine that a frame which says so is owned by: borrowed. */
 static inline PyGenObject *
 frame_generator(_PyInterpreterFrame *frame)
 {
     return _PyGen_GetGeneratorFromFrame(frame);
 }
+
+/* A call's operands are (callable, NULL) or (method, self), then the arguments. */
+#define CALLABLE_BELOW_SELF 1
 
 /* The eval loop stores its stack pointer before it calls anything that may run Python code, with no operand below that has
    already been given away: CPython's own collectors count on that. Arguments of a call from C are copied for it. */

@@ -234,7 +234,7 @@ switch_silence(Tasklet *tasklet)
 static bool
 switch_operands(PyCodeObject *code, Py_ssize_t unit, int *depth, int *below)
 {
-#ifdef OPERANDS_STORED
+#if !WEFT_SNAPSHOT_KNOWN
     (void)code;
     (void)unit;
     *depth = *below = -1;

@@ -10,6 +10,10 @@
 
 #ifdef OPERANDS_STORED
 
+#if WEFT_SNAPSHOT_KNOWN
+#include "../cpython/bytecode.h"
+#endif
+
 static int
 visit_init(void)
 {
