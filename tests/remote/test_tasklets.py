@@ -14,6 +14,7 @@ import weft
 from tests.remote import interpreters
 from tests.remote.modules.conftest import Make, make  # noqa: F401
 from weft import core, remote
+from weft.wire import protocol
 
 BARE = getattr(sys, "_base_executable", sys.executable)
 MANY = 200  # calls that wait at once: three times the threads that a context has
@@ -135,6 +136,10 @@ def test_a_call_that_was_cancelled_before_it_began_does_not_begin(
     second = weft.tasklet(context.call)(work.killed)
     weft.schedule()
     second.kill()
+    heard = context.stats.bytes_up
+    link = context._link
+    link.send_at_once(protocol.frame(link.identifier, 0, 1, protocol.PING, bytes(5000)))
+    until(lambda: context.stats.bytes_up > heard + 5000)  # it has read all that was sent before
     pipe.write_text("go on")
     assert first.join() == "go on"
     assert context.call(work.waiting) == 0
