@@ -4,7 +4,7 @@ import ipaddress
 from collections.abc import Callable, Iterator
 from itertools import combinations
 
-from weft_vpn.network import Lan, Network, Site
+from weft_vpn.network import Address, Lan, Network, Site
 
 __all__ = ["conflicts"]
 
@@ -113,18 +113,18 @@ def _free(network: Network) -> Lan:
 
 
 def _lan_addresses(network: Network) -> Iterator[Conflict]:
-    for site in network.sites:
-        if site.lan_address is None:
-            continue
-        around = [lan for lan in site.lans if site.lan_address in lan]
+    both = ((site, key, value) for site in network.sites for key, value in _in_the_lan(site) if value is not None)
+    for site, key, address in both:
+        around = [lan for lan in site.lans if address in lan]
         if not around:
             lans = ", ".join(map(str, site.lans)) or "none"
-            yield _key(site, "lan_address"), f"lan_address {site.lan_address} is in none of its lans ({lans})"
-        elif around[0].version == 4 and around[0].prefixlen < 31 and site.lan_address in (around[0][0], around[0][-1]):
-            yield (
-                _key(site, "lan_address"),
-                f"lan_address {site.lan_address} is the first or last of {around[0]}, which no machine may have",
-            )
+            yield _key(site, key), f"{key} {address} is in none of its lans ({lans})"
+        elif around[0].version == 4 and around[0].prefixlen < 31 and address in (around[0][0], around[0][-1]):
+            yield _key(site, key), f"{key} {address} is the first or last of {around[0]}, which no machine may have"
+
+
+def _in_the_lan(site: Site) -> tuple[tuple[str, Address | None], ...]:
+    return (("lan_address", site.lan_address), ("gateway", site.gateway))
 
 
 def _endpoints(network: Network) -> Iterator[Conflict]:

@@ -291,7 +291,7 @@ def _lan_address(value: Any) -> Address:
         return ipaddress.ip_address(text)
     except ValueError:
         without = f"; without /{text.partition('/')[2]}" if "/" in text else ""
-        raise _Wrong(f'"{text}": give the server\'s address in its LAN, such as 192.168.10.2{without}') from None
+        raise _Wrong(f'"{text}": give an address of the LAN, such as 192.168.10.2{without}') from None
 
 
 def _address(value: Any) -> tuple[Address, int | None]:
@@ -336,6 +336,7 @@ SITE_KEYS: dict[str, Callable[[Any], Any]] = {
     "python": _text,
     "address": _address,
     "lan_address": _lan_address,
+    "gateway": _lan_address,
     "lans": _lans,
     "endpoint": _endpoint,
     "listen_port": _number(0, 65535, "a UDP port"),

@@ -52,6 +52,7 @@ class Site:
     address: Address | None = None  # inside the tunnel
     lan_address: Address | None = None  # of the server, in one of `lans`
     lans: tuple[Lan, ...] = ()
+    gateway: Address | None = None  # of that LAN; what `weft vpn gateway` speaks of
     endpoint: Endpoint | None = None  # None: nobody can reach it first, it calls the others
     listen_port: int = LISTEN_PORT
     keepalive: int | None = KEEPALIVE  # seconds, towards all of its peers

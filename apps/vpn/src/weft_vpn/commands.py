@@ -1,0 +1,176 @@
+"""What plan, apply, add, remove, rotate, down and gateway do at the command line: they ask, call and print; no decision here."""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from weft_vpn import lifecycle
+from weft_vpn.apply import Survey, look
+from weft_vpn.apply import apply as apply_plan
+from weft_vpn.change import ROLLBACK_AFTER, Report
+from weft_vpn.edit import changed_in_file, with_changes, with_site, without_site
+from weft_vpn.errors import VpnError
+from weft_vpn.file import parse, read
+from weft_vpn.gateways import FORMS
+from weft_vpn.network import Network
+from weft_vpn.plan import Plan
+from weft_vpn.servers import Servers
+from weft_vpn.show import plain_plan, print_plan
+
+__all__ = ["add", "apply", "asked", "down", "gateway", "opened", "plan", "remove", "rotate"]
+
+
+class NotAsked(VpnError):
+    """There is nobody to say yes."""
+
+
+def plan(options: argparse.Namespace) -> int:
+    """`weft vpn plan`: 0 nothing to do, 1 refused or not all reached, 2 there is a difference."""
+    with opened(options) as (network, servers):
+        found = look(network, servers).plan
+    if options.json:
+        print(json.dumps(plain_plan(found), indent=2))
+    else:
+        print_plan(found, network, sys.stdout, file=str(options.file))
+    return found.exit_code
+
+
+def apply(options: argparse.Namespace) -> int:
+    """`weft vpn apply`: shows the plan, asks, does it. Exit code of Report."""
+    with opened(options) as (network, servers):
+        return _apply(options, network, servers, _file_writer(options))
+
+
+def add(options: argparse.Namespace) -> int:
+    """`weft vpn add`: looks around on the server, puts the site into the file, and applies."""
+    # Inside: only this command asks.
+    from weft_vpn.init import site_values
+
+    text = options.file.read_text("utf-8") if options.file.exists() else ""
+    read(options.file)  # so that what is wrong with it already is said first
+    name, values = site_values(options, options.site, _network(options))
+    text = with_site(text, name, values)
+    network = replace(parse(text, str(options.file)), ssh_config=_network(options).ssh_config)
+
+    def write(found: Plan) -> None:
+        changed_in_file(options.file, lambda old: with_changes(with_site(old, name, values), found.file_changes))
+
+    with Servers(network) as servers:
+        return _apply(options, network, servers, write)
+
+
+def remove(options: argparse.Namespace) -> int:
+    """`weft vpn remove`: the others forget the site, its own interface goes, and so does its table in the file."""
+    with opened(options) as (network, servers):
+        name = _known(network, options.site)
+
+        def write(found: Plan) -> None:
+            changed_in_file(options.file, lambda old: with_changes(without_site(old, name), found.file_changes))
+
+        asked(options, f"Take {name} out of the network, here and on every server?")
+        return _reported(
+            lifecycle.remove(network, servers, name, before=write, partial=options.partial, **_more(options))
+        )
+
+
+def rotate(options: argparse.Namespace) -> int:
+    """`weft vpn rotate`: new keys for these sites."""
+    with opened(options) as (network, servers):
+        names = [_known(network, name) for name in options.sites]
+        asked(options, f"Give {', '.join(names)} a new key? Tunnels to it are silent for a moment.")
+        return _reported(lifecycle.rotate(network, servers, names, **_more(options)))
+
+
+def down(options: argparse.Namespace) -> int:
+    """`weft vpn down`: the tunnels go; the file stays as it is."""
+    with opened(options) as (network, servers):
+        asked(options, f"Take {network.interface} down on {', '.join(site.name for site in network.sites)}?")
+        report = lifecycle.down(
+            network, servers, keep_config=options.keep_config, partial=options.partial, **_more(options)
+        )
+        return _reported(report)
+
+
+def gateway(options: argparse.Namespace) -> int:
+    """`weft vpn gateway`: prints, without touching anything."""
+    network = _network(options).with_addresses()
+    names = [_known(network, name) for name in options.sites] or [site.name for site in network.sites]
+    print("\n\n".join(FORMS[options.form](network, network.site(name)) for name in names))
+    return 0
+
+
+# ---- what they share
+
+
+def _network(options: argparse.Namespace) -> Network:
+    network = read(options.file)
+    return replace(network, ssh_config=options.ssh_config) if options.ssh_config else network
+
+
+@contextmanager
+def opened(options: argparse.Namespace) -> Iterator[tuple[Network, Servers]]:
+    """The network of the file, and its servers, not yet connected to; closed at the end."""
+    network = _network(options)
+    with Servers(network) as servers:
+        yield network, servers
+
+
+def _known(network: Network, name: str) -> str:
+    names = [site.name for site in network.sites]
+    if name not in names:
+        raise VpnError(f"there is no site {name!r}; the file has {', '.join(names)}")
+    return name
+
+
+def _apply(options: argparse.Namespace, network: Network, servers: Servers, write: "Any") -> int:
+    survey: Survey = look(network, servers)
+    print_plan(survey.plan, network, sys.stdout, file=str(options.file))
+    stuck = survey.plan.refusals or (survey.plan.unreachable and not (options.partial and survey.facts))
+    if stuck:
+        return survey.plan.exit_code
+    if survey.plan.empty:
+        write(survey.plan)
+        return 0 if not survey.plan.unreachable else 3
+    asked(options, "Apply this?")
+    report = apply_plan(network, servers, survey=survey, partial=options.partial, before=write, **_more(options))
+    return _reported(report)
+
+
+def _file_writer(options: argparse.Namespace) -> "Any":
+    def write(found: Plan) -> None:
+        if found.file_changes:
+            changed_in_file(options.file, lambda old: with_changes(old, found.file_changes))
+
+    return write
+
+
+def _more(options: argparse.Namespace) -> dict[str, Any]:
+    seconds = options.rollback_after
+    return {"rollback_after": ROLLBACK_AFTER if seconds is None else seconds, "say": _say}
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def _reported(report: Report) -> int:
+    print("\n".join(report.lines()))
+    return report.exit_code
+
+
+def asked(options: argparse.Namespace, question: str) -> None:
+    """Return after a yes, on the terminal or by --yes. Raises VpnError after anything else."""
+    if options.yes:
+        return
+    if not sys.stdin.isatty():
+        raise NotAsked("there is no terminal to ask on, and nothing was changed; say yes beforehand with --yes")
+    try:
+        answer = input(f"{question} [y/N] ")
+    except EOFError:
+        answer = ""
+    if answer.strip().lower() not in ("y", "yes"):
+        raise NotAsked("nothing was changed")
