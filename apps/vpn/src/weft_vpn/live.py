@@ -174,8 +174,6 @@ def _inside(lan: Lan, network: Lan) -> bool:
 
 
 def _route_actions(interface: str, facts: Facts, wanted: WgConfig) -> list[Action]:
-    if "routes" in facts.missing:
-        return []
     then = wanted_routes(wanted)
     own = [
         route.to

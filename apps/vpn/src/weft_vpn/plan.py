@@ -12,7 +12,7 @@ from weft_vpn.actions import Action, EnableUnit, Forward, MakeKey, ProtectConfig
 from weft_vpn.facts import Config, Facts
 from weft_vpn.live import live_actions, live_notes
 from weft_vpn.network import Network, Site, allowed_ips
-from weft_vpn.refusals import Refusal, refusals
+from weft_vpn.refusals import Refusal, refusals, undecidable
 from weft_vpn.wgconf import InterfacePart, PeerPart, WgConfig, WgConfigError, changed, counterpart, parsed, rendered
 
 __all__ = ["FileChange", "Note", "Plan", "Refusal", "known_keys", "make_plan", "wanted_config"]
@@ -136,7 +136,7 @@ def wanted_config(
 
 
 def _site_actions(network: Network, site: Site, facts: Facts, wanted: WgConfig, key: str | None) -> list[Action]:
-    if not facts.is_root:  # half of the facts are not there, and it is refused
+    if undecidable(facts):  # and refused
         return []
     actions: list[Action] = []
     if key is None:

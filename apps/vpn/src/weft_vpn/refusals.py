@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from weft_vpn.facts import Facts
 from weft_vpn.network import Network, Site
 
-__all__ = ["Refusal", "refusals"]
+__all__ = ["Refusal", "refusals", "undecidable"]
 
+NEEDED = ("interface", "config", "waiting_key", "devices", "routes")
 TOOLS = {"wg": "wireguard-tools", "wg-quick": "wireguard-tools", "ip": "iproute2"}
 
 
@@ -30,8 +31,10 @@ def refusals(network: Network, site: Site, facts: Mapping[str, Facts], keys: Map
                 f"Say sudo = true in [sites.{site.name}], or name root in its server",
             )
         ]
+    if undecidable(here):
+        return [Refusal(site.name, message) for message in list(_tools(here)) or _unknown(here)]
     found = [
-        *(list(_tools(here)) or _unknown(here)),
+        *_tools(here),
         *_keys(network, site, here, keys),
         *_lans(network, site, here),
         *_ports(network, site, here),
@@ -39,11 +42,16 @@ def refusals(network: Network, site: Site, facts: Mapping[str, Facts], keys: Map
     return [Refusal(site.name, message) for message in found]
 
 
+def undecidable(facts: Facts) -> bool:
+    """Whether so much is unknown that there is nothing to compare with: a plan would be made up."""
+    return not facts.is_root or any(what in facts.missing for what in NEEDED)
+
+
 def _unknown(facts: Facts) -> list[str]:
     """What must be known before anything is decided: a configuration that could not be read is not one that is not there."""
     return [
         f"could not find out {what}: {facts.missing[what]}. Nothing is decided without it; mend that on the server first"
-        for what in ("interface", "config", "waiting_key", "devices", "routes")
+        for what in NEEDED
         if what in facts.missing
     ]
 
