@@ -52,7 +52,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
 
 
-def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
+def _parser(words: Sequence[str] | None = None) -> argparse.ArgumentParser:
+    """What understands the command line `words`; without, that of weft's own commands."""
     parser = argparse.ArgumentParser(
         prog="weft", description="Tasklets and channels for CPython whose code travels.", allow_abbrev=False
     )
@@ -60,6 +61,6 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     commands = parser.add_subparsers(metavar="COMMAND", dest="name")
     for command in COMMANDS:
         command.add_parser(commands)
-    for app in commands_of_apps(words, tuple(commands.choices)):
+    for app in commands_of_apps(words, tuple(commands.choices)) if words is not None else ():
         app.add_parser(commands)
     return parser

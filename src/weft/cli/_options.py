@@ -19,6 +19,7 @@ def refuse_unknown(parser: argparse.ArgumentParser, words: Sequence[str]) -> Non
     """Leave as argparse does, by SystemExit(2) and a message on stderr, when a word is an option that `parser` has not."""
     known = parser._option_string_actions
     commands = parser._subparsers._group_actions[0].choices if parser._subparsers else None
+    rest_is_anything = any(action.nargs == argparse.REMAINDER for action in parser._actions)
     for index, word in enumerate(words):
         if commands is not None and not word.startswith("-"):
             if word in commands:
@@ -26,14 +27,21 @@ def refuse_unknown(parser: argparse.ArgumentParser, words: Sequence[str]) -> Non
             return
         if word == "--":
             return
+        if rest_is_anything and not word.startswith("-") and not _is_value(words, index, known):
+            return  # a command of somebody else begins here or behind it
         if not word.startswith("-") or word == "-" or VALUE.match(word):
             continue
-        before = known.get(words[index - 1]) if index else None
-        if before is not None and before.nargs != 0:
+        if _is_value(words, index, known):
             continue  # where a value should be: argparse says whose
         option = word.partition("=")[0]
         if option not in known and (word.startswith("--") or word[:2] not in known):
             parser.error(f"there is no option {option}; {_advice(option, parser)}")
+
+
+def _is_value(words: Sequence[str], index: int, known: dict[str, argparse.Action]) -> bool:
+    """Whether the word stands where the value of an option should be."""
+    before = known.get(words[index - 1]) if index else None
+    return before is not None and before.nargs != 0
 
 
 def _advice(option: str, parser: argparse.ArgumentParser) -> str:
