@@ -1,10 +1,12 @@
 """Imports in a target of each version: from bundles, from the parent's answers, or known to be absent."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from tests.wire.interpreters import since
-from tests.wire.target import ErrorAnswer
-from weft.wire import build, bundle, codec, protocol
+from tests.wire.target import ErrorAnswer, packed
+from weft.wire import build, bundle, codec, importer, protocol
 
 WORK = """
 import sys
@@ -490,3 +492,15 @@ def test_a_want_names_the_module_as_text(work):
     assert codec.loads(next(frame[4] for frame in work.frames if frame[2] == request)) == "nothing"
     work.modules({}, number=request)
     assert work.answer(number)[0] in ("ImportError", "ModuleNotFoundError")
+
+
+def test_what_has_come_just_before_the_question_is_not_asked_for():
+    asked = []
+    finder = importer.Importer(SimpleNamespace(send=lambda *frame: asked.append(frame)), set(), timeout=0.01)
+    finder.receive(packed({"late": "value = 1"}))
+    finder._pull("late")  # by whoever looked a moment earlier
+    assert not asked
+    with pytest.raises(ImportError, match="No module named later came: the parent did not answer"):
+        finder._pull("later")
+    assert len(asked) == 1
+    vars(finder).clear()  # it holds its own methods, for as long as a process lives

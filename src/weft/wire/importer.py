@@ -207,7 +207,7 @@ class Importer(object):
             )
         with self._lock:
             wait = self._waits.get(name)
-            first = wait is None and self._lost is None
+            first = wait is None and self._lost is None and not self._is_known(name)  # it may have come meanwhile
             if first:
                 wait = self._waits[name] = threading.Event()
                 self._last_request += 1
