@@ -37,7 +37,7 @@ lan_address = "192.168.30.2"
 lans = ["192.168.30.0/24", "fd00:30::/64"]
 endpoint = "gamma.example.com:51820"
 """
-NAMES = {"gamma.example.com": "198.51.100.3", "vpn.example.com": "198.51.100.1"}
+NAMES = {"gamma.example.com": "198.51.100.3", "vpn.example.com": "198.51.100.1", "delta.example.com": "198.51.100.4"}
 
 
 def key(seed):

@@ -48,7 +48,7 @@ def print_plan(plan: Plan, network: Network, out: IO[str], *, file: str = "netwo
 def _print_action(console: Console, action: Action) -> None:
     console.print(Text(f"  * {action.repairs}: ").append(action.describe(), style="bold"))
     for line in _details(action):
-        console.print(Text(f"      {line}", style=STYLES.get(line[:1], "")))
+        console.print(Text(f"      {line}".rstrip(), style=STYLES.get(line[:1], "")))
 
 
 def _details(action: Action) -> Iterator[str]:

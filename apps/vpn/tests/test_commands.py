@@ -1,0 +1,346 @@
+"""`weft vpn` at the command line: what is printed, what is asked, which exit codes, what is written. Servers are dicts."""
+
+import json
+import sys
+
+import pytest
+
+from apps.vpn.tests.servers import OFFICES, Offices, key
+from weft.cli import main
+from weft_vpn import commands, init
+from weft_vpn.apply import Survey
+from weft_vpn.change import Report, SiteReport
+from weft_vpn.plan import make_plan
+from weft_vpn.servers import Answer
+
+
+class World:
+    """Stands for the servers that the commands connect to."""
+
+    def __init__(self, path):
+        self.path = path
+        self.offices = Offices()
+        self.unreachable = {}
+
+    def look(self, network, servers, keys=None):
+        away = self.unreachable
+        facts = {
+            site.name: self.offices[site.name].facts
+            for site in network.sites
+            if site.name in self.offices.servers and site.name not in away
+        }
+        return Survey(facts, make_plan(network, facts, keys, dict(away)))
+
+    def apply(self, network, servers, *, survey, partial, before, rollback_after, say):
+        self.offices.network = network
+        before(self.look(network, servers).plan)
+        self.offices.apply(unreachable=self.unreachable)
+        say("confirmed")
+        return Report(tuple(SiteReport(site.name, "changed") for site in network.sites))
+
+    def weft(self, *words):
+        return main(["vpn", *words, "-f", str(self.path)])
+
+
+@pytest.fixture
+def world(tmp_path, monkeypatch):
+    world = World(tmp_path / "network.toml")
+    world.path.write_text(OFFICES)
+    monkeypatch.setattr(commands, "look", world.look)
+    monkeypatch.setattr(commands, "apply_plan", world.apply)
+    monkeypatch.chdir(tmp_path)
+    return world
+
+
+def test_plan_shows_what_would_change_and_changes_nothing(world, capsys):
+    assert world.weft("plan") == 2
+    printed = capsys.readouterr().out
+    assert printed.startswith("alpha  root@alpha\n  * there is no private key: make a private key; it stays there\n")
+    assert "  * there is no /etc/wireguard/wg0.conf: write the configuration\n" in printed
+    assert "      +PublicKey = (made by apply)\n" in printed
+    assert '  + [sites.gamma] address = "10.8.1.3"\n' in printed
+    assert printed.endswith("\n18 changes on 3 of 3 servers. `weft vpn apply` makes them, the keys first.\n")
+    assert world.path.read_text() == OFFICES
+
+
+def test_apply_with_yes_writes_the_addresses_and_then_nothing_is_left_to_do(world, capsys):
+    assert world.weft("apply", "--yes") == 0
+    assert capsys.readouterr().out.endswith("alpha: changed\nbeta: changed\ngamma: changed\n")
+    assert 'server = "root@alpha"\naddress = "10.8.1.1"\n' in world.path.read_text()
+    assert world.weft("plan") == 0
+    assert capsys.readouterr().out == (
+        "alpha  root@alpha  as it should be\nbeta  root@beta  as it should be\ngamma  root@gamma  as it should be\n\n"
+        "Nothing to do: every server is as the file says.\n"
+    )
+
+
+def test_a_diff_says_what_would_change_and_no_more(world, capsys):
+    world.weft("apply", "--yes")
+    capsys.readouterr()
+    world.path.write_text(world.path.read_text().replace("198.51.100.2:51820", "198.51.100.99:51820"))
+    world.offices["beta"].do_mtu(1300)
+    assert world.weft("plan") == 2
+    assert (
+        capsys.readouterr().out
+        == f"""\
+alpha  root@alpha
+  * /etc/wireguard/wg0.conf says something else: change the configuration
+      @@ -10,5 +10,5 @@
+       PublicKey = {key(("beta", 1))}
+       AllowedIPs = 10.8.1.2/32, 192.168.20.0/24
+      -Endpoint = 198.51.100.2:51820
+      +Endpoint = 198.51.100.99:51820
+       PersistentKeepalive = 25
+
+  * wg0 runs otherwise than it is configured: bring the running interface to the configuration, without a restart
+      ~ peer beta endpoint 198.51.100.2:51820 -> 198.51.100.99:51820
+beta  root@beta
+  * wg0 has the MTU 1300, and 80 less than the way to its peers is 1420: set the MTU to 1420
+gamma  root@gamma
+  * /etc/wireguard/wg0.conf says something else: change the configuration
+      @@ -17,4 +17,4 @@
+       PublicKey = {key(("beta", 1))}
+       AllowedIPs = 10.8.1.2/32, 192.168.20.0/24
+      -Endpoint = 198.51.100.2:51820
+      +Endpoint = 198.51.100.99:51820
+       PersistentKeepalive = 25
+  * wg0 runs otherwise than it is configured: bring the running interface to the configuration, without a restart
+      ~ peer beta endpoint 198.51.100.2:51820 -> 198.51.100.99:51820
+
+5 changes on 3 of 3 servers. `weft vpn apply` makes them.
+"""
+    )
+
+
+def test_the_plan_as_json_says_the_same(world, capsys):
+    assert world.weft("plan", "--json") == 2
+    said = json.loads(capsys.readouterr().out)
+    assert (said["exit_code"], said["empty"], list(said["sites"])) == (2, False, ["alpha", "beta", "gamma"])
+    assert said["sites"]["alpha"][0] == {
+        "repairs": "there is no private key",
+        "action": "make a private key; it stays there",
+    }
+    assert "+PublicKey = (made by apply)" in said["sites"]["alpha"][3]["details"]
+    assert said["file_changes"][0] == {"site": "alpha", "key": "address", "value": "10.8.1.1"}
+
+
+def test_a_refusal_and_a_site_out_of_reach_are_shown_and_nothing_is_asked(world, capsys):
+    world.offices["beta"].plain["tools"]["wg"] = None
+    world.unreachable["gamma"] = "ConnectError: ssh to gamma: no route to host"
+    assert world.weft("apply") == 1
+    printed = capsys.readouterr().out
+    assert "gamma  root@gamma  out of reach\n    ConnectError: ssh to gamma: no route to host\n" in printed
+    assert "  ! there is no wg. Install it there: apt-get install wireguard-tools (or dnf, apk)\n" in printed
+    assert "\n1 reason to change nothing: see the lines with !. Planned were " in printed
+    del world.offices["beta"].plain["tools"]["wg"]
+    world.offices["beta"].plain["tools"]["wg"] = ""
+    assert world.weft("plan") == 1
+    assert "`weft vpn apply --partial` leaves gamma as it is" in capsys.readouterr().out
+    assert world.weft("apply", "--partial", "--yes") == 0
+
+
+def test_without_a_terminal_and_without_yes_nothing_is_done(world, capsys, monkeypatch):
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: False, raising=False)
+    assert world.weft("apply") == 1
+    assert (
+        "there is no terminal to ask on, and nothing was changed; say yes beforehand with --yes"
+        in capsys.readouterr().err
+    )
+    assert world.path.read_text() == OFFICES
+
+
+@pytest.mark.parametrize(("answer", "code"), [("y", 0), ("yes", 0), ("", 1), ("n", 1)])
+def test_what_is_answered_counts(world, capsys, monkeypatch, answer, code):
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr("builtins.input", lambda question: answer)
+    assert world.weft("apply") == code
+    assert (world.path.read_text() == OFFICES) == (code == 1)
+
+
+def test_a_file_with_a_mistake_is_refused_before_anything_is_connected(world, capsys, monkeypatch):
+    monkeypatch.setattr(commands, "look", None)
+    world.path.write_text(OFFICES.replace("lans", "lan", 1))
+    for words in (["plan"], ["apply", "-y"], ["remove", "alpha", "-y"], ["rotate", "alpha"], ["down"], ["gateway"]):
+        assert world.weft(*words) == 1
+        assert f"weft vpn {words[0]}: {world.path}, line 7: [sites.alpha] has a key 'lan'" in capsys.readouterr().err
+
+
+def test_a_site_that_is_not_there_is_refused_with_those_that_are(world, capsys):
+    for words in (["remove", "delta"], ["rotate", "alpha", "delta"], ["gateway", "delta"]):
+        assert world.weft(*words) == 1
+        assert "there is no site 'delta'; the file has alpha, beta, gamma" in capsys.readouterr().err
+
+
+def test_remove_takes_the_site_out_of_the_file_in_the_same_change(world, capsys, monkeypatch):
+    def remove(network, servers, name, *, before, **more):
+        before(make_plan(network.with_addresses(), {}))
+        assert (name, more["rollback_after"]) == ("beta", 9.0)
+        return Report((SiteReport("alpha", "changed"), SiteReport(name, "changed", "left")))
+
+    monkeypatch.setattr(commands.lifecycle, "remove", remove)
+    assert world.weft("remove", "beta", "--yes", "--rollback-after", "9") == 0
+    assert capsys.readouterr().out == "alpha: changed\nbeta: changed (left)\n"
+    assert (
+        world.path.read_text() == OFFICES[: OFFICES.index("[sites.beta]")] + OFFICES[OFFICES.index("[sites.gamma]") :]
+    )
+
+
+# ---- init and add
+
+
+@pytest.fixture
+def found(world, monkeypatch):
+    """Servers that init can look at: those of the world, by what ssh calls them."""
+
+    class Looking:
+        def __init__(self, network):
+            self.network = network
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            pass
+
+        def connect(self):
+            pass
+
+        def facts(self):
+            answers = {}
+            for site in self.network.sites:
+                server = world.offices.servers.get(site.server.rpartition("@")[2].partition(".")[0])
+                answers[site.name] = Answer(server.facts) if server else Answer(error=OSError("no route to host"))
+            return answers
+
+    monkeypatch.setattr(init, "Servers", Looking)
+    monkeypatch.setattr(init, "_ssh_hostname", lambda server, config: server.rpartition("@")[2])
+    return world
+
+
+def test_init_finds_lans_addresses_and_endpoints_and_the_plan_of_its_file_is_what_it_should_be(found, capsys):
+    found.path.unlink()
+    servers = [f"root@{name}.example.com" for name in ("alpha", "beta", "gamma")]
+    assert found.weft("init", *servers, "--yes") == 0
+    assert (
+        found.path.read_text()
+        == """\
+# The offices of this network and how their servers are reached. `weft vpn plan` shows what would change, `weft vpn apply` does it.
+
+[network]
+tunnel = "10.8.1.0/24"
+
+"""
+        + "\n".join(
+            f"""\
+[sites.{name}]
+server = "root@{name}.example.com"
+lan_address = "192.168.{lan}.2"
+gateway = "192.168.{lan}.1"
+lans = ["192.168.{lan}.0/24"]
+endpoint = "{name}.example.com:51820"
+"""
+            for name, lan in (("alpha", 10), ("beta", 20), ("gamma", 30))
+        )
+    )
+    assert "Look through it; `weft vpn plan` shows what it would change where." in capsys.readouterr().out
+    assert found.weft("plan") == 2
+
+
+def test_init_writes_no_file_over_another_one(found, capsys):
+    assert found.weft("init", "alpha", "--yes") == 1
+    assert "there is a" in capsys.readouterr().err
+    assert found.path.read_text() == OFFICES
+
+
+def test_init_says_every_server_that_it_could_not_look_at(found, capsys):
+    found.path.unlink()
+    assert found.weft("init", "alpha", "b=nowhere", "nothing", "--yes") == 1
+    error = capsys.readouterr().err
+    assert "    nowhere: no route to host\n    nothing: no route to host" in error
+    assert not found.path.exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["a b=alpha"], "'a b=alpha' is no [SITE=]SERVER: write root@alpha.example.com, or alpha=root@"),
+        (["a=alpha", "a=beta"], "each site and each server stands once"),
+        (["alpha", "alpha"], "each site and each server stands once"),
+        (["alpha", "x@alpha"], "two servers call themselves 'alpha'; give the sites names: alpha=alpha ..."),
+    ],
+)
+def test_init_refuses_words_that_name_no_site_or_one_twice(found, capsys, words, said):
+    found.path.unlink()
+    assert found.weft("init", *words, "--yes") == 1
+    assert said in capsys.readouterr().err
+
+
+def test_init_asks_and_asks_again_where_an_answer_is_none(found, capsys, monkeypatch):
+    found.path.unlink()
+    answers = iter(["192.168.10.1/24", "192.168.10.0/24, 10.50.0.0/16", "nonsense:x", "vpn.example.org:4711", "", "-"])
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr("builtins.input", lambda question: next(answers))
+    assert found.weft("init", "alpha.example.com", "beta.example.com") == 0
+    printed = capsys.readouterr().out
+    assert "the network is 192.168.10.0/24" in printed
+    assert "give HOST:PORT" in printed
+    text = found.path.read_text()
+    assert 'lans = ["192.168.10.0/24", "10.50.0.0/16"]' in text
+    assert 'endpoint = "vpn.example.org:4711"' in text
+    assert "beta.example.com:51820" not in text
+
+
+def test_init_takes_a_tunnel_that_no_server_uses(found):
+    found.path.unlink()
+    found.offices["alpha"].plain["devices"]["tun9"] = {
+        "mtu": 1500, "up": True, "kind": "tun", "addresses": ["10.8.0.1/20"], "accept_ra": None
+    }  # fmt: skip
+    assert found.weft("init", "alpha.example.com", "beta.example.com", "--yes", "--hub", "beta", "--sudo") == 0
+    text = found.path.read_text()
+    assert 'tunnel = "10.8.16.0/24"\ntopology = "hub"\nhub = "beta"\n' in text
+    assert 'server = "alpha.example.com"\nsudo = true\n' in text
+
+
+def test_what_init_would_write_is_checked_first(found, capsys):
+    found.path.unlink()
+    found.offices["beta"].plain = {**found.offices["alpha"].plain, "hostname": "beta"}
+    assert found.weft("init", "alpha.example.com", "beta.example.com", "--yes") == 1
+    assert "overlaps 192.168.10.0/24 of alpha" in capsys.readouterr().err
+    assert not found.path.exists()
+
+
+def test_init_adopt_takes_over_what_was_made_by_hand(found, capsys):
+    assert found.weft("apply", "--yes") == 0
+    found.path.unlink()
+    assert found.weft("init", "--adopt", "alpha", "beta", "gamma") == 0
+    assert "Nothing would change: the plan of this file is empty." in capsys.readouterr().err
+    assert found.weft("plan") == 0
+
+
+def test_add_takes_a_site_into_the_file_and_applies(found, capsys):
+    assert found.weft("apply", "--yes") == 0
+    before = found.path.read_text()
+    found.offices.say(OFFICES + '[sites.delta]\nserver = "d"\nlans = ["192.168.40.0/24"]\n')
+    assert found.weft("add", "delta.example.com", "--yes") == 0
+    text = found.path.read_text()
+    assert text.startswith(before)
+    assert (
+        text[len(before) :]
+        == """
+[sites.delta]
+server = "delta.example.com"
+address = "10.8.1.4"
+lan_address = "192.168.40.2"
+gateway = "192.168.40.1"
+lans = ["192.168.40.0/24"]
+endpoint = "delta.example.com:51820"
+"""
+    )
+    assert found.weft("plan") == 0
+
+
+def test_the_commands_are_listed_with_what_they_do(capsys):
+    assert main(["vpn", "--help"]) == 0
+    printed = capsys.readouterr().out
+    for name in ("init", "plan", "apply", "add", "remove", "rotate", "down", "gateway"):
+        assert f"    {name} " in printed
