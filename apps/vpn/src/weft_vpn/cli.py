@@ -19,6 +19,7 @@ A first network:
   weft vpn init alpha=root@alpha.example.com beta=root@beta.example.com     looks around there and writes network.toml
   weft vpn plan                                                            what would change where; changes nothing
   weft vpn apply                                                           does it; a server that is cut off takes it back
+  weft vpn check                                                           what does not work, why, and what to do about it
   weft vpn gateway                                                         what to set on each gateway, line by line
 
 Exit code: 0 all is well; 1 something failed or was refused; 2 plan: something would change, or a wrong command line, nothing was
@@ -45,6 +46,7 @@ def add_parser(commands: Parsers) -> None:
     _changing(apply)
     _partial(apply)
     _lifecycle(subcommands)
+    _looking(subcommands)
     gateway = command(subcommands, "gateway", "commands:gateway", "print what to set on the gateway of each site")
     gateway.add_argument("sites", metavar="SITE", nargs="*", help="of these sites alone")
     gateway.add_argument(
@@ -122,6 +124,40 @@ def _lifecycle(subcommands: Parsers) -> None:
     down.add_argument("--keep-config", action="store_true", help="leave the configurations where they are")
     _changing(down)
     _partial(down)
+
+
+def _looking(subcommands: Parsers) -> None:
+    status = command(subcommands, "status", "looking:status", "show handshakes, endpoints and rates of all tunnels")
+    check = command(subcommands, "check", "looking:check", "measure from all servers at once, and name what is wrong")
+    for parser in (status, check):
+        parser.add_argument(
+            "--json", action="store_true", help="one JSON object, for other programs; with --watch one a line"
+        )
+        parser.add_argument(
+            "--watch",
+            metavar="SECONDS",
+            nargs="?",
+            type=float,
+            const=2.0 if parser is status else 30.0,
+            help="go on until Ctrl-C, every so many seconds",
+        )
+    check.add_argument(
+        "--throughput", action="store_true", help="also load each tunnel fully, one way and then the other"
+    )
+    check.add_argument("--seconds", metavar="N", type=float, default=5.0, help="for so long each; 5")
+    check.add_argument(
+        "--client",
+        metavar="SITE=ADDRESS",
+        action="append",
+        default=[],
+        help="a host in the site's LAN to ask, instead of those that the server knows; as often as you like",
+    )
+    check.add_argument("--svg", metavar="FILE", type=Path, help="also draw what was found")
+    picture = command(subcommands, "picture", "looking:draw", "draw the network as an SVG, with what a check finds")
+    picture.add_argument(
+        "-o", "--output", metavar="FILE", type=Path, default=Path("network.svg"), help="network.svg if not given"
+    )
+    picture.add_argument("--offline", action="store_true", help="from the file alone; connect to nobody")
 
 
 def _changing(parser: argparse.ArgumentParser) -> None:

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
+import weft
 from weft import remote
 from weft_vpn.claim import Claim, FactsError
 from weft_vpn.facts import Facts
@@ -17,6 +18,7 @@ from weft_vpn.host import probe
 from weft_vpn.measured import Bounce, Counters, Datagrams, Echo, Measured, Measurements, Sight, Way, sights
 from weft_vpn.network import Address, Network
 from weft_vpn.orders import Order, make_orders
+from weft_vpn.servers import Servers
 
 __all__ = ["measure"]
 
@@ -27,30 +29,41 @@ PATIENCE = 60.0  # seconds for one server's part, however bad its line is
 def measure(
     network: Network,
     facts: Mapping[str, Facts],
-    contexts: Mapping[str, remote.Context],
+    servers: Servers,
     clients: Mapping[str, tuple[Address, ...]] | None = None,
 ) -> Measurements:
-    """Measure from every site that has facts and an open context, all at once, and wait for it: some 3 seconds and round trips.
+    """Measure from every site that has facts, all at once, and wait for it: 3 seconds and round trips, 8 if a tunnel is silent.
 
     `clients` names hosts of a site's LAN to ask, instead of neighbours that its server knows. Raises nothing because of one
     server: that is then in `unreachable`, with the reason.
     """
     mark = random.SystemRandom().randrange(1 << 16, 1 << 32)
-    asking = _Asking({name: context for name, context in contexts.items() if name in facts})
-    lans = {name: [str(lan) for lan in network.site(name).lans] for name in asking.contexts}
-    begun = asking.all(probe.begin, {name: (mark, lans[name]) for name in lans}, _begun)
-    clocks = {name: clock for name in begun if (clock := asking.one(name, _clock)) is not None}
-    orders = make_orders(network, facts, {name: found for name, (found, _) in begun.items()}, clients or {}, mark)
-    plain = {name: (orders[name].plain,) for name in clocks}
-    measured = asking.all(probe.measure, plain, lambda claim, name: claim)
-    seen = asking.all(probe.finish, dict.fromkeys(measured, (mark,)), sights)
+    failed: dict[str, str] = {}
+
+    def ask(
+        function: Callable[..., Any], arguments: Mapping[str, tuple[Any, ...]], read: Callable[[Claim, str], T]
+    ) -> dict[str, T]:
+        read_there = {}
+        for name, answer in servers.each(function, arguments, timeout=PATIENCE).items():
+            try:
+                read_there[name] = read(Claim(answer.get(), f"what {name} measured"), name)
+            except Exception as error:
+                failed[name] = str(error)
+        return read_there
+
+    lans = {name: [str(lan) for lan in network.site(name).lans] for name in facts}
+    begun = ask(probe.begin, {name: (mark, lans[name]) for name in lans}, _begun)
+    clocks = _clocks(begun, servers, failed)
+    orders = make_orders(network, facts, {name: begun[name][0] for name in clocks}, clients or {}, mark)
+    measured = ask(probe.measure, {name: (orders[name].plain,) for name in clocks}, lambda claim, name: claim)
+    seen = ask(probe.finish, dict.fromkeys(begun, (mark,)), sights)
     found = _Found([sight for sights_there in seen.values() for sight in sights_there])
-    for name in seen:
+    for name in measured:
         try:
             found.add(name, orders[name], measured[name], clocks[name], begun[name][1])
         except FactsError as error:
-            asking.failed[name] = str(error)
-    return found.together(asking.failed)
+            failed[name] = str(error)
+    return found.together(failed)
 
 
 def _begun(claim: Claim, name: str) -> tuple[tuple[Address, ...], dict[str, str]]:
@@ -58,8 +71,22 @@ def _begun(claim: Claim, name: str) -> tuple[tuple[Address, ...], dict[str, str]
     return neighbours, {what: why.name() for what, why in claim["missing"].items()}
 
 
+def _clocks(names: Iterable[str], servers: Servers, failed: dict[str, str]) -> dict[str, tuple[float, float]]:
+    """By site: (seconds that its clock is ahead, seconds that this may be wrong by)."""
+
+    def ask(name: str) -> tuple[float, float] | None:
+        try:
+            return _clock(servers.contexts[name])
+        except (remote.RemoteError, FactsError, OSError) as error:
+            failed[name] = str(error)
+            return None
+
+    asked = {name: weft.spawn(ask, (name,)) for name in names}
+    return {name: clock for name, one in asked.items() if (clock := one.join()) is not None}
+
+
 def _clock(context: remote.Context) -> tuple[float, float]:
-    """(seconds that the clock over there is ahead, seconds that this may be wrong by): the quickest of three round trips."""
+    """Of the quickest of three round trips."""
     best = (0.0, float("inf"))
     for _ in range(3):
         sent = time.time()
@@ -67,44 +94,6 @@ def _clock(context: remote.Context) -> tuple[float, float]:
         took = (time.time() - sent) / 2
         best = min(best, (there - sent - took, took), key=lambda one: one[1])
     return best
-
-
-class _Asking:
-    """Calls all servers at once. One that fails is noted once, and not asked again."""
-
-    def __init__(self, contexts: Mapping[str, remote.Context]) -> None:
-        self.contexts = contexts
-        self.failed: dict[str, str] = {}
-
-    def all(
-        self, function: Callable[..., Any], arguments: Mapping[str, tuple[Any, ...]], read: Callable[[Claim, str], T]
-    ) -> dict[str, T]:
-        """What each of these servers answers to its arguments, as `read` checks it."""
-        calls = {}
-        answers = {}
-        for name, given in arguments.items():
-            try:
-                calls[name] = self.contexts[name].spawn(function, given)
-            except remote.RemoteError as error:
-                self.failed[name] = str(error)
-        ends = time.monotonic() + PATIENCE
-        for name, call in calls.items():
-            try:
-                answers[name] = read(Claim(call.join(max(0.0, ends - time.monotonic())), f"what {name} measured"), name)
-            except TimeoutError:
-                call.kill()
-                self.failed[name] = f"its measurements did not end within {PATIENCE:.0f} seconds"
-            except (remote.RemoteError, FactsError, OSError) as error:
-                self.failed[name] = str(error)
-        return answers
-
-    def one(self, name: str, ask: Callable[[remote.Context], T]) -> T | None:
-        """What one server says; None when it failed."""
-        try:
-            return ask(self.contexts[name])
-        except (remote.RemoteError, FactsError, OSError) as error:
-            self.failed[name] = str(error)
-            return None
 
 
 class _Found:
