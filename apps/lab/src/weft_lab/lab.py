@@ -7,6 +7,7 @@ import secrets
 import shutil
 import subprocess
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from ipaddress import IPv4Address, IPv4Network
@@ -14,7 +15,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from weft_lab import compiled, debian, layout, scripts
-from weft_lab.errors import LabError, NotPossible
+from weft_lab.booted import BootedMachine, boot_script
+from weft_lab.errors import CommandFailed, LabError, NotPossible
 from weft_lab.internet import Internet
 from weft_lab.layout import Office, Place
 from weft_lab.machine import Machine, packed
@@ -26,6 +28,7 @@ CACHE = Path(os.environ.get("WEFT_LAB_CACHE", "/var/cache/weft-lab"))
 
 LAB_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,30}")
 MACHINES = ("client", "server", "gateway")
+PATIENCE = 120  # seconds that a server has to boot
 
 
 class BuiltOffice:
@@ -49,6 +52,13 @@ class BuiltOffice:
         changes: dict[str, Any] = {"stateful": stateful, "routes": routes}
         changes["forward"] = None if forward is None else tuple(forward)
         self._lab._change(self, {name: value for name, value in changes.items() if value is not None})
+
+    def restart_server(self, *, abrupt: bool = False) -> None:
+        """Start the server anew, and return when it takes ssh again: files stay; processes, devices, routes and settings go.
+
+        With a systemd it is told to reboot, or, `abrupt`, loses its power. Without one nothing is started again but sshd.
+        """
+        self._lab._restart(self, abrupt)
 
 
 class Lab:
@@ -224,12 +234,22 @@ class Lab:
         pids = self._make_machines(keeper, keys)
         ports = [(place.name, pids[f"{place.name}-gateway"], place.wan) for place in self.places]
         ports.append((layout.ADMIN, pids[layout.ADMIN], layout.ADMIN_ADDRESS))
-        keeper.run("\n".join(self._wires(pids)))
+        keeper.run(
+            scripts.batch(
+                [
+                    scripts.wire(end, pids[f"{place.name}-gateway"], pids[f"{place.name}-{end}"])
+                    for place in self.places
+                    for end in ("server", "client")
+                ]
+            )
+        )
         self._start_internet(keeper, ports)
         self._set_up_networks()
         self.internet.set(rtt=self.rtt)
         for office in self.offices:
-            self._start_server(office)
+            self._boot(office)
+        for office in self.offices:
+            self._wait_for_ssh(office)
         self._save(programs)
 
     def _make_machines(self, keeper: Keeper, keys: dict[str, str]) -> dict[str, int]:
@@ -240,7 +260,7 @@ class Lab:
             for kind in MACHINES:
                 name = f"{place.name}-{kind}"
                 host = place.name if kind == "server" else name
-                wanted[name] = scripts.machine(name, host)
+                wanted[name] = scripts.machine(name, host, own_root=not (self.systemd and kind == "server"))
                 files.append((f"{name}/upper/etc/hostname", f"{host}\n", 0o644))
                 addresses[name] = str(getattr(place, kind))
             files += [
@@ -249,20 +269,18 @@ class Lab:
         wanted[layout.ADMIN] = scripts.machine(layout.ADMIN, layout.ADMIN)
         keeper.run("tar -xC /lab/machines", data=packed(files))
         pids = keeper.make_machines(wanted)
-        self._machines = {name: Machine(keeper, name, pid, addresses[name]) for name, pid in pids.items()}
+        self._take(keeper, {name: (pid, addresses[name]) for name, pid in pids.items()})
+        return pids
+
+    def _take(self, keeper: Keeper, machines: dict[str, tuple[int, str]]) -> None:
+        """Have these machines, by pid and address."""
+        for name, (pid, address) in machines.items():
+            kind = BootedMachine if self.systemd and name.endswith("-server") else Machine
+            self._machines[name] = kind(keeper, name, pid, address)
         self._offices = {
             place.name: BuiltOffice(self, place, *(self._machines[f"{place.name}-{kind}"] for kind in MACHINES))
             for place in self.places
         }
-        return pids
-
-    def _wires(self, pids: dict[str, int]) -> list[str]:
-        return [
-            scripts.wires(
-                place, pids[f"{place.name}-gateway"], pids[f"{place.name}-server"], pids[f"{place.name}-client"]
-            )
-            for place in self.places
-        ]
 
     def _start_internet(self, keeper: Keeper, ports: list[tuple[str, int, IPv4Address]]) -> None:
         words = [f"{name}:{pid}:wan0:{address}" for name, pid, address in ports]
@@ -277,33 +295,72 @@ class Lab:
         keeper.run(script, name="the internet")
 
     def _set_up_networks(self) -> None:
-        self.admin.shell(scripts.admin_network())
+        wanted = {layout.ADMIN: scripts.admin_network()}
         for office in self.offices:
             place, others = office.place, self._others(office)
-            office.gateway.shell(scripts.gateway_network(place) + scripts.gateway_routes(place, others))
-            office.gateway.run(["nft", "-f", "-"], data=layout.gateway_rules(place))
-            office.server.shell(scripts.server_network(place))
-            office.client.shell(scripts.client_network(place, others))
+            wanted[office.gateway.name] = scripts.gateway_network(place, others)
+            wanted[office.client.name] = scripts.client_network(place, others)
+            if not self.systemd:
+                wanted[office.server.name] = scripts.server_network(place) + "/usr/sbin/sshd\n"
+        with ThreadPoolExecutor(8) as several:
+            for done in [several.submit(self._machines[name].shell, script) for name, script in wanted.items()]:
+                done.result()
 
-    def _start_server(self, office: BuiltOffice) -> None:
-        office.server.run(["/usr/sbin/sshd"])
+    def _boot(self, office: BuiltOffice) -> None:
+        """Start the server's systemd, if it is to have one."""
+        server = office.server
+        if isinstance(server, BootedMachine):
+            network = scripts.NETWORK + scripts.server_network(office.place)
+            self._up().run(boot_script(self.name, server.name, office.name, server.holder, network))
+
+    def _wait_for_ssh(self, office: BuiltOffice) -> None:
+        """Return when the server takes connections. Raises LabError, with the end of what it said, when it never does."""
+        waiting = f"until nc -z -w 1 {office.place.server} 22; do sleep 0.05; done"
+        try:
+            office.gateway.run(["timeout", str(PATIENCE), "sh", "-c", waiting], timeout=PATIENCE + 30)
+        except CommandFailed as error:
+            said = office.server.boot_log() if isinstance(office.server, BootedMachine) else error.output
+            raise LabError(
+                f"the server of {office.name} takes no ssh after {PATIENCE} s. It said: {said[-2000:]}"
+            ) from error
+
+    def _restart(self, office: BuiltOffice, abrupt: bool) -> None:
+        server, keeper = office.server, self._up()
+        if isinstance(server, BootedMachine):
+            before = server.pid
+            if abrupt:
+                keeper.run(f"kill -9 {before}")
+            else:
+                server.run(["systemctl", "reboot"], check=False)
+            keeper.run(f"while kill -0 {before} 2>/dev/null; do sleep 0.05; done")
+        else:
+            office.gateway.run(["ip", "link", "delete", "server"])
+            keeper.run(f"kill -9 {server.pid}; while kill -0 {server.pid} 2>/dev/null; do sleep 0.05; done")
+            server._pid = keeper.make_machines({server.name: scripts.machine(server.name, office.name)})[server.name]
+            keeper.run(scripts.batch([scripts.wire("server", office.gateway.pid, server.pid)]))
+            office.gateway.run(["ip", "link", "set", "server", "master", "br0", "up"])
+            server.shell(scripts.server_network(office.place) + "/usr/sbin/sshd")
+            self._save_again()
+        self._wait_for_ssh(office)
 
     def _others(self, office: BuiltOffice) -> list[Place]:
         return [place for place in self.places if place.name != office.name]
 
     def _change(self, office: BuiltOffice, changes: dict[str, Any]) -> None:
         place = replace(office.place, office=replace(office.place.office, **changes))
-        office.gateway.run(["nft", "-f", "-"], data=layout.gateway_rules(place))
-        self._replace(office, place)
+        others = self._others(office)
+        office.gateway.shell(scripts.gateway_filter(place) + scripts.gateway_routes(place, others))
         if "routes" in changes:
-            others = self._others(office)
-            office.gateway.shell(scripts.gateway_routes(place, others))
-            office.client.shell("ip address flush dev eth0; ip -6 address flush dev eth0")
-            office.client.shell(scripts.client_network(place, others))
+            flush = "ip address flush dev eth0; ip -6 address flush dev eth0\n"
+            office.client.shell(flush + scripts.client_network(place, others))
+        self._replace(office, place)
 
     def _replace(self, office: BuiltOffice, place: Place) -> None:
         office.place = place
         self.places = tuple(place if old.name == place.name else old for old in self.places)
+        self._save_again()
+
+    def _save_again(self) -> None:
         state = json.loads((self.folder / "lab.json").read_text())
         self._save(Path(state["programs"]))
 
@@ -317,13 +374,14 @@ class Lab:
     def _make_keys(self) -> dict[str, str]:
         """A pair of keys for the admin, for each server, and for each server's root; returns the public ones."""
         names = ["id_ed25519"] + [f"{kind}-{place.name}" for place in self.places for kind in ("host", "root")]
-        keys = {}
-        for name in names:
-            path = self.folder / name
-            words = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", str(path)]
-            subprocess.run(words, check=True, stdin=subprocess.DEVNULL)
-            keys[name] = " ".join(path.with_name(f"{name}.pub").read_text().split()[:2])
-        return keys
+        words = ["ssh-keygen", "-q", "-t", "ed25519", "-N", ""]
+        made = [
+            subprocess.Popen([*words, "-C", name, "-f", str(self.folder / name)], stdin=subprocess.DEVNULL)
+            for name in names
+        ]
+        if sum(process.wait() for process in made):
+            raise LabError("ssh-keygen has made no keys; what it said stands above")
+        return {name: " ".join((self.folder / f"{name}.pub").read_text().split()[:2]) for name in names}
 
     def _write_ssh(self, keeper: Keeper, keys: dict[str, str]) -> None:
         servers = {place.name: keys[f"host-{place.name}"] for place in self.places}
@@ -362,7 +420,7 @@ class Lab:
             "rtt": self.rtt,
             "systemd": self.systemd,
             "offices": [{**asdict(place.office), "number": place.number, "wan": place.wan} for place in self.places],
-            "machines": {name: [machine.pid, machine.address] for name, machine in self._machines.items()},
+            "machines": {name: [machine._pid, machine.address] for name, machine in self._machines.items()},
         }
         fresh = self.folder / "lab.json.new"
         fresh.write_text(json.dumps(state, default=str, indent=1))
@@ -390,9 +448,5 @@ def running(name: str) -> Lab:
     lab = Lab(offices, rtt=state["rtt"], systemd=state["systemd"], name=name)
     lab.places = tuple(places)
     keeper = lab._keeper = Keeper(folder, Path(state["programs"]), state["janitor"], state["pid"])
-    lab._machines = {key: Machine(keeper, key, pid, address) for key, (pid, address) in state["machines"].items()}
-    lab._offices = {
-        place.name: BuiltOffice(lab, place, *(lab._machines[f"{place.name}-{kind}"] for kind in MACHINES))
-        for place in places
-    }
+    lab._take(keeper, state["machines"])
     return lab

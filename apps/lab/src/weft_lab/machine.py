@@ -24,12 +24,16 @@ class Machine:
         self.name = name
         self.address = address
         """In its LAN; the admin's is on the internet."""
-        self.pid = pid
-        """Of its process 1, inside the lab."""
+        self._pid = pid
         self._keeper = keeper
 
     def __repr__(self) -> str:
         return f"<machine {self.name} {self.address}>"
+
+    @property
+    def pid(self) -> int:
+        """Of its process 1, inside the lab."""
+        return self._pid
 
     def argv(self, *words: str) -> list[str]:
         """The command line that runs `words` there, for whoever wants to start it in another way (root only)."""

@@ -2,9 +2,19 @@
 
 from collections.abc import Sequence
 
-from weft_lab.layout import ADMIN_ADDRESS, WAN, Place
+from weft_lab.layout import ADMIN_ADDRESS, WAN, Place, gateway_rules
 
-__all__ = ["admin_network", "client_network", "gateway_network", "gateway_routes", "machine", "server_network", "wires"]
+__all__ = [
+    "admin_network",
+    "batch",
+    "client_network",
+    "gateway_filter",
+    "gateway_network",
+    "gateway_routes",
+    "machine",
+    "server_network",
+    "wire",
+]
 
 # Windows that fill a line of 80 ms; redirects off, because a router between networks of others sends none. Forwarding and the
 # filters of bridges are what a new machine has, whatever this one is set to: a new network takes over some of that.
@@ -50,70 +60,73 @@ def machine(name: str, host: str, *, own_root: bool = True) -> str:
     return (ROOT.format(name=name, host=host) if own_root else "") + NETWORK
 
 
-def wires(place: Place, gateway: int, server: int, client: int) -> str:
-    """Cables from the gateway to the server and the client, by the pids of their first processes; run in the lab itself."""
-    return "\n".join(
-        f"ip link add {end} netns {gateway} type veth peer name eth0 netns {pid}"
-        for end, pid in (("server", server), ("client", client))
-    )
-
-
-def _host(place: Place, number: int) -> str:
-    """A machine in the LAN."""
-    return f"""\
-ip address add {place.address(number)}/24 dev eth0
-ip -6 address add {place.address6(number)}/64 dev eth0 nodad
-ip link set eth0 up
-ip route replace default via {place.gateway}
-ip -6 route replace default via {place.address6(1)}
-"""
+def wire(end: str, gateway: int, machine_pid: int) -> str:
+    """A cable from the gateway to a machine, by the pids of their first processes; for a batch, in the lab itself."""
+    return f"link add {end} netns {gateway} type veth peer name eth0 netns {machine_pid}"
 
 
 def server_network(place: Place) -> str:
-    return _host(place, 100)
+    return batch(_host(place, 100))
 
 
 def client_network(place: Place, others: Sequence[Place]) -> str:
-    lines = [_host(place, 50)]
-    if place.office.routes == "clients":
-        lines += _to_the_server("", place, others)
-    return "\n".join(lines)
+    return batch(
+        _host(place, 50) + (_to_the_server("replace", place, others) if place.office.routes == "clients" else [])
+    )
 
 
-def gateway_network(place: Place) -> str:
-    """The LAN's switch, with the cables in it, and the line to the internet, which the relay has made."""
-    return f"""\
-ip link add br0 type bridge
-ip address add {place.gateway}/24 dev br0
-ip -6 address add {place.address6(1)}/64 dev br0 nodad
-ip link set br0 up
-for end in server client; do ip link set $end master br0 up; done
-echo 1 >/proc/sys/net/ipv4/conf/all/forwarding
-echo 1 >/proc/sys/net/ipv6/conf/all/forwarding
-{_line(str(place.wan))}"""
+def gateway_network(place: Place, others: Sequence[Place]) -> str:
+    """The LAN's switch, with the cables in it, and the line to the internet, which the relay has made; then routes and rules."""
+    switch = [
+        "link add br0 type bridge",
+        f"address add {place.gateway}/24 dev br0",
+        f"address add {place.address6(1)}/64 dev br0 nodad",
+        "link set br0 up",
+        "link set server master br0 up",
+        "link set client master br0 up",
+    ]
+    forwarding = "".join(f"echo 1 >/proc/sys/net/{family}/conf/all/forwarding\n" for family in ("ipv4", "ipv6"))
+    return batch(switch + _line(str(place.wan))) + forwarding + gateway_routes(place, others) + gateway_filter(place)
 
 
 def gateway_routes(place: Place, others: Sequence[Place]) -> str:
     """The other LANs through the server, or not; whatever was there before."""
-    return "\n".join(_to_the_server("" if place.office.routes == "gateway" else "del", place, others)) or ":"
+    if place.office.routes == "gateway":
+        return batch(_to_the_server("replace", place, others))
+    return batch(_to_the_server("del", place, others), forgiving=True)
+
+
+def gateway_filter(place: Place) -> str:
+    return f"nft -f - <<'RULES'\n{gateway_rules(place)}RULES\n"
 
 
 def admin_network() -> str:
-    return _line(str(ADMIN_ADDRESS))
+    return batch(_line(str(ADMIN_ADDRESS)))
 
 
-def _line(address: str) -> str:
-    return f"""\
-ip address add {address}/{WAN.prefixlen} dev wan0
-ip link set wan0 up
-ip route replace default dev wan0
-"""
+def batch(lines: Sequence[str], *, forgiving: bool = False) -> str:
+    """One process for many words of `ip`; `forgiving`: some may be about what is not there."""
+    words = "ip -force -batch - 2>/dev/null" if forgiving else "ip -batch -"
+    return f"{words} <<'BATCH'{' || :' if forgiving else ''}\n" + "".join(f"{line}\n" for line in lines) + "BATCH\n"
+
+
+def _host(place: Place, number: int) -> list[str]:
+    """A machine in the LAN."""
+    return [
+        f"address add {place.address(number)}/24 dev eth0",
+        f"address add {place.address6(number)}/64 dev eth0 nodad",
+        "link set eth0 up",
+        f"route replace default via {place.gateway}",
+        f"route replace ::/0 via {place.address6(1)}",
+    ]
+
+
+def _line(address: str) -> list[str]:
+    return [f"address add {address}/{WAN.prefixlen} dev wan0", "link set wan0 up", "route replace default dev wan0"]
 
 
 def _to_the_server(verb: str, place: Place, others: Sequence[Place]) -> list[str]:
     networks = [other.lan for other in others] + [place.office.tunnel]
-    networks6 = [other.lan6 for other in others]
-    action, forgiving = ("del", " 2>/dev/null || :") if verb == "del" else ("replace", "")
-    return [f"ip route {action} {network} via {place.server}{forgiving}" for network in networks] + [
-        f"ip -6 route {action} {network} via {place.address6(100)}{forgiving}" for network in networks6
+    return [f"route {verb} {network} via {place.server}" for network in networks] + [
+        f"route {verb} {other.lan6} via {place.address6(100)}" for other in others
     ]
