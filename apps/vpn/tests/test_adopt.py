@@ -49,7 +49,8 @@ def plan_of(text, found):
 
 def test_a_pair_made_by_hand_becomes_a_file_whose_plan_is_empty():
     found = started(Offices(), pair())
-    text, remarks = adopted(found, "wg0")
+    text, remarks = adopted(found, "wg0", {"ssh_config": "/etc/ssh/other"})
+    assert parse(text).ssh_config == "/etc/ssh/other"
     assert plan_of(text, found).empty
     assert remarks[0].startswith("alpha: SaveConfig = true: wg-quick overwrites the configuration")
     assert remarks[-1] == "Nothing would change: the plan of this file is empty."

@@ -31,12 +31,20 @@ class Found:
     address: InterfaceAddress
 
 
-def adopted(found: Mapping[str, tuple[Site, Facts]], interface: str) -> tuple[str, list[str]]:
-    """The text of the file, and what to know about it, a line each. Raises VpnError when not all of it can be adopted."""
+def adopted(
+    found: Mapping[str, tuple[Site, Facts]], interface: str, more: Mapping[str, Value] | None = None
+) -> tuple[str, list[str]]:
+    """The text of the file, with `more` in its [network], and what to know about it, a line each.
+
+    Raises VpnError when not all of it can be adopted.
+    """
     servers = {name: _read(name, site, facts, interface) for name, (site, facts) in found.items()}
     _refuse_strangers(servers)
     tunnel = _tunnel(servers)
-    tries = [_tried(servers, interface, tunnel, hub) for hub in (None, *servers)]
+    head: dict[str, Value] = {"tunnel": str(tunnel), **(more or {})}
+    if interface != INTERFACE:
+        head["interface"] = interface
+    tries = [_tried(servers, head, tunnel, hub) for hub in (None, *servers)]
     plans = [(text, plan) for text, plan in tries if plan is not None]
     if not plans:
         text = tries[0][0]
@@ -93,15 +101,13 @@ def _tunnel(servers: Mapping[str, Found]) -> Lan:
     raise VpnError("the servers' addresses in the tunnel have nothing in common; are they of one network?")
 
 
-def _tried(servers: Mapping[str, Found], interface: str, tunnel: Lan, hub: str | None) -> tuple[str, Plan | None]:
+def _tried(
+    servers: Mapping[str, Found], head: Mapping[str, Value], tunnel: Lan, hub: str | None
+) -> tuple[str, Plan | None]:
     """The text for one shape, and its plan; None where the shape is no network."""
-    head: dict[str, Value] = {"tunnel": str(tunnel)}
-    if hub is not None:
-        head |= {"topology": "hub", "hub": hub}
-    if interface != INTERFACE:
-        head["interface"] = interface
+    shape: dict[str, Value] = {} if hub is None else {"topology": "hub", "hub": hub}
     lans = _lans(servers, tunnel, hub)
-    text = new_text(head, {name: _values(servers, name, tunnel, lans[name]) for name in servers})
+    text = new_text({**head, **shape}, {name: _values(servers, name, tunnel, lans[name]) for name in servers})
     try:
         network = parse(text)
     except NetworkFileError:

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from weft_vpn.discover import free_tunnel, host_of, networks_of, site_from, site_name
 from weft_vpn.edit import Value, new_text, write
@@ -29,7 +30,7 @@ def init(options: argparse.Namespace) -> int:
         from weft_vpn.adopt import adopted
 
         found = looked_around(options, named)
-        text, remarks = adopted(found, options.interface)
+        text, remarks = adopted(found, options.interface, _ssh_config(options))
         print("\n".join(remarks), file=sys.stderr)
     else:
         text = _text(options, looked_around(options, named))
@@ -94,9 +95,12 @@ def _text(options: argparse.Namespace, found: Mapping[str, tuple[Site, Facts]]) 
         network["interface"] = options.interface
     if options.hub:
         network |= {"topology": "hub", "hub": options.hub}
-    if options.ssh_config:
-        network["ssh_config"] = options.ssh_config
+    network |= _ssh_config(options)
     return new_text(network, sites)
+
+
+def _ssh_config(options: argparse.Namespace) -> dict[str, Value]:
+    return {"ssh_config": str(Path(options.ssh_config).absolute())} if options.ssh_config else {}
 
 
 def _values(options: argparse.Namespace, site: Site, facts: Facts) -> dict[str, Value]:
