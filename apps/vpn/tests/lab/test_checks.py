@@ -1,0 +1,290 @@
+"""What status and check say of two joined offices in which one thing at a time is broken, and that what they advise helps."""
+
+import ipaddress
+import json
+import subprocess
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pytest
+
+from weft_lab import Lab
+from weft_vpn import looking
+from weft_vpn.apply import apply
+from weft_vpn.network import Endpoint, Network, Site, allowed_ips
+from weft_vpn.servers import Servers
+
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
+
+
+def network_of(lab, **changes):
+    """The offices as sites, each with its IPv4 LAN."""
+    sites = []
+    for number, office in enumerate(lab.offices, 1):
+        site = Site(
+            office.name,
+            office.name,
+            address=ipaddress.ip_address(f"10.8.1.{number}"),
+            lan_address=ipaddress.ip_address(office.server.address),
+            lans=(ipaddress.ip_network(f"{office.server.address}/24", strict=False),),
+            endpoint=Endpoint(str(office.place.wan), 51820),
+        )
+        sites.append(replace(site, **changes))
+    return Network(sites=tuple(sites))
+
+
+@contextmanager
+def servers_of(lab, network):
+    with Servers(network, ssh_config=lab.ssh_config) as servers:
+        yield servers
+
+
+def applied(lab, network):
+    with servers_of(lab, network) as servers:
+        report = apply(network, servers)
+    assert report.exit_code == 0, report.lines()
+
+
+@pytest.fixture(scope="module")
+def lab():
+    """Two offices, 20 ms apart, joined."""
+    with Lab(2, rtt=0.020) as made:
+        applied(made, network_of(made))
+        yield made
+
+
+def checked(lab, network=None, **options):
+    network = network or network_of(lab)
+    with servers_of(lab, network) as servers:
+        asked = {office.name: (ipaddress.ip_address(office.client.address),) for office in lab.offices}
+        return looking.look(network, servers, asked, **options)
+
+
+def told(found):
+    return {(one.severity, one.name, one.site) for one in found.diagnoses}
+
+
+def the_only(found):
+    (one,) = found.diagnoses
+    return one
+
+
+def reaches(lab, size=200_000):
+    """Whether so many bytes come over TCP from the client of alpha to that of beta."""
+    alpha, beta = (office.client for office in lab.offices)
+    listening = beta.popen(
+        ["timeout", "12", "python3", "-c", RECEIVE], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True
+    )
+    assert listening.stdout.readline() == "ready\n"
+    alpha.run(["timeout", "8", "python3", "-c", SEND, beta.address, str(size)], check=False)
+    return listening.communicate(timeout=30)[0] == f"{size}\n"
+
+
+RECEIVE = """
+import socket
+listening = socket.create_server(("", 7777))
+print("ready", flush=True)
+listening.settimeout(8)
+try:
+    taken = listening.accept()[0]
+    taken.settimeout(6)
+    count = 0
+    while True:
+        data = taken.recv(65536)
+        if not data:
+            break
+        count += len(data)
+except OSError:
+    count = -1
+print(count)
+"""
+SEND = """
+import socket, sys
+with socket.create_connection((sys.argv[1], 7777), 5) as made:
+    made.settimeout(5)
+    made.sendall(b"x" * int(sys.argv[2]))
+"""
+
+
+def wg(office, *words):
+    return office.server.run(["wg", *words]).stdout
+
+
+def forget_connections(lab):
+    for office in lab.offices:
+        office.gateway.run(["conntrack", "-F"])
+
+
+def rejoined(lab):
+    """The tunnels as apply makes them, with handshakes of their own and no gateway that remembers."""
+    forget_connections(lab)
+    network = network_of(lab)
+    for office in lab.offices:
+        for line in wg(office, "show", "wg0", "peers").split():
+            wg(office, "set", "wg0", "peer", line, "remove")
+    applied(lab, network)
+    assert lab.offices[0].server.ping("10.8.1.2", timeout=8)
+
+
+def test_joined_offices_are_well(lab):
+    found = checked(lab)
+    assert found.diagnoses == () and found.exit_code == 0
+    ways = found.plain()["latency"]
+    for kind in ("servers", "lans"):
+        assert ways[kind]["alpha"]["beta"] >= 0.020 and ways[kind]["beta"]["alpha"] >= 0.020
+
+
+def test_status_agrees_with_what_wg_says(lab):
+    network = network_of(lab)
+    with servers_of(lab, network) as servers:
+        told = json.loads(json.dumps(looking.statuses.plain(looking.statuses.Watching(network, servers).look())))
+    assert told["well"]
+    for office in lab.offices:
+        own, *peers = (line.split("\t") for line in wg(office, "show", "wg0", "dump").splitlines())
+        there = told["sites"][office.name]
+        assert (there["public_key"], str(there["listen_port"])) == (own[1], own[2])
+        assert len(there["peers"]) == len(peers)
+        for peer, (key, _, endpoint, allowed, handshake, rx, tx, keepalive) in zip(there["peers"], peers, strict=True):
+            assert (peer["public_key"], peer["endpoint"]) == (key, endpoint)
+            assert ",".join(peer["allowed_ips"]) == allowed and str(peer["keepalive"]) == keepalive
+            assert peer["rx"] <= int(rx) and peer["tx"] <= int(tx)
+            now = float(office.server.run(["date", "+%s.%N"]).stdout)
+            assert peer["handshake_age"] <= now - int(handshake)
+
+
+def test_a_stateful_gateway_is_named_and_either_advice_helps(lab):
+    beta = lab.offices[1]
+    for office in lab.offices:
+        # A host that follows redirects finds another way for some minutes: not every one does.
+        office.client.shell(
+            "sysctl -qw net.ipv4.conf.all.accept_redirects=0 net.ipv4.conf.eth0.accept_redirects=0; ip route flush cache"
+        )
+    beta.set(stateful=True)
+    try:
+        one = the_only(checked(lab))
+        assert (one.severity, one.name, one.site) == ("error", "stateful-gateway", "beta")
+        assert not reaches(lab)
+        rule = one.fix[0].split("`")[3]
+        assert rule.startswith("nft insert rule ip filter forward ip saddr 192.168.20.0/24")
+        beta.set(routes="clients")  # the other advice: routes by DHCP
+        assert reaches(lab)
+        assert checked(lab).exit_code == 0
+    finally:
+        beta.set(stateful=False, routes="gateway")
+    assert reaches(lab)
+
+
+def test_a_small_mtu_of_the_internet_is_named_and_the_advice_helps(lab):
+    lab.internet.set(mtu=1400, office="beta")
+    try:
+        one = the_only(checked(lab))
+        # Where the internet says that a packet was too large, they go in pieces from then on; else they are lost.
+        assert one.name == "mtu-too-large"
+        assert "`mtu = 1340`" in one.fix[0]
+        applied(lab, network_of(lab, mtu=1340))
+        assert reaches(lab)
+        assert checked(lab, network_of(lab, mtu=1340)).diagnoses == ()
+        applied(lab, network_of(lab, mtu=1344))  # and not because anything smaller would do
+        assert the_only(checked(lab, network_of(lab, mtu=1344))).name == "mtu-too-large"
+    finally:
+        lab.internet.set(mtu=1500, office="beta")
+        applied(lab, network_of(lab))
+
+
+class TestNothingComesThrough:
+    """Three faults that look alike from the outside."""
+
+    def test_a_port_forward_that_is_missing(self, lab):
+        """Where beta waits to be called: two that call each other open their gateways by that."""
+        beta = lab.offices[1]
+        network = network_of(lab)
+        silent = Network(sites=(replace(network.site("alpha"), endpoint=None), network.site("beta")))
+        key = wg(beta, "show", "wg0", "peers").strip()
+        allowed = ",".join(map(str, allowed_ips(network, network.site("beta"), network.site("alpha"))))
+        beta.set(forward=())
+        try:
+            wg(beta, "set", "wg0", "peer", key, "remove")
+            forget_connections(lab)
+            wg(beta, "set", "wg0", "peer", key, "allowed-ips", allowed)
+            assert told(checked(lab, silent)) == {("error", "port-forward-missing", "beta")}
+        finally:
+            beta.set(forward=[51820])
+            rejoined(lab)
+
+    def test_a_port_forward_that_is_missing_at_one_side_is_a_warning(self, lab):
+        beta = lab.offices[1]
+        beta.set(forward=())
+        try:
+            assert told(checked(lab)) == {("warning", "port-forward-missing", "beta")}
+        finally:
+            beta.set(forward=[51820])
+
+    def test_a_wrong_key(self, lab):
+        alpha = lab.offices[0]
+        network = network_of(lab)
+        right = wg(alpha, "show", "wg0", "peers").strip()
+        wrong = alpha.server.shell("wg genkey | wg pubkey").strip()
+        allowed = ",".join(map(str, allowed_ips(network, *network.sites)))
+        wg(
+            alpha,
+            "set",
+            "wg0",
+            "peer",
+            right,
+            "remove",
+            "peer",
+            wrong,
+            "allowed-ips",
+            allowed,
+            "endpoint",
+            "198.51.100.2:51820",
+        )
+        try:
+            assert told(checked(lab)) == {("error", "wrong-key", "alpha")}
+        finally:
+            wg(alpha, "set", "wg0", "peer", wrong, "remove")
+            rejoined(lab)
+
+    def test_wrong_allowed_ips(self, lab):
+        beta = lab.offices[1]
+        wg(beta, "set", "wg0", "peer", wg(beta, "show", "wg0", "peers").strip(), "allowed-ips", "10.8.1.99/32")
+        try:
+            assert told(checked(lab)) == {("error", "wrong-allowed-ips", "beta")}
+        finally:
+            rejoined(lab)
+
+
+@pytest.mark.parametrize(
+    ("broken", "mended", "name"),
+    [
+        ("ip route del 192.168.10.0/24", "ip route add 192.168.10.0/24 dev wg0", "server-route-missing"),
+        ("sysctl -qw net.ipv4.ip_forward=0", "sysctl -qw net.ipv4.ip_forward=1", "forwarding-off"),
+        (
+            "nft add table ip f; nft add chain ip f forward '{ type filter hook forward priority 0; policy drop; }'",
+            "nft delete table ip f",
+            "server-firewall",
+        ),
+    ],
+)
+def test_what_is_wrong_on_a_server(lab, broken, mended, name):
+    beta = lab.offices[1]
+    beta.server.shell(broken)
+    try:
+        assert told(checked(lab)) == {("error", name, "beta")}
+    finally:
+        beta.server.shell(mended)
+
+
+def test_a_gateway_without_routes_and_a_host_without_one(lab):
+    beta = lab.offices[1]
+    beta.set(routes="none")
+    try:
+        assert told(checked(lab)) == {("error", "gateway-route-missing", "beta")}
+    finally:
+        beta.set(routes="gateway")
+    beta.client.shell("ip route del default")
+    try:
+        assert told(checked(lab)) == {("error", "client-route-missing", "beta")}
+    finally:
+        beta.set(routes="gateway")
+    assert checked(lab).diagnoses == ()
