@@ -32,8 +32,13 @@ def look(network: Network, servers: Servers, keys: Mapping[str, str] | None = No
 
     `keys` as for make_plan. Changes nothing. Blocks this tasklet only.
     """
+    servers.connect([site.name for site in network.sites])
+    return _looked(network, servers, keys)
+
+
+def _looked(network: Network, servers: Servers, keys: Mapping[str, str] | None) -> Survey:
+    """Over the connections that are open."""
     names = [site.name for site in network.sites]
-    servers.connect(names)
     facts: dict[str, Facts] = {}
     unreachable: dict[str, str] = {}
     for name, answer in servers.facts(names).items():
@@ -120,4 +125,4 @@ def _with_keys(network: Network, servers: Servers, survey: Survey, rotate: Colle
     errors = [f"    {name}: {reason(answer.error)}" for name, answer in made.items() if answer.error is not None]
     if errors:
         raise NotApplied("nothing was changed, because a key could not be made:\n" + "\n".join(errors))
-    return look(network, servers, {name: str(answer.value) for name, answer in made.items()})
+    return _looked(network, servers, {name: str(answer.value) for name, answer in made.items()})

@@ -1,0 +1,159 @@
+"""Whoever dies in the middle, a server runs the old configuration or the new one, whole, and is never left without one."""
+
+import functools
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from ipaddress import ip_address
+from pathlib import Path
+
+import pytest
+
+from apps.vpn.tests.lab import applier, dying
+from apps.vpn.tests.lab.conftest import made_bare
+from weft_vpn import change as change_module
+from weft_vpn.host import act as host_act
+from weft_vpn.host import rollback as host_rollback
+
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
+NAMES = ("alpha", "beta", "gamma")
+
+
+@pytest.fixture(scope="module")
+def both(plain_offices):
+    """What three joined offices are, and what they will be."""
+    offices = made_bare(plain_offices)
+    states = []
+    for network in (offices.network, applier.other(offices.network), offices.network):
+        assert offices.apply(network).exit_code == 0
+        states.append(offices.states())
+    return states[2], states[1]
+
+
+@pytest.fixture
+def joined(plain_offices, both):
+    """Three offices that are joined, what they are, and what they will be."""
+    old, new = both
+    if plain_offices.states() != old:  # a test before this one has confirmed something
+        assert plain_offices.apply(plain_offices.network).exit_code == 0
+        assert plain_offices.states() == old
+    return plain_offices, old, new
+
+
+def settled(offices):
+    """Wait until no server waits for a confirmation any more."""
+    deadline = time.monotonic() + 60
+    with offices.servers() as servers:
+        assert servers.connect() == {}
+        while any(answer.get() for answer in servers.each(host_rollback.armed, dict.fromkeys(NAMES, ())).values()):
+            assert time.monotonic() < deadline, "a rollback is armed still"
+            time.sleep(0.2)
+        left = servers.each(dying.forgotten_pieces, dict.fromkeys(NAMES, ()))
+        assert all(answer.get() == [] for answer in left.values())
+    # The outcome is written after everything else.
+    until = "for i in $(seq 200); do ls /run/weft-vpn/*/rolling >/dev/null 2>&1 || exit 0; sleep 0.1; done; exit 1"
+    for name in NAMES:
+        offices.server(name).run(["sh", "-c", until])
+
+
+@pytest.mark.parametrize("first", [0, 3])
+def test_the_process_on_the_server_dies_after_any_of_its_actions(joined, monkeypatch, first):
+    offices, old, _ = joined
+    steps = {name: first + number for number, name in enumerate(NAMES)}
+    real = change_module.Change._act
+
+    def act(change):
+        each = change._servers.each
+
+        def dies(function, arguments, *, timeout=60.0):
+            if function is not host_act.act:
+                return each(function, arguments, timeout=timeout)
+            longest = max(len(args[1]) for args in arguments.values())
+            assert longest <= 5, "there are more actions than this test lets anybody die after"
+            return each(
+                dying.act_until, {name: (steps[name], *args) for name, args in arguments.items()}, timeout=timeout
+            )
+
+        change._servers.each = dies
+        real(change)
+
+    monkeypatch.setattr(change_module.Change, "_act", act)
+    report = offices.apply(applier.other(offices.network), rollback_after=6)
+    assert report.exit_code in (0, 1)
+    settled(offices)
+    state = offices.states()
+    if first == 0:
+        assert report.failure and state == old, report.lines()
+    assert all(offices.reaches(one, another) for one in NAMES for another in NAMES if one != another)
+
+
+@pytest.mark.parametrize(
+    "step",
+    ["changing", "confirming", applier.BEFORE_DISARMING, applier.AFTER_ONE],
+    ids=lambda step: step.replace(" ", "-"),
+)
+def test_the_tool_is_killed_at_any_of_its_steps(joined, step):
+    offices, old, new = joined
+    words = [sys.executable, "-m", "apps.vpn.tests.lab.applier", offices.lab.name, step]
+    ended = subprocess.run(
+        words, cwd=Path(__file__).parents[4], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert ended.returncode == -9, ended.stderr
+    settled(offices)
+    state = offices.states()
+    confirmed = ["alpha"] if step == applier.AFTER_ONE else []
+    assert state == {name: new[name] if name in confirmed else old[name] for name in NAMES}
+    assert offices.reaches("alpha", "beta") and offices.reaches("beta", "gamma")
+
+
+def test_a_server_that_is_locked_out_comes_back_and_the_report_says_so(joined, tmp_path):
+    offices, old, _ = joined
+    config = tmp_path / "ssh_config"
+    inside = "Host beta-inside\n    HostName 10.8.1.2\n    HostKeyAlias beta\n"
+    config.write_text(f"Include {offices.lab.ssh_config}\n{inside}")
+    alpha, beta = offices.of("alpha", "beta").sites
+    beta = replace(beta, server="beta-inside", via="alpha")
+    gamma = offices.network.site("gamma")
+    network = replace(offices.network, sites=(alpha, beta, gamma), ssh_config=str(config))
+    assert not offices.apply(network).changed
+    bad = replace(network, sites=(alpha, replace(beta, address=ip_address("10.8.1.77")), gamma))
+    lines = []
+    report = offices.apply(bad, rollback_after=12, say=lines.append)
+    assert {site.name: site.state for site in report.sites} == dict.fromkeys(NAMES, "rolled back")
+    assert report.exit_code == 1 and "beta" in report.failure, report.lines()
+    assert offices.states() == old
+    assert not offices.apply(network).changed  # which has reached beta through the tunnel
+
+
+def test_a_change_under_way_keeps_others_out(joined):
+    offices, old, _ = joined
+    with offices.servers() as servers:
+        servers.connect(["alpha"])
+        alpha = servers.contexts["alpha"]
+        alpha.call(host_act.act, ("wg0", [{"do": "mtu", "mtu": 1400}], "0123456789abcdef", 60))
+        report = offices.apply(applier.other(offices.network))
+        assert report.exit_code == 1 and "alpha: " in report.failure and "waits to be confirmed" in report.failure
+        assert alpha.call(host_rollback.roll_back, ("0123456789abcdef",))["errors"] == []
+    assert offices.states() == old
+
+
+@pytest.mark.parametrize(
+    "broken", ["", "# nothing\n", "[Interface]\nListenPort = 51820\n", "[Interface]\nPrivateKey =\n"]
+)
+def test_a_configuration_without_a_key_never_reaches_a_tunnel_that_runs(joined, broken):
+    offices, old, _ = joined
+    alpha = offices.server("alpha")
+    was = alpha.read("/etc/wireguard/wg0.conf")
+    before = [offices.dump("alpha"), alpha.run(["wg", "show", "wg0", "public-key"]).stdout]
+    alpha.write("/etc/wireguard/wg0.conf", broken, 0o600)
+    with offices.servers() as servers:
+        servers.connect(["alpha"])
+        sync = functools.partial(servers.contexts["alpha"].call, host_act.act)
+        ended = sync(("wg0", [{"do": "sync", "keep_endpoints": []}], "0123456789abcdef", 20))
+    assert "no valid PrivateKey, and was not used" in ended["error"] and ended["outcome"]["errors"] == []
+    after = [offices.dump("alpha"), alpha.run(["wg", "show", "wg0", "public-key"]).stdout]
+    assert [peer[:4] for peer in after[0]] == [peer[:4] for peer in before[0]] and after[1] == before[1]
+    assert offices.reaches("alpha", "beta")
+    alpha.write("/etc/wireguard/wg0.conf", was, 0o600)
+    assert offices.states() == old
