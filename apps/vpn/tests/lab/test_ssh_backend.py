@@ -1,0 +1,72 @@
+"""Two offices joined by ssh tunnels, slower than WireGuard by far, and taken over to it without a gap."""
+
+from dataclasses import replace
+
+import pytest
+
+from apps.vpn.tests.lab.test_checks import network_of, servers_of
+from weft_lab import Lab
+from weft_vpn import ssh_backend
+from weft_vpn.apply import apply
+from weft_vpn.throughput import throughput
+
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
+SECONDS = 3.0
+
+
+@pytest.fixture(scope="module")
+def lab():
+    """Two offices, 80 ms apart."""
+    with Lab(2, rtt=0.080) as made:
+        yield made
+
+
+def answers(one, other):
+    """Whether it does before long: ssh takes its time to connect, and to notice that it must do so again."""
+    return any(one.ping(other.address, timeout=2) for _ in range(30))
+
+
+def test_from_ssh_to_wireguard_without_a_gap_and_more_than_twice_as_fast(lab):
+    alpha, beta = lab.offices
+    network = replace(network_of(lab), backend="ssh")
+    with servers_of(lab, network) as servers:
+        ssh_backend.up(network, servers)
+        ssh_backend.up(network, servers)  # nothing that is right is touched
+        assert answers(alpha.client, beta.client)
+        slow = next(throughput(network, servers, SECONDS))
+        assert slow.rate, slow.error
+        with alpha.client.pings(beta.client.address) as pings:
+            report = apply(replace(network, backend="wireguard"), servers)
+            assert report.exit_code == 0, report.lines()
+            ssh_backend.down(network, servers)
+            assert alpha.client.ping(beta.client.address, timeout=5)
+        assert pings.lost == 0
+        fast = next(throughput(network, servers, SECONDS))
+        assert fast.rate, fast.error
+        assert fast.rate > 2 * slow.rate
+    for office in lab.offices:
+        assert "tun" not in office.server.run(["ip", "-o", "link"]).stdout
+        assert (
+            office.server.run(
+                ["sh", "-c", "ls -d /etc/weft-vpn /etc/ssh/sshd_config.d/weft-vpn.conf"], check=False
+            ).stdout
+            == ""
+        )
+
+
+def test_a_tunnel_comes_back_after_its_line_was_down(lab):
+    alpha, beta = lab.offices
+    network = replace(network_of(lab), backend="ssh")
+    with servers_of(lab, network) as servers:
+        for office in lab.offices:
+            office.server.run(["ip", "link", "del", "wg0"], check=False)
+        ssh_backend.up(network, servers)
+        assert answers(alpha.client, beta.client)
+    lab.internet.cut("beta")
+    try:
+        alpha.server.shell("while pgrep -x ssh >/dev/null; do sleep 0.5; done", timeout=60)  # it has noticed
+    finally:
+        lab.internet.mend("beta")
+    assert answers(alpha.client, beta.client)
+    with servers_of(lab, network) as servers:
+        ssh_backend.down(network, servers)
