@@ -10,7 +10,7 @@ from weft.core import getcurrent, schedule_remove
 class at:
     """`with weft.at(context):` runs the code in the block over there, the code before and behind it here.
 
-    In a tasklet, on CPython 3.11 to 3.13; the context is one with tasklets=True. The function's variables go there as those of a
+    In a tasklet, on CPython 3.11 to 3.14; the context is one with tasklets=True. The function's variables go there as those of a
     tasklet that moves, see Context.move; those that the block has changed come back as data, as results do. What the block
     raises is raised here. Blocks the tasklet; while it is away, kill() ends the block. It happens at most once.
 

@@ -489,9 +489,8 @@ class Static:
         return leaf(Static.ch)
 
     @staticmethod
-    def __exit__(kind, error, traceback):
-        Static.errors.append((leaf(Static.ch), repr(error)))
-        return True
+    def __exit__(*args):
+        pass
 
 
 class Binding:
@@ -509,20 +508,11 @@ class BoundByPythonCode:
         return leaf(self.ch)
 
 
-def static_enter_and_exit(ch):
-    out, errors = [], []
-    try:
-        for number in range(2):
-            Static.ch, Static.errors = ch, errors
-            with Static() as value:
-                Static.ch, Static.errors = ch, errors  # in a fresh process it is another class
-                out.append(value)
-                leaf(ch)
-                if number:
-                    raise KeyError(number)
-    finally:
-        Static.ch = Static.errors = None
-    return out, errors
+def static_enter(ch):
+    Static.ch = ch
+    with Static() as value:
+        Static.ch = None
+    return value
 
 
 def enter_when_exit_is_bound_by_python_code(ch):
@@ -532,7 +522,7 @@ def enter_when_exit_is_bound_by_python_code(ch):
     return value, manager.ended
 
 
-NOT_BEFORE_314 = [static_enter_and_exit, enter_when_exit_is_bound_by_python_code]
+NOT_BEFORE_314 = [static_enter, enter_when_exit_is_bound_by_python_code]
 NOT_ON_311 = [generator_that_blocks, generator_that_blocks_while_handling]
 PROGRAMS = [
     value

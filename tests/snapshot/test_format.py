@@ -1,5 +1,6 @@
 """The header keeps accidents away: whatever is not what was saved, for here, is refused before anything of it is read."""
 
+import dis
 import hashlib
 import marshal
 import struct
@@ -179,6 +180,36 @@ def test_a_record_that_does_not_fit_its_code_is_refused():
             _native.check([], records, None, -1, -1, None, None)
     with pytest.raises(ValueError, match="what its call returns"):
         _native.check([], [], None, -1, -1, [], None)
+
+
+@pytest.mark.skipif(sys.version_info < (3, 14), reason="operands that are no objects came with 3.14")
+def test_an_operand_that_is_no_object_is_restored_only_where_there_can_be_one():
+    def swallows(manager):
+        with manager:
+            manager.fails()
+
+    names = [(each.offset // 2, each.opname) for each in dis.get_instructions(swallows) if each.opname != "CACHE"]
+    unit = next(
+        unit for unit, name in names if name == "POP_EXCEPT"
+    )  # below are __exit__, its first argument and a number
+
+    def check(nulls, *slots, unit=unit, before=-1):
+        return _native.check([], [(swallows, unit, 0, nulls, slots)], None, before, -1, None, None)
+
+    assert check((~3,), 1, len, None, 7)
+    assert check((2, ~3), 1, len, None, 7)
+    for nulls, slots in (
+        ((~3,), (1, len, None, "seven")),
+        ((~3,), (1, len, None, -7)),
+        ((~3,), (1, len, None, 1 << 31)),
+        ((~0,), (1, len, None, 7)),  # a variable
+        ((~9,), (1, len, None, 7)),
+        ((-(1 << 80),), (1, len, None, 7)),
+    ):
+        with pytest.raises(ValueError, match="something in it has another type"):
+            check(nulls, *slots)
+    with pytest.raises(ValueError, match="it would have to be given a number that is no object"):
+        check((~3,), 1, len, None, 7, unit=unit + 1, before=unit + 1)
 
 
 def test_generators_are_overwritten_only_when_they_are_fresh_and_it_fits():

@@ -1,5 +1,6 @@
 """A tasklet in each state it can be saved in, and what the copy has of it: value in transit, context, atomic depth, exception."""
 
+import contextlib
 import contextvars
 import decimal
 import pickle
@@ -10,6 +11,8 @@ import pytest
 import weft
 from tests.snapshot._driving import end
 from weft import core, snapshot
+from weft.snapshot import _native
+from weft.snapshot._save import RECORDS
 
 variable = contextvars.ContextVar("variable", default=0)
 log = []
@@ -513,3 +516,48 @@ def test_one_interrupted_with_nothing_in_its_frame_is_refused_and_saved_a_little
     refused = [each for each in said if each != "saved"]
     assert refused and all("has neither a variable nor an operand. Let it run on" in each for each in refused)
     tasklet.kill()
+
+
+class Asking:
+    def __init__(self, ch):
+        self.ch = ch
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, traceback):
+        return self.ch.receive()
+
+
+def left_by_an_error(ch, out):
+    with contextlib.suppress(KeyError), Asking(ch), Asking(ch):
+        raise KeyError(1)
+    out.append("behind it")
+
+
+def numbers_of(tasklet):
+    """(number of the slot, value) of the instructions that the handlers of its frames keep."""
+    found = []
+    for _, _, _, nulls, slots in _native.capture(tasklet, {}, lambda function: function)[RECORDS]:
+        if sys.version_info >= (3, 14):
+            found.append([(~mark, slots[~mark]) for mark in nulls if mark < 0] if isinstance(nulls, tuple) else [])
+        else:
+            found.append([(number, slot) for number, slot in enumerate(slots) if type(slot) is int])
+    return found
+
+
+def test_where_an_error_was_raised_that_a_handler_may_raise_again_is_kept():
+    ch, out = weft.channel(), []
+    tasklet = weft.tasklet(left_by_an_error)(ch, out)
+    weft.schedule()
+    for answer in (False, True):
+        numbers = numbers_of(tasklet)
+        assert [len(each) for each in numbers] == [1, 0]
+        assert numbers[0][0][1] > 0
+        copy, its_channel, its_out = copied(tasklet, ch, out)
+        assert numbers_of(copy) == numbers
+        while copy.alive:
+            its_channel.send(True)
+        assert its_out == ["behind it"]
+        ch.send(answer)
+    assert (out, tasklet.alive) == (["behind it"], False)

@@ -10,7 +10,7 @@ def test_it_is_refused_with_the_reason():
     ch = weft.channel()
     tasklet = weft.tasklet(ch.receive)()
     weft.schedule()
-    with pytest.raises(weft.NoCore, match=r"on the greenlet backend|3\.11, 3\.12 and 3\.13"):
+    with pytest.raises(weft.NoCore, match=r"on the greenlet backend|3\.11, 3\.12, 3\.13 and 3\.14"):
         snapshot.dumps(tasklet)
     tasklet.kill()
 
@@ -18,6 +18,6 @@ def test_it_is_refused_with_the_reason():
 def test_so_is_a_checkpoint_and_no_file_is_written(tmp_path):
     path = tmp_path / "job.weft"
     weft.tasklet(weft.checkpoint)(path)
-    with pytest.raises(weft.NoCore, match=r"on the greenlet backend|3\.11, 3\.12 and 3\.13"):
+    with pytest.raises(weft.NoCore, match=r"on the greenlet backend|3\.11, 3\.12, 3\.13 and 3\.14"):
         weft.run()
     assert list(tmp_path.iterdir()) == []

@@ -21,7 +21,7 @@ from weft.snapshot import _native
 ROOT = Path(__file__).resolve().parents[2]
 POINTS = int(os.environ.get("WEFT_SOAK_POINTS", "500000"))
 LANES = len(os.sched_getaffinity(0))
-KNOWN = [(3, 11), (3, 12), (3, 13)]
+KNOWN = [(3, 11), (3, 12), (3, 13), (3, 14)]
 TELL = 30  # seconds between two lines of progress
 MOST_FAILURES = 20
 

@@ -29,7 +29,7 @@ def check_place(context: Context, moving: str) -> None:
     """Refuse a context that takes no tasklets."""
     context._link.refuse_if_ended("move()")
     if not _native.known:
-        raise NoCore("tasklets are moved by CPython 3.11, 3.12 and 3.13 alone")
+        raise NoCore("tasklets are moved by CPython 3.11, 3.12, 3.13 and 3.14 alone")
     if not context._shipping.has_part("tasklets"):
         here, there = sys.version_info[:2], context.facts.python[:2]
         hint = "Open it with tasklets=True"

@@ -459,5 +459,5 @@ def load_paused(data: bytes) -> Any:
 
 UNKNOWN = (
     f"weft.snapshot does not know the frames of CPython {sys.version_info[0]}.{sys.version_info[1]} yet: tasklets are saved and "
-    "restored on 3.11, 3.12 and 3.13"
+    "restored on 3.11, 3.12, 3.13 and 3.14"
 )

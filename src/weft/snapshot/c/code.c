@@ -212,27 +212,29 @@ slot_restore(PyObject *nulls, Py_ssize_t i, PyObject *value)
     return slot_new(value);
 }
 
-/* Whether `mark` in a tuple of them can be right: i for an empty slot, ~i for one with a number, which `slots` has as an int. */
+/* Whether `mark` in a tuple of them can be right: i for an empty slot, ~i for an operand that is a number, which `slots` has as an int. */
 static bool
-mark_is_right(Py_ssize_t mark, PyObject *slots)
+mark_is_right(Py_ssize_t mark, PyObject *slots, PyCodeObject *code)
 {
     PyObject *value;
     if (mark >= 0 || !SLOTS_HAVE_NUMBERS)
         return mark >= 0;
-    value = !PyErr_Occurred() && ~mark < PyTuple_GET_SIZE(slots) ? PyTuple_GET_ITEM(slots, ~mark) : NULL;
-    return value != NULL && PyLong_Check(value) && PyLong_AsSsize_t(value) >= 0 && PyLong_AsSsize_t(value) <= INT_MAX;
+    if (PyErr_Occurred() || ~mark < code->co_nlocalsplus || ~mark >= PyTuple_GET_SIZE(slots))
+        return false;
+    value = PyTuple_GET_ITEM(slots, ~mark);
+    return PyLong_Check(value) && PyLong_AsSsize_t(value) >= 0 && PyLong_AsSsize_t(value) <= INT_MAX;
 }
 
-/* Whether it can be what slots_save() has said of `slots`. */
+/* Whether it can be what slots_save() has said of `slots` of a frame of this code. */
 static bool
-nulls_are_right(PyObject *nulls, PyObject *slots)
+nulls_are_right(PyObject *nulls, PyObject *slots, PyCodeObject *code)
 {
     bool right = PyLong_Check(nulls);
     if (right)
         right = !(PyLong_AsUnsignedLongLong(nulls) == (unsigned long long)-1 && PyErr_Occurred());
     else if ((right = PyTuple_Check(nulls)))
         for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(nulls) && right; k++)
-            right = PyLong_Check(PyTuple_GET_ITEM(nulls, k)) && mark_is_right(PyLong_AsSsize_t(PyTuple_GET_ITEM(nulls, k)), slots);
+            right = PyLong_Check(PyTuple_GET_ITEM(nulls, k)) && mark_is_right(PyLong_AsSsize_t(PyTuple_GET_ITEM(nulls, k)), slots, code);
     PyErr_Clear();
     return right;
 }

@@ -42,7 +42,8 @@ record_read(PyObject *object, PyObject *functions, bool value, Record *record)
             return record_bad("it names a function that is not there");
         function = PyList_GET_ITEM(functions, number);
     }
-    if (!PyFunction_Check(function) || !PyTuple_Check(record->slots) || !nulls_are_right(record->nulls, record->slots))
+    if (!PyFunction_Check(function) || !PyTuple_Check(record->slots) ||
+        !nulls_are_right(record->nulls, record->slots, (PyCodeObject *)((PyFunctionObject *)function)->func_code))
         return record_bad("something in it has another type");
     record->function = (PyFunctionObject *)function;
     code = (PyCodeObject *)record->function->func_code;
