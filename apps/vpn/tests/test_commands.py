@@ -213,7 +213,10 @@ def found(world, monkeypatch):
             return answers
 
     monkeypatch.setattr(init, "Servers", Looking)
-    monkeypatch.setattr(init, "_ssh_hostname", lambda server, config: server.rpartition("@")[2])
+    world.asked = []  # the ssh configurations that were asked for a host
+    monkeypatch.setattr(
+        init, "_ssh_hostname", lambda server, config: world.asked.append(config) or server.rpartition("@")[2]
+    )
     return world
 
 
@@ -337,6 +340,13 @@ endpoint = "delta.example.com:51820"
 """
     )
     assert found.weft("plan") == 0
+
+
+def test_add_asks_the_ssh_configuration_of_the_network_for_the_host(found):
+    found.path.write_text(OFFICES.replace("[network]", '[network]\nssh_config = "hosts"'))
+    found.offices.say(OFFICES + '[sites.delta]\nserver = "d"\nlans = ["192.168.40.0/24"]\n')
+    assert found.weft("add", "delta", "--yes") == 0
+    assert found.asked == [str(found.path.parent / "hosts")]
 
 
 def test_the_commands_are_listed_with_what_they_do(capsys):

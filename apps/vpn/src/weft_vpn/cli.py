@@ -72,13 +72,13 @@ def command(subcommands: Parsers, name: str, function: str, text: str) -> argpar
 def run(options: argparse.Namespace) -> int:
     """Carry the command out, and say on stderr what went wrong. Blocks until it is done."""
     # Inside: it brings the core with it.
-    from weft_vpn.errors import VpnError
+    from weft import WeftError
 
     module, _, name = options.function.partition(":")
     function = getattr(import_module(f"weft_vpn.{module}"), name)
     try:
         return int(function(options))
-    except VpnError as error:
+    except WeftError as error:
         print(f"weft vpn {options.vpn_command}: {error}", file=sys.stderr)
         return FAILED
 

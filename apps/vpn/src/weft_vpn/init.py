@@ -45,7 +45,7 @@ def site_values(options: argparse.Namespace, word: str, network: Network) -> tup
     """The name and the keys of one more site of the network, for `weft vpn add`."""
     options.interface = network.interface
     ((name, (site, facts)),) = looked_around(options, [_named(word)], network.ssh_config).items()
-    return name, _asked(options, name, _values(options, site, facts))
+    return name, _asked(options, name, _values(site, facts, options.ssh_config or network.ssh_config))
 
 
 def _named(word: str) -> tuple[str, str]:
@@ -87,7 +87,9 @@ def looked_around(
 
 
 def _text(options: argparse.Namespace, found: Mapping[str, tuple[Site, Facts]]) -> str:
-    sites = {name: _asked(options, name, _values(options, site, facts)) for name, (site, facts) in found.items()}
+    sites = {
+        name: _asked(options, name, _values(site, facts, options.ssh_config)) for name, (site, facts) in found.items()
+    }
     network: dict[str, Value] = {}
     taken = [lan for _, facts in found.values() for lan in networks_of(facts)]
     network["tunnel"] = options.tunnel or str(free_tunnel(taken))
@@ -103,8 +105,8 @@ def _ssh_config(options: argparse.Namespace) -> dict[str, Value]:
     return {"ssh_config": str(Path(options.ssh_config).absolute())} if options.ssh_config else {}
 
 
-def _values(options: argparse.Namespace, site: Site, facts: Facts) -> dict[str, Value]:
-    found = site_from(facts, site.server, host_of(_ssh_hostname(site.server, options.ssh_config)))
+def _values(site: Site, facts: Facts, ssh_config: str | None) -> dict[str, Value]:
+    found = site_from(facts, site.server, host_of(_ssh_hostname(site.server, ssh_config)))
     way: dict[str, Value] = {"server": found.pop("server")}
     if site.sudo:
         way["sudo"] = True
