@@ -29,6 +29,8 @@ The plain forms, and what act does with each; all of them are right to do twice:
         the same way: a router would lose its own default route otherwise
     {"do": "enable_unit", "name": "wg-quick@wg0.service"}
         `systemctl enable`, without starting it
+    {"do": "follow_names", "wanted": True}
+        a timer of systemd that looks up the endpoints that are names, of silent peers; not wanted: none
     {"do": "down", "keep_config": True}
         the unit disabled, the interface taken away; the configuration moved aside unless it is kept
 """
@@ -45,6 +47,7 @@ __all__ = [
     "Addresses",
     "Down",
     "EnableUnit",
+    "FollowNames",
     "Forward",
     "LinkUp",
     "MakeKey",
@@ -237,6 +240,19 @@ class EnableUnit(Action):
 
     def plain(self) -> dict[str, Any]:
         return {"do": "enable_unit", "name": self.name}
+
+
+@dataclass(frozen=True)
+class FollowNames(Action):
+    """The timer that looks up the endpoints again that are names, where a peer is silent."""
+
+    wanted: bool = True
+
+    def describe(self) -> str:
+        return "follow the names of endpoints, by a timer" if self.wanted else "follow names of endpoints no longer"
+
+    def plain(self) -> dict[str, Any]:
+        return {"do": "follow_names", "wanted": self.wanted}
 
 
 @dataclass(frozen=True)

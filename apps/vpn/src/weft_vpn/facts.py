@@ -42,6 +42,7 @@ unless marked `optional`; None says "there is none", and what could not be found
                                           # what `systemctl is-enabled` and `is-active` print; None without systemd
         "listeners": [{"protocol": "udp", "address": "0.0.0.0", "port": 51820, "process": "named"}],
                                           # UDP sockets; process None: unknown, or the kernel's own (WireGuard in the kernel)
+        "follows_names": True,            # optional: a timer looks the names of endpoints up again; None without systemd
         "rollback": {"token": "...", "seconds_left": 40.0},        # one that is armed; None: none is
         "resolved": {"vpn.example.com": ["198.51.100.2"]},         # optional: endpoint names of its configuration, as seen there
         "missing": {"sysctl": "there is no such tool"}             # what could not be found out, and why: no reason to fail whole
@@ -217,6 +218,7 @@ class Facts:
     rollback: Rollback | None
     resolved: Mapping[str, tuple[Address, ...]] = field(default_factory=dict)
     missing: Mapping[str, str] = field(default_factory=dict)
+    follows_names: bool | None = None
 
     @property
     def public_key(self) -> str | None:
@@ -262,6 +264,7 @@ class Facts:
                 for name, addresses in (top["resolved"].items() if "resolved" in top else ())
             },
             missing={name: why.name() for name, why in top["missing"].items()},
+            follows_names=top["follows_names"].maybe(Claim.flag) if "follows_names" in top else None,
         )
 
 

@@ -8,7 +8,7 @@ import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from weft_vpn.actions import Action, EnableUnit, Forward, MakeKey, ProtectConfig, Up, WriteConfig
+from weft_vpn.actions import Action, EnableUnit, FollowNames, Forward, MakeKey, ProtectConfig, Up, WriteConfig
 from weft_vpn.facts import Config, Facts
 from weft_vpn.live import live_actions, live_notes
 from weft_vpn.network import Network, Site, allowed_ips
@@ -148,6 +148,7 @@ def _site_actions(network: Network, site: Site, facts: Facts, wanted: WgConfig, 
     else:
         actions += live_actions(network.interface, facts, facts.interface, wanted, key)
     actions += _unit(network, facts)
+    actions += _names(facts, wanted)
     return actions
 
 
@@ -221,6 +222,16 @@ def _unit(network: Network, facts: Facts) -> list[Action]:
         return []
     state = facts.unit.enabled if facts.unit is not None else "not there"
     return [EnableUnit(f"{name} is {state}: after a restart of the server there would be no tunnel", name)]
+
+
+def _names(facts: Facts, wanted: WgConfig) -> list[Action]:
+    """wg looks a name up once: when both ends have got new addresses, somebody must look again."""
+    names = [str(peer.endpoint.host) for peer in wanted.peers if peer.endpoint and peer.endpoint.address is None]
+    if facts.follows_names is None or facts.follows_names == bool(names):
+        return []
+    if names:
+        return [FollowNames(f"nobody looks up {', '.join(names)} again when an address changes")]
+    return [FollowNames("a timer looks up names of endpoints, and there are none", wanted=False)]
 
 
 def _notes(network: Network, site: Site, facts: Facts, wanted: WgConfig) -> list[str]:

@@ -1,12 +1,14 @@
 """Servers that systemd runs: the unit brings the tunnel back, and the rollback is a unit of its own."""
 
 import time
+from dataclasses import replace
 
 import pytest
 
 from weft_vpn import lifecycle
 from weft_vpn.host import act as host_act
 from weft_vpn.host import rollback as host_rollback
+from weft_vpn.network import Endpoint
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
 TOKEN = "0123456789abcdef"
@@ -77,3 +79,55 @@ def test_the_network_is_taken_down(booted):
         assert server.shell("ls /etc/wireguard").split() == ["wg0.conf.removed"]
     with booted.servers() as servers:
         assert not lifecycle.down(booted.network, servers, rollback_after=30).changed
+
+
+@pytest.mark.parametrize("abrupt", [False, True], ids=["rebooted", "without-power"])
+def test_after_a_restart_of_a_server_everything_is_back(booted, abrupt):
+    network = booted.of("alpha", "beta")
+    assert booted.apply(network).exit_code == 0
+    before = booted.state("alpha")
+    booted.lab.office("alpha").restart_server(abrupt=abrupt)
+    deadline = time.monotonic() + 60
+    while booted.state("alpha") != before:
+        assert time.monotonic() < deadline, booted.state("alpha")
+        time.sleep(0.2)
+    assert booted.reaches("alpha", "beta") and booted.reaches("beta", "alpha")
+    assert not booted.apply(network).changed
+
+
+def test_both_addresses_change_and_the_names_are_followed(booted):
+    sites = tuple(
+        replace(site, endpoint=Endpoint(f"{site.name}.example", 51820)) for site in booted.of("alpha", "beta").sites
+    )
+    network = replace(booted.network, sites=sites)
+    report = booted.apply(network)
+    assert report.exit_code == 0, report.lines()
+    assert booted.reaches("alpha", "beta") and not booted.apply(network).changed
+    timer = "systemctl is-enabled weft-vpn-names@wg0.timer; systemctl is-active weft-vpn-names@wg0.timer"
+    for name in ("alpha", "beta"):
+        assert booted.server(name).shell(timer).split() == ["enabled", "active"]
+    for name in ("alpha", "beta"):  # a restart of the gateways, and with it everything that anybody has learnt
+        booted.lab.internet.renumber(name)
+    # The script as the timer runs it, but to it all peers have been silent for long: a real silence takes minutes.
+    late = "PATH=/tmp/late:$PATH sh /etc/wireguard/weft-vpn-names wg0"
+    for name in ("alpha", "beta"):
+        server = booted.server(name)
+        server.shell(
+            "mkdir -p /tmp/late; printf '#!/bin/sh\\necho 99999999999\\n' > /tmp/late/date; chmod 755 /tmp/late/date"
+        )
+        if name == "alpha":  # its peer has not been silent yet, so what was learnt stays
+            before = booted.dump(name)[0][2]
+            server.shell("systemctl start weft-vpn-names@wg0.service")
+            assert booted.dump(name)[0][2] == before
+        server.shell(late)
+        server.shell("rm -r /tmp/late")
+    assert booted.dump("alpha")[0][2] == f"{booted.lab.office('beta').place.wan}:51820"
+    assert booted.reaches("alpha", "beta") and booted.reaches("beta", "alpha")
+    plain = replace(
+        network,
+        sites=tuple(
+            replace(site, endpoint=Endpoint(str(booted.lab.office(site.name).place.wan), 51820)) for site in sites
+        ),
+    )
+    assert booted.apply(plain).exit_code == 0
+    assert "weft-vpn" not in booted.server("alpha").shell("ls /etc/wireguard /etc/systemd/system")

@@ -10,7 +10,7 @@ import re
 import socket
 import threading
 
-from weft_vpn.host import live, rollback, system
+from weft_vpn.host import live, names, rollback, system
 
 SYSCTL_FILE = "/etc/sysctl.d/99-weft-vpn.conf"  # late in the order, so that it wins over what a distribution sets
 SYSCTL_HEAD = "# Made by weft vpn: the LANs of this network reach each other through this server.\n"
@@ -82,7 +82,7 @@ def _what(action):
 def _files(interface):
     """Every file that an action may touch."""
     config = system.config_path(interface)
-    return [config, config + ASIDE, system.key_path(interface), SYSCTL_FILE]
+    return [config, config + ASIDE, system.key_path(interface), SYSCTL_FILE] + names.paths()
 
 
 def _sysctls(devices):
@@ -314,7 +314,15 @@ def _enable_unit(interface, action):
     live.set_enabled(interface, True)
 
 
+def _follow_names(interface, action):
+    if action["wanted"]:
+        names.start(interface)
+    else:
+        names.stop(interface)
+
+
 def _down(interface, action):
+    names.stop(interface)
     if live.enabled(interface):
         live.set_enabled(interface, False)
     live.stop(interface)
@@ -340,5 +348,6 @@ _DO = {
     "routes": _routes,
     "forwarding": _forwarding,
     "enable_unit": _enable_unit,
+    "follow_names": _follow_names,
     "down": _down,
 }

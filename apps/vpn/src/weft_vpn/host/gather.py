@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 
-from weft_vpn.host import rollback, system
+from weft_vpn.host import names, rollback, system
 
 VERSION = 1
 RESOLVING = 2.0  # seconds for all names together: a resolver that does not answer must not hold up the facts
@@ -58,6 +58,7 @@ def gather(interface):
         "waiting_key": parts.ask("waiting_key", lambda: _waiting_key(interface), None),
         "others": [_other(name, one) for name, one in sorted(running.items()) if name != interface],
         "unit": parts.ask("unit", lambda: _unit(interface), None) if booted else None,
+        "follows_names": parts.ask("follows_names", lambda: names.follows(interface), None),
         "listeners": parts.ask("listeners", _listeners, []),
         "rollback": parts.ask("rollback", rollback.armed, None),
         "resolved": _resolved(config),

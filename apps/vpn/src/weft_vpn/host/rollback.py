@@ -1,6 +1,6 @@
 """What brings a server back by itself: keeps what it was, waits in a process of its own, and restores unless it is told not to.
 
-Runs on the server: standard library, Python 3.6 and later. The process is an interpreter that was given copies of three files
+Runs on the server: standard library, Python 3.6 and later. The process is an interpreter that was given copies of some files
 of this folder, so it needs neither the context that started it nor the connection: it is a unit of systemd where that is PID 1,
 else a daemon of its own session. Everything of one rollback stands in /run/weft-vpn/TOKEN, which root alone can enter:
 
@@ -24,7 +24,7 @@ import subprocess
 import sys
 import time
 
-from weft_vpn.host import live, system
+from weft_vpn.host import live, names, system
 
 FOLDER = "/run/weft-vpn"
 TOKEN = re.compile("^[0-9a-f]{16}$")
@@ -145,6 +145,7 @@ def _keep(folder, interface, seconds, files, sysctls):
         "files": {},
         "sysctls": {name: live.sysctl(name) for name in sysctls},
         "enabled": live.enabled(interface),
+        "names": names.runs(interface),
         "live": None,
     }
     for number, path in enumerate(files):
@@ -173,7 +174,7 @@ def _write_code(folder):
     os.makedirs(inner)
     for path in (os.path.dirname(inner), inner):
         system.write(os.path.join(path, "__init__.py"), b"", 0o600)
-    for module in (system, live, sys.modules[__name__]):
+    for module in (system, live, names, sys.modules[__name__]):
         name = module.__name__.rpartition(".")[2] + ".py"
         system.write(os.path.join(inner, name), inspect.getsource(module).encode("utf-8"), 0o600)
     main = "import sys\nfrom weft_vpn.host import rollback\nrollback.main(sys.argv[1:])\n"
@@ -256,6 +257,8 @@ def _restore(folder):
     with _locked(os.path.join(folder, "turn"), RESTORING / 2):
         if state["live"] is None:  # first, because what takes it down reads the configuration that it came from
             attempt("the interface", live.stop, state["interface"])
+        if live.has_systemd() and not state["names"] and names.runs(state["interface"]):
+            attempt("the timer", names.stop, state["interface"])
         for path, kept in sorted(state["files"].items()):
             attempt(path, _restore_file, folder, path, kept)
         if live.has_systemd():
@@ -265,6 +268,8 @@ def _restore(folder):
                 attempt(name, live.set_sysctl, name, value)
         if state["enabled"] is not None:
             attempt("the unit", live.set_enabled, state["interface"], state["enabled"])
+        if state["names"]:
+            attempt("the timer", names.start, state["interface"])
         if state["live"] is not None:
             _restore_live(folder, state, attempt)
     outcome = {"outcome": ROLLED_BACK, "errors": errors}
