@@ -4,7 +4,6 @@ A lab is process 1 of namespaces of its own, with a janitor outside (c/hold.c sa
 is one folder, BASE/NAME; whoever holds the lock on that folder is alive.
 """
 
-import ctypes
 import fcntl
 import os
 import select
@@ -23,8 +22,6 @@ __all__ = ["BASE", "CGROUPS", "Keeper", "cgroups_of", "is_alive", "sweep", "why_
 
 BASE = Path("/run/weft-lab")
 CGROUPS = Path("/sys/fs/cgroup")
-
-CLONE_NEWNET = 0x40000000
 
 # What process 1 of a lab sees: the Debian of all machines, with a layer of its own in memory. Runs in namespaces of their own.
 BEGIN = """\
@@ -60,11 +57,7 @@ def why_not() -> str | None:
         return "a lab takes root, for its network namespaces; type the same line behind sudo"
     if not os.path.exists("/dev/net/tun"):
         return "a lab takes TUN devices, and there is no /dev/net/tun here; try: modprobe tun"
-    child = os.fork()
-    if child == 0:
-        # Nothing but a system call: after a fork with threads about, little else may be done.
-        os._exit(0 if _libc.unshare(CLONE_NEWNET) == 0 else 1)
-    if os.waitpid(child, 0)[1] != 0:
+    if not _can_make_networks():
         return (
             "a lab takes network namespaces, and this machine does not let root make any; in a container, start it with "
             "--privileged, or use a virtual machine"
@@ -72,7 +65,19 @@ def why_not() -> str | None:
     return None
 
 
-_libc = ctypes.CDLL(None)
+def _can_make_networks() -> bool:
+    """Try it out, in a process of its own."""
+    try:
+        done = subprocess.run(
+            ["unshare", "--net", "--mount", "--pid", "--fork", "true"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            check=False,
+        )
+    except FileNotFoundError:
+        return True  # no util-linux, which is a pity, and told when it is needed
+    return done.returncode == 0
 
 
 def is_alive(folder: Path) -> bool:
@@ -206,7 +211,7 @@ class Keeper:
         except ProcessLookupError:
             janitor = -1
         try:
-            if janitor != -1 and is_alive(self.folder):
+            if janitor != -1 and self._is_ours() and is_alive(self.folder):
                 signal.pidfd_send_signal(janitor, signal.SIGTERM)
                 _wait_until_readable(janitor)
         finally:
@@ -217,6 +222,14 @@ class Keeper:
                 self._owner = None
         sweep()
 
+    def _is_ours(self) -> bool:
+        """Whether the janitor is still the process that had its number when the lab was made."""
+        try:
+            words = Path(f"/proc/{self.janitor}/cmdline").read_bytes().split(b"\0")
+        except OSError:
+            return False
+        return words[1:3] == [b"lab", os.fsencode(self.folder)]
+
     def enter(self, machine: int, argv: Sequence[str]) -> list[str]:
         """The command line that runs `argv` in the machine with this process 1, as its root; 1 is the lab itself."""
         return [self._hold, "enter", str(self.pid), str(machine), *argv]
@@ -225,14 +238,20 @@ class Keeper:
         self, script: str, *, machine: int = 1, name: str = "the lab", data: bytes = b"", timeout: float = 60
     ) -> str:
         """Run a shell script in a machine, with `data` as its input; returns what it said. Raises CommandFailed with that."""
-        done = subprocess.run(
-            self.enter(machine, ["sh", "-euc", script]),
-            input=data,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            check=False,
-            timeout=timeout,
-        )
+        try:
+            done = subprocess.run(
+                self.enter(machine, ["sh", "-euc", script]),
+                input=data,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                check=False,
+                timeout=timeout,
+            )
+        except subprocess.TimeoutExpired as error:
+            first = script.strip().splitlines()[0]
+            raise LabError(
+                f"{name} has not done `{first:.200}` within {timeout:g} s; is this machine very busy?"
+            ) from error
         said = done.stdout.decode(errors="replace")
         if done.returncode:
             raise CommandFailed(name, ["sh", "-c", script.strip().splitlines()[0], "..."], done.returncode, said)
