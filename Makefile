@@ -10,7 +10,7 @@ ARGS ?=
 C_SOURCES := $(shell find src/weft/*/c -name '*.[ch]' 2>/dev/null)
 PREPARE := tools/prepare.sh
 
-.PHONY: help demo test check check-native docs bench bench-threads test-all try-pythons test-lab soak cleanroom try-aarch64 clean
+.PHONY: help demo test check check-native docs bench bench-threads test-all try-pythons test-lab lab-demo soak cleanroom try-aarch64 clean
 
 help:
 	@echo 'make demo       local contexts and tasklets: the whole story in half a minute'
@@ -22,6 +22,7 @@ help:
 	@echo 'make test-all   core and remote tests with every Python >= 3.11 found'
 	@echo 'make try-pythons  core and io tests on the Pythons of newer Debian releases (root, downloads them)'
 	@echo 'make test-lab   the tests in offices of network namespaces, at most 10 minutes on 2 cores (root)'
+	@echo 'make lab-demo   three offices on this machine joined by weft vpn, shown, and taken down again (root)'
 	@echo 'make soak       the tests that take longer'
 	@echo 'make cleanroom  clone into fresh Debian systems and make demo and test there (root, takes long)'
 	@echo 'make try-aarch64  the core tests on an emulated aarch64 (takes a quarter of an hour)'
@@ -51,6 +52,9 @@ test: .venv/.core
 
 test-lab: .venv/.core
 	@$(BIN)/python -m pytest --color=no -q -m 'lab and not soak' apps $(ARGS)
+
+lab-demo: .venv/.core
+	@$(BIN)/python tools/lab_demo.py
 
 soak: .venv/.core
 	@$(BIN)/python -m pytest --color=no -o faulthandler_timeout=0 -m soak $(ARGS)

@@ -1,0 +1,86 @@
+"""`sudo make lab-demo`: three offices on this machine, joined by weft vpn, looked at, drawn, and all taken down again.
+
+The same commands that a person types for real servers, over real ssh to servers that run systemd, with 80 ms between the offices.
+The file of the network and its picture stay, in build/lab-demo; nothing else does, however this ends.
+"""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from weft_lab import Lab, LabError
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDER = ROOT / "build" / "lab-demo"
+WEFT = Path(sys.executable).with_name("weft")
+OFFICES = ("alpha", "beta", "gamma")
+HANDSHAKES = 30  # seconds that the tunnels have to be up
+
+
+def weft(*words: str) -> int:
+    """Run a command of weft in the folder of the demo, show it as it is typed, and return its exit code."""
+    print(f"\n$ weft {' '.join(words)}", flush=True)
+    return subprocess.run([WEFT, *words], cwd=FOLDER, stdin=subprocess.DEVNULL, check=False).returncode
+
+
+def wait_for_handshakes() -> None:
+    deadline = time.monotonic() + HANDSHAKES
+    while time.monotonic() < deadline:
+        done = subprocess.run(
+            [WEFT, "vpn", "status"], cwd=FOLDER, stdin=subprocess.DEVNULL, capture_output=True, check=False
+        )
+        if done.returncode == 0:
+            return
+
+
+def reached(lab: Lab, patience: float) -> bool:
+    """Whether a client of the first office gets an answer from one of the last within so many seconds."""
+    first, last = (lab.office(name).client for name in (OFFICES[0], OFFICES[-1]))
+    deadline = time.monotonic() + patience
+    while not first.ping(last.address, timeout=1):
+        if time.monotonic() > deadline:
+            return False
+    return True
+
+
+def demo(lab: Lab) -> bool:
+    """Join the offices of the lab; True when everything was as it should be."""
+    config = lab.ssh_config
+    before = reached(lab, patience=0)
+    print(f"{len(OFFICES)} offices, 80 ms apart; a client of alpha reaches one of gamma: {'YES' if before else 'no'}")
+    codes = [
+        weft("vpn", "init", "--yes", "--ssh-config", config, *OFFICES),
+        weft("vpn", "apply", "--yes"),
+    ]
+    started = time.monotonic()
+    joined = reached(lab, patience=10)
+    print(
+        f"\na client of alpha reaches one of gamma: {'yes' if joined else 'NO'}, {time.monotonic() - started:.1f} s after apply"
+    )
+    wait_for_handshakes()
+    codes.append(weft("vpn", "status"))
+    codes.append(weft("vpn", "check", "--svg", "network.svg"))
+    codes.append(weft("vpn", "plan"))
+    print(f"\nthe picture: {(FOLDER / 'network.svg').relative_to(ROOT)}")
+    return not before and joined and not any(codes)
+
+
+def main() -> int:
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    for old in FOLDER.iterdir():
+        old.unlink()
+    try:
+        started = time.monotonic()
+        with Lab(OFFICES, rtt=0.080, systemd=True, say=print) as lab:
+            print(f"the offices took {time.monotonic() - started:.1f} s to build")
+            well = demo(lab)
+        print("all taken down again")
+    except LabError as error:
+        print(f"lab-demo: {error}", file=sys.stderr)
+        return 1
+    return 0 if well else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
