@@ -1,6 +1,5 @@
 """Each diagnosis by its name, from measurements that show it and nothing else."""
 
-import dataclasses
 from dataclasses import replace
 from typing import Any
 
@@ -443,13 +442,10 @@ class TestCounters:
     @pytest.mark.parametrize(("again", "names"), [(30_000, ["tcp-over-tcp"]), (100, [])])
     def test_an_ssh_tunnel_on_a_line_that_loses(self, again, names):
         network = well(2, backend="ssh")
-        tun = {
-            name: replace(one, interface=None, devices={**one.devices, "tun3": dataclasses.replace(one.devices["eth0"],
-                addresses=one.interface.addresses)})  # type: ignore[union-attr]
-            for name, one in all_facts(network).items()
-        }  # fmt: skip
+        facts = {name: replace(one, interface=None) for name, one in all_facts(network).items()}
         found = self.of(network, Counters(), Counters(ssh=(1_000_000, again)))
-        found = changed(found, **{
-            name: replace(one, ways={to: Way("tun3") for to in one.ways}) for name, one in found.sites.items()
-        })  # fmt: skip
-        assert [one.name for one in diagnose(network, tun, found)] == names
+        devices = {"alpha": "tun2", "beta": "tun1"}
+        sites = {
+            name: replace(one, ways={to: Way(devices[name]) for to in one.ways}) for name, one in found.sites.items()
+        }
+        assert [one.name for one in diagnose(network, facts, changed(found, **sites))] == names

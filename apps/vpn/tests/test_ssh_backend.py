@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from apps.vpn.tests.measuring import NAMES, site, well
-from weft_vpn import ssh_backend
+from weft_vpn import ssh_backend, ssh_commands
 from weft_vpn.host import tunnel
 from weft_vpn.network import Network
 
@@ -83,3 +83,18 @@ def test_a_unit_that_calls_is_started_again_for_ever():
 def test_names_that_are_no_names_of_files_are_refused(name):
     with pytest.raises(ValueError, match="is no name of a site"):
         tunnel._checked(name)
+
+
+def test_the_commands_of_a_network_of_ssh_tunnels(monkeypatch, capsys):
+    done = []
+    monkeypatch.setattr(ssh_backend, "up", lambda *args: done.append("up"))
+    monkeypatch.setattr(ssh_backend, "down", lambda *args: done.append("down"))
+    assert ssh_commands.plan(well(2)) == 0
+    assert "alpha (tun2) calls beta (tun1) by ssh at 198.51.100.2" in capsys.readouterr().out
+    assert ssh_commands.apply(well(2), None) == 0 and ssh_commands.down(well(2), None) == 0
+    assert done == ["up", "down"]
+
+
+def test_addresses_must_stand_in_the_file_because_devices_are_called_after_them():
+    with pytest.raises(ssh_backend.SshBackendError, match=r'beta: no address in the tunnel.*address = "10.8.1.2"'):
+        ssh_commands.plan(Network(sites=(site("alpha"), site("beta", address=None))))

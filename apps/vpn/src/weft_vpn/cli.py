@@ -122,6 +122,11 @@ def _lifecycle(subcommands: Parsers) -> None:
     _changing(rotate)
     down = command(subcommands, "down", "commands:down", "take the tunnels away on all servers; their keys stay there")
     down.add_argument("--keep-config", action="store_true", help="leave the configurations where they are")
+    down.add_argument(
+        "--backend",
+        choices=("wireguard", "ssh"),
+        help="the tunnels of this kind, whatever the file says: those that are left over",
+    )
     _changing(down)
     _partial(down)
 

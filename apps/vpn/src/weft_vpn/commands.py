@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from weft_vpn import lifecycle
+from weft_vpn import lifecycle, ssh_commands
 from weft_vpn.apply import Survey, look
 from weft_vpn.apply import apply as apply_plan
 from weft_vpn.change import ROLLBACK_AFTER, Report
@@ -31,6 +31,8 @@ class NotAsked(VpnError):
 def plan(options: argparse.Namespace) -> int:
     """`weft vpn plan`: 0 nothing to do, 1 refused or not all reached, 2 there is a difference."""
     with opened(options) as (network, servers):
+        if network.backend == "ssh":
+            return ssh_commands.plan(network)
         found = look(network, servers).plan
     if options.json:
         print(json.dumps(plain_plan(found), indent=2))
@@ -42,6 +44,10 @@ def plan(options: argparse.Namespace) -> int:
 def apply(options: argparse.Namespace) -> int:
     """`weft vpn apply`: shows the plan, asks, does it. Exit code of Report."""
     with opened(options) as (network, servers):
+        if network.backend == "ssh":
+            ssh_commands.plan(network)
+            asked(options, "Make these tunnels?")
+            return ssh_commands.apply(network, servers)
         return _apply(options, network, servers, _file_writer(options))
 
 
@@ -88,6 +94,9 @@ def rotate(options: argparse.Namespace) -> int:
 def down(options: argparse.Namespace) -> int:
     """`weft vpn down`: the tunnels go; the file stays as it is."""
     with opened(options) as (network, servers):
+        if (options.backend or network.backend) == "ssh":
+            asked(options, f"Take the ssh tunnels away on {', '.join(site.name for site in network.sites)}?")
+            return ssh_commands.down(network, servers)
         asked(options, f"Take {network.interface} down on {', '.join(site.name for site in network.sites)}?")
         report = lifecycle.down(
             network, servers, keep_config=options.keep_config, partial=options.partial, **_more(options)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from weft_vpn.diagnosis import ERROR, WARNING, Diagnosis, Severity
 from weft_vpn.facts import Facts
 from weft_vpn.measured import Bounce, Echo, Measurements
-from weft_vpn.network import Address, Lan, Network, Site
+from weft_vpn.network import Address, Lan, Network, Site, ssh_device
 from weft_vpn.orders import gateway_of, lan_device, ways_to
 
 __all__ = ["behind_servers"]
@@ -90,13 +90,7 @@ class _Lans:
         if self.network.backend == "wireguard":
             there = self.facts.get(site.name)
             return self.network.interface if there is not None and there.interface is not None else None
-        there = self.facts.get(site.name)
-        if there is None:
-            return None
-        for name, device in there.devices.items():
-            if name.startswith("tun") and any(address.ip == site.address for address in device.addresses):
-                return name
-        return None
+        return None if site.name == peer.name else ssh_device(self.network, site, peer)
 
     def gateways(self) -> Iterator[Diagnosis]:
         """What each LAN's gateway does with packets for the other LANs."""

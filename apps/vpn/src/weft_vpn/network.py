@@ -7,7 +7,18 @@ import ipaddress
 from dataclasses import dataclass, replace
 from typing import Literal
 
-__all__ = ["Address", "Backend", "Endpoint", "InterfaceAddress", "Lan", "Network", "Site", "Topology", "allowed_ips"]
+__all__ = [
+    "Address",
+    "Backend",
+    "Endpoint",
+    "InterfaceAddress",
+    "Lan",
+    "Network",
+    "Site",
+    "Topology",
+    "allowed_ips",
+    "ssh_device",
+]
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 InterfaceAddress = ipaddress.IPv4Interface | ipaddress.IPv6Interface
@@ -121,3 +132,15 @@ def allowed_ips(network: Network, site: Site, peer: Site) -> tuple[Lan, ...]:
         return (network.tunnel, *network.lans_behind(site))
     own = () if peer.address is None else (ipaddress.ip_network(peer.address),)
     return (*own, *peer.lans)
+
+
+def ssh_device(network: Network, site: Site, far: Site) -> str:
+    """The tun device by which `site` sends to `far` with the ssh backend.
+
+    It is called after the place in the tunnel of the next site on the way, so that numbers stay when others come and go. All need
+    an address (Network.with_addresses).
+    """
+    others = network.peers_of(site)
+    towards = far if far in others else others[0]
+    assert towards.address is not None
+    return f"tun{int(towards.address) - int(network.tunnel.network_address)}"

@@ -12,7 +12,7 @@ from typing import Any
 from weft_vpn.claim import Claim
 from weft_vpn.errors import VpnError
 from weft_vpn.host import tunnel
-from weft_vpn.network import Network, Site, allowed_ips
+from weft_vpn.network import Network, Site, allowed_ips, ssh_device
 from weft_vpn.servers import Answer, Servers
 
 __all__ = ["Link", "SshBackendError", "accept_script", "call_script", "down", "links", "up"]
@@ -53,7 +53,7 @@ def links(network: Network) -> tuple[Link, ...]:
                     f"neither {site.name} nor {peer.name} has an endpoint, so that neither can call the other; give one of them "
                     '`endpoint = "ADDRESS:51820"`: its address, with port 22 forwarded to its server'
                 )
-            found.append(Link(caller, callee, _device(network, callee), _device(network, caller)))
+            found.append(Link(caller, callee, ssh_device(network, caller, callee), ssh_device(network, callee, caller)))
     return tuple(found)
 
 
@@ -123,11 +123,6 @@ def _order(
             f'restrict,tunnel="{link.callee_device[3:]}" {identities[link.caller.name][0]}\n' for link in accepts
         ),
     }
-
-
-def _device(network: Network, far: Site) -> str:
-    assert far.address is not None
-    return f"tun{int(far.address) - int(network.tunnel.network_address)}"
 
 
 def _device_script(network: Network, site: Site, peer: Site, device: str) -> str:
