@@ -1,6 +1,8 @@
 """Each diagnosis by its name, from measurements that show it and nothing else."""
 
+import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -449,3 +451,8 @@ class TestCounters:
             name: replace(one, ways={to: Way(devices[name]) for to in one.ways}) for name, one in found.sites.items()
         }
         assert [one.name for one in diagnose(network, facts, changed(found, **sites))] == names
+
+
+def test_every_name_stands_in_the_reference_and_no_other():
+    page = (Path(__file__).parents[3] / "docs/reference/vpn-check.md").read_text("utf-8")
+    assert set(re.findall(r"^\| `([a-z-]+)` \|", page.partition("## Diagnoses")[2], re.MULTILINE)) == set(NAMES)

@@ -69,7 +69,9 @@ def make_orders(
 
 
 def gateway_of(site: Site, facts: Facts) -> Address | None:
-    """The default gateway in the site's LAN; None where the server has none there, being the gateway itself for one."""
+    """The gateway of the site's LAN: the file's, else the server's default one; None where the server is the gateway itself."""
+    if site.gateway is not None:
+        return site.gateway
     for route in facts.routes:
         if route.to.prefixlen == 0 and route.via is not None and any(route.via in lan for lan in site.lans):
             return route.via
