@@ -65,7 +65,7 @@ def bad_ones(data):
     for length in range(len(data)):
         yield f"{length} bytes long", data[:length], r"no snapshot of weft's|is truncated|is damaged"
     yield "too long", data + bytes(100_000), "is damaged"
-    for foreign in (b"PK\x03\x04", b"\x7fELF" + bytes(100), b"\x80\x05N.", "text\n".encode("utf-16"), bytes(100_000)):
+    for foreign in (b"PK\x03\x04", b"\x7fELF" + bytes(100), b"\x80\x05N.", b"\xff\xfet\0e\0x\0t\0", bytes(100_000)):
         yield f"foreign: {foreign[:4]!r}", foreign, "no snapshot of weft's"
 
 
