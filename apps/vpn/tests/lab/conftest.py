@@ -83,7 +83,7 @@ class Company:
 
     def apply(self, network: Network, **options: Any) -> Report:
         with self.servers(network) as servers:
-            return apply(network, servers, **{"rollback_after": 30, **options})
+            return apply(network, servers, **{"rollback_after": 120, **options})
 
     def reaches(self, office: str, other: str) -> bool:
         """Whether a client of one office gets an answer from one of another; the first may have to wait for a handshake."""

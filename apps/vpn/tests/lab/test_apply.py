@@ -70,7 +70,7 @@ def test_no_private_key_leaves_its_server(offices, tmp_path, capfd, monkeypatch,
     said: list[str] = []
     try:
         with offices.servers() as servers:
-            report = apply(offices.network, servers, say=said.append, rollback_after=30)
+            report = apply(offices.network, servers, say=said.append, rollback_after=120)
             survey = servers.facts()
     finally:
         over.set()
@@ -124,7 +124,7 @@ def test_a_third_office_joins_and_leaves_while_the_others_go_on_talking(offices)
         offices.client("alpha").pings(offices.client("beta").address, every=0.1) as pings,
         offices.servers() as servers,
     ):
-        left = lifecycle.remove(offices.network, servers, "gamma", rollback_after=30)
+        left = lifecycle.remove(offices.network, servers, "gamma", rollback_after=120)
         assert left.exit_code == 0, left.lines()
     assert pings.lost == 0 and len(pings.answered) > 10
     for name in ("alpha", "beta"):
@@ -171,7 +171,7 @@ def test_a_new_key_for_one_site_touches_its_own_peers_only(offices):
             offices.client("alpha").pings(offices.client("gamma").address, every=0.1) as own,
             offices.servers() as servers,
         ):
-            report = lifecycle.rotate(offices.network, servers, ["gamma"], rollback_after=30)
+            report = lifecycle.rotate(offices.network, servers, ["gamma"], rollback_after=120)
             assert report.exit_code == 0, report.lines()
             assert offices.reaches("gamma", "beta")
             assert offices.reaches("alpha", "gamma")
@@ -200,4 +200,30 @@ def test_one_address_changes_and_the_tunnel_follows_and_later_changes_keep_it(of
     report = offices.apply(changed)
     assert report.exit_code == 0, report.lines()
     assert [peer[2] for peer in offices.dump("beta")] == endpoint
+    assert offices.reaches("beta", "alpha")
+
+
+DRIFTS = {
+    "a peer that nobody knows": "wg set wg0 peer $(wg genkey | wg pubkey) allowed-ips 10.99.0.0/24",
+    "a route that is gone": "ip route del 192.168.20.0/24 dev wg0",
+    "forwarding that is off": "echo 0 > /proc/sys/net/ipv4/ip_forward",
+    "forwarding that would be off": "rm /etc/sysctl.d/99-weft-vpn.conf",
+    "a file that was edited": "sed -i 's/^PersistentKeepalive.*/PersistentKeepalive = 7/' /etc/wireguard/wg0.conf",
+    "a peer that was changed": "wg set wg0 peer $(wg show wg0 peers | head -1) persistent-keepalive 7",
+    "an interface that is gone": "ip link del wg0",
+    "an address that is gone": "ip address flush dev wg0",
+}
+
+
+def test_what_somebody_changed_is_seen_and_repaired(offices):
+    network = offices.of("alpha", "beta")
+    assert offices.apply(network).exit_code == 0
+    before = offices.states("alpha", "beta")
+    alpha = offices.server("alpha")
+    for what, script in DRIFTS.items():
+        alpha.shell(script)
+        report = offices.apply(network)
+        assert report.exit_code == 0, (what, report.lines())
+        assert [site.state for site in report.sites] == ["changed", "unchanged"], what
+        assert offices.states("alpha", "beta") == before, what
     assert offices.reaches("beta", "alpha")

@@ -70,7 +70,7 @@ def test_the_rollback_is_a_unit_that_needs_no_session(booted):
 def test_the_network_is_taken_down(booted):
     assert booted.apply(booted.network).exit_code == 0
     with booted.servers() as servers:
-        report = lifecycle.down(booted.network, servers, rollback_after=30)
+        report = lifecycle.down(booted.network, servers, rollback_after=120)
     assert report.exit_code == 0, report.lines()
     for site in booted.network.sites:
         server = booted.server(site.name)
@@ -78,7 +78,7 @@ def test_the_network_is_taken_down(booted):
         assert server.run(["systemctl", "is-enabled", "wg-quick@wg0"], check=False).stdout.strip() == "disabled"
         assert server.shell("ls /etc/wireguard").split() == ["wg0.conf.removed"]
     with booted.servers() as servers:
-        assert not lifecycle.down(booted.network, servers, rollback_after=30).changed
+        assert not lifecycle.down(booted.network, servers, rollback_after=120).changed
 
 
 @pytest.mark.parametrize("abrupt", [False, True], ids=["rebooted", "without-power"])
