@@ -171,18 +171,42 @@ def test_a_site_that_is_not_there_is_refused_with_those_that_are(world, capsys):
         assert "there is no site 'delta'; the file has alpha, beta, gamma" in capsys.readouterr().err
 
 
-def test_remove_takes_the_site_out_of_the_file_in_the_same_change(world, capsys, monkeypatch):
-    def remove(network, servers, name, *, before, **more):
-        before(make_plan(network.with_addresses(), {}))
+def test_remove_takes_the_site_out_of_the_file_unless_it_was_rolled_back(world, capsys, monkeypatch):
+    failure = "alpha was not heard of again"
+
+    def remove(network, servers, name, **more):
         assert (name, more["rollback_after"]) == ("beta", 9.0)
-        return Report((SiteReport("alpha", "changed"), SiteReport(name, "changed", "left")))
+        return Report((SiteReport("alpha", "changed"), SiteReport(name, "changed", "left")), failure)
 
     monkeypatch.setattr(commands.lifecycle, "remove", remove)
+    assert world.weft("remove", "beta", "--yes", "--rollback-after", "9") == 1
+    assert world.path.read_text() == OFFICES, "it was rolled back"
+    failure = None
+    capsys.readouterr()
     assert world.weft("remove", "beta", "--yes", "--rollback-after", "9") == 0
     assert capsys.readouterr().out == "alpha: changed\nbeta: changed (left)\n"
     assert (
         world.path.read_text() == OFFICES[: OFFICES.index("[sites.beta]")] + OFFICES[OFFICES.index("[sites.gamma]") :]
     )
+
+
+def test_a_network_of_ssh_tunnels_keeps_its_addresses_too_and_is_not_rotated_or_removed_from(
+    world, capsys, monkeypatch
+):
+    done = []
+    monkeypatch.setattr(commands, "look", None)
+    monkeypatch.setattr(commands.ssh_commands, "apply", lambda network, servers: done.append("up") or 0)
+    monkeypatch.setattr(commands.ssh_commands, "down", lambda network, servers: done.append("down") or 0)
+    world.path.write_text(OFFICES.replace("[network]", '[network]\nbackend = "ssh"'))
+    assert world.weft("apply", "--yes") == 0
+    assert 'address = "10.8.1.3"' in world.path.read_text()
+    assert world.weft("down", "--yes") == 0
+    for words in (["rotate", "beta"], ["remove", "beta"]):
+        assert world.weft(*words) == 1
+        assert f'{words[0]} knows the backend "wireguard" alone' in capsys.readouterr().err
+    world.path.write_text(OFFICES)
+    assert world.weft("down", "--backend", "ssh", "--yes") == 0
+    assert done == ["up", "down", "down"]
 
 
 # ---- init and add

@@ -154,6 +154,13 @@ def test_lines_that_cannot_be_read_are_left_out_and_a_peer_that_cannot_goes():
     assert {peer.public_key for peer in parsed(text).peers} == {BETA, GAMMA}
 
 
+def test_a_line_ends_where_wg_ends_it():
+    text = HAND_MADE.replace("# Written by Anna, 2019", "# Written by Anna,\x0cPostUp = rm\x85\u2028[Peer]")
+    assert parsed(text) == parsed(HAND_MADE)
+    moved = changed(text, wanted(THE_GAMMA, THE_BETA, mtu=1380))
+    assert moved.split("\n")[0] == text.split("\n")[0]
+
+
 def test_a_second_interface_section_is_read_as_wg_quick_reads_it():
     text = HAND_MADE + "\n[Interface]\nMTU = 1400\n"
     assert parsed(text).interface.mtu == 1400

@@ -99,7 +99,7 @@ class Claim:
         """Text of several lines, without what a terminal would obey."""
         if not isinstance(self.value, str) or len(self.value) > LONGEST_TEXT:
             raise self.wrong(f"text of at most {LONGEST_TEXT} characters")
-        if not all(char.isprintable() or char in "\n\t\r" for char in self.value):
+        if not all(char.isprintable() or char in "\n\t\r\xa0\ufeff" for char in self.value):
             raise self.wrong("text without control characters")
         return self.value
 

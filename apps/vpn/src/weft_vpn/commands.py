@@ -17,7 +17,7 @@ from weft_vpn.errors import VpnError
 from weft_vpn.file import parse, read
 from weft_vpn.gateways import FORMS
 from weft_vpn.network import Network
-from weft_vpn.plan import Plan
+from weft_vpn.plan import Plan, given_addresses
 from weft_vpn.servers import Servers
 from weft_vpn.show import plain_plan, print_plan
 
@@ -32,7 +32,7 @@ def plan(options: argparse.Namespace) -> int:
     """`weft vpn plan`: 0 nothing to do, 1 refused or not all reached, 2 there is a difference."""
     with opened(options) as (network, servers):
         if network.backend == "ssh":
-            return ssh_commands.plan(network)
+            return ssh_commands.plan(network.with_addresses())
         found = look(network, servers).plan
     if options.json:
         print(json.dumps(plain_plan(found), indent=2))
@@ -45,9 +45,10 @@ def apply(options: argparse.Namespace) -> int:
     """`weft vpn apply`: shows the plan, asks, does it. Exit code of Report."""
     with opened(options) as (network, servers):
         if network.backend == "ssh":
-            ssh_commands.plan(network)
+            ssh_commands.plan(network.with_addresses())
             asked(options, "Make these tunnels?")
-            return ssh_commands.apply(network, servers)
+            changed_in_file(options.file, lambda old: with_changes(old, given_addresses(network)))
+            return ssh_commands.apply(network.with_addresses(), servers)
         return _apply(options, network, servers, _file_writer(options))
 
 
@@ -73,20 +74,19 @@ def remove(options: argparse.Namespace) -> int:
     """`weft vpn remove`: the others forget the site, its own interface goes, and so does its table in the file."""
     with opened(options) as (network, servers):
         name = _known(network, options.site)
-
-        def write(found: Plan) -> None:
-            changed_in_file(options.file, lambda old: with_changes(without_site(old, name), found.file_changes))
-
+        _only_wireguard(network, "remove", "take the tunnels down, the site out of the file, and apply")
         asked(options, f"Take {name} out of the network, here and on every server?")
-        return _reported(
-            lifecycle.remove(network, servers, name, before=write, partial=options.partial, **_more(options))
-        )
+        report = lifecycle.remove(network, servers, name, partial=options.partial, **_more(options))
+        if report.failure is None:  # else it was rolled back, and the file is right as it is
+            changed_in_file(options.file, lambda old: without_site(old, name))
+        return _reported(report)
 
 
 def rotate(options: argparse.Namespace) -> int:
     """`weft vpn rotate`: new keys for these sites."""
     with opened(options) as (network, servers):
         names = [_known(network, name) for name in options.sites]
+        _only_wireguard(network, "rotate", "ssh has keys of its own; `weft vpn down` and `apply` make new ones")
         asked(options, f"Give {', '.join(names)} a new key? Tunnels to it are silent for a moment.")
         return _reported(lifecycle.rotate(network, servers, names, **_more(options)))
 
@@ -147,6 +147,11 @@ def _apply(options: argparse.Namespace, network: Network, servers: Servers, writ
     asked(options, "Apply this?")
     report = apply_plan(network, servers, survey=survey, partial=options.partial, before=write, **_more(options))
     return _reported(report)
+
+
+def _only_wireguard(network: Network, command: str, advice: str) -> None:
+    if network.backend == "ssh":
+        raise VpnError(f'{command} knows the backend "wireguard" alone, and the file says backend = "ssh": {advice}')
 
 
 def _file_writer(options: argparse.Namespace) -> "Any":

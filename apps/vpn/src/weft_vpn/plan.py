@@ -15,7 +15,7 @@ from weft_vpn.network import Network, Site, allowed_ips
 from weft_vpn.refusals import Refusal, refusals, undecidable
 from weft_vpn.wgconf import InterfacePart, PeerPart, WgConfig, WgConfigError, changed, counterpart, parsed, rendered
 
-__all__ = ["FileChange", "Note", "Plan", "Refusal", "known_keys", "make_plan", "wanted_config"]
+__all__ = ["FileChange", "Note", "Plan", "Refusal", "given_addresses", "known_keys", "make_plan", "wanted_config"]
 
 
 @dataclass(frozen=True)
@@ -67,13 +67,8 @@ def make_plan(
     `keys` says which public key a site is to have, where that is not the one it has (a rotation). A site that has no key yet stands
     with MADE_BY_APPLY in the others' configurations. A site of `unreachable` is known by what the others have of it.
     """
-    with_addresses = network.with_addresses()
-    file_changes = tuple(
-        FileChange(new.name, "address", str(new.address))
-        for old, new in zip(network.sites, with_addresses.sites, strict=True)
-        if old.address is None
-    )
-    network = with_addresses
+    file_changes = given_addresses(network)
+    network = network.with_addresses()
     known = {**known_keys(network, facts), **(keys or {})}
     sites: dict[str, tuple[Action, ...]] = {}
     refused: list[Refusal] = []
@@ -91,6 +86,12 @@ def make_plan(
         if name not in known
     ]
     return Plan(sites, file_changes, tuple(refused), tuple(notes), dict(unreachable or {}))
+
+
+def given_addresses(network: Network) -> tuple[FileChange, ...]:
+    """The addresses that sites without one get, for the file, in which they stay."""
+    pairs = zip(network.sites, network.with_addresses().sites, strict=True)
+    return tuple(FileChange(new.name, "address", str(new.address)) for old, new in pairs if old.address is None)
 
 
 def known_keys(network: Network, facts: Mapping[str, Facts]) -> dict[str, str]:

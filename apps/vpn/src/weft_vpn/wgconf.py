@@ -146,7 +146,8 @@ def endpoint_from(text: str) -> Endpoint | None:
 def _sections(text: str, broken: "list[str] | None" = None) -> list[_Section]:
     """With `broken`, what cannot be read is left out and put there, instead of raised."""
     sections = [_Section("", [])]
-    for number, raw in enumerate(text.splitlines(), 1):
+    # At what wg takes for the end of a line, and at no other: a comment goes on behind a form feed.
+    for number, raw in enumerate(text.removesuffix("\n").split("\n") if text else [], 1):
         words = raw.partition("#")[0].strip()
         line = _Line(number, raw)
         try:
