@@ -110,7 +110,9 @@ class Servers:
         wanted = [self.network.site(name) for name in (self._all() if names is None else names)]
         wanted = [site for site in wanted if fresh or site.name not in self.contexts or self.contexts[site.name].closed]
         opened = remote.open_all([functools.partial(open_one, site, timeout) for site in wanted], at_once=self.at_once)
-        errors = {wanted[result.index].name: result.error for result in opened.failed if result.error is not None}
+        errors = {
+            wanted[result.index].name: _kept(result.error) for result in opened.failed if result.error is not None
+        }
         reached = [site.name for site in wanted if site.name not in errors]
         for name, context in zip(reached, opened.contexts, strict=True):
             if name in self.contexts:
@@ -139,7 +141,7 @@ class Servers:
                 raise self.failed.get(name) or VpnError(f"{name}: there is no connection to its server")
             return Answer(self.contexts[name].call(function, args, None, timeout))
         except Exception as error:
-            return Answer(error=error)
+            return Answer(error=_kept(error))
 
     def facts(self, names: Iterable[str] | None = None) -> dict[str, Answer[Facts]]:
         """The facts of these sites, all without: gathered on all servers at once, and checked here."""
@@ -149,7 +151,7 @@ class Servers:
             try:
                 checked[name] = Answer(Facts.from_plain(answer.get(), name))
             except Exception as error:
-                checked[name] = Answer(error=error)
+                checked[name] = Answer(error=_kept(error))
         return checked
 
     def close(self) -> None:
@@ -167,6 +169,15 @@ class Servers:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _kept(error: Exception) -> Exception:
+    """The error without the frames that it has passed: what is kept longer than those would keep them, in a cycle."""
+    link: BaseException | None = error
+    while link is not None:
+        link.__traceback__ = None
+        link = link.__cause__ or link.__context__
+    return error
 
 
 def _close(context: remote.Context) -> None:

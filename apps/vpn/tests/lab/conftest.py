@@ -88,7 +88,7 @@ class Company:
     def reaches(self, office: str, other: str) -> bool:
         """Whether a client of one office gets an answer from one of another; the first may have to wait for a handshake."""
         target = self.client(other).address
-        return any(self.client(office).ping(target, timeout=2) for _ in range(5))
+        return any(self.client(office).ping(target, timeout=2) for _ in range(15))
 
     def sends(self, office: str, other: str) -> int:
         """How many of 200,000 bytes arrive over TCP from a client at a client."""
@@ -103,7 +103,7 @@ class Company:
     def dump(self, name: str) -> list[list[str]]:
         """`wg show wg0 dump`, without the line of the interface, in which the private key is."""
         lines = self.server(name).run(["wg", "show", "wg0", "dump"]).stdout.splitlines()
-        return [line.split("\t") for line in lines[1:]]
+        return sorted(line.split("\t") for line in lines[1:])
 
 
 def company(lab: Lab) -> Company:

@@ -147,13 +147,15 @@ def test_a_configuration_without_a_key_never_reaches_a_tunnel_that_runs(joined, 
     was = alpha.read("/etc/wireguard/wg0.conf")
     before = [offices.dump("alpha"), alpha.run(["wg", "show", "wg0", "public-key"]).stdout]
     alpha.write("/etc/wireguard/wg0.conf", broken, 0o600)
-    with offices.servers() as servers:
-        servers.connect(["alpha"])
-        sync = functools.partial(servers.contexts["alpha"].call, host_act.act)
-        ended = sync(("wg0", [{"do": "sync", "keep_endpoints": []}], "0123456789abcdef", 20))
+    try:
+        with offices.servers() as servers:
+            servers.connect(["alpha"])
+            sync = functools.partial(servers.contexts["alpha"].call, host_act.act)
+            ended = sync(("wg0", [{"do": "sync", "keep_endpoints": []}], "0123456789abcdef", 20))
+    finally:
+        alpha.write("/etc/wireguard/wg0.conf", was, 0o600)
     assert "no valid PrivateKey, and was not used" in ended["error"] and ended["outcome"]["errors"] == []
     after = [offices.dump("alpha"), alpha.run(["wg", "show", "wg0", "public-key"]).stdout]
     assert [peer[:4] for peer in after[0]] == [peer[:4] for peer in before[0]] and after[1] == before[1]
     assert offices.reaches("alpha", "beta")
-    alpha.write("/etc/wireguard/wg0.conf", was, 0o600)
     assert offices.states() == old
