@@ -105,6 +105,15 @@ def test_weft_over_there_is_weft(context: remote.Context, work: ModuleType) -> N
     assert context.stats.round_trips == 0
 
 
+def test_the_backend_that_is_asked_for_here_is_not_asked_for_there(
+    monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest, work: ModuleType
+) -> None:
+    monkeypatch.setenv("WEFT_SWITCH", "stacks")
+    context = request.getfixturevalue("context")
+    assert context.call(work.real)[2] == "sliced"
+    assert context.call(os.environ.get, ("WEFT_SWITCH",)) == "stacks"
+
+
 def test_calls_that_wait_in_weft_occupy_no_threads(
     context: remote.Context, work: ModuleType, in_tasklets: Callable[..., list[object]]
 ) -> None:

@@ -8,11 +8,13 @@ weft blocks its call only; what blocks the thread blocks all of them.
 """
 
 import collections
+import os
 import sys
 import threading
 
 from weft.wire import standin
 
+_NOT_SENT = "stacks", "greenlet"  # backends that the parent may have been asked to take; the one that comes serves as well
 _runner = None
 
 
@@ -76,6 +78,9 @@ class Runner(object):
 
     def serve(self):
         """Load the core, then run calls until the process ends. Returns when it cannot be loaded: threads run the calls then."""
+        asked = os.environ.get("WEFT_SWITCH")
+        if asked in _NOT_SENT:
+            del os.environ["WEFT_SWITCH"]
         try:
             from weft.core import tasklet
             from weft.sync import SimpleQueue
@@ -84,6 +89,9 @@ class Runner(object):
         except BaseException:
             self._give_up("%s: %s" % (sys.exc_info()[0].__name__, sys.exc_info()[1]))
             return
+        finally:
+            if asked in _NOT_SENT:
+                os.environ["WEFT_SWITCH"] = asked
         with self._lock:
             # A queue, and no waiter: run() in a call waits for sleeps and descriptors, and must not wait for the next call.
             self._queue = SimpleQueue()
