@@ -14,7 +14,8 @@ import threading
 
 from weft.wire import standin
 
-_NOT_SENT = "stacks", "greenlet"  # backends that the parent may have been asked to take; the one that comes serves as well
+# Backends that the environment may ask for: the one that comes serves as well.
+_NOT_SENT = ("stacks", "greenlet")
 _runner = None
 
 
