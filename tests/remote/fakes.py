@@ -4,7 +4,9 @@ import sys
 import textwrap
 from pathlib import Path
 
-REPOSITORY = Path(__file__).parents[2]
+import weft
+
+INSTALLED = str(Path(weft.__file__).parents[1])  # built for this Python, which the sources need not be
 
 # argv of a target's Python: -BEs -c LAUNCH FIRST_STAGE HALF HALF SIZE (weft.wire.build)
 HOSTILE = """\
@@ -67,6 +69,4 @@ def script(folder: Path, text: str, name: str = "python") -> str:
 
 def hostile(folder: Path, body: str) -> str:
     """A child that starts as it should and then runs `body`, with send(), hello() and receive_call() at hand."""
-    return script(
-        folder, HOSTILE.format(python=sys.executable, src=str(REPOSITORY / "src"), body=textwrap.dedent(body).strip())
-    )
+    return script(folder, HOSTILE.format(python=sys.executable, src=INSTALLED, body=textwrap.dedent(body).strip()))
