@@ -87,6 +87,7 @@ TRACED_WHILE_SUSPENDED = [
 # counted there. Release builds do not mind.
 HIDDEN_AND_TRACED = [
     "tests/snapshot/test_tracing.py",
+    "tests/snapshot/test_fuzz.py",
     *(
         f"tests/snapshot/{test}"
         for test in (
