@@ -13,20 +13,9 @@ KNOWN = _native.known and core.backend != "greenlet"
 
 # Elsewhere one file says what is refused there.
 NEED_FRAMES = (
-    *(
-        "block",
-        "constructs",
-        "refusals",
-        "states",
-        "graphs",
-        "fuzz",
-        "interrupted",
-        "leaks",
-        "format",
-        "code",
-        "depths",
-    ),
+    *("block", "constructs", "refusals", "states", "graphs", "fuzz", "interrupted", "leaks", "format", "code"),
     *("checkpoint", "checkpoint_files", "damaged", "resume", "showing", "tracing", "cut_short", "stackless_pickles"),
+    "depths",
 )
 collect_ignore = ["test_unknown.py"] if KNOWN else [f"test_{name}.py" for name in NEED_FRAMES]
 
