@@ -167,7 +167,6 @@ boundary(Capture *capture, Frame *frame)
         return -1;
     if (!api->operands(code, instruction.unit, &depth, &below))
         depth = below = -1;
-    assert(frame_count(frame) < 0 || depth < 0 || frame_count(frame) == locals + depth);
     if (instruction_calls(instruction.opcode) && below >= 0)
         return boundary_call(capture, frame, &instruction, locals + below);
     if ((instruction.opcode == FOR_ITER || instruction.opcode == SEND) && below >= 0 &&

@@ -49,7 +49,6 @@ innermost(Capture *capture, Frame *frame)
         return -1;
     if (!api->operands(code, unit, &depth, &below))
         depth = below = -1;
-    assert(frame_count(frame) < 0 || depth < 0 || frame_count(frame) == locals + depth);
     if (capture->state.preempted && depth > 0 && instruction.opcode == POP_TOP && slot_is_number(frame->localsplus[locals + depth - 1])) {
         unit = instruction.next; /* to drop a number is nothing, and it is no value that could be returned into its place */
         depth--;
