@@ -115,4 +115,4 @@ pip() {
 # Not isolated: the build then needs setuptools once and not again for every change of the sources.
 pip install -q 'setuptools>=77'
 echo "Building weft and installing what $extras needs"
-pip install -q --no-build-isolation --editable ".[$extras]" --editable apps/lab --editable apps/vpn
+pip install -q --no-build-isolation --editable ".[$extras]" --editable apps/clock --editable apps/lab --editable apps/vpn
