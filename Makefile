@@ -51,7 +51,7 @@ test: .venv/.core
 	@$(BIN)/python tools/run_tests.py $(ARGS)
 
 test-lab: .venv/.core
-	@$(BIN)/python -m pytest --color=no -q -m 'lab and not soak' apps $(ARGS)
+	@$(BIN)/python tools/run_lab.py $(ARGS)
 
 lab-demo: .venv/.core
 	@$(BIN)/python tools/lab_demo.py

@@ -1,0 +1,89 @@
+"""`make test-lab`: the tests that build offices, file by file, a file for each core at a time: they wait more than they compute.
+
+A lab is namespaces of its own, so those of several processes do not see each other. A line tells how each file ended, and
+everything it printed where one of its tests failed; the last line sums up. Further arguments go to pytest; paths among them
+say which files.
+"""
+
+import collections
+import os
+import re
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PYTEST = [sys.executable, "-m", "pytest", "--color=no", "-q", "-m", "lab and not soak"]
+
+# Those that take longest begin first, so that no lane is left with one of them at the end.
+LONG = ("test_faults", "test_systemd", "test_checks", "test_apply", "test_killed")
+
+NOTHING_COLLECTED = 5
+COUNTS = re.compile(r"(\d+) (passed|failed|skipped|errors?|xfailed|xpassed|warnings?)")
+
+
+def files_with_labs() -> list[str]:
+    """The test files of the apps that have tests of labs, the long ones first."""
+    files = [path for path in sorted(ROOT.glob("apps/*/tests/**/test_*.py")) if "mark.lab" in path.read_text("utf-8")]
+    files.sort(key=lambda path: LONG.index(path.stem) if path.stem in LONG else len(LONG))
+    return [str(path.relative_to(ROOT)) for path in files]
+
+
+def run(file: str, arguments: list[str]) -> tuple[str, int, str, float]:
+    """One process of pytest for one file: its name, status, output and seconds."""
+    started = time.monotonic()
+    done = subprocess.run(
+        [*PYTEST, file, *arguments],
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    return file, done.returncode, done.stdout, time.monotonic() - started
+
+
+def summed(outputs: list[str]) -> str:
+    """What the last lines of several runs say, as one."""
+    sums: collections.Counter[str] = collections.Counter()
+    for output in outputs:
+        for count, what in COUNTS.findall((output.strip().splitlines() or [""])[-1]):
+            sums[what.replace("errors", "error").replace("warnings", "warning")] += int(count)
+    order = ("failed", "error", "passed", "skipped", "xfailed", "xpassed", "warning")
+    return ", ".join(f"{sums[what]} {what}" for what in order if sums[what]) or "no tests ran"
+
+
+def main(arguments: list[str]) -> int:
+    """Run all; the status is 0 only when all passed, and there was something to run."""
+    started = time.monotonic()
+    named = [word for word in arguments if (ROOT / word.partition("::")[0]).exists()]
+    others = [word for word in arguments if word not in named]
+    lanes = os.cpu_count() or 1
+    outputs, failed, ran = [], [], False
+    with ThreadPoolExecutor(lanes) as executor:
+        waiting = [executor.submit(run, file, others) for file in named or files_with_labs()]
+        for future in as_completed(waiting):
+            file, status, output, took = future.result()
+            outputs.append(output)
+            ran = ran or status == 0
+            lines = output.strip().splitlines() or [""]
+            if status not in (0, NOTHING_COLLECTED):
+                failed.append(f"{file} ({status})")
+                print(f"\n== {file}\n{output}", flush=True)
+            elif others:  # somebody has asked for more than whether they pass
+                print(output, flush=True)
+            for line in lines:
+                if line.startswith("SKIPPED") and not others:
+                    print(line)
+            print(f"{file}: {lines[-1].strip('= ')} (took {took:.0f} s in all)", flush=True)
+    if failed:
+        print(f"FAILED: {', '.join(failed)}")
+    print(f"{summed(outputs)} in {time.monotonic() - started:.0f}s, {lanes} files at once")
+    return 1 if failed else 0 if ran else NOTHING_COLLECTED
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
