@@ -71,7 +71,7 @@ def test_a_context_that_fails_ends_it_with_1_and_the_reason(one_bare_interpreter
 def test_without_a_bare_interpreter_it_is_refused_and_says_what_would_help(monkeypatch, capsys):
     full = Interpreter(BARE.path, BARE.version, frozenset({"django"}))
     monkeypatch.setattr(demo, "interpreters", lambda packages: [full])
-    assert main(["demo"]) == 2
+    assert main(["demo"]) == 64
     assert "no interpreter without Django was found" in capsys.readouterr().err
 
 
@@ -80,7 +80,7 @@ def test_without_django_here_it_says_which_extra_brings_it(one_bare_interpreter,
         raise demo.PackageNotFoundError(name)
 
     monkeypatch.setattr(demo, "metadata", none)
-    assert main(["demo"]) == 2
+    assert main(["demo"]) == 64
     assert "pip install 'weft[demo]'" in capsys.readouterr().err
 
 

@@ -73,7 +73,7 @@ def test_classes_are_those_of_the_script_which_is_imported_behind_its_guard(save
     assert resumed(python, file) == (0, said, "")
     (tmp_path / "elsewhere/job.py").rename(tmp_path / "moved.py")
     code, out, problem = resumed(python, file)
-    assert (code, out) == (2, "")
+    assert (code, out) == (64, "")
     assert "/job.weft: the job needs Thing of its script '" in problem
     assert "which cannot be imported here: FileNotFoundError" in problem
     assert problem.endswith("Name the one to import with --script\n") and problem.count("\n") == 1
@@ -127,7 +127,7 @@ def test_a_script_without_a_guard_is_refused_by_name(program, python):
     """)
     assert python(script).stdout == "resumed False\n"
     code, out, problem = resumed(python, "job.weft")
-    assert (code, out) == (2, "")
+    assert (code, out) == (64, "")
     assert 'let it begin behind if __name__ == "__main__":' in problem
 
 
@@ -159,7 +159,7 @@ def test_what_is_no_checkpoint_is_said_in_a_line_and_nothing_runs(tmp_path, caps
     if content is not None:
         path.write_bytes(content)
     for command in ("resume", "show"):
-        assert main([command, str(path)]) == 2
+        assert main([command, str(path)]) == 64
         out, problem = capsys.readouterr()
         assert out == ""
         assert problem.startswith(f"weft {command}: {path}: ")

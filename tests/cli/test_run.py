@@ -76,7 +76,7 @@ def test_a_headline_announces_no_lines_that_do_not_follow():
 def test_a_module_that_exits_while_it_is_imported_is_refused(tmp_path, monkeypatch, capsys):
     (tmp_path / "exits_at_once.py").write_text("raise SystemExit('usage')\n")
     monkeypatch.syspath_prepend(tmp_path)
-    assert main(["run", "--local", "1", "exits_at_once:f"]) == 2
+    assert main(["run", "--local", "1", "exits_at_once:f"]) == 64
     assert "exits_at_once cannot be imported here: it calls sys.exit('usage')" in capsys.readouterr().err
 
 
@@ -207,7 +207,7 @@ def test_text_leaves_arguments_alone():
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
 def test_a_wrong_command_line_is_refused_with_exit_code_2_before_anything_is_touched(words, message, capsys):
-    assert main(["run", *words]) == 2
+    assert main(["run", *words]) == 64
     said = capsys.readouterr()
     assert message in said.err
     assert said.out == ""

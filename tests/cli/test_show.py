@@ -46,5 +46,5 @@ def test_json_for_programs(file, capsys):
 
 
 def test_a_folder_is_no_checkpoint(tmp_path, capsys):
-    assert main(["show", str(tmp_path)]) == 2
+    assert main(["show", str(tmp_path)]) == 64
     assert capsys.readouterr().err == f"weft show: {tmp_path}: Is a directory\n"

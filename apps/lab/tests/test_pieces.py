@@ -34,7 +34,7 @@ def test_shares_are_read(text, value):
     ],
 )
 def test_a_wrong_command_line_is_refused_before_anything_is_touched(words, says, capsys):
-    assert main(["lab", *words]) == 2
+    assert main(["lab", *words]) == 64
     assert says in capsys.readouterr().err
 
 

@@ -1,6 +1,6 @@
 """The `weft` command: parses, hands over to one file a command, and turns errors into messages and exit codes.
 
-0 all is well · 1 something failed · 2 the command line is wrong, nothing was touched · 3 hosts out of reach · 130 interrupted
+0 all is well · 1 something failed · 3 hosts out of reach · 64 the command line is wrong, nothing was touched · 130 interrupted
 """
 
 import argparse
@@ -10,7 +10,7 @@ from importlib.metadata import version
 
 from weft.cli import bench, demo, resume, run, shell, show
 from weft.cli._apps import commands_of_apps
-from weft.cli._errors import UsageError
+from weft.cli._errors import USAGE, UsageError
 from weft.cli._options import refuse_unknown
 
 __all__ = ["UsageError", "main"]
@@ -25,15 +25,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser = _parser(words)
     except UsageError as error:
         print(error, file=sys.stderr)
-        return 2
+        return USAGE
     try:
         refuse_unknown(parser, words)
         options = parser.parse_args(words)
         if options.name is None and not options.version:
             parser.error("name a COMMAND; `weft --help` lists them")
     except SystemExit as exit_of_argparse:
-        # argparse leaves by itself after --help (0) and after a wrong word (2, with its message on stderr).
-        return exit_of_argparse.code if isinstance(exit_of_argparse.code, int) else 2
+        # argparse leaves by itself after --help, without a code or with 0, and after a wrong word, with its message on stderr.
+        return USAGE if exit_of_argparse.code else 0
     if options.version:
         # Looked up only when asked for: reading the package's metadata takes longer than all parsing.
         print(f"weft {version('weft')}")
@@ -42,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return int(options.command(options))
     except UsageError as error:
         print(f"weft {options.name}: {error}", file=sys.stderr)
-        return 2
+        return USAGE
     except KeyboardInterrupt:
         print(f"weft {options.name}: interrupted", file=sys.stderr)
         return 130

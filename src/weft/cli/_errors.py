@@ -1,6 +1,9 @@
 """What is wrong with a command line; found before anything is touched."""
 
-__all__ = ["UsageError"]
+__all__ = ["USAGE", "UsageError"]
+
+USAGE = 64
+"""The exit code, EX_USAGE of sysexits.h: no other end has it, and argparse's own 2 is a result of `weft vpn plan`."""
 
 
 class UsageError(Exception):

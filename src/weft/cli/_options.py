@@ -16,7 +16,7 @@ VALUE = re.compile(r"-\.?\d|.* ")
 
 
 def refuse_unknown(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
-    """Leave as argparse does, by SystemExit(2) and a message on stderr, when a word is an option that `parser` has not."""
+    """Leave as argparse does, by SystemExit and a message on stderr, when a word is an option that `parser` has not."""
     known = parser._option_string_actions
     commands = parser._subparsers._group_actions[0].choices if parser._subparsers else None
     rest_is_anything = any(action.nargs == argparse.REMAINDER for action in parser._actions)

@@ -1,6 +1,6 @@
 """`weft bench`: what threads cost on this machine, stock and with weft. Parses and prints; the measuring is in _bench/.
 
-1: something could not be measured · 2: the command line is wrong · a peer that is not installed is noted and changes nothing
+1: something could not be measured · 64: the command line is wrong · a peer that is not installed is noted and changes nothing
 """
 
 import argparse

@@ -12,7 +12,7 @@ DESCRIPTION = """\
 Go on with the job of a checkpoint that weft.checkpoint() has written, and run until nothing is left to do. The job goes on writing
 FILE. Resume only what you would run: a checkpoint is code.
 
-Exit code: 0 the job has ended, 1 it has failed or nobody can ever wake it, 2 it cannot go on here, and nothing has run, 130
+Exit code: 0 the job has ended, 1 it has failed or nobody can ever wake it, 64 it cannot go on here, and nothing has run, 130
 interrupted; that of sys.exit() where the job calls it."""
 
 

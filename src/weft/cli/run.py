@@ -42,7 +42,7 @@ Each ARG is read as JSON where it is JSON (3, true, [1, 2], "text"), else as pla
   weft run -H 'web[01-20],@more-hosts' --group platform:python_version
   weft run -i hosts.toml -H web,db --sudo mychecks:firewall
 
-Exit code: 0 all succeeded, 1 the function failed on at least one host, 2 wrong command line (nothing was touched), 3 it failed
+Exit code: 0 all succeeded, 1 the function failed on at least one host, 64 wrong command line (nothing was touched), 3 it failed
 nowhere, but some hosts could not be reached, 130 interrupted."""
 
 

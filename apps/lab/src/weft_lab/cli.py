@@ -26,7 +26,7 @@ EPILOG = """\
 
 A machine is called as its office is (the server), or OFFICE-client, OFFICE-gateway, or admin, which is on the internet.
 
-Exit code: 0 all is well, 1 something failed, 2 wrong command line; `shell` ends as its command does."""
+Exit code: 0 all is well, 1 something failed, 64 wrong command line; `shell` ends as its command does."""
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:

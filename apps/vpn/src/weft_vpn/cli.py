@@ -22,8 +22,8 @@ A first network:
   weft vpn check                                                           what does not work, why, and what to do about it
   weft vpn gateway                                                         what to set on each gateway, line by line
 
-Exit code: 0 all is well; 1 something failed or was refused; 2 plan: something would change, or a wrong command line, nothing was
-touched; 3 done, but some site was out of reach; 130 interrupted."""
+Exit code: 0 all is well; 1 something failed or was refused; 2 plan: something would change; 3 done, but some site was out of reach;
+64 wrong command line, nothing was touched; 130 interrupted."""
 
 Parsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
