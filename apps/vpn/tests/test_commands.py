@@ -200,13 +200,69 @@ def test_a_network_of_ssh_tunnels_keeps_its_addresses_too_and_is_not_rotated_or_
     world.path.write_text(OFFICES.replace("[network]", '[network]\nbackend = "ssh"'))
     assert world.weft("apply", "--yes") == 0
     assert 'address = "10.8.1.3"' in world.path.read_text()
+    capsys.readouterr()
+    assert world.weft("plan", "--json") == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["exit_code"] == 0 and said["tunnels"][0].startswith(
+        "alpha (tun2) calls beta (tun1) by ssh at 198.51.100.2"
+    )
     assert world.weft("down", "--yes") == 0
-    for words in (["rotate", "beta"], ["remove", "beta"]):
+    for words in (["rotate", "beta"], ["remove", "beta"], ["add", "delta=d"]):
         assert world.weft(*words) == 1
         assert f'{words[0]} knows the backend "wireguard" alone' in capsys.readouterr().err
     world.path.write_text(OFFICES)
     assert world.weft("down", "--backend", "ssh", "--yes") == 0
     assert done == ["up", "down", "down"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["apply", "--rollback-after", "1"],
+        ["apply", "--rollback-after", "nan"],
+        ["down", "--rollback-after", "3601"],
+        ["rotate", "beta", "--rollback-after", "soon"],
+        ["status", "--watch", "0"],
+        ["check", "--watch", "inf"],
+        ["check", "--throughput", "--seconds", "-1"],
+    ],
+)
+def test_seconds_that_make_no_sense_are_a_wrong_command_line(world, capsys, words):
+    assert world.weft(*words) == 64
+    assert "give a number of seconds from" in capsys.readouterr().err
+
+
+def test_with_json_an_error_is_json_too(world, capsys):
+    world.path.write_text("[network]\ntunel = 1\n")
+    assert world.weft("plan", "--json") == 1
+    said = capsys.readouterr()
+    assert json.loads(said.out) == {"error": said.err.partition(": ")[2].rstrip("\n"), "exit_code": 1}
+    assert world.weft("status", "--json") == 1
+    assert "tunel" in json.loads(capsys.readouterr().out)["error"]
+
+
+def test_nothing_that_a_terminal_would_obey_is_shown(world, capsys):
+    world.unreachable["gamma"] = "ConnectError: \x1b]0;mine\x07\x1b[2J\x9b1m"
+    assert world.weft("plan") == 1
+    world.path.write_text(OFFICES.replace("[sites.gamma]", '[sites."gam\\u001b[2Jma"]'))
+    assert world.weft("plan") == 1
+    said = capsys.readouterr()
+    assert r"gam\x1b[2Jma" in said.err and "ConnectError: ?]0;mine??[2J?1m" in said.out
+    assert all(char.isprintable() or char == "\n" for char in said.out + said.err)
+
+
+def test_what_cannot_be_written_is_said_before_any_server_is_changed(world, capsys, monkeypatch):
+    def refuse(*_, **__):
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr("weft_vpn.edit.tempfile.mkstemp", refuse)
+    assert world.weft("apply", "--yes") == 1
+    assert "network.toml cannot be written: Read-only file system" in capsys.readouterr().err
+    assert not world.offices["alpha"].done
+    world.path.unlink()
+    world.path.mkdir()
+    assert world.weft("add", "delta=d") == 1
+    assert "the file cannot be read: [Errno 21] Is a directory" in capsys.readouterr().err
 
 
 # ---- init and add
@@ -298,7 +354,7 @@ def test_init_says_every_server_that_it_could_not_look_at(found, capsys):
 )
 def test_init_refuses_words_that_name_no_site_or_one_twice(found, capsys, words, said):
     found.path.unlink()
-    assert found.weft("init", *words, "--yes") == 1
+    assert found.weft("init", *words, "--yes") == (1 if "call themselves" in said else 64)
     assert said in capsys.readouterr().err
 
 
@@ -315,6 +371,18 @@ def test_init_asks_and_asks_again_where_an_answer_is_none(found, capsys, monkeyp
     assert 'lans = ["192.168.10.0/24", "10.50.0.0/16"]' in text
     assert 'endpoint = "vpn.example.org:4711"' in text
     assert "beta.example.com:51820" not in text
+
+
+def test_init_without_an_answer_writes_nothing(found, capsys, monkeypatch):
+    def end(question):
+        raise EOFError
+
+    found.path.unlink()
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr("builtins.input", end)
+    assert found.weft("init", "alpha.example.com") == 1
+    assert "nothing was written, because there was no answer" in capsys.readouterr().err
+    assert not found.path.exists()
 
 
 def test_init_takes_a_tunnel_that_no_server_uses(found):

@@ -130,10 +130,25 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_beside(tmp_path, mon
     path.write_text(TEXT)
 
     def fails(*_):
-        raise OSError("disk full")
+        raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", fails)
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(VpnError, match=r"network.toml cannot be written: No space left on device"):
         write(path, "half")
     assert path.read_text() == TEXT
     assert os.listdir(tmp_path) == ["network.toml"]
+
+
+def test_lines_that_end_as_on_windows_go_on_ending_so(tmp_path):
+    path = tmp_path / "network.toml"
+    path.write_bytes(TEXT.replace("\n", "\r\n").encode())
+    changed_in_file(path, lambda text: text + "# more\n")
+    assert path.read_bytes() == (TEXT + "# more\n").replace("\n", "\r\n").encode()
+
+
+def test_a_file_that_was_changed_meanwhile_so_that_nothing_fits_is_left_alone(tmp_path):
+    path = tmp_path / "network.toml"
+    path.write_text("[network]\n")
+    with pytest.raises(VpnError, match=r"network.toml was changed meanwhile, and cannot be changed now \('sites'\)"):
+        changed_in_file(path, lambda text: with_value(text, "alpha", "address", "10.8.1.1"))
+    assert path.read_text() == "[network]\n"

@@ -48,6 +48,17 @@ def test_all_that_can_stand_in_the_file_is_read():
     assert (str(beta.address), beta.keepalive, beta.mtu) == ("10.8.1.7", None, 1380)
 
 
+@pytest.mark.parametrize(
+    "server", ["alpha", "x.y@a-b.c_d", "DOM\\\\eva@alpha:22", "root@[2001:db8::1]:22", "[fe80::1%eth0]", "10.0.0.1:1"]
+)
+def test_servers_as_ssh_takes_them(server):
+    assert parse(GOOD.replace("root@alpha.example.com", server)).sites[0].server == server.replace("\\\\", "\\")
+
+
+def test_the_way_may_lead_through_several_hosts():
+    assert parse(GOOD.replace("gate.example.com", "a@gate:22,[2001:db8::1]")).sites[1].via == "a@gate:22,[2001:db8::1]"
+
+
 def test_addresses_that_are_not_in_the_file_are_given_out_in_order_and_the_others_stay():
     assert [str(site.address) for site in parse(GOOD).with_addresses().sites] == ["10.8.1.1", "10.8.1.7"]
     more = GOOD + '[sites.gamma]\nserver = "g"\n[sites.delta]\nserver = "d"\naddress = "10.8.1.2"\nendpoint = "d"\n'
@@ -93,6 +104,17 @@ MISTAKES = [
     ("[sites.alpha]", "[sites]\nalpha = 3\n[sites.gamma]", 6, "sites.alpha is 3, and should be a table"),
     ('server = "root@alpha.example.com"\n', "", 5, r"\[sites.alpha\] has no server. Write how ssh reaches it"),
     ("root@alpha.example.com", "-oProxyCommand=x", 6, "give HOST, USER@HOST or USER@HOST:PORT"),
+    ("root@alpha.example.com", "a;touch${IFS}b", 6, "give HOST, USER@HOST or USER@HOST:PORT"),
+    ("root@alpha.example.com", "$(id)@alpha", 6, "give HOST, USER@HOST or USER@HOST:PORT"),
+    ("gate.example.com", "one.example.com,x`id`", 14, "give HOST, USER@HOST or USER@HOST:PORT"),
+    ("gate.example.com", "$HOME@gate.example.com", 14, r"a name on the way holds no \$"),
+    ("198.51.100.1:51820", "vpn.example.com#:51820", 9, "give HOST:PORT"),
+    ("198.51.100.1:51820", "0.0.0.0:51820", 9, "nobody reaches a server at 0.0.0.0"),
+    ("198.51.100.1:51820", "[::1]:51820", 9, "nobody reaches a server at ::1"),
+    ("10.8.1.0/24", "0.0.0.0/0", 3, "that is the whole internet"),
+    ("10.8.1.0/24", "127.0.0.0/24", 3, "no router passes this range on"),
+    ('tunnel = "10.8.1.0/24"', 'interface = "-rf"', 3, "give a name of at most 15 letters"),
+    ('tunnel = "10.8.1.0/24"', 'interface = "all"', 3, "give a name of at most 15 letters"),
     ("root@alpha.example.com", "alpha -v", 6, "options go into ~/.ssh/config"),
     ("admin@beta:2222", "admin@beta:222222", 12, "give HOST, USER@HOST"),
     ("admin@beta:2222", "admin@beta:70000", 12, "there is no port 70000; ports are 1 to 65535"),

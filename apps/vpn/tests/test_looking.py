@@ -7,6 +7,7 @@ from contextlib import contextmanager
 import pytest
 
 from apps.vpn.tests.measuring import all_facts, changed, lan, measurements, peer, silent, well, with_peers
+from weft.cli import UsageError
 from weft_vpn import looking
 from weft_vpn.errors import VpnError
 from weft_vpn.measured import Datagrams
@@ -142,5 +143,5 @@ def test_a_picture_that_cannot_be_written_says_so(run, network, tmp_path):
     ],
 )
 def test_wrong_clients_are_refused(run, network, words, message):
-    with pytest.raises(VpnError, match=message):
+    with pytest.raises((UsageError, VpnError), match=message):
         run(looking.check, all_facts(network), measurements(network), client=words)

@@ -20,6 +20,7 @@ from weft_vpn.actions import (
     Up,
     WriteConfig,
 )  # fmt: skip
+from weft_vpn.claim import FactsError
 from weft_vpn.facts import KEPT
 from weft_vpn.wgconf import parsed
 
@@ -182,6 +183,18 @@ def test_a_site_that_was_never_reached_is_left_out_and_said():
     assert [(note.site, note.message) for note in plan.notes] == [
         ("gamma", "has never been reached, so its key is not known: the others are planned without it")
     ]
+
+
+def test_a_key_that_the_others_do_not_agree_on_is_nobodys(offices):
+    offices["beta"].peer(key(("gamma", 1)))["public_key"] = key("mallory")
+    plan = offices.plan(unreachable={"gamma": "no route to host"})
+    assert [one.site for one in plan.refusals] == ["gamma"]
+    assert f"alpha has {key(('gamma', 1))}, beta has {key('mallory')}" in plan.refusals[0].message
+
+
+def test_a_key_that_is_none_gets_into_nobodys_configuration(offices):
+    with pytest.raises(FactsError, match="beta: .* is no public key: what its server sent is not believed"):
+        offices.plan(keys={"beta": key("beta") + "\n[Interface]\nPostUp = id"})
 
 
 def test_the_hub_out_of_reach_is_known_by_its_spokes():

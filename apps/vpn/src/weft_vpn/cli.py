@@ -4,10 +4,14 @@ This module is imported for `weft --help`, so it imports nothing that takes time
 """
 
 import argparse
+import json
 import sys
 from importlib import import_module
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = ["add_parser"]
 
@@ -70,17 +74,35 @@ def command(subcommands: Parsers, name: str, function: str, text: str) -> argpar
 
 
 def run(options: argparse.Namespace) -> int:
-    """Carry the command out, and say on stderr what went wrong. Blocks until it is done."""
+    """Carry the command out, and say on stderr what went wrong, with --json on stdout too. Blocks until it is done."""
     # Inside: it brings the core with it.
     from weft import WeftError
+    from weft_vpn.errors import shown
 
     module, _, name = options.function.partition(":")
     function = getattr(import_module(f"weft_vpn.{module}"), name)
     try:
         return int(function(options))
     except WeftError as error:
-        print(f"weft vpn {options.vpn_command}: {error}", file=sys.stderr)
+        print(f"weft vpn {options.vpn_command}: {shown(error)}", file=sys.stderr)
+        if getattr(options, "json", False):
+            print(json.dumps({"error": str(error), "exit_code": FAILED}))
         return FAILED
+
+
+def _seconds(lowest: float, highest: float) -> "Callable[[str], float]":
+    """Reads a number of seconds in this range."""
+
+    def read(text: str) -> float:
+        try:
+            number = float(text)
+        except ValueError:
+            number = -1.0
+        if not lowest <= number <= highest:
+            raise argparse.ArgumentTypeError(f"{text!r}: give a number of seconds from {lowest:g} to {highest:g}")
+        return number
+
+    return read
 
 
 def _init(subcommands: Parsers) -> None:
@@ -142,14 +164,14 @@ def _looking(subcommands: Parsers) -> None:
             "--watch",
             metavar="SECONDS",
             nargs="?",
-            type=float,
+            type=_seconds(0.1, 86400),
             const=2.0 if parser is status else 30.0,
             help="go on until Ctrl-C, every so many seconds",
         )
     check.add_argument(
         "--throughput", action="store_true", help="also load each tunnel fully, one way and then the other"
     )
-    check.add_argument("--seconds", metavar="N", type=float, default=5.0, help="for so long each; 5")
+    check.add_argument("--seconds", metavar="N", type=_seconds(0.1, 60), default=5.0, help="for so long each; 5")
     check.add_argument(
         "--client",
         metavar="SITE=ADDRESS",
@@ -170,7 +192,7 @@ def _changing(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--rollback-after",
         metavar="SECONDS",
-        type=float,
+        type=_seconds(5, 3600),
         help="a server that is not heard of for so long rolls back; 60",
     )
 

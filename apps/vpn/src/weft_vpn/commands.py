@@ -1,10 +1,11 @@
 """What plan, apply, add, remove, rotate, down and gateway do at the command line: they ask, call and print; no decision here."""
 
 import argparse
+import contextlib
+import io
 import json
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +14,7 @@ from weft_vpn.apply import Survey, look
 from weft_vpn.apply import apply as apply_plan
 from weft_vpn.change import ROLLBACK_AFTER, Report
 from weft_vpn.edit import changed_in_file, with_changes, with_site, without_site
-from weft_vpn.errors import VpnError
+from weft_vpn.errors import VpnError, shown
 from weft_vpn.file import parse, read
 from weft_vpn.gateways import FORMS
 from weft_vpn.network import Network
@@ -32,13 +33,22 @@ def plan(options: argparse.Namespace) -> int:
     """`weft vpn plan`: 0 nothing to do, 1 refused or not all reached, 2 there is a difference."""
     with opened(options) as (network, servers):
         if network.backend == "ssh":
-            return ssh_commands.plan(network.with_addresses())
+            return _ssh_plan(network.with_addresses(), options.json)
         found = look(network, servers).plan
     if options.json:
         print(json.dumps(plain_plan(found), indent=2))
     else:
         print_plan(found, network, sys.stdout, file=str(options.file))
     return found.exit_code
+
+
+def _ssh_plan(network: Network, as_json: bool) -> int:
+    if not as_json:
+        return ssh_commands.plan(network)
+    with contextlib.redirect_stdout(io.StringIO()) as said:
+        code = ssh_commands.plan(network)
+    print(json.dumps({"exit_code": code, "backend": "ssh", "tunnels": said.getvalue().splitlines()}, indent=2))
+    return code
 
 
 def apply(options: argparse.Namespace) -> int:
@@ -57,11 +67,11 @@ def add(options: argparse.Namespace) -> int:
     # Inside: only this command asks.
     from weft_vpn.init import site_values
 
-    text = options.file.read_text("utf-8") if options.file.exists() else ""
-    read(options.file)  # so that what is wrong with it already is said first
-    name, values = site_values(options, options.site, _network(options))
-    text = with_site(text, name, values)
-    network = replace(parse(text, str(options.file)), ssh_config=_network(options).ssh_config)
+    before = _network(options)  # so that what is wrong with it already is said first
+    _only_wireguard(before, "add", "write the site's table into the file, and apply")
+    name, values = site_values(options, options.site, before)
+    text = with_site(options.file.read_text("utf-8"), name, values)
+    network = replace(parse(text, str(options.file)), ssh_config=before.ssh_config)
 
     def write(found: Plan) -> None:
         changed_in_file(options.file, lambda old: with_changes(with_site(old, name, values), found.file_changes))
@@ -120,7 +130,7 @@ def _network(options: argparse.Namespace) -> Network:
     return replace(network, ssh_config=options.ssh_config) if options.ssh_config else network
 
 
-@contextmanager
+@contextlib.contextmanager
 def opened(options: argparse.Namespace) -> Iterator[tuple[Network, Servers]]:
     """The network of the file, and its servers, not yet connected to; closed at the end."""
     network = _network(options)
@@ -168,11 +178,11 @@ def _more(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+    print(shown(line), file=sys.stderr, flush=True)
 
 
 def _reported(report: Report) -> int:
-    print("\n".join(report.lines()))
+    print(shown("\n".join(report.lines())))
     return report.exit_code
 
 

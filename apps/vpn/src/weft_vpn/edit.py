@@ -99,18 +99,32 @@ def with_changes(text: str, changes: Iterable[FileChange]) -> str:
 
 def changed_in_file(path: Path, change: Callable[[str], str]) -> None:
     """Write what `change` makes of the file's text, unless that is the same. Blocks for the disk."""
-    before = path.read_text("utf-8")
-    after = change(before)
+    try:
+        with open(path, encoding="utf-8", newline="") as file:
+            there = file.read()
+        before = there.replace("\r\n", "\n")
+        after = change(before)
+    except (OSError, ValueError, KeyError) as error:
+        raise VpnError(
+            f"{path} was changed meanwhile, and cannot be changed now ({error}): look at it, and try again"
+        ) from None
     if after != before:
-        write(path, after)
+        write(path, after.replace("\n", "\r\n") if "\r\n" in there else after)
 
 
 def write(path: Path, text: str) -> None:
-    """Put the text into the file, whole or not at all, with the mode that the file has. Blocks for the disk. Raises OSError."""
+    """Put the text into the file, whole or not at all, with the mode that the file has. Blocks for the disk. Raises VpnError."""
     path = path.resolve()  # a link stays one, and what it leads to changes
+    try:
+        _write(path, text)
+    except OSError as error:
+        raise VpnError(f"{path} cannot be written: {error.strerror}") from None
+
+
+def _write(path: Path, text: str) -> None:
     descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
-        with open(descriptor, "w", encoding="utf-8") as file:
+        with open(descriptor, "w", encoding="utf-8", newline="") as file:
             file.write(text)
             file.flush()
             os.fchmod(file.fileno(), path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask())

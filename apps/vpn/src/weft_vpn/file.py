@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 from weft_vpn.conflicts import conflicts
-from weft_vpn.errors import VpnError
+from weft_vpn.errors import VpnError, shown
 from weft_vpn.lines import Lines
-from weft_vpn.network import Address, Backend, Endpoint, Lan, Network, Site, Topology
+from weft_vpn.network import SERVER, Address, Backend, Endpoint, Lan, Network, Site, Topology
 from weft_vpn.wgconf import endpoint_from
 
 __all__ = ["NetworkFileError", "Problem", "parse", "read"]
@@ -38,9 +38,9 @@ MEANT = {
     "range": "tunnel",
     "name": "interface",
 }
-SERVER = re.compile(r"(?:[^\s@:-][^\s@:]*@)?(?:\[[0-9A-Fa-f:.]+\]|[^\s@:\[\]-][^\s@:\[\]]*)(?::\d{1,5})?")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
-INTERFACE = re.compile(r"[A-Za-z0-9_=+.-]{1,15}")  # what wg-quick takes
+INTERFACE = re.compile(r"(?!-)[A-Za-z0-9_=+.-]{1,15}")  # what wg-quick takes, and no tool takes for an option
+NO_INTERFACES = (".", "..", "all", "default", "interfaces", "lo")  # words of wg, of sysctl and of every machine
 SMALLEST_MTU, LARGEST_MTU = 576, 9000
 
 
@@ -52,7 +52,7 @@ class Problem:
     message: str
 
     def __str__(self) -> str:
-        return f"line {self.line}: {self.message}" if self.line else self.message
+        return shown(f"line {self.line}: {self.message}" if self.line else self.message)
 
 
 class NetworkFileError(VpnError, ValueError):
@@ -236,17 +236,26 @@ def _one_of(choices: tuple[str, ...]) -> Callable[[Any], Any]:
 
 def _server(value: Any) -> str:
     text = _text(value)
-    if not SERVER.fullmatch(text):
+    match = SERVER.fullmatch(text)
+    if match is None:
         raise _Wrong(f'"{text}": give HOST, USER@HOST or USER@HOST:PORT, as after ssh; options go into ~/.ssh/config')
-    port = re.search(r"(?<![:\w]):(\d+)$|[^\]:]:(\d+)$", text)
-    if port is not None and not 1 <= int(port[1] or port[2]) <= 65535:
-        raise _Wrong(f'"{text}": there is no port {port[1] or port[2]}; ports are 1 to 65535')
+    if match["port"] is not None and not 1 <= int(match["port"]) <= 65535:
+        raise _Wrong(f'"{text}": there is no port {match["port"]}; ports are 1 to 65535')
+    return text
+
+
+def _via(value: Any) -> str:
+    """One host, or several with commas between them, as behind ssh -J. ssh puts them into a command for a shell."""
+    text = _text(value)
+    for one in text.split(","):
+        if re.search(r"[$\\]", _server(one)):
+            raise _Wrong(f'"{text}": a name on the way holds no $ and no \\; say in ~/.ssh/config who logs in there')
     return text
 
 
 def _interface(value: Any) -> str:
     text = _text(value)
-    if not INTERFACE.fullmatch(text) or text in (".", ".."):
+    if not INTERFACE.fullmatch(text) or text in NO_INTERFACES:
         raise _Wrong(f'"{text}": give a name of at most 15 letters, digits, or one of _ = + . -, such as wg0')
     return text
 
@@ -265,7 +274,7 @@ def _lan(value: Any) -> Lan:
 
 
 def _tunnel(value: Any) -> Lan:
-    network = _lan(value)
+    network = _usable(_lan(value))
     if network.num_addresses < 4:
         raise _Wrong(f'"{network}": there is no room for two sites in it; give a /24, such as 10.8.1.0/24')
     return network
@@ -305,15 +314,18 @@ def _address(value: Any) -> tuple[Address, int | None]:
 
 def _endpoint(value: Any) -> Endpoint:
     text = _text(value)
-    bare = re.fullmatch(r"[^\s:\[\]/@]+|\[[0-9A-Fa-f:.]+\]", text)
+    bare = re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*|\[[0-9A-Fa-f:.]+\]", text)
     found = endpoint_from(f"{text}:1" if bare else text)
     if found is None:
         port = re.fullmatch(r"[^:]+:(\d+)", text)
-        if port is not None:
+        if port is not None and not 1 <= int(port[1]) <= 65535:
             raise _Wrong(f'"{text}": there is no port {port[1]}; ports are 1 to 65535')
         raise _Wrong(f'"{text}": give HOST:PORT, such as vpn.example.com:51820, or [2001:db8::1]:51820')
     if re.fullmatch(r"[\d.]+", found.host) and found.address is None:
         raise _Wrong(f'"{text}": {found.host} is no address; each of its four numbers is 0 to 255')
+    address = found.address
+    if address is not None and (address.is_unspecified or address.is_loopback or address.is_multicast):
+        raise _Wrong(f'"{text}": nobody reaches a server at {address}; give the address that the internet sees')
     return replace(found, port=0) if bare else found  # 0: the listen port, which may be read later
 
 
@@ -332,7 +344,7 @@ NETWORK_KEYS: dict[str, Callable[[Any], Any]] = {
 SITE_KEYS: dict[str, Callable[[Any], Any]] = {
     "server": _server,
     "sudo": _flag,
-    "via": _server,
+    "via": _via,
     "python": _text,
     "address": _address,
     "lan_address": _lan_address,

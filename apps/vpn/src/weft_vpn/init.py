@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from weft.cli import UsageError
 from weft_vpn.discover import free_tunnel, host_of, networks_of, site_from, site_name
 from weft_vpn.edit import Value, new_text, write
 from weft_vpn.errors import VpnError
 from weft_vpn.facts import Facts
-from weft_vpn.file import NAME, SERVER, NetworkFileError, parse
-from weft_vpn.network import Network, Site
+from weft_vpn.file import NAME, NetworkFileError, parse
+from weft_vpn.network import SERVER, Network, Site
 from weft_vpn.servers import Servers
 
 __all__ = ["init", "looked_around", "site_values"]
@@ -53,7 +54,7 @@ def _named(word: str) -> tuple[str, str]:
     name, equals, server = word.partition("=")
     name, server = (name, server) if equals else ("", word)
     if (equals and not NAME.fullmatch(name)) or not SERVER.fullmatch(server):
-        raise VpnError(f"{word!r} is no [SITE=]SERVER: write root@alpha.example.com, or alpha=root@alpha.example.com")
+        raise UsageError(f"{word!r} is no [SITE=]SERVER: write root@alpha.example.com, or alpha=root@alpha.example.com")
     return name, server
 
 
@@ -67,7 +68,7 @@ def looked_around(
     ]
     network = Network(interface=options.interface, ssh_config=options.ssh_config or ssh_config, sites=tuple(sites))
     if len({site.name for site in sites}) < len(sites) or len({site.server for site in sites}) < len(sites):
-        raise VpnError("each site and each server stands once: alpha=root@a.example.com beta=root@b.example.com")
+        raise UsageError("each site and each server stands once: alpha=root@a.example.com beta=root@b.example.com")
     with Servers(network) as servers:
         servers.connect()
         answers = servers.facts()
@@ -117,8 +118,8 @@ def _values(site: Site, facts: Facts, ssh_config: str | None) -> dict[str, Value
 
 def _ssh_hostname(server: str, ssh_config: str | None) -> str:
     """What ssh makes of a host that may be a name of its configuration; the host itself where it does not say."""
-    host = server.rpartition("@")[2]
-    host = host.strip("[]") if host.startswith("[") else host.partition(":")[0]
+    match = SERVER.fullmatch(server)
+    host = server if match is None else match["ip"] or match["host"]
     words = ["ssh", *(["-F", ssh_config] if ssh_config else []), "-G", "--", host]
     try:
         said = subprocess.run(
@@ -140,7 +141,10 @@ def _asked(options: argparse.Namespace, name: str, values: dict[str, Value]) -> 
         found = values.get(key, "-")
         shown = " ".join(found) if isinstance(found, list) else str(found)
         while True:
-            answer = input(f"  {question} [{shown}]: ").strip() or shown
+            try:
+                answer = input(f"  {question} [{shown}]: ").strip() or shown
+            except EOFError:
+                raise VpnError("nothing was written, because there was no answer") from None
             words = answer.replace(",", " ").split()
             new = {**values, key: words if key == "lans" else answer}
             if answer == "-":

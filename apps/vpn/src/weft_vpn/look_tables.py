@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from weft_vpn.diagnosis import ERROR
+from weft_vpn.errors import shown
 from weft_vpn.latency import matrix
 from weft_vpn.network import Network
 from weft_vpn.status import SiteStatus
@@ -29,7 +30,7 @@ def status_table(network: Network, found: tuple[SiteStatus, ...]) -> RenderableT
     below: list[RenderableType] = []
     for one in found:
         if one.error is not None:
-            lines = [line.strip() for line in one.error.splitlines()]
+            lines = [line.strip() for line in shown(one.error).splitlines()]
             below.append(Text.assemble((f"{one.site}: {lines[0]}", "red"), *(f"\n    {line}" for line in lines[1:])))
             continue
         if not one.up:
@@ -57,7 +58,7 @@ def check_report(network: Network, found: "Checked") -> RenderableType:
     if found.throughputs:
         rates = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
         for one in found.throughputs:
-            rate = Text(one.error or "", "red") if one.rate is None else f"{8 * one.rate / MEGA:.0f} Mbit/s"
+            rate = Text(shown(one.error or ""), "red") if one.rate is None else f"{8 * one.rate / MEGA:.0f} Mbit/s"
             rates.add_row(f"{one.site} to {one.peer}", rate)
         parts += [Text("throughput", "bold"), Padding(rates, (0, 0, 1, 2))]
     if not found.diagnoses:
@@ -65,9 +66,9 @@ def check_report(network: Network, found: "Checked") -> RenderableType:
     for diagnosis in found.diagnoses:
         colour = "red" if diagnosis.severity == ERROR else "yellow"
         parts.append(
-            Text.assemble((f"{diagnosis.severity}: {diagnosis.name}", f"bold {colour}"), f"  {diagnosis.what}")
+            Text.assemble((f"{diagnosis.severity}: {diagnosis.name}", f"bold {colour}"), f"  {shown(diagnosis.what)}")
         )
-        evidence = " ".join(diagnosis.evidence.split())
+        evidence = shown(" ".join(diagnosis.evidence.split()))
         parts.append(Padding(Text(f"seen: {evidence}", "dim"), (0, 0, 0, 4)))
         parts += [Padding(Text(f"- {step}"), (0, 0, 0, 4)) for step in diagnosis.fix]
     return Group(*parts)

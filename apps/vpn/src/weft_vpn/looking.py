@@ -14,6 +14,7 @@ from typing import Any
 from rich.console import Console, RenderableType
 from rich.live import Live
 
+from weft.cli import UsageError
 from weft_vpn import status as statuses
 from weft_vpn.claim import Claim, FactsError
 from weft_vpn.commands import opened
@@ -184,7 +185,7 @@ def clients(words: Iterable[str]) -> dict[str, tuple[Address, ...]]:
         try:
             found[site] = (*found.get(site, ()), ipaddress.ip_address(text))
         except ValueError:
-            raise VpnError(f"--client {word}: write SITE=ADDRESS, such as --client alpha=192.168.10.50") from None
+            raise UsageError(f"--client {word}: write SITE=ADDRESS, such as --client alpha=192.168.10.50") from None
     return found
 
 

@@ -4,6 +4,7 @@ Every value here has been checked (file.py does it, with lines and advice); the 
 """
 
 import ipaddress
+import re
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -30,6 +31,12 @@ LISTEN_PORT = 51820
 KEEPALIVE = 25  # seconds; what most NAT gateways keep a UDP mapping for, and what wg(8) proposes
 INTERFACE = "wg0"
 TUNNEL = ipaddress.IPv4Network("10.8.1.0/24")
+# A server as ssh takes it, of letters that mean nothing to a shell: ssh itself gives the host on the way to one.
+SERVER = re.compile(
+    r"(?:(?P<user>[\w.+~$\\][\w.+~$\\-]*)@)?"
+    r"(?:\[(?P<ip>[0-9A-Fa-f:.]+(?:%[\w.-]+)?)\]|(?P<host>[\w.+~][\w.+~%-]*))"
+    r"(?::(?P<port>\d{1,5}))?"
+)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from weft_vpn.actions import Action, EnableUnit, FollowNames, Forward, MakeKey, ProtectConfig, Up, WriteConfig
+from weft_vpn.claim import FactsError, checked_key
 from weft_vpn.facts import Config, Facts
 from weft_vpn.live import live_actions, live_notes
 from weft_vpn.network import Network, Site, allowed_ips
@@ -65,8 +66,12 @@ def make_plan(
     """What must be done on each site of which there are facts.
 
     `keys` says which public key a site is to have, where that is not the one it has (a rotation). A site that has no key yet stands
-    with MADE_BY_APPLY in the others' configurations. A site of `unreachable` is known by what the others have of it.
+    with MADE_BY_APPLY in the others' configurations. A site of `unreachable` is known by what the others have of it. Raises
+    FactsError for a key that is none: it would stand in the configurations of the others.
     """
+    for name, key in (keys or {}).items():
+        if checked_key(key) is None:
+            raise FactsError(f"{name}: {key!r:.80} is no public key: what its server sent is not believed")
     file_changes = given_addresses(network)
     network = network.with_addresses()
     known = {**known_keys(network, facts), **(keys or {})}
@@ -75,6 +80,7 @@ def make_plan(
     notes: list[Note] = []
     for site in network.sites:
         if site.name not in facts:
+            refused += _contested(network, site, facts)
             continue
         refused += refusals(network, site, facts, known)
         wanted = wanted_config(network, site, known, absent=frozenset(unreachable or ()))
@@ -102,17 +108,41 @@ def known_keys(network: Network, facts: Mapping[str, Facts]) -> dict[str, str]:
     """
     keys = {name: key for name in facts if (key := facts[name].public_key) is not None}
     for site in network.sites:
-        if site.name in facts or site.address is None:
-            continue
-        own = ipaddress.ip_network(site.address)
-        marks = {own} if site.name != network.hub else {own, network.tunnel}
-        for other in facts.values():
-            peers = other.interface.peers if other.interface is not None else ()
-            key = next((peer.public_key for peer in peers if marks.intersection(peer.allowed_ips)), None)
-            if key is not None and key not in keys.values():
-                keys[site.name] = key
-                break
+        if site.name not in facts:
+            found = [key for key in _keys_elsewhere(network, site, facts).values() if key not in keys.values()]
+            if found:
+                keys[site.name] = found[0]
     return keys
+
+
+def _keys_elsewhere(network: Network, site: Site, facts: Mapping[str, Facts]) -> dict[str, str]:
+    """The key that each of the others has for this site, by the other's name."""
+    if site.address is None:
+        return {}
+    own = ipaddress.ip_network(site.address)
+    marks = {own} if site.name != network.hub else {own, network.tunnel}
+    found = {}
+    for name, other in facts.items():
+        peers = other.interface.peers if other.interface is not None else ()
+        key = next((peer.public_key for peer in peers if marks.intersection(peer.allowed_ips)), None)
+        if key is not None:
+            found[name] = key
+    return found
+
+
+def _contested(network: Network, site: Site, facts: Mapping[str, Facts]) -> list[Refusal]:
+    """For a site out of reach: its key is what the others say, and one that says something else is wrong, or lies."""
+    keys = _keys_elsewhere(network, site, facts)
+    if len(set(keys.values())) < 2:
+        return []
+    told = ", ".join(f"{name} has {key}" for name, key in keys.items())
+    return [
+        Refusal(
+            site.name,
+            f"it cannot be reached, and the others do not agree on its public key: {told}. Nobody here can say which is its own; "
+            "apply when it can be reached",
+        )
+    ]
 
 
 def wanted_config(

@@ -4,7 +4,6 @@ A server that cannot be reached, or fails, is an error of that site alone: what 
 """
 
 import functools
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
@@ -15,7 +14,7 @@ from weft import remote
 from weft_vpn.errors import VpnError
 from weft_vpn.facts import Facts
 from weft_vpn.host import gather as host_gather
-from weft_vpn.network import Network, Site
+from weft_vpn.network import SERVER, Network, Site
 
 __all__ = ["Answer", "OpenSite", "Servers", "open_site"]
 
@@ -24,9 +23,6 @@ T = TypeVar("T")
 AT_ONCE = 32
 CONNECTING = 20.0  # seconds
 GATHERING = 60.0
-SERVER = re.compile(
-    r"(?:(?P<user>[^\s@]+)@)?(?:\[(?P<ip>[0-9A-Fa-f:.%\w]+)\]|(?P<host>[^\s@\[\]]+?))(?::(?P<port>\d+))?"
-)
 
 OpenSite = Callable[[Site, float], remote.Context]
 """Opens a context under root on the server of a site, within so many seconds."""

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from weft_vpn.actions import Action, MakeKey, Sync, WriteConfig
+from weft_vpn.errors import shown
 from weft_vpn.network import Network
 from weft_vpn.plan import Plan
 
@@ -30,13 +31,13 @@ def print_plan(plan: Plan, network: Network, out: IO[str], *, file: str = "netwo
             line.append("  as it should be", style="green")
         console.print(line)
         if site.name in unreachable:
-            console.print(Text("\n".join(f"    {said}" for said in unreachable[site.name].splitlines())))
+            console.print(Text(shown("\n".join(f"    {said}" for said in unreachable[site.name].splitlines()))))
         for refusal in (one for one in plan.refusals if one.site == site.name):
-            console.print(Text(f"  ! {refusal.message}", style="red"))
+            console.print(Text(shown(f"  ! {refusal.message}"), style="red"))
         for action in plan.sites.get(site.name, ()):
             _print_action(console, action)
         for note in (one for one in plan.notes if one.site == site.name):
-            console.print(Text(f"  i {note.message}", style="cyan"))
+            console.print(Text(shown(f"  i {note.message}"), style="cyan"))
     if plan.file_changes:
         console.print(Text(file, style="bold"))
         for change in plan.file_changes:
@@ -46,9 +47,9 @@ def print_plan(plan: Plan, network: Network, out: IO[str], *, file: str = "netwo
 
 
 def _print_action(console: Console, action: Action) -> None:
-    console.print(Text(f"  * {action.repairs}: ").append(action.describe(), style="bold"))
+    console.print(Text(shown(f"  * {action.repairs}: ")).append(action.describe(), style="bold"))
     for line in _details(action):
-        console.print(Text(f"      {line}".rstrip(), style=STYLES.get(line[:1], "")))
+        console.print(Text(shown(f"      {line}".rstrip()), style=STYLES.get(line[:1], "")))
 
 
 def _details(action: Action) -> Iterator[str]:

@@ -132,7 +132,7 @@ def parsed(text: str) -> WgConfig:
 
 def endpoint_from(text: str) -> Endpoint | None:
     """HOST:PORT or [IPV6]:PORT as an endpoint; None when it is none."""
-    match = re.fullmatch(r"(?:\[([0-9A-Fa-f:.]+)\]|([^\s:\[\]/@]+)):(\d{1,5})", text)
+    match = re.fullmatch(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9][A-Za-z0-9._-]*)):(\d{1,5})", text)
     if match is None or not 1 <= int(match[3]) <= 65535:
         return None
     if match[1] is not None:
