@@ -237,6 +237,10 @@ class Server:
         for name in accept_ra:
             self.plain["devices"][name]["accept_ra"] = 2
 
+    def do_hold(self, routes):
+        there = {(one["to"], one["dev"]) for one in self.plain["routes"]}
+        assert routes and {(to, device) for to, device, _ in routes} <= there
+
     def do_enable_unit(self, name):
         self.plain["unit"]["enabled"] = "enabled"
 

@@ -1,6 +1,7 @@
 """One change of several servers: all of them or none, whatever fails in between, and a report that is true of each."""
 
 from dataclasses import dataclass, field
+from ipaddress import ip_network
 from types import SimpleNamespace
 from typing import Any
 
@@ -8,9 +9,11 @@ import pytest
 
 from weft.remote import CallTimeout, ContextDied, HostUnreachable
 from weft_vpn import change as change_module
-from weft_vpn.actions import LinkUp, Mtu
-from weft_vpn.change import Change, Report, SiteReport
+from weft_vpn.actions import Hold, LinkUp, Mtu
+from weft_vpn.change import Change, Meeting, Report, SiteReport
 from weft_vpn.host import act as host_act
+from weft_vpn.host import live as host_live
+from weft_vpn.host import meet as host_meet
 from weft_vpn.host import rollback as host_rollback
 from weft_vpn.servers import Answer
 
@@ -26,6 +29,7 @@ class Fleet:
     cut_off: dict[str, int] = field(default_factory=dict)  # how many fresh connections to a site fail
     armed: dict[str, bool] = field(default_factory=dict)  # False: it has rolled back before it was asked
     disarms: dict[str, Any] = field(default_factory=dict)
+    strangers: dict[str, Any] = field(default_factory=dict)  # what meet answers, by site: keys that did not shake hands
     interrupt: bool = False
     heard: list[str] = field(default_factory=list)
     token: str = ""
@@ -42,6 +46,10 @@ class Fleet:
         if function is host_act.act:
             self.token = args[2]
             value = self.acts.get(name, DONE)
+        elif function is host_meet.meet:
+            value = self.strangers.get(name, [])
+        elif function is host_live.release_routes:
+            value = None
         elif function is host_rollback.disarm:
             value = self.disarms.get(name, host_rollback.DISARMED)
         else:
@@ -81,8 +89,13 @@ def clock(monkeypatch):
     )
 
 
-def run(fleet, left=None, **options):
+MEETING = Meeting("alpha", "beta", "beta's key", "10.8.1.2")
+
+
+def run(fleet, left=None, *, hold=False, **options):
     wanted = {"alpha": (Mtu("it is 1420", 1380),), "beta": (LinkUp("it is down"),)}
+    if hold:
+        wanted["beta"] += (Hold("another way", ((ip_network("192.168.10.0/24"), "tun1", None),)),)
     return Change(fleet, wanted, others=["gamma"], check=lambda facts: left or {}, **options).run()
 
 
@@ -100,6 +113,28 @@ def test_all_goes_well(clock):
     assert report.sites[0] == SiteReport("alpha", "changed", actions=("set the MTU to 1380",))
     assert report.exit_code == 0 and report.changed and report.failure is None
     assert fleet.heard == ["act alpha", "act beta", "disarm alpha", "disarm beta"]
+
+
+def test_new_tunnels_are_waited_for_and_held_routes_let_go_before_it_is_confirmed(clock):
+    fleet = Fleet()
+    assert run(fleet, hold=True, meetings=[MEETING]).exit_code == 0
+    assert fleet.heard[2:] == ["meet alpha", "release_routes beta", "disarm alpha", "disarm beta"]
+
+
+def test_a_tunnel_that_does_not_come_is_told_and_changes_nothing(clock):
+    said = []
+    report = run(Fleet(strangers={"alpha": ["beta's key"]}), meetings=[MEETING], say=said.append)
+    assert report.exit_code == 0
+    assert "no handshake yet: alpha and beta; `weft vpn check` says why" in said
+
+
+@pytest.mark.parametrize("answer", [["beta's key"], ContextDied("the connection broke"), "nonsense"])
+def test_a_way_that_works_is_not_given_up_for_a_tunnel_that_does_not_come(clock, answer):
+    fleet = Fleet(strangers={"alpha": answer})
+    report = run(fleet, hold=True, meetings=[MEETING])
+    assert states(report) == ALL_BACK
+    assert report.failure.startswith("alpha and beta do not shake hands, and beta would give up a way that works")
+    assert "release_routes beta" not in fleet.heard
 
 
 def test_one_that_cannot_act_takes_the_other_back(clock):

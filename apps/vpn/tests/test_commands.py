@@ -29,7 +29,7 @@ class World:
             for site in network.sites
             if site.name in self.offices.servers and site.name not in away
         }
-        return Survey(facts, make_plan(network, facts, keys, dict(away)))
+        return Survey(facts, make_plan(network, facts, keys, dict(away)), keys or {})
 
     def apply(self, network, servers, *, survey, partial, before, rollback_after, say):
         self.offices.network = network

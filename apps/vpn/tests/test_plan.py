@@ -11,6 +11,7 @@ from weft_vpn.actions import (
     Addresses,
     EnableUnit,
     Forward,
+    Hold,
     LinkUp,
     MakeKey,
     Mtu,
@@ -440,3 +441,20 @@ def test_a_line_that_wg_quick_does_not_take_is_noted_with_its_number(offices):
 def test_a_device_of_another_network_is_no_drift(offices):
     offices["alpha"].plain["devices"]["docker0"] = device(1500, "172.17.0.1/16", kind="bridge")
     assert offices.plan().sites["alpha"] == ()
+
+
+def test_what_goes_another_way_today_is_held_until_the_tunnel_can_take_it():
+    offices = Offices()
+    for metric, dev in ((1024, "eth0"), (512, "tun2")):
+        offices["alpha"].plain["routes"].append(route("192.168.20.0/24", dev, metric=metric))
+    offices["alpha"].plain["devices"]["tun2"] = device(1500)
+    for server in offices.servers.values():
+        server.plain["waiting_key"] = {"public_key": key(server.name), "mode": 0o600}
+    actions = offices.plan().sites["alpha"]
+    (hold,) = (action for action in actions if isinstance(action, Hold))
+    assert hold.plain() == {"do": "hold", "routes": [["192.168.20.0/24", "tun2", None]]}
+    kinds = [type(action) for action in actions]
+    assert kinds.index(Hold) < kinds.index(Up)
+    assert Hold not in map(type, offices.plan().sites["beta"])
+    offices.apply()
+    assert Hold not in map(type, offices.plan().sites["alpha"])

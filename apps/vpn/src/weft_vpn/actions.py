@@ -24,6 +24,8 @@ The plain forms, and what act does with each; all of them are right to do twice:
         of the interface
     {"do": "routes", "add": ["192.168.20.0/24"], "remove": [...]}
         `ip route replace NETWORK dev INTERFACE`; `ip route del NETWORK dev INTERFACE`
+    {"do": "hold", "routes": [["192.168.20.0/24", "tun2", None]]}
+        what is sent to these networks goes on by this device (and gateway), whatever other routes come, until the change is over
     {"do": "forwarding", "family": 4, "live": True, "persistent": True, "accept_ra": ["eth0"]}
         the sysctl, now if `live`, in /etc/sysctl.d if `persistent`. The devices named (IPv6 alone) get accept_ra 2 before, in
         the same way: a router would lose its own default route otherwise
@@ -39,7 +41,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from weft_vpn.network import InterfaceAddress, Lan
+from weft_vpn.network import Address, InterfaceAddress, Lan
 
 __all__ = [
     "MADE_BY_APPLY",
@@ -49,6 +51,7 @@ __all__ = [
     "EnableUnit",
     "FollowNames",
     "Forward",
+    "Hold",
     "LinkUp",
     "MakeKey",
     "Mtu",
@@ -201,6 +204,21 @@ class Routes(Action):
 
     def plain(self) -> dict[str, Any]:
         return {"do": "routes", "add": [str(one) for one in self.add], "remove": [str(one) for one in self.remove]}
+
+
+@dataclass(frozen=True)
+class Hold(Action):
+    """Routes that work by other devices, kept in use until the tunnel has shaken hands: network, device, gateway each."""
+
+    routes: tuple[tuple[Lan, str, Address | None], ...]
+
+    def describe(self) -> str:
+        ways = ", ".join(f"{to} through {device}" for to, device, _ in self.routes)
+        return f"go on sending to {ways} until the tunnel has shaken hands"
+
+    def plain(self) -> dict[str, Any]:
+        routes = [[str(to), device, None if via is None else str(via)] for to, device, via in self.routes]
+        return {"do": "hold", "routes": routes}
 
 
 @dataclass(frozen=True)

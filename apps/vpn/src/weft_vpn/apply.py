@@ -3,13 +3,13 @@
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
-from weft_vpn.actions import Action, MakeKey
-from weft_vpn.change import ROLLBACK_AFTER, Change, Report, Say, SiteReport, reason
+from weft_vpn.actions import Action, Hold, LinkUp, MakeKey, Sync, Up
+from weft_vpn.change import ROLLBACK_AFTER, Change, Meeting, Report, Say, SiteReport, reason
 from weft_vpn.errors import VpnError
 from weft_vpn.facts import Facts
 from weft_vpn.host import act as host_act
 from weft_vpn.network import Network
-from weft_vpn.plan import Plan, make_plan
+from weft_vpn.plan import Plan, known_keys, make_plan
 from weft_vpn.servers import Servers
 
 __all__ = ["NotApplied", "Survey", "apply", "look"]
@@ -25,6 +25,7 @@ class Survey:
 
     facts: Mapping[str, Facts]
     plan: Plan
+    keys: Mapping[str, str]  # the public key that each site is to have, where it is known
 
 
 def look(network: Network, servers: Servers, keys: Mapping[str, str] | None = None) -> Survey:
@@ -46,7 +47,8 @@ def _looked(network: Network, servers: Servers, keys: Mapping[str, str] | None) 
             facts[name] = answer.value
         else:
             unreachable[name] = reason(answer.error)
-    return Survey(facts, make_plan(network, facts, keys, unreachable))
+    plan = make_plan(network, facts, keys, unreachable)
+    return Survey(facts, plan, {**known_keys(network.with_addresses(), facts), **(keys or {})})
 
 
 def apply(
@@ -91,8 +93,39 @@ def apply(
         return {name: tuple(action.repairs for action in actions) for name, actions in sites.items() if actions}
 
     return Change(
-        servers, wanted, others=others, untouched=absent, check=left, rollback_after=rollback_after, say=say
+        servers,
+        wanted,
+        others=others,
+        untouched=absent,
+        check=left,
+        meetings=_meetings(network.with_addresses(), survey),
+        rollback_after=rollback_after,
+        say=say,
     ).run()
+
+
+def _meetings(network: Network, survey: Survey) -> list[Meeting]:
+    """The tunnels that the plan makes or changes, each to be called from the end that changes and knows where the other one is."""
+    changed = {
+        name
+        for name, actions in survey.plan.sites.items()
+        if any(isinstance(action, Hold | LinkUp | Sync | Up) for action in actions)
+    }
+    there = [site for site in network.sites if site.name in survey.facts and site.name in survey.keys]
+    meetings = []
+    for number, site in enumerate(there):
+        for peer in there[number + 1 :]:
+            if peer not in network.peers_of(site) or not changed & {site.name, peer.name}:
+                continue
+            ends = [
+                (caller, called)
+                for caller, called in ((site, peer), (peer, site))
+                if caller.name in changed and called.endpoint is not None
+            ]
+            if ends:
+                caller, called = ends[0]
+                meetings.append(Meeting(caller.name, called.name, survey.keys[called.name], str(called.address)))
+    return meetings
 
 
 def _refuse(survey: Survey, partial: bool, rotate: Collection[str]) -> None:

@@ -1,6 +1,7 @@
 """One change of several servers: all of them run the new configuration afterwards, or all the old one. Decides on no action.
 
     act       each server arms its own rollback, then acts; all at once
+    meet      new tunnels shake hands; what went another way until then goes through them from here on
     confirm   a FRESH connection to every server, and facts that are as planned: the old connections prove nothing
     disarm    everywhere; or, when anything of that failed, everything is rolled back, and the report says what is known of each
 
@@ -14,19 +15,22 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import weft
-from weft_vpn.actions import Action
+from weft_vpn.actions import Action, Hold
 from weft_vpn.facts import Facts
 from weft_vpn.host import act as host_act
+from weft_vpn.host import live as host_live
+from weft_vpn.host import meet as host_meet
 from weft_vpn.host import rollback as host_rollback
 from weft_vpn.servers import Servers
 
-__all__ = ["ROLLBACK_AFTER", "Change", "Report", "Say", "SiteReport", "reason"]
+__all__ = ["ROLLBACK_AFTER", "Change", "Meeting", "Report", "Say", "SiteReport", "reason"]
 
 ROLLBACK_AFTER = 60.0  # seconds
 SHORTEST = 5.0  # a confirmation takes a few round trips, and sometimes a handshake
 RECONNECTING = 10.0  # seconds for one try of a fresh connection
 COMING_BACK = 90.0  # after its rollback a tunnel may need that long to shake hands again
 ASKING_BACK = 30.0
+MEETING = 4.0  # seconds that new tunnels have to shake hands, where nothing depends on it
 
 State = Literal["unchanged", "changed", "rolled back", "out of reach", "unknown"]
 Say = Callable[[str], object]
@@ -76,6 +80,16 @@ class Report:
         return lines
 
 
+@dataclass(frozen=True)
+class Meeting:
+    """A tunnel that must be there after the change: the site that calls, the one that is called, its key, its tunnel address."""
+
+    caller: str
+    called: str
+    public_key: str
+    address: str
+
+
 class _Failed(Exception):
     """Something is not as it must be to confirm; the message says what."""
 
@@ -85,6 +99,8 @@ class Change:
 
     `check` is given the facts after the change, and says what is not as it should be. It is reported; and where it is of a server
     whose connection broke while it changed, all is rolled back. `untouched`: reports of the sites that are no part of it.
+    `meetings`: tunnels that are waited for. One that does not come is the affair of `weft vpn check`, unless a site has a route in
+    use that the tunnel is to take over (Hold): then all is rolled back.
     """
 
     def __init__(
@@ -95,6 +111,7 @@ class Change:
         others: Sequence[str] = (),
         untouched: Sequence[SiteReport] = (),
         check: Callable[[dict[str, Facts]], Left],
+        meetings: Sequence[Meeting] = (),
         rollback_after: float = ROLLBACK_AFTER,
         say: Say = lambda line: None,
     ) -> None:
@@ -105,6 +122,7 @@ class Change:
         self._all = [*self._wanted, *others]
         self._untouched = (*untouched, *(SiteReport(name, "unchanged") for name in others))
         self._check = check
+        self._meetings = tuple(meetings)
         self._rollback_after = rollback_after
         self._say = say
         self._token = secrets.token_hex(8)
@@ -118,6 +136,7 @@ class Change:
         self._deadline = time.monotonic() + self._rollback_after
         try:
             self._act()
+            self._meet()
             self._confirm()
             return self._disarm()
         except _Failed as failure:
@@ -151,6 +170,38 @@ class Change:
                 problems.append(f"{name}: {answer.value['error']}")
         if problems:
             raise _Failed("; ".join(problems))
+
+    def _meet(self) -> None:
+        """Have new tunnels shake hands, then let go of the routes that were held until then."""
+        holding = [name for name, actions in self._wanted.items() if any(isinstance(one, Hold) for one in actions)]
+        calls: dict[str, dict[str, str]] = {}
+        for one in self._meetings:
+            if one.caller in self._wanted and one.caller not in self._doubtful:
+                calls.setdefault(one.caller, {})[one.public_key] = one.address
+        patience = min(2 * MEETING if holding else MEETING, self._rollback_after / 4)
+        interface = self._servers.network.interface
+        orders = {name: (interface, self._token, peers, patience) for name, peers in calls.items()}
+        missing = set()
+        for name, answer in self._servers.each(host_meet.meet, orders, timeout=self._rollback_after / 2).items():
+            if answer.error is not None:
+                self._say(f"{name}: {reason(answer.error)}")
+            failed = answer.value if isinstance(answer.value, list) else calls[name]
+            missing |= {(name, one.called) for one in self._meetings if one.caller == name and one.public_key in failed}
+        pairs = [f"{caller} and {called}" for caller, called in sorted(missing)]
+        depends = [name for name in holding if any(name in pair for pair in missing)]
+        if depends:
+            raise _Failed(
+                f"{', '.join(pairs)} do not shake hands, and {', '.join(depends)} would give up a way that works for that tunnel; "
+                "is the UDP port forwarded? `weft vpn gateway` has the lines"
+            )
+        if pairs:
+            self._say(f"no handshake yet: {', '.join(pairs)}; `weft vpn check` says why")
+        released = self._servers.each(
+            host_live.release_routes, dict.fromkeys(holding, ()), timeout=self._rollback_after / 2
+        )
+        for name, answer in released.items():
+            if answer.error is not None:
+                raise _Failed(f"{name}: {reason(answer.error)}")
 
     def _confirm(self) -> None:
         """Reach every server anew, those that were not changed too: a change of one may have cut off another."""

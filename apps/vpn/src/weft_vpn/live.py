@@ -3,12 +3,12 @@
 import ipaddress
 from collections.abc import Iterable
 
-from weft_vpn.actions import MADE_BY_APPLY, Action, Addresses, LinkUp, Mtu, Routes, Sync
+from weft_vpn.actions import MADE_BY_APPLY, Action, Addresses, Hold, LinkUp, Mtu, Routes, Sync
 from weft_vpn.facts import Facts, Interface, LivePeer
 from weft_vpn.network import Address, Endpoint, InterfaceAddress, Lan
 from weft_vpn.wgconf import PeerPart, WgConfig, WgConfigError, parsed
 
-__all__ = ["automatic_mtu", "live_actions", "live_notes", "wanted_routes"]
+__all__ = ["automatic_mtu", "held_routes", "live_actions", "live_notes", "wanted_routes"]
 
 # WireGuard's REJECT_AFTER_TIME, in seconds: a tunnel whose last handshake is older carries nothing.
 HANDSHAKE_HOLDS = 180
@@ -167,6 +167,24 @@ def wanted_routes(wanted: WgConfig) -> tuple[Lan, ...]:
     connected = [address.network for address in wanted.interface.addresses]
     allowed = dict.fromkeys(lan for peer in wanted.peers for lan in peer.allowed_ips)
     return tuple(lan for lan in allowed if not any(_inside(lan, network) for network in connected))
+
+
+def held_routes(interface: str, facts: Facts, wanted: WgConfig) -> list[Action]:
+    """What keeps packets on the way that they go today, through another device, until the tunnel can take them."""
+    working = {
+        peer.public_key for peer in (facts.interface.peers if facts.interface is not None else ()) if _fresh(peer)
+    }
+    coming = {lan for peer in wanted.peers if peer.public_key not in working for lan in peer.allowed_ips}
+    there = {route.to for route in facts.routes if route.dev == interface}
+    then = coming.intersection(wanted_routes(wanted)) - there
+    ways: dict[Lan, tuple[Lan, str, Address | None]] = {}
+    preferred_last = sorted(facts.routes, key=lambda route: -(route.metric or 0))
+    for route in preferred_last:
+        if route.to in then and route.dev is not None and route.type == "unicast":
+            ways[route.to] = (route.to, route.dev, route.via)
+    if not ways:
+        return []
+    return [Hold("networks of other sites are reached another way today", tuple(ways.values()))]
 
 
 def _inside(lan: Lan, network: Lan) -> bool:

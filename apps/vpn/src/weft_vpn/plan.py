@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from weft_vpn.actions import Action, EnableUnit, FollowNames, Forward, MakeKey, ProtectConfig, Up, WriteConfig
 from weft_vpn.claim import FactsError, checked_key
 from weft_vpn.facts import Config, Facts
-from weft_vpn.live import live_actions, live_notes
+from weft_vpn.live import held_routes, live_actions, live_notes
 from weft_vpn.network import Network, Site, allowed_ips
 from weft_vpn.refusals import Refusal, refusals, undecidable
 from weft_vpn.wgconf import InterfacePart, PeerPart, WgConfig, WgConfigError, changed, counterpart, parsed, rendered
@@ -174,6 +174,7 @@ def _site_actions(network: Network, site: Site, facts: Facts, wanted: WgConfig, 
         actions.append(MakeKey("there is no private key"))
     actions += _forwarding(network, facts)
     actions += _config(network, site, facts, wanted, key)
+    actions += held_routes(network.interface, facts, wanted)
     if facts.interface is None:
         actions.append(Up(f"{network.interface} is not there"))
     else:

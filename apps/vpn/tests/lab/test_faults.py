@@ -14,10 +14,13 @@ from apps.vpn.tests.lab import applier, dying
 from apps.vpn.tests.lab.conftest import made_bare
 from weft_vpn import change as change_module
 from weft_vpn.host import act as host_act
+from weft_vpn.host import meet as host_meet
 from weft_vpn.host import rollback as host_rollback
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
 NAMES = ("alpha", "beta", "gamma")
+TOKEN = "0123456789abcdef"
+SHUT = "table inet shut { chain input { type filter hook input priority -10; udp dport 51820 drop; }; }"
 
 
 @pytest.fixture(scope="module")
@@ -159,3 +162,43 @@ def test_a_configuration_without_a_key_never_reaches_a_tunnel_that_runs(joined, 
     assert [peer[:4] for peer in after[0]] == [peer[:4] for peer in before[0]] and after[1] == before[1]
     assert offices.reaches("alpha", "beta")
     assert offices.states() == old
+
+
+def test_ends_that_missed_each_other_meet_before_wireguard_tries_again(offices):
+    """Their first calls are lost, and WireGuard itself calls again after five seconds: more than they are given."""
+    network = offices.of("alpha", "beta")
+    offices.apply(network)
+    assert offices.reaches("alpha", "beta")
+    (key,) = (line[0] for line in offices.dump("alpha"))
+    with offices.servers(network) as servers:
+        servers.connect(["alpha"])
+        armed = servers.each(host_rollback.arm, {"alpha": (TOKEN, "wg0", 60.0, [])})
+        assert armed["alpha"].error is None
+        offices.lab.internet.cut("beta")
+        for name in ("alpha", "beta"):
+            offices.server(name).run(["sh", "-c", "wg-quick down wg0; wg-quick up wg0"])
+        offices.lab.internet.mend("beta")
+        missing = servers.each(host_meet.meet, {"alpha": ("wg0", TOKEN, {key: "10.8.1.2"}, 3.0)})
+        servers.each(host_rollback.disarm, {"alpha": (TOKEN,)})
+    assert missing["alpha"].get() == []
+
+
+def test_a_way_that_works_is_kept_where_the_tunnel_does_not_come(offices):
+    """alpha reaches beta's LAN some other way, and no UDP reaches beta or alpha: all stays as it was."""
+    network = offices.of("alpha", "beta")
+    for name in ("alpha", "beta"):
+        offices.server(name).run(["nft", SHUT])
+    before = offices.states("alpha", "beta")
+    offices.server("alpha").run(["sh", "-c", "ip tuntap add dev old mode tun; ip link set old up"])
+    offices.server("alpha").run(["ip", "route", "add", "192.168.20.0/24", "dev", "old", "metric", "512"])
+    try:
+        report = offices.apply(network)
+        assert {site.state for site in report.sites} == {"rolled back"} and "do not shake hands" in report.failure
+        route = offices.server("alpha").run(["ip", "route", "get", "192.168.20.9"]).stdout
+        assert "dev old" in route
+        assert "5182" not in offices.server("alpha").run(["ip", "rule"]).stdout
+    finally:
+        offices.server("alpha").run(["ip", "link", "del", "old"])
+        for name in ("alpha", "beta"):
+            offices.server(name).run(["nft", "delete", "table", "inet", "shut"])
+    assert offices.states("alpha", "beta") == before

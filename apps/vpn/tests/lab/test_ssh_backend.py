@@ -26,8 +26,6 @@ def answers(one, other):
     return any(one.ping(other.address, timeout=2) for _ in range(30))
 
 
-# Once, on a busy machine, nothing came through for five seconds: until that is understood, it is tried with what takes long.
-@pytest.mark.soak
 def test_from_ssh_to_wireguard_without_a_gap_and_more_than_twice_as_fast(lab):
     alpha, beta = lab.offices
     network = replace(network_of(lab), backend="ssh")
@@ -38,8 +36,12 @@ def test_from_ssh_to_wireguard_without_a_gap_and_more_than_twice_as_fast(lab):
         slow = next(throughput(network, servers, SECONDS))
         assert slow.rate, slow.error
         with alpha.client.pings(beta.client.address) as pings:
-            report = apply(replace(network, backend="wireguard"), servers)
+            said = []
+            report = apply(replace(network, backend="wireguard"), servers, say=said.append)
             assert report.exit_code == 0, report.lines()
+            assert not [line for line in said if "handshake" in line]
+            for office in lab.offices:  # nothing is left of what held the routes until then
+                assert "5182" not in office.server.run(["ip", "rule"]).stdout
             ssh_backend.down(network, servers)
             assert alpha.client.ping(beta.client.address, timeout=5)
         assert pings.lost == 0

@@ -286,6 +286,11 @@ def _family(network):
     return "-6" if ":" in network else "-4"
 
 
+def _hold(interface, action):
+    live.release_routes()  # so that it can be done twice
+    live.hold_routes([(to, _device(device), via) for to, device, via in action["routes"]])
+
+
 def _forwarding(interface, action):
     settings = [("net/ipv6/conf/%s/accept_ra" % _device(device), "2") for device in action["accept_ra"]]
     settings.append((FORWARDING[action["family"]], "1"))
@@ -346,6 +351,7 @@ _DO = {
     "addresses": _addresses,
     "mtu": _mtu,
     "routes": _routes,
+    "hold": _hold,
     "forwarding": _forwarding,
     "enable_unit": _enable_unit,
     "follow_names": _follow_names,

@@ -11,6 +11,7 @@ from weft_vpn.host import system
 
 # What ip prints of a route and does not take.
 _STATES = ("linkdown", "dead", "offload", "trap")
+HOLDING = "5182"  # the routing table of held routes, and the preference of the rules that lead there
 STARTING = 45.0  # seconds for what brings an interface up: hooks and names of endpoints may take their time
 
 
@@ -89,6 +90,23 @@ def set_routes(interface, wanted):
     for family, words in there:
         if (family, words) not in wanted and "kernel" not in words:
             system.must(["ip", "-%d" % family, "route", "del", words[0], "dev", interface])
+
+
+def hold_routes(wanted):
+    """Have what is sent to these networks go by these devices, whatever other routes there are: network, device, gateway each."""
+    for to, device, via in wanted:
+        family = "-6" if ":" in to else "-4"
+        way = ["via", via] if via else []
+        system.must(["ip", family, "route", "replace", to] + way + ["dev", device, "table", HOLDING])
+        system.must(["ip", family, "rule", "add", "pref", HOLDING, "to", to, "lookup", HOLDING])
+
+
+def release_routes():
+    """The end of all that hold_routes() has done."""
+    for family in ("-4", "-6"):
+        while system.run(["ip", family, "rule", "del", "pref", HOLDING])[0] == 0:
+            pass
+        system.run(["ip", family, "route", "flush", "table", HOLDING])  # fails where there is no such table
 
 
 def mtu(interface):

@@ -272,6 +272,7 @@ def _restore(folder):
             attempt("the timer", names.start, state["interface"])
         if state["live"] is not None:
             _restore_live(folder, state, attempt)
+        attempt("routes", live.release_routes)
     outcome = {"outcome": ROLLED_BACK, "errors": errors}
     _finish(folder, outcome)
     return outcome
