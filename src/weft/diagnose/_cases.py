@@ -83,5 +83,17 @@ CASES = {
             "clear it when it has been dealt with: {name} = None in a finally clause; "
             f"or {AS_TEXT.replace('keep', 'hand on')}",
         ),
+        Case(
+            "WL009",
+            "raised from a local",
+            "{name} holds what is raised here, whose traceback holds the frame of {name}",
+            "raise it where it is made: raise Error(...); where it needs a name: try: raise {name} / finally: del {name}",
+        ),
+        Case(
+            "WL010",
+            "one exception raised again and again",
+            "{name} is one object for as long as its module lives: each raise adds frames to its traceback, with their locals",
+            "make a new one for each raise; or raise {name}.with_traceback(None), which keeps the last frames alone",
+        ),
     )
 }

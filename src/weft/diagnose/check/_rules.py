@@ -1,0 +1,160 @@
+"""Which case of `weft.diagnose.CASES` something is that a function still holds when it ends, and which are none."""
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from weft.diagnose.check._flow import Flow
+from weft.diagnose.check._scopes import Module, Scope, path_of, says_class
+from weft.diagnose.check._state import Origin, Place, Site, State
+
+__all__ = ["Hit", "hits"]
+
+
+@dataclass(frozen=True)
+class Hit:
+    """A place in a file, what holds the exception there, and the code of the case."""
+
+    code: str
+    node: Place
+    name: str
+    function: str
+    starts: int
+    """The line of its function."""
+
+
+def hits(scope: Scope, module: Module) -> Iterator[Hit]:
+    """All that one function, class body or module keeps, in no order and perhaps more than once."""
+    endless: list[Hit] = []
+
+    def never_left(loop: ast.While, state: State) -> None:
+        for path, origin, site in _inside(state):
+            if origin.kind == "caught" and _within(site.node, loop) and scope.owns(_root(path)):
+                endless.append(_hit("WL006", site.node, path, scope))
+
+    flow = Flow(scope, module, never_left)
+    for state in flow.followed():
+        for path, origin, site in _inside(state):
+            yield from _judged(path, origin, site, state, scope, module)
+    yield from endless
+    yield from _raised_again(scope, module)
+
+
+def _hit(code: str, node: Place, name: str, scope: Scope) -> Hit:
+    return Hit(code, node, name, scope.name, getattr(scope.node, "lineno", 0))
+
+
+def _inside(state: State) -> Iterator[tuple[str, Origin, Site]]:
+    """What is held that has this frame in its traceback."""
+    for path, origins in state.held.items():
+        for origin, site in origins.items():
+            if origin in state.inside:
+                yield path, origin, site
+
+
+def _judged(path: str, origin: Origin, site: Site, state: State, scope: Scope, module: Module) -> Iterator[Hit]:
+    raised_by = state.inside[origin]
+    raised_here = origin.kind not in ("caught", "exit") or isinstance(raised_by, (ast.Raise, ast.Call))
+    root = _root(path)
+    if site.how == "handler" or (origin.kind == "exit" and not raised_here and "." not in path and site.how == "name"):
+        return
+    if "." in path and _emptied_elsewhere(path, scope, module):
+        return
+    if not scope.owns(root):
+        if origin.kind == "caught" and not _emptied_elsewhere(root, scope, module):
+            yield _hit("WL005", site.node, path, scope)
+        return
+    if site.how == "name" and origin.kind != "caught":
+        if not _may_be_class(path, origin, scope):
+            yield _hit("WL002" if origin.kind in ("parameter", "exit") else "WL009", raised_by, path, scope)
+    elif origin.kind == "caught" or raised_here or site.how in ("attribute", "container"):
+        if origin.kind in ("made", "taken") and not _surely_exception(path, site, scope, module):
+            return
+        yield _hit(_code(path, origin, site, scope), site.node, path, scope)
+
+
+def _code(path: str, origin: Origin, site: Site, scope: Scope) -> str:
+    if "." in path or site.how == "future":
+        return "WL004"
+    if site.how == "container":
+        return "WL007"
+    if path in scope.declared_nonlocal:
+        return "WL008"
+    return "WL003" if site.how == "traceback" else "WL001"
+
+
+def _root(path: str) -> str:
+    return path.partition(".")[0]
+
+
+def _within(node: ast.AST, outer: ast.AST) -> bool:
+    return any(inner is node for inner in ast.walk(outer))
+
+
+def _emptied_elsewhere(path: str, scope: Scope, module: Module) -> bool:
+    """Whether another function of the file lets go of what is stored at `path`."""
+    _, dot, name = path.rpartition(".")
+    return bool(module.emptied.get(dot + name, set()) - {scope.name})
+
+
+def _may_be_class(path: str, origin: Origin, scope: Scope) -> bool:
+    """Whether what is raised may as well be a class, as far as its name and its default say."""
+    if says_class(path):
+        return True
+    node = origin.node
+    if isinstance(node, ast.arg):
+        annotation = ast.unparse(node.annotation) if node.annotation else ""
+        if "type[" in annotation.lower() or "Callable" in annotation:
+            return True
+        if isinstance(_default_of(node, scope), (ast.Name, ast.Attribute)):
+            return True  # the default is a class, and so is what takes its place
+    return any(_tells_class(call, path) for call in ast.walk(scope.node) if isinstance(call, ast.Call))
+
+
+def _tells_class(call: ast.Call, path: str) -> bool:
+    """`error(...)`, `issubclass(error, ...)`, `isinstance(error, type)`."""
+    called = path_of(call.func)
+    if called == path:
+        return True
+    match called, [path_of(argument) for argument in call.args]:
+        case ("issubclass", [asked, _]) | ("isinstance", [asked, "type"]) | ("inspect.isclass" | "isclass", [asked]):
+            return asked == path
+    return False
+
+
+def _default_of(argument: ast.arg, scope: Scope) -> ast.expr | None:
+    if not isinstance(scope.node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        return None
+    arguments = scope.node.args
+    positional = [*arguments.posonlyargs, *arguments.args]
+    pairs = [
+        *zip(reversed(positional), reversed(arguments.defaults), strict=False),
+        *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True),
+    ]
+    return next((default for known, default in pairs if known is argument), None)
+
+
+def _surely_exception(path: str, site: Site, scope: Scope, module: Module) -> bool:
+    """Whether `raise self.error` or `raise errors[0]` raises an instance that stays where it was."""
+    name = path.rpartition(".")[2]
+    if "." in path:
+        return name in module.kept
+    return not says_class(name)
+
+
+def _raised_again(scope: Scope, module: Module) -> Iterator[Hit]:
+    """`raise ERROR`, where ERROR was made once when the module was loaded."""
+    if not scope.is_function or not module.instances:
+        return
+    for node in _own(scope.node):
+        if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Name):
+            name = node.exc.id
+            if name in module.instances and name not in scope.local and scope.owner_of(name) is None:
+                yield _hit("WL010", node, name, scope)
+
+
+def _own(function: ast.AST) -> Iterator[ast.AST]:
+    for child in ast.iter_child_nodes(function):
+        if not isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)):
+            yield child
+            yield from _own(child)
