@@ -128,8 +128,13 @@ def run(options: argparse.Namespace, connect: Connect | None = None, out: IO[str
         return _run(options, targets, partial(_call, by_weft, function, args, options.timeout), out)
 
 
-def hops(options: argparse.Namespace, inventory: Inventory) -> Hops:
-    """What opens contexts as the command line says; asks for a password if it is to. Raises UsageError when it cannot."""
+def hops(
+    options: argparse.Namespace, inventory: Inventory, changed: Callable[[Host], Host] = lambda host: host
+) -> Hops:
+    """What opens contexts as the command line says; asks for a password if it is to. Raises UsageError when it cannot.
+
+    `changed` is what becomes of hosts on the way.
+    """
     password = None
     if options.ask_password:
         if not options.sudo:
@@ -143,7 +148,7 @@ def hops(options: argparse.Namespace, inventory: Inventory) -> Hops:
             raise UsageError(
                 "--ask-password: there is no terminal to ask on; give the password in WEFT_SUDO_PASSWORD"
             ) from None
-    return Hops(lambda name: hosts_from([name], inventory)[0], sudo=options.sudo, password=password)
+    return Hops(lambda name: changed(hosts_from([name], inventory)[0]), sudo=options.sudo, password=password)
 
 
 def _call(

@@ -1,0 +1,108 @@
+"""Asks hosts for their facts and carries plans out on them, all at once. What fails on one host is that host's alone."""
+
+import os
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import weft
+from weft.remote import Context
+from weft_clock import units
+from weft_clock.actions import Action, Put
+from weft_clock.errors import ClockError
+from weft_clock.facts import Facts
+from weft_clock.host import act as host_act
+from weft_clock.host import gather as host_gather
+from weft_clock.plan import ASKED_PATHS, ASKED_UNITS
+
+__all__ = ["Answer", "Done", "NotDone", "carry_out", "each", "look"]
+
+T = TypeVar("T")
+
+GATHERING = 60.0  # seconds
+ACTING = 180.0
+
+
+class NotDone(ClockError):
+    """A host has done a part of its plan, or none. The message says how far it came and why; doing it again is right."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Of one host: `value` if `error` is None."""
+
+    value: Any = None
+    error: Exception | None = None
+
+
+@dataclass(frozen=True)
+class Done:
+    """How many actions were done, and what the script said meanwhile."""
+
+    count: int
+    said: tuple[str, ...] = ()
+
+
+def each(contexts: Mapping[str, Context], work: Callable[[str, Context], Any]) -> dict[str, Answer]:
+    """Do work(name, context) for all of them at once; the answers, in the same order. Blocks until all have answered."""
+
+    def one(name: str, context: Context) -> Answer:
+        try:
+            return Answer(work(name, context))
+        except Exception as error:
+            return Answer(error=_kept(error))
+
+    called = {name: weft.spawn(one, (name, context)) for name, context in contexts.items()}
+    return {name: call.join() for name, call in called.items()}
+
+
+def look(name: str, context: Context) -> Facts:
+    """The facts of a host. Changes nothing. Raises what a call does, and FactsError."""
+    arguments = (list(ASKED_PATHS), list(ASKED_UNITS), units.PROGRAM)
+    return Facts.from_plain(context.call(host_gather.gather, arguments, timeout=GATHERING), name)
+
+
+def carry_out(context: Context, actions: tuple[Action, ...]) -> Done:
+    """Do them in their order; files are put in place whole or not at all. Raises NotDone, and what a call does."""
+    done = 0
+    said: list[str] = []
+    rest = list(actions)
+    while rest:
+        if isinstance(rest[0], Put):
+            action = rest.pop(0)
+            assert isinstance(action, Put)
+            _put(context, action)
+            done += 1
+            continue
+        row: list[dict[str, Any]] = []
+        while rest and not isinstance(rest[0], Put):
+            action = rest.pop(0)
+            assert not isinstance(action, Put)
+            row.append(action.plain())
+        answer = context.call(host_act.act, (row,), timeout=ACTING)
+        done += answer["done"]
+        said += map(str, answer["said"])
+        if answer["error"] is not None:
+            stuck = actions[done].describe() if done < len(actions) else "all"
+            raise NotDone(f"{done} of {len(actions)} done; could not {stuck}: {answer['error']}")
+    return Done(done, tuple(said))
+
+
+def _put(context: Context, action: Put) -> None:
+    descriptor, path = tempfile.mkstemp(prefix="weft-clock-")
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(action.text)
+        context.put(path, action.path, mode=action.mode, parents=True, times=False)
+    finally:
+        os.unlink(path)
+
+
+def _kept(error: Exception) -> Exception:
+    """The error without the frames that it has passed: what is kept longer than those would keep them, in a cycle."""
+    link: BaseException | None = error
+    while link is not None:
+        link.__traceback__ = None
+        link = link.__cause__ or link.__context__
+    return error

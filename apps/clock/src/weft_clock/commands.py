@@ -1,0 +1,122 @@
+"""What the commands of `weft clock` do: they open hosts, ask, call and print. What is to be done on a host, plan.py decides."""
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Mapping
+
+from weft.cli.hosts import Reached, hosts_of, message_of, reached
+from weft.remote import ConnectError
+from weft_clock import units
+from weft_clock.actions import Run
+from weft_clock.apply import Answer, carry_out, each, look
+from weft_clock.errors import ClockError
+from weft_clock.facts import Facts
+from weft_clock.plan import Plan, plan_install, plan_remove
+from weft_clock.show import print_plans, print_status
+from weft_clock.status import Status, plain
+from weft_clock.status import status as status_of
+
+__all__ = ["install", "remove", "script", "status", "tick"]
+
+FAILED, DIFFERENT, UNREACHABLE = 1, 2, 3  # exit codes
+
+
+def install(options: argparse.Namespace) -> int:
+    """`weft clock install`: shows what is to be done, asks, and does it."""
+    return _change(options, plan_install, "Install this?", "as it should be")
+
+
+def remove(options: argparse.Namespace) -> int:
+    """`weft clock remove`: the same, backwards."""
+    return _change(options, plan_remove, "Remove this? The stamps go, too.", "nothing of it is there")
+
+
+def status(options: argparse.Namespace) -> int:
+    """`weft clock status`: a table, or one JSON object; 0 when all hosts are well."""
+    hosts = hosts_of(options)
+    with reached(hosts, options) as open_hosts:
+        facts = each(open_hosts.contexts, look)
+    states = []
+    for host in hosts:
+        answer = facts.get(host.name) or Answer(error=open_hosts.failed[host.name])
+        why = None if answer.error is None else message_of(answer.error)
+        states.append(status_of(host.name, answer.value) if why is None else Status(host.name, why))
+    if options.json:
+        print(json.dumps({"hosts": [plain(one) for one in states]}, ensure_ascii=False))
+    else:
+        print_status(states, sys.stdout)
+    if all(one.well for one in states):
+        return 0
+    wrong = [one for one in states if not one.well and one.host not in open_hosts.failed]
+    return FAILED if wrong else _of_unreachable(open_hosts)
+
+
+def tick(options: argparse.Namespace) -> int:
+    """`weft clock tick`: has each host write its stamp now."""
+    with reached(hosts_of(options), options) as open_hosts:
+        ticks = each(open_hosts.contexts, lambda name, context: carry_out(context, (Run(units.PROGRAM, "tick"),)))
+    return _told(open_hosts, ticks, "ticked")
+
+
+def script(options: argparse.Namespace) -> int:
+    """`weft clock script`: prints what install puts on a host."""
+    sys.stdout.write(next(file.text for file in units.installed_files(True) if file.path == units.PROGRAM))
+    return 0
+
+
+# ---- what they share
+
+
+def _change(options: argparse.Namespace, planned: Callable[[Facts], Plan], question: str, empty: str) -> int:
+    with reached(hosts_of(options), options) as open_hosts:
+        facts = each(open_hosts.contexts, look)
+        plans = {name: planned(answer.value) for name, answer in facts.items() if answer.error is None}
+        failed = dict(open_hosts.failed)
+        failed.update({name: answer.error for name, answer in facts.items() if answer.error is not None})
+        print_plans(plans, {name: message_of(error) for name, error in failed.items()}, sys.stdout, empty=empty)
+        todo = {name: plan.actions for name, plan in plans.items() if plan.actions}
+        refused = any(plan.refusal is not None for plan in plans.values())
+        wrong = refused or len(failed) > len(open_hosts.failed)
+        if options.dry_run:
+            return FAILED if wrong else DIFFERENT if todo else _of_unreachable(open_hosts)
+        if not todo:
+            return FAILED if wrong else _of_unreachable(open_hosts)
+        _ask(options, question)
+        contexts = {name: open_hosts.contexts[name] for name in todo}
+        done = each(contexts, lambda name, context: carry_out(context, todo[name]))
+        print()
+        code = _told(open_hosts, done, "done")
+        return FAILED if wrong else code
+
+
+def _told(open_hosts: Reached, answers: Mapping[str, Answer], word: str) -> int:
+    """Print how it went on each host, and return the exit code."""
+    for name, answer in answers.items():
+        if answer.error is not None:
+            print(f"{name}: FAILED: {message_of(answer.error)}")
+            continue
+        print("\n    ".join([f"{name}: {word}", *answer.value.said]))
+    if any(answer.error is not None for answer in answers.values()):
+        return FAILED
+    return _of_unreachable(open_hosts)
+
+
+def _of_unreachable(open_hosts: Reached) -> int:
+    if not open_hosts.failed:
+        return 0
+    return UNREACHABLE if all(isinstance(error, ConnectError) for error in open_hosts.failed.values()) else FAILED
+
+
+def _ask(options: argparse.Namespace, question: str) -> None:
+    """Return after a yes, on the terminal or by --yes. Raises ClockError after anything else."""
+    if options.yes:
+        return
+    if not sys.stdin.isatty():
+        raise ClockError("there is no terminal to ask on, and nothing was changed; say yes beforehand with --yes")
+    try:
+        answer = input(f"{question} [y/N] ")
+    except EOFError:
+        answer = ""
+    if answer.strip().lower() not in ("y", "yes"):
+        raise ClockError("nothing was changed")

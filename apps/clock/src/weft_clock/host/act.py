@@ -1,0 +1,68 @@
+"""Carries out the actions of a plan on this host, but for the files, which weft itself has put there. Decides nothing.
+
+Runs on the host: standard library, Python 3.6 and later. What each action is stands in weft_clock.actions.
+"""
+
+import os
+
+from weft_clock.host import commands
+
+
+def act(actions):
+    """Do `actions` in their order: {"done": how many were done, "error": None or why the next one failed, "said": lines}.
+
+    `said` is what the script said of itself. Blocks until all is done, seconds at the most. Raises ValueError for what is no action
+    before anything is changed.
+    """
+    steps = [(_DO[_what(action)], action) for action in actions]
+    said = []
+    done = 0
+    try:
+        for function, action in steps:
+            said += function(action) or []
+            done += 1
+    except (commands.CannotDo, OSError) as error:
+        why = " ".join(str(error).split())[:500]
+        return {"done": done, "error": why, "said": said}
+    return {"done": done, "error": None, "said": said}
+
+
+def _what(action):
+    if not isinstance(action, dict) or action.get("do") not in _DO:
+        raise ValueError("{!r} is no action; is it of another version of weft?".format(action))
+    return action["do"]
+
+
+def _remove(action):
+    path = action["path"]
+    try:
+        if action["folder"]:
+            for name in os.listdir(path):
+                os.unlink(os.path.join(path, name))
+            os.rmdir(path)
+        else:
+            os.unlink(path)
+    except FileNotFoundError:
+        return
+    # What has gone does not come back with the power.
+    descriptor = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _systemctl(action):
+    commands.must("systemctl", *action["words"])
+
+
+def _run(action):
+    """Run the script by its own first line, as systemd will."""
+    status, output, said = commands.run(action["program"], action["command"])
+    lines = [line for line in (output + said).splitlines() if line.strip()]
+    if status:
+        raise commands.CannotDo("{}: {}".format(action["command"], " ".join(lines) or "ended with status %d" % status))
+    return lines
+
+
+_DO = {"remove": _remove, "systemctl": _systemctl, "run": _run}

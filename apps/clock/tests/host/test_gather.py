@@ -1,0 +1,117 @@
+"""What a host says of itself, with folders in place of its own; and that everything that goes up is plain and can be checked."""
+
+import json
+import os
+
+import pytest
+
+from tests.remote import interpreters
+from weft import remote
+from weft_clock import units
+from weft_clock.facts import Facts
+from weft_clock.host import commands
+from weft_clock.host import gather as host_gather
+from weft_clock.host.gather import gather
+from weft_clock.plan import ASKED_PATHS, ASKED_UNITS
+
+SHOW = """#!/bin/sh
+case "$*" in
+    --version) echo "systemd 219"; echo "+PAM";;
+    *weft-clock.service) printf 'LoadState=loaded\\nUnitFileState=enabled\\nActiveState=active\\nResult=success\\n';;
+    *) printf 'LoadState=not-found\\nUnitFileState=\\nActiveState=inactive\\nResult=success\\n';;
+esac
+"""
+
+
+@pytest.fixture
+def root(tmp_path, monkeypatch):
+    """The folder that stands for /, on a host that systemd 219 has booted."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "run/systemd/system").mkdir(parents=True)
+    program(tmp_path / "bin/systemctl", SHOW)
+    monkeypatch.setattr(commands, "FOLDERS", f"{tmp_path}/bin:/usr/bin:/bin")
+    return tmp_path
+
+
+def program(path, text):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    path.chmod(0o755)
+
+
+def asked(root) -> Facts:
+    plain = gather(ASKED_PATHS, ASKED_UNITS, units.PROGRAM, str(root))
+    return Facts.from_plain(json.loads(json.dumps(plain)), "here")
+
+
+def test_a_bare_host(root):
+    facts = asked(root)
+    assert facts.systemd == 219 and not facts.time_set and facts.status is None
+    assert facts.rtc is None and facts.clock_file is None and facts.paths == {} and facts.missing == {}
+    assert facts.units["weft-clock.service"].active == "active" and not facts.units["soft-hwclock.service"].known
+    assert facts.is_root is (os.geteuid() == 0)
+
+
+def test_a_host_that_no_systemd_has_booted(root):
+    (root / "run/systemd/system").rmdir()
+    facts = asked(root)
+    assert facts.systemd is None and facts.units == {} and facts.missing == {}
+
+
+def test_files_folders_and_links_are_described(root):
+    (root / "usr/local/sbin").mkdir(parents=True)
+    program(root / "usr/local/sbin/weft-clock", '#!/bin/sh\necho stamp=7\necho "floor_by=a b=c"\n')
+    (root / "var/lib/weft-clock").mkdir(parents=True)
+    (root / "var/lib/weft-clock/stamp").touch()
+    (root / "etc/systemd/system/sysinit.target.wants").mkdir(parents=True)
+    (root / "etc/systemd/system/sysinit.target.wants/weft-clock.service").symlink_to("../weft-clock.service")
+    facts = asked(root)
+    assert facts.paths[units.PROGRAM].text.startswith("#!/bin/sh") and facts.paths[units.PROGRAM].mode == 0o755
+    assert facts.paths[units.FOLDER].names == ("stamp",)
+    link = facts.paths["/etc/systemd/system/sysinit.target.wants/weft-clock.service"]
+    assert (link.kind, link.text) == ("link", "../weft-clock.service")
+    assert facts.status == {"stamp": "7", "floor_by": "a b=c"}
+
+
+def test_a_script_that_fails_and_a_systemctl_that_hangs_are_told(root, monkeypatch):
+    monkeypatch.setattr(commands, "PATIENCE", 0.05)
+    program(root / "bin/systemctl", "#!/bin/sh\nexec sleep 60\n")
+    facts = asked(root)
+    assert facts.systemd is None and "systemctl --version did not end within 0 seconds" in facts.missing["systemd"]
+    monkeypatch.setattr(commands, "PATIENCE", 20)
+    program(root / "bin/systemctl", SHOW)
+    program(root / "usr/local/sbin/weft-clock", "echo no sha256sum here >&2; exit 1\n")
+    assert asked(root).missing["status"].endswith("status: no sha256sum here")
+
+
+@pytest.mark.parametrize(("text", "epoch"), [("1800000000\n", 1_800_000_000), ("", None), ("-5\n", -5)])
+def test_a_hardware_clock(root, text, epoch):
+    (root / "sys/class/rtc/rtc0").mkdir(parents=True)
+    (root / "sys/class/rtc/rtc0/name").write_text("rtc-ds1307\n")
+    (root / "sys/class/rtc/rtc0/since_epoch").write_text(text)
+    rtc = asked(root).rtc
+    assert (rtc.device, rtc.name, rtc.epoch) == ("rtc0", "rtc-ds1307", epoch)
+
+
+def test_the_newest_clock_file_and_the_target_are_found(root):
+    for path, time in (("systemd/clock", 100), ("systemd/timesync/clock", 200)):
+        file = root / "var/lib" / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+        os.utime(file, (time, time))
+    (root / "lib/systemd/system").mkdir(parents=True)
+    (root / "lib/systemd/system/time-set.target").touch()
+    facts = asked(root)
+    assert (facts.clock_file.path, facts.clock_file.time) == ("/var/lib/systemd/timesync/clock", 200)
+    assert facts.time_set
+
+
+def test_the_kernel_is_asked_and_answers_or_does_not():
+    assert host_gather._synchronised() in (True, False, None)
+
+
+@pytest.mark.skipif("3.6" not in interpreters.found(), reason="there is no Python 3.6 on this machine")
+def test_the_oldest_python_gathers_too():
+    with remote.local(interpreters.found()["3.6"]) as context:
+        plain = context.call(gather, (list(ASKED_PATHS), list(ASKED_UNITS), units.PROGRAM, "/nowhere"))
+    assert Facts.from_plain(plain, "oldest").systemd is None

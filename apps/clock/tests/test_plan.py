@@ -1,0 +1,172 @@
+"""From facts to actions, without a host: what is there already is left alone, and what is taken away is all of it."""
+
+import pytest
+
+from apps.clock.tests.hosts import NOW, FakeHost, facts_of
+from weft_clock import units
+from weft_clock.actions import Put, Run, diff
+from weft_clock.plan import OUR_FILES, Plan, aside, plan_install, plan_remove, wrong
+
+SERVICE = "/etc/systemd/system/weft-clock.service"
+TIMER = "/etc/systemd/system/weft-clock-tick.timer"
+
+
+def words(plan: Plan) -> list[str]:
+    return [action.describe() for action in plan.actions]
+
+
+def installed(**settings) -> FakeHost:
+    host = FakeHost("alpha", **settings)
+    host.files = {file.path: (file.text, file.mode) for file in units.installed_files(host.time_set)}
+    host.enabled.update(units.ENABLED)
+    host.active.update(units.ENABLED)
+    host.state.update(installed=NOW, stamp=NOW)
+    return host
+
+
+def test_a_bare_host_gets_everything_and_its_first_stamp_at_the_end():
+    assert words(plan_install(facts_of(FakeHost("alpha")))) == [
+        "write /usr/local/sbin/weft-clock (755)",
+        "write /etc/systemd/system/weft-clock.service (644)",
+        "write /etc/systemd/system/weft-clock-tick.service (644)",
+        "write /etc/systemd/system/weft-clock-tick.timer (644)",
+        "have systemd read its units again",
+        "enable weft-clock.service, weft-clock-tick.timer",
+        "start weft-clock.service, weft-clock-tick.timer",
+        "run /usr/local/sbin/weft-clock begin",
+    ]
+
+
+def test_where_all_is_there_nothing_is_done_and_nothing_is_wrong():
+    for host in (installed(), installed(systemd=219, time_set=False)):
+        assert plan_install(facts_of(host)) == Plan()
+        assert wrong(facts_of(host)) == ()
+
+
+def test_a_systemd_without_time_set_target_gets_units_without_it():
+    for time_set in (True, False):
+        plan = plan_install(facts_of(FakeHost("alpha", time_set=time_set)))
+        texts = "".join(action.text for action in plan.actions if isinstance(action, Put))
+        assert ("Before=time-set.target" in texts) is time_set
+        assert ("Before=time-sync.target" in texts) is not time_set
+
+
+def test_a_timer_that_somebody_has_changed_is_written_again_and_restarted():
+    host = installed()
+    host.files[TIMER] = (host.files[TIMER][0].replace("15min", "15d"), 0o644)
+    plan = plan_install(facts_of(host))
+    assert words(plan) == [
+        f"rewrite {TIMER} (644)",
+        "have systemd read its units again",
+        "restart weft-clock-tick.timer",
+    ]
+    assert "-OnUnitActiveSec=15d" in diff(plan.actions[0]) and "+OnUnitActiveSec=15min" in diff(plan.actions[0])
+    assert wrong(facts_of(host)) == (f"{TIMER} is not as it is installed",)
+
+
+def test_a_new_script_needs_no_word_to_systemd():
+    host = installed()
+    host.files[units.PROGRAM] = ("#!/bin/sh\n", 0o755)
+    assert words(plan_install(facts_of(host))) == ["rewrite /usr/local/sbin/weft-clock (755)"]
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o777])
+def test_a_script_with_another_mode_is_written_again(mode):
+    host = installed()
+    host.files[units.PROGRAM] = (host.files[units.PROGRAM][0], mode)
+    assert words(plan_install(facts_of(host))) == ["rewrite /usr/local/sbin/weft-clock (755)"]
+
+
+def test_units_that_somebody_has_disabled_and_stopped_are_told_and_come_back():
+    host = installed()
+    host.enabled.remove("weft-clock.service")
+    host.active.remove("weft-clock-tick.timer")
+    assert words(plan_install(facts_of(host))) == ["enable weft-clock.service", "start weft-clock-tick.timer"]
+    assert wrong(facts_of(host)) == ("weft-clock.service is not enabled", "weft-clock-tick.timer is not active")
+
+
+def test_a_missing_stamp_is_told_and_made():
+    host = installed()
+    host.state.clear()
+    assert plan_install(facts_of(host)).actions == (Run(units.PROGRAM, "begin"),)
+    assert wrong(facts_of(host)) == ("there is no stamp yet",)
+
+
+def test_remove_stops_first_and_takes_all_files_and_the_stamps():
+    assert words(plan_remove(facts_of(installed()))) == [
+        "stop weft-clock-tick.timer, weft-clock.service",
+        "disable weft-clock-tick.timer, weft-clock.service",
+        *(f"remove {path}" for path in OUR_FILES),
+        "remove /var/lib/weft-clock with the files in it",
+        "have systemd read its units again",
+    ]
+
+
+def test_remove_finds_nothing_to_do_on_a_bare_host():
+    assert plan_remove(facts_of(FakeHost("alpha"))) == Plan()
+    assert plan_remove(facts_of(FakeHost("alpha", systemd=None))) == Plan()
+
+
+def test_remove_takes_links_of_units_whose_files_are_gone():
+    host = installed()
+    del host.files[SERVICE]
+    assert "remove /etc/systemd/system/sysinit.target.wants/weft-clock.service" in words(plan_remove(facts_of(host)))
+
+
+def test_remove_without_systemd_takes_the_script_and_the_stamps():
+    host = installed(systemd=None)
+    host.files = {units.PROGRAM: host.files[units.PROGRAM]}
+    host.enabled.clear()
+    assert words(plan_remove(facts_of(host))) == [
+        "remove /usr/local/sbin/weft-clock",
+        "remove /var/lib/weft-clock with the files in it",
+    ]
+    assert wrong(facts_of(host)) == ()
+
+
+def test_a_host_without_systemd_is_refused_with_the_lines_for_cron():
+    refusal = plan_install(facts_of(FakeHost("alpha", systemd=None))).refusal
+    assert "@reboot root /usr/local/sbin/weft-clock load" in refusal
+    assert "*/15 * * * * root /usr/local/sbin/weft-clock tick" in refusal
+    assert "weft clock script" in refusal
+
+
+def test_a_systemd_that_is_too_old_is_refused():
+    assert plan_install(facts_of(FakeHost("alpha", systemd=208))).refusal == (
+        "its systemd is 208, and weft clock knows 219 and later"
+    )
+
+
+@pytest.mark.parametrize("planned", [plan_install, plan_remove])
+def test_who_is_not_root_is_told_how_to_become_it(planned):
+    plan = planned(facts_of(installed(is_root=False)))
+    assert plan == Plan(refusal="root is needed there: name it as root@HOST, or give --sudo")
+
+
+@pytest.mark.parametrize(
+    ("epoch", "says"),
+    [
+        (NOW, "rtc0 (rtc-pcf8563): the time is left to it where that is later than the stamps"),
+        (77, "shows 1970-01-01 00:01:17 UTC; is its battery empty? The stamps are gone by"),
+        (None, "shows no time; is its battery empty? The stamps are gone by"),
+    ],
+)
+def test_a_hardware_clock_is_told_of_and_does_not_hinder(epoch, says):
+    host = FakeHost("alpha", rtc={"device": "rtc0", "name": "rtc-pcf8563", "epoch": epoch})
+    plan = plan_install(facts_of(host))
+    assert len(plan.actions) == 8 and plan.notes[0].endswith(says)
+
+
+def test_the_clock_file_of_timesyncd_is_told_of():
+    host = FakeHost("alpha", clock_file={"path": "/var/lib/systemd/timesync/clock", "time": 1.0})
+    assert aside(facts_of(host))[0].startswith(
+        "systemd-timesyncd keeps /var/lib/systemd/timesync/clock, of 1970-01-01 00:00:01 UTC: the time is left to it"
+    )
+
+
+def test_other_software_for_the_same_is_told_of():
+    host = FakeHost("alpha", files={"/etc/systemd/system/fake-hwclock.service": ("", 0o644)})
+    host.enabled.add("fake-hwclock.service")
+    assert plan_install(facts_of(host)).notes == (
+        "fake-hwclock.service does the same and stays as it is; `systemctl disable --now fake-hwclock.service` takes it out",
+    )
