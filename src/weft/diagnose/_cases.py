@@ -28,7 +28,10 @@ class Case:
 
 
 AS_TEXT = "keep text: ''.join(traceback.format_exception(error))"
-WITHOUT_FRAMES = "or let go of the frames: error.__traceback__ = None, or traceback.clear_frames(error.__traceback__)"
+WITHOUT_FRAMES = (
+    "or let go of the frames: error.__traceback__ = None, or traceback.clear_frames(error.__traceback__), "
+    "which leaves the locals of whoever called them"
+)
 
 CASES = {
     case.code: case
@@ -42,7 +45,7 @@ CASES = {
         Case(
             "WL002",
             "raised from a parameter",
-            "the parameter {name} holds what is raised here, whose traceback holds the frame of {name}",
+            "{name}, passed as an argument, holds what is raised here, whose traceback holds the frame of {name}",
             "clear it once it is raised: try: raise ... / finally: del {name}; whoever passed it clears its own variable likewise",
         ),
         Case(

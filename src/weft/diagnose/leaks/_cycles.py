@@ -1,0 +1,191 @@
+"""Exceptions that only the cyclic collector frees: the cycles through tracebacks among what it has found unreachable.
+
+An exception holds its traceback, that its frames, each of them the frame that called it, and a frame the locals that it had
+when its function ended. A local that leads back to the exception closes the circle: it, and the line that filled it, are reported.
+"""
+
+import gc
+import inspect
+from collections import deque
+from dataclasses import dataclass, field
+from types import FrameType, TracebackType
+from typing import Any
+
+from weft.diagnose._cases import CASES
+from weft.diagnose._finding import Finding
+from weft.diagnose.leaks._frames import GENERATORS, local_values
+from weft.diagnose.leaks._holders import CONTAINERS, inside, is_exception, key_of, may_hold, named
+from weft.diagnose.leaks._lines import Place, is_parameter, place_of, uses
+from weft.diagnose.leaks._measure import keeps
+
+__all__ = ["cycles", "found_in", "passed_in"]
+
+MOST_EXCEPTIONS = 1000  # looked at in one collection; more of them come from the same few lines
+
+
+def cycles() -> list[Finding]:
+    """Collect now, and report the cycles through tracebacks that were freed by it."""
+    garbage = _collected()
+    try:
+        return found_in(garbage)
+    finally:
+        garbage.clear()
+        gc.collect()
+
+
+def _collected() -> dict[int, Any]:
+    """What only the collector frees, by id; its finalizers have run. What gc.garbage had already stays there."""
+    flags = gc.get_debug()
+    count = len(gc.garbage)
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    try:
+        gc.collect()
+    finally:
+        gc.set_debug(flags)
+    garbage = {id(thing): thing for thing in gc.garbage[count:]}
+    if not flags & gc.DEBUG_SAVEALL:
+        del gc.garbage[count:]
+    return garbage
+
+
+@dataclass
+class _Group:
+    """The exceptions of one line and name."""
+
+    finding: Finding
+    roots: list[Any] = field(default_factory=list)
+
+
+def found_in(garbage: dict[int, Any]) -> list[Finding]:
+    """The cycles through tracebacks among these unreachable objects, grouped by the line that closed them."""
+    anchors = _anchors(garbage)
+    groups: dict[tuple[object, ...], _Group] = {}
+    for anchor in list(anchors.values())[:MOST_EXCEPTIONS]:
+        # No variable here may hold anything of the cycle but its anchor: references are counted below.
+        finding = _described(anchor, _way_back(anchor, garbage, anchors))
+        if finding is None:
+            continue
+        key = (finding.path, finding.line, finding.code, finding.name)
+        groups.setdefault(key, _Group(finding)).roots.append(anchor)
+    anchors.clear()
+    findings = []
+    for group in groups.values():
+        kept = keeps(group.roots, garbage)
+        findings.append(_with(group.finding, times=len(group.roots), keeps=kept))
+    return findings
+
+
+def _with(finding: Finding, **changes: Any) -> Finding:
+    return Finding(**{**vars(finding), **changes})
+
+
+def _anchors(garbage: dict[int, Any]) -> dict[int, Any]:
+    """What a cycle may be of: exceptions with a traceback, and tracebacks that are no exception's and no other traceback's."""
+    exceptions = {}
+    parts = set()
+    for number, thing in garbage.items():
+        if is_exception(thing) and thing.__traceback__ is not None:
+            exceptions[number] = thing
+            parts.add(id(thing.__traceback__))
+        elif type(thing) is TracebackType and thing.tb_next is not None:
+            parts.add(id(thing.tb_next))
+    bare = {number: thing for number, thing in garbage.items() if type(thing) is TracebackType and number not in parts}
+    return exceptions | bare
+
+
+def _way_back(anchor: Any, garbage: dict[int, Any], anchors: dict[int, Any]) -> list[Any] | None:
+    """The shortest way from the last frame on the way back to `anchor`, both included; None when none leads back.
+
+    A way through another of the `anchors` is that one's: one cycle is reported once.
+    """
+    start = anchor if type(anchor) is TracebackType else anchor.__traceback__
+    if id(start) not in garbage:
+        return None
+    before: dict[int, int] = {id(start): 0}
+    todo = deque([start])
+    while todo:
+        thing = todo.popleft()
+        for value in gc.get_referents(thing):
+            number = id(value)
+            if value is anchor:
+                way = [anchor, thing]
+                while type(way[-1]) is not FrameType and (number := before[id(way[-1])]):
+                    way.append(garbage[number])
+                return way[::-1] if type(way[-1]) is FrameType else None
+            if number in before or number not in garbage or number in anchors or may_hold(value, futures=False):
+                continue
+            before[number] = id(thing)
+            todo.append(value)
+    return None
+
+
+def passed_in(error: Any, frame: FrameType) -> TracebackType | None:
+    """The part of the traceback that tells where the exception came through `frame`."""
+    traceback = error if type(error) is TracebackType else error.__traceback__
+    while traceback is not None and traceback.tb_frame is not frame:
+        traceback = traceback.tb_next
+    return traceback if type(traceback) is TracebackType else None
+
+
+def _described(anchor: Any, way: list[Any] | None) -> Finding | None:
+    """What to say of a cycle; `way` is a frame, what its local holds, and so on to the exception."""
+    if way is None:
+        return None
+    frame, first = way[0], way[1]
+    code = frame.f_code
+    values = local_values(frame)
+    rest = way[1:]
+    if not code.co_flags & inspect.CO_OPTIMIZED and first is frame.f_locals:  # of a class or module body
+        first, rest = way[2], way[2:]
+    name = key_of(values, first)
+    if name is None:
+        return None
+    held = inside(first)
+    part = passed_in(anchor, frame)
+    passed = part.tb_lasti if part else None
+    otherwise = part.tb_lineno if part else frame.f_lineno
+    names, attributes = named(name, rest)
+    if _is_direct(held, anchor):
+        every = [each for each in values if _is_direct(values[each], anchor)]
+        given = [each for each in every if is_parameter(code, each, passed)]
+        direct = [each for each in every if each not in given] or given
+        place = place_of(frame, tuple(direct), passed, otherwise, anchor)
+        names = ", ".join(direct)
+        if direct == given:
+            code_of_case, place = "WL002", Place(otherwise)
+        elif any(not is_exception(values[each]) for each in direct) or uses(code, place.line, "exc_info"):
+            code_of_case = "WL003"
+        else:
+            code_of_case = "WL001"
+    else:
+        place = place_of(frame, (*reversed(attributes), name), passed, otherwise, anchor)
+        if isinstance(held, CONTAINERS):
+            code_of_case = "WL007"
+        elif type(held) in GENERATORS or hasattr(type(held), "__closure__"):
+            code_of_case = "WL008"
+        else:
+            code_of_case = "WL004"
+    case = CASES[code_of_case]
+    return Finding(
+        kind="cycle",
+        code=case.code,
+        path=code.co_filename,
+        line=place.line,
+        column=place.column,
+        function=code.co_qualname,
+        name=names,
+        message=case.message(names),
+        mend=case.mended(names),
+    )
+
+
+def _is_direct(held: Any, anchor: Any) -> bool:
+    """Whether it is the exception, its traceback, or the tuple of sys.exc_info()."""
+    traceback = anchor if type(anchor) is TracebackType else anchor.__traceback__
+    if type(held) is tuple and len(held) == 3 and isinstance(held[0], type):
+        return any(_is_direct(each, anchor) for each in held[1:])
+    if type(held) is TracebackType:
+        while traceback is not None and traceback is not held:
+            traceback = traceback.tb_next
+        return traceback is held
+    return held is anchor

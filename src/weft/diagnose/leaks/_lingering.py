@@ -1,0 +1,163 @@
+"""Exceptions that something alive holds, with the frames of functions that have ended: on objects, in modules, in loops.
+
+No finding are those that are being handled, in any thread, those in futures, and what the interpreter keeps for a debugger in
+sys.last_exc and its like. Neither are those that keep no local of an ended function.
+"""
+
+import gc
+import sys
+from collections.abc import Iterable
+from types import FrameType, TracebackType
+from typing import Any
+
+from weft.diagnose._cases import CASES
+from weft.diagnose._finding import Finding
+from weft.diagnose.leaks._cycles import passed_in
+from weft.diagnose.leaks._frames import ended, frames_behind, handles, holds_values, local_values, running, values_of
+from weft.diagnose.leaks._holders import is_exception
+from weft.diagnose.leaks._lines import Place, place_of
+from weft.diagnose.leaks._measure import held_by, keeps
+from weft.diagnose.leaks._search import Holder, Search
+
+__all__ = ["Mark", "lingering", "marks"]
+
+Mark = tuple[object, ...]
+
+
+def marks() -> frozenset[Mark]:
+    """Marks of the exceptions with a traceback that there are now. They refer to nothing."""
+    return frozenset(_mark(error) for error in _with_tracebacks(gc.get_objects()))
+
+
+def lingering(known: frozenset[Mark] = frozenset()) -> list[Finding]:
+    """The exceptions that linger now and are not `known`, grouped by the line that stored them."""
+    handled = _handled()
+    errors = {
+        id(error): error
+        for error in _with_tracebacks(gc.get_objects())
+        if id(error) not in handled and _mark(error) not in known and _may_keep_locals(error)
+    }
+    if not errors:
+        return []
+    alone = held_by(_with_parts(errors.values()), errors)
+    errors = {number: error for number, error in errors.items() if _keeps_locals(error, alone)}
+    alone.clear()
+    if not errors:
+        return []
+    things = gc.get_objects()
+    live = _live_locals(things)
+    holders = Search(errors, live, handled, {id(thing) for thing in things}).holders()
+    del things
+    live.clear()
+    groups: dict[tuple[object, ...], tuple[Finding, list[Any]]] = {}
+    for number, holder in holders.items():
+        finding = _described(errors[number], holder)
+        key = (finding.path, finding.line, finding.code, finding.name)
+        groups.setdefault(key, (finding, []))[1].append(errors[number])
+    holders.clear()
+    return [
+        Finding(**{**vars(finding), "times": len(roots), "keeps": keeps(roots, errors)})
+        for finding, roots in groups.values()
+    ]
+
+
+def _with_tracebacks(things: list[Any]) -> list[Any]:
+    """The exceptions that have one, and the tracebacks that are no exception's and no other traceback's."""
+    found = []
+    tracebacks = {}
+    parts = set()
+    for thing in things:
+        kind = type(thing)
+        if kind is TracebackType:
+            tracebacks[id(thing)] = thing
+            parts.add(id(thing.tb_next))
+        elif issubclass(kind, BaseException) and thing.__traceback__ is not None:
+            found.append(thing)
+            parts.add(id(thing.__traceback__))
+    return found + [traceback for number, traceback in tracebacks.items() if number not in parts]
+
+
+def _with_parts(errors: Iterable[Any]) -> list[Any]:
+    """The exceptions and their tracebacks: whoever keeps what sys.exc_info() tells has both."""
+    parts = []
+    for error in errors:
+        parts.append(error)
+        part = _traceback_of(error)
+        while part is not None:
+            parts.append(part)
+            part = part.tb_next
+    return parts
+
+
+def _traceback_of(error: Any) -> Any:
+    return error if type(error) is TracebackType else error.__traceback__
+
+
+def _mark(error: Any) -> Mark:
+    """Tells an exception from those that come later: they may lie at the same address, but hardly with such a traceback too."""
+    traceback = _traceback_of(error)
+    return id(error), type(error).__qualname__, id(traceback), traceback.tb_lasti, id(traceback.tb_frame)
+
+
+def _may_keep_locals(error: Any) -> bool:
+    return any(ended(frame) and holds_values(frame) for frame in frames_behind(_traceback_of(error)))
+
+
+def _keeps_locals(error: Any, alone: dict[int, Any]) -> bool:
+    """Whether a local of an ended function is among what only exceptions hold: else letting it go would free nothing."""
+    for frame in frames_behind(_traceback_of(error)):
+        if ended(frame) and any(id(value) in alone for value in values_of(frame)):
+            return True
+    return False
+
+
+def _handled() -> set[int]:
+    """The ids of the exceptions that an except or finally clause deals with now, in any thread, and of what led to them."""
+    current: Any = sys._current_exceptions().values()
+    # Three of 3.11's stand for each exception.
+    todo = [each[1] if isinstance(each, tuple) else each for each in current] + [sys.exception()]
+    seen: set[int] = set()
+    while todo:
+        error = todo.pop()
+        if error is None or id(error) in seen:
+            continue
+        seen |= {id(error), id(error.__traceback__)}
+        todo += [error.__context__, error.__cause__]
+        if isinstance(error, BaseExceptionGroup):
+            todo += error.exceptions
+    return seen
+
+
+def _live_locals(things: list[Any]) -> dict[int, tuple[FrameType, str]]:
+    """What the locals of running functions hold, by id. Those that stand in an except clause now are left out of it."""
+    found: dict[int, tuple[FrameType, str]] = {}
+    for frame in running(things):
+        if frame.f_code.co_name == "<module>":  # its globals tell
+            continue
+        handling = handles(frame)
+        for name, value in local_values(frame).items():
+            if not (handling and is_exception(value)):
+                found.setdefault(id(value), (frame, name))
+    return found
+
+
+def _described(error: Any, holder: Holder) -> Finding:
+    """What to say of an exception that lingers: at the line of the function that caught it, or of the one that holds it."""
+    traceback = _traceback_of(error)
+    part = passed_in(error, holder.frame) if holder.frame is not None else traceback
+    frame = holder.frame or traceback.tb_frame
+    code = frame.f_code
+    otherwise = part.tb_lineno if part else frame.f_lineno
+    place: Place = place_of(frame, holder.names, part.tb_lasti if part else None, otherwise, error)
+    case = CASES[holder.code]
+    return Finding(
+        kind="lingering",
+        code=case.code,
+        path=code.co_filename,
+        line=place.line,
+        column=place.column,
+        function=code.co_qualname,
+        name=holder.name,
+        message=case.message(holder.name),
+        mend=case.mended(holder.name),
+    )
