@@ -34,7 +34,8 @@ The plain forms, and what act does with each; all of them are right to do twice:
     {"do": "follow_names", "wanted": True}
         a timer of systemd that looks up the endpoints that are names, of silent peers; not wanted: none
     {"do": "down", "keep_config": True}
-        the unit disabled, the interface taken away; the configuration moved aside unless it is kept
+        the unit disabled, the interface taken away; unless the configuration is kept, it is moved aside and forwarding put back to
+        what it was before, where nothing else needs it
 """
 
 from collections.abc import Sequence
@@ -280,7 +281,9 @@ class Down(Action):
     keep_config: bool = True
 
     def describe(self) -> str:
-        return "take the interface down" + ("" if self.keep_config else " and move its configuration aside")
+        return "take the interface down" + (
+            "" if self.keep_config else ", move its configuration aside, and put forwarding back"
+        )
 
     def plain(self) -> dict[str, Any]:
         return {"do": "down", "keep_config": self.keep_config}

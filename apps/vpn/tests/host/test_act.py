@@ -3,11 +3,12 @@
 import hashlib
 import os
 import stat
+from pathlib import Path
 
 import pytest
 
 from apps.vpn.tests.host.conftest import key, public
-from weft_vpn.host import act, live, rollback, system
+from weft_vpn.host import act, forward, gather, live, rollback, system
 
 PEER = public(key("peer"))
 TOKEN = "0123456789abcdef"
@@ -108,6 +109,37 @@ def test_preshared_keys_stay_with_their_peers_also_when_those_get_new_keys(serve
     assert server.config.read_text().count(shared) == 1
 
 
+def test_keys_in_comments_stay_where_they_are(server):
+    old, other, hook = key("old"), key("other"), key("hook")
+    told = act.make_key("wg0")
+    mine = server.waiting.read_text().strip()
+    text = f"""\
+# PrivateKey = {old}
+[Interface]
+Address = 10.8.1.1/24
+#PrivateKey = {other}
+PrivateKey = {mine} # since March, before it was {old}
+PostUp = notify {hook}
+# S\xfcd\xa0\x1bost
+"""
+    server.config.write_bytes(text.encode("latin-1"))
+    shown = gather._config("wg0")["text"]
+    assert shown.count("(kept on the server)") == 5 and old not in shown
+    wanted = shown.replace("Address = 10.8.1.1/24\n", "Address = 10.8.1.1/24\nMTU = 1300\n")
+    write(server, wanted, told, digest(server.config))
+    expected = text.replace("Address = 10.8.1.1/24\n", "Address = 10.8.1.1/24\nMTU = 1300\n")
+    assert server.config.read_bytes() == expected.encode("latin-1")
+
+
+def test_a_rotated_key_leaves_the_comments_behind_it(server):
+    server.config.write_text(TEXT.replace("(kept on the server)", f"{key('mine')} # not {key('old')}"))
+    shown = gather._config("wg0")["text"]
+    told = act.make_key("wg0")
+    new = server.waiting.read_text().strip()
+    write(server, shown, told, digest(server.config))
+    assert server.config.read_text() == TEXT.replace("(kept on the server)", f"{new} # not {key('old')}")
+
+
 def test_a_placeholder_elsewhere_is_refused(server):
     with pytest.raises(system.CannotDo, match="holds a key that stayed on this server"):
         write(server, TEXT.replace("echo up", "wg set %i private-key <(echo (kept on the server))"))
@@ -148,12 +180,88 @@ def test_a_name_that_does_not_resolve_keeps_nobody_from_the_rest(server, monkeyp
     assert "Endpoint" not in server.synced and "AllowedIPs = 10.8.1.2/32" in server.synced
 
 
-def test_settings_for_good_are_added_to_what_stands_there(server, tmp_path):
-    (tmp_path / "sysctl.d").mkdir()
-    act._set_for_good([("net/ipv4/ip_forward", "1")])
-    act._set_for_good([("net/ipv6/conf/eth0.7/accept_ra", "2"), ("net/ipv4/ip_forward", "1")])
-    lines = (tmp_path / "sysctl.d" / "99-weft-vpn.conf").read_text().splitlines()
-    assert lines[1:] == ["net/ipv6/conf/eth0.7/accept_ra = 2", "net/ipv4/ip_forward = 1"]
+@pytest.fixture
+def sysctls(server, monkeypatch):
+    """Settings of a server that forwards nothing, and has no other devices than those of a small machine."""
+    values = {
+        "net/ipv4/ip_forward": "0",
+        "net/ipv6/conf/all/forwarding": "0",
+        "net/ipv6/conf/eth0.7/accept_ra": "1",
+        "kinds": [""],
+    }
+    monkeypatch.setattr(live, "sysctl", values.get)
+    monkeypatch.setattr(live, "set_sysctl", values.__setitem__)
+    monkeypatch.setattr(
+        gather, "devices", lambda: {str(n): {"up": True, "kind": kind} for n, kind in enumerate(values["kinds"])}
+    )
+    monkeypatch.setattr(gather, "SYSCTL_FOLDERS", (str(server.folder / "sysctl.d"),))
+    monkeypatch.setattr(gather, "SYSCTL_CONF", str(server.folder / "sysctl.conf"))
+    return values
+
+
+def forwarded(family=4, devices=(), live=True, persistent=True):
+    act._DO["forwarding"]("wg0", {"family": family, "live": live, "persistent": persistent, "accept_ra": list(devices)})
+
+
+def put_back():
+    forward.put_back("wg0")
+
+
+def test_settings_for_good_stand_in_a_file_with_what_they_were(server, sysctls):
+    forwarded()
+    forwarded(6, ["eth0.7"])
+    forwarded()
+    assert Path(forward.SYSCTL_FILE).read_text().splitlines()[1:] == [
+        "# before: net/ipv4/ip_forward = 0",
+        "net/ipv4/ip_forward = 1",
+        "# before: net/ipv6/conf/eth0.7/accept_ra = 1",
+        "net/ipv6/conf/eth0.7/accept_ra = 2",
+        "# before: net/ipv6/conf/all/forwarding = 0",
+        "net/ipv6/conf/all/forwarding = 1",
+    ]
+    assert forward.settings() == forward.settings(["eth0.7"]) == sorted(name for name in sysctls if "/" in name)
+
+
+def test_what_was_turned_on_is_as_it_was_before_when_nobody_needs_it(server, sysctls):
+    before = dict(sysctls)
+    forwarded()
+    forwarded(6, ["eth0.7"])
+    assert sysctls != before
+    put_back()
+    assert sysctls == before and not os.path.exists(forward.SYSCTL_FILE)
+
+
+def test_what_was_on_before_stays_on(server, sysctls):
+    sysctls["net/ipv4/ip_forward"] = "1"
+    forwarded(live=False)
+    put_back()
+    assert sysctls["net/ipv4/ip_forward"] == "1" and not os.path.exists(forward.SYSCTL_FILE)
+
+
+@pytest.mark.parametrize("kind", ["bridge", "tun", "wireguard", "ppp"])
+def test_a_device_that_is_there_to_be_forwarded_to_keeps_it_on_until_a_restart(server, sysctls, kind):
+    forwarded()
+    forwarded(6, ["eth0.7"])
+    sysctls["kinds"] = ["", kind]
+    put_back()
+    assert [sysctls[name] for name in forward.FORWARDING.values()] == ["1", "1"]
+    assert sysctls["net/ipv6/conf/eth0.7/accept_ra"] == "2", "who forwards needs that for its default route"
+    assert not os.path.exists(forward.SYSCTL_FILE)
+
+
+def test_another_file_that_sets_it_keeps_it_on(server, sysctls):
+    forwarded()
+    forwarded(6)
+    (server.folder / "sysctl.d" / "20-router.conf").write_text("net.ipv4.ip_forward = 1\n")
+    put_back()
+    assert [sysctls[name] for name in forward.FORWARDING.values()] == ["1", "0"]
+
+
+def test_another_configuration_of_wireguard_keeps_all_of_it(server, sysctls):
+    forwarded()
+    server.config.with_name("wg1.conf").write_text("")
+    put_back()
+    assert sysctls["net/ipv4/ip_forward"] == "1" and os.path.exists(forward.SYSCTL_FILE)
 
 
 def test_what_is_no_action_is_refused_before_anything_is_done(server):

@@ -145,7 +145,7 @@ def test_forwarding_after_a_restart_is_what_the_files_say(server, monkeypatch, f
     for name, text in files.items():
         (server.folder / name).parent.mkdir(exist_ok=True)
         (server.folder / name).write_text(text + "\n")
-    settings = host_gather._after_a_restart()
+    settings = host_gather.after_a_restart()
     assert (settings.get("net/ipv4/ip_forward", "0") != "0") is persistent
 
 

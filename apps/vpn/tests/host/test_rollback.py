@@ -176,3 +176,46 @@ def test_what_cannot_be_restored_is_named_and_the_rest_is(files, server):
     outcome = rollback.roll_back(TOKEN)
     assert any(f"{folder}/file: " in error for error in outcome["errors"])
     assert as_before(files)
+
+
+def test_a_route_by_another_device_that_was_replaced_comes_back(server, files):
+    """A route into the tunnel takes the place of one to the same network, which stood beside the interface."""
+    server.program(
+        "ip",
+        """#!/bin/sh
+        echo "ip $*" >> {folder}/said
+        case "$*" in *show*exact*) cat {folder}/routes;; *rule*) exit 2;; esac
+    """,
+    )
+    table = server.folder / "routes"
+    table.write_text(
+        "192.168.20.0/24 via 10.1.1.1 dev eth1 proto static \n192.168.20.0/24 dev weft-none0 scope link metric 5\n"
+    )
+    rollback.arm(TOKEN, NONE, 30, [], (), ["192.168.20.0/24"])
+    table.write_text("192.168.20.0/24 dev weft-none0 scope link\n")
+    assert rollback.roll_back(TOKEN) == {"outcome": rollback.ROLLED_BACK, "errors": []}
+    assert "ip -4 route replace 192.168.20.0/24 via 10.1.1.1 dev eth1 proto static\n" in server.said
+    assert server.said.count("replace") == 1
+
+
+def test_a_route_that_is_still_there_is_left_alone(server):
+    server.program(
+        "ip",
+        """#!/bin/sh
+        echo "ip $*" >> {folder}/said
+        case "$*" in *show*exact*) echo "fd00:20::/64 \\\\ nexthop via fe80::1 dev eth1 weight 1 ";; *rule*) exit 2;; esac
+    """,
+    )
+    rollback.arm(TOKEN, NONE, 30, [], (), ["fd00:20::/64"])
+    assert rollback.roll_back(TOKEN) == {"outcome": rollback.ROLLED_BACK, "errors": []}
+    assert "ip -o -6 route show table main exact fd00:20::/64\n" in server.said and "replace" not in server.said
+
+
+def test_the_owner_of_a_file_comes_back_too(files):
+    there, _ = files
+    if os.geteuid():
+        pytest.skip("only root can give a file away")
+    os.chown(there, 1, 2)
+    armed(files)
+    rollback.roll_back(TOKEN)
+    assert as_before(files) and (there.stat().st_uid, there.stat().st_gid) == (1, 2)

@@ -4,17 +4,15 @@ Runs on the server: standard library, Python 3.6 and later. What each action is,
 twice, and between any two of them the server runs the old configuration or the new one.
 """
 
+import difflib
 import hashlib
 import os
 import re
 import socket
 import threading
 
-from weft_vpn.host import live, names, rollback, system
+from weft_vpn.host import forward, live, names, rollback, system
 
-SYSCTL_FILE = "/etc/sysctl.d/99-weft-vpn.conf"  # late in the order, so that it wins over what a distribution sets
-SYSCTL_HEAD = "# Made by weft vpn: the LANs of this network reach each other through this server.\n"
-FORWARDING = {4: "net/ipv4/ip_forward", 6: "net/ipv6/conf/all/forwarding"}
 RESOLVING = 5.0  # seconds for a name of an endpoint
 ASIDE = ".removed"  # what the name of a configuration ends with that weft vpn has put out of use
 # What wg-quick takes out of a configuration before wg sees it.
@@ -39,7 +37,8 @@ def act(interface, actions, token, rollback_after):
     if not steps:
         return {"done": 0, "error": None, "outcome": None}
     devices = [device for action in actions for device in action.get("accept_ra", ())]
-    rollback.arm(token, interface, rollback_after, _files(interface), _sysctls(devices))
+    networks = [network for action in actions if action["do"] == "routes" for network in action["add"]]
+    rollback.arm(token, interface, rollback_after, _files(interface), forward.settings(devices), networks)
     done = 0
     try:
         for function, action in steps:
@@ -58,19 +57,12 @@ def make_key(interface):
     path = system.key_path(interface)
     private = _waiting_key(interface)
     if not private:
-        with_folder(system.FOLDER)
+        system.with_folder(system.FOLDER)
         private = system.must(["wg", "genkey"]).strip()
         system.write(path, private.encode("ascii") + b"\n", 0o600)
     elif os.stat(path).st_mode & 0o077:
         os.chmod(path, 0o600)
     return system.public_key(private)
-
-
-def with_folder(folder):
-    """Make the folder of the configurations, for root alone, where no package has."""
-    if not os.path.isdir(folder):
-        os.makedirs(folder)
-        os.chmod(folder, 0o700)
 
 
 def _what(action):
@@ -82,18 +74,7 @@ def _what(action):
 def _files(interface):
     """Every file that an action may touch."""
     config = system.config_path(interface)
-    return [config, config + ASIDE, system.key_path(interface), SYSCTL_FILE] + names.paths()
-
-
-def _sysctls(devices):
-    names = ["net/ipv6/conf/%s/accept_ra" % _device(device) for device in devices]
-    return names + sorted(FORWARDING.values())
-
-
-def _device(name):
-    if not re.match(r"^[^\s/]{1,15}$", name):
-        raise ValueError("%r is no name of a device" % name)
-    return name
+    return [config, config + ASIDE, system.key_path(interface), forward.SYSCTL_FILE] + names.paths()
 
 
 # ---- the actions
@@ -107,13 +88,13 @@ def _write_config(interface, action):
     """The configuration with the keys of this host in it, where the plan has seen it last."""
     path = system.config_path(interface)
     data = system.read(path)
-    text = _with_keys(interface, action, (data or b"").decode("utf-8", "replace"))
-    wanted = text.encode("utf-8")
+    text = _with_keys(interface, action, (data or b"").decode("utf-8", "surrogateescape"))
+    wanted = text.encode("utf-8", "surrogateescape")
     if data != wanted:
         before = None if data is None else hashlib.sha256(data).hexdigest()
         if before != action["before"]:
             raise system.CannotDo("somebody has changed %s since the plan was made: look at it, and plan again" % path)
-        with_folder(system.FOLDER)
+        system.with_folder(system.FOLDER)
         system.write(path, wanted, 0o600)
     _protect_config(interface, action)
     if _waiting_key(interface) == system.private_key_in(text):
@@ -121,7 +102,10 @@ def _write_config(interface, action):
 
 
 def _with_keys(interface, action, old):
-    """The action's text with this host's keys in place of their placeholders. Raises CannotDo if one is not to be found here."""
+    """The action's text with this host's keys in place of their placeholders. Raises CannotDo if one is not to be found here.
+
+    Other lines that are as the plan has seen them become what they are: there may be a key in them too, in a comment for one.
+    """
     private, public_key = "", action["public_key"]
     for candidate in (system.private_key_in(old), _waiting_key(interface)):
         if candidate and system.public_key(candidate) == public_key:
@@ -132,6 +116,7 @@ def _with_keys(interface, action, old):
     rotated = action.get("preshared_from") or {}
     shared.update((new, shared[was]) for new, was in dict(rotated).items() if was in shared)
     lines = action["text"].split("\n")
+    originals = _originals(old, lines)
     peer = None
     for number, line in enumerate(lines):
         name, value = _assignment(line)
@@ -141,7 +126,11 @@ def _with_keys(interface, action, old):
             key = private if name == "privatekey" else shared.get(peer)
             if not key:
                 raise system.CannotDo("the preshared key for the peer %s is not on this server" % peer)
-            lines[number] = line.replace(system.KEPT, key, 1)
+            setting, sign, comment = line.partition("#")
+            comment = originals.get(number, line).partition("#")[2]
+            lines[number] = setting.replace(system.KEPT, key, 1) + sign + comment
+        elif number in originals:
+            lines[number] = originals[number]
         elif system.KEPT in line.split("#", 1)[0]:
             raise system.CannotDo(
                 "the line {!r} holds a key that stayed on this server, and nobody here knows which: "
@@ -151,6 +140,16 @@ def _with_keys(interface, action, old):
     if system.private_key_in(whole) != private:
         raise system.CannotDo("the configuration to be written has no PrivateKey, so it was not written")
     return whole
+
+
+def _originals(old, lines):
+    """The lines of the configuration as they are, by the number of the line of the new one that shows them without their keys."""
+    shown = system.as_shown(
+        old.encode("utf-8", "surrogateescape").decode("utf-8", "replace"), system.public_key(system.private_key_in(old))
+    ).split("\n")
+    was = old.split("\n")
+    same = difflib.SequenceMatcher(None, shown, lines, False).get_matching_blocks()
+    return {there + step: was[here + step] for here, there, size in same for step in range(size)}
 
 
 def _waiting_key(interface):
@@ -288,29 +287,11 @@ def _family(network):
 
 def _hold(interface, action):
     live.release_routes()  # so that it can be done twice
-    live.hold_routes([(to, _device(device), via) for to, device, via in action["routes"]])
+    live.hold_routes([(to, forward.checked_device(device), via) for to, device, via in action["routes"]])
 
 
 def _forwarding(interface, action):
-    settings = [("net/ipv6/conf/%s/accept_ra" % _device(device), "2") for device in action["accept_ra"]]
-    settings.append((FORWARDING[action["family"]], "1"))
-    if action["persistent"]:
-        _set_for_good(settings)
-    if action["live"]:
-        for name, value in settings:
-            live.set_sysctl(name, value)
-
-
-def _set_for_good(settings):
-    """Add the settings to our file, whose other lines stay."""
-    text = (system.read(SYSCTL_FILE) or SYSCTL_HEAD.encode("ascii")).decode("utf-8", "replace")
-    names = [name for name, _ in settings]
-    lines = [line for line in text.splitlines() if line.partition("=")[0].strip() not in names]
-    lines += ["%s = %s" % setting for setting in settings]
-    with_folder(os.path.dirname(SYSCTL_FILE))
-    wanted = ("\n".join(lines) + "\n").encode("utf-8")
-    if wanted != system.read(SYSCTL_FILE):
-        system.write(SYSCTL_FILE, wanted, 0o644)
+    forward.turn_on(action["family"], action["accept_ra"], action["live"], action["persistent"])
 
 
 def _enable_unit(interface, action):
@@ -338,7 +319,7 @@ def _down(interface, action):
             system.write(path + ASIDE, data, 0o600)
             system.remove(path)
         system.remove(system.key_path(interface))
-        system.remove(SYSCTL_FILE)
+        forward.put_back(interface)
 
 
 _DO = {

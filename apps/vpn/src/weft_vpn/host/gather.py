@@ -35,7 +35,7 @@ def gather(interface):
     """
     system.checked_interface(interface)
     parts = _Parts()
-    devices = parts.ask("devices", _devices, {})
+    found = parts.ask("devices", devices, {})
     running = parts.ask("interface", _running, {})
     config = parts.ask("config", lambda: _config(interface), None)
     booted = os.path.isdir("/run/systemd/system")
@@ -48,12 +48,12 @@ def gather(interface):
         "is_root": os.geteuid() == 0,
         "systemd": booted,
         "tools": {tool: parts.ask(tool, lambda tool=tool: _version(tool), None) for tool in TOOLS},
-        "wireguard": parts.ask("wireguard", lambda: _wireguard(devices, running), None),
-        "devices": devices,
+        "wireguard": parts.ask("wireguard", lambda: _wireguard(found, running), None),
+        "devices": found,
         "routes": parts.ask("routes", _routes, []),
         "forwarding": parts.ask("forwarding", _forwarding, None)
         or {family: {"live": None, "persistent": False} for family in FORWARDING},
-        "interface": _with_device(running.get(interface), devices.get(interface)),
+        "interface": _with_device(running.get(interface), found.get(interface)),
         "config": config,
         "waiting_key": parts.ask("waiting_key", lambda: _waiting_key(interface), None),
         "others": [_other(name, one) for name, one in sorted(running.items()) if name != interface],
@@ -116,14 +116,15 @@ def _json(words):
     return json.loads(output) if output.strip() else []
 
 
-def _devices():
-    devices = {}
+def devices():
+    """Every network device, by name."""
+    made = {}
     for device in _json(["ip", "-j", "-d", "address", "show"]):
         name = device.get("ifname")
         if not name:
             continue  # ip writes empty ones for what it was told to leave out
         accepts = system.read("/proc/sys/net/ipv6/conf/%s/accept_ra" % name)
-        devices[name] = {
+        made[name] = {
             "mtu": device.get("mtu", 0),
             "up": "UP" in device.get("flags", ()),
             "kind": device.get("linkinfo", {}).get("info_kind", ""),
@@ -132,7 +133,7 @@ def _devices():
             ],
             "accept_ra": int(accepts) if accepts else None,
         }
-    return devices
+    return made
 
 
 def _routes():
@@ -164,7 +165,7 @@ def _route(route, family):
 
 
 def _forwarding():
-    after = _after_a_restart()
+    after = after_a_restart()
     families = {}
     for family, name in FORWARDING.items():
         live = system.read("/proc/sys/" + name)
@@ -175,7 +176,7 @@ def _forwarding():
     return families
 
 
-def _after_a_restart():
+def after_a_restart():
     """The settings that the files of sysctl make when the server starts; the last one counts."""
     files = {}
     for folder in reversed(SYSCTL_FOLDERS):
@@ -255,9 +256,8 @@ def _config(interface):
     text = data.decode("utf-8", "replace")
     private = system.private_key_in(text)
     public = system.public_key(private) if system.found("wg") else None
-    kept = system.without_keys(text, [public] if public else [])
     return {
-        "text": "".join(char if char.isprintable() or char in "\n\t\r" else "?" for char in kept),
+        "text": system.as_shown(text, public),
         "public_key": public,
         "mode": stat.S_IMODE(about.st_mode),
         "uid": about.st_uid,

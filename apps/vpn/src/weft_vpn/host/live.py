@@ -109,6 +109,25 @@ def release_routes():
         system.run(["ip", family, "route", "flush", "table", HOLDING])  # fails where there is no such table
 
 
+def routes_elsewhere(interface, network):
+    """The routes to exactly this network by other devices, as routes() tells them: one like them would take their place."""
+    family = 6 if ":" in network else 4
+    lines = system.must(["ip", "-o", "-%d" % family, "route", "show", "table", "main", "exact", network]).splitlines()
+    found = [[word for word in line.replace("\\", " ").split() if word not in _STATES] for line in lines]
+    return [(family, words) for words in found if words and not _by(words, interface)]
+
+
+def _by(words, interface):
+    return any(pair == ("dev", interface) for pair in zip(words, words[1:]))  # noqa: B905, its `strict` is newer than 3.6
+
+
+def set_route_elsewhere(interface, family, words):
+    """Have this route of routes_elsewhere() again, if it is gone."""
+    network = next(word for word in words if "/" in word or "." in word or ":" in word)
+    if (family, list(words)) not in routes_elsewhere(interface, network):
+        system.must(["ip", "-%d" % family, "route", "replace"] + list(words))
+
+
 def mtu(interface):
     return int(json.loads(system.must(["ip", "-j", "link", "show", "dev", interface]))[0]["mtu"])
 

@@ -41,12 +41,13 @@ UNKNOWN = "unknown"
 # ---- for who changes something
 
 
-def arm(token, interface, seconds, files, sysctls=()):
+def arm(token, interface, seconds, files, sysctls=(), networks=()):
     """Keep what this server is, and start the process that restores it in `seconds`.
 
     `token`, 16 hex digits, is chosen by who will confirm: who loses the answer knows it all the same. `files` are paths that may
-    be changed, made or removed, `sysctls` settings. Raises CannotDo when another rollback is armed, because two people are at
-    work then, and when the process does not come to life; then nothing waits.
+    be changed, made or removed, `sysctls` settings, `networks` those whose routes by other devices may be replaced. Raises
+    CannotDo when another rollback is armed, because two people are at work then, and when the process does not come to life;
+    then nothing waits.
     """
     if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 1 <= seconds <= LONGEST:
         raise ValueError("a rollback can wait from 1 to %d seconds, not %r" % (LONGEST, seconds))
@@ -62,7 +63,7 @@ def arm(token, interface, seconds, files, sysctls=()):
         _tidy()
         os.mkdir(folder, 0o700)
         try:
-            _keep(folder, interface, seconds, files, sysctls)
+            _keep(folder, interface, seconds, files, sysctls, networks)
             _write_code(os.path.join(folder, "code"))
             _put(folder, "armed", b"")
             _start(folder, token)
@@ -138,7 +139,7 @@ def _outcome(token):
 # ---- what it was
 
 
-def _keep(folder, interface, seconds, files, sysctls):
+def _keep(folder, interface, seconds, files, sysctls, networks):
     there = live.exists(interface)
     state = {
         "interface": system.checked_interface(interface),
@@ -147,12 +148,16 @@ def _keep(folder, interface, seconds, files, sysctls):
         "enabled": live.enabled(interface),
         "names": names.runs(interface),
         "live": None,
+        "elsewhere": [found for network in networks for found in live.routes_elsewhere(interface, network)],
     }
     for number, path in enumerate(files):
         data = system.read(path)
         if data is not None:
             _put(folder, str(number), data)
-            state["files"][path] = {"number": number, "mode": os.stat(path).st_mode & 0o7777}
+            about = os.stat(path)
+            state["files"][path] = {
+                "number": number, "mode": about.st_mode & 0o7777, "owner": [about.st_uid, about.st_gid]
+            }  # fmt: skip
         else:
             state["files"][path] = None
     if there:
@@ -273,6 +278,8 @@ def _restore(folder):
         if state["live"] is not None:
             _restore_live(folder, state, attempt)
         attempt("routes", live.release_routes)
+        for family, words in state["elsewhere"]:
+            attempt("the route to %s" % words[0], live.set_route_elsewhere, state["interface"], family, words)
     outcome = {"outcome": ROLLED_BACK, "errors": errors}
     _finish(folder, outcome)
     return outcome
@@ -285,6 +292,9 @@ def _restore_file(folder, path, kept):
     data = system.read(os.path.join(folder, str(kept["number"])))
     if data is not None and data != system.read(path):
         system.write(path, data, kept["mode"])
+        about = os.stat(path)
+        if [about.st_uid, about.st_gid] != kept["owner"]:
+            os.chown(path, *kept["owner"])
 
 
 def _restore_live(folder, state, attempt):

@@ -119,6 +119,13 @@ def write(path, data, mode):
     sync_folder(folder)
 
 
+def with_folder(folder, mode=0o700):
+    """Make a folder where no package has."""
+    if not os.path.isdir(folder):
+        os.makedirs(folder)
+        os.chmod(folder, mode)
+
+
 def remove(path):
     """Remove a file if it is there."""
     try:
@@ -166,13 +173,19 @@ def private_key_in(text):
     """The private key that a configuration sets, as wg would take it; "" when it sets none."""
     private = ""
     section = ""
-    for line in text.splitlines():
+    for line in text.split("\n"):  # what wg takes for the end of a line, and nothing else
         bare = line.split("#", 1)[0].strip()
         if bare.startswith("["):
             section = bare.lower()
         elif section == "[interface]" and bare.partition("=")[0].strip().lower() == "privatekey":
             private = bare.partition("=")[2].strip()
     return private
+
+
+def as_shown(text, public=None):
+    """A configuration as it goes up, line for line: without keys, and without what a terminal would obey. `public`: its own key."""
+    kept = without_keys(text, [public] if public else [])
+    return "".join(char if char.isprintable() or char in "\n\t\r" else "?" for char in kept)
 
 
 def without_keys(text, public=()):
@@ -182,17 +195,17 @@ def without_keys(text, public=()):
     configuration's PublicKey lines and those in `public`.
     """
     known = set(public)
-    lines = text.splitlines(True)
+    lines = text.split("\n")
     for line in lines:
         name, _, value = line.partition("=")
         if name.strip(" \t#;").lower() == "publickey":
             known.update(LOOKS_LIKE_A_KEY.findall(value))
-    return "".join(_without_key(line, known) for line in lines)
+    return "\n".join(_without_key(line, known) for line in lines)
 
 
 def _without_key(line, public):
-    ending = line[len(line.rstrip("\r\n")) :]
-    match = KEY_LINE.match(line.rstrip("\r\n"))
+    ending = line[len(line.rstrip("\r")) :]
+    match = KEY_LINE.match(line.rstrip("\r"))
     if match:
         line = match.group(1) + (KEPT if match.group(3) else "") + match.group(4) + ending
     return LOOKS_LIKE_A_KEY.sub(lambda one: one.group() if one.group() in public else KEPT, line)
