@@ -75,6 +75,49 @@ def test_for_openwrt():
         assert line in text.splitlines()
 
 
+UCI = """#!/bin/sh
+[ "$1" = -q ] && shift
+case "$1 $2" in
+    "show network") echo "network.weft_vpn_7=route"; echo "network.weft_vpn_7.target='10.0.0.0/8'"; echo "network.lan=interface" ;;
+    "get dhcp.lan.dhcp_option") echo "6,192.168.10.1 121,10.0.0.0/8,192.168.10.9" ;;
+    *) echo "uci $*" >> "$SAID" ;;
+esac
+"""
+
+
+def test_openwrt_gets_the_new_routes_in_place_of_the_old_ones(tmp_path):
+    """Run by a shell, with a stand-in for uci that has what an earlier network has left."""
+    (tmp_path / "uci").write_text(UCI)
+    (tmp_path / "uci").chmod(0o755)
+    script = lines("openwrt").partition("\nmkdir")[0]
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "SAID": str(tmp_path / "said")}
+    subprocess.run(["sh", "-eu"], input=script, text=True, check=True, env=environment)
+    said = (tmp_path / "said").read_text().splitlines()
+    assert "uci delete network.weft_vpn_7" in said and "uci delete network.weft_vpn_7.target" not in said
+    assert [line for line in said if "list" in line] == [
+        "uci del_list dhcp.lan.dhcp_option=121,10.0.0.0/8,192.168.10.9",
+        "uci add_list dhcp.lan.dhcp_option=121,192.168.20.0/24,192.168.10.2,10.8.1.0/24,192.168.10.2,0.0.0.0/0,192.168.10.1",
+    ]
+
+
+def test_openwrt_never_hands_out_a_default_route_that_leads_nowhere():
+    text = lines("openwrt", TWO.replace('gateway = "192.168.10.1"\n', ""))
+    assert "dhcp.lan" not in text and "# for DHCP option 121 write this gateway into network.toml" in text
+
+
+def test_addresses_of_ipv6_are_what_they_are_in_each_form():
+    text = (
+        TWO.replace('"192.168.10.2"\ngateway = "192.168.10.1"', '"fd00:10::2"\ngateway = "fd00:10::1"')
+        .replace('"192.168.10.0/24"', '"192.168.10.0/24", "fd00:10::/64"')
+        .replace('"198.51.100.2:51820"', '"[2001:db8::2]:51820"')
+    )
+    openwrt = lines("openwrt", text)
+    assert "uci set firewall.weft_vpn.family='ipv6'" in openwrt and "dhcp.lan" not in openwrt
+    aws = lines("aws", text)
+    assert "Name=network-interface.ipv6-addresses.ipv6-address,Values=fd00:10::2" in aws
+    assert "'IpProtocol=udp,FromPort=51821,ToPort=51821,Ipv6Ranges=[{CidrIpv6=2001:db8::2/128}]'" in aws
+
+
 def test_for_aws():
     text = lines("aws")
     for part in (

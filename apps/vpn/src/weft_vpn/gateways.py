@@ -202,26 +202,49 @@ def openwrt(network: Network, site: Site) -> str:
             dest_ip=found.server,
             dest_port=site.listen_port,
             target="DNAT",
+            family=f"ipv{found.server.version}",
         )
     if not found.itself:
-        for number, lan in enumerate(found.beyond):
-            if lan.version != found.server.version:
-                lines.append(f"# a route to {lan} through the IPv{lan.version} address of {found.server}")
-                continue
-            kind = "route" if lan.version == 4 else "route6"
-            lines += _uci("network", f"weft_vpn_{number}", kind, interface="lan", target=lan, gateway=found.server)
-        option = f"121,{option_121(found)}"
-        lines += [f"uci -q del_list dhcp.lan.dhcp_option='{option}'", f"uci add_list dhcp.lan.dhcp_option='{option}'"]
+        lines += _openwrt_routes(found)
     rules = [
-        f"{family} saddr {own} {family} daddr {other} accept"
+        f"{family} saddr {source} {family} daddr {to} accept"
         for own, other in found.pairs()
         for family in ("ip" if own.version == 4 else "ip6",)
+        for source, to in ((own, other), (other, own))[: 2 if found.itself else 1]
     ]
-    folder = "/usr/share/nftables.d/chain-pre/forward"
-    lines += [f"mkdir -p {folder}", f"cat > {folder}/weft-vpn.nft <<'END'", *rules, "END"]
+    path = "/usr/share/nftables.d/chain-pre/forward/weft-vpn.nft"
+    lines += [f"mkdir -p {path.rpartition('/')[0]}", f"cat > {path} <<'END'", *rules, "END"]
+    lines.append(
+        f"grep -qxF {path} /etc/sysupgrade.conf || echo {path} >> /etc/sysupgrade.conf  # so that it outlives an upgrade"
+    )
     return "\n".join(
         [*lines, "uci commit", "service network reload; service firewall restart; service dnsmasq restart"]
     )
+
+
+def _openwrt_routes(found: Settings) -> list[str]:
+    """In place of those that were set before: the gateway's own, and what DHCP gives to the clients."""
+    lines = [
+        "for old in $(uci -q show network | sed -n 's/^\\(network\\.weft_vpn_[0-9]*\\)=route6*$/\\1/p'); do uci delete $old; done"
+    ]
+    for number, lan in enumerate(found.beyond):
+        if lan.version != found.server.version:
+            lines.append(f"# a route to {lan} through the IPv{lan.version} address of {found.server}")
+            continue
+        kind = "route" if lan.version == 4 else "route6"
+        lines += _uci("network", f"weft_vpn_{number}", kind, interface="lan", target=lan, gateway=found.server)
+    if found.server.version != 4 or not any(lan.version == 4 for lan in found.beyond):
+        return lines
+    if found.gateway is None:  # with a default route that leads nowhere in it, no client would reach the internet
+        return [*lines, "# for DHCP option 121 write this gateway into network.toml: gateway = ..."]
+    option = f"121,{option_121(found)}"
+    return [
+        *lines,
+        "for old in $(uci -q get dhcp.lan.dhcp_option); do",
+        '    case $old in 121,*) uci del_list dhcp.lan.dhcp_option="$old" ;; esac',
+        "done",
+        f"uci add_list dhcp.lan.dhcp_option='{option}'",
+    ]
 
 
 def _uci(package: str, name: str, kind: str, **options: object) -> list[str]:
@@ -234,31 +257,37 @@ def _uci(package: str, name: str, kind: str, **options: object) -> list[str]:
 def aws(network: Network, site: Site) -> str:
     """For a server that is an instance in a VPC; with the AWS command line, from anywhere."""
     found = settings(network, site)
-    query = "aws ec2 describe-instances --output text --filters Name=private-ip-address,Values="
+    by = "private-ip-address" if found.server.version == 4 else "network-interface.ipv6-addresses.ipv6-address"
+    query = f"aws ec2 describe-instances --output text --filters Name={by},Values="
     one = "--query 'Reservations[0].Instances[0]"
-    sources = [f"{address}/{address.max_prefixlen}" for address in found.peers if address.version == 4] or ["0.0.0.0/0"]
+    tables = "aws ec2 describe-route-tables --output text --query 'RouteTables[0].RouteTableId' --filters"
+    sources = [ipaddress.ip_network(address) for address in found.peers] or [
+        ipaddress.ip_network("0.0.0.0/0"), ipaddress.ip_network("::/0")
+    ]  # fmt: skip
     lines = [
         f"# {site.name}: its server is the instance with the address {found.server}; the VPC is the gateway",
         f"INSTANCE=$({query}{found.server} {one}.InstanceId')",
         f"GROUP=$({query}{found.server} {one}.SecurityGroups[0].GroupId')",
         f"SUBNET=$({query}{found.server} {one}.SubnetId')",
-        "# A subnet without a table of its own uses the VPC's main one: name that by hand if this finds None.",
-        "TABLE=$(aws ec2 describe-route-tables --output text --filters Name=association.subnet-id,Values=$SUBNET "
-        "--query 'RouteTables[0].RouteTableId')",
+        f"VPC=$({query}{found.server} {one}.VpcId')",
+        f"TABLE=$({tables} Name=association.subnet-id,Values=$SUBNET)",
+        "# A subnet without a table of its own uses the VPC's main one.",
+        f'[ "$TABLE" != None ] || TABLE=$({tables} Name=vpc-id,Values=$VPC Name=association.main,Values=true)',
         "aws ec2 modify-instance-attribute --instance-id $INSTANCE --no-source-dest-check",
     ]
     allow = "aws ec2 authorize-security-group-ingress --group-id $GROUP --ip-permissions"
     port = site.listen_port
-    lines += [
-        f"{allow} 'IpProtocol=udp,FromPort={port},ToPort={port},IpRanges=[{{CidrIp={source}}}]'" for source in sources
-    ]
-    for lan in dict.fromkeys((*found.lans, *found.beyond)):
-        key = "IpRanges=[{CidrIp" if lan.version == 4 else "Ipv6Ranges=[{CidrIpv6"
-        lines.append(f"{allow} 'IpProtocol=-1,{key}={lan}}}]'")
+    if site.endpoint is not None:
+        lines += [f"{allow} 'IpProtocol=udp,FromPort={port},ToPort={port},{_aws_range(source)}'" for source in sources]
+    lines += [f"{allow} 'IpProtocol=-1,{_aws_range(lan)}'" for lan in dict.fromkeys((*found.lans, *found.beyond))]
     for lan in found.beyond:
         key = "--destination-cidr-block" if lan.version == 4 else "--destination-ipv6-cidr-block"
         lines.append(f"aws ec2 create-route --route-table-id $TABLE {key} {lan} --instance-id $INSTANCE")
     return "\n".join(lines)
+
+
+def _aws_range(lan: Lan) -> str:
+    return f"IpRanges=[{{CidrIp={lan}}}]" if lan.version == 4 else f"Ipv6Ranges=[{{CidrIpv6={lan}}}]"
 
 
 FORMS: dict[str, Callable[[Network, Site], str]] = {"text": text, "nftables": nftables, "openwrt": openwrt, "aws": aws}
