@@ -8,14 +8,14 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 
-from weft.cli import bench, demo, resume, run, shell, show
+from weft.cli import bench, demo, leaks, resume, run, shell, show
 from weft.cli._apps import commands_of_apps
 from weft.cli._errors import USAGE, UsageError
 from weft.cli._options import refuse_unknown
 
 __all__ = ["UsageError", "main"]
 
-COMMANDS = (demo, run, shell, resume, show, bench)
+COMMANDS = (demo, run, shell, resume, show, leaks, bench)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -103,5 +103,10 @@ def _longest_lived(frames: Iterable[FrameType]) -> tuple[str, ...]:
             count, frame = count + 1, frame.f_back
         return count
 
-    ordered = sorted(frames, key=depth)[:MOST_FRAMES]
+    ordered = sorted((frame for frame in frames if not _is_ours(frame)), key=depth)[:MOST_FRAMES]
     return tuple(f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_qualname}" for frame in ordered)
+
+
+def _is_ours(frame: FrameType) -> bool:
+    """Whether it is a frame of those who run the program for us."""
+    return str(frame.f_globals.get("__name__")).startswith(("weft.cli.", "weft.diagnose."))

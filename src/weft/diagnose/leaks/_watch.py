@@ -1,10 +1,12 @@
 """When the program is looked at: now, or from the beginning to the end of a block; and the findings as text."""
 
 import gc
+import linecache
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from weft.diagnose._finding import Finding
+from weft.diagnose.check._keep import kept_lines
 from weft.diagnose.leaks._cycles import cycles
 from weft.diagnose.leaks._lingering import Mark, lingering, marks
 
@@ -17,9 +19,17 @@ def find(known: frozenset[Mark] = frozenset()) -> list[Finding]:
     Collects, twice when there is something to free, and looks at every object that the collector tracks: about 25 ms for 100 000 of
     them, and 10 ms for each step to the holder of what lingers. Meanwhile no other thread runs Python for long, no tasklet is
     switched to, and finalizers run as in any collection. Thread-safe. Cycles that an earlier collection has freed are not
-    seen: `watch()` sees those too. Keeps nothing.
+    seen: `watch()` sees those too. A line that says `# weft: keep` is accepted. Keeps nothing.
     """
-    return [*cycles(), *lingering(known)]
+    return [finding for finding in (*cycles(), *lingering(known)) if not _accepted(finding)]
+
+
+def _accepted(finding: Finding) -> bool:
+    """Whether the line says `# weft: keep`."""
+    try:
+        return finding.line in kept_lines("".join(linecache.getlines(finding.path)))
+    except (SyntaxError, ValueError):  # what lies there is not what was run
+        return False
 
 
 class Watch:
@@ -34,25 +44,27 @@ class Watch:
 
 
 @contextmanager
-def watch() -> Iterator[Watch]:
+def watch(*, collector: bool = False) -> Iterator[Watch]:
     """Find the exceptions that the block leaves behind: `with watch() as seen: ...`, then `seen.findings`.
 
     Exceptions that were there before are no matter. The collector is off inside, so that no cycle gets away: a block that makes
-    many cycles of any kind uses memory for them until its end. Costs a collection at both ends, and what `find()` does. Says
+    many cycles of any kind uses memory for them until its end. With `collector` it stays as it is, and what it frees inside is
+    not seen. Costs a collection at both ends, and what `find()` does. Says
     nothing, and raises nothing of its own; when the block raises, that exception is no finding.
     """
     seen = Watch()
     gc.collect()
     known = marks()
     automatic = gc.isenabled()
-    gc.disable()
+    if not collector:
+        gc.disable()
     try:
         yield seen
     finally:
         try:
             seen.findings += find(known)
         finally:
-            if automatic:
+            if automatic and not collector:
                 gc.enable()
 
 

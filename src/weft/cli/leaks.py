@@ -1,0 +1,112 @@
+"""`weft leaks`: runs a program and says which lines keep exceptions, and memory with them; or reads that from sources."""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterable
+from typing import IO, TYPE_CHECKING
+
+from weft.cli._errors import UsageError
+from weft.cli._script import code_of_module, code_of_script, run_as_main
+
+if TYPE_CHECKING:
+    from weft.diagnose import Finding
+
+__all__ = ["add_parser"]
+
+FOUND = 1
+
+DESCRIPTION = """\
+Run SCRIPT, or MODULE with -m, as python does, and report at its end which lines kept exceptions alive: in cycles through their
+tracebacks, which only the cyclic collector frees, and in what lives on; what each keeps, and how it is mended. The collector is off
+meanwhile, so that no cycle gets away, unless --collector is given.
+
+With --check, run nothing and read the sources in files and folders.
+
+Exit code: 1 something was found; else that of the program, or 0. 64 the command line is wrong and nothing has run."""
+
+
+def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Declare `weft leaks`."""
+    parser = commands.add_parser(
+        "leaks",
+        help="find the exceptions that keep memory alive",
+        usage="weft leaks [--json] [-o FILE] [--collector] [-m] SCRIPT|MODULE [ARG ...]\n"
+        "       weft leaks [--json] [-o FILE] --check PATH [PATH ...]",
+        description=DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="one JSON object per line and finding, on stdout, for other programs"
+    )
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", help="write the findings to FILE: the program has stdout and stderr"
+    )
+    parser.add_argument(
+        "--collector", action="store_true", help="leave the cyclic collector on: for programs that run long"
+    )
+    parser.add_argument("-m", dest="module", action="store_true", help="what follows is the name of a module")
+    parser.add_argument("--check", action="store_true", help="read the sources in PATHs, run nothing")
+    parser.add_argument("words", metavar="SCRIPT [ARG ...]", nargs=argparse.REMAINDER)
+    parser.set_defaults(command=leaks)
+
+
+def leaks(options: argparse.Namespace) -> int:
+    """Carry the command out and return the exit code. Raises UsageError before anything of the program has run."""
+    words = options.words[1:] if options.words[:1] == ["--"] else options.words
+    if not words:
+        raise UsageError(
+            "name what to look at: `weft leaks SCRIPT`, `weft leaks -m MODULE` or `weft leaks --check PATH`"
+        )
+    if options.check:
+        return _checked(options, words)
+    program = code_of_module(words[0]) if options.module else code_of_script(words[0])
+    # Inside: loading the core takes longer than all of `weft --help`.
+    from weft.diagnose.leaks import watch
+
+    out = _opened(options)
+    with watch(collector=options.collector) as seen:
+        status = run_as_main(program, words[1:])
+    sys.stdout.flush()
+    _print(seen.findings, options, out)
+    return FOUND if seen.findings else status
+
+
+def _checked(options: argparse.Namespace, paths: list[str]) -> int:
+    """What the sources in `paths` say of themselves."""
+    # Inside: as above.
+    from weft.diagnose import Finding
+    from weft.diagnose.check import check_paths
+
+    out = _opened(options)
+    found = list(check_paths(paths))
+    findings = [each for each in found if isinstance(each, Finding)]
+    for each in found:
+        if not isinstance(each, Finding):
+            print(each, file=sys.stderr)
+    _print(findings, options, out)
+    return FOUND if found else 0
+
+
+def _opened(options: argparse.Namespace) -> IO[str] | None:
+    try:
+        return open(options.output, "w", encoding="utf-8") if options.output else None
+    except OSError as error:
+        raise UsageError(f"-o {options.output}: {error.strerror}") from error
+
+
+def _print(findings: "Iterable[Finding]", options: argparse.Namespace, out: IO[str] | None) -> None:
+    # Inside: as above.
+    from weft.diagnose.leaks import report
+
+    if options.json:
+        text = "".join(json.dumps(finding.plain(), ensure_ascii=False) + "\n" for finding in findings)
+    else:
+        text = report(findings)
+        text = f"{text}\n" if text else ""
+    if out is None:
+        print(text, end="", file=sys.stdout if options.json else sys.stderr, flush=True)
+    else:
+        with out:
+            out.write(text)

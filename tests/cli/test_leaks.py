@@ -1,0 +1,168 @@
+"""`weft leaks SCRIPT`: runs it as python does, says which lines keep exceptions, and ends with 1 when there are any."""
+
+import json
+import re
+
+import pytest
+
+BAD = """
+import sys
+def fail():
+    raise ValueError(1)
+def catch():
+    try:
+        fail()
+    except ValueError as error:
+        result = error
+    return result
+for _ in range(3):
+    catch()
+print("done")
+"""
+
+GOOD = """
+def fail():
+    raise ValueError(1)
+try:
+    fail()
+except ValueError as error:
+    print("failed", error)
+"""
+
+
+@pytest.fixture
+def leaks(python):
+    def run(*words, **extra):
+        return python("-m", "weft", "leaks", *words, **extra)
+
+    return run
+
+
+def test_a_cycle_is_reported_with_its_line_what_it_keeps_and_the_mend(leaks, program):
+    path = program(BAD)
+    done = leaks(path)
+    assert (done.returncode, done.stdout) == (1, "done\n")
+    first, *rest = done.stderr.splitlines()
+    assert first.startswith(f"{path}:9:9: WL001 result holds an exception") and first.endswith("(3 times)")
+    assert rest[0] == "    in catch"
+    assert re.fullmatch(r"    keeps \d+ objects, .*B", rest[1])
+    assert rest[2:4] == [f"        {path}:13 in <module>", f"        {path}:10 in catch"]
+    assert rest[-1] == "    mend: clear it on the way out: try: return result / finally: del result"
+
+
+def test_json_is_one_object_per_line_on_stdout_or_in_a_file(leaks, program, tmp_path):
+    path = program(BAD)
+    done = leaks("--json", path)
+    said, line = done.stdout.splitlines()
+    finding = json.loads(line)
+    assert (done.returncode, said, done.stderr) == (1, "done", "")
+    assert (finding["path"], finding["line"], finding["code"], finding["times"]) == (path, 9, "WL001", 3)
+    assert finding["keeps"]["objects"] > 0
+    done = leaks("--json", "-o", str(tmp_path / "findings"), path)
+    assert (done.returncode, done.stdout) == (1, "done\n")
+    assert json.loads((tmp_path / "findings").read_text())["line"] == 9
+
+
+def test_where_nothing_is_found_nothing_is_said(leaks, program):
+    done = leaks(program(GOOD))
+    assert (done.returncode, done.stdout, done.stderr) == (0, "failed 1\n", "")
+
+
+def test_a_global_of_the_script_lingers_at_its_end(leaks, program):
+    path = program(
+        GOOD.replace('print("failed", error)', "last = error").replace("raise", "data = list(range(9)); raise")
+    )
+    done = leaks(path)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"{path}:7:5: WL005 last, which lives as long as its module")
+
+
+def test_the_script_has_its_arguments_input_folder_and_name_as_under_python(python, leaks, program):
+    program("VALUE = 5\n", "beside.py")
+    path = program("""
+        import sys, beside, pickle
+        class Own: pass
+        print(sys.argv[1:], __name__, __file__, sys.path[0], beside.VALUE, input(), sys.stdin.read())
+        print(pickle.loads(pickle.dumps(Own())).__class__, __package__, __spec__)
+        """)
+    words = [path, "--json", "-o", "x"]
+    done = leaks(*words, stdin="one\ntwo")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == python(*words, stdin="one\ntwo").stdout
+
+
+@pytest.mark.parametrize("name", ["package.part", "package"])
+def test_a_module_runs_as_under_python(name, python, leaks, program):
+    program("VALUE = 5\n", "package/__init__.py")
+    for file in ("package/__main__.py", "package/part.py"):
+        program("import sys; from . import VALUE; print(VALUE, sys.argv, __name__, __package__, __spec__.name)\n", file)
+    done = leaks("-m", name, "-x", "y")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == python("-m", name, "-x", "y").stdout
+
+
+@pytest.mark.parametrize(
+    ("end", "code", "says"),
+    [
+        ("sys.exit(7)", 7, ""),
+        ("sys.exit()", 0, ""),
+        ("sys.exit('so')", 1, "so\n"),
+        ("raise KeyError(3)", 1, "KeyError: 3\n"),
+        ("import threading; threading.Thread(target=print, args=('thread',)).start()", 0, ""),
+    ],
+)
+def test_the_end_of_the_script_is_its_own(end, code, says, python, leaks, program):
+    path = program(f"import sys\nprint('out')\n{end}\n")
+    done, plain = leaks(path), python(path)
+    assert (done.returncode, done.stdout, done.stderr) == (plain.returncode, plain.stdout, plain.stderr)
+    assert done.returncode == code and done.stderr.endswith(says)
+
+
+def test_an_interrupt_ends_it_with_130_and_what_was_found_is_said(leaks, program):
+    done = leaks(program(f"{BAD}\nraise KeyboardInterrupt\n"))
+    assert done.returncode == 1
+    assert "KeyboardInterrupt" in done.stderr and "WL001" in done.stderr
+    assert leaks(program("raise KeyboardInterrupt\n")).returncode == 130
+
+
+def test_a_line_can_be_accepted(leaks, program):
+    done = leaks(program(BAD.replace("result = error", "result = error  # weft: keep")))
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_with_the_collector_on_what_it_frees_is_not_seen(leaks, program):
+    collecting = f"{BAD}\nimport gc\nassert gc.isenabled()\ngc.collect()\n"
+    assert leaks("--collector", program(collecting)).returncode == 0
+
+
+def test_check_reads_and_runs_nothing(leaks, program, tmp_path):
+    path = program(BAD)
+    program(GOOD, "folder/good.py")
+    done = leaks("--check", path, str(tmp_path / "folder"))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"{path}:9:") and "WL001" in done.stderr
+    assert json.loads(leaks("--json", "--check", path).stdout)["line"] == 9
+    done = leaks("--check", str(tmp_path / "folder"))
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    done = leaks("--check", "no-such.py")
+    assert done.returncode == 1 and "no-such.py:1:1: it cannot be read" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ([], "weft leaks: name what to look at: `weft leaks SCRIPT`"),
+        (["no-such.py"], "weft leaks: no-such.py: No such file or directory; give the path of a Python script"),
+        (["-m", "no_such_module"], "weft leaks: -m no_such_module: there is no such module"),
+        (["-m", "no.such"], "weft leaks: -m no.such: No module named 'no'"),
+        (["-o", "no/such/file", "program.py"], "weft leaks: -o no/such/file: No such file or directory"),
+        (["broken.py"], "SyntaxError"),
+        (["--jsn", "program.py"], "there is no option --jsn"),
+    ],
+)
+def test_a_wrong_command_line_runs_nothing(words, says, leaks, program):
+    program("print('ran')\n")
+    program("def\n", "broken.py")
+    done = leaks(*words)
+    assert (done.returncode, done.stdout) == (64, "")
+    assert says in done.stderr
