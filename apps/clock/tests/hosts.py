@@ -22,6 +22,7 @@ class FakeHost:
     rtc: dict[str, Any] | None = None
     clock_file: dict[str, Any] | None = None
     fails: str = ""
+    answer: Any = None
     files: dict[str, tuple[str, int]] = field(default_factory=dict)
     enabled: set[str] = field(default_factory=set)
     active: set[str] = field(default_factory=set)
@@ -32,6 +33,8 @@ class FakeHost:
         if function is host_gather.gather:
             return self.facts(*args)
         assert function is host_act.act
+        if self.answer is not None:
+            return self.answer
         done = 0
         for action in args[0]:
             words = " ".join(map(str, action.get("words", (action.get("path") or action.get("command"),))))

@@ -93,6 +93,34 @@ def test_what_fails_on_one_host_is_that_hosts(hosts, capsys):
     assert alpha.state == beta.state
 
 
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        ({"done": 99, "error": None, "said": []}, "the answer of alpha, done: 99 is no whole number from 0 to 4"),
+        ({"done": 4, "error": None, "said": "all"}, "the answer of alpha, said: 'all' is no list"),
+        ({"done": 0, "error": "\x1b[2J", "said": []}, "4 of 8 done; could not have systemd read its units again: ?[2J"),
+        ("done", "the answer of alpha: there is no 'done'"),
+    ],
+)
+def test_what_a_host_says_of_its_work_is_checked(hosts, capsys, answer, message):
+    hosts("alpha").answer = answer
+    code, out, _ = weft(capsys, "install", "alpha", "--yes")
+    assert code == 1 and f"alpha: FAILED: {message}" in out
+
+
+def test_a_disk_that_is_full_is_told_with_what_was_to_be_written(hosts, capsys, monkeypatch):
+    alpha = hosts("alpha")
+
+    def full(local, path, **options):
+        raise OSError(28, "No space left on device", path)
+
+    monkeypatch.setattr(alpha, "put", full)
+    code, out, _ = weft(capsys, "install", "alpha", "--yes")
+    assert (
+        code == 1 and "0 of 8 done; could not write /usr/local/sbin/weft-clock (755): [Errno 28] No space left" in out
+    )
+
+
 def test_a_host_out_of_reach_alone_is_3_and_a_refusal_is_1(hosts, capsys):
     hosts("alpha")
     hosts("old", systemd=None)

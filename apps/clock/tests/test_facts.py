@@ -6,7 +6,8 @@ import pytest
 
 from apps.clock.tests.hosts import FakeHost, facts_of
 from weft_clock import units
-from weft_clock.facts import Facts, FactsError
+from weft_clock.claim import FactsError
+from weft_clock.facts import Facts
 from weft_clock.plan import ASKED_PATHS, ASKED_UNITS
 
 

@@ -1,5 +1,6 @@
 """Asks hosts for their facts and carries plans out on them, all at once. What fails on one host is that host's alone."""
 
+import itertools
 import os
 import tempfile
 from collections.abc import Callable, Mapping
@@ -10,6 +11,7 @@ import weft
 from weft.remote import Context
 from weft_clock import units
 from weft_clock.actions import Action, Put
+from weft_clock.claim import Claim
 from weft_clock.errors import ClockError
 from weft_clock.facts import Facts
 from weft_clock.host import act as host_act
@@ -67,25 +69,27 @@ def carry_out(context: Context, actions: tuple[Action, ...]) -> Done:
     """Do them in their order; files are put in place whole or not at all. Raises NotDone, and what a call does."""
     done = 0
     said: list[str] = []
-    rest = list(actions)
-    while rest:
-        if isinstance(rest[0], Put):
-            action = rest.pop(0)
-            assert isinstance(action, Put)
-            _put(context, action)
-            done += 1
+
+    def not_done(why: object) -> NotDone:
+        stuck = actions[done].describe() if done < len(actions) else "end"
+        return NotDone(f"{done} of {len(actions)} done; could not {stuck}: {why}")
+
+    for is_put, row in itertools.groupby(actions, key=lambda action: isinstance(action, Put)):
+        if is_put:
+            for action in row:
+                assert isinstance(action, Put)
+                try:
+                    _put(context, action)
+                except OSError as error:
+                    raise not_done(error) from None
+                done += 1
             continue
-        row: list[dict[str, Any]] = []
-        while rest and not isinstance(rest[0], Put):
-            action = rest.pop(0)
-            assert not isinstance(action, Put)
-            row.append(action.plain())
-        answer = context.call(host_act.act, (row,), timeout=ACTING)
-        done += answer["done"]
-        said += map(str, answer["said"])
-        if answer["error"] is not None:
-            stuck = actions[done].describe() if done < len(actions) else "all"
-            raise NotDone(f"{done} of {len(actions)} done; could not {stuck}: {answer['error']}")
+        plain = [action.plain() for action in row if not isinstance(action, Put)]
+        answer = Claim(context.call(host_act.act, (plain,), timeout=ACTING), f"the answer of {context.name}")
+        done += answer["done"].whole(0, len(plain))
+        said += [line.text() for line in answer["said"].each()]
+        if (why := answer["error"].maybe(Claim.text)) is not None:
+            raise not_done(why)
     return Done(done, tuple(said))
 
 

@@ -3,7 +3,7 @@
 import os
 import subprocess
 
-PATIENCE = 30.0  # seconds for one command: the slowest starts a unit that writes a line to a slow card
+PATIENCE = 60.0  # seconds for one command: longer than systemd waits for the unit that it starts or stops
 # What a plain login by ssh often lacks.
 FOLDERS = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
