@@ -9,6 +9,7 @@ from weft_vpn.facts import KEPT, Facts
 from weft_vpn.file import parse
 from weft_vpn.network import Site
 from weft_vpn.plan import make_plan
+from weft_vpn.status import status
 
 
 def by_hand(name, lan, number, peers, more=""):
@@ -137,11 +138,67 @@ def test_what_apply_would_mend_is_listed():
 
 
 def test_peers_that_nobody_named_are_refused_because_they_would_be_lost():
-    more = ("home", "10.8.1.50/32", None)
+    more = ("home", "10.8.1.50/32, 192.168.99.0/24", None)
     texts = pair(alpha=lambda _: by_hand("alpha", 10, 1, [ALPHA_TO_BETA, more]))
     found = started(Offices(), texts)
-    with pytest.raises(VpnError, match=r"would be lost:\n    alpha: home .*= \(10.8.1.50/32\)\nName their servers too"):
+    with pytest.raises(
+        VpnError, match=r"would be lost:\n    alpha: home .*= \(10.8.1.50/32, 192.*\)\nName their servers too"
+    ):
         adopted(found, "wg0")
+
+
+def home_workers():
+    """A pair with two home workers at alpha, one of whom beta sends to as well; and the text of its file."""
+    eva, otto = ("eva", "10.8.1.50/32", None), ("otto", "10.9.0.7/32", None)
+    offices = Offices()
+    texts = pair(
+        alpha=lambda _: by_hand("alpha", 10, 1, [ALPHA_TO_BETA, eva, otto]).replace(
+            "# eva\n", f"# eva\nPresharedKey = {KEPT}\n"
+        ),
+        beta=lambda text: text.replace("10.8.1.1/32", "10.8.1.1/32, 10.8.1.50/32"),
+    )
+    found = started(offices, texts)
+    return offices, found, *adopted(found, "wg0")
+
+
+def test_home_workers_stay_as_they_are():
+    offices, found, text, remarks = home_workers()
+    assert parse(text).sites[0].other_peers == (key(("eva", 1)), key(("otto", 1)))
+    assert remarks[0] == f"alpha: eva {key(('eva', 1))} (10.8.1.50/32) is no site, and stays as it is (other_peers)"
+    assert plan_of(text, found).empty
+    text = text.replace("192.168.10.0/24", "192.168.10.0/25")
+    before = offices["alpha"].plain["config"]["text"]
+    plan = plan_of(text, found)
+    assert plan.sites["alpha"] == () and not plan.refusals
+    (config,) = [action for action in plan.sites["beta"] if hasattr(action, "text")]
+    assert "AllowedIPs = 10.8.1.1/32, 192.168.10.0/25, 10.8.1.50/32" in config.text
+    with_gamma = text + '\n[sites.gamma]\nserver = "g"\naddress = "10.8.1.3"\nendpoint = "g:1"\n'
+    (config,) = [action for action in plan_of(with_gamma, found).sites["alpha"] if hasattr(action, "text")]
+    assert before[before.index("# eva") :].strip() in config.text
+
+
+def test_an_address_of_a_home_worker_is_given_to_no_site():
+    _, found, text, _ = home_workers()
+    with_gamma = text + '\n[sites.gamma]\nserver = "g"\naddress = "10.8.1.50"\nendpoint = "g:1"\n'
+    gamma = Offices()["gamma"]
+    plan = plan_of(with_gamma, {**found, "gamma": (None, gamma.facts)})
+    assert [one.site for one in plan.refusals] == ["alpha"]
+    assert "10.8.1.50/32 is that of gamma, and of eva, which is to stay" in plan.refusals[0].message
+
+
+def test_a_peer_that_is_to_stay_and_stands_in_no_file_is_refused():
+    offices, _, text, _ = home_workers()
+    server = offices["alpha"]
+    server.edit(f"PublicKey = {key(('otto', 1))}", f"PublicKey = {key(('anna', 1))}")
+    plan = plan_of(text, {name: (None, offices[name].facts) for name in ("alpha", "beta")})
+    assert "only runs: `wg-quick save wg0` writes it there" in plan.refusals[0].message
+
+
+def test_a_home_workers_machine_that_is_off_is_no_fault():
+    _, found, text, _ = home_workers()
+    network, facts = parse(text), {name: one for name, (_, one) in found.items()}
+    states = {peer.public_key: peer.state for peer in status(network, facts, {})[0].peers}
+    assert states == {key(("beta", 1)): "down", key(("eva", 1)): "idle", key(("otto", 1)): "idle"}
 
 
 @pytest.mark.parametrize(

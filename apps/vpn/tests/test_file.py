@@ -143,6 +143,8 @@ MISTAKES = [
     ('"192.168.21.0/24"', '"127.0.0.0/8"', 19, "no router passes this range on"),
     ('"192.168.21.0/24"', '"fe80::/64"', 19, "no router passes this range on"),
     ('["192.168.10.0/24", "fd00:10::/64"]', '"192.168.10.0/24"', 8, r'give a list, also of one: \["192'),
+    ('lan_address = "192.168.10.2"', 'other_peers = "x"', 7, "give a list, also of one"),
+    ('lan_address = "192.168.10.2"', 'other_peers = ["x"]', 7, '"x": give public keys, 44 characters that end in ='),
     ("198.51.100.1:51820", "198.51.100.1:0", 9, "there is no port 0; ports are 1 to 65535"),
     ("198.51.100.1:51820", "198.51.100.1:99999", 9, "there is no port 99999"),
     ("198.51.100.1:51820", "198.51.100:51820", 9, "198.51.100 is no address; each of its four numbers"),

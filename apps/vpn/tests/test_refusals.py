@@ -5,6 +5,7 @@ import re
 import pytest
 
 from apps.vpn.tests.servers import OFFICES, Offices, device, key, route
+from weft_vpn.facts import KEPT
 
 
 @pytest.fixture
@@ -44,6 +45,17 @@ REFUSED = {
     "a device of that name": (
         lambda alpha: (alpha.do_down(True), alpha.plain["devices"].update(wg0=device(1500, kind="bridge"))),
         r'a wg0 that is no WireGuard interface \(bridge\). Give this network another name: interface = "wg1"',
+    ),
+    "an interface of somebody else": (
+        lambda alpha: alpha.set_config(
+            f"[Interface]\nAddress = 10.99.0.1/24\nPrivateKey = {KEPT}\n[Peer]\nPublicKey = {key('eva')}\n",
+            key(("alpha", 1)),
+        ),
+        r'there is a wg0 with 10.99.0.1/24 and peers that are none of these sites \(1\): .* interface = "wg1"',
+    ),
+    "the ip of BusyBox": (
+        lambda alpha: alpha.plain.update(missing={"devices": "ip -j: invalid option"}),
+        "could not find out devices: ip -j: .* install iproute2",
     ),
     "the key of another site": (
         lambda alpha: alpha.set_config(alpha.plain["config"]["text"], key(("beta", 1))),

@@ -50,7 +50,8 @@ def adopted(
         text = tries[0][0]
         parse(text, "what was found")  # raises, and says why
     text, plan = min(plans, key=lambda one: _changes(one[1]))
-    return text, _remarks(plan)
+    kept = [_told(name, peer) for name in servers for peer in _others(servers, name)]
+    return text, [*(f"{one} is no site, and stays as it is (other_peers)" for one in kept), *_remarks(plan)]
 
 
 def _read(name: str, site: Site, facts: Facts, interface: str) -> Found:
@@ -70,20 +71,31 @@ def _read(name: str, site: Site, facts: Facts, interface: str) -> Found:
     return Found(site, facts, config, config.interface.addresses[0])
 
 
-def _refuse_strangers(servers: Mapping[str, Found]) -> None:
-    """A peer that is none of the servers would be taken away by the first apply."""
+def _others(servers: Mapping[str, Found], name: str) -> list[PeerPart]:
+    """The peers of one server that are none of the servers."""
     keys = {one.facts.public_key for one in servers.values()}
+    return [peer for peer in servers[name].config.peers if peer.public_key not in keys]
+
+
+def _is_one_machine(peer: PeerPart) -> bool:
+    """Such as that of a home worker: it has nothing behind it."""
+    return all(lan.num_addresses == 1 for lan in peer.allowed_ips)
+
+
+def _told(name: str, peer: PeerPart) -> str:
+    return f"{name}: {peer.name or 'a peer'} {peer.public_key} ({', '.join(map(str, peer.allowed_ips))})"
+
+
+def _refuse_strangers(servers: Mapping[str, Found]) -> None:
+    """Networks behind a peer that is none of the servers would be taken away by the first apply."""
     strangers = [
-        f"    {name}: {peer.name or 'a peer'} {peer.public_key} ({', '.join(map(str, peer.allowed_ips))})"
-        for name, one in servers.items()
-        for peer in one.config.peers
-        if peer.public_key not in keys
+        f"    {_told(name, peer)}" for name in servers for peer in _others(servers, name) if not _is_one_machine(peer)
     ]
     if strangers:
         raise VpnError(
             "these peers are none of the servers that were named, and would be lost:\n"
             + "\n".join(strangers)
-            + "\nName their servers too. Machines without one, such as those of home workers, need an interface of their own"
+            + "\nName their servers too"
         )
 
 
@@ -187,10 +199,13 @@ def _values(servers: Mapping[str, Found], name: str, tunnel: Lan, lans: Sequence
     if port == 0 and endpoints and one.facts.interface is not None:
         port = one.facts.interface.listen_port
     values["listen_port"] = port
-    keepalives = Counter(peer.keepalive for peer in one.config.peers)
+    others = _others(servers, name)
+    keepalives = Counter(peer.keepalive for peer in one.config.peers if peer not in others)
     keepalive = keepalives.most_common(1)[0][0] if keepalives else KEEPALIVE
     if keepalive != KEEPALIVE:
         values["keepalive"] = keepalive or 0
     if one.config.interface.mtu is not None:
         values["mtu"] = one.config.interface.mtu
+    if others:
+        values["other_peers"] = [peer.public_key for peer in others if peer.public_key is not None]
     return values

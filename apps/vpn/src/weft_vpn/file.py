@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
+from weft_vpn.claim import checked_key
 from weft_vpn.conflicts import conflicts
 from weft_vpn.errors import VpnError, shown
 from weft_vpn.lines import Lines
@@ -329,6 +330,15 @@ def _endpoint(value: Any) -> Endpoint:
     return replace(found, port=0) if bare else found  # 0: the listen port, which may be read later
 
 
+def _keys(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise _Wrong(f'{_shown(value)}: give a list, also of one: ["PUBLIC KEY"]')
+    for one in value:
+        if not isinstance(one, str) or checked_key(one) is None:
+            raise _Wrong(f"{_shown(one)}: give public keys, 44 characters that end in =, as `wg show` prints them", one)
+    return tuple(dict.fromkeys(value))
+
+
 def _keepalive(value: Any) -> int | None:
     return _number(0, 65535, "seconds (0: none)")(value) or None
 
@@ -353,5 +363,6 @@ SITE_KEYS: dict[str, Callable[[Any], Any]] = {
     "endpoint": _endpoint,
     "listen_port": _number(0, 65535, "a UDP port"),
     "keepalive": _keepalive,
+    "other_peers": _keys,
     "mtu": _number(SMALLEST_MTU, LARGEST_MTU, "bytes"),
 }

@@ -75,6 +75,7 @@ class Site:
     listen_port: int = LISTEN_PORT
     keepalive: int | None = KEEPALIVE  # seconds, towards all of its peers
     mtu: int | None = None  # None: what wg-quick finds by the route to the peers
+    other_peers: tuple[str, ...] = ()  # public keys of peers of its interface that are no sites, and stay as they are
     prefix: int | None = None  # of `address` on the interface; None: the tunnel's
 
 

@@ -13,7 +13,8 @@ from weft_vpn.claim import FactsError, checked_key
 from weft_vpn.facts import Config, Facts
 from weft_vpn.live import held_routes, live_actions, live_notes
 from weft_vpn.network import Network, Site, allowed_ips
-from weft_vpn.refusals import Refusal, refusals, undecidable
+from weft_vpn.others import lost_others, other_peers, ways_to_others
+from weft_vpn.refusals import WRITTEN, Refusal, refusals, undecidable
 from weft_vpn.wgconf import InterfacePart, PeerPart, WgConfig, WgConfigError, changed, counterpart, parsed, rendered
 
 __all__ = ["FileChange", "Note", "Plan", "Refusal", "given_addresses", "known_keys", "make_plan", "wanted_config"]
@@ -83,7 +84,8 @@ def make_plan(
             refused += _contested(network, site, facts)
             continue
         refused += refusals(network, site, facts, known)
-        wanted = wanted_config(network, site, known, absent=frozenset(unreachable or ()))
+        wanted = wanted_config(network, site, known, facts[site.name], absent=frozenset(unreachable or ()))
+        refused += [Refusal(site.name, text) for text in lost_others(network, site, facts[site.name], wanted)]
         sites[site.name] = tuple(_site_actions(network, site, facts[site.name], wanted, known.get(site.name)))
         notes += [Note(site.name, text) for text in _notes(network, site, facts[site.name], wanted)]
     notes += [
@@ -146,7 +148,7 @@ def _contested(network: Network, site: Site, facts: Mapping[str, Facts]) -> list
 
 
 def wanted_config(
-    network: Network, site: Site, keys: Mapping[str, str], absent: frozenset[str] = frozenset()
+    network: Network, site: Site, keys: Mapping[str, str], facts: Facts, absent: frozenset[str] = frozenset()
 ) -> WgConfig:
     """What the site's configuration should say. Peers of `absent` whose keys are unknown are left out."""
     interface = InterfacePart(
@@ -155,7 +157,11 @@ def wanted_config(
     peers = tuple(
         PeerPart(
             public_key=keys.get(peer.name),
-            allowed_ips=allowed_ips(network, site, peer),
+            allowed_ips=tuple(
+                dict.fromkeys(
+                    (*allowed_ips(network, site, peer), *ways_to_others(network, peer, keys.get(peer.name), facts))
+                )
+            ),
             endpoint=peer.endpoint,
             keepalive=site.keepalive,
             name=peer.name,
@@ -163,7 +169,7 @@ def wanted_config(
         for peer in network.peers_of(site)
         if peer.name in keys or peer.name not in absent
     )
-    return WgConfig(interface, peers)
+    return WgConfig(interface, (*peers, *other_peers(site, facts)))
 
 
 def _site_actions(network: Network, site: Site, facts: Facts, wanted: WgConfig, key: str | None) -> list[Action]:
@@ -215,7 +221,7 @@ def _routed(facts: Facts, devices: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _config(network: Network, site: Site, facts: Facts, wanted: WgConfig, key: str | None) -> list[Action]:
-    title = f"{site.name}, written by weft vpn: change network.toml, not this file, and run `weft vpn apply`"
+    title = f"{site.name}, {WRITTEN}: change network.toml, not this file, and run `weft vpn apply`"
     path = f"/etc/wireguard/{network.interface}.conf"
     config = facts.config
     if config is None:
@@ -278,6 +284,8 @@ def _notes(network: Network, site: Site, facts: Facts, wanted: WgConfig) -> list
         notes += _config_notes(facts.config)
     if facts.interface is not None:
         notes += live_notes(facts, facts.interface, wanted)
+    there = {peer.public_key for peer in wanted.peers}
+    notes += [f"other_peers names {key}, which is no peer there" for key in site.other_peers if key not in there]
     if site.endpoint is None and site.keepalive is None:
         notes.append("has neither endpoint nor keepalive: nobody can reach it until it has sent something itself")
     notes += [f"could not find out {what}: {why}" for what, why in facts.missing.items()]

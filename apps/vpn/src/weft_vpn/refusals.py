@@ -5,9 +5,11 @@ from dataclasses import dataclass
 
 from weft_vpn.facts import Facts
 from weft_vpn.network import Network, Site
+from weft_vpn.wgconf import WgConfigError, parsed
 
 __all__ = ["Refusal", "refusals", "undecidable"]
 
+WRITTEN = "written by weft vpn"  # stands in the first comment of each configuration that it makes
 NEEDED = ("interface", "config", "waiting_key", "devices", "routes")
 TOOLS = {"wg": "wireguard-tools", "wg-quick": "wireguard-tools", "ip": "iproute2"}
 
@@ -36,6 +38,7 @@ def refusals(network: Network, site: Site, facts: Mapping[str, Facts], keys: Map
     found = [
         *_tools(here),
         *_keys(network, site, here, keys),
+        *_owner(network, here, keys),
         *_lans(network, site, here),
         *_ports(network, site, here),
     ]
@@ -51,6 +54,7 @@ def _unknown(facts: Facts) -> list[str]:
     """What must be known before anything is decided: a configuration that could not be read is not one that is not there."""
     return [
         f"could not find out {what}: {facts.missing[what]}. Nothing is decided without it; mend that on the server first"
+        + (" (the ip of BusyBox tells too little: install iproute2)" if what in ("devices", "routes") else "")
         for what in NEEDED
         if what in facts.missing
     ]
@@ -99,6 +103,24 @@ def _keys(network: Network, site: Site, facts: Facts, keys: Mapping[str, str]) -
         yield (
             f"its key is also that of {', '.join(same)}: one of them is a copy of the other's disk, or both names lead to one "
             f"server. On the copy: mv {path} {path}.old; the next apply makes a key of its own"
+        )
+
+
+def _owner(network: Network, facts: Facts, keys: Mapping[str, str]) -> Iterator[str]:
+    """An interface of this name that belongs to something else: its peers would be taken away."""
+    if facts.config is None or WRITTEN in facts.config.text:
+        return
+    try:
+        said = parsed(facts.config.text)
+    except WgConfigError:
+        return
+    ours = any(address.ip in network.tunnel for address in said.interface.addresses)
+    if said.peers and not ours and not any(peer.public_key in keys.values() for peer in said.peers):
+        has = ", ".join(map(str, said.interface.addresses)) or "no address"
+        yield (
+            f"there is a {network.interface} with {has} and peers that are none of these sites ({len(said.peers)}): it belongs to "
+            'something else. Give this network another name: interface = "wg1" in [network]; or take that one over with '
+            "`weft vpn init --adopt`"
         )
 
 

@@ -127,7 +127,9 @@ def _of_site(
         {} if before is None or before.interface is None else {one.public_key: one for one in before.interface.peers}
     )
     seconds = 0.0 if before is None else now.time - before.time
-    peers = [_of_peer(peer, keys.get(peer.public_key), earlier.get(peer.public_key), seconds) for peer in running.peers]
+    peers = [
+        _of_peer(peer, keys.get(peer.public_key), earlier.get(peer.public_key), seconds, site) for peer in running.peers
+    ]
     order = {other.name: number for number, other in enumerate(network.sites)}
     peers.sort(key=lambda one: order.get(one.peer or "", len(order)))
     return SiteStatus(
@@ -135,7 +137,8 @@ def _of_site(
     )
 
 
-def _of_peer(peer: LivePeer, name: str | None, before: LivePeer | None, seconds: float) -> PeerStatus:
+def _of_peer(peer: LivePeer, name: str | None, before: LivePeer | None, seconds: float, site: Site) -> PeerStatus:
+    may_be_away = peer.public_key in site.other_peers  # a home worker's machine is off at night
     fresh = peer.handshake_age is not None and peer.handshake_age <= HANDSHAKE_HOLDS
     rates: tuple[float | None, float | None] = (None, None)
     if before is not None and seconds > 0 and peer.rx >= before.rx and peer.tx >= before.tx:
@@ -143,7 +146,11 @@ def _of_peer(peer: LivePeer, name: str | None, before: LivePeer | None, seconds:
     return PeerStatus(
         peer=name,
         public_key=peer.public_key,
-        state="up" if fresh else "down" if peer.keepalive or peer.handshake_age is None else "idle",
+        state="up"
+        if fresh
+        else "down"
+        if not may_be_away and (peer.keepalive or peer.handshake_age is None)
+        else "idle",
         endpoint=None if peer.endpoint is None else str(peer.endpoint),
         handshake_age=peer.handshake_age,
         rx=peer.rx,
