@@ -6,6 +6,7 @@ import pytest
 
 from apps.clock.tests.harmless import give_up_the_clock
 from apps.clock.tests.machine import SHELLS, Machine, busybox
+from tests.tracing import strace  # noqa: F401 - a fixture
 from tools import unpack_debian
 
 # When this module is imported, which is before the first test and before there is a second thread.
