@@ -104,9 +104,12 @@ def hold_routes(wanted):
 def release_routes():
     """The end of all that hold_routes() has done."""
     for family in ("-4", "-6"):
-        while system.run(["ip", family, "rule", "del", "pref", HOLDING])[0] == 0:
-            pass
-        system.run(["ip", family, "route", "flush", "table", HOLDING])  # fails where there is no such table
+        status, rules, _ = system.run(["ip", family, "rule", "show"])  # fails where the kernel has no such family
+        ours = [rule for rule in rules.splitlines() if status == 0 and rule.startswith(HOLDING + ":")]
+        for _ in ours:
+            system.must(["ip", family, "rule", "del", "pref", HOLDING])
+        if ours:
+            system.must(["ip", family, "route", "flush", "table", HOLDING])
 
 
 def routes_elsewhere(interface, network):
