@@ -14,7 +14,7 @@ from weft_vpn.edit import Value, new_text
 from weft_vpn.errors import VpnError
 from weft_vpn.facts import Facts
 from weft_vpn.file import NetworkFileError, parse
-from weft_vpn.network import INTERFACE, KEEPALIVE, Endpoint, InterfaceAddress, Lan, Site
+from weft_vpn.network import INTERFACE, KEEPALIVE, Endpoint, InterfaceAddress, Lan, Site, is_inside
 from weft_vpn.plan import Plan, make_plan
 from weft_vpn.wgconf import PeerPart, WgConfig, WgConfigError, parsed
 
@@ -157,7 +157,9 @@ def _peers_for(servers: Mapping[str, Found], name: str) -> list[PeerPart]:
 def _lans(servers: Mapping[str, Found], tunnel: Lan, hub: str | None) -> dict[str, list[Lan]]:
     """The LANs of each site: what others send to it, the tunnel aside, and for a hub what lies behind the spokes."""
     found = {
-        name: _unique(lan for peer in _peers_for(servers, name) for lan in peer.allowed_ips if not _in(lan, tunnel))
+        name: _unique(
+            lan for peer in _peers_for(servers, name) for lan in peer.allowed_ips if not is_inside(lan, tunnel)
+        )
         for name in servers
     }
     if hub is not None:
@@ -168,10 +170,6 @@ def _lans(servers: Mapping[str, Found], tunnel: Lan, hub: str | None) -> dict[st
 
 def _unique(lans: Iterable[Lan]) -> list[Lan]:
     return list(dict.fromkeys(lans))
-
-
-def _in(lan: Lan, network: Lan) -> bool:
-    return lan.version == network.version and lan.subnet_of(network)  # type: ignore[arg-type]  # the versions are equal
 
 
 def _values(servers: Mapping[str, Found], name: str, tunnel: Lan, lans: Sequence[Lan]) -> dict[str, Value]:

@@ -9,10 +9,10 @@ from statistics import median
 
 from weft_vpn.diagnose_counters import lost_packets
 from weft_vpn.diagnose_lans import behind_servers
-from weft_vpn.diagnosis import ERROR, WARNING, Diagnosis
+from weft_vpn.diagnosis import ERROR, WARNING, Diagnosis, listed, with_and
 from weft_vpn.facts import Facts, Interface, LivePeer
 from weft_vpn.measured import Measurements
-from weft_vpn.network import Lan, Network, Site, allowed_ips
+from weft_vpn.network import Lan, Network, Site, allowed_ips, is_inside
 from weft_vpn.orders import SIZES
 
 __all__ = ["diagnose"]
@@ -159,7 +159,7 @@ class _Tunnels:
             meant = next((one for one in peers if self._is_meant(one, peer, wanted)), None)
             yield self._unknown(site, peer, meant, key)
             return
-        lacking = [lan for lan in wanted if not any(_covers(allowed, lan) for allowed in live.allowed_ips)]
+        lacking = [lan for lan in wanted if not any(is_inside(lan, allowed) for allowed in live.allowed_ips)]
         if lacking:
             holders = [one for one in peers if one is not live and any(lan in one.allowed_ips for lan in lacking)]
             stolen = f"; the peer {_short(holders[0].public_key)} has taken it" if holders else ""
@@ -168,10 +168,10 @@ class _Tunnels:
                 ERROR,
                 site.name,
                 peer.name,
-                f"{site.name} does not send {_listed(lacking)} to {peer.name}, and drops what comes from there",
-                f"its allowed IPs for {peer.name} are {_listed(live.allowed_ips) or 'none'}{stolen}",
+                f"{site.name} does not send {listed(lacking)} to {peer.name}, and drops what comes from there",
+                f"its allowed IPs for {peer.name} are {listed(live.allowed_ips) or 'none'}{stolen}",
                 (
-                    f"`weft vpn apply` sets them to {_listed(wanted)}",
+                    f"`weft vpn apply` sets them to {listed(wanted)}",
                     f"at once, by hand, on {site.server}: `wg set {self.network.interface} peer {live.public_key} "
                     f"allowed-ips {','.join(map(str, wanted))}`",
                 ),
@@ -230,7 +230,7 @@ class _Tunnels:
             None,
             f"UDP to {site.endpoint} does not arrive at the server of {site.name}"
             + ("" if broken else "; its tunnels work only as long as it calls the others"),
-            f"none of {number} datagrams from {_names(one.site for one in sent)} came in there"
+            f"none of {number} datagrams from {with_and(one.site for one in sent)} came in there"
             + (", and something answered that nobody listens at that port" if refused else ""),
             (
                 f"on the gateway of {site.name}, forward UDP port {site.endpoint.port} to "
@@ -255,7 +255,7 @@ class _Tunnels:
                 site.name,
                 None,
                 f"no UDP from {site.name} arrives anywhere",
-                f"its datagrams to {_names(one.peer for one in own)} did not come in, others' did",
+                f"its datagrams to {with_and(one.peer for one in own)} did not come in, others' did",
                 (f"let the gateway of {site.name} and the server's own firewall pass UDP out to the endpoints",),
             )
 
@@ -424,18 +424,6 @@ def _broken(measurements: Measurements) -> frozenset[frozenset[str]]:
 def _before(network: Network, site: Site, peer: Site) -> bool:
     names = [one.name for one in network.sites]
     return names.index(site.name) < names.index(peer.name)
-
-
-def _covers(allowed: Lan, lan: Lan) -> bool:
-    return allowed.version == lan.version and allowed.supernet_of(lan)  # type: ignore[arg-type]
-
-
-def _listed(lans: Iterable[Lan]) -> str:
-    return ", ".join(str(lan) for lan in lans)
-
-
-def _names(names: Iterable[str]) -> str:
-    return " and ".join(names)
 
 
 def _short(key: str) -> str:

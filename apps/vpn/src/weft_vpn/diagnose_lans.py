@@ -5,7 +5,7 @@ Each echo for a host of a far LAN carries a mark and is seen wherever it passes 
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from weft_vpn.diagnosis import ERROR, WARNING, Diagnosis, Severity
+from weft_vpn.diagnosis import ERROR, WARNING, Diagnosis, Severity, listed, with_and
 from weft_vpn.facts import Facts
 from weft_vpn.measured import Bounce, Echo, Measurements
 from weft_vpn.network import Address, Lan, Network, Site, ssh_device
@@ -76,7 +76,7 @@ class _Lans:
                 ERROR,
                 site.name,
                 peer.name,
-                f"the server of {site.name} does not send {_listed(lans)} of {peer.name} into the tunnel",
+                f"the server of {site.name} does not send {listed(lans)} of {peer.name} into the tunnel",
                 f"a packet for {wrong[0]} would leave by {taken.dev or 'no device at all'}"
                 + (f" to {taken.via}" if taken.via else ""),
                 (
@@ -115,10 +115,10 @@ class _Lans:
             self._weight(site, bounces),
             site.name,
             None,
-            f"the gateway of {site.name}, {bounces[0].gateway}, does not send {_listed(lans)} to the server",
-            f"packets for {_names(one.peer for one in bounces)} that the server handed to it did not come back",
+            f"the gateway of {site.name}, {bounces[0].gateway}, does not send {listed(lans)} to the server",
+            f"packets for {with_and(one.peer for one in bounces)} that the server handed to it did not come back",
             (
-                f"on that gateway, route {_listed(lans)} to {site.lan_address}; "
+                f"on that gateway, route {listed(lans)} to {site.lan_address}; "
                 f"`weft vpn gateway {site.name}` prints the exact lines",
                 "or give the hosts of the LAN these routes themselves, by DHCP option 121",
             ),
@@ -126,8 +126,8 @@ class _Lans:
 
     def _stateful(self, site: Site, bounces: list[Bounce]) -> Diagnosis:
         lans = [lan for one in bounces for lan in self.network.site(one.peer).lans if lan.version == 4]
-        own = _listed(lan for lan in site.lans if lan.version == 4)
-        far = _listed(lans)
+        own = listed(lan for lan in site.lans if lan.version == 4)
+        far = listed(lans)
         return Diagnosis(
             "stateful-gateway",
             self._weight(site, bounces),
@@ -238,14 +238,14 @@ class _Lans:
         )
 
     def _client(self, peer: Site, address: Address, sites: list[str]) -> Diagnosis:
-        far = _listed(lan for name in sites for lan in self.network.site(name).lans)
+        far = listed(lan for name in sites for lan in self.network.site(name).lans)
         gateway = gateway_of(peer, self.facts[peer.name])
         return Diagnosis(
             "client-route-missing",
             ERROR,
             peer.name,
             None,
-            f"{address} in {peer.name} does not answer {_names(sites)}, though it answers its own server",
+            f"{address} in {peer.name} does not answer {with_and(sites)}, though it answers its own server",
             f"echoes left the server for it, no answer came in, and the gateway {gateway or ''} does its part".replace(
                 "  ", " "
             ),
@@ -258,14 +258,6 @@ class _Lans:
     def _some(self, sites: list[str]) -> str:
         site = self.network.site(sites[0])
         return str(site.lan_address or site.lans[0].network_address + 1)
-
-
-def _listed(lans: Iterable[Lan]) -> str:
-    return ", ".join(str(lan) for lan in lans)
-
-
-def _names(names: Iterable[str]) -> str:
-    return " and ".join(names)
 
 
 def _nft(lans: Iterable[Lan]) -> str:

@@ -1,9 +1,10 @@
 """A diagnosis: what is wrong, where, how that is known, and what to do. The rules stand in diagnose.py and its neighbours."""
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-__all__ = ["ERROR", "NAMES", "WARNING", "Diagnosis", "Severity"]
+__all__ = ["ERROR", "NAMES", "WARNING", "Diagnosis", "Severity", "listed", "with_and"]
 
 Severity = Literal["error", "warning"]
 ERROR: Severity = "error"
@@ -55,3 +56,13 @@ class Diagnosis:
     def plain(self) -> dict[str, Any]:
         """For JSON."""
         return asdict(self) | {"fix": list(self.fix)}
+
+
+def listed(things: Iterable[object]) -> str:
+    """Networks or addresses, in a sentence."""
+    return ", ".join(map(str, things))
+
+
+def with_and(names: Iterable[str]) -> str:
+    """Sites, in a sentence."""
+    return " and ".join(names)

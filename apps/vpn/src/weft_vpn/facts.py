@@ -57,6 +57,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from weft_vpn.claim import Claim, FactsError
+from weft_vpn.host import system
 from weft_vpn.network import Address, Endpoint, InterfaceAddress, Lan
 
 __all__ = [
@@ -73,7 +74,7 @@ __all__ = [
 ]
 
 VERSION = 1
-KEPT = "(kept on the server)"  # what stands for each private or preshared key in text that leaves its host
+KEPT = system.KEPT
 
 
 @dataclass(frozen=True)

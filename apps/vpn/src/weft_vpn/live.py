@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from weft_vpn.actions import MADE_BY_APPLY, Action, Addresses, Hold, LinkUp, Mtu, Routes, Sync
 from weft_vpn.facts import Facts, Interface, LivePeer
-from weft_vpn.network import Address, Endpoint, InterfaceAddress, Lan
+from weft_vpn.network import Address, Endpoint, InterfaceAddress, Lan, is_inside
 from weft_vpn.wgconf import PeerPart, WgConfig, WgConfigError, parsed
 
 __all__ = ["automatic_mtu", "held_routes", "live_actions", "live_notes", "wanted_routes"]
@@ -166,7 +166,7 @@ def wanted_routes(wanted: WgConfig) -> tuple[Lan, ...]:
     """The routes that wg-quick sets: every allowed IP that no address of the interface covers already."""
     connected = [address.network for address in wanted.interface.addresses]
     allowed = dict.fromkeys(lan for peer in wanted.peers for lan in peer.allowed_ips)
-    return tuple(lan for lan in allowed if not any(_inside(lan, network) for network in connected))
+    return tuple(lan for lan in allowed if not any(is_inside(lan, network) for network in connected))
 
 
 def held_routes(interface: str, facts: Facts, wanted: WgConfig) -> list[Action]:
@@ -185,10 +185,6 @@ def held_routes(interface: str, facts: Facts, wanted: WgConfig) -> list[Action]:
     if not ways:
         return []
     return [Hold("networks of other sites are reached another way today", tuple(ways.values()))]
-
-
-def _inside(lan: Lan, network: Lan) -> bool:
-    return lan.version == network.version and lan.subnet_of(network)  # type: ignore[arg-type]  # the versions are equal
 
 
 def _route_actions(interface: str, facts: Facts, wanted: WgConfig) -> list[Action]:

@@ -18,6 +18,7 @@ __all__ = [
     "Site",
     "Topology",
     "allowed_ips",
+    "is_inside",
     "ssh_device",
 ]
 
@@ -140,6 +141,11 @@ def allowed_ips(network: Network, site: Site, peer: Site) -> tuple[Lan, ...]:
         return (network.tunnel, *network.lans_behind(site))
     own = () if peer.address is None else (ipaddress.ip_network(peer.address),)
     return (*own, *peer.lans)
+
+
+def is_inside(lan: Lan, network: Lan) -> bool:
+    """Whether all of `lan` is in `network`, which one of the other family never is."""
+    return lan.version == network.version and lan.subnet_of(network)  # type: ignore[arg-type]  # the versions are equal
 
 
 def ssh_device(network: Network, site: Site, far: Site) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from weft_vpn.facts import Facts
-from weft_vpn.network import Lan, Network, Site
+from weft_vpn.network import Lan, Network, Site, is_inside
 from weft_vpn.wgconf import PeerPart, WgConfig, WgConfigError, parsed
 
 __all__ = ["lost_others", "other_peers", "ways_to_others"]
@@ -23,10 +23,7 @@ def ways_to_others(network: Network, peer: Site, key: str | None, facts: Facts) 
     return tuple(
         lan
         for lan in (there.allowed_ips if there is not None else ())
-        if lan != network.tunnel
-        and lan.network_address in network.tunnel
-        and lan.prefixlen >= network.tunnel.prefixlen
-        and not any(address in lan for address in sites)
+        if lan != network.tunnel and is_inside(lan, network.tunnel) and not any(address in lan for address in sites)
     )
 
 

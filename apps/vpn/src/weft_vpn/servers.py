@@ -151,12 +151,16 @@ class Servers:
         return checked
 
     def close(self) -> None:
-        """Close all contexts, many at once. Blocks this tasklet only."""
+        """Close all contexts, many at once, and then those that they were opened through, which for sudo is ssh.
+
+        Blocks this tasklet only.
+        """
         contexts = [*self.contexts.values(), *self._before]
         self.contexts.clear()
         self._before.clear()
-        for closed in [weft.spawn(_close, (context,)) for context in contexts]:
-            closed.join()
+        ways = [context.via for context in contexts if context.via is not None]
+        for several in (contexts, ways):
+            remote.Opened(several, []).close()
 
     def __enter__(self) -> "Servers":
         return self
@@ -174,11 +178,3 @@ def _kept(error: Exception) -> Exception:
         link.__traceback__ = None
         link = link.__cause__ or link.__context__
     return error
-
-
-def _close(context: remote.Context) -> None:
-    """With what it was opened through, which for sudo is ssh."""
-    outer = context.via
-    context.close()
-    if outer is not None:
-        outer.close()
