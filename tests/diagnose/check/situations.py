@@ -367,6 +367,23 @@ def into_a_variable_of_the_function_around(marker, fail):
     return str(problem)
 
 
+@frees
+def into_a_variable_that_the_function_around_clears(marker, fail):
+    problems = []
+
+    def attempt():
+        try:
+            fail()
+        except ValueError as error:
+            problems.append(error)
+
+    try:
+        attempt()
+        return len(problems)
+    finally:
+        problems.clear()
+
+
 @keeps("WL001")
 def of_a_group(marker, fail):
     try:
@@ -476,8 +493,8 @@ def raised_out_of_a_box(marker, fail):
 
 @keeps("WL007")
 def raised_while_it_stays_in_a_box(marker, fail):
-    box = [Refused("no")]
-    raise box[0]
+    errors = [Refused("no")]
+    raise errors[0]
 
 
 @keeps("WL009")
@@ -727,6 +744,56 @@ def cleared_by_a_finally_around_all(marker, fail):
         raise problem
     finally:
         problem = None
+
+
+@frees
+def raised_and_cleared_beneath_another_handler(marker, fail):
+    try:
+        problem = None
+        try:
+            fail()
+        except ValueError as error:
+            problem = error
+        if problem is not None:
+            try:
+                raise problem
+            finally:
+                problem = None
+    except BaseException:
+        marker.future()
+        raise
+
+
+@frees
+def thrown_and_cleared_beneath_another_handler(marker, fail):
+    def receiver():
+        with contextlib.suppress(ValueError):
+            yield
+
+    generator = receiver()
+    next(generator)
+    try:
+        try:
+            fail()
+        except ValueError as error:
+            problem = error
+        try:
+            generator.throw(problem)
+        finally:
+            del problem
+    except StopIteration:
+        return "ended"
+
+
+@frees
+def gathered_and_another_one_raised(marker, fail):
+    gathered = {}
+    for key in ("a", "b"):
+        problem = Refused(key)
+        gathered[key] = problem
+        if key == "b":
+            raise Refused("c")
+    return gathered
 
 
 @frees

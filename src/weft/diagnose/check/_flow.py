@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from weft.diagnose.check._scopes import Module, Scope, path_of
 from weft.diagnose.check._state import Origin, Site, State, join, same
-from weft.diagnose.check._tests import narrowed
+from weft.diagnose.check._tests import may_raise, narrowed
 from weft.diagnose.check._values import Values, is_exc_info
 
 __all__ = ["Ends", "Flow"]
@@ -113,14 +113,10 @@ class Flow:
         for statement in statements:
             if state is None:
                 return None
-            self._seen(state)
+            if self.watching and may_raise(statement):
+                self.watching = [join(known, state) for known in self.watching]
             state = self._statement(statement, state)
-        self._seen(state)
         return state
-
-    def _seen(self, state: Way) -> None:
-        for index, known in enumerate(self.watching):
-            self.watching[index] = join(known, state)
 
     def _statement(self, node: ast.stmt, state: State) -> Way:
         match node:
@@ -135,7 +131,8 @@ class Flow:
             case ast.AugAssign():
                 path = path_of(node.target)
                 state = self._effects(node.value, state)
-                return state.added(path, self.values.of(node.value, state), Site(node, "container")) if path else state
+                put = self.values.contents([node.value], state)
+                return state.added(path, put, Site(node, "container")) if path else state
             case ast.Delete():
                 for target in node.targets:
                     state = self._unbound(target, state)
@@ -213,7 +210,8 @@ class Flow:
             case ast.Attribute() if path:
                 return state.bound(path, origins, Site(site.node, "attribute"))
             case ast.Subscript() if path:
-                return state.added(path, origins, Site(site.node, "container"))
+                inside = [origin for origin in origins if origin in state.inside]
+                return state.added(path, inside, Site(site.node, "container"))
         return state
 
     def _unbound(self, target: ast.AST, state: State) -> State:
@@ -244,18 +242,20 @@ class Flow:
             if len(node.args) == 1 and isinstance(node.args[0], ast.Constant):
                 return state.stripped(self.values.of(called.value, state))
         elif path and called.attr in STORES:
-            put = {origin for argument in node.args for origin in self.values.of(argument, state)}
-            put -= set(state.at(path))
-            how = "future" if called.attr == "set_exception" else "container"
-            return state.added(path, {origin for origin in put if origin.kind != "made"}, Site(node, how))
+            future = called.attr == "set_exception"
+            put = self.values.contents(node.args[:1] if future else node.args, state)
+            return state.added(path, put, Site(node, "future" if future else "container"))
         elif path and called.attr == "clear" and not node.args:
             return state.without(path)
         return state
 
     def _after(self, expression: ast.expr, state: State) -> Way:
-        """After an expression that stands alone or is returned: calls that are known to raise what they are given do not end."""
+        """After an expression that stands alone or is returned: some calls do not end, or raise what they are given."""
         state = self._effects(expression, state)
-        if isinstance(expression, ast.Call) and (path_of(expression.func) or "").rpartition(".")[2] in RERAISES:
+        called = path_of(expression.func) if isinstance(expression, ast.Call) else None
+        if called == "os._exit":
+            return None
+        if isinstance(expression, ast.Call) and called is not None and called.rpartition(".")[2] in RERAISES:
             value = expression.args[1 if len(expression.args) == 3 else 0 :][:1]  # of type, value and traceback
             given = {origin for argument in value for origin in self.values.of(argument, state)}
             _put(self.ends.raises, state.raised(given, expression))
@@ -321,43 +321,50 @@ class Flow:
     # Exceptions.
 
     def _try(self, node: ast.Try | ast.TryStar, state: State) -> Way:
-        outer, self.ends = self.ends, Ends()
-        after = self._handled(node, state)
-        inside, self.ends = self.ends, outer
         if not node.finalbody:
-            outer.add(inside)
-            return after
+            return self._handled(node, state)
+        outer, self.ends = self.ends, Ends()
+        watching, self.watching = self.watching, [state]
+        after = self._handled(node, state)
+        (at_any_point,), self.watching = self.watching, watching
+        inside, self.ends = self.ends, outer
         asked = self.values.origin("caught", node, "finally")
         self.values.handling.append(asked)
-        through = inside.through(lambda way: self.block(node.finalbody, way.raised([asked], node)))
-        if any(is_exc_info(part) for statement in node.finalbody for part in ast.walk(statement)):
-            # What passes by here without being raised by name counts for once: the clause asks for it.
-            passing = self.block(node.finalbody, State().raised([asked], node))
-            _put(through.raises, passing)
+        outer.add(inside.through(lambda way: self.block(node.finalbody, way.raised([asked], node))))
+        self._passing(node, at_any_point, asked)
         self.values.handling.pop()
-        outer.add(through)
         return self.block(node.finalbody, after)
+
+    def _passing(self, node: ast.Try | ast.TryStar, state: Way, asked: Origin) -> None:
+        """Follow the finally clause for what any call may have raised, to the handlers around it."""
+        ends, self.ends = self.ends, Ends()
+        passed = self.block(node.finalbody, state and state.raised([asked], node))
+        self.watching = [join(known, passed) for known in self.watching]
+        if any(is_exc_info(part) for statement in node.finalbody for part in ast.walk(statement)):
+            # The clause asks for what passes by, which is none of those that are raised by name.
+            _put(ends.raises, self.block(node.finalbody, State().raised([asked], node)))
+        self.ends = ends
 
     def _handled(self, node: ast.Try | ast.TryStar, state: State) -> Way:
         outer, self.ends = self.ends, Ends()
         self.watching.append(state)
         after = self.block(node.body, state)
         at_any_point = self.watching.pop()
-        for way in self.ends.raises:
-            at_any_point = join(at_any_point, way)
+        assert at_any_point is not None
+        raised = self.ends.raises
         if any(_catches_all(handler) for handler in node.handlers):
             self.ends.raises = []
         outer.add(self.ends)
         self.ends = outer
         after = self.block(node.orelse, after)
         for handler in node.handlers:
-            after = join(after, self._handler(handler, at_any_point))
+            # What is raised by name is followed on its own: what is held before it need not be held behind a finally clause.
+            for way in (at_any_point, *raised):
+                after = join(after, self._handler(handler, way))
         return after
 
-    def _handler(self, handler: ast.ExceptHandler, state: Way) -> Way:
+    def _handler(self, handler: ast.ExceptHandler, state: State) -> Way:
         """Follow an except clause, which forgets its name however it is left."""
-        if state is None:
-            return None
         caught = self.values.origin("caught", handler)
         state = state.raised([caught], handler)
         if handler.name:

@@ -1,6 +1,7 @@
 """Which case of `weft.diagnose.CASES` something is that a function still holds when it ends, and which are none."""
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -9,6 +10,9 @@ from weft.diagnose.check._scopes import Module, Scope, path_of, says_class
 from weft.diagnose.check._state import Origin, Place, Site, State
 
 __all__ = ["Hit", "hits"]
+
+# `raise errors[0]`, `raise exc_info[1]`: what else is in a container need be no exception.
+SAYS_EXCEPTION = re.compile("exc|err|fail|problem|info", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,9 @@ def _judged(path: str, origin: Origin, site: Site, state: State, scope: Scope, m
         return
     if "." in path and _emptied_elsewhere(path, scope, module):
         return
+    owner = scope.owner_of(root) if root not in scope.local else None
+    if owner is not None and owner.let_go.get(root, 0) > (getattr(scope.node, "end_lineno", None) or 0):
+        return  # the function around lets go of it when this one has ended
     if not scope.owns(root):
         if origin.kind == "caught" and not _emptied_elsewhere(root, scope, module):
             yield _hit("WL005", site.node, path, scope)
@@ -139,7 +146,7 @@ def _surely_exception(path: str, site: Site, scope: Scope, module: Module) -> bo
     name = path.rpartition(".")[2]
     if "." in path:
         return name in module.kept
-    return not says_class(name)
+    return bool(SAYS_EXCEPTION.search(name)) and not says_class(name)
 
 
 def _raised_again(scope: Scope, module: Module) -> Iterator[Hit]:

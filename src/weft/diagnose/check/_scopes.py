@@ -48,6 +48,7 @@ class Scope:
     declared_global: set[str] = field(default_factory=set)
     declared_nonlocal: set[str] = field(default_factory=set)
     changed_inside: set[str] = field(default_factory=set)  # by functions within, through nonlocal
+    let_go: dict[str, int] = field(default_factory=dict)  # variables that it empties, and the last line where it does
 
     @property
     def is_function(self) -> bool:
@@ -157,6 +158,9 @@ def _note_emptied(scope: Scope, node: ast.AST, module: Module) -> None:
             emptied.extend(node.targets)
         case ast.Call(func=ast.Attribute(attr=method, value=owner)) if method in EMPTIES:
             emptied.append(owner)
+    for target in emptied:
+        if isinstance(target, ast.Name) and scope.is_function:
+            scope.let_go[target.id] = max(scope.let_go.get(target.id, 0), target.lineno)
     if not scope.is_function or scope.name.rpartition(".")[2] in AT_BIRTH:
         return
     for target in emptied:

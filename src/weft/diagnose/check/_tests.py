@@ -1,13 +1,33 @@
-"""What a condition says of names: on which branch there is no exception."""
+"""What expressions say without being followed: on which branch of a condition there is no exception, and which may raise one."""
 
 import ast
 
 from weft.diagnose.check._scopes import path_of
 from weft.diagnose.check._state import State, join
 
-__all__ = ["narrowed"]
+__all__ = ["may_raise", "narrowed"]
 
 Way = State | None
+
+RAISING = (ast.Call, ast.Await, ast.Yield, ast.YieldFrom, ast.Subscript, ast.BinOp, ast.JoinedStr)
+
+
+def may_raise(node: ast.stmt) -> bool:
+    """Whether the statement itself may raise something: not one within it, and not by `raise`."""
+    match node:
+        case ast.If() | ast.While():
+            return _may_raise(node.test)
+        case ast.Assign() | ast.AnnAssign() | ast.Return() | ast.Expr():
+            return node.value is not None and _may_raise(node.value)
+        case ast.Pass() | ast.Break() | ast.Continue() | ast.Raise() | ast.Try() | ast.TryStar() | ast.Delete():
+            return False
+        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Global() | ast.Nonlocal():
+            return False
+    return True
+
+
+def _may_raise(expression: ast.expr) -> bool:
+    return any(isinstance(node, RAISING) for node in ast.walk(expression))
 
 
 def narrowed(test: ast.expr, state: State) -> tuple[Way, Way]:

@@ -36,9 +36,9 @@ class Values:
             case ast.Attribute():
                 return self._attribute(node, state)
             case ast.Tuple() | ast.List() | ast.Set():
-                return self._contents(node.elts, state)
+                return self.contents(node.elts, state)
             case ast.Dict():
-                return self._contents(node.values, state)
+                return self.contents(node.values, state)
             case ast.Starred() | ast.NamedExpr():
                 return self.of(node.value, state)
             case ast.Await():
@@ -62,18 +62,18 @@ class Values:
         whole = self.of(node, state)
         if is_exc_info(node) and count == 3:
             return [set(), whole, whole]
-        return [self._contents([node], state) or {self.origin("taken", node, str(index))} for index in range(count)]
+        return [self.contents([node], state) or {self.origin("taken", node, str(index))} for index in range(count)]
 
     def elements(self, node: ast.For | ast.AsyncFor, state: State) -> list[set[Origin]]:
         """What the targets of a loop get at each turn: one, or as many as there are in its tuple."""
         count = len(node.target.elts) if isinstance(node.target, (ast.Tuple, ast.List)) else 1
-        known = self._contents([node.iter], state)
+        known = self.contents([node.iter], state)
         return [known or {self.origin("taken", node, str(index))} for index in range(count)]
 
     def _all(self, nodes: Iterable[ast.AST | None], state: State) -> set[Origin]:
         return {origin for node in nodes for origin in self.of(node, state)}
 
-    def _contents(self, nodes: Iterable[ast.AST | None], state: State) -> set[Origin]:
+    def contents(self, nodes: Iterable[ast.AST | None], state: State) -> set[Origin]:
         """What a container of these holds for certain: most of what is put into one is no exception."""
         return {origin for origin in self._all(nodes, state) if origin in state.inside}
 
@@ -102,10 +102,10 @@ class Values:
             return {self.origin("made", node)} if taken_away else self.of(node.func.value, state)
         name = _called(node)
         if name in COPIES:
-            return self._contents(node.args, state)
+            return self.contents(node.args, state)
         if name in GROUPS:
             # To raise a group adds no frame to the tracebacks of what is in it.
-            inside = self._contents(node.args[1:], state)
+            inside = self.contents(node.args[1:], state)
             return {self.origin("made", node), *(origin for origin in inside if origin.kind == "caught")}
         return set() if name in ("type", "getattr", "str", "repr", "int", "len") else {self.origin("made", node)}
 
