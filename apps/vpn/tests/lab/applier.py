@@ -1,6 +1,8 @@
 """`weft vpn apply` in a process of its own that kills itself at a certain step: python -m apps.vpn.tests.lab.applier LAB STEP
 
-STEP is the beginning of what apply says when it comes there, or one of BEFORE_DISARMING and AFTER_ONE.
+STEP is the beginning of what apply says when it comes there; or the name of a call on the servers with how far it gets, as in
+"make_key after one": before anybody is called, after one server was, or after all were; or "acting N": the first server is held
+before its action N, the second before N + 1 and so on, and the process waits for its end by somebody else.
 """
 
 import os
@@ -9,14 +11,16 @@ import sys
 from dataclasses import replace
 
 import weft_lab
+from apps.vpn.tests.lab import dying
 from apps.vpn.tests.lab.conftest import company
 from weft_vpn.apply import apply
-from weft_vpn.host import rollback as host_rollback
+from weft_vpn.host import act as host_act
 from weft_vpn.network import Network
 from weft_vpn.servers import Servers
 
-BEFORE_DISARMING, AFTER_ONE = "before disarming", "after one"
-ROLLBACK_AFTER = {BEFORE_DISARMING: 25.0, AFTER_ONE: 25.0}  # long enough to come there on a busy machine
+ROLLBACK_AFTER = 200.0  # longer than anything here takes: the tests let the time of a rollback run out
+IMPOSSIBLE = {"do": "routes", "add": ["192.0.2.0/99"], "remove": []}
+ROTATING = "rotating: "  # in front of a STEP: new keys for all
 
 
 def other(network: Network) -> Network:
@@ -34,27 +38,41 @@ def die_at(step: str, line: str) -> None:
 
 
 class Dying(Servers):
-    """Servers of somebody who dies when it comes to disarming."""
+    """Servers of somebody who dies when it comes to a certain call."""
 
     step = ""
 
     def each(self, function, arguments, *, timeout=60.0):  # type: ignore[no-untyped-def]
-        if function is host_rollback.disarm:
-            if self.step == BEFORE_DISARMING:
-                die()
-            if self.step == AFTER_ONE:
-                super().each(function, dict(list(arguments.items())[:1]), timeout=timeout)
-                die()
-        return super().each(function, arguments, timeout=timeout)
+        call, _, how_far = self.step.partition(" ")
+        if function is host_act.act and call == "acting":
+            held = {name: (int(how_far) + number, *args) for number, (name, args) in enumerate(arguments.items())}
+            return super().each(dying.act_held, held, timeout=ROLLBACK_AFTER)
+        if function is host_act.act and call == "roll_back":  # so that there is a reason to
+            arguments = {name: (args[0], [*args[1], IMPOSSIBLE], *args[2:]) for name, args in arguments.items()}
+        if function.__name__ != call:
+            return super().each(function, arguments, timeout=timeout)
+        if how_far != "before":
+            reached = 1 if how_far == "after one" else len(arguments)
+            super().each(function, dict(list(arguments.items())[:reached]), timeout=timeout)
+        return die()
 
 
 def main(lab_name: str, step: str) -> None:
     lab = weft_lab.running(lab_name)
-    network = other(company(lab).network)
+    network = company(lab).network
+    rotating = [site.name for site in network.sites] if step.startswith(ROTATING) else []
+    step = step.removeprefix(ROTATING)
+    if not rotating:
+        network = other(network)
     Dying.step = step
     with Dying(network, ssh_config=lab.ssh_config) as servers:
-        patience = ROLLBACK_AFTER.get(step, 6.0)
-        apply(network, servers, rollback_after=patience, say=lambda line: die_at(step, line))
+        apply(
+            network,
+            servers,
+            rotate=rotating,
+            rollback_after=ROLLBACK_AFTER,
+            say=lambda line: die_at(step, line),
+        )
 
 
 if __name__ == "__main__":

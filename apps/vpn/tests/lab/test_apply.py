@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from weft_vpn import lifecycle
-from weft_vpn.apply import NotApplied, apply
+from weft_vpn.apply import NotApplied, apply, look
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
 
@@ -203,27 +203,39 @@ def test_one_address_changes_and_the_tunnel_follows_and_later_changes_keep_it(of
     assert offices.reaches("beta", "alpha")
 
 
-DRIFTS = {
-    "a peer that nobody knows": "wg set wg0 peer $(wg genkey | wg pubkey) allowed-ips 10.99.0.0/24",
-    "a route that is gone": "ip route del 192.168.20.0/24 dev wg0",
-    "forwarding that is off": "echo 0 > /proc/sys/net/ipv4/ip_forward",
-    "forwarding that would be off": "rm /etc/sysctl.d/99-weft-vpn.conf",
-    "a file that was edited": "sed -i 's/^PersistentKeepalive.*/PersistentKeepalive = 7/' /etc/wireguard/wg0.conf",
-    "a peer that was changed": "wg set wg0 peer $(wg show wg0 peers | head -1) persistent-keepalive 7",
-    "an interface that is gone": "ip link del wg0",
-    "an address that is gone": "ip address flush dev wg0",
-}
+DRIFTS = [
+    # what somebody does, and what plan says of it; the first of a pair is done on alpha, the second on beta
+    ("wg set wg0 peer $(wg genkey | wg pubkey) allowed-ips 10.99.0.0/24", "wg0 runs otherwise than it is configured"),
+    ("ip route del 192.168.10.0/24 dev wg0", "there is no route through wg0 to 192.168.10.0/24"),
+    ("echo 0 > /proc/sys/net/ipv4/ip_forward", "forwarding of IPv4 is off"),
+    ("rm /etc/sysctl.d/99-weft-vpn.conf", "forwarding of IPv4 is on, but off again after a restart"),
+    ("sed -i 's/^Persistent.*/PersistentKeepalive = 7/' /etc/wireguard/wg0.conf", "wg0.conf says something else"),
+    ("ip link set dev wg0 mtu 1300", "wg0 has the MTU 1300, and 80 less than the way to its peers is 1420"),
+    ("wg set wg0 peer $(wg show wg0 peers) persistent-keepalive 7", "wg0 runs otherwise than it is configured"),
+    ("chmod 644 /etc/wireguard/wg0.conf", "wg0.conf has mode 0644 and owner 0: others may read the key"),
+    ("ip route add 10.99.0.0/24 dev wg0", "wg0 has a route to 10.99.0.0/24, which is no LAN of this network"),
+    ("ip address flush dev wg0; ip route replace 192.168.10.0/24 dev wg0", "wg0 has no address"),
+    ("ip link del wg0", "wg0 is not there"),
+    ("ip link set dev wg0 down; ip link set dev wg0 up", "there is no route through wg0 to 192.168.10.0/24"),
+]
 
 
 def test_what_somebody_changed_is_seen_and_repaired(offices):
     network = offices.of("alpha", "beta")
     assert offices.apply(network).exit_code == 0
     before = offices.states("alpha", "beta")
-    alpha = offices.server("alpha")
-    for what, script in DRIFTS.items():
-        alpha.shell(script)
-        report = offices.apply(network)
-        assert report.exit_code == 0, (what, report.lines())
-        assert [site.state for site in report.sites] == ["changed", "unchanged"], what
-        assert offices.states("alpha", "beta") == before, what
+    with offices.servers(network) as servers:
+        for (at_alpha, of_alpha), (at_beta, of_beta) in zip(DRIFTS[::2], DRIFTS[1::2], strict=True):
+            offices.server("alpha").shell(at_alpha)
+            offices.server("beta").shell(at_beta)
+            survey = look(network, servers)
+            found = {name: [action.repairs for action in actions] for name, actions in survey.plan.sites.items()}
+            assert survey.plan.exit_code == 2
+            assert [len(repairs) for repairs in found.values()] == [1, 1], found
+            assert of_alpha in found["alpha"][0] and of_beta in found["beta"][0], found
+            report = apply(network, servers, survey=survey, rollback_after=120)
+            assert report.exit_code == 0, (found, report.lines())
+            assert [site.state for site in report.sites] == ["changed", "changed"], found
+            assert offices.states("alpha", "beta") == before, found
+        assert look(network, servers).plan.exit_code == 0
     assert offices.reaches("beta", "alpha")

@@ -1,24 +1,20 @@
 """Whoever dies in the middle, a server runs the old configuration or the new one, whole, and is never left without one."""
 
 import functools
-import subprocess
-import sys
-import time
 from dataclasses import replace
 from ipaddress import ip_address
-from pathlib import Path
 
 import pytest
 
 from apps.vpn.tests.lab import applier, dying
 from apps.vpn.tests.lab.conftest import made_bare
+from apps.vpn.tests.lab.killing import NAMES, killed, killed_while_acting, settled
 from weft_vpn import change as change_module
 from weft_vpn.host import act as host_act
 from weft_vpn.host import meet as host_meet
 from weft_vpn.host import rollback as host_rollback
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
-NAMES = ("alpha", "beta", "gamma")
 TOKEN = "0123456789abcdef"
 SHUT = "table inet shut { chain input { type filter hook input priority -10; udp dport 51820 drop; }; }"
 
@@ -44,22 +40,6 @@ def joined(plain_offices, both):
     return plain_offices, old, new
 
 
-def settled(offices):
-    """Wait until no server waits for a confirmation any more."""
-    deadline = time.monotonic() + 60
-    with offices.servers() as servers:
-        assert servers.connect() == {}
-        while any(answer.get() for answer in servers.each(host_rollback.armed, dict.fromkeys(NAMES, ())).values()):
-            assert time.monotonic() < deadline, "a rollback is armed still"
-            time.sleep(0.2)
-        left = servers.each(dying.forgotten_pieces, dict.fromkeys(NAMES, ()))
-        assert all(answer.get() == [] for answer in left.values())
-    # The outcome is written after everything else.
-    until = "for i in $(seq 200); do ls /run/weft-vpn/*/rolling >/dev/null 2>&1 || exit 0; sleep 0.1; done; exit 1"
-    for name in NAMES:
-        offices.server(name).run(["sh", "-c", until])
-
-
 @pytest.mark.parametrize("first", [0, 3])
 def test_the_process_on_the_server_dies_after_any_of_its_actions(joined, monkeypatch, first):
     offices, old, _ = joined
@@ -82,7 +62,7 @@ def test_the_process_on_the_server_dies_after_any_of_its_actions(joined, monkeyp
         real(change)
 
     monkeypatch.setattr(change_module.Change, "_act", act)
-    report = offices.apply(applier.other(offices.network), rollback_after=6)
+    report = offices.apply(applier.other(offices.network))
     assert report.exit_code in (0, 1)
     settled(offices)
     state = offices.states()
@@ -93,21 +73,39 @@ def test_the_process_on_the_server_dies_after_any_of_its_actions(joined, monkeyp
 
 @pytest.mark.parametrize(
     "step",
-    ["changing", "confirming", applier.BEFORE_DISARMING, applier.AFTER_ONE],
+    ["gather after all", "changing", "confirming", "disarm before", "disarm after one", "roll_back before"],
     ids=lambda step: step.replace(" ", "-"),
 )
 def test_the_tool_is_killed_at_any_of_its_steps(joined, step):
     offices, old, new = joined
-    words = [sys.executable, "-m", "apps.vpn.tests.lab.applier", offices.lab.name, step]
-    ended = subprocess.run(
-        words, cwd=Path(__file__).parents[4], capture_output=True, text=True, check=False, timeout=120
-    )
-    assert ended.returncode == -9, ended.stderr
+    killed(offices, step)
     settled(offices)
-    state = offices.states()
-    confirmed = ["alpha"] if step == applier.AFTER_ONE else []
-    assert state == {name: new[name] if name in confirmed else old[name] for name in NAMES}
-    assert offices.reaches("alpha", "beta") and offices.reaches("beta", "gamma")
+    confirmed = ["alpha"] if step == "disarm after one" else []
+    assert offices.states() == {name: new[name] if name in confirmed else old[name] for name in NAMES}
+    assert all(offices.reaches(one, another) for one in NAMES for another in NAMES if one != another)
+
+
+@pytest.mark.parametrize("first", [0, 2])
+def test_the_tool_is_killed_while_the_servers_are_between_any_two_of_their_actions(joined, first):
+    offices, old, _ = joined
+    killed_while_acting(offices, first)
+    settled(offices)
+    assert offices.states() == old
+    assert all(offices.reaches(one, another) for one in NAMES for another in NAMES if one != another)
+
+
+@pytest.mark.parametrize("step", ["make_key after one", "changing"], ids=lambda step: step.replace(" ", "-"))
+def test_the_tool_is_killed_while_it_replaces_keys(joined, step):
+    offices, old, _ = joined
+    killed(offices, applier.ROTATING + step)
+    settled(offices)
+    waiting = {
+        name: offices.server(name).shell("cd /etc/wireguard; ls *.key; rm -f *.key", check=False) for name in NAMES
+    }
+    expected = NAMES[:1] if step == "make_key after one" else NAMES
+    assert waiting == {name: "wg0.key\n" if name in expected else "" for name in NAMES}
+    assert offices.states() == old
+    assert all(offices.reaches(one, another) for one in NAMES for another in NAMES if one != another)
 
 
 def test_a_server_that_is_locked_out_comes_back_and_the_report_says_so(joined, tmp_path):
