@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PYTEST = [sys.executable, "-m", "pytest", "--color=no", "-q", "-m", "lab and not soak"]
+PYTEST = [sys.executable, "-m", "pytest", "--color=no", "-q", "-m", "lab and not soak", "-o", "faulthandler_timeout=0"]
 
 # Those that take longest begin first, so that no lane is left with one of them at the end.
 LONG = ("test_faults", "test_systemd", "test_checks", "test_apply", "test_killed")
@@ -76,7 +76,7 @@ def main(arguments: list[str]) -> int:
             elif others:  # somebody has asked for more than whether they pass
                 print(output, flush=True)
             for line in lines:
-                if line.startswith("SKIPPED") and not others:
+                if line.startswith(("SKIPPED", "measured: ")) and not others:
                     print(line)
             print(f"{file}: {lines[-1].strip('= ')} (took {took:.0f} s in all)", flush=True)
     if failed:

@@ -12,11 +12,10 @@ from dataclasses import replace
 
 import weft_lab
 from apps.vpn.tests.lab import dying
-from apps.vpn.tests.lab.conftest import company
+from apps.vpn.tests.lab.conftest import Patient, company
 from weft_vpn.apply import apply
 from weft_vpn.host import act as host_act
 from weft_vpn.network import Network
-from weft_vpn.servers import Servers
 
 ROLLBACK_AFTER = 200.0  # longer than anything here takes: the tests let the time of a rollback run out
 IMPOSSIBLE = {"do": "routes", "add": ["192.0.2.0/99"], "remove": []}
@@ -37,7 +36,7 @@ def die_at(step: str, line: str) -> None:
         die()
 
 
-class Dying(Servers):
+class Dying(Patient):
     """Servers of somebody who dies when it comes to a certain call."""
 
     step = ""

@@ -1,6 +1,6 @@
 """Offices for the tests of weft vpn: built once for each module, their servers made bare again before each test."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from ipaddress import ip_network
 from typing import Any
@@ -53,6 +53,13 @@ with socket.create_server(("", 7777)) as listener:
 """
 
 
+class Patient(Servers):
+    """Servers that are given time to let somebody in: this machine may have much else to do."""
+
+    def connect(self, names: Any = None, *, timeout: float = 100.0, fresh: bool = False) -> dict[str, Exception]:
+        return super().connect(names, timeout=timeout if fresh else max(timeout, 100.0), fresh=fresh)
+
+
 @dataclass
 class Company:
     """A lab, and the network that it is to become."""
@@ -80,7 +87,7 @@ class Company:
 
     def servers(self, network: Network | None = None, **options: Any) -> Servers:
         network = network or self.network
-        return Servers(network, ssh_config=network.ssh_config or self.lab.ssh_config, **options)
+        return Patient(network, ssh_config=network.ssh_config or self.lab.ssh_config, **options)
 
     def apply(self, network: Network, **options: Any) -> Report:
         with self.servers(network) as servers:
@@ -105,6 +112,17 @@ class Company:
         """`wg show wg0 dump`, without the line of the interface, in which the private key is."""
         lines = self.server(name).run(["wg", "show", "wg0", "dump"]).stdout.splitlines()
         return sorted(line.split("\t") for line in lines[1:])
+
+
+@pytest.fixture
+def told(capsys: pytest.CaptureFixture[str]) -> Callable[[str], None]:
+    """Say what was measured, past pytest's capture; tools/run_lab.py shows these lines."""
+
+    def say(text: str) -> None:
+        with capsys.disabled():
+            print(f"\nmeasured: {text}", flush=True)
+
+    return say
 
 
 def company(lab: Lab) -> Company:

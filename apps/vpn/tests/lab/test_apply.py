@@ -162,7 +162,7 @@ def test_an_office_that_is_down_is_refused_or_left_out_with_a_true_report(office
         gamma.run(["/usr/sbin/sshd"])
 
 
-def test_a_new_key_for_one_site_touches_its_own_peers_only(offices):
+def test_a_new_key_for_one_site_touches_its_own_peers_only(offices, told):
     assert offices.apply(offices.network).exit_code == 0
     assert offices.reaches("alpha", "beta") and offices.reaches("alpha", "gamma")
     old = {peer[0] for peer in offices.dump("alpha")}
@@ -177,13 +177,13 @@ def test_a_new_key_for_one_site_touches_its_own_peers_only(offices):
             assert offices.reaches("alpha", "gamma")
     assert others.lost == 0 and len(others.answered) > 10
     assert own.answered and own.answered[-1] > own.lost
-    print(f"silent for {own.longest_gap:.1f} s while the key was replaced")
+    told(f"a key replaced: its tunnels silent for {own.longest_gap:.1f} s, the others for {others.longest_gap:.1f} s")
     new = {peer[0] for peer in offices.dump("alpha")}
     assert len(new - old) == len(old - new) == 1
     assert "wg0.key" not in offices.server("gamma").shell("ls /etc/wireguard")
 
 
-def test_one_address_changes_and_the_tunnel_follows_and_later_changes_keep_it(offices):
+def test_one_address_changes_and_the_tunnel_follows_and_later_changes_keep_it(offices, told):
     network = offices.of("alpha", "beta")
     assert offices.apply(network).exit_code == 0
     assert offices.reaches("alpha", "beta")
@@ -193,7 +193,7 @@ def test_one_address_changes_and_the_tunnel_follows_and_later_changes_keep_it(of
         deadline = time.monotonic() + 30
         while not client.ping(target, timeout=1):
             assert time.monotonic() < deadline, "not back within 30 seconds"
-    print(f"silent for {pings.longest_gap:.1f} s")
+    told(f"one address new: silent for {pings.longest_gap:.1f} s")
     endpoint = [peer[2] for peer in offices.dump("beta")]
     assert endpoint == [f"{fresh}:51820"]
     changed = replace(network, sites=tuple(replace(site, mtu=1380) for site in network.sites))

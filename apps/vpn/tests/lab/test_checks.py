@@ -180,21 +180,44 @@ def test_a_stateful_gateway_is_named_and_either_advice_helps(lab):
     assert reaches(lab)
 
 
-def test_a_small_mtu_of_the_internet_is_named_and_the_advice_helps(lab):
-    lab.internet.set(mtu=1400, office="beta")
+SILENT = """
+    nft add table inet silent
+    nft add chain inet silent output '{ type filter hook output priority 0; }'
+    nft add rule inet silent output icmp type destination-unreachable drop
+"""
+
+
+@pytest.mark.parametrize("told", [True, False], ids=["told", "black-hole"])
+def test_a_small_mtu_of_the_internet_is_named_and_the_advice_helps(lab, told):
+    """With and without anybody who says that a packet was too large: neither the internet nor the gateway does then."""
+    beta = lab.offices[1]
+    forget_path_mtus(lab)
+    lab.internet.set(mtu=1400, blackhole=not told, office="beta")
+    if not told:
+        beta.gateway.shell(SILENT)
     try:
         one = the_only(checked(lab))
-        # Where the internet says that a packet was too large, they go in pieces from then on; else they are lost.
-        assert one.name == "mtu-too-large"
+        # Where somebody says that a packet was too large, they go in pieces from then on; else they are lost.
+        assert (one.name, one.severity) == ("mtu-too-large", "warning" if told else "error")
         assert "`mtu = 1340`" in one.fix[0]
+        assert reaches(lab) is told
         applied(lab, network_of(lab, mtu=1340))
         assert reaches(lab)
         assert checked(lab, network_of(lab, mtu=1340)).diagnoses == ()
         applied(lab, network_of(lab, mtu=1344))  # and not because anything smaller would do
         assert the_only(checked(lab, network_of(lab, mtu=1344))).name == "mtu-too-large"
     finally:
-        lab.internet.set(mtu=1500, office="beta")
+        if not told:
+            beta.gateway.shell("nft delete table inet silent")
+        lab.internet.set(mtu=1500, blackhole=False, office="beta")
+        forget_path_mtus(lab)
         applied(lab, network_of(lab))
+
+
+def forget_path_mtus(lab):
+    for office in lab.offices:
+        for machine in (office.server, office.client, office.gateway):
+            machine.run(["ip", "route", "flush", "cache"])
 
 
 class TestNothingComesThrough:
