@@ -168,6 +168,18 @@ def test_tick_runs_the_script_on_all(hosts, capsys):
     alpha = hosts("alpha")
     assert weft(capsys, "tick", "alpha")[:2] == (0, "alpha: ticked\n")
     assert alpha.done == ["tick"]
+    code, out, _ = weft(capsys, "tick", "alpha", "gone")
+    assert code == 3 and out.startswith("alpha: ticked\ngone  out of reach\n    ssh to 'gone' failed")
+
+
+def test_facts_that_are_none_are_that_hosts_failure(hosts, capsys, monkeypatch):
+    alpha = hosts("alpha")
+    hosts("beta")
+    monkeypatch.setattr(alpha, "facts", lambda *words: {"version": 99})
+    code, out, _ = weft(capsys, "install", "alpha", "beta", "--yes")
+    assert code == 1 and "alpha  FAILED\n    the facts of alpha have version 99" in out and "beta: done" in out
+    code, out, _ = weft(capsys, "status", "alpha")
+    assert code == 1 and "not known" in out and "version 99" in out
 
 
 def test_the_script_is_printed_for_hosts_without_systemd(capsys):

@@ -5,7 +5,7 @@ import os
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Generic, TypeVar
 
 import weft
 from weft.remote import Context
@@ -31,11 +31,17 @@ class NotDone(ClockError):
 
 
 @dataclass(frozen=True)
-class Answer:
+class Answer(Generic[T]):
     """Of one host: `value` if `error` is None."""
 
-    value: Any = None
+    value: T | None = None
     error: Exception | None = None
+
+    def get(self) -> T:
+        """The value; raises the error if there is one."""
+        if self.error is not None:
+            raise self.error
+        return self.value  # type: ignore[return-value]
 
 
 @dataclass(frozen=True)
@@ -46,14 +52,14 @@ class Done:
     said: tuple[str, ...] = ()
 
 
-def each(contexts: Mapping[str, Context], work: Callable[[str, Context], Any]) -> dict[str, Answer]:
+def each(contexts: Mapping[str, Context], work: Callable[[str, Context], T]) -> dict[str, Answer[T]]:
     """Do work(name, context) for all of them at once; the answers, in the same order. Blocks until all have answered."""
 
-    def one(name: str, context: Context) -> Answer:
+    def one(name: str, context: Context) -> Answer[T]:
         try:
             return Answer(work(name, context))
         except Exception as error:
-            return Answer(error=_kept(error))
+            return Answer(error=error.with_traceback(None))  # kept longer than the frames that it has passed
 
     called = {name: weft.spawn(one, (name, context)) for name, context in contexts.items()}
     return {name: call.join() for name, call in called.items()}
@@ -101,12 +107,3 @@ def _put(context: Context, action: Put) -> None:
         context.put(path, action.path, mode=action.mode, parents=True, times=False)
     finally:
         os.unlink(path)
-
-
-def _kept(error: Exception) -> Exception:
-    """The error without the frames that it has passed: what is kept longer than those would keep them, in a cycle."""
-    link: BaseException | None = error
-    while link is not None:
-        link.__traceback__ = None
-        link = link.__cause__ or link.__context__
-    return error

@@ -9,11 +9,11 @@ from weft.cli.hosts import Reached, hosts_of, message_of, reached
 from weft.remote import ConnectError
 from weft_clock import units
 from weft_clock.actions import Run
-from weft_clock.apply import Answer, carry_out, each, look
+from weft_clock.apply import Answer, Done, carry_out, each, look
 from weft_clock.errors import ClockError
 from weft_clock.facts import Facts
 from weft_clock.plan import Plan, plan_install, plan_remove
-from weft_clock.show import print_plans, print_status
+from weft_clock.show import print_failed, print_plans, print_status
 from weft_clock.status import Status, plain
 from weft_clock.status import status as status_of
 
@@ -39,16 +39,17 @@ def status(options: argparse.Namespace) -> int:
         facts = each(open_hosts.contexts, look)
     states = []
     for host in hosts:
-        answer = facts.get(host.name) or Answer(error=open_hosts.failed[host.name])
+        answer: Answer[Facts] = facts.get(host.name) or Answer(error=open_hosts.failed[host.name])
         why = None if answer.error is None else message_of(answer.error)
-        states.append(status_of(host.name, answer.value) if why is None else Status(host.name, why))
+        was_reached = host.name in open_hosts.contexts
+        states.append(status_of(host.name, answer.get()) if why is None else Status(host.name, why, was_reached))
     if options.json:
         print(json.dumps({"hosts": [plain(one) for one in states]}, ensure_ascii=False))
     else:
         print_status(states, sys.stdout)
     if all(one.well for one in states):
         return 0
-    wrong = [one for one in states if not one.well and one.host not in open_hosts.failed]
+    wrong = any(one.reached and not one.well for one in states)
     return FAILED if wrong else _of_unreachable(open_hosts)
 
 
@@ -56,7 +57,9 @@ def tick(options: argparse.Namespace) -> int:
     """`weft clock tick`: has each host write its stamp now."""
     with reached(hosts_of(options), options) as open_hosts:
         ticks = each(open_hosts.contexts, lambda name, context: carry_out(context, (Run(units.PROGRAM, "tick"),)))
-    return _told(open_hosts, ticks, "ticked")
+    code = _told(open_hosts, ticks, "ticked")
+    _print_unreachable(open_hosts)
+    return code
 
 
 def script(options: argparse.Namespace) -> int:
@@ -71,13 +74,14 @@ def script(options: argparse.Namespace) -> int:
 def _change(options: argparse.Namespace, planned: Callable[[Facts], Plan], question: str, empty: str) -> int:
     with reached(hosts_of(options), options) as open_hosts:
         facts = each(open_hosts.contexts, look)
-        plans = {name: planned(answer.value) for name, answer in facts.items() if answer.error is None}
-        failed = dict(open_hosts.failed)
-        failed.update({name: answer.error for name, answer in facts.items() if answer.error is not None})
-        print_plans(plans, {name: message_of(error) for name, error in failed.items()}, sys.stdout, empty=empty)
+        plans = {name: planned(answer.get()) for name, answer in facts.items() if answer.error is None}
+        failed = {name: message_of(answer.error) for name, answer in facts.items() if answer.error is not None}
+        print_plans(plans, sys.stdout, empty=empty)
+        print_failed(failed, "FAILED", sys.stdout)
+        _print_unreachable(open_hosts)
         todo = {name: plan.actions for name, plan in plans.items() if plan.actions}
         refused = any(plan.refusal is not None for plan in plans.values())
-        wrong = refused or len(failed) > len(open_hosts.failed)
+        wrong = refused or bool(failed)
         if options.dry_run:
             return FAILED if wrong else DIFFERENT if todo else _of_unreachable(open_hosts)
         if not todo:
@@ -90,16 +94,20 @@ def _change(options: argparse.Namespace, planned: Callable[[Facts], Plan], quest
         return FAILED if wrong else code
 
 
-def _told(open_hosts: Reached, answers: Mapping[str, Answer], word: str) -> int:
+def _told(open_hosts: Reached, answers: Mapping[str, Answer[Done]], word: str) -> int:
     """Print how it went on each host, and return the exit code."""
     for name, answer in answers.items():
         if answer.error is not None:
             print(f"{name}: FAILED: {message_of(answer.error)}")
             continue
-        print("\n    ".join([f"{name}: {word}", *answer.value.said]))
+        print("\n    ".join([f"{name}: {word}", *answer.get().said]))
     if any(answer.error is not None for answer in answers.values()):
         return FAILED
     return _of_unreachable(open_hosts)
+
+
+def _print_unreachable(open_hosts: Reached) -> None:
+    print_failed({name: message_of(error) for name, error in open_hosts.failed.items()}, "out of reach", sys.stdout)
 
 
 def _of_unreachable(open_hosts: Reached) -> int:

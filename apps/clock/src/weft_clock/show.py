@@ -12,13 +12,13 @@ from weft_clock.plan import Plan
 from weft_clock.status import Status
 from weft_clock.times import ago, when
 
-__all__ = ["print_plans", "print_status"]
+__all__ = ["print_failed", "print_plans", "print_status"]
 
 STYLES = {"+": "green", "-": "red", "@": "dim"}
 WIDTH = 120  # where the output is no terminal
 
 
-def print_plans(plans: Mapping[str, Plan], failed: Mapping[str, str], out: IO[str], *, empty: str) -> None:
+def print_plans(plans: Mapping[str, Plan], out: IO[str], *, empty: str) -> None:
     """What would be done on each host, and why nothing on some; `empty` is what is said of a host with nothing to do."""
     console = Console(file=out, highlight=False, soft_wrap=True, width=None if out.isatty() else WIDTH)
     for host, plan in plans.items():
@@ -34,8 +34,13 @@ def print_plans(plans: Mapping[str, Plan], failed: Mapping[str, str], out: IO[st
                 console.print(Text(f"      {changed}".rstrip(), style=STYLES.get(changed[:1], "")))
         for note in plan.notes:
             console.print(Text(f"  i {note}", style="cyan"))
+
+
+def print_failed(failed: Mapping[str, str], what: str, out: IO[str]) -> None:
+    """The hosts of which nothing is known, and why; `what` is the short word for it."""
+    console = Console(file=out, highlight=False, soft_wrap=True, width=None if out.isatty() else WIDTH)
     for host, why in failed.items():
-        console.print(Text(host, style="bold").append("  out of reach", style="red"))
+        console.print(Text(host, style="bold").append(f"  {what}", style="red"))
         console.print(Text("\n".join(f"    {line}" for line in why.splitlines())))
 
 
@@ -47,7 +52,7 @@ def print_status(states: Sequence[Status], out: IO[str]) -> None:
         table.add_column(name, overflow="fold")
     for one in states:
         if one.error is not None:
-            table.add_row(Text(one.host), Text("out of reach", style="red"))
+            table.add_row(Text(one.host), Text("not known" if one.reached else "out of reach", style="red"))
             continue
         table.add_row(
             Text(one.host),

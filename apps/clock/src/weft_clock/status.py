@@ -24,6 +24,7 @@ class Status:
 
     host: str
     error: str | None = None
+    reached: bool = True
     installed: bool = False
     now: float | None = None
     synchronised: bool | None = None

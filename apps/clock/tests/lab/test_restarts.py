@@ -107,6 +107,16 @@ def test_it_runs_when_it_is_installed_and_is_gone_when_it_is_removed(lab, weft):
     assert weft("remove", "alpha", "--yes") == (0, "alpha  nothing of it is there\n")
 
 
+def test_a_host_without_systemd_is_refused_and_left_as_it_is(capsys):
+    with Lab(["plain"], rtt=0) as lab:
+        server = lab.office("plain").server
+        before = server.shell(FILES)
+        assert main(["clock", "install", "plain", "--yes", "--ssh-config", lab.ssh_config]) == 1
+        said = capsys.readouterr().out
+        assert "! systemd does not run this host" in said and "@reboot root /usr/local/sbin/weft-clock load" in said
+        assert server.shell(FILES) == before
+
+
 @pytest.fixture(scope="module")
 def tunnel(lab) -> None:
     """Between the two, made by hand; wg-quick@ brings it up at each boot."""
