@@ -8,6 +8,7 @@ import copy
 import hashlib
 import ipaddress
 
+from apps.vpn.tests import ssh_servers
 from weft_vpn.actions import MakeKey
 from weft_vpn.facts import KEPT, Facts
 from weft_vpn.file import parse
@@ -57,7 +58,14 @@ def plain(hostname, lan_address, gateway=None):
         "python": "3.11.2",
         "is_root": True,
         "systemd": True,
-        "tools": {"wg": "v1.0.20210914", "wg-quick": "", "ip": "6.1.0", "sysctl": "4.0.2", "systemctl": "252"},
+        "tools": {
+            "wg": "v1.0.20210914",
+            "wg-quick": "",
+            "ip": "6.1.0",
+            "sysctl": "4.0.2",
+            "systemctl": "252",
+            **ssh_servers.TOOLS,
+        },
         "wireguard": "kernel",
         "devices": {
             "lo": device(65536, "127.0.0.1/8", "::1/128"),
@@ -76,6 +84,7 @@ def plain(hostname, lan_address, gateway=None):
         "listeners": [{"protocol": "udp", "address": "0.0.0.0", "port": 68, "process": "dhclient"}],
         "rollback": None,
         "resolved": {},
+        "ssh": ssh_servers.nothing(hostname),
         "missing": {},
     }
 
@@ -99,7 +108,7 @@ def route(to, dev, via=None, protocol="static", scope="global", source=None, met
     }
 
 
-class Server:
+class Server(ssh_servers.Tunnels):
     """One that carries out what plans say."""
 
     def __init__(self, name, lan_address):
@@ -108,6 +117,7 @@ class Server:
         self.done = []  # the names of all actions, in order
         self.preshared = {}
         self.keys_made = 0
+        self.route = route
 
     @property
     def facts(self):

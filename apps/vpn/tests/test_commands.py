@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from apps.vpn.tests.servers import OFFICES, Offices, key
+from apps.vpn.tests.ssh_servers import ssh_key
 from weft.cli import main
 from weft_vpn import commands, init
 from weft_vpn.apply import Survey
@@ -190,29 +191,31 @@ def test_remove_takes_the_site_out_of_the_file_unless_it_was_rolled_back(world, 
     )
 
 
-def test_a_network_of_ssh_tunnels_keeps_its_addresses_too_and_is_not_rotated_or_removed_from(
-    world, capsys, monkeypatch
-):
-    done = []
-    monkeypatch.setattr(commands, "look", None)
-    monkeypatch.setattr(commands.ssh_commands, "apply", lambda network, servers: done.append("up") or 0)
-    monkeypatch.setattr(commands.ssh_commands, "down", lambda network, servers: done.append("down") or 0)
+def test_a_network_of_ssh_tunnels_has_the_same_ways(world, capsys, monkeypatch):
     world.path.write_text(OFFICES.replace("[network]", '[network]\nbackend = "ssh"'))
+    assert world.weft("plan") == 2
+    printed = capsys.readouterr().out
+    assert "  * there is no key to call others with: make a key for ssh; its private half stays there\n" in printed
+    assert '      +restrict,tunnel="1" (made by apply)\n' in printed
     assert world.weft("apply", "--yes") == 0
     assert 'address = "10.8.1.3"' in world.path.read_text()
     capsys.readouterr()
     assert world.weft("plan", "--json") == 0
-    said = json.loads(capsys.readouterr().out)
-    assert said["exit_code"] == 0 and said["tunnels"][0].startswith(
-        "alpha (tun2) calls beta (tun1) by ssh at 198.51.100.2"
-    )
+    assert json.loads(capsys.readouterr().out)["empty"] is True
+    world.offices["beta"].edit_file("known_hosts", "")
+    assert world.weft("plan") == 2
+    assert f"      +gamma {ssh_key(('host', 'gamma'))}\n" in capsys.readouterr().out
+    backends = []
+
+    def down(network, servers, **more):
+        backends.append(network.backend)
+        return Report(())
+
+    monkeypatch.setattr(commands.lifecycle, "down", down)
     assert world.weft("down", "--yes") == 0
-    for words in (["rotate", "beta"], ["remove", "beta"], ["add", "delta=d"]):
-        assert world.weft(*words) == 1
-        assert f'{words[0]} knows the backend "wireguard" alone' in capsys.readouterr().err
     world.path.write_text(OFFICES)
-    assert world.weft("down", "--backend", "ssh", "--yes") == 0
-    assert done == ["up", "down", "down"]
+    assert world.weft("down", "--backend", "ssh", "--yes") == 0 and world.weft("down", "--yes") == 0
+    assert backends == ["ssh", "ssh", "wireguard"]
 
 
 @pytest.mark.parametrize(

@@ -99,8 +99,8 @@ def test_what_has_another_form_is_refused_with_its_place(plain, change, said):
 def test_no_key_may_be_left_out_but_the_optional_one(plain):
     for name in plain:
         less = {key: value for key, value in plain.items() if key != name}
-        if name == "resolved":
-            assert Facts.from_plain(less, "alpha").resolved == {}
+        if name in ("resolved", "ssh"):
+            assert not getattr(Facts.from_plain(less, "alpha"), name)
             continue
         with pytest.raises(FactsError, match=f"the facts of alpha: '{name}' is not there"):
             Facts.from_plain(less, "alpha")

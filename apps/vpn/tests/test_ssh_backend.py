@@ -5,9 +5,10 @@ from dataclasses import replace
 import pytest
 
 from apps.vpn.tests.measuring import NAMES, site, well
-from weft_vpn import ssh_backend, ssh_commands
+from weft_vpn import ssh_backend
 from weft_vpn.host import tunnel
 from weft_vpn.network import Network
+from weft_vpn.ssh_backend import Identity
 
 
 def named(network):
@@ -34,7 +35,7 @@ def test_numbers_stay_when_a_site_goes():
 def test_a_hub_has_a_tunnel_to_each_spoke_and_carries_what_is_for_others():
     network = well(3, topology="hub", hub="beta")
     assert [(one, other) for one, _, other, _ in named(network)] == [("alpha", "beta"), ("beta", "gamma")]
-    script = ssh_backend.call_script(network, ssh_backend.links(network)[0])
+    script = files(network, "alpha")["call-beta"]
     assert "ip route replace 10.8.1.0/24 dev tun2" in script and "ip route replace 192.168.30.0/24 dev tun2" in script
 
 
@@ -46,17 +47,24 @@ def test_who_cannot_be_called_calls():
         ssh_backend.links(network)
 
 
+IDENTITIES = {name: Identity(f"ssh-ed25519 KEY{name}", (f"ssh-ed25519 HOST{name}",)) for name in NAMES}
+
+
+def files(network, name, systemd=True):
+    return ssh_backend.setup(network, network.site(name), IDENTITIES, systemd).files
+
+
 def test_the_scripts():
     network = well(2)
-    (link,) = ssh_backend.links(network)
-    call, accept = ssh_backend.call_script(network, link), ssh_backend.accept_script(network, link)
+    call, accept = files(network, "alpha")["call-beta"], files(network, "beta")["accept-alpha"]
     for words in (
         "ip tuntap add dev tun2 mode tun user weft-vpn",
         "ip address replace 10.8.1.1 peer 10.8.1.2 dev tun2",
-        "ip link set dev tun2 txqueuelen 2000 up",
+        "ip link set dev tun2 mtu 1500 txqueuelen 2000 up",
         "ip route replace 192.168.20.0/24 dev tun2 metric 512",
         "ExitOnForwardFailure=yes",
         "ServerAliveInterval=5",
+        "ServerAliveCountMax=3",
         "StrictHostKeyChecking=yes",
         "-w 2:1",
         "weft-vpn@198.51.100.2",
@@ -67,34 +75,37 @@ def test_the_scripts():
 
 def test_each_key_may_use_its_own_device_and_nothing_else():
     network = well(3)
-    identities = {name: (f"ssh-ed25519 KEY{name}", (f"ssh-ed25519 HOST{name}",)) for name in NAMES}
-    order = ssh_backend._order(network, "gamma", ssh_backend.links(network), identities)
-    assert order["allowed"] == ('restrict,tunnel="1" ssh-ed25519 KEYalpha\nrestrict,tunnel="2" ssh-ed25519 KEYbeta\n')
-    assert order["calls"] == {} and sorted(order["accepts"]) == ["alpha", "beta"]
-    order = ssh_backend._order(network, "alpha", ssh_backend.links(network), identities)
-    assert order["known"] == "beta ssh-ed25519 HOSTbeta\ngamma ssh-ed25519 HOSTgamma\n"
+    gamma, alpha = files(network, "gamma"), files(network, "alpha", systemd=False)
+    assert gamma["authorized_keys"] == (
+        'restrict,tunnel="1" ssh-ed25519 KEYalpha\nrestrict,tunnel="2" ssh-ed25519 KEYbeta\n'
+    )
+    assert sorted(gamma) == [
+        "accept-alpha", "accept-alpha.service", "accept-beta", "accept-beta.service", "authorized_keys", "sshd"
+    ]  # fmt: skip
+    assert alpha["known_hosts"] == "beta ssh-ed25519 HOSTbeta\ngamma ssh-ed25519 HOSTgamma\n"
+    assert sorted(alpha) == ["call-beta", "call-gamma", "known_hosts"]
 
 
 def test_a_unit_that_calls_is_started_again_for_ever():
-    assert "StartLimitIntervalSec=0" in tunnel.CALLING and "Restart=always" in tunnel.CALLING
+    unit = files(well(2), "alpha")["call-beta.service"]
+    for line in (
+        "StartLimitIntervalSec=0",
+        "Restart=always",
+        "RestartSec=5",
+        "ExecStart=/bin/sh /etc/weft-vpn/call-beta",
+    ):
+        assert line in unit.splitlines()
+    unit = files(well(2), "beta")["accept-alpha.service"]
+    assert "Type=oneshot" in unit and "Restart=" not in unit
 
 
-@pytest.mark.parametrize("name", ["a/b", "", "-x", "a'b"])
-def test_names_that_are_no_names_of_files_are_refused(name):
-    with pytest.raises(ValueError, match="is no name of a site"):
-        tunnel._checked(name)
+@pytest.mark.parametrize("name", ["call-a/b", "", "call-", "-x", "call-a'b", "known_hosts"])
+def test_names_that_are_no_names_of_ends_are_refused(name):
+    with pytest.raises(ValueError, match="is no end of a tunnel"):
+        tunnel.checked(name)
 
 
-def test_the_commands_of_a_network_of_ssh_tunnels(monkeypatch, capsys):
-    done = []
-    monkeypatch.setattr(ssh_backend, "up", lambda *args: done.append("up"))
-    monkeypatch.setattr(ssh_backend, "down", lambda *args: done.append("down"))
-    assert ssh_commands.plan(well(2)) == 0
-    assert "alpha (tun2) calls beta (tun1) by ssh at 198.51.100.2" in capsys.readouterr().out
-    assert ssh_commands.apply(well(2), None) == 0 and ssh_commands.down(well(2), None) == 0
-    assert done == ["up", "down"]
-
-
-def test_addresses_must_stand_in_the_file_because_devices_are_called_after_them():
-    with pytest.raises(ssh_backend.SshBackendError, match=r'beta: no address in the tunnel.*address = "10.8.1.2"'):
-        ssh_commands.plan(Network(sites=(site("alpha"), site("beta", address=None))))
+@pytest.mark.parametrize("name", ["eth0", "tun", "tun1;", "../tun1"])
+def test_what_is_no_tun_device_is_not_taken_away(name):
+    with pytest.raises(ValueError, match="is no tun device"):
+        tunnel.remove_device(name)

@@ -12,10 +12,12 @@ from weft_lab.spaces import Keeper, cgroups_of
 
 __all__ = ["BootedMachine", "boot_script"]
 
-# Runs in the lab, in the background, for as long as the lab lasts. A network of its own loses in a boot what a computer does.
+# Runs in the lab, in the background, for as long as the lab lasts. TUN devices are open to all, as udev has it; who may use
+# which, the kernel says. A network of its own loses in a boot what a computer does.
 BOOT = """\
 cd /lab/machines/{name}
 mkdir -p upper work root
+[ -e tun ] || mknod -m 666 tun c 10 200
 mount -t overlay {name} -o lowerdir=/lab/system,upperdir=$PWD/upper,workdir=$PWD/work root
 cat >network.sh <<'END'
 for device in $(ls /sys/class/net); do
@@ -34,7 +36,8 @@ done
 echo $$ >/lab/state/{name}.pid
 export SYSTEMD_NSPAWN_API_VFS_WRITABLE=network SYSTEMD_NSPAWN_LOCK=0
 exec systemd-nspawn --quiet --directory=root --machine={host} --register=no --keep-unit \\
-    --network-namespace-path=/proc/{holder}/ns/net --capability=CAP_NET_ADMIN --bind=/dev/net/tun \\
+    --network-namespace-path=/proc/{holder}/ns/net --capability=CAP_NET_ADMIN \\
+    --bind=/lab/machines/{name}/tun:/dev/net/tun \\
     --bind=/lab/state/hosts:/etc/hosts --resolv-conf=off --timezone=off --link-journal=no --console=pipe --boot
 END
 cat >run.sh <<'END'

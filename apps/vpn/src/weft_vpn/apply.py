@@ -8,6 +8,7 @@ from weft_vpn.change import ROLLBACK_AFTER, Change, Meeting, Report, Say, SiteRe
 from weft_vpn.errors import VpnError
 from weft_vpn.facts import Facts
 from weft_vpn.host import act as host_act
+from weft_vpn.host import tunnel_act as host_tunnels
 from weft_vpn.network import Network
 from weft_vpn.plan import Plan, known_keys, make_plan
 from weft_vpn.servers import Servers
@@ -154,7 +155,8 @@ def _with_keys(network: Network, servers: Servers, survey: Survey, rotate: Colle
     if not missing:
         return survey
     say(f"making keys on {', '.join(missing)}")
-    made = servers.each(host_act.make_key, dict.fromkeys(missing, (network.interface,)))
+    make = host_act.make_key if network.backend == "wireguard" else host_tunnels.make_identity
+    made = servers.each(make, dict.fromkeys(missing, (network.interface,)))
     errors = [f"    {name}: {reason(answer.error)}" for name, answer in made.items() if answer.error is not None]
     if errors:
         raise NotApplied("nothing was changed, because a key could not be made:\n" + "\n".join(errors))

@@ -2,14 +2,13 @@
 
 import argparse
 import contextlib
-import io
 import json
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from weft_vpn import lifecycle, ssh_commands
+from weft_vpn import lifecycle
 from weft_vpn.apply import Survey, look
 from weft_vpn.apply import apply as apply_plan
 from weft_vpn.change import ROLLBACK_AFTER, Report
@@ -18,7 +17,7 @@ from weft_vpn.errors import VpnError, shown
 from weft_vpn.file import parse, read
 from weft_vpn.gateways import FORMS
 from weft_vpn.network import Network
-from weft_vpn.plan import Plan, given_addresses
+from weft_vpn.plan import Plan
 from weft_vpn.servers import Servers
 from weft_vpn.show import plain_plan, print_plan
 
@@ -32,8 +31,6 @@ class NotAsked(VpnError):
 def plan(options: argparse.Namespace) -> int:
     """`weft vpn plan`: 0 nothing to do, 1 refused or not all reached, 2 there is a difference."""
     with opened(options) as (network, servers):
-        if network.backend == "ssh":
-            return _ssh_plan(network.with_addresses(), options.json)
         found = look(network, servers).plan
     if options.json:
         print(json.dumps(plain_plan(found), indent=2))
@@ -42,23 +39,9 @@ def plan(options: argparse.Namespace) -> int:
     return found.exit_code
 
 
-def _ssh_plan(network: Network, as_json: bool) -> int:
-    if not as_json:
-        return ssh_commands.plan(network)
-    with contextlib.redirect_stdout(io.StringIO()) as said:
-        code = ssh_commands.plan(network)
-    print(json.dumps({"exit_code": code, "backend": "ssh", "tunnels": said.getvalue().splitlines()}, indent=2))
-    return code
-
-
 def apply(options: argparse.Namespace) -> int:
     """`weft vpn apply`: shows the plan, asks, does it. Exit code of Report."""
     with opened(options) as (network, servers):
-        if network.backend == "ssh":
-            ssh_commands.plan(network.with_addresses())
-            asked(options, "Make these tunnels?")
-            changed_in_file(options.file, lambda old: with_changes(old, given_addresses(network)))
-            return ssh_commands.apply(network.with_addresses(), servers)
         return _apply(options, network, servers, _file_writer(options))
 
 
@@ -68,7 +51,6 @@ def add(options: argparse.Namespace) -> int:
     from weft_vpn.init import site_values
 
     before = _network(options)  # so that what is wrong with it already is said first
-    _only_wireguard(before, "add", "write the site's table into the file, and apply")
     name, values = site_values(options, options.site, before)
     text = with_site(options.file.read_text("utf-8"), name, values)
     network = replace(parse(text, str(options.file)), ssh_config=before.ssh_config)
@@ -84,7 +66,6 @@ def remove(options: argparse.Namespace) -> int:
     """`weft vpn remove`: the others forget the site, its own interface goes, and so does its table in the file."""
     with opened(options) as (network, servers):
         name = _known(network, options.site)
-        _only_wireguard(network, "remove", "take the tunnels down, the site out of the file, and apply")
         asked(options, f"Take {name} out of the network, here and on every server?")
         report = lifecycle.remove(network, servers, name, partial=options.partial, **_more(options))
         if report.failure is None:  # else it was rolled back, and the file is right as it is
@@ -96,7 +77,6 @@ def rotate(options: argparse.Namespace) -> int:
     """`weft vpn rotate`: new keys for these sites."""
     with opened(options) as (network, servers):
         names = [_known(network, name) for name in options.sites]
-        _only_wireguard(network, "rotate", "ssh has keys of its own; `weft vpn down` and `apply` make new ones")
         asked(options, f"Give {', '.join(names)} a new key? Tunnels to it are silent for a moment.")
         return _reported(lifecycle.rotate(network, servers, names, **_more(options)))
 
@@ -104,12 +84,11 @@ def rotate(options: argparse.Namespace) -> int:
 def down(options: argparse.Namespace) -> int:
     """`weft vpn down`: the tunnels go; the file stays as it is."""
     with opened(options) as (network, servers):
-        if (options.backend or network.backend) == "ssh":
-            asked(options, f"Take the ssh tunnels away on {', '.join(site.name for site in network.sites)}?")
-            return ssh_commands.down(network, servers)
-        asked(options, f"Take {network.interface} down on {', '.join(site.name for site in network.sites)}?")
+        meant = replace(network, backend=options.backend or network.backend)
+        what = network.interface if meant.backend == "wireguard" else "all ssh tunnels"
+        asked(options, f"Take {what} down on {', '.join(site.name for site in network.sites)}?")
         report = lifecycle.down(
-            network, servers, keep_config=options.keep_config, partial=options.partial, **_more(options)
+            meant, servers, keep_config=options.keep_config, partial=options.partial, **_more(options)
         )
         return _reported(report)
 
@@ -157,11 +136,6 @@ def _apply(options: argparse.Namespace, network: Network, servers: Servers, writ
     asked(options, "Apply this?")
     report = apply_plan(network, servers, survey=survey, partial=options.partial, before=write, **_more(options))
     return _reported(report)
-
-
-def _only_wireguard(network: Network, command: str, advice: str) -> None:
-    if network.backend == "ssh":
-        raise VpnError(f'{command} knows the backend "wireguard" alone, and the file says backend = "ssh": {advice}')
 
 
 def _file_writer(options: argparse.Namespace) -> "Any":

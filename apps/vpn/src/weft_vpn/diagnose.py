@@ -9,6 +9,7 @@ from statistics import median
 
 from weft_vpn.diagnose_counters import lost_packets
 from weft_vpn.diagnose_lans import behind_servers
+from weft_vpn.diagnose_ssh import silent_tunnels
 from weft_vpn.diagnosis import ERROR, WARNING, Diagnosis, listed, with_and
 from weft_vpn.facts import Facts, Interface, LivePeer
 from weft_vpn.measured import Measurements
@@ -28,6 +29,8 @@ def diagnose(network: Network, facts: Mapping[str, Facts], measurements: Measure
     if network.backend == "wireguard":
         clocks = [one for one in found if one.name == "clock-wrong" and one.severity == ERROR]
         found += _Tunnels(network, facts, measurements, down).diagnoses(clocks)
+    else:
+        found += silent_tunnels(network, facts, measurements)
     told = {frozenset((one.site, one.peer)) for one in found if one.peer and one.severity == ERROR}
     found += behind_servers(network, facts, measurements, told | _broken(measurements))
     found += lost_packets(network, measurements)

@@ -36,6 +36,7 @@ NAMES = {
     "drops-queue": "the queue of a network device drops packets",
     "drops-udp-buffer": "UDP packets find no room in the buffer of their socket",
     "tracking-full": "a server tracks as many connections as it can",
+    "ssh-tunnel-down": "nothing comes through an ssh tunnel",
     "tcp-over-tcp": "an ssh tunnel loses packets, so that TCP in it waits twice for each of them",
     "cannot-watch": "packets could not be watched on a server, so that less can be told",
 }

@@ -43,6 +43,7 @@ unless marked `optional`; None says "there is none", and what could not be found
         "listeners": [{"protocol": "udp", "address": "0.0.0.0", "port": 51820, "process": "named"}],
                                           # UDP sockets; process None: unknown, or the kernel's own (WireGuard in the kernel)
         "follows_names": True,            # optional: a timer looks the names of endpoints up again; None without systemd
+        "ssh": {...},                     # optional: the tunnels of ssh there, see ssh_facts.py
         "rollback": {"token": "...", "seconds_left": 40.0},        # one that is armed; None: none is
         "resolved": {"vpn.example.com": ["198.51.100.2"]},         # optional: endpoint names of its configuration, as seen there
         "missing": {"sysctl": "there is no such tool"}             # what could not be found out, and why: no reason to fail whole
@@ -59,6 +60,7 @@ from dataclasses import dataclass, field
 from weft_vpn.claim import Claim, FactsError
 from weft_vpn.host import system
 from weft_vpn.network import Address, Endpoint, InterfaceAddress, Lan
+from weft_vpn.ssh_facts import SshFacts
 
 __all__ = [
     "Config",
@@ -220,6 +222,7 @@ class Facts:
     resolved: Mapping[str, tuple[Address, ...]] = field(default_factory=dict)
     missing: Mapping[str, str] = field(default_factory=dict)
     follows_names: bool | None = None
+    ssh: SshFacts | None = None
 
     @property
     def public_key(self) -> str | None:
@@ -266,6 +269,7 @@ class Facts:
             },
             missing={name: why.name() for name, why in top["missing"].items()},
             follows_names=top["follows_names"].maybe(Claim.flag) if "follows_names" in top else None,
+            ssh=top["ssh"].maybe(SshFacts.from_claim) if "ssh" in top else None,
         )
 
 

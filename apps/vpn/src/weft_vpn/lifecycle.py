@@ -13,6 +13,7 @@ from weft_vpn.facts import Facts
 from weft_vpn.network import Network
 from weft_vpn.plan import Plan
 from weft_vpn.servers import Servers
+from weft_vpn.ssh_actions import TunnelsDown
 
 __all__ = ["down", "remove", "rotate"]
 
@@ -42,7 +43,7 @@ def remove(
     errors = servers.connect([leaving.name])
     more: dict[str, tuple[Action, ...]] = {}
     if not errors:
-        more[name] = (Down(f"{name} leaves the network", keep_config=False),)
+        more[name] = (_down(network, f"{name} leaves the network", False),)
     report = apply(smaller, servers, partial=partial, rollback_after=rollback_after, before=before, more=more, say=say)
     if errors:
         why = f"{reason(errors[name])}; its own configuration is still there, and nobody answers to it"
@@ -60,7 +61,8 @@ def rotate(
 ) -> Report:
     """Give these sites new keys: made over there, known to their peers in the same change. Other tunnels are not touched.
 
-    Theirs are silent for the moment between the first and the last server that changes. Otherwise as apply().
+    Theirs are silent for the moment between the first and the last server that changes; those of ssh until they have called
+    anew, some seconds. Otherwise as apply().
     """
     for name in names:
         network.site(name)
@@ -92,13 +94,13 @@ def down(
         if answer.value is None:
             raise NotApplied(f"nothing was changed: {name}: {reason(answer.error)}")
         facts = answer.value
-        if facts.interface is None and (facts.config is None or keep_config) and _unit_is_off(facts):
+        if _is_down(network, facts, keep_config):
             others.append(name)
         else:
-            wanted[name] = (Down("the network is taken down", keep_config=keep_config),)
+            wanted[name] = (_down(network, "the network is taken down", keep_config),)
 
     def left(facts: dict[str, Facts]) -> dict[str, tuple[str, ...]]:
-        return {name: (f"{network.interface} is still there",) for name in wanted if facts[name].interface is not None}
+        return {name: ("tunnels are still there",) for name in wanted if not _is_down(network, facts[name], True)}
 
     if not wanted:
         return Report((*absent, *(SiteReport(name, "unchanged") for name in others)))
@@ -108,5 +110,14 @@ def down(
     return change.run()
 
 
-def _unit_is_off(facts: Facts) -> bool:
-    return facts.unit is None or facts.unit.enabled != "enabled"
+def _down(network: Network, why: str, keep_config: bool) -> Action:
+    """What takes all of the network away from a server."""
+    return Down(why, keep_config=keep_config) if network.backend == "wireguard" else TunnelsDown(why)
+
+
+def _is_down(network: Network, facts: Facts, keep_config: bool) -> bool:
+    """Whether a server has nothing of the network any more, but for what is kept."""
+    if network.backend == "ssh":
+        return facts.ssh is not None and not facts.ssh.there
+    off = facts.unit is None or facts.unit.enabled != "enabled"
+    return facts.interface is None and (facts.config is None or keep_config) and off

@@ -11,7 +11,8 @@ from weft_vpn.diagnosis import ERROR
 from weft_vpn.errors import shown
 from weft_vpn.latency import matrix
 from weft_vpn.network import Network
-from weft_vpn.status import SiteStatus
+from weft_vpn.ssh_status import SshTunnel
+from weft_vpn.status import PeerStatus, SiteStatus
 
 if TYPE_CHECKING:  # a cycle otherwise: looking.py prints what is made here
     from weft_vpn.looking import Checked
@@ -25,8 +26,9 @@ KILO, MEGA = 1e3, 1e6
 def status_table(network: Network, found: tuple[SiteStatus, ...]) -> RenderableType:
     """A row for each tunnel as each of its ends has it."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for name in ("site", "peer", "", "handshake", "received", "sent", "endpoint"):
-        table.add_column(name, justify="right" if name in ("received", "sent") else "left", no_wrap=name != "endpoint")
+    names = ("handshake", "endpoint") if network.backend == "wireguard" else ("connected", "by")
+    for name in ("site", "peer", "", names[0], "received", "sent", names[1]):
+        table.add_column(name, justify="right" if name in ("received", "sent") else "left", no_wrap=name != names[1])
     below: list[RenderableType] = []
     for one in found:
         if one.error is not None:
@@ -36,16 +38,36 @@ def status_table(network: Network, found: tuple[SiteStatus, ...]) -> RenderableT
         if not one.up:
             table.add_row(one.site, "", Text("down", "red"), Text(f"{network.interface} is down", "red"))
         for peer in one.peers:
+            unknown = (
+                Text("") if isinstance(peer, SshTunnel) else Text(f"unknown key {peer.public_key[:8]}...", "yellow")
+            )
             table.add_row(
                 one.site,
-                peer.peer or Text(f"unknown key {peer.public_key[:8]}...", "yellow"),
+                peer.peer or unknown,
                 Text(peer.state, STYLES[peer.state]),
-                _age(peer.handshake_age),
+                _since(peer),
                 _amount(peer.rx, peer.rx_rate),
                 _amount(peer.tx, peer.tx_rate),
-                peer.endpoint or "none",
+                _by(peer),
             )
     return Group(*([table] if table.row_count else []), *below)
+
+
+def _since(peer: PeerStatus | SshTunnel) -> str:
+    if isinstance(peer, PeerStatus):
+        return _age(peer.handshake_age)
+    if not peer.calls:
+        return ""  # the one that calls knows
+    return _age(peer.age) if peer.state == "up" else "no"
+
+
+def _by(peer: PeerStatus | SshTunnel) -> str:
+    if isinstance(peer, PeerStatus):
+        return peer.endpoint or "none"
+    way = f"{peer.device}, {'calls' if peer.calls else 'is called'}"
+    if peer.calls and peer.state != "up":
+        way += f"; it is {peer.unit}" + (f": {shown(peer.said)}" if peer.said else "")
+    return way
 
 
 def check_report(network: Network, found: "Checked") -> RenderableType:

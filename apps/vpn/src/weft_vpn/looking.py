@@ -40,8 +40,6 @@ BROKEN, OUT_OF_REACH = 1, 3  # exit codes
 def status(options: argparse.Namespace) -> int:
     """`weft vpn status`: 0 every tunnel is well, 1 one is not, 3 a server could not be asked and the others are well."""
     with _opened(options) as (network, servers):
-        if network.backend == "ssh":
-            raise VpnError("ssh tunnels have no handshakes to show: `weft vpn check` measures what passes through them")
         watching = statuses.Watching(network, servers)
         if options.watch is None:
             found = watching.look()

@@ -17,7 +17,17 @@ from weft_vpn.others import lost_others, other_peers, ways_to_others
 from weft_vpn.refusals import WRITTEN, Refusal, refusals, undecidable
 from weft_vpn.wgconf import InterfacePart, PeerPart, WgConfig, WgConfigError, changed, counterpart, parsed, rendered
 
-__all__ = ["FileChange", "Note", "Plan", "Refusal", "given_addresses", "known_keys", "make_plan", "wanted_config"]
+__all__ = [
+    "FileChange",
+    "Note",
+    "Plan",
+    "Refusal",
+    "forwarding_actions",
+    "given_addresses",
+    "known_keys",
+    "make_plan",
+    "wanted_config",
+]
 
 
 @dataclass(frozen=True)
@@ -70,6 +80,10 @@ def make_plan(
     with MADE_BY_APPLY in the others' configurations. A site of `unreachable` is known by what the others have of it. Raises
     FactsError for a key that is none: it would stand in the configurations of the others.
     """
+    if network.backend == "ssh":
+        from weft_vpn.ssh_plan import make_ssh_plan  # inside: it makes a Plan too
+
+        return make_ssh_plan(network, facts, keys or {}, unreachable or {})
     for name, key in (keys or {}).items():
         if checked_key(key) is None:
             raise FactsError(f"{name}: {key!r:.80} is no public key: what its server sent is not believed")
@@ -178,7 +192,7 @@ def _site_actions(network: Network, site: Site, facts: Facts, wanted: WgConfig, 
     actions: list[Action] = []
     if key is None:
         actions.append(MakeKey("there is no private key"))
-    actions += _forwarding(network, facts)
+    actions += forwarding_actions(network, facts)
     actions += _config(network, site, facts, wanted, key)
     actions += held_routes(network.interface, facts, wanted)
     if facts.interface is None:
@@ -190,7 +204,8 @@ def _site_actions(network: Network, site: Site, facts: Facts, wanted: WgConfig, 
     return actions
 
 
-def _forwarding(network: Network, facts: Facts) -> list[Action]:
+def forwarding_actions(network: Network, facts: Facts) -> list[Action]:
+    """What turns forwarding on, now and after a restart, where it is not."""
     families = sorted({lan.version for site in network.sites for lan in site.lans} | {network.tunnel.version})
     actions: list[Action] = []
     for family in families:

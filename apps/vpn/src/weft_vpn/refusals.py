@@ -7,7 +7,7 @@ from weft_vpn.facts import Facts
 from weft_vpn.network import Network, Site
 from weft_vpn.wgconf import WgConfigError, parsed
 
-__all__ = ["Refusal", "refusals", "undecidable"]
+__all__ = ["Refusal", "no_root", "ranges_in_the_way", "refusals", "undecidable"]
 
 WRITTEN = "written by weft vpn"  # stands in the first comment of each configuration that it makes
 NEEDED = ("interface", "config", "waiting_key", "devices", "routes")
@@ -26,23 +26,25 @@ def refusals(network: Network, site: Site, facts: Mapping[str, Facts], keys: Map
     """All that stands in the way at this site, whose facts are among `facts`."""
     here = facts[site.name]
     if not here.is_root:
-        return [
-            Refusal(
-                site.name,
-                f"{site.server} was reached as a user who is not root, who can neither read nor change WireGuard there. "
-                f"Say sudo = true in [sites.{site.name}], or name root in its server",
-            )
-        ]
+        return [Refusal(site.name, no_root(site))]
     if undecidable(here):
         return [Refusal(site.name, message) for message in list(_tools(here)) or _unknown(here)]
     found = [
         *_tools(here),
         *_keys(network, site, here, keys),
         *_owner(network, here, keys),
-        *_lans(network, site, here),
+        *ranges_in_the_way(network, site, here),
         *_ports(network, site, here),
     ]
     return [Refusal(site.name, message) for message in found]
+
+
+def no_root(site: Site) -> str:
+    """What to say of a server where we are somebody else."""
+    return (
+        f"{site.server} was reached as a user who is not root, who can neither read nor change tunnels there. "
+        f"Say sudo = true in [sites.{site.name}], or name root in its server"
+    )
 
 
 def undecidable(facts: Facts) -> bool:
@@ -124,7 +126,7 @@ def _owner(network: Network, facts: Facts, keys: Mapping[str, str]) -> Iterator[
         )
 
 
-def _lans(network: Network, site: Site, facts: Facts) -> Iterator[str]:
+def ranges_in_the_way(network: Network, site: Site, facts: Facts) -> Iterator[str]:
     """Ranges that are on this server's own devices already, so that packets for the other office would never leave it."""
     others = [
         (lan, f"the LAN of {other.name}") for other in network.sites if other.name != site.name for lan in other.lans

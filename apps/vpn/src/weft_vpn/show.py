@@ -11,6 +11,7 @@ from weft_vpn.actions import Action, MakeKey, Sync, WriteConfig
 from weft_vpn.errors import shown
 from weft_vpn.network import Network
 from weft_vpn.plan import Plan
+from weft_vpn.ssh_actions import TunnelFile
 
 __all__ = ["diff", "plain_plan", "print_plan"]
 
@@ -53,16 +54,16 @@ def _print_action(console: Console, action: Action) -> None:
 
 
 def _details(action: Action) -> Iterator[str]:
-    if isinstance(action, WriteConfig):
+    if isinstance(action, WriteConfig | TunnelFile):
         yield from diff(action)
     elif isinstance(action, Sync):
         yield from action.changes
 
 
-def diff(action: WriteConfig) -> list[str]:
+def diff(action: WriteConfig | TunnelFile) -> list[str]:
     """The lines that change, with + and -, and as many around them as tell where; all of them for a new file."""
     old = action.old.splitlines() if action.old is not None else []
-    lines = list(difflib.unified_diff(old, action.text.splitlines(), lineterm="", n=2))[2:]
+    lines = list(difflib.unified_diff(old, (action.text or "").splitlines(), lineterm="", n=2))[2:]
     return lines if action.old is not None else lines[1:]
 
 

@@ -9,6 +9,7 @@ from weft_vpn.facts import Facts, LivePeer
 from weft_vpn.live import HANDSHAKE_HOLDS
 from weft_vpn.network import Network, Site
 from weft_vpn.servers import Servers
+from weft_vpn.ssh_status import SshTunnel, ssh_tunnels
 
 __all__ = ["PeerStatus", "SiteStatus", "Watching", "is_well", "plain", "status"]
 
@@ -31,6 +32,10 @@ class PeerStatus:
     allowed_ips: tuple[str, ...] = ()
     keepalive: int | None = None
 
+    def plain(self) -> dict[str, Any]:
+        """For JSON."""
+        return {**vars(self), "allowed_ips": list(self.allowed_ips)}
+
 
 @dataclass(frozen=True)
 class SiteStatus:
@@ -43,7 +48,7 @@ class SiteStatus:
     mtu: int | None = None
     up: bool = False
     reached: bool = True
-    peers: tuple[PeerStatus, ...] = ()
+    peers: tuple[PeerStatus | SshTunnel, ...] = ()
 
 
 def status(
@@ -59,6 +64,8 @@ def status(
         now = facts.get(site.name)
         if now is None:
             made.append(SiteStatus(site.name, errors.get(site.name, "there are no facts of it"), reached=False))
+        elif network.backend == "ssh":
+            made.append(_of_ssh(network, site, now, (before or {}).get(site.name)))
         elif now.interface is None:
             made.append(SiteStatus(site.name, f"there is no {network.interface}: `weft vpn apply` sets it up"))
         else:
@@ -82,7 +89,7 @@ def plain(sites: tuple[SiteStatus, ...]) -> dict[str, Any]:
                 "listen_port": one.listen_port,
                 "mtu": one.mtu,
                 "up": one.up,
-                "peers": [{**vars(peer), "allowed_ips": list(peer.allowed_ips)} for peer in one.peers],
+                "peers": [peer.plain() for peer in one.peers],
             }
             for one in sites
         },
@@ -116,6 +123,13 @@ class Watching:
             began = time.monotonic()
             yield self.look()
             time.sleep(max(0.0, began + interval - time.monotonic()))
+
+
+def _of_ssh(network: Network, site: Site, now: Facts, before: Facts | None) -> SiteStatus:
+    tunnels = ssh_tunnels(network, site, now, before)
+    if now.ssh is None or not now.ssh.there:
+        return SiteStatus(site.name, "there are no ssh tunnels: `weft vpn apply` makes them")
+    return SiteStatus(site.name, up=True, peers=tunnels)
 
 
 def _of_site(

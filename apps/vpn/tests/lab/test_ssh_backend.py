@@ -6,7 +6,7 @@ import pytest
 
 from apps.vpn.tests.lab.test_checks import network_of, servers_of
 from weft_lab import Lab
-from weft_vpn import ssh_backend
+from weft_vpn import lifecycle
 from weft_vpn.apply import apply
 from weft_vpn.throughput import throughput
 
@@ -30,8 +30,7 @@ def test_from_ssh_to_wireguard_without_a_gap_and_more_than_twice_as_fast(lab):
     alpha, beta = lab.offices
     network = replace(network_of(lab), backend="ssh")
     with servers_of(lab, network) as servers:
-        ssh_backend.up(network, servers)
-        ssh_backend.up(network, servers)  # nothing that is right is touched
+        assert apply(network, servers).exit_code == 0
         assert answers(alpha.client, beta.client)
         slow = next(throughput(network, servers, SECONDS))
         assert slow.rate, slow.error
@@ -42,7 +41,7 @@ def test_from_ssh_to_wireguard_without_a_gap_and_more_than_twice_as_fast(lab):
             assert not [line for line in said if "handshake" in line]
             for office in lab.offices:  # nothing is left of what held the routes until then
                 assert "5182" not in office.server.run(["ip", "rule"]).stdout
-            ssh_backend.down(network, servers)
+            assert lifecycle.down(network, servers).exit_code == 0
             assert alpha.client.ping(beta.client.address, timeout=5)
         assert pings.lost == 0
         fast = next(throughput(network, servers, SECONDS))
@@ -56,21 +55,3 @@ def test_from_ssh_to_wireguard_without_a_gap_and_more_than_twice_as_fast(lab):
             ).stdout
             == ""
         )
-
-
-def test_a_tunnel_comes_back_after_its_line_was_down(lab):
-    alpha, beta = lab.offices
-    network = replace(network_of(lab), backend="ssh")
-    with servers_of(lab, network) as servers:
-        for office in lab.offices:
-            office.server.run(["ip", "link", "del", "wg0"], check=False)
-        ssh_backend.up(network, servers)
-        assert answers(alpha.client, beta.client)
-    lab.internet.cut("beta")
-    try:
-        alpha.server.shell("while pgrep -x ssh >/dev/null; do sleep 0.5; done", timeout=60)  # it has noticed
-    finally:
-        lab.internet.mend("beta")
-    assert answers(alpha.client, beta.client)
-    with servers_of(lab, network) as servers:
-        ssh_backend.down(network, servers)

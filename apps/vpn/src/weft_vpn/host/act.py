@@ -11,7 +11,7 @@ import re
 import socket
 import threading
 
-from weft_vpn.host import forward, live, names, rollback, system
+from weft_vpn.host import forward, live, names, rollback, system, tunnel, tunnel_act
 
 RESOLVING = 5.0  # seconds for a name of an endpoint
 ASIDE = ".removed"  # what the name of a configuration ends with that weft vpn has put out of use
@@ -38,7 +38,7 @@ def act(interface, actions, token, rollback_after):
         return {"done": 0, "error": None, "outcome": None}
     devices = [device for action in actions for device in action.get("accept_ra", ())]
     networks = [network for action in actions if action["do"] == "routes" for network in action["add"]]
-    rollback.arm(token, interface, rollback_after, _files(interface), forward.settings(devices), networks)
+    rollback.arm(token, interface, rollback_after, _files(interface, actions), forward.settings(devices), networks)
     done = 0
     try:
         for function, action in steps:
@@ -71,10 +71,11 @@ def _what(action):
     return action["do"]
 
 
-def _files(interface):
+def _files(interface, actions):
     """Every file that an action may touch."""
     config = system.config_path(interface)
-    return [config, config + ASIDE, system.key_path(interface), forward.SYSCTL_FILE] + names.paths()
+    tunnels = tunnel.paths([action["name"] for action in actions if action["do"] == "tunnel_file"])
+    return [config, config + ASIDE, system.key_path(interface), forward.SYSCTL_FILE] + names.paths() + tunnels
 
 
 # ---- the actions
@@ -319,7 +320,8 @@ def _down(interface, action):
             system.write(path + ASIDE, data, 0o600)
             system.remove(path)
         system.remove(system.key_path(interface))
-        forward.put_back(interface)
+        if not tunnel.ends():  # packets are passed on for them too
+            forward.put_back(interface)
 
 
 _DO = {
@@ -338,3 +340,4 @@ _DO = {
     "follow_names": _follow_names,
     "down": _down,
 }
+_DO.update(tunnel_act.ACTIONS)

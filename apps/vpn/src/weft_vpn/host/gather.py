@@ -14,11 +14,11 @@ import sys
 import threading
 import time
 
-from weft_vpn.host import names, rollback, system
+from weft_vpn.host import names, rollback, system, tunnel_facts
 
 VERSION = 1
 RESOLVING = 2.0  # seconds for all names together: a resolver that does not answer must not hold up the facts
-TOOLS = ("wg", "wg-quick", "ip", "sysctl", "systemctl", "wireguard-go")
+TOOLS = ("wg", "wg-quick", "ip", "sysctl", "systemctl", "wireguard-go", "ssh", "ssh-keygen", "useradd")
 _ASKED = {"wg": ["--version"], "ip": ["-V"], "systemctl": ["--version"], "sysctl": ["--version"]}
 # Where sysctl and systemd look; of files of the same name the first counts.
 SYSCTL_FOLDERS = ("/etc/sysctl.d", "/run/sysctl.d", "/usr/local/lib/sysctl.d", "/usr/lib/sysctl.d", "/lib/sysctl.d")
@@ -59,6 +59,7 @@ def gather(interface):
         "others": [_other(name, one) for name, one in sorted(running.items()) if name != interface],
         "unit": parts.ask("unit", lambda: _unit(interface), None) if booted else None,
         "follows_names": parts.ask("follows_names", lambda: names.follows(interface), None),
+        "ssh": parts.ask("ssh", tunnel_facts.facts, None),
         "listeners": parts.ask("listeners", _listeners, []),
         "rollback": parts.ask("rollback", rollback.armed, None),
         "resolved": _resolved(config),

@@ -24,7 +24,7 @@ import subprocess
 import sys
 import time
 
-from weft_vpn.host import live, names, system
+from weft_vpn.host import live, names, system, tunnel
 
 FOLDER = "/run/weft-vpn"
 TOKEN = re.compile("^[0-9a-f]{16}$")
@@ -147,6 +147,7 @@ def _keep(folder, interface, seconds, files, sysctls, networks):
         "sysctls": {name: live.sysctl(name) for name in sysctls},
         "enabled": live.enabled(interface),
         "names": names.runs(interface),
+        "tunnels": tunnel.keep(),
         "live": None,
         "elsewhere": [found for network in networks for found in live.routes_elsewhere(interface, network)],
     }
@@ -179,7 +180,7 @@ def _write_code(folder):
     os.makedirs(inner)
     for path in (os.path.dirname(inner), inner):
         system.write(os.path.join(path, "__init__.py"), b"", 0o600)
-    for module in (system, live, names, sys.modules[__name__]):
+    for module in (system, live, names, tunnel, sys.modules[__name__]):
         name = module.__name__.rpartition(".")[2] + ".py"
         system.write(os.path.join(inner, name), inspect.getsource(module).encode("utf-8"), 0o600)
     main = "import sys\nfrom weft_vpn.host import rollback\nrollback.main(sys.argv[1:])\n"
@@ -255,15 +256,17 @@ def _restore(folder):
 
     def attempt(what, function, *args):
         try:
-            function(*args)
+            return function(*args)
         except (system.CannotDo, OSError, ValueError) as error:
             errors.append(system.shown("%s: %s" % (what, error)))
+            return None
 
     with _locked(os.path.join(folder, "turn"), RESTORING / 2):
         if state["live"] is None:  # first, because what takes it down reads the configuration that it came from
             attempt("the interface", live.stop, state["interface"])
         if live.has_systemd() and not state["names"] and names.runs(state["interface"]):
             attempt("the timer", names.stop, state["interface"])
+        other_sshd = attempt("the ssh tunnels", tunnel.halt, state["tunnels"])
         for path, kept in sorted(state["files"].items()):
             attempt(path, _restore_file, folder, path, kept)
         if live.has_systemd():
@@ -275,6 +278,7 @@ def _restore(folder):
             attempt("the unit", live.set_enabled, state["interface"], state["enabled"])
         if state["names"]:
             attempt("the timer", names.start, state["interface"])
+        attempt("the ssh tunnels", tunnel.restore, state["tunnels"], other_sshd)
         if state["live"] is not None:
             _restore_live(folder, state, attempt)
         attempt("routes", live.release_routes)
