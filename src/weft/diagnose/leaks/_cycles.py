@@ -16,6 +16,7 @@ from weft.diagnose._finding import Finding
 from weft.diagnose.leaks._frames import GENERATORS, local_values
 from weft.diagnose.leaks._holders import CONTAINERS, inside, is_exception, key_of, may_hold, named
 from weft.diagnose.leaks._lines import Place, is_parameter, place_of, uses
+from weft.diagnose.leaks._marks import Mark, mark, traceback_of, with_tracebacks
 from weft.diagnose.leaks._measure import keeps
 
 __all__ = ["cycles", "found_in", "passed_in"]
@@ -23,11 +24,11 @@ __all__ = ["cycles", "found_in", "passed_in"]
 MOST_EXCEPTIONS = 1000  # looked at in one collection; more of them come from the same few lines
 
 
-def cycles() -> list[Finding]:
-    """Collect now, and report the cycles through tracebacks that were freed by it."""
+def cycles(known: frozenset[Mark] = frozenset()) -> list[Finding]:
+    """Collect now, and report the cycles through tracebacks that were freed by it, but for exceptions that were `known`."""
     garbage = _collected()
     try:
-        return found_in(garbage)
+        return found_in(garbage, known)
     finally:
         garbage.clear()
         gc.collect()
@@ -56,9 +57,9 @@ class _Group:
     roots: list[Any] = field(default_factory=list)
 
 
-def found_in(garbage: dict[int, Any]) -> list[Finding]:
+def found_in(garbage: dict[int, Any], known: frozenset[Mark] = frozenset()) -> list[Finding]:
     """The cycles through tracebacks among these unreachable objects, grouped by the line that closed them."""
-    anchors = _anchors(garbage)
+    anchors = {id(error): error for error in with_tracebacks(garbage.values()) if mark(error) not in known}
     groups: dict[tuple[object, ...], _Group] = {}
     for anchor in list(anchors.values())[:MOST_EXCEPTIONS]:
         # No variable here may hold anything of the cycle but its anchor: references are counted below.
@@ -79,26 +80,12 @@ def _with(finding: Finding, **changes: Any) -> Finding:
     return Finding(**{**vars(finding), **changes})
 
 
-def _anchors(garbage: dict[int, Any]) -> dict[int, Any]:
-    """What a cycle may be of: exceptions with a traceback, and tracebacks that are no exception's and no other traceback's."""
-    exceptions = {}
-    parts = set()
-    for number, thing in garbage.items():
-        if is_exception(thing) and thing.__traceback__ is not None:
-            exceptions[number] = thing
-            parts.add(id(thing.__traceback__))
-        elif type(thing) is TracebackType and thing.tb_next is not None:
-            parts.add(id(thing.tb_next))
-    bare = {number: thing for number, thing in garbage.items() if type(thing) is TracebackType and number not in parts}
-    return exceptions | bare
-
-
 def _way_back(anchor: Any, garbage: dict[int, Any], anchors: dict[int, Any]) -> list[Any] | None:
     """The shortest way from the last frame on the way back to `anchor`, both included; None when none leads back.
 
     A way through another of the `anchors` is that one's: one cycle is reported once.
     """
-    start = anchor if type(anchor) is TracebackType else anchor.__traceback__
+    start = traceback_of(anchor)
     if id(start) not in garbage:
         return None
     before: dict[int, int] = {id(start): 0}
@@ -121,7 +108,7 @@ def _way_back(anchor: Any, garbage: dict[int, Any], anchors: dict[int, Any]) -> 
 
 def passed_in(error: Any, frame: FrameType) -> TracebackType | None:
     """The part of the traceback that tells where the exception came through `frame`."""
-    traceback = error if type(error) is TracebackType else error.__traceback__
+    traceback = traceback_of(error)
     while traceback is not None and traceback.tb_frame is not frame:
         traceback = traceback.tb_next
     return traceback if type(traceback) is TracebackType else None
@@ -181,7 +168,7 @@ def _described(anchor: Any, way: list[Any] | None) -> Finding | None:
 
 def _is_direct(held: Any, anchor: Any) -> bool:
     """Whether it is the exception, its traceback, or the tuple of sys.exc_info()."""
-    traceback = anchor if type(anchor) is TracebackType else anchor.__traceback__
+    traceback = traceback_of(anchor)
     if type(held) is tuple and len(held) == 3 and isinstance(held[0], type):
         return any(_is_direct(each, anchor) for each in held[1:])
     if type(held) is TracebackType:

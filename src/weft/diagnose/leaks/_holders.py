@@ -21,8 +21,8 @@ HOLD_FOR_OTHERS = {
     "_asyncio.Future",
     "weft.sync._outcome.Outcome",
 }
-# Of pytest, which keeps what a test has caught until the test has been reported.
-HOLD_FOR_PYTEST = {"_pytest._code.code.ExceptionInfo", "_pytest.runner.CallInfo"}
+# pytest keeps what a test has caught, what its fixtures gave and what it was called with until it has been reported, and longer.
+OF_PYTEST = ("_pytest.", "pluggy.")
 
 
 def is_exception(thing: Any) -> bool:
@@ -32,8 +32,12 @@ def is_exception(thing: Any) -> bool:
 
 def may_hold(thing: Any, *, futures: bool) -> bool:
     """Whether holding exceptions is what `thing` is for: pytest's own; and futures, if they count."""
-    accepted = HOLD_FOR_PYTEST | HOLD_FOR_OTHERS if futures else HOLD_FOR_PYTEST
-    return any(f"{kind.__module__}.{kind.__qualname__}" in accepted for kind in type(thing).__mro__)
+    for kind in type(thing).__mro__:
+        if str(kind.__module__).startswith(OF_PYTEST):
+            return True
+        if futures and f"{kind.__module__}.{kind.__qualname__}" in HOLD_FOR_OTHERS:
+            return True
+    return False
 
 
 def namespace_of(thing: Any) -> dict[str, Any] | None:

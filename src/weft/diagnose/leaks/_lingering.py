@@ -7,7 +7,7 @@ sys.last_exc and its like. Neither are those that keep no local of an ended func
 import gc
 import sys
 from collections.abc import Iterable
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any
 
 from weft.diagnose._cases import CASES
@@ -16,17 +16,11 @@ from weft.diagnose.leaks._cycles import passed_in
 from weft.diagnose.leaks._frames import ended, frames_behind, handles, holds_values, local_values, running, values_of
 from weft.diagnose.leaks._holders import is_exception
 from weft.diagnose.leaks._lines import Place, place_of
+from weft.diagnose.leaks._marks import Mark, mark, traceback_of, with_tracebacks
 from weft.diagnose.leaks._measure import held_by, keeps
 from weft.diagnose.leaks._search import Holder, Search
 
-__all__ = ["Mark", "lingering", "marks"]
-
-Mark = tuple[object, ...]
-
-
-def marks() -> frozenset[Mark]:
-    """Marks of the exceptions with a traceback that there are now. They refer to nothing."""
-    return frozenset(_mark(error) for error in _with_tracebacks(gc.get_objects()))
+__all__ = ["lingering"]
 
 
 def lingering(known: frozenset[Mark] = frozenset()) -> list[Finding]:
@@ -34,8 +28,8 @@ def lingering(known: frozenset[Mark] = frozenset()) -> list[Finding]:
     handled = _handled()
     errors = {
         id(error): error
-        for error in _with_tracebacks(gc.get_objects())
-        if id(error) not in handled and _mark(error) not in known and _may_keep_locals(error)
+        for error in with_tracebacks(gc.get_objects())
+        if id(error) not in handled and mark(error) not in known and _may_keep_locals(error)
     }
     if not errors:
         return []
@@ -61,51 +55,25 @@ def lingering(known: frozenset[Mark] = frozenset()) -> list[Finding]:
     ]
 
 
-def _with_tracebacks(things: list[Any]) -> list[Any]:
-    """The exceptions that have one, and the tracebacks that are no exception's and no other traceback's."""
-    found = []
-    tracebacks = {}
-    parts = set()
-    for thing in things:
-        kind = type(thing)
-        if kind is TracebackType:
-            tracebacks[id(thing)] = thing
-            parts.add(id(thing.tb_next))
-        elif issubclass(kind, BaseException) and thing.__traceback__ is not None:
-            found.append(thing)
-            parts.add(id(thing.__traceback__))
-    return found + [traceback for number, traceback in tracebacks.items() if number not in parts]
-
-
 def _with_parts(errors: Iterable[Any]) -> list[Any]:
     """The exceptions and their tracebacks: whoever keeps what sys.exc_info() tells has both."""
     parts = []
     for error in errors:
         parts.append(error)
-        part = _traceback_of(error)
+        part = traceback_of(error)
         while part is not None:
             parts.append(part)
             part = part.tb_next
     return parts
 
 
-def _traceback_of(error: Any) -> Any:
-    return error if type(error) is TracebackType else error.__traceback__
-
-
-def _mark(error: Any) -> Mark:
-    """Tells an exception from those that come later: they may lie at the same address, but hardly with such a traceback too."""
-    traceback = _traceback_of(error)
-    return id(error), type(error).__qualname__, id(traceback), traceback.tb_lasti, id(traceback.tb_frame)
-
-
 def _may_keep_locals(error: Any) -> bool:
-    return any(ended(frame) and holds_values(frame) for frame in frames_behind(_traceback_of(error)))
+    return any(ended(frame) and holds_values(frame) for frame in frames_behind(traceback_of(error)))
 
 
 def _keeps_locals(error: Any, alone: dict[int, Any]) -> bool:
     """Whether a local of an ended function is among what only exceptions hold: else letting it go would free nothing."""
-    for frame in frames_behind(_traceback_of(error)):
+    for frame in frames_behind(traceback_of(error)):
         if ended(frame) and any(id(value) in alone for value in values_of(frame)):
             return True
     return False
@@ -143,7 +111,7 @@ def _live_locals(things: list[Any]) -> dict[int, tuple[FrameType, str]]:
 
 def _described(error: Any, holder: Holder) -> Finding:
     """What to say of an exception that lingers: at the line of the function that caught it, or of the one that holds it."""
-    traceback = _traceback_of(error)
+    traceback = traceback_of(error)
     part = passed_in(error, holder.frame) if holder.frame is not None else traceback
     frame = holder.frame or traceback.tb_frame
     code = frame.f_code

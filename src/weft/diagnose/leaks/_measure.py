@@ -108,5 +108,5 @@ def _longest_lived(frames: Iterable[FrameType]) -> tuple[str, ...]:
 
 
 def _is_ours(frame: FrameType) -> bool:
-    """Whether it is a frame of those who run the program for us."""
-    return str(frame.f_globals.get("__name__")).startswith(("weft.cli.", "weft.diagnose."))
+    """Whether it is a frame of those who run the program for us, or a test."""
+    return str(frame.f_globals.get("__name__")).startswith(("weft.cli.", "weft.diagnose.", "_pytest.", "pluggy."))

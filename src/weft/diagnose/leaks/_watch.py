@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from weft.diagnose._finding import Finding
 from weft.diagnose.check._keep import kept_lines
 from weft.diagnose.leaks._cycles import cycles
-from weft.diagnose.leaks._lingering import Mark, lingering, marks
+from weft.diagnose.leaks._lingering import lingering
+from weft.diagnose.leaks._marks import Mark, marks
 
 __all__ = ["Watch", "find", "report", "watch"]
 
@@ -21,7 +22,7 @@ def find(known: frozenset[Mark] = frozenset()) -> list[Finding]:
     switched to, and finalizers run as in any collection. Thread-safe. Cycles that an earlier collection has freed are not
     seen: `watch()` sees those too. A line that says `# weft: keep` is accepted. Keeps nothing.
     """
-    return [finding for finding in (*cycles(), *lingering(known)) if not _accepted(finding)]
+    return [finding for finding in (*cycles(known), *lingering(known)) if not _accepted(finding)]
 
 
 def _accepted(finding: Finding) -> bool:
