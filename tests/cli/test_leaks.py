@@ -139,13 +139,32 @@ def test_check_reads_and_runs_nothing(leaks, program, tmp_path):
     path = program(BAD)
     program(GOOD, "folder/good.py")
     done = leaks("--check", path, str(tmp_path / "folder"))
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith(f"{path}:9:") and "WL001" in done.stderr
-    assert json.loads(leaks("--json", "--check", path).stdout)["line"] == 9
+    assert (done.returncode, done.stderr) == (1, "")
+    place, function, mend = done.stdout.splitlines()
+    assert place.startswith(f"{path}:9:9: WL001 result holds an exception")
+    assert (function, mend.partition(":")[0]) == ("    in catch", "    mend")
     done = leaks("--check", str(tmp_path / "folder"))
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-    done = leaks("--check", "no-such.py")
-    assert done.returncode == 1 and "no-such.py:1:1: it cannot be read" in done.stderr
+
+
+def test_check_as_json_is_an_object_a_line(leaks, program, tmp_path):
+    path = program(BAD)
+    (line,) = leaks("--json", "--check", path).stdout.splitlines()
+    finding = json.loads(line)
+    assert (finding["path"], finding["line"], finding["column"], finding["code"]) == (path, 9, 9, "WL001")
+    leaks("--json", "-o", "findings", "--check", path)
+    assert (tmp_path / "findings").read_text() == f"{line}\n"
+
+
+def test_check_goes_on_behind_what_it_cannot_read_and_ends_with_2(leaks, program):
+    path = program(BAD)
+    program("def\n", "broken.py")
+    done = leaks("--check", "no-such.py", "broken.py", path)
+    assert done.returncode == 2
+    assert done.stdout.startswith(f"{path}:9:9: WL001")
+    missing, broken = done.stderr.splitlines()
+    assert missing == "no-such.py:1:1: it cannot be read: No such file or directory"
+    assert broken.startswith("broken.py:1:1: this Python cannot parse it: ")
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """`weft leaks`: runs a program and says which lines keep exceptions, and memory with them; or reads that from sources."""
 
 import argparse
+import contextlib
 import json
 import sys
 from collections.abc import Iterable
@@ -15,15 +16,18 @@ if TYPE_CHECKING:
 __all__ = ["add_parser"]
 
 FOUND = 1
+UNREADABLE = 2
 
 DESCRIPTION = """\
 Run SCRIPT, or MODULE with -m, as python does, and report at its end which lines kept exceptions alive: in cycles through their
 tracebacks, which only the cyclic collector frees, and in what lives on; what each keeps, and how it is mended. The collector is off
 meanwhile, so that no cycle gets away, unless --collector is given.
 
-With --check, run nothing and read the sources in files and folders.
+With --check, run nothing and read the sources in files and folders. A comment `# weft: keep` accepts a finding, on its line or on
+that of its function.
 
-Exit code: 1 something was found; else that of the program, or 0. 64 the command line is wrong and nothing has run."""
+Exit code: 1 something was found; else that of the program, or 0. 2 a source cannot be read or parsed. 64 the command line is wrong
+and nothing has run."""
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -74,19 +78,23 @@ def leaks(options: argparse.Namespace) -> int:
 
 
 def _checked(options: argparse.Namespace, paths: list[str]) -> int:
-    """What the sources in `paths` say of themselves."""
+    """What the sources in `paths` say of themselves, as soon as a file is read."""
     # Inside: as above.
     from weft.diagnose import Finding
     from weft.diagnose.check import check_paths
 
-    out = _opened(options)
-    found = list(check_paths(paths))
-    findings = [each for each in found if isinstance(each, Finding)]
-    for each in found:
-        if not isinstance(each, Finding):
-            print(each, file=sys.stderr)
-    _print(findings, options, out)
-    return FOUND if found else 0
+    out = _opened(options) or contextlib.nullcontext(sys.stdout)
+    status = 0
+    with out as stream:
+        for each in check_paths(paths):
+            if not isinstance(each, Finding):
+                status = UNREADABLE
+                print(each, file=sys.stderr)
+                continue
+            status = status or FOUND
+            mend = f"{each}\n    in {each.function}\n    mend: {each.mend}"
+            print(json.dumps(each.plain(), ensure_ascii=False) if options.json else mend, file=stream, flush=True)
+    return status
 
 
 def _opened(options: argparse.Namespace) -> IO[str] | None:
