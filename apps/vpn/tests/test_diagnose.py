@@ -20,15 +20,17 @@ from apps.vpn.tests.measuring import (
     peer,
     sight,
     silent,
+    site,
     trail,
     well,
     with_peers,
 )  # fmt: skip
 from weft_vpn.diagnose import diagnose
 from weft_vpn.diagnosis import NAMES, Diagnosis
+from weft_vpn.facts import Route
 from weft_vpn.measured import Bounce, Counters, Datagrams, Way
 from weft_vpn.network import Endpoint
-from weft_vpn.orders import SIZES
+from weft_vpn.orders import SIZES, gateways_of
 
 
 def told(network: Any, facts: Any, found: Any) -> list[tuple[str, str, str]]:
@@ -389,6 +391,41 @@ class TestBehindTheServers:
         found = changed(measurements(network), bounces=[Bounce("beta", "alpha", address("192.168.20.1"), True, False)])
         one = only(network, all_facts(network), found)
         assert (one.severity, one.name) == ("warning", "stateful-gateway") and "ICMP redirect" in one.evidence
+
+    @pytest.mark.parametrize(("back", "name"), [(False, "gateway-route-missing"), (True, "stateful-gateway")])
+    def test_a_gateway_that_does_its_part_for_ipv4_alone_is_told_with_the_networks_of_ipv6(self, back, name):
+        network = well(2)
+        sites = [
+            replace(one, lans=(*one.lans, lan(f"fd00:{number}0::/64"))) for number, one in enumerate(network.sites, 1)
+        ]
+        network = replace(network, sites=tuple(sites))
+        facts, found = all_facts(network), measurements(network)
+        found = replace(
+            found,
+            sites={
+                one: replace(there, settings=dict.fromkeys(there.settings, "1")) for one, there in found.sites.items()
+            },
+            bounces=(
+                *found.bounces,
+                Bounce("beta", "alpha", address("fe80::1"), back, False, source=address("fd00:20::100")),
+            ),
+        )
+        one = only(network, facts, found)
+        assert (one.severity, one.name, one.site) == ("warning", name, "beta")
+        said = " ".join((one.what, one.evidence, *one.fix))
+        assert "fd00:10::/64" in said and "fd00:20::100" in said and "192.168.10" not in said and "DHCP" not in said
+        assert "redirect" not in said and ("ip6 saddr fd00:20::/64" in said) is back
+
+    def test_the_gateways_of_a_lan_are_those_of_its_device(self):
+        one, facts = site("alpha"), facts_of(well(2), "alpha")
+        six = [
+            Route(lan("::/0"), address("fe80::9"), "eth1", None, None),  # leads to the internet, past the LAN
+            Route(lan("::/0"), address("fe80::1"), "eth0", None, None),
+            Route(lan("2001:db8::/32"), address("fe80::2"), "eth0", None, None),
+        ]
+        facts = replace(facts, routes=(*facts.routes, *six))
+        assert gateways_of(one, facts) == {4: address("192.168.10.1"), 6: address("fe80::1")}
+        assert gateways_of(replace(one, gateway=address("192.168.10.7")), facts)[4] == address("192.168.10.7")
 
     def test_a_gateway_of_which_no_host_is_known_gets_a_warning(self):
         network = well(2)

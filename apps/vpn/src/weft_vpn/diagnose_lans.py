@@ -99,17 +99,19 @@ class _Lans:
             measured = self.measurements.sites.get(site.name)
             if measured is None or "watch" in measured.missing:
                 continue
-            # Hosts that answer from afar have routes of their own, and do not need the gateway.
-            silent = [one for one in there if not self._hosts_answer(one.peer, site.name)]
-            unrouted = [one for one in silent if not one.request_back]
-            if unrouted:
-                yield self._unrouted(site, unrouted)
-            stateful = [one for one in there if one.request_back and not one.reply_back]
-            if stateful:
-                yield self._stateful(site, stateful)
+            for version in (4, 6):
+                family = [one for one in there if one.gateway.version == version]
+                # Hosts that answer from afar have routes of their own, and do not need the gateway. Those of IPv6 are not asked.
+                silent = [one for one in family if version == 6 or not self._hosts_answer(one.peer, site.name)]
+                unrouted = [one for one in silent if not one.request_back]
+                if unrouted:
+                    yield self._unrouted(site, unrouted, version)
+                stateful = [one for one in family if one.request_back and not one.reply_back]
+                if stateful:
+                    yield self._stateful(site, stateful, version)
 
-    def _unrouted(self, site: Site, bounces: list[Bounce]) -> Diagnosis:
-        lans = [lan for one in bounces for lan in self.network.site(one.peer).lans if lan.version == 4]
+    def _unrouted(self, site: Site, bounces: list[Bounce], version: int) -> Diagnosis:
+        lans = [lan for one in bounces for lan in self.network.site(one.peer).lans if lan.version == version]
         return Diagnosis(
             "gateway-route-missing",
             self._weight(site, bounces),
@@ -118,15 +120,17 @@ class _Lans:
             f"the gateway of {site.name}, {bounces[0].gateway}, does not send {listed(lans)} to the server",
             f"packets for {with_and(one.peer for one in bounces)} that the server handed to it did not come back",
             (
-                f"on that gateway, route {listed(lans)} to {site.lan_address}; "
+                f"on that gateway, route {listed(lans)} to {bounces[0].source or site.lan_address}; "
                 f"`weft vpn gateway {site.name}` prints the exact lines",
-                "or give the hosts of the LAN these routes themselves, by DHCP option 121",
+                f"or give the hosts of the LAN these routes themselves, by {_handed_out(version)}",
             ),
         )
 
-    def _stateful(self, site: Site, bounces: list[Bounce]) -> Diagnosis:
-        lans = [lan for one in bounces for lan in self.network.site(one.peer).lans if lan.version == 4]
-        own = listed(lan for lan in site.lans if lan.version == 4)
+    def _stateful(self, site: Site, bounces: list[Bounce], version: int) -> Diagnosis:
+        lans = [lan for one in bounces for lan in self.network.site(one.peer).lans if lan.version == version]
+        own = listed(lan for lan in site.lans if lan.version == version)
+        ip = "ip" if version == 4 else "ip6"
+        to = bounces[0].source or site.lan_address
         far = listed(lans)
         return Diagnosis(
             "stateful-gateway",
@@ -138,20 +142,22 @@ class _Lans:
             "a request for a far LAN that the server handed to it came back, an answer that belongs to no connection did not"
             + (
                 "; hosts that answer all the same have a route of their own, maybe only for minutes, by an ICMP redirect"
-                if any(self._hosts_answer(one.peer, site.name) for one in bounces)
+                if version == 4 and any(self._hosts_answer(one.peer, site.name) for one in bounces)
                 else ""
             ),
             (
                 f"on that gateway, accept what goes from {own} to {far} before whatever drops `ct state invalid`, such as: "
-                f"`nft insert rule ip filter forward ip saddr {_nft(site.lans)} ip daddr {_nft(lans)} accept`",
-                f"or let the hosts send to {site.lan_address} directly, by DHCP option 121: {far} via {site.lan_address}",
+                f"`nft insert rule {ip} filter forward {ip} saddr {_nft(site.lans, version)} "
+                f"{ip} daddr {_nft(lans, version)} accept`",
+                f"or let the hosts send to {to} directly, by {_handed_out(version)}: {far} via {to}",
                 f"`weft vpn gateway {site.name}` prints the exact lines for both",
             ),
         )
 
     def _weight(self, site: Site, bounces: list[Bounce]) -> Severity:
         """An error where a host was seen that is up and does not answer, else a warning: there may be no host that needs it."""
-        return ERROR if any(self._silent_hosts(one.peer, site) for one in bounces) else WARNING
+        four = [one for one in bounces if one.gateway.version == 4]
+        return ERROR if any(self._silent_hosts(one.peer, site) for one in four) else WARNING
 
     def _hosts_answer(self, site: str, peer: str) -> bool:
         return any(echo.answered for echo in self.measurements.echoes_of(site, peer, "client"))
@@ -219,7 +225,7 @@ class _Lans:
         return any(
             one.error is None and not (one.request_back and one.reply_back)
             for one in self.measurements.bounces
-            if (one.site, one.peer) == (peer.name, site.name)
+            if (one.site, one.peer, one.gateway.version) == (peer.name, site.name, 4)
         )
 
     def _firewall(self, peer: Site, evidence: str) -> Diagnosis:
@@ -260,6 +266,10 @@ class _Lans:
         return str(site.lan_address or site.lans[0].network_address + 1)
 
 
-def _nft(lans: Iterable[Lan]) -> str:
-    four = [str(lan) for lan in lans if lan.version == 4]
-    return four[0] if len(four) == 1 else "{ " + ", ".join(four) + " }"
+def _handed_out(version: int) -> str:
+    return "DHCP option 121" if version == 4 else "router advertisements (their route information option)"
+
+
+def _nft(lans: Iterable[Lan], version: int) -> str:
+    some = [str(lan) for lan in lans if lan.version == version]
+    return some[0] if len(some) == 1 else "{ " + ", ".join(some) + " }"

@@ -86,6 +86,7 @@ class Bounce:
     request_back: bool
     reply_back: bool
     error: str | None = None
+    source: Address | None = None  # the server's own address in the LAN, of the same family as the packets
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from weft_vpn.facts import Facts
 from weft_vpn.measured import Kind
 from weft_vpn.network import Address, Lan, Network, Site
 
-__all__ = ["Order", "gateway_of", "lan_device", "make_orders"]
+__all__ = ["Order", "gateway_of", "gateways_of", "lan_device", "make_orders"]
 
 SMALL = 84  # bytes of an ordinary echo request, as ping sends it
 PINGS = 10
@@ -44,7 +44,9 @@ class Order:
     plain: dict[str, Any]
     echoes: dict[int, Probe] = field(default_factory=dict)
     datagrams: dict[int, str] = field(default_factory=dict)  # to which site
-    bounces: dict[int, tuple[str, Address]] = field(default_factory=dict)  # for which site's LAN, by which gateway
+    bounces: dict[int, tuple[str, Address, Address]] = field(
+        default_factory=dict
+    )  # for which site's LAN, by which gateway, from
 
 
 def make_orders(
@@ -76,6 +78,19 @@ def gateway_of(site: Site, facts: Facts) -> Address | None:
         if route.to.prefixlen == 0 and route.via is not None and any(route.via in lan for lan in site.lans):
             return route.via
     return None
+
+
+def gateways_of(site: Site, facts: Facts) -> dict[int, Address]:
+    """The gateway of the site's LAN for each family, by 4 and 6; that of IPv6 is mostly known by its link-local address."""
+    found = {} if site.gateway is None else {site.gateway.version: site.gateway}
+    device = lan_device(site, facts)
+    for route in facts.routes:
+        via, version = route.via, route.to.version
+        if route.to.prefixlen or via is None or version in found:
+            continue
+        if any(via in lan for lan in site.lans) or (via.is_link_local and route.dev == device):
+            found[version] = via
+    return found
 
 
 def lan_device(site: Site, facts: Facts) -> str | None:
@@ -168,19 +183,26 @@ class _Making:
                 self._echo(None, "own client", self.site.lan_address, client, count=3)
 
     def _bounces(self, peers: Iterable[Site]) -> None:
-        gateway, device = gateway_of(self.site, self.facts), lan_device(self.site, self.facts)
-        own = self.site.lan_address
-        if gateway is None or device is None or own is None or own.version != 4:
-            return
-        for peer in peers:
-            far = next((address for address in ways_to(peer) if address.version == 4), None)
-            if far is None:
-                continue
-            number = next(self.numbers)
-            self.order.bounces[number] = (peer.name, gateway)
-            self.order.plain["bounces"].append(
-                {"number": number, "source": str(own), "to": str(far), "via": str(gateway), "device": device}
-            )
+        device = lan_device(self.site, self.facts)
+        for version, gateway in gateways_of(self.site, self.facts).items():
+            own = self._own(device, version)
+            for peer in peers:
+                far = next((address for address in ways_to(peer) if address.version == version), None)
+                if far is None or own is None or device is None:
+                    continue
+                number = next(self.numbers)
+                self.order.bounces[number] = (peer.name, gateway, own)
+                self.order.plain["bounces"].append(
+                    {"number": number, "source": str(own), "to": str(far), "via": str(gateway), "device": device}
+                )
+
+    def _own(self, device: str | None, version: int) -> Address | None:
+        """The server's address in its LAN, of this family."""
+        if self.site.lan_address is not None and self.site.lan_address.version == version:
+            return self.site.lan_address
+        there = self.facts.devices[device].addresses if device is not None else ()
+        own = (address.ip for address in there if address.version == version)
+        return next((address for address in own if any(address in lan for lan in self.site.lans)), None)
 
     def _echo(
         self,

@@ -167,9 +167,11 @@ class _Found:
 
     def _bounce(self, site: str, order: Order, number: Claim, answer: Claim) -> Bounce:
         known = _known(number, order.bounces)
-        peer, gateway = order.bounces[known]
+        peer, gateway, source = order.bounces[known]
         back = {sight.kind for sight in self._trails[known] if sight.site == site and not sight.out}
-        return Bounce(site, peer, gateway, "request" in back, "reply" in back, answer["error"].maybe(Claim.name))
+        return Bounce(
+            site, peer, gateway, "request" in back, "reply" in back, answer["error"].maybe(Claim.name), source
+        )
 
 
 def _known(claim: Claim, known: Mapping[int, object]) -> int:

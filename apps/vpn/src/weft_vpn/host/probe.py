@@ -115,7 +115,7 @@ def _bounce(one, marked):
     A gateway that has the route sends them here, where the watch sees them come in. One that drops what belongs to no
     connection keeps the second, and with it the answers of its clients, whose requests it has never seen.
     """
-    mac = _hardware_address(one["via"])
+    mac = _hardware_address(one["via"], one["device"])
     if mac is None:
         return {"error": "no neighbour %s" % one["via"]}
     try:
@@ -123,11 +123,13 @@ def _bounce(one, marked):
     except OSError as failure:
         return {"error": failure.strerror}
     try:
-        raw.bind((one["device"], 0x0800))
-        frame = mac + raw.getsockname()[4] + b"\x08\x00"
-        for number, kind in enumerate((8, 0, 8, 0)):
-            message = echo.request(kind, 1 + os.getpid() % 65000, number + 1, marked(one["number"], number))
-            raw.send(frame + _ip_header(one["source"], one["to"], len(message)) + message)
+        six = ":" in one["to"]
+        kind = 0x86DD if six else 0x0800
+        raw.bind((one["device"], kind))
+        frame = mac + raw.getsockname()[4] + struct.pack("!H", kind)
+        for number, is_reply in enumerate((False, True, False, True)):
+            made = _packet6 if six else _packet4
+            raw.send(frame + made(one["source"], one["to"], is_reply, number + 1, marked(one["number"], number)))
             time.sleep(0.05)
     except OSError as failure:
         return {"error": failure.strerror}
@@ -136,22 +138,47 @@ def _bounce(one, marked):
     return {"error": None}
 
 
+def _packet4(source, to, is_reply, number, payload):
+    message = echo.request(0 if is_reply else 8, 1 + os.getpid() % 65000, number, payload)
+    return _ip_header(source, to, len(message)) + message
+
+
+def _packet6(source, to, is_reply, number, payload):
+    """An echo of IPv6, whose checksum covers the addresses too."""
+    ends = socket.inet_pton(socket.AF_INET6, source) + socket.inet_pton(socket.AF_INET6, to)
+    body = struct.pack("!HH", 1 + os.getpid() % 65000, number) + payload
+    kind = 129 if is_reply else 128
+    pseudo = ends + struct.pack("!IxxxB", 4 + len(body), watch.ICMP6)
+    total = echo.checksum(pseudo + struct.pack("!BBH", kind, 0, 0) + body)
+    head = struct.pack("!IHBB", 6 << 28, 4 + len(body), watch.ICMP6, BOUNCE_HOPS) + ends
+    return head + struct.pack("!BBH", kind, 0, total) + body
+
+
 def _ip_header(source, to, length):
     head = struct.pack("!BBHHHBBH", 0x45, 0, 20 + length, 0, 0x4000, BOUNCE_HOPS, 1, 0)
     ends = socket.inet_aton(source) + socket.inet_aton(to)
     return head[:10] + struct.pack("!H", echo.checksum(head + ends)) + ends
 
 
-def _hardware_address(address):
+def _hardware_address(address, device):
     """The MAC of a neighbour as bytes; asks for it if it is not known."""
     for attempt in range(2):
-        for found, mac in _arp():
-            if found == address:
-                return bytes(bytearray(int(part, 16) for part in mac.split(":")))
+        mac = _mac6(address, device) if ":" in address else dict(_arp()).get(address)
+        if mac:
+            return bytes(bytearray(int(part, 16) for part in mac.split(":")))
         if not attempt:
-            _nudge([address])
+            _nudge([address], device)
             time.sleep(0.3)
     return None
+
+
+def _mac6(address, device):
+    try:
+        said = system.run(["ip", "-6", "neigh", "show", "to", address, "dev", device])[1]
+    except system.CannotDo:
+        return None
+    match = re.search(r"\blladdr ((?:[0-9a-f]{2}:){5}[0-9a-f]{2})\b", said)
+    return match.group(1) if match else None
 
 
 def _arp():
@@ -188,16 +215,21 @@ def _ask_for_neighbours(lan):
     """Have the kernel look for everybody in a LAN of up to 254 hosts, by a datagram to each: a larger one is left alone."""
     within = _within(lan)
     if within is not None and within[1] <= 256:
-        _nudge([socket.inet_ntoa(struct.pack("!I", within[0] + host)) for host in range(1, within[1] - 1)])
+        addresses = [socket.inet_ntoa(struct.pack("!I", within[0] + host)) for host in range(1, within[1] - 1)]
+        if addresses:
+            _nudge(addresses)
 
 
-def _nudge(addresses):
-    nudging = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+def _nudge(addresses, device=None):
+    """Have the kernel ask who has these addresses, all of one family."""
+    six = ":" in addresses[0]
+    nudging = socket.socket(socket.AF_INET6 if six else socket.AF_INET, socket.SOCK_DGRAM)
     nudging.setblocking(False)
     try:
         for address in addresses:
             try:
-                nudging.sendto(b"", (address, DISCARD))
+                scope = (0, socket.if_nametoindex(device)) if six and device else ()
+                nudging.sendto(b"", (address, DISCARD) + scope)
             except OSError:
                 continue  # no route, or no room for more questions: then it stays unknown
             time.sleep(0.001)
