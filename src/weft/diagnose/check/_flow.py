@@ -237,6 +237,10 @@ class Flow:
         return state
 
     def _method(self, node: ast.Call, called: ast.Attribute, state: State) -> State:
+        if called.attr == "clear_frames":
+            return state.frames_cleared(
+                {origin for argument in node.args for origin in self.values.of(argument, state)}
+            )
         path = path_of(called.value)
         if called.attr == "with_traceback":
             if len(node.args) == 1 and isinstance(node.args[0], ast.Constant):

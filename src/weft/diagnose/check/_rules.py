@@ -67,6 +67,8 @@ def _judged(path: str, origin: Origin, site: Site, state: State, scope: Scope, m
     owner = scope.owner_of(root) if root not in scope.local else None
     if owner is not None and owner.let_go.get(root, 0) > (getattr(scope.node, "end_lineno", None) or 0):
         return  # the function around lets go of it when this one has ended
+    if origin in state.cleared and ("." in path or not scope.owns(root)):
+        return  # what is left is the frame of this function
     if not scope.owns(root):
         if origin.kind == "caught" and not _emptied_elsewhere(root, scope, module):
             yield _hit("WL005", site.node, path, scope)

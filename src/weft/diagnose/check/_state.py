@@ -5,7 +5,7 @@ Values only. A state is never changed: each method returns another one, or the s
 
 import ast
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 __all__ = ["Origin", "Place", "Site", "State", "join", "same"]
 
@@ -47,6 +47,8 @@ class State:
 
     held: Held = field(default_factory=dict)
     inside: Mapping[Origin, Place] = field(default_factory=dict)
+    cleared: frozenset[Origin] = frozenset()
+    """Those whose frames have been cleared, all but those that still run: this one."""
 
     def at(self, path: str) -> Mapping[Origin, Site]:
         """What `path` itself may hold."""
@@ -58,31 +60,35 @@ class State:
         gone = [known for known in self.held if known == path or known.startswith(below)]
         if not gone:
             return self
-        return State({known: what for known, what in self.held.items() if known not in gone}, self.inside)
+        return replace(self, held={known: what for known, what in self.held.items() if known not in gone})
 
     def bound(self, path: str, origins: Iterable[Origin], site: Site) -> "State":
         """After `path = ...`."""
         state = self.without(path)
         new = dict.fromkeys(origins, site)
-        return State({**state.held, path: new}, state.inside) if new else state
+        return replace(state, held={**state.held, path: new}) if new else state
 
     def added(self, path: str, origins: Iterable[Origin], site: Site) -> "State":
         """After something was put into the container at `path`."""
         old = self.at(path)
         new = {origin: site for origin in origins if origin not in old}
-        return State({**self.held, path: {**old, **new}}, self.inside) if new else self
+        return replace(self, held={**self.held, path: {**old, **new}}) if new else self
 
     def raised(self, origins: Iterable[Origin], node: Place) -> "State":
         """After `node` has raised them here: their tracebacks have this frame now."""
         new = {origin: node for origin in origins if origin.kind == "exit" or origin not in self.inside}
-        return State(self.held, {**self.inside, **new}) if new else self
+        return replace(self, inside={**self.inside, **new}, cleared=self.cleared.difference(new)) if new else self
 
     def stripped(self, origins: Iterable[Origin]) -> "State":
         """After their tracebacks were taken away."""
         gone = [origin for origin in origins if origin in self.inside]
         if not gone:
             return self
-        return State(self.held, {origin: node for origin, node in self.inside.items() if origin not in gone})
+        return replace(self, inside={origin: node for origin, node in self.inside.items() if origin not in gone})
+
+    def frames_cleared(self, origins: Iterable[Origin]) -> "State":
+        """After traceback.clear_frames()."""
+        return replace(self, cleared=self.cleared.union(origins))
 
 
 def join(first: State | None, second: State | None) -> State | None:
@@ -101,7 +107,11 @@ def join(first: State | None, second: State | None) -> State | None:
     inside = first.inside
     if any(origin not in inside for origin in second.inside):
         inside = {**second.inside, **inside}
-    return State(held, inside)
+    cleared = first.cleared | second.cleared
+    if cleared:
+        kept = {o for way in (first, second) for o in way.inside if o not in way.cleared}
+        cleared = cleared.difference(kept)
+    return State(held, inside, cleared)
 
 
 def same(first: State | None, second: State | None) -> bool:
@@ -110,6 +120,7 @@ def same(first: State | None, second: State | None) -> bool:
         return first is second
     return (
         first.inside.keys() == second.inside.keys()
+        and first.cleared == second.cleared
         and first.held.keys() == second.held.keys()
         and all(first.held[path].keys() == second.held[path].keys() for path in first.held)
     )

@@ -60,8 +60,9 @@ class Values:
         if isinstance(node, (ast.Tuple, ast.List)) and len(node.elts) == count:
             return [self.of(element, state) for element in node.elts]
         whole = self.of(node, state)
-        if is_exc_info(node) and count == 3:
-            return [set(), whole, whole]
+        taken = node.value if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice) else node
+        if is_exc_info(taken):
+            return [set(), *[whole] * (count - 1)]  # the type holds nothing
         return [self.contents([node], state) or {self.origin("taken", node, str(index))} for index in range(count)]
 
     def elements(self, node: ast.For | ast.AsyncFor, state: State) -> list[set[Origin]]:
