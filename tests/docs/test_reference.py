@@ -9,6 +9,8 @@ from tests.docs.blocks import ROOT
 
 PUBLIC = [
     "weft",
+    "weft.diagnose",
+    "weft.diagnose.leaks",
     "weft.io",
     "weft.remote",
     "weft.snapshot",

@@ -16,6 +16,7 @@ PAGES = [
     *sorted((ROOT / "docs").glob("tutorial/*.md")),
     *([ROOT / "docs/howto/checkpoints.md"] if KNOWN else []),
     ROOT / "docs/howto/use-blocking-libraries.md",
+    ROOT / "docs/reference/diagnose.md",
     ROOT / "docs/howto/use-tls.md",
 ]
 

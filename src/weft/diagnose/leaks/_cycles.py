@@ -30,8 +30,9 @@ def cycles(known: frozenset[Mark] = frozenset()) -> list[Finding]:
     try:
         return found_in(garbage, known)
     finally:
-        garbage.clear()
-        gc.collect()
+        if garbage:
+            garbage.clear()
+            gc.collect()
 
 
 def _collected() -> dict[int, Any]:
