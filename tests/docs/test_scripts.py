@@ -15,6 +15,7 @@ PAGES = [
     ROOT / "README.md",
     *sorted((ROOT / "docs").glob("tutorial/*.md")),
     *([ROOT / "docs/howto/checkpoints.md"] if KNOWN else []),
+    ROOT / "docs/howto/exceptions-that-keep-memory.md",
     ROOT / "docs/howto/use-blocking-libraries.md",
     ROOT / "docs/reference/diagnose.md",
     ROOT / "docs/howto/use-tls.md",
