@@ -3,7 +3,9 @@
 import pytest
 
 from apps.vpn.tests.servers import OFFICES, Offices, key
+from weft_vpn import lifecycle
 from weft_vpn.adopt import adopted
+from weft_vpn.apply import NotApplied
 from weft_vpn.errors import VpnError
 from weft_vpn.facts import KEPT, Facts
 from weft_vpn.file import parse
@@ -192,6 +194,15 @@ def test_a_peer_that_is_to_stay_and_stands_in_no_file_is_refused():
     server.edit(f"PublicKey = {key(('otto', 1))}", f"PublicKey = {key(('anna', 1))}")
     plan = plan_of(text, {name: (None, offices[name].facts) for name in ("alpha", "beta")})
     assert "only runs: `wg-quick save wg0` writes it there" in plan.refusals[0].message
+
+
+@pytest.mark.parametrize(
+    "end", [lambda network: lifecycle.down(network, None), lambda network: lifecycle.remove(network, None, "alpha")]
+)
+def test_home_workers_do_not_lose_their_tunnel_with_the_network(end):
+    _, _, text, _ = home_workers()
+    with pytest.raises(NotApplied, match=r"peers that are no sites would lose their tunnel too: alpha \(2\)"):
+        end(parse(text))
 
 
 def test_a_home_workers_machine_that_is_off_is_no_fault():

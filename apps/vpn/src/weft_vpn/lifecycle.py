@@ -3,14 +3,14 @@
 Each stands on apply() and on Change, so each is confirmed by fresh connections or rolled back.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from weft_vpn.actions import Action, Down
 from weft_vpn.apply import NotApplied, apply
 from weft_vpn.change import ROLLBACK_AFTER, Change, Report, Say, SiteReport, reason
 from weft_vpn.facts import Facts
-from weft_vpn.network import Network
+from weft_vpn.network import Network, Site
 from weft_vpn.plan import Plan
 from weft_vpn.servers import Servers
 from weft_vpn.ssh_actions import TunnelsDown
@@ -37,6 +37,7 @@ def remove(
     leaving = network.site(name)
     if network.topology == "hub" and network.hub == name:
         raise NotApplied(f"{name} is the hub, and the others meet there: make another site the hub in the file first")
+    _refuse_others(network, [leaving])
     smaller = replace(
         network.with_addresses(), sites=tuple(site for site in network.with_addresses().sites if site.name != name)
     )
@@ -83,6 +84,7 @@ def down(
     A server that can be reached through the tunnel alone brings it back by itself, and with it all others: the report says so.
     Raises NotApplied when nothing was changed.
     """
+    _refuse_others(network, network.sites)
     errors = servers.connect()
     if errors and not (partial and len(errors) < len(network.sites)):
         lines = [f"    {name}: {reason(error)}" for name, error in errors.items()]
@@ -108,6 +110,16 @@ def down(
         servers, wanted, others=others, untouched=absent, check=left, rollback_after=rollback_after, say=say
     )
     return change.run()
+
+
+def _refuse_others(network: Network, sites: Iterable[Site]) -> None:
+    """Raise NotApplied where peers that are no sites would lose their tunnel with the interface."""
+    kept = [f"{site.name} ({len(site.other_peers)})" for site in sites if site.other_peers]
+    if kept and network.backend == "wireguard":
+        raise NotApplied(
+            f"nothing was changed: peers that are no sites would lose their tunnel too: {', '.join(kept)}. If that is meant, "
+            "take other_peers out of the file first"
+        )
 
 
 def _down(network: Network, why: str, keep_config: bool) -> Action:

@@ -82,7 +82,7 @@ def gateway_of(site: Site, facts: Facts) -> Address | None:
 
 def gateways_of(site: Site, facts: Facts) -> dict[int, Address]:
     """The gateway of the site's LAN for each family, by 4 and 6; that of IPv6 is mostly known by its link-local address."""
-    found = {} if site.gateway is None else {site.gateway.version: site.gateway}
+    found: dict[int, Address] = {} if site.gateway is None else {site.gateway.version: site.gateway}
     device = lan_device(site, facts)
     for route in facts.routes:
         via, version = route.via, route.to.version

@@ -264,6 +264,18 @@ def test_another_configuration_of_wireguard_keeps_all_of_it(server, sysctls):
     assert sysctls["net/ipv4/ip_forward"] == "1" and os.path.exists(forward.SYSCTL_FILE)
 
 
+def test_a_configuration_is_put_aside_beside_those_of_before(server, monkeypatch):
+    monkeypatch.setattr(live, "exists", lambda interface: False)
+    monkeypatch.setattr(forward, "put_back", lambda interface: None)
+    for text in ("one", "one", "two"):
+        server.config.write_text(text)
+        assert act._aside(str(server.config)) in act._files("wg0")
+        act._DO["down"]("wg0", {"do": "down", "keep_config": False})
+        assert not server.config.exists()
+    aside = {path.name: path.read_text() for path in server.config.parent.iterdir()}
+    assert aside == {"wg0.conf.removed": "one", "wg0.conf.removed.2": "two"}
+
+
 def test_what_is_no_action_is_refused_before_anything_is_done(server):
     with pytest.raises(ValueError, match="is no action; is it of another version of weft"):
         act.act("wg0", [{"do": "make_key"}, {"do": "format"}], TOKEN, 10)

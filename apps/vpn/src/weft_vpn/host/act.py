@@ -75,7 +75,7 @@ def _files(interface, actions):
     """Every file that an action may touch."""
     config = system.config_path(interface)
     tunnels = tunnel.paths([action["name"] for action in actions if action["do"] == "tunnel_file"])
-    return [config, config + ASIDE, system.key_path(interface), forward.SYSCTL_FILE] + names.paths() + tunnels
+    return [config, _aside(config), system.key_path(interface), forward.SYSCTL_FILE] + names.paths() + tunnels
 
 
 # ---- the actions
@@ -308,6 +308,17 @@ def _follow_names(interface, action):
         names.stop(interface)
 
 
+def _aside(path):
+    """Where the configuration goes: beside those that were put aside before, whose keys may be other ones."""
+    data = system.read(path)
+    number = 1
+    while True:
+        aside = path + ASIDE + (".%d" % number if number > 1 else "")
+        if system.read(aside) in (None, data):
+            return aside
+        number += 1
+
+
 def _down(interface, action):
     names.stop(interface)
     if live.enabled(interface):
@@ -317,7 +328,7 @@ def _down(interface, action):
         path = system.config_path(interface)
         data = system.read(path)
         if data is not None:  # the key in it may be all that proves who this was: it is put aside, not destroyed
-            system.write(path + ASIDE, data, 0o600)
+            system.write(_aside(path), data, 0o600)
             system.remove(path)
         system.remove(system.key_path(interface))
         if not tunnel.ends():  # packets are passed on for them too
