@@ -269,7 +269,7 @@ def test_a_configuration_is_put_aside_beside_those_of_before(server, monkeypatch
     monkeypatch.setattr(forward, "put_back", lambda interface: None)
     for text in ("one", "one", "two"):
         server.config.write_text(text)
-        assert act._aside(str(server.config)) in act._files("wg0")
+        assert act._aside(str(server.config)) in act._files("wg0", [])
         act._DO["down"]("wg0", {"do": "down", "keep_config": False})
         assert not server.config.exists()
     aside = {path.name: path.read_text() for path in server.config.parent.iterdir()}
