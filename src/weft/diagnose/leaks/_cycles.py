@@ -147,7 +147,7 @@ def _described(anchor: Any, way: list[Any] | None) -> Finding | None:
             code_of_case = "WL001"
     else:
         place = place_of(frame, (*reversed(attributes), name), passed, otherwise, anchor)
-        if isinstance(held, CONTAINERS):
+        if issubclass(type(held), CONTAINERS):
             code_of_case = "WL007"
         elif type(held) in GENERATORS or hasattr(type(held), "__closure__"):
             code_of_case = "WL008"
@@ -170,7 +170,7 @@ def _described(anchor: Any, way: list[Any] | None) -> Finding | None:
 def _is_direct(held: Any, anchor: Any) -> bool:
     """Whether it is the exception, its traceback, or the tuple of sys.exc_info()."""
     traceback = traceback_of(anchor)
-    if type(held) is tuple and len(held) == 3 and isinstance(held[0], type):
+    if type(held) is tuple and len(held) == 3 and issubclass(type(held[0]), type):
         return any(_is_direct(each, anchor) for each in held[1:])
     if type(held) is TracebackType:
         while traceback is not None and traceback is not held:

@@ -21,6 +21,7 @@ __all__ = [
     "ended",
     "frame_of",
     "frames_behind",
+    "handlers",
     "handles",
     "holds_values",
     "local_values",
@@ -111,11 +112,11 @@ def _outside(frame: FrameType | None) -> FrameType | None:
 
 def handles(frame: FrameType) -> bool:
     """Whether the frame stands inside an except or finally clause that an exception has led into."""
-    return any(start <= frame.f_lasti < end for start, end in _handlers(frame.f_code))
+    return any(start <= frame.f_lasti < end for start, end in handlers(frame.f_code))
 
 
-@lru_cache(maxsize=1024)
-def _handlers(code: CodeType) -> list[tuple[int, int]]:
+@lru_cache(maxsize=256)
+def handlers(code: CodeType) -> list[tuple[int, int]]:
     """Where in the bytecode exceptions are handled.
 
     CPython covers each such place with an entry of the exception table of its own, which puts the exception that was handled

@@ -81,7 +81,7 @@ def named(base: str, way: list[Any]) -> tuple[str, tuple[str, ...]]:
         if type(here) is CellType:
             at += 1
             continue
-        if isinstance(here, CONTAINERS) or is_exception(here):
+        if issubclass(type(here), CONTAINERS) or is_exception(here):
             break
         step = 1
         if there is namespace_of(here) and at + 2 < len(way):

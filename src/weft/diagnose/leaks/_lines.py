@@ -10,7 +10,7 @@ from itertools import pairwise
 from types import CodeType, FrameType
 from typing import NamedTuple
 
-__all__ = ["Place", "is_parameter", "place_of", "uses"]
+__all__ = ["Place", "instructions_of", "is_parameter", "place_of", "uses"]
 
 
 class Place(NamedTuple):
@@ -28,7 +28,7 @@ def place_of(
     `passed` is the offset of the instruction through which `error` came, if it came through this function. `otherwise` is the
     line to name when nothing tells.
     """
-    instructions = _instructions(frame.f_code)
+    instructions = instructions_of(frame.f_code)
     behind = _behind_handler(frame, passed, error)
     if behind:
         for name in names:
@@ -53,7 +53,7 @@ def is_parameter(code: CodeType, name: str, passed: int | None) -> bool:
     count += bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
     if name not in code.co_varnames[:count]:
         return False
-    if not any(_stores(one, name) for one in _instructions(code)):
+    if not any(_stores(one, name) for one in instructions_of(code)):
         return True
     return passed is not None and _handler(code, passed) is None
 
@@ -62,12 +62,12 @@ def uses(code: CodeType, line: int, name: str) -> bool:
     """Whether what stands in `line` mentions `name`."""
     return any(
         one.positions and one.positions.lineno == line and (_mentions(one, name) or _mentions(one, f".{name}"))
-        for one in _instructions(code)
+        for one in instructions_of(code)
     )
 
 
 @lru_cache(maxsize=256)
-def _instructions(code: CodeType) -> list[dis.Instruction]:
+def instructions_of(code: CodeType) -> list[dis.Instruction]:
     return list(dis.get_instructions(code))
 
 
@@ -86,7 +86,7 @@ def _behind_handler(frame: FrameType, passed: int | None, error: object) -> list
     target = _handler(frame.f_code, passed)
     if target is None:
         return []
-    behind = [one for one in _instructions(frame.f_code) if one.offset >= target]
+    behind = [one for one in instructions_of(frame.f_code) if one.offset >= target]
     while (jump := _clause(behind)) is not None:
         kinds = _looked_up([one for one in behind if one.offset < jump.offset], frame)
         if kinds is None or isinstance(error, kinds):

@@ -9,6 +9,9 @@ __all__ = ["Mark", "mark", "marks", "traceback_of", "with_tracebacks"]
 
 Mark = tuple[object, ...]
 
+# The attribute itself: a class may have another one under its name.
+traceback_in = BaseException.__dict__["__traceback__"].__get__
+
 
 def marks() -> frozenset[Mark]:
     """Marks of the exceptions with a traceback that there are now. They refer to nothing."""
@@ -23,7 +26,7 @@ def mark(error: Any) -> Mark:
 
 def traceback_of(error: Any) -> Any:
     """Of an exception, or a traceback itself."""
-    return error if type(error) is TracebackType else error.__traceback__
+    return error if type(error) is TracebackType else traceback_in(error)
 
 
 def with_tracebacks(things: Iterable[Any]) -> list[Any]:
@@ -36,7 +39,7 @@ def with_tracebacks(things: Iterable[Any]) -> list[Any]:
         if kind is TracebackType:
             tracebacks[id(thing)] = thing
             parts.add(id(thing.tb_next))
-        elif issubclass(kind, BaseException) and thing.__traceback__ is not None:
+        elif issubclass(kind, BaseException) and (traceback := traceback_in(thing)) is not None:
             found.append(thing)
-            parts.add(id(thing.__traceback__))
+            parts.add(id(traceback))
     return found + [traceback for number, traceback in tracebacks.items() if number not in parts]

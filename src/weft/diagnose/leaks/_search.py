@@ -84,8 +84,6 @@ class Search:
         }
         seen = set(level)
         for _ in range(MOST_STEPS):
-            for way, held in level.values():
-                self._take_live(way, held)
             above: dict[int, tuple[list[Any], set[int]]] = {}
             for referrer in gc.get_referrers(*(way[0] for way, _ in level.values())):
                 if id(referrer) not in self._there or id(referrer) in seen:
@@ -95,6 +93,9 @@ class Search:
                 else:
                     inner = {id(value) for value in gc.get_referents(referrer)} & level.keys()
                     self._explained.update(*(level[number][1] for number in inner))
+            # Behind those: what has the exception as well as a variable does is there for longer.
+            for way, held in level.values():
+                self._take_live(way, held)
             seen |= above.keys()
             level = {
                 number: (way, rest) for number, (way, held) in above.items() if (rest := held - self._found.keys())

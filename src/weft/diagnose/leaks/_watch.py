@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from weft.diagnose._finding import Finding
 from weft.diagnose.check._keep import kept_lines
 from weft.diagnose.leaks._cycles import cycles
+from weft.diagnose.leaks._frames import handlers
+from weft.diagnose.leaks._lines import instructions_of
 from weft.diagnose.leaks._lingering import lingering
 from weft.diagnose.leaks._marks import Mark, marks
 
@@ -22,7 +24,12 @@ def find(known: frozenset[Mark] = frozenset()) -> list[Finding]:
     switched to, and finalizers run as in any collection. Thread-safe. Cycles that an earlier collection has freed are not
     seen: `watch()` sees those too. A line that says `# weft: keep` is accepted. Keeps nothing.
     """
-    return [finding for finding in (*cycles(known), *lingering(known)) if not _accepted(finding)]
+    try:
+        return [finding for finding in (*cycles(known), *lingering(known)) if not _accepted(finding)]
+    finally:
+        # They hold code objects, and nothing is to be kept from one look to the next.
+        handlers.cache_clear()
+        instructions_of.cache_clear()
 
 
 def _accepted(finding: Finding) -> bool:
