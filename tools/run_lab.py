@@ -1,4 +1,4 @@
-"""`make test-lab`: the tests that build offices, file by file, a file for each core at a time: they wait more than they compute.
+"""`make test-lab`: the tests that build offices, file by file, a file for each core at a time, and one more: they wait a lot.
 
 A lab is namespaces of its own, so those of several processes do not see each other. A line tells how each file ended, and
 everything it printed where one of its tests failed; the last line sums up. Further arguments go to pytest; paths among them
@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PYTEST = [sys.executable, "-m", "pytest", "--color=no", "-q", "-m", "lab and not soak", "-o", "faulthandler_timeout=0"]
 
 # Those that take longest begin first, so that no lane is left with one of them at the end.
-LONG = ("test_faults", "test_systemd", "test_checks", "test_apply", "test_killed")
+LONG = ("test_names", "test_faults", "test_checks", "test_apply", "test_systemd", "test_demo", "test_killed")
 
 NOTHING_COLLECTED = 5
 COUNTS = re.compile(r"(\d+) (passed|failed|skipped|errors?|xfailed|xpassed|warnings?)")
@@ -61,7 +61,7 @@ def main(arguments: list[str]) -> int:
     started = time.monotonic()
     named = [word for word in arguments if (ROOT / word.partition("::")[0]).exists()]
     others = [word for word in arguments if word not in named]
-    lanes = os.cpu_count() or 1
+    lanes = (os.cpu_count() or 1) + 1
     outputs, failed, ran = [], [], False
     with ThreadPoolExecutor(lanes) as executor:
         waiting = [executor.submit(run, file, others) for file in named or files_with_labs()]

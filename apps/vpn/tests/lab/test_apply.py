@@ -208,7 +208,7 @@ DRIFTS = [
     ("wg set wg0 peer $(wg genkey | wg pubkey) allowed-ips 10.99.0.0/24", "wg0 runs otherwise than it is configured"),
     ("ip route del 192.168.10.0/24 dev wg0", "there is no route through wg0 to 192.168.10.0/24"),
     ("echo 0 > /proc/sys/net/ipv4/ip_forward", "forwarding of IPv4 is off"),
-    ("rm /etc/sysctl.d/99-weft-vpn.conf", "forwarding of IPv4 is on, but off again after a restart"),
+    ("sed -i /^net/d /etc/sysctl.d/99-weft-vpn.conf", "forwarding of IPv4 is on, but off again after a restart"),
     ("sed -i 's/^Persistent.*/PersistentKeepalive = 7/' /etc/wireguard/wg0.conf", "wg0.conf says something else"),
     ("ip link set dev wg0 mtu 1300", "wg0 has the MTU 1300, and 80 less than the way to its peers is 1420"),
     ("wg set wg0 peer $(wg show wg0 peers) persistent-keepalive 7", "wg0 runs otherwise than it is configured"),
