@@ -10,6 +10,7 @@ from tests.docs.blocks import ROOT
 PUBLIC = [
     "weft",
     "weft.diagnose",
+    "weft.diagnose.check",
     "weft.diagnose.leaks",
     "weft.io",
     "weft.remote",
