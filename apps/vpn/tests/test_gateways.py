@@ -105,6 +105,16 @@ def test_openwrt_never_hands_out_a_default_route_that_leads_nowhere():
     assert "dhcp.lan" not in text and "# for DHCP option 121 write this gateway into network.toml" in text
 
 
+@pytest.mark.parametrize("gateway", ["fd00:10::1", "fe80::1"])
+def test_a_gateway_of_ipv6_is_no_default_route_of_dhcp(gateway):
+    text = TWO.replace('gateway = "192.168.10.1"', f'gateway = "{gateway}"').replace(
+        '"192.168.10.0/24"', '"192.168.10.0/24", "fd00:10::/64"'
+    )
+    said = lines("text", text)
+    assert f"gateway {gateway}" in said and "0.0.0.0/0,GATEWAY" in said and "(bytes)" not in said
+    assert "dhcp.lan" not in lines("openwrt", text)
+
+
 def test_addresses_of_ipv6_are_what_they_are_in_each_form():
     text = (
         TWO.replace('"192.168.10.2"\ngateway = "192.168.10.1"', '"fd00:10::2"\ngateway = "fd00:10::1"')

@@ -116,10 +116,12 @@ def _lan_addresses(network: Network) -> Iterator[Conflict]:
     both = ((site, key, value) for site in network.sites for key, value in _in_the_lan(site) if value is not None)
     for site, key, address in both:
         around = [lan for lan in site.lans if address in lan]
-        if not around:
+        if not around and not (key == "gateway" and address.version == 6 and address.is_link_local):
             lans = ", ".join(map(str, site.lans)) or "none"
             yield _key(site, key), f"{key} {address} is in none of its lans ({lans})"
-        elif around[0].version == 4 and around[0].prefixlen < 31 and address in (around[0][0], around[0][-1]):
+        elif (
+            around and around[0].version == 4 and around[0].prefixlen < 31 and address in (around[0][0], around[0][-1])
+        ):
             yield _key(site, key), f"{key} {address} is the first or last of {around[0]}, which no machine may have"
 
 

@@ -30,6 +30,11 @@ class Settings:
         """The server is the gateway."""
         return self.server == self.gateway
 
+    @property
+    def default(self) -> Address | None:
+        """Where DHCP sends all else to, which is a matter of IPv4."""
+        return self.gateway if self.gateway is not None and self.gateway.version == 4 else None
+
     def pairs(self) -> tuple[tuple[Lan, Lan], ...]:
         """From each own LAN to each network beyond, of one family."""
         return tuple((own, other) for own in self.lans for other in self.beyond if own.version == other.version)
@@ -59,14 +64,14 @@ def settings(network: Network, site: Site) -> Settings:
 def option_121(found: Settings) -> str:
     """DHCP's option of classless routes, as dnsmasq writes it; who takes it, takes the default route from it alone."""
     routes = [f"{lan},{found.server}" for lan in found.beyond if lan.version == 4]
-    return ",".join([*routes, f"0.0.0.0/0,{found.gateway or 'GATEWAY'}"])
+    return ",".join([*routes, f"0.0.0.0/0,{found.default or 'GATEWAY'}"])
 
 
 def option_121_hex(found: Settings) -> str:
     """The same in bytes, as RFC 3442 has them, for DHCP servers that want those. The gateway must be known."""
     whole = ipaddress.ip_network("0.0.0.0/0")
     routes = [(lan, found.server) for lan in found.beyond if lan.version == 4] + [
-        (whole, found.gateway or found.server)
+        (whole, found.default or found.server)
     ]
     data = bytearray()
     for lan, through in routes:
@@ -95,7 +100,7 @@ def text(network: Network, site: Site) -> str:
             "In place of the last two, or where clients still go astray: let DHCP give the routes to the clients.",
         ]
         lines += [f"    option 121 (dnsmasq)   {option_121(found)}"]
-        if found.gateway is not None:
+        if found.default is not None:
             lines += [f"    option 121 (bytes)     {option_121_hex(found)}"]
     return "\n".join(lines)
 
@@ -235,7 +240,7 @@ def _openwrt_routes(found: Settings) -> list[str]:
         lines += _uci("network", f"weft_vpn_{number}", kind, interface="lan", target=lan, gateway=found.server)
     if found.server.version != 4 or not any(lan.version == 4 for lan in found.beyond):
         return lines
-    if found.gateway is None:  # with a default route that leads nowhere in it, no client would reach the internet
+    if found.default is None:  # with a default route that leads nowhere in it, no client would reach the internet
         return [*lines, "# for DHCP option 121 write this gateway into network.toml: gateway = ..."]
     option = f"121,{option_121(found)}"
     return [
