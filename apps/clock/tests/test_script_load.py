@@ -7,7 +7,8 @@ import time
 import pytest
 
 from apps.clock.tests import harmless
-from apps.clock.tests.machine import SCRIPT, Machine, line
+from apps.clock.tests.machine import SCRIPT, Machine, line, tool
+from tools import unpack_debian
 
 DAY = 86400
 RELEASED = 1735689600  # 2025-01-01, in the script
@@ -215,7 +216,7 @@ def test_a_clock_from_before_1970_is_behind(machine, shown):
     assert machine.sets == [SAVED]
 
 
-@pytest.mark.parametrize("shown", [9_000_000_000, 10**11, 2**62])
+@pytest.mark.parametrize("shown", [9_000_000_000, 10**11, 2**62, 10**25])
 def test_a_clock_from_an_impossible_future_is_told_and_left(machine, shown):
     machine.clock = shown
     machine.stamp("stamp", SAVED)
@@ -358,6 +359,21 @@ def test_load_and_status_write_nothing(machine):
     machine.fine("load")
     machine.status()
     assert machine.stamped() == before
+
+
+def test_a_shell_that_counts_in_32_bits_is_refused(one_machine):
+    try:
+        one_machine.shell = tool("mksh", "mksh")
+    except unpack_debian.CannotUnpack as reason:
+        pytest.skip(f"there is no mksh, which counts so: {reason}")
+    one_machine.clock = 9_000_000_000  # which it takes for a time in 1982
+    one_machine.stamp("stamp", SAVED)
+    for command in ("load", "save"):
+        ran = one_machine.run(command)
+        assert ran.status == 1
+        assert "nothing is done: this shell counts in 32 bits" in ran.said
+    assert one_machine.sets == []
+    assert one_machine.stamped() == {"stamp": line(SAVED)}
 
 
 @pytest.mark.parametrize("words", [(), ("lod",), ("load", "now"), ("save", "--dry-run"), ("status", "x")])

@@ -72,6 +72,7 @@ def test_a_synchronised_clock_is_followed_down_and_a_stamp_from_the_future_heals
     assert machine.run("floor").printed == f"{SAVED}\n"
     assert line(FUTURE) not in machine.stamped().values()
     assert machine.stamped()["stamp"] == line(SAVED)
+    assert machine.stamped()["stamp.1"] == line(SAVED - 900)
 
 
 def test_stamps_that_all_lie_in_the_future_heal_in_one_save(machine):
@@ -403,6 +404,7 @@ def wait_for(path: Path) -> None:
 
 def test_what_a_killed_save_left_is_swept_away_by_the_next(machine):
     machine.clock = SAVED
+    machine.stamps.mkdir()
     endless_sync(machine)
     process = machine.start("save")
     wait_for(machine.folder / "syncing")
@@ -426,6 +428,25 @@ def test_a_save_that_is_told_to_end_leaves_nothing(machine):
     os.killpg(process.pid, signal.SIGTERM)
     process.communicate(timeout=30)
     assert machine.stamped() == {"stamp": line(SAVED)}
+
+
+def test_a_save_sweeps_away_nothing_of_one_that_still_runs(machine):
+    """Where no lock keeps them apart."""
+    without_flock(machine)
+    go_on = machine.folder / "go-on"
+    os.mkfifo(go_on)
+    first = f"mkdir {machine.folder}/first 2>/dev/null && read -r word <{go_on}"
+    machine.program("sync", f"#!/bin/sh\n{first}\nexit 0\n")
+    machine.stamp("stamp", SAVED - 900)
+    machine.clock = SAVED
+    slow = machine.start("save")
+    wait_for(machine.folder / "first")
+    machine.clock = SAVED + 5
+    machine.fine("save")
+    go_on.write_text("\n")
+    said = slow.communicate(timeout=30)[1]
+    assert slow.returncode == 0, said
+    assert machine.stamped() == {"stamp": line(SAVED), "stamp.1": line(SAVED + 5)}
 
 
 @pytest.mark.parametrize("lock", ["flock", "no flock"])
