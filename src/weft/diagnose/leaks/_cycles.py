@@ -7,15 +7,14 @@ when its function ended. A local that leads back to the exception closes the cir
 import gc
 import inspect
 from collections import deque
-from dataclasses import dataclass, field
-from types import FrameType, TracebackType
+from dataclasses import dataclass, field, replace
+from types import FrameType, FunctionType, TracebackType
 from typing import Any
 
-from weft.diagnose._cases import CASES
 from weft.diagnose._finding import Finding
 from weft.diagnose.leaks._frames import GENERATORS, local_values
 from weft.diagnose.leaks._holders import CONTAINERS, inside, is_exception, key_of, may_hold, named
-from weft.diagnose.leaks._lines import Place, is_parameter, place_of, uses
+from weft.diagnose.leaks._lines import Place, finding_at, is_parameter, place_of, uses
 from weft.diagnose.leaks._marks import Mark, mark, traceback_of, with_tracebacks
 from weft.diagnose.leaks._measure import keeps
 
@@ -73,12 +72,8 @@ def found_in(garbage: dict[int, Any], known: frozenset[Mark] = frozenset()) -> l
     findings = []
     for group in groups.values():
         kept = keeps(group.roots, garbage)
-        findings.append(_with(group.finding, times=len(group.roots), keeps=kept))
+        findings.append(replace(group.finding, times=len(group.roots), keeps=kept))
     return findings
-
-
-def _with(finding: Finding, **changes: Any) -> Finding:
-    return Finding(**{**vars(finding), **changes})
 
 
 def _way_back(anchor: Any, garbage: dict[int, Any], anchors: dict[int, Any]) -> list[Any] | None:
@@ -128,43 +123,31 @@ def _described(anchor: Any, way: list[Any] | None) -> Finding | None:
     name = key_of(values, first)
     if name is None:
         return None
-    held = inside(first)
     part = passed_in(anchor, frame)
     passed = part.tb_lasti if part else None
     otherwise = part.tb_lineno if part else frame.f_lineno
-    names, attributes = named(name, rest)
+    held = inside(first)
     if _is_direct(held, anchor):
         every = [each for each in values if _is_direct(values[each], anchor)]
         given = [each for each in every if is_parameter(code, each, passed)]
-        direct = [each for each in every if each not in given] or given
+        direct = [each for each in every if each not in given]
+        if not direct:
+            return finding_at("cycle", "WL002", frame, Place(otherwise), ", ".join(given))
         place = place_of(frame, tuple(direct), passed, otherwise, anchor)
-        names = ", ".join(direct)
-        if direct == given:
-            code_of_case, place = "WL002", Place(otherwise)
-        elif any(not is_exception(values[each]) for each in direct) or uses(code, place.line, "exc_info"):
-            code_of_case = "WL003"
-        else:
-            code_of_case = "WL001"
-    else:
-        place = place_of(frame, (*reversed(attributes), name), passed, otherwise, anchor)
-        if issubclass(type(held), CONTAINERS):
-            code_of_case = "WL007"
-        elif type(held) in GENERATORS or hasattr(type(held), "__closure__"):
-            code_of_case = "WL008"
-        else:
-            code_of_case = "WL004"
-    case = CASES[code_of_case]
-    return Finding(
-        kind="cycle",
-        code=case.code,
-        path=code.co_filename,
-        line=place.line,
-        column=place.column,
-        function=code.co_qualname,
-        name=names,
-        message=case.message(names),
-        mend=case.mended(names),
-    )
+        with_traceback = any(not is_exception(values[each]) for each in direct) or uses(code, place.line, "exc_info")
+        return finding_at("cycle", "WL003" if with_traceback else "WL001", frame, place, ", ".join(direct))
+    text, attributes = named(name, rest)
+    place = place_of(frame, (*reversed(attributes), name), passed, otherwise, anchor)
+    return finding_at("cycle", _case_of(held), frame, place, text)
+
+
+def _case_of(held: Any) -> str:
+    """The case of a local that leads to the exception by way of something else."""
+    if issubclass(type(held), CONTAINERS):
+        return "WL007"
+    if type(held) in GENERATORS or type(held) is FunctionType:
+        return "WL008"
+    return "WL004"
 
 
 def _is_direct(held: Any, anchor: Any) -> bool:

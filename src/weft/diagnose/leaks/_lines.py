@@ -10,7 +10,10 @@ from itertools import pairwise
 from types import CodeType, FrameType
 from typing import NamedTuple
 
-__all__ = ["Place", "instructions_of", "is_parameter", "place_of", "uses"]
+from weft.diagnose._cases import CASES
+from weft.diagnose._finding import Finding
+
+__all__ = ["Place", "finding_at", "instructions_of", "is_parameter", "place_of", "uses"]
 
 
 class Place(NamedTuple):
@@ -45,6 +48,21 @@ def place_of(
         if before or stores:
             return _place(before[-1] if before else stores[-1], otherwise)
     return Place(otherwise)
+
+
+def finding_at(kind: str, case: str, frame: FrameType, place: Place, name: str) -> Finding:
+    """What is found in the function of `frame`, at `place`, under `name`, without what it keeps."""
+    return Finding(
+        kind=kind,
+        code=case,
+        path=frame.f_code.co_filename,
+        line=place.line,
+        column=place.column,
+        function=frame.f_code.co_qualname,
+        name=name,
+        message=CASES[case].message(name),
+        mend=CASES[case].mended(name),
+    )
 
 
 def is_parameter(code: CodeType, name: str, passed: int | None) -> bool:

@@ -10,12 +10,11 @@ from collections.abc import Iterable
 from types import FrameType
 from typing import Any
 
-from weft.diagnose._cases import CASES
 from weft.diagnose._finding import Finding
 from weft.diagnose.leaks._cycles import passed_in
 from weft.diagnose.leaks._frames import ended, frames_behind, handles, holds_values, local_values, running, values_of
 from weft.diagnose.leaks._holders import is_exception
-from weft.diagnose.leaks._lines import Place, place_of
+from weft.diagnose.leaks._lines import finding_at, place_of
 from weft.diagnose.leaks._marks import Mark, mark, traceback_of, with_tracebacks
 from weft.diagnose.leaks._measure import held_by, keeps
 from weft.diagnose.leaks._search import Holder, Search
@@ -114,18 +113,6 @@ def _described(error: Any, holder: Holder) -> Finding:
     traceback = traceback_of(error)
     part = passed_in(error, holder.frame) if holder.frame is not None else traceback
     frame = holder.frame or traceback.tb_frame
-    code = frame.f_code
     otherwise = part.tb_lineno if part else frame.f_lineno
-    place: Place = place_of(frame, holder.names, part.tb_lasti if part else None, otherwise, error)
-    case = CASES[holder.code]
-    return Finding(
-        kind="lingering",
-        code=case.code,
-        path=code.co_filename,
-        line=place.line,
-        column=place.column,
-        function=code.co_qualname,
-        name=holder.name,
-        message=case.message(holder.name),
-        mend=case.mended(holder.name),
-    )
+    place = place_of(frame, holder.names, part.tb_lasti if part else None, otherwise, error)
+    return finding_at("lingering", holder.code, frame, place, holder.name)
