@@ -190,5 +190,11 @@ def test_what_is_nested_too_deeply_is_said(tmp_path):
     assert found.line == 1
 
 
+def test_long_chains_of_conditions_are_followed():
+    chain = "".join(f"    elif kind == {number}:\n        return None\n" for number in range(800))
+    text = KEEPS.replace("    return result", f"    if kind == -1:\n        result = None\n{chain}    return result")
+    assert [finding.line for finding in check_source(text)] == [6]
+
+
 def test_a_file_without_any_function_has_no_findings():
     assert check_source("") == []

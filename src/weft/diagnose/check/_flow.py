@@ -157,8 +157,7 @@ class Flow:
     def _compound(self, node: ast.stmt, state: State) -> Way:
         match node:
             case ast.If():
-                yes, no = narrowed(node.test, self._effects(node.test, state))
-                return join(self.block(node.body, yes), self.block(node.orelse, no))
+                return self._if(node, state)
             case ast.While():
                 return self._while(node, state)
             case ast.For() | ast.AsyncFor():
@@ -180,6 +179,18 @@ class Flow:
             case ast.Assert():
                 return narrowed(node.test, self._effects(node.test, state))[0]
         return state
+
+    def _if(self, node: ast.If, state: State) -> Way:
+        """Follow `if`, and its `elif` one after the other: generated code has hundreds of them."""
+        after: Way = None
+        while True:
+            yes, no = narrowed(node.test, self._effects(node.test, state))
+            after = join(after, self.block(node.body, yes))
+            match node.orelse:
+                case [ast.If() as node] if no is not None:
+                    state = no
+                case _:
+                    return join(after, self.block(node.orelse, no))
 
     # What statements do to names.
 
