@@ -146,9 +146,9 @@ def test_who_is_not_root_is_told_how_to_become_it(planned):
 @pytest.mark.parametrize(
     ("epoch", "says"),
     [
-        (NOW, "rtc0 (rtc-pcf8563): the time is left to it where that is later than the stamps"),
-        (77, "shows 1970-01-01 00:01:17 UTC; is its battery empty? The stamps are gone by"),
-        (None, "shows no time; is its battery empty? The stamps are gone by"),
+        (NOW, "rtc0 (rtc-pcf8563): where it sets a later time than the stamps, that one stays"),
+        (77, "shows 1970-01-01 00:01:17 UTC; is its battery empty? The time is taken from the stamps"),
+        (None, "shows no time; is its battery empty? The time is taken from the stamps"),
     ],
 )
 def test_a_hardware_clock_is_told_of_and_does_not_hinder(epoch, says):
@@ -160,7 +160,7 @@ def test_a_hardware_clock_is_told_of_and_does_not_hinder(epoch, says):
 def test_the_clock_file_of_timesyncd_is_told_of():
     host = FakeHost("alpha", clock_file={"path": "/var/lib/systemd/timesync/clock", "time": 1.0})
     assert aside(facts_of(host))[0].startswith(
-        "systemd-timesyncd keeps /var/lib/systemd/timesync/clock, of 1970-01-01 00:00:01 UTC: the time is left to it"
+        "systemd-timesyncd keeps /var/lib/systemd/timesync/clock, of 1970-01-01 00:00:01 UTC: where it sets a later time"
     )
 
 

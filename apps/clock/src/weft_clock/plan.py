@@ -23,6 +23,7 @@ __all__ = [
 ]
 
 OLDEST_SYSTEMD = 219
+STAYS = "where it sets a later time than the stamps, that one stays"
 MUCH = 86400  # seconds that a hardware clock may be behind and still be one
 # Other software for the same: two of them at once are no harm, and no help either.
 OTHERS = ("fake-hwclock.service", "fake-hwclock-load.service", "soft-hwclock.service")
@@ -137,21 +138,21 @@ def wrong(facts: Facts) -> tuple[str, ...]:
 
 
 def aside(facts: Facts) -> tuple[str, ...]:
-    """Who else may know the time at a boot. Where that is later than the stamps, weft clock steps aside."""
+    """Who else may know the time at a boot. Where one has set a later time than the stamps, weft clock steps aside."""
     found: list[str] = []
     if (rtc := facts.rtc) is not None:
         what = f"there is a hardware clock, {rtc.device} ({rtc.name})"
         if rtc.epoch is None:
-            found.append(f"{what}, which shows no time; is its battery empty? The stamps are gone by")
+            found.append(f"{what}, which shows no time; is its battery empty? The time is taken from the stamps")
         elif rtc.epoch < facts.time - MUCH:
-            found.append(f"{what}, which shows {when(rtc.epoch)}; is its battery empty? The stamps are gone by")
+            found.append(
+                f"{what}, which shows {when(rtc.epoch)}; is its battery empty? The time is taken from the stamps"
+            )
         else:
-            found.append(f"{what}: the time is left to it where that is later than the stamps")
+            found.append(f"{what}: {STAYS}")
     if facts.clock_file is not None:
-        found.append(
-            f"systemd-timesyncd keeps {facts.clock_file.path}, of {when(facts.clock_file.time)}: the time is left to it where "
-            "that is later than the stamps"
-        )
+        kept = facts.clock_file
+        found.append(f"systemd-timesyncd keeps {kept.path}, of {when(kept.time)}: {STAYS}")
     return tuple(found)
 
 
