@@ -28,7 +28,7 @@ def test_an_executor_gives_results_and_errors(name):
         assert list(executor.map(divmod, (7, 9), (2, 2))) == [(3, 1), (4, 1)]
         done, rest = futures.wait([good, bad])
         assert (done, rest) == ({good, bad}, set())
-    bad._result = None  # it keeps its traceback, and with that this test's frames
+    bad._result = None  # what "direct" runs it runs in this very frame, which its traceback leads to
 
 
 def test_a_bounded_executor_runs_so_many_at_once_and_refuses_jobs_after_its_end():

@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import functools
 import os
 import queue
 import sys
@@ -141,7 +142,7 @@ class Prompt:
                 answers.put(lambda: value)
             except Exception as error:
                 failure = error.with_traceback(None)
-                answers.put(lambda: _raised(failure))
+                answers.put(functools.partial(_raised, failure))
 
         thread = threading.Thread(target=work, name="weft-shell")
         thread.start()
@@ -149,7 +150,10 @@ class Prompt:
             answer = self._wait(answers)
         finally:
             thread.join(PATIENCE)
-        return answer()
+        try:
+            return answer()
+        finally:
+            del answer  # an error's traceback holds this frame
 
     def _wait(self, answers: "queue.SimpleQueue[Callable[[], Any]]") -> Callable[[], Any]:
         asked = False
@@ -178,7 +182,10 @@ class Prompt:
 
 
 def _raised(error: Exception) -> None:
-    raise error
+    try:
+        raise error
+    finally:
+        del error  # its traceback holds this frame
 
 
 @contextlib.contextmanager

@@ -135,26 +135,26 @@ def create_connection(
         check_timeout(timeout, "create_connection(timeout)")
     host, port = address
     errors: list[OSError] = []
-    for family, kind, proto, _, target in getaddrinfo(host, port, 0, standard.SOCK_STREAM, 0):
-        made = None
-        try:
-            made = socket(family, kind, proto)
-            if timeout is not _DEFAULT_TIMEOUT:
-                made.settimeout(timeout)
-            if source_address is not None:
-                made.bind(source_address)
-            made.connect(target)
-            errors.clear()
-            return made
-        except OSError as error:
-            errors.append(error)
-            if made is not None:
-                made.close()
-        except BaseException:
-            if made is not None:
-                made.close()
-            raise
     try:
+        for family, kind, proto, _, target in getaddrinfo(host, port, 0, standard.SOCK_STREAM, 0):
+            made = None
+            try:
+                made = socket(family, kind, proto)
+                if timeout is not _DEFAULT_TIMEOUT:
+                    made.settimeout(timeout)
+                if source_address is not None:
+                    made.bind(source_address)
+                made.connect(target)
+                errors.clear()
+                return made
+            except OSError as error:
+                errors.append(error)
+                if made is not None:
+                    made.close()
+            except BaseException:
+                if made is not None:
+                    made.close()
+                raise
         if not errors:
             raise OSError(f"{host!r} has no address to connect to")
         raise ExceptionGroup("create_connection failed", errors) if all_errors else errors[-1]

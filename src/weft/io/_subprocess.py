@@ -137,6 +137,7 @@ class Popen(subprocess.Popen[AnyStr]):
                     broken = failure
             self.wait()
         except BaseException:
+            broken = None  # its traceback holds this frame
             self._end()
             raise
         if broken is not None:

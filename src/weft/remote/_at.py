@@ -84,7 +84,10 @@ class Visit:
                 return Handle(context, number, name).join()
             except CannotTravel as error:
                 refused = _of_a_variable(error.with_traceback(None))
-            raise refused  # here, where it takes no frame along as its context
+            try:
+                raise refused  # here, where it takes no frame along as its context
+            finally:
+                del refused  # its traceback holds this frame
         raise MoveInDoubt(
             f"the link to {context.name!r} broke when {name} was to begin there; nobody knows whether it did: {lost}",
             context=context.name,

@@ -109,7 +109,10 @@ class Chain:
         if not ended:
             late = context._too_late(timeout, call.name, sent=call._number is not None)
             self._give_up(call, duplicate(late) or late)
-            raise late
+            try:
+                raise late
+            finally:
+                del late, call  # its traceback holds this frame
         return call.join(0)
 
     def spawn(

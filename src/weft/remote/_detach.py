@@ -129,4 +129,7 @@ def _checked(
         function=name,
     )
     refused.path = path
-    raise refused
+    try:
+        raise refused
+    finally:
+        del refused  # its traceback holds this frame

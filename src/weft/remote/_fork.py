@@ -84,9 +84,12 @@ def fork(descriptors: Sequence[int], token: str, threads: Threads, *, beside_thr
     with _one_at_a_time, _at_rest(threads):
         thread = io.start_thread(lambda: result.append(_fork_here(descriptors, token)), "weft-fork")
         thread.join()
-    (outcome,) = result
+    outcome = result.pop()
     if isinstance(outcome, OSError):
-        raise outcome
+        try:
+            raise outcome
+        finally:
+            del outcome  # its traceback holds this frame
     return ForkedProcess(outcome)
 
 

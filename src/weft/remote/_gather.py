@@ -16,7 +16,7 @@ from weft.remote._open import ssh
 from weft.remote.context import Context
 from weft.remote.errors import CallTimeout, ConnectError, ContextDied
 from weft.sync import Condition, Lock
-from weft.sync._outcome import TaskletKilled
+from weft.sync._outcome import TaskletKilled, alike
 
 T = TypeVar("T")
 
@@ -45,7 +45,10 @@ class Result(Generic[T]):
     def get(self) -> T:
         """The value; raises the error if there is one."""
         if self.error is not None:
-            raise self.error
+            try:
+                raise alike(self.error) or self.error
+            finally:
+                del self  # its traceback holds this frame, and who keeps the result may be in it, too
         return self.value  # type: ignore[return-value]
 
 
@@ -121,7 +124,7 @@ def gather(
             except Exception as error:
                 gone = isinstance(target, Context) and target.closed
                 if gone or not limits.allow(error, tries):
-                    return Result(host, index, time.monotonic() - begun, tries, error=error)
+                    return Result(host, index, time.monotonic() - begun, tries, error=error.with_traceback(None))
 
     return _run(targets, one, at_once)
 
@@ -177,7 +180,9 @@ def map(
                 return Result(context.name, index, time.monotonic() - begun, tries, item, value)
             except Exception as error:
                 if all(other.closed for other in over) or not limits.allow(error, tries):
-                    return Result(context.name, index, time.monotonic() - begun, tries, item, error=error)
+                    return Result(
+                        context.name, index, time.monotonic() - begun, tries, item, error=error.with_traceback(None)
+                    )
             finally:
                 give(context)
 
@@ -230,7 +235,7 @@ def open_all(
                 return Result(context.name, index, time.monotonic() - begun, tries, value=context)
             except Exception as error:
                 if not limits.allow(error, tries):
-                    return Result(_name(host), index, time.monotonic() - begun, tries, error=error)
+                    return Result(_name(host), index, time.monotonic() - begun, tries, error=error.with_traceback(None))
 
     results: list[Result[Context]] = []
     try:
@@ -272,7 +277,10 @@ def _run(things: Iterable[Any], work: Callable[[int, Any], Result[T]], at_once: 
             if result is None:
                 left -= 1
             elif isinstance(result, BaseException):
-                raise result
+                try:
+                    raise result
+                finally:
+                    del result  # its traceback holds this frame
             else:
                 yield result
     finally:

@@ -124,26 +124,29 @@ class WindowChannel(Generic[T]):
     def receive(self) -> T:
         """Take the oldest value, waiting for one. Raises what send_exception has sent, ChannelClosed when closed and empty."""
         with atomic():
-            if self._kept:
-                return self._next_kept()
-            return self._taken(*self._waiting(self._inner.receive))
+            return self._taken(*(self._next_kept() if self._kept else self._waiting(self._inner.receive)))
 
     def receive_unless(self, stop: "weft.channel[Any]") -> tuple[bool, Any]:
         """(True, value), or (False, what came by `stop`) when that came first."""
         with atomic():
             if self._kept:
-                return True, self._next_kept()
+                return True, self._taken(*self._next_kept())
             met, came = self._waiting(select, self._inner, stop)
-            return (True, self._taken(*came)) if met is self._inner else (False, came)
+            if met is not self._inner:
+                return False, came
+            try:
+                return True, self._taken(*came)
+            finally:
+                del came  # an error's traceback holds this frame
 
-    def _next_kept(self) -> T:
+    def _next_kept(self) -> tuple[T, bool]:
         value, is_error, size = self._kept.popleft()
         self._bytes -= size
         while self._senders and self._has_room(self._senders[0].size):
             sender = self._senders.popleft()
             self._keep(sender.value, sender.is_error, sender.size)
             sender.accepted()
-        return self._taken(value, is_error)
+        return value, is_error
 
     def _waiting(self, receive: Callable[..., Any], *args: Any) -> Any:
         self._receivers += 1
@@ -155,7 +158,10 @@ class WindowChannel(Generic[T]):
     @staticmethod
     def _taken(value: Any, is_error: bool) -> T:
         if is_error:
-            raise value
+            try:
+                raise value
+            finally:
+                del value  # its traceback holds this frame
         return value  # type: ignore[no-any-return]
 
     def __iter__(self) -> Iterator[T]:
@@ -163,9 +169,7 @@ class WindowChannel(Generic[T]):
 
     def __next__(self) -> T:
         with atomic():
-            if self._kept:
-                return self._next_kept()
-            return self._taken(*self._waiting(next, self._inner))
+            return self._taken(*(self._next_kept() if self._kept else self._waiting(next, self._inner)))
 
     def close(self) -> None:
         """Let nobody new wait here; what was accepted, and who waits already, may still be met."""

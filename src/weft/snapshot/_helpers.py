@@ -22,7 +22,7 @@ def base(box: list[Any]) -> object:
         _native.build(ticket)
     except BaseException as error:  # also of a signal handler, behind either call
         ticket = None  # as it goes it gives back what was built, while that is still on top of the data stack
-        box.append(error)
+        box.append(error)  # weft: keep - no cycle: this frame is in no traceback
         return None
     return bridge(_native.go_on, ticket)
 

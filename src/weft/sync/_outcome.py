@@ -112,6 +112,19 @@ def duplicate(error: BaseException) -> BaseException | None:
     return twin
 
 
+def alike(error: BaseException) -> BaseException | None:
+    """An error with the traceback, cause and context of this one, to be raised while somebody keeps this; None as `duplicate`.
+
+    To raise an error that is kept would be a reference cycle wherever a frame that it passes refers to who keeps it.
+    """
+    twin = duplicate(error)
+    if twin is None:
+        return None
+    twin.__cause__, twin.__context__ = error.__cause__, error.__context__
+    twin.__suppress_context__ = error.__suppress_context__
+    return twin.with_traceback(error.__traceback__)
+
+
 def places(error: BaseException) -> list[str]:
     """A line for each call that the error's traceback leads through, the outermost first; the innermost few."""
     return [

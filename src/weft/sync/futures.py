@@ -29,7 +29,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 
 from weft.core import TaskletExit, Waiter, atomic, tasklet
 from weft.sync._native import Event
-from weft.sync._outcome import duplicate
+from weft.sync._outcome import alike
 
 __all__ = [
     "ALL_COMPLETED",
@@ -104,7 +104,8 @@ class Future(_Future[T]):
     """concurrent.futures.Future whose result() and exception() block the calling tasklet only. Thread-safe.
 
     result() raises an error like the one that was set, with its traceback, and not that object itself: a future that a
-    frame refers to, and whose error refers to the frame, would be a reference cycle. exception() returns the object.
+    frame refers to, and whose error refers to the frame, would be a reference cycle. exception() returns the object. An error
+    that cannot be copied is raised itself, once: from then on the future has a RuntimeError that names it.
     """
 
     def __init__(self) -> None:
@@ -120,9 +121,16 @@ class Future(_Future[T]):
         if error is None:
             return cast(T, self._result)
         try:
-            raise _like(error)
+            raise alike(error) or self._given_away(error)
         finally:
             del self, error
+
+    def _given_away(self, error: BaseException) -> BaseException:
+        """The error, of which there is no second one, and to which this refers no longer."""
+        self._exception = RuntimeError(
+            f"{error!r}, of which there is no second one, was raised for somebody else first"
+        )
+        return error
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """Like result(), but return the error that was set, or None."""
@@ -137,16 +145,6 @@ class Future(_Future[T]):
 
 
 _DONE = (CANCELLED, CANCELLED_AND_NOTIFIED, FINISHED)
-
-
-def _like(error: BaseException) -> BaseException:
-    """An error with the traceback, cause and context of this one; itself when it cannot be copied."""
-    twin = duplicate(error)
-    if twin is None:
-        return error
-    twin.__cause__, twin.__context__ = error.__cause__, error.__context__
-    twin.__suppress_context__ = error.__suppress_context__
-    return twin.with_traceback(error.__traceback__)
 
 
 def _watchers(future: _Future[Any]) -> list[Any]:

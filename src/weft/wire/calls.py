@@ -76,6 +76,7 @@ class Pool(object):
                 if frames is None:
                     self._handle(None)
                 self.take(frames)
+                frames = None  # not kept by a thread that waits on
                 self._turns.give_back()
             else:
                 self._woken = False

@@ -18,8 +18,7 @@ def main(token, loaded=()):
     wire = link.Link(link.keep_aside(0), link.keep_aside(1))
     try:
         child = Child(wire, token, loaded)
-    except Exception:
-        error = sys.exc_info()[1]
+    except Exception as error:
         text = " ".join(("%s: %s" % (type(error).__name__, error)).split())
         wire.send_raw([protocol.start_line(token, protocol.START_FAILED, text)])
         os._exit(1)
@@ -136,8 +135,7 @@ class Child(object):
                 return
             except EnvironmentError:
                 pass  # the link is lost
-            except Exception:
-                error = sys.exc_info()[1]
+            except Exception as error:
                 text = "a %s frame cannot be used: %s: %s\n" % (
                     protocol.kind_name(frame[3]),
                     type(error).__name__,

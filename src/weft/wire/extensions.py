@@ -87,8 +87,7 @@ class Extensions(object):
                         file.add(body[1:], "weft-%d" % number)
                     else:
                         file.problem = body[1:].decode("utf-8")
-                except (EnvironmentError, zlib.error, ImportError, AttributeError):
-                    error = sys.exc_info()[1]
+                except (EnvironmentError, zlib.error, ImportError, AttributeError) as error:
                     file.problem = "%s: %s" % (type(error).__name__, error)
                 if file.problem is not None:
                     file.close()
@@ -132,10 +131,10 @@ class Extensions(object):
                 for number, _, _ in files[:-1]:
                     self._load_library(self._files[number])
                 return self._load_module(self._files[files[-1][0]], spec)
-            except (ImportError, EnvironmentError):
-                error = sys.exc_info()[1]
+            except (ImportError, EnvironmentError) as error:
+                problem = str(error)
             text = "%s came from the parent, but cannot be loaded here: %s. Install %s over there, or the library that is missing"
-            raise _problem(spec.name, text % (spec.name, error, spec.name.partition(".")[0]))
+            raise _problem(spec.name, text % (spec.name, problem, spec.name.partition(".")[0]))
 
     def _ask(self, number):
         with self._changed:

@@ -36,8 +36,8 @@ class Instead(object):
             try:
                 return self._ours(str(path), *args[1:], **kwargs)
             except ImportError as error:  # the source of a module could not be had
-                problem = resources.Problem(5, str(error), path)
-            raise problem
+                problem = str(error)
+            raise resources.Problem(5, problem, path)  # here, where it holds no other error with its frames
         return self._original(*args, **kwargs)
 
     def __getattr__(self, name):

@@ -96,8 +96,8 @@ class Runner(object):
         with self._lock:
             # A queue, and no waiter: run() in a call waits for sleeps and descriptors, and must not wait for the next call.
             self._queue = SimpleQueue()
-            for what in self._early:
-                self._queue.put(what)
+            while self._early:
+                self._queue.put(self._early.popleft())
         while True:
             what = self._queue.get()
             if isinstance(what, _Call):
@@ -105,6 +105,7 @@ class Runner(object):
                 what.tasklet = tasklet(self._run)(what)
             else:
                 self._end(what)
+            what = None  # nothing of a call is kept while the next one is waited for
 
     def _give_up(self, problem):
         with self._lock:

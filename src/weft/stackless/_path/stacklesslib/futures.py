@@ -1,5 +1,6 @@
 """Futures of tasklets and threads, and executors that make them. A future can be waited for with stacklesslib.wait as well."""
 
+import functools
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
@@ -7,6 +8,7 @@ from typing import Any
 from weakref import WeakSet
 
 from weft import TaskletExit, getcurrent, tasklet
+from weft.sync._outcome import alike
 
 from . import threadpool, util
 from . import wait as _wait_module
@@ -80,6 +82,7 @@ class Future(_wait_module.WaitSite):
             self.set_exception(error)
         finally:
             self.tasklet = None
+            del self, fn, args, kwargs  # the error's traceback holds this frame
 
     def attach(self) -> bool:
         """Say that this tasklet will settle it: False when it was cancelled before."""
@@ -122,7 +125,7 @@ class Future(_wait_module.WaitSite):
             return result
         self._refuse_cancelled(result)
         try:
-            raise result[1].with_traceback(result[2])
+            raise alike(result[1].with_traceback(result[2])) or result[1]
         finally:
             del self, result
 
@@ -199,7 +202,10 @@ class ExecutorBase:
 
     def execute_future(self, future: Future, job: Job) -> None:
         """Run a job here."""
-        future.execute(*job)
+        try:
+            future.execute(*job)
+        finally:
+            del future, job  # the frames of an error lead back to this one
 
     def __enter__(self) -> "ExecutorBase":
         return self
@@ -219,7 +225,7 @@ class ThreadPoolExecutorBase(ExecutorBase):
 
     def submit_future(self, future: Future, job: Job) -> Future:
         """Have it run on a thread."""
-        self.pool.submit(lambda: self.execute_future(future, job))
+        self.pool.submit(functools.partial(self.execute_future, future, job))  # no lambda, whose frame would keep them
         return future
 
     def shutdown(self, wait: bool = True) -> None:
@@ -242,7 +248,10 @@ class DirectExecutor(ExecutorBase):
     def submit_future(self, future: Future, job: Job) -> Future:
         """Run it."""
         self.execute_future(future, job)
-        return future
+        try:
+            return future
+        finally:
+            del future, job  # the frames of an error lead back to this one
 
 
 class SimpleTaskletExecutor(ExecutorBase):
@@ -316,6 +325,7 @@ class BoundedExecutorMixIn:
         try:
             super().execute_future(future, job)  # type: ignore[misc]
         finally:
+            del future, job  # the frames of an error lead back to this one
             self.n_workers -= 1
             self.pump()
 

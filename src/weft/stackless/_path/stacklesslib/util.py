@@ -340,7 +340,7 @@ class cancellable:
 
     def __init__(self) -> None:
         self.tasklet: tasklet[...] | bool | None = None
-        self.exception: CancelledError | None = None
+        self._raised: weakref.ref[CancelledError] | None = None  # weakly: it leads to the frames of who has this object
         self._scope: CancelScope | None = None
         self._args: tuple[Any, ...] = ()
 
@@ -359,11 +359,12 @@ class cancellable:
         if not cancelled:
             self.tasklet = None
             return
-        self.exception = CancelledError(*self._args)
+        error = CancelledError(*self._args)
+        self._raised = weakref.ref(error)
         try:
-            raise self.exception from None
+            raise error from None
         finally:
-            del self, val, tb  # its traceback leads here
+            del self, val, tb, error  # its traceback leads here
 
     def cancel(self, *args: Any) -> None:
         """End it with CancelledError(*args); nothing happens when nobody is in it. Thread-safe."""
@@ -384,3 +385,8 @@ class cancellable:
     def match(self, val: object) -> bool:
         """Whether `val` is the exception that it has raised."""
         return self.exception is not None and self.exception is val
+
+    @property
+    def exception(self) -> CancelledError | None:
+        """What it has raised, as long as somebody else refers to that."""
+        return None if self._raised is None else self._raised()

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Any
 
 from weft import TaskletExit, channel, getcurrent, tasklet
+from weft.sync._outcome import alike
 
 from . import util
 from .base import atomic
@@ -152,6 +153,7 @@ class WaitableTasklet(tasklet[...], WaitSite):
                 finally:
                     current._done = True
                     current.waitsite_signal()
+                    del current, args, kwargs  # the frames of an error that it keeps lead back to this one
 
         if args or kwargs:
             return super().bind(bound, args or (), kwargs or {})
@@ -189,6 +191,8 @@ class ValueTasklet(WaitableTasklet):
             self._error = CancelledError(killed)
         except BaseException as error:
             self._error = error
+        finally:
+            del self, func, args, kwargs  # the error's traceback holds this frame
 
     def get(self, block: bool = True, timeout: float | None = None) -> Any:
         """What the function returned; raises what it raised, CancelledError when it was killed, TimeoutError before."""
@@ -198,7 +202,7 @@ class ValueTasklet(WaitableTasklet):
             raise TimeoutError("the tasklet is not done")
         if self._error is not None:
             try:
-                raise self._error
+                raise alike(self._error) or self._error
             finally:
                 del self
         return self._value
