@@ -59,6 +59,28 @@ def test_a_damaged_stamp_is_replaced_by_the_newest_that_is_known(machine):
     assert machine.stamped() == {"stamp": line(SAVED), "stamp.1": line(SAVED)}
 
 
+def test_everything_that_is_damaged_is_whole_after_two_saves(machine):
+    for name in ("stamp", "stamp.1", "installed"):
+        machine.stamp(name, "corrupt")
+    machine.clock = SAVED
+    assert machine.fine("tick").count("is damaged; it is left out, and replaced") == 3
+    machine.clock = SAVED + 900
+    machine.fine("tick")
+    assert machine.stamped() == {"stamp": line(SAVED + 900), "stamp.1": line(SAVED), "installed": line(SAVED)}
+    assert machine.fine("tick") == ""
+
+
+def test_a_stamp_is_saved_and_synced_although_something_beside_it_cannot_be_put_right(machine):
+    machine.clock = SAVED
+    (machine.stamps / "installed").mkdir(parents=True)
+    machine.program("sync", f'#!/bin/sh\necho "$1" >>{machine.folder}/synced\n')
+    ran = machine.run("save")
+    assert ran.status == 1
+    assert "installed is a folder" in ran.said
+    assert (machine.stamps / "stamp").read_text() == line(SAVED)
+    assert (machine.folder / "synced").read_text().splitlines()[-1] == str(machine.stamps)
+
+
 @pytest.mark.parametrize("name", ["stamp", "stamp.1", "installed"])
 def test_a_synchronised_clock_is_followed_down_and_a_stamp_from_the_future_heals(machine, name):
     machine.clock = SAVED
