@@ -218,3 +218,18 @@ def test_nft_takes_the_rules_of_its_form(nft):
         [*nft, "-c", "-f", "-"], input=head + "\n".join(rules) + "\n", text=True, capture_output=True, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_for_ssh_it_is_port_22_of_those_who_are_called():
+    text = TWO.replace("[network]", '[network]\nbackend = "ssh"')
+    assert "Forward" not in lines("text", text)  # alpha calls
+    assert "\n1. Forward TCP port 22 that comes from the internet to 192.168.20.2, port 22.\n" in lines(
+        "text", text, "beta"
+    )
+    assert "tcp dport 22 dnat to 192.168.20.2:22" in lines("nftables", text, "beta")
+    assert "proto='tcp'" in lines("openwrt", text, "beta") and "src_dport='22'" in lines("openwrt", text, "beta")
+    assert "IpProtocol=tcp,FromPort=22,ToPort=22" in lines("aws", text, "beta")
+    assert "FromPort" not in lines("aws", text)
+    itself = text.replace('gateway = "192.168.10.1"', 'gateway = "192.168.10.2"')
+    assert lines("text", itself).endswith("\n\nNothing is to be set: it calls the others.")
+    assert "dport" not in lines("nftables", itself) and "proto=" not in lines("openwrt", itself)

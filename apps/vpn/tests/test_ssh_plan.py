@@ -286,10 +286,13 @@ def test_what_a_server_says_of_its_tunnels_is_not_believed_blindly(offices, plac
         Facts.from_plain(offices["beta"].plain, "beta")
 
 
-def test_a_migration_back_says_what_comes_first(offices):
+def test_in_the_middle_of_a_migration_it_is_said_what_is_left_over(offices):
     wireguard = Offices(OFFICES)
     wireguard.apply()
+    assert not wireguard.plan().notes
     wireguard.network = replace(wireguard.network, backend="ssh")
     wireguard.apply()
     plan = wireguard.plan()
+    wireguard.network = replace(wireguard.network, backend="wireguard")
+    assert "`weft vpn down --backend ssh`" in wireguard.plan().notes[0].message
     assert plan.exit_code == 0 and "`weft vpn down --backend wireguard`" in plan.notes[0].message

@@ -10,8 +10,11 @@ from dataclasses import dataclass
 
 from weft_vpn.errors import VpnError
 from weft_vpn.network import Address, Lan, Network, Site
+from weft_vpn.ssh_backend import links
 
 __all__ = ["FORMS", "option_121", "option_121_hex"]
+
+SSH_PORT = 22  # at which sites call each other with the ssh backend
 
 
 @dataclass(frozen=True)
@@ -24,6 +27,9 @@ class Settings:
     lans: tuple[Lan, ...]  # of this office
     beyond: tuple[Lan, ...]  # the LANs of the others, and the tunnel
     peers: tuple[Address, ...]  # the others' endpoints, as far as they are addresses
+    protocol: str  # of what others send to this site: "udp", or "tcp" for ssh
+    outer: int | None  # the port at which the internet reaches it; None: nobody calls it
+    port: int  # the server's own
 
     @property
     def itself(self) -> bool:
@@ -34,6 +40,11 @@ class Settings:
     def default(self) -> Address | None:
         """Where DHCP sends all else to, which is a matter of IPv4."""
         return self.gateway if self.gateway is not None and self.gateway.version == 4 else None
+
+    @property
+    def accepts(self) -> bool:
+        """The server is the gateway, and others send to it first."""
+        return self.itself and (self.protocol == "udp" or self.outer is not None)
 
     def pairs(self) -> tuple[tuple[Lan, Lan], ...]:
         """From each own LAN to each network beyond, of one family."""
@@ -51,6 +62,10 @@ def settings(network: Network, site: Site) -> Settings:
     }  # a LAN without IPv6 needs no way to that of others
     endpoints = [peer.endpoint.address for peer in network.peers_of(site) if peer.endpoint is not None]
     known = tuple(address for address in endpoints if address is not None)
+    protocol, outer, port = "udp", site.endpoint.port if site.endpoint is not None else None, site.listen_port
+    if network.backend == "ssh":
+        protocol, port = "tcp", SSH_PORT
+        outer = SSH_PORT if any(link.callee == site for link in links(network)) else None
     return Settings(
         site,
         site.lan_address,
@@ -58,6 +73,9 @@ def settings(network: Network, site: Site) -> Settings:
         site.lans,
         tuple(lan for lan in (*network.lans_behind(site), network.tunnel) if lan.version in families),
         known if len(known) == len(network.peers_of(site)) else (),
+        protocol,
+        outer,
+        port,
     )
 
 
@@ -90,7 +108,7 @@ def text(network: Network, site: Site) -> str:
     lines = [f"{site.name}: on {where} (the server is {found.server})", ""]
     if found.itself:
         lines[0] = f"{site.name}: the server {found.server} is the gateway itself"
-        lines += _steps(_accept_words(found))
+        lines += _steps(_accept_words(found)) if found.accepts else ["Nothing is to be set: it calls the others."]
         return "\n".join(lines)
     steps = [_forward_words(found), _routes_words(found), _stateful_words(found)]
     lines += _steps(*[step for step in steps if step])
@@ -114,11 +132,10 @@ def _steps(*steps: Sequence[str]) -> list[str]:
 
 
 def _forward_words(found: Settings) -> list[str]:
-    endpoint = found.site.endpoint
-    if endpoint is None:
+    if found.outer is None:
         return []
     return [
-        f"Forward UDP port {endpoint.port} that comes from the internet to {found.server}, port {found.site.listen_port}.",
+        f"Forward {found.protocol.upper()} port {found.outer} that comes from the internet to {found.server}, port {found.port}.",
         *_only_from(found),
     ]
 
@@ -128,7 +145,7 @@ def _only_from(found: Settings) -> list[str]:
 
 
 def _accept_words(found: Settings) -> list[str]:
-    return [f"Accept UDP port {found.site.listen_port} that comes from the internet.", *_only_from(found)]
+    return [f"Accept {found.protocol.upper()} port {found.port} that comes from the internet.", *_only_from(found)]
 
 
 def _routes_words(found: Settings) -> list[str]:
@@ -158,20 +175,20 @@ def nftables(network: Network, site: Site) -> str:
     lines = [
         f"# {site.name}: on its gateway, as root. The chain of the last lines may have another name: nft list chains"
     ]
-    port = site.listen_port
-    if site.endpoint is not None and not found.itself:
+    port = found.port
+    if found.outer is not None and not found.itself:
         family = "ip" if found.server.version == 4 else "ip6"
         target = f"{found.server}:{port}" if found.server.version == 4 else f"[{found.server}]:{port}"
         lines += [
             f"nft add table {family} weft_vpn",
             f"nft flush table {family} weft_vpn",
             f"nft 'add chain {family} weft_vpn prerouting {{ type nat hook prerouting priority dstnat; }}'",
-            f"nft add rule {family} weft_vpn prerouting fib daddr type local udp dport {site.endpoint.port} dnat to {target}",
-            f"nft insert rule inet filter forward {family} daddr {found.server} udp dport {port} accept",
+            f"nft add rule {family} weft_vpn prerouting fib daddr type local {found.protocol} dport {found.outer} dnat to {target}",
+            f"nft insert rule inet filter forward {family} daddr {found.server} {found.protocol} dport {port} accept",
         ]
-    if found.itself:
-        lines.append(f"nft insert rule inet filter input udp dport {port} accept")
-    else:
+    if found.accepts:
+        lines.append(f"nft insert rule inet filter input {found.protocol} dport {port} accept")
+    if not found.itself:
         lines += [_ip_route(found, lan) for lan in found.beyond]
     for own, other in found.pairs():
         family = "ip" if own.version == 4 else "ip6"
@@ -191,21 +208,21 @@ def openwrt(network: Network, site: Site) -> str:
     """For OpenWrt from 22.03 on, as root. Once more does no harm."""
     found = settings(network, site)
     lines = [f"# {site.name}: on its OpenWrt gateway, as root"]
-    if found.itself:
+    if found.accepts:
         lines += _uci(
-            "firewall", "weft_vpn", "rule", src="wan", proto="udp", dest_port=site.listen_port, target="ACCEPT"
+            "firewall", "weft_vpn", "rule", src="wan", proto=found.protocol, dest_port=found.port, target="ACCEPT"
         )
-    elif site.endpoint is not None:
+    elif found.outer is not None and not found.itself:
         lines += _uci(
             "firewall",
             "weft_vpn",
             "redirect",
             src="wan",
             dest="lan",
-            proto="udp",
-            src_dport=site.endpoint.port,
+            proto=found.protocol,
+            src_dport=found.outer,
             dest_ip=found.server,
-            dest_port=site.listen_port,
+            dest_port=found.port,
             target="DNAT",
             family=f"ipv{found.server.version}",
         )
@@ -281,9 +298,9 @@ def aws(network: Network, site: Site) -> str:
         "aws ec2 modify-instance-attribute --instance-id $INSTANCE --no-source-dest-check",
     ]
     allow = "aws ec2 authorize-security-group-ingress --group-id $GROUP --ip-permissions"
-    port = site.listen_port
-    if site.endpoint is not None:
-        lines += [f"{allow} 'IpProtocol=udp,FromPort={port},ToPort={port},{_aws_range(source)}'" for source in sources]
+    if found.outer is not None:
+        ports = f"IpProtocol={found.protocol},FromPort={found.port},ToPort={found.port}"
+        lines += [f"{allow} '{ports},{_aws_range(source)}'" for source in sources]
     lines += [f"{allow} 'IpProtocol=-1,{_aws_range(lan)}'" for lan in dict.fromkeys((*found.lans, *found.beyond))]
     for lan in found.beyond:
         key = "--destination-cidr-block" if lan.version == 4 else "--destination-ipv6-cidr-block"

@@ -301,6 +301,10 @@ def _notes(network: Network, site: Site, facts: Facts, wanted: WgConfig) -> list
         notes += live_notes(facts, facts.interface, wanted)
     there = {peer.public_key for peer in wanted.peers}
     notes += [f"other_peers names {key}, which is no peer there" for key in site.other_peers if key not in there]
+    if facts.ssh is not None and facts.ssh.ends:
+        notes.append(
+            "tunnels of ssh are there still: `weft vpn down --backend ssh` takes them away when they are needed no longer"
+        )
     if site.endpoint is None and site.keepalive is None:
         notes.append("has neither endpoint nor keepalive: nobody can reach it until it has sent something itself")
     notes += [f"could not find out {what}: {why}" for what, why in facts.missing.items()]
