@@ -21,7 +21,7 @@ STATE = """
     ip route show dev wg0 2>/dev/null
     ip -o link show dev wg0 2>/dev/null | grep -o 'mtu [0-9]*'
     sha256sum /etc/wireguard/wg0.conf /etc/sysctl.d/99-weft-vpn.conf 2>&1
-    stat -c '%a %U %n' /etc/wireguard/* 2>/dev/null
+    stat -c '%a %U %n' /etc/wireguard/*.conf 2>/dev/null
     cat /proc/sys/net/ipv4/ip_forward
 """
 BARE = """
