@@ -28,6 +28,7 @@ BARE = """
     for folder in /run/weft-vpn/*/; do [ -e $folder/armed ] && mv $folder/armed $folder/disarmed; done 2>/dev/null
     [ -d /run/systemd/system ] && systemctl disable --now wg-quick@wg0
     ip link del dev wg0
+    timeout 60 sh -c 'while wg show wg0; do sleep 0.05; done'  # a WireGuard that is a process ends a little later
     rm -rf /etc/wireguard/* /etc/sysctl.d/99-weft-vpn.conf /run/weft-vpn
     echo 0 > /proc/sys/net/ipv4/ip_forward
     true
