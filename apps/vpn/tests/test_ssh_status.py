@@ -80,11 +80,16 @@ def no_device(offices):
     offices["beta"].lose_device("tun1")
 
 
+def device_down(offices):
+    offices["alpha"].plain["devices"]["tun2"]["up"] = False
+
+
 @pytest.mark.parametrize(
     ("broken", "site", "what", "fix"),
     [
         (not_there, "alpha", "nobody on the server of alpha calls beta", "weft vpn apply"),
-        (no_device, "beta", "beta has no device for the tunnel of alpha", "weft vpn apply"),
+        (no_device, "beta", "beta has no device for the tunnel with alpha", "weft vpn apply"),
+        (device_down, "alpha", "alpha has no device for the tunnel with beta", "weft vpn apply"),
         ("Permission denied (publickey).", "beta", "beta does not let alpha in", "weft vpn apply"),
         ("Host key verification failed.", "alpha", "who answers at 198.51.100.2 has another key", "port 22 of 198.51"),
         ("ssh: connect to host: Connection timed out", "beta", "alpha does not reach the sshd of beta", "TCP port 22"),

@@ -36,9 +36,11 @@ def _why(link: Link, caller: Facts, callee: Facts) -> Diagnosis:
     if calling is None or calling.active not in RUNNING:
         state = "not there" if calling is None else calling.active
         return _down(one, other, f"nobody on the server of {one} calls {other}", f"call-{other} is {state}", APPLY)
-    device = callee.ssh.devices.get(link.callee_device) if callee.ssh is not None else None
-    if device is None:
-        return _down(other, one, f"{other} has no device for the tunnel of {one}", f"no {link.callee_device}", APPLY)
+    for site, peer, facts, name in ((other, one, callee, link.callee_device), (one, other, caller, link.caller_device)):
+        device = facts.devices.get(name)
+        if device is None or not device.up:
+            state = "is not there" if device is None else "is down"
+            return _down(site, peer, f"{site} has no device for the tunnel with {peer}", f"{name} {state}", APPLY)
     said = calling.said or "nothing"
     evidence = f"the last words of ssh on {caller.hostname}: {said}"
     host = link.callee.endpoint.host if link.callee.endpoint is not None else ""
