@@ -58,31 +58,33 @@ def _inside(state: State) -> Iterator[tuple[str, Origin, Site]]:
 
 def _judged(path: str, origin: Origin, site: Site, state: State, scope: Scope, module: Module) -> Iterator[Hit]:
     raised_by = state.inside[origin]
-    raised_here = origin.kind not in ("caught", "exit") or isinstance(raised_by, (ast.Raise, ast.Call))
-    root = _root(path)
-    if site.how == "handler" or (origin.kind == "exit" and not raised_here and "." not in path and site.how == "name"):
+    if _is_let_go(path, origin, site, state, scope, module):
         return
-    if "." in path and _emptied_elsewhere(path, scope, module):
-        return
-    owner = scope.owner_of(root) if root not in scope.local else None
-    if owner is not None and owner.let_go.get(root, 0) > (getattr(scope.node, "end_lineno", None) or 0):
-        return  # the function around lets go of it when this one has ended
-    if origin in state.cleared and ("." in path or not scope.owns(root)):
-        return  # what is left is the frame of this function
-    if not scope.owns(root):
-        if origin.kind == "caught" and not _emptied_elsewhere(root, scope, module):
+    if not scope.owns(_root(path)):
+        if origin.kind == "caught":
             yield _hit("WL005", site.node, path, scope)
-        return
-    if site.how == "name" and origin.kind != "caught":
-        if not _may_be_class(path, origin, scope):
-            yield _hit("WL002" if origin.kind in ("parameter", "exit") else "WL009", raised_by, path, scope)
-    elif origin.kind == "caught" or raised_here or site.how in ("attribute", "container"):
-        if origin.kind in ("made", "taken") and not _surely_exception(path, site, scope, module):
-            return
-        yield _hit(_code(path, origin, site, scope), site.node, path, scope)
+    elif site.how != "name" or origin.kind == "caught":
+        if origin.kind not in ("made", "taken") or _surely_exception(path, module):
+            yield _hit(_code(path, site, scope), site.node, path, scope)
+    elif not isinstance(raised_by, ast.arg) and not _may_be_class(path, origin, scope):
+        # What `__exit__` is given has only its caller's frame, until it is raised here.
+        yield _hit("WL002" if origin.kind in ("parameter", "exit") else "WL009", raised_by, path, scope)
 
 
-def _code(path: str, origin: Origin, site: Site, scope: Scope) -> str:
+def _is_let_go(path: str, origin: Origin, site: Site, state: State, scope: Scope, module: Module) -> bool:
+    """Whether Python itself, another function of the file, or cleared frames see to it that nothing stays."""
+    root = _root(path)
+    owned = scope.owns(root)
+    if site.how == "handler" or (("." in path or not owned) and _emptied_elsewhere(path, scope, module)):
+        return True
+    if origin in state.cleared and ("." in path or not owned):
+        return True  # what is left is the frame of this function
+    owner = scope.owner_of(root) if root not in scope.local else None
+    ends: int = getattr(scope.node, "end_lineno", None) or 0
+    return owner is not None and owner.let_go.get(root, 0) > ends
+
+
+def _code(path: str, site: Site, scope: Scope) -> str:
     if "." in path or site.how == "future":
         return "WL004"
     if site.how == "container":
@@ -143,7 +145,7 @@ def _default_of(argument: ast.arg, scope: Scope) -> ast.expr | None:
     return next((default for known, default in pairs if known is argument), None)
 
 
-def _surely_exception(path: str, site: Site, scope: Scope, module: Module) -> bool:
+def _surely_exception(path: str, module: Module) -> bool:
     """Whether `raise self.error` or `raise errors[0]` raises an instance that stays where it was."""
     name = path.rpartition(".")[2]
     if "." in path:
