@@ -15,7 +15,7 @@ PREPARE := tools/prepare.sh
 help:
 	@echo 'make demo       local contexts and tasklets: the whole story in half a minute'
 	@echo 'make test       the test suite, at most 15 minutes on 2 cores'
-	@echo 'make check      format, lint, types, layers, C warnings, documentation'
+	@echo 'make check      format, lint, types, layers, exceptions that are kept, C warnings, documentation'
 	@echo 'make check-native  the core under a debug interpreter, sanitizers, leak and stress runs (about 20 minutes)'
 	@echo 'make bench      figures beside those of the peers'
 	@echo 'make bench-threads  the page of threads and servers, on every Python >= 3.11 found (under 10 minutes)'

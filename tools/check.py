@@ -84,6 +84,11 @@ def layers() -> Iterator[Command]:
     yield command(str(SCRIPTS / "lint-imports"), "--no-cache")
 
 
+def leaks() -> Iterator[Command]:
+    """What keeps exceptions alive; tests may, and show it."""
+    yield module("weft", "leaks", "--check", "src", "apps", "tools")
+
+
 def wire_syntax() -> Iterator[Command]:
     """Payload sources in the common syntax of 2.7 and 3.6, with nothing newer than either has."""
     payload = sorted(str(path) for path in Path("src/weft/wire").glob("*.py") if path.name not in WIRE_OF_THE_PARENT)
@@ -136,6 +141,7 @@ CHECKS: dict[str, Callable[[], Iterator[Command]]] = {
     "types": types,
     "stubs": stubs,
     "layers": layers,
+    "leaks": leaks,
     "wire-syntax": wire_syntax,
     "host-syntax": host_syntax,
     "c-warnings": c_warnings,
