@@ -1,5 +1,6 @@
 """Before anything else: neither a test nor a program that one starts can set the clock of this machine."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,15 +24,19 @@ def busybox_programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(params=SHELLS)
-def machine(request: pytest.FixtureRequest, tmp_path: Path) -> Machine:
-    """A machine with dash and coreutils, then one with busybox and nothing else that busybox has."""
-    return make_machine(request, tmp_path, request.param)
+def machine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Machine]:
+    """A machine with dash and coreutils, then one with busybox and what busybox has."""
+    made = make_machine(request, tmp_path, request.param)
+    yield made
+    made.end()
 
 
 @pytest.fixture
-def one_machine(request: pytest.FixtureRequest, tmp_path: Path) -> Machine:
+def one_machine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Machine]:
     """A machine for what does not depend on its shell."""
-    return make_machine(request, tmp_path, "dash")
+    made = make_machine(request, tmp_path, "dash")
+    yield made
+    made.end()
 
 
 def make_machine(request: pytest.FixtureRequest, folder: Path, shell: str) -> Machine:

@@ -3,6 +3,7 @@
 import hashlib
 import os
 import shutil
+import signal
 import subprocess
 from dataclasses import dataclass, field
 from importlib import resources
@@ -70,6 +71,7 @@ class Machine:
     path: list[str]
     environment: dict[str, str] = field(default_factory=dict)
     script: Path = SCRIPT
+    started: list[subprocess.Popen[str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.programs.mkdir()
@@ -116,7 +118,7 @@ class Machine:
 
     def start(self, *words: str, around: tuple[str, ...] = ()) -> subprocess.Popen[str]:
         """Run the script, `around` being what runs the shell."""
-        return subprocess.Popen(
+        process = subprocess.Popen(
             [*around, *self.shell, str(self.script), *words],
             env=self.around,
             stdin=subprocess.DEVNULL,
@@ -126,6 +128,15 @@ class Machine:
             cwd="/",
             start_new_session=True,  # so that all of it can be ended at once
         )
+        self.started.append(process)
+        return process
+
+    def end(self) -> None:
+        """End what a test that failed has left running."""
+        for process in self.started:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.communicate()
 
     def run(self, *words: str, around: tuple[str, ...] = ()) -> Ran:
         process = self.start(*words, around=around)
