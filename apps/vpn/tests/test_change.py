@@ -29,6 +29,7 @@ class Fleet:
     cut_off: dict[str, int] = field(default_factory=dict)  # how many fresh connections to a site fail
     armed: dict[str, bool] = field(default_factory=dict)  # False: it has rolled back before it was asked
     disarms: dict[str, Any] = field(default_factory=dict)
+    backs: dict[str, Any] = field(default_factory=dict)  # what roll_back answers, by site
     strangers: dict[str, Any] = field(default_factory=dict)  # what meet answers, by site: keys that did not shake hands
     interrupt: bool = False
     heard: list[str] = field(default_factory=list)
@@ -52,6 +53,8 @@ class Fleet:
             value = None
         elif function is host_rollback.disarm:
             value = self.disarms.get(name, host_rollback.DISARMED)
+        elif name in self.backs:
+            value = self.backs[name]
         else:
             value = ContextDied(f"{name} is gone") if self.cut_off.get(name) else BACK
         return Answer(error=value) if isinstance(value, Exception) else Answer(value)
@@ -143,6 +146,21 @@ def test_one_that_cannot_act_takes_the_other_back(clock):
     assert states(report) == ALL_BACK and report.exit_code == 1
     assert report.failure == "beta: link_up: no such device"
     assert fleet.heard[2:] == ["roll_back alpha"]
+
+
+def test_one_that_never_began_because_somebody_else_is_at_work_is_reported_as_it_is(clock):
+    unknown = {"outcome": host_rollback.UNKNOWN, "errors": []}
+    fleet = Fleet(acts={"beta": RuntimeError("another change waits to be confirmed")}, backs={"beta": unknown})
+    report = run(fleet)
+    assert states(report) == {"alpha": "rolled back", "beta": "unchanged", "gamma": "unchanged"}
+    assert report.failure == "beta: another change waits to be confirmed" and report.exit_code == 1
+
+
+@pytest.mark.parametrize("answer", ["nonsense", None, {"error": "link_up: no such device", "outcome": 7}])
+def test_an_answer_that_is_none_takes_all_back(clock, answer):
+    report = run(Fleet(acts={"beta": answer}))
+    assert states(report) == ALL_BACK
+    assert report.failure.startswith("beta: ")
 
 
 def test_what_a_server_could_not_restore_stands_in_the_report(clock):

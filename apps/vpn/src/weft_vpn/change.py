@@ -128,6 +128,8 @@ class Change:
         self._token = secrets.token_hex(8)
         self._deadline = 0.0  # when the first server may roll back by itself
         self._doubtful: list[str] = []  # sites of which nobody knows how far they have come
+        self._refused: set[str] = set()  # sites that raised rather than act
+        self._never_armed: set[str] = set()  # sites that know of no rollback when they are asked for it
         self._settled: dict[str, str] = {}  # sites that have rolled back by themselves, with what they said
         self._left: Left = {}
 
@@ -163,11 +165,17 @@ class Change:
                 self._say(f"{name}: the connection was lost while it changed")
                 self._doubtful.append(name)
             elif answer.error is not None:
-                self._settled[name] = ""
+                self._refused.add(name)
                 problems.append(f"{name}: {reason(answer.error)}")
-            elif answer.value is not None and answer.value["error"] is not None:
-                self._settled[name] = _errors(answer.value["outcome"])
-                problems.append(f"{name}: {answer.value['error']}")
+            elif not isinstance(answer.value, dict) or answer.value.get("error") is not None:
+                said = (
+                    answer.value
+                    if isinstance(answer.value, dict)
+                    else {"error": "it answers something else than was asked"}
+                )
+                if _has_rolled_back(said.get("outcome")):
+                    self._settled[name] = _errors(said["outcome"])
+                problems.append(f"{name}: {said['error']}")
         if problems:
             raise _Failed("; ".join(problems))
 
@@ -264,7 +272,9 @@ class Change:
             missing = [*errors, *self._ask_back([name for name in missing if name not in errors], outcomes)]
         reports = list(self._untouched)
         for name in self._wanted:
-            if name in outcomes:
+            if name in self._refused and name in self._never_armed:
+                reports.append(SiteReport(name, "unchanged"))
+            elif name in outcomes:
                 reports.append(SiteReport(name, "rolled back", outcomes[name]))
             else:
                 why = "it cannot be reached; it has rolled back by itself, unless it was switched off"
@@ -280,6 +290,8 @@ class Change:
                 silent.append(name)
             else:
                 outcomes[name] = _errors(answer.value)
+                if isinstance(answer.value, dict) and answer.value.get("outcome") == host_rollback.UNKNOWN:
+                    self._never_armed.add(name)
         return silent
 
     def _in_order(self, reports: Sequence[SiteReport]) -> tuple[SiteReport, ...]:
@@ -291,6 +303,10 @@ def reason(error: BaseException | None) -> str:
     """The first line of an error, as it may stand in a report."""
     lines = str(error).strip().splitlines()
     return lines[0] if lines else type(error).__name__
+
+
+def _has_rolled_back(outcome: Any) -> bool:
+    return isinstance(outcome, dict) and outcome.get("outcome") == host_rollback.ROLLED_BACK
 
 
 def _errors(outcome: Any) -> str:
