@@ -6,12 +6,15 @@ Runs on the server: standard library, Python 3.6 and later.
 import json
 import os
 import socket
+import time
 
 from weft_vpn.host import system
 
 # What ip prints of a route and does not take.
 _STATES = ("linkdown", "dead", "offload", "trap")
 HOLDING = "5182"  # the routing table of held routes, and the preference of the rules that lead there
+ENDING = 5.0  # seconds for the process that a WireGuard without the kernel is
+SOCKETS = "/var/run/wireguard"
 STARTING = 45.0  # seconds for what brings an interface up: hooks and names of endpoints may take their time
 
 
@@ -183,6 +186,10 @@ def stop(interface):
         system.run(["wg-quick", "down", interface], timeout=STARTING)
     if exists(interface):
         system.must(["ip", "link", "del", "dev", interface])
+    # A WireGuard that is a process ends a little later than its interface; the next one would find its socket in use.
+    deadline = time.monotonic() + ENDING
+    while os.path.exists("%s/%s.sock" % (SOCKETS, interface)) and time.monotonic() < deadline:
+        time.sleep(0.02)
 
 
 def sysctl(name):
