@@ -23,5 +23,8 @@ def in_thread(function: Callable[..., Any], *args: Any, stack_size: int | None =
     thread.join()
     result, error = results.pop()
     if error is not None:
-        raise error
+        try:
+            raise error
+        finally:
+            del error  # its traceback holds this frame
     return result

@@ -206,7 +206,7 @@ def test_without_descriptors_it_waits_until_there_are_some(listener, log, monkey
 
 @pytest.mark.parametrize("name", ["EMFILE", "ENFILE", "ENOBUFS", "ENOMEM"])
 def test_where_there_is_no_room_it_pauses_and_can_be_cancelled(name, log):
-    with failing_with(*[OSError(getattr(errno, name), "no room")] * 1000) as listener:
+    with failing_with(*(OSError(getattr(errno, name), "no room") for _ in range(1000))) as listener:
         server = started(lambda: io.serve(listener, shout))
         assert server.alive
         server.kill()
