@@ -45,8 +45,11 @@ def measure(
     ) -> dict[str, T]:
         read_there = {}
         for name, answer in servers.each(function, arguments, timeout=PATIENCE).items():
+            if answer.error is not None:  # told, not raised: raised here it would hold this frame, which holds it
+                failed[name] = str(answer.error)
+                continue
             try:
-                read_there[name] = read(Claim(answer.get(), f"what {name} measured"), name)
+                read_there[name] = read(Claim(answer.value, f"what {name} measured"), name)
             except Exception as error:
                 failed[name] = str(error)
         return read_there
