@@ -13,6 +13,7 @@ import weft
 from tests.programs import printed
 from tests.remote.raising import raises
 from tests.snapshot.conftest import KNOWN
+from tests.witnesses import Witnesses
 from weft import remote
 from weft.remote import _at, _journey, _sending
 from weft.snapshot import BadSnapshot, CannotSave, _block
@@ -159,6 +160,22 @@ def test_a_variable_that_cannot_come_back_is_named(context: remote.Context) -> N
 def test_what_the_block_raises_is_raised_here(context: remote.Context) -> None:
     with pytest.raises(remote.FunctionExited, match=r"the block of always_raises called sys.exit\(3\)"):
         joined(visiting.always_raises, context)
+
+
+@pytest.mark.parametrize(
+    ("function", "kind"),
+    [
+        (visiting.always_raises, remote.FunctionExited),
+        (visiting.brings_a_function, remote.CannotTravel),
+        (visiting.dies, remote.ContextDied),
+    ],
+)
+def test_what_the_frames_had_dies_when_the_error_of_the_block_was_handled(
+    context: remote.Context, function: Callable[..., Any], kind: type[Exception]
+) -> None:
+    witnesses = Witnesses()
+    joined(witnesses.handles, lambda: function(context), kind)
+    witnesses.judge()
 
 
 def test_a_context_that_dies_in_the_block_is_an_error_there(context: remote.Context) -> None:
