@@ -185,3 +185,39 @@ def test_a_wrong_command_line_runs_nothing(words, says, leaks, program):
     done = leaks(*words)
     assert (done.returncode, done.stdout) == (64, "")
     assert says in done.stderr
+
+
+@pytest.mark.parametrize("stream", ["io.StringIO()", "None", "open(os.devnull, 'w')"])
+def test_what_the_script_does_to_its_streams_hides_nothing(stream, leaks, program):
+    path = program(f"{BAD}\nimport io, os\nsys.stdout = sys.stderr = {stream}\n")
+    assert "WL001 result" in leaks(path).stderr
+    done = leaks("--json", path)
+    assert json.loads(done.stdout.splitlines()[-1])["code"] == "WL001"
+
+
+def test_a_script_that_closes_its_output_has_its_findings_on_stderr(leaks, program):
+    end = "sys.stdout.close()"
+    done = leaks("--json", program(f"{BAD}\n{end}\n"))
+    assert done.returncode == 1 and json.loads(done.stderr)["code"] == "WL001"
+    done = leaks(program(f"import sys\n{end}\n"))
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("name", ["two\nlines.py", "\x1b[2J.py", "\udcff.py"], ids=["lines", "escape", "bytes"])
+def test_a_name_of_a_file_is_one_line_that_no_terminal_obeys(name, leaks, tmp_path):
+    (tmp_path / name).write_text(BAD)
+    done = leaks("--check", name)
+    assert done.returncode == 1 and done.stdout.isascii() and "\x1b" not in done.stdout
+    assert done.stdout.splitlines()[0].startswith(f"{ascii(name)[1:-1]}:9:9: WL001")
+    (line,) = leaks("--json", "--check", name).stdout.splitlines()
+    assert json.loads(line)["path"] == name
+    done = leaks("--check", f"no{name}")
+    assert done.returncode == 2 and done.stderr.startswith(f"no{ascii(name)[1:-1]}:1:1: it cannot be read")
+
+
+def test_letters_that_the_output_cannot_take_are_escaped(leaks, program):
+    path = program(BAD.replace("result", "r\xe9sultat"))
+    done = leaks("--check", path, PYTHONIOENCODING="ascii")
+    assert done.returncode == 1 and "WL001 r\\xe9sultat holds" in done.stdout
+    done = leaks("--json", path, PYTHONIOENCODING="ascii")
+    assert json.loads(done.stdout.splitlines()[-1])["name"] == "r\xe9sultat"

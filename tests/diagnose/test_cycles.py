@@ -10,6 +10,7 @@ import pytest
 
 from tests.diagnose import situations
 from weft.diagnose import leaks
+from weft.diagnose.leaks import _cycles
 from weft.diagnose.leaks._frames import local_values
 
 SOURCE = Path(situations.__file__).read_text()
@@ -197,3 +198,39 @@ def test_locals_that_somebody_asked_for_stay_as_they_are():
 def test_each_situation_is_tried():
     names = {node.name for node in ast.parse(SOURCE).body if isinstance(node, ast.FunctionDef)}
     assert {name for name, _ in BAD} | set(GOOD) <= names
+
+
+class Node:
+    pass
+
+
+def test_what_many_hold_and_leads_nowhere_is_walked_once(monkeypatch):
+    def many():
+        held = [Node() for _ in range(500)]
+        errors = Node()
+        errors.itself, errors.all = errors, []
+        for _ in range(50):
+            try:
+                fail_with(held)
+            except ValueError as error:
+                errors.all.append(error)
+        del errors
+
+    def fail_with(held):
+        raise ValueError(len(held))
+
+    asked = []
+    referents = gc.get_referents
+    monkeypatch.setattr(_cycles.gc, "get_referents", lambda thing: asked.append(type(thing)) or referents(thing))
+    assert found_by(many) == []
+    assert 500 <= asked.count(Node) < 1000
+
+
+def test_the_steps_from_object_to_object_have_an_end(monkeypatch):
+    def many():
+        for _ in range(50):
+            situations.into_a_local()
+
+    monkeypatch.setattr(_cycles, "MOST_STEPS", 20)
+    (finding,) = found_by(many)
+    assert 1 <= finding.times < 20

@@ -6,6 +6,7 @@ import logging
 import sys
 import threading
 import traceback
+import types
 
 import pytest
 
@@ -13,6 +14,7 @@ import weft
 from tests.diagnose import situations
 from tests.diagnose.test_cycles import expected
 from weft.diagnose import leaks
+from weft.diagnose.leaks import _measure
 
 
 @pytest.fixture
@@ -290,3 +292,60 @@ def test_the_finder_leaves_no_frames_of_its_own():
         for thing in gc.get_objects()
         if type(thing).__name__ == "frame" and "weft/diagnose" in thing.f_code.co_filename
     ] == []
+
+
+def test_a_source_that_is_another_one_now_is_no_end_of_the_search(tmp_path):
+    path = tmp_path / "job.py"
+    text = "try:\n    fail()\nexcept ValueError as error:\n    last = error\n"
+    path.write_text("broken = (\n# weft: keep\n")
+    job = types.ModuleType("weft_job")
+    job.fail = situations.raiser
+    sys.modules["weft_job"] = job
+    try:
+        with leaks.watch() as seen:
+            exec(compile(text, str(path), "exec"), job.__dict__)
+    finally:
+        del sys.modules["weft_job"]
+        job.__dict__.clear()
+    (finding,) = seen.findings
+    assert (finding.path, finding.line, finding.name) == (str(path), 4, "last")
+
+
+def with_a_great_deal(service):
+    great = [[number] for number in range(5000)]
+    try:
+        situations.raiser()
+    except ValueError as error:
+        service.last = error
+    return len(great)
+
+
+def test_one_that_holds_a_great_deal_is_measured_in_part_and_hides_no_other(service, monkeypatch):
+    monkeypatch.setattr(_measure, "MOST_OBJECTS", 2000)
+    with leaks.watch() as seen:
+        with_a_great_deal(service)
+        situations.into_a_global()
+    great, small = sorted(seen.findings, key=lambda finding: -finding.keeps.objects)
+    assert small.name == "last_error"
+    assert 1000 < great.keeps.objects <= 2000
+
+
+def test_exceptions_whose_attributes_are_functions_of_the_program_run_none_of_them():
+    ran = []
+    asked = []
+
+    class Odd(ValueError):
+        def __getattribute__(self, name):
+            ran.append(name)
+            return super().__getattribute__(name)
+
+    def keep():
+        try:
+            raise Odd
+        except Odd:
+            leaks.find()
+        # What comes later is for whoever has it.
+        asked.extend(ran)
+
+    keep()
+    assert asked == []

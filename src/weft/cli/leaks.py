@@ -69,10 +69,11 @@ def leaks(options: argparse.Namespace) -> int:
     # Inside: loading the core takes longer than all of `weft --help`.
     from weft.diagnose.leaks import watch
 
-    out = _opened(options)
+    out = _opened(options) or (sys.stdout if options.json else sys.stderr)  # of now: the program may put others there
     with watch(collector=options.collector) as seen:
         status = run_as_main(program, words[1:])
-    sys.stdout.flush()
+    with contextlib.suppress(AttributeError, ValueError):  # it may have taken it away, or closed it
+        sys.stdout.flush()
     _print(seen.findings, options, out)
     return FOUND if seen.findings else status
 
@@ -89,11 +90,11 @@ def _checked(options: argparse.Namespace, paths: list[str]) -> int:
         for each in check_paths(paths):
             if not isinstance(each, Finding):
                 status = UNREADABLE
-                print(each, file=sys.stderr)
+                _say(str(each), sys.stderr)
                 continue
             status = status or FOUND
             mend = f"{each}\n    in {each.function}\n    mend: {each.mend}"
-            print(json.dumps(each.plain(), ensure_ascii=False) if options.json else mend, file=stream, flush=True)
+            _say(json.dumps(each.plain()) if options.json else mend, stream)
     return status
 
 
@@ -104,17 +105,30 @@ def _opened(options: argparse.Namespace) -> IO[str] | None:
         raise UsageError(f"-o {options.output}: {error.strerror}") from error
 
 
-def _print(findings: "Iterable[Finding]", options: argparse.Namespace, out: IO[str] | None) -> None:
+def _print(findings: "Iterable[Finding]", options: argparse.Namespace, out: IO[str]) -> None:
     # Inside: as above.
     from weft.diagnose.leaks import report
 
     if options.json:
-        text = "".join(json.dumps(finding.plain(), ensure_ascii=False) + "\n" for finding in findings)
+        text = "\n".join(json.dumps(finding.plain()) for finding in findings)
     else:
         text = report(findings)
-        text = f"{text}\n" if text else ""
-    if out is None:
-        print(text, end="", file=sys.stdout if options.json else sys.stderr, flush=True)
-    else:
-        with out:
-            out.write(text)
+    if not _open(out) and sys.__stderr__ is not None:  # the program has closed it
+        out = sys.__stderr__
+    if text:
+        _say(text, out)
+    if options.output:
+        out.close()
+
+
+def _open(stream: IO[str]) -> bool:
+    try:
+        return not stream.closed
+    except (AttributeError, ValueError):  # there was none, or its descriptor was taken away
+        return False
+
+
+def _say(text: str, stream: IO[str]) -> None:
+    """Print it, whatever letters the stream can take."""
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    print(text.encode(encoding, "backslashreplace").decode(encoding), file=stream, flush=True)

@@ -6,7 +6,7 @@ Plain data: nothing in it refers to an object of the program that was looked at.
 from dataclasses import asdict, dataclass
 from typing import Any
 
-__all__ = ["Finding", "Keeps"]
+__all__ = ["Finding", "Keeps", "shown"]
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Finding:
 
     def __str__(self) -> str:
         """`path:line:column: CODE message`, which editors and CI read."""
-        return f"{self.path}:{self.line}:{self.column}: {self.code} {self.message}"
+        return f"{shown(self.path)}:{self.line}:{self.column}: {self.code} {shown(self.message)}"
 
     def plain(self) -> dict[str, Any]:
         """As JSON has it: the fields by name, `keeps` an object or None."""
@@ -58,6 +58,11 @@ class Finding:
         if self.keeps is not None:
             fields["keeps"]["frames"] = list(self.keeps.frames)
         return fields
+
+
+def shown(text: str) -> str:
+    """`text` in one line that may go to any terminal: a name of a file may hold anything but a slash."""
+    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
 
 
 def size(number: float) -> str:

@@ -1,6 +1,8 @@
 """The check of whole files: modules and classes, what is accepted by a comment, where a finding points, what cannot be read."""
 
+import os
 import textwrap
+from pathlib import Path
 
 import pytest
 
@@ -198,3 +200,60 @@ def test_long_chains_of_conditions_are_followed():
 
 def test_a_file_without_any_function_has_no_findings():
     assert check_source("") == []
+
+
+def test_a_codec_that_is_no_encoding_is_said(tmp_path):
+    (tmp_path / "a.py").write_text("# coding: rot13\nk = 1\n")
+    (found,) = check_paths([str(tmp_path)])
+    assert isinstance(found, Unreadable)
+    assert str(found).startswith(f"{tmp_path}/a.py:1:1: this Python cannot parse it: 'rot13' is not a text encoding")
+
+
+def test_links_that_lead_round_in_a_circle_are_followed_once(tmp_path):
+    (tmp_path / "job.py").write_text(KEEPS)
+    (tmp_path / "inner").mkdir()
+    for name in ("round", "round_too", "inner/out"):
+        (tmp_path / name).symlink_to(tmp_path)
+    (tmp_path / "inner" / "itself").symlink_to("itself")
+    assert [found.path for found in check_paths([str(tmp_path)])] == [f"{tmp_path}/job.py"]
+
+
+def test_pipes_and_the_locks_of_editors_are_no_sources_and_a_link_to_nowhere_is_said(tmp_path):
+    os.mkfifo(tmp_path / "pipe.py")
+    (tmp_path / ".#job.py").symlink_to("somebody@somewhere.1234")
+    (tmp_path / "gone.py").symlink_to("nowhere.py")
+    (found,) = check_paths([str(tmp_path)])
+    assert str(found) == f"{tmp_path}/gone.py:1:1: it cannot be read: No such file or directory"
+
+
+def test_a_folder_that_cannot_be_read_is_said_and_the_others_are_read(tmp_path, monkeypatch):
+    for name in ("closed", "open"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "job.py").write_text(KEEPS)
+    listed = Path.iterdir
+
+    def iterdir(path):
+        if path.name == "closed":  # root may read every folder
+            raise PermissionError(13, "Permission denied")
+        return listed(path)
+
+    monkeypatch.setattr(Path, "iterdir", iterdir)
+    closed, found = check_paths([str(tmp_path)])
+    assert isinstance(closed, Unreadable) and closed.path == f"{tmp_path}/closed"
+    assert found.path == f"{tmp_path}/open/job.py"
+
+
+def test_more_ways_than_anybody_waits_for_are_said(tmp_path):
+    lines = ["def job():"]
+    for depth in range(1, 20):
+        space = " " * depth
+        lines += [f"{space}try:", f"{space} if a: raise A(a)", f"{space} if b: raise B(b)", f"{space}except X as e:"]
+    (tmp_path / "deep.py").write_text("\n".join([*lines, " " * 20 + "pass\n"]))
+    (found,) = check_paths([str(tmp_path)])
+    assert isinstance(found, Unreadable) and found.why == "it is nested too deeply to be followed"
+
+
+def test_ends_of_lines_are_those_of_the_compiler():
+    text = KEEPS.replace("result = error", "result = error  # weft: keep")
+    assert check_source(text.replace("\n", "\r")) == check_source(text.replace("\n", "\r\n")) == []
+    assert len(check_source(KEEPS.replace("\n", "\r"))) == 1

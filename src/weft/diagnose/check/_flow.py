@@ -21,6 +21,8 @@ RERAISES = frozenset({"reraise", "_reraise", "raise_from", "raise_with_traceback
 TURNS = 12
 # So many ways out of a function are told apart; what comes behind is joined.
 WAYS = 40
+# Statements that are followed in one function, over and over: `try` in `try` in `try` would take as long as anybody waits.
+MOST_STEPS = 20_000
 
 Way = State | None  # None: nobody comes here
 
@@ -81,6 +83,7 @@ class Flow:
     endless: Callable[[ast.While, State], None]
     values: Values = field(init=False)
     ends: Ends = field(init=False, default_factory=Ends)
+    steps: int = field(init=False, default=0)
     watching: list[Way] = field(
         init=False, default_factory=list
     )  # by try statement: all that its body knew at any point
@@ -119,6 +122,9 @@ class Flow:
         return state
 
     def _statement(self, node: ast.stmt, state: State) -> Way:
+        self.steps += 1
+        if self.steps > MOST_STEPS:
+            raise RecursionError(f"there are too many ways through {self.scope.name}")
         match node:
             case ast.Assign():
                 return self._assigned(node.targets, node.value, self._effects(node.value, state), node)
@@ -215,7 +221,13 @@ class Flow:
             case ast.Starred():
                 return self._bound(target.value, origins, state, site)
             case ast.Name():
-                return state if target.id in self.scope.changed_inside else state.bound(target.id, origins, site)
+                if target.id in self.scope.changed_inside:
+                    return state
+                if (
+                    not self.scope.is_function
+                ):  # what is not caught is no matter there, and there may be thousands of names
+                    origins = {origin for origin in origins if origin.kind == "caught"}
+                return state.bound(target.id, origins, site)
             case ast.Attribute() if target.attr == "__traceback__":
                 return state.stripped(self.values.of(target.value, state)) if not origins else state
             case ast.Attribute() if path:

@@ -21,6 +21,9 @@ from weft.diagnose.leaks._measure import keeps
 __all__ = ["cycles", "found_in", "passed_in"]
 
 MOST_EXCEPTIONS = 1000  # looked at in one collection; more of them come from the same few lines
+MOST_STEPS = (
+    1_000_000  # from object to object, for all of them together: about two seconds. The one that was begun is ended
+)
 
 
 def cycles(known: frozenset[Mark] = frozenset()) -> list[Finding]:
@@ -61,9 +64,10 @@ def found_in(garbage: dict[int, Any], known: frozenset[Mark] = frozenset()) -> l
     """The cycles through tracebacks among these unreachable objects, grouped by the line that closed them."""
     anchors = {id(error): error for error in with_tracebacks(garbage.values()) if mark(error) not in known}
     groups: dict[tuple[object, ...], _Group] = {}
+    ways = _Ways(garbage, anchors)
     for anchor in list(anchors.values())[:MOST_EXCEPTIONS]:
         # No variable here may hold anything of the cycle but its anchor: references are counted below.
-        finding = _described(anchor, _way_back(anchor, garbage, anchors))
+        finding = _described(anchor, ways.back(anchor)) if ways.left > 0 else None
         if finding is None:
             continue
         key = (finding.path, finding.line, finding.code, finding.name)
@@ -76,30 +80,51 @@ def found_in(garbage: dict[int, Any], known: frozenset[Mark] = frozenset()) -> l
     return findings
 
 
-def _way_back(anchor: Any, garbage: dict[int, Any], anchors: dict[int, Any]) -> list[Any] | None:
-    """The shortest way from the last frame on the way back to `anchor`, both included; None when none leads back.
+@dataclass
+class _Ways:
+    """Looks for the ways that lead back to the `anchors`, and remembers what leads to none: many share what they hold."""
 
-    A way through another of the `anchors` is that one's: one cycle is reported once.
-    """
-    start = traceback_of(anchor)
-    if id(start) not in garbage:
+    garbage: dict[int, Any]
+    anchors: dict[int, Any]
+    nowhere: set[int] = field(default_factory=set)
+    left: int = field(default_factory=lambda: MOST_STEPS)
+
+    def back(self, anchor: Any) -> list[Any] | None:
+        """The shortest way from the last frame on the way back to `anchor`, both included; None when none leads back.
+
+        A way through another of the `anchors` is that one's: one cycle is reported once.
+        """
+        start = traceback_of(anchor)
+        if id(start) not in self.garbage:
+            return None
+        before: dict[int, int] = {id(start): 0}
+        meets = False
+        todo = deque([start])
+        while todo:
+            thing = todo.popleft()
+            for value in gc.get_referents(thing):
+                number = id(value)
+                if value is anchor:
+                    self.left -= len(before)
+                    return self._way(before, [anchor, thing])
+                if number in self.anchors:
+                    meets = True
+                    continue
+                known = number in before or number in self.nowhere or number not in self.garbage
+                if known or may_hold(value, futures=False):
+                    continue
+                before[number] = id(thing)
+                todo.append(value)
+        self.left -= len(before)
+        if not meets:
+            self.nowhere.update(before)
         return None
-    before: dict[int, int] = {id(start): 0}
-    todo = deque([start])
-    while todo:
-        thing = todo.popleft()
-        for value in gc.get_referents(thing):
-            number = id(value)
-            if value is anchor:
-                way = [anchor, thing]
-                while type(way[-1]) is not FrameType and (number := before[id(way[-1])]):
-                    way.append(garbage[number])
-                return way[::-1] if type(way[-1]) is FrameType else None
-            if number in before or number not in garbage or number in anchors or may_hold(value, futures=False):
-                continue
-            before[number] = id(thing)
-            todo.append(value)
-    return None
+
+    def _way(self, before: dict[int, int], way: list[Any]) -> list[Any] | None:
+        """`way`, from its end on back to the last frame, turned round."""
+        while type(way[-1]) is not FrameType and (number := before[id(way[-1])]):
+            way.append(self.garbage[number])
+        return way[::-1] if type(way[-1]) is FrameType else None
 
 
 def passed_in(error: Any, frame: FrameType) -> TracebackType | None:

@@ -107,7 +107,7 @@ def _behind_handler(frame: FrameType, passed: int | None, error: object) -> list
     behind = [one for one in instructions_of(frame.f_code) if one.offset >= target]
     while (jump := _clause(behind)) is not None:
         kinds = _looked_up([one for one in behind if one.offset < jump.offset], frame)
-        if kinds is None or isinstance(error, kinds):
+        if kinds is None or any(kind in kinds for kind in type(error).__mro__):
             break
         behind = [one for one in behind if one.offset >= jump.argval]
     return behind

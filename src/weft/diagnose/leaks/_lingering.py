@@ -21,6 +21,10 @@ from weft.diagnose.leaks._search import Holder, Search
 
 __all__ = ["lingering"]
 
+context_in = BaseException.__dict__["__context__"].__get__
+cause_in = BaseException.__dict__["__cause__"].__get__
+inside_of = BaseExceptionGroup.__dict__["exceptions"].__get__
+
 
 def lingering(known: frozenset[Mark] = frozenset()) -> list[Finding]:
     """The exceptions that linger now and are not `known`, grouped by the line that stored them."""
@@ -82,16 +86,17 @@ def _handled() -> set[int]:
     """The ids of the exceptions that an except or finally clause deals with now, in any thread, and of what led to them."""
     current: Any = sys._current_exceptions().values()
     # Three of 3.11's stand for each exception.
-    todo = [each[1] if isinstance(each, tuple) else each for each in current] + [sys.exception()]
+    todo = [each[1] if type(each) is tuple else each for each in current] + [sys.exception()]
     seen: set[int] = set()
     while todo:
         error = todo.pop()
         if error is None or id(error) in seen:
             continue
-        seen |= {id(error), id(error.__traceback__)}
-        todo += [error.__context__, error.__cause__]
-        if isinstance(error, BaseExceptionGroup):
-            todo += error.exceptions
+        # The attributes themselves: a class may have functions under their names.
+        seen |= {id(error), id(traceback_of(error))}
+        todo += [context_in(error), cause_in(error)]
+        if issubclass(type(error), BaseExceptionGroup):
+            todo += inside_of(error)
     return seen
 
 

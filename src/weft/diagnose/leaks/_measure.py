@@ -6,6 +6,7 @@ to. A reference of which an extension type does not tell the collector counts as
 
 import gc
 import sys
+from collections import deque
 from collections.abc import Collection, Iterable
 from types import BuiltinFunctionType, CodeType, FrameType, ModuleType
 from typing import Any
@@ -74,9 +75,11 @@ def _reached(roots: list[Any]) -> dict[int, Any]:
     """All that `roots` lead to, by id, without what certainly lives on: modules, classes, code and functions that run."""
     walls = {id(module.__dict__) for module in list(sys.modules.values()) if isinstance(module, ModuleType)}
     reached = {id(root): root for root in roots}
-    todo = list(reached)
-    while todo and len(reached) < MOST_OBJECTS:
-        for value in gc.get_referents(reached[todo.pop()]):
+    todo = deque(reached)  # what is near first: one that holds a great deal leaves the others theirs
+    while todo:
+        for value in gc.get_referents(reached[todo.popleft()]):
+            if len(reached) >= MOST_OBJECTS:
+                return reached
             kind = type(value)  # not isinstance, which asks a proxy for what it stands for
             if id(value) in reached or id(value) in walls or issubclass(kind, LIVES_ON):
                 continue

@@ -5,7 +5,7 @@ import linecache
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from weft.diagnose._finding import Finding
+from weft.diagnose._finding import Finding, shown
 from weft.diagnose.check._keep import kept_lines
 from weft.diagnose.leaks._cycles import cycles
 from weft.diagnose.leaks._frames import handlers
@@ -81,10 +81,10 @@ def report(findings: Iterable[Finding]) -> str:
     blocks = []
     for finding in findings:
         many = "" if finding.times == 1 else f" ({finding.times} times)"
-        lines = [f"{finding}{many}", f"    in {finding.function}"]
+        lines = [f"{finding}{many}", f"    in {shown(finding.function)}"]
         if finding.keeps is not None:
             lines.append(f"    keeps {finding.keeps}")
-            lines += [f"        {frame}" for frame in finding.keeps.frames]
-        lines.append(f"    mend: {finding.mend}")
+            lines += [f"        {shown(frame)}" for frame in finding.keeps.frames]
+        lines.append(f"    mend: {shown(finding.mend)}")
         blocks.append("\n".join(lines))
     return "\n".join(blocks)
