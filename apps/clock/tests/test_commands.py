@@ -199,3 +199,11 @@ def test_the_script_is_printed_for_hosts_without_systemd(capsys):
 def test_a_wrong_command_line_touches_nothing(hosts, capsys, words, message):
     code, _, err = weft(capsys, *words)
     assert code == 64 and message in err
+
+
+def test_no_host_can_speak_for_another(hosts, capsys):
+    hosts("alpha").answer = {"done": 4, "error": None, "said": ["saved\nbeta: done"]}
+    hosts("beta").answer = {"done": 0, "error": "no\nalpha: done", "said": []}
+    _, out, _ = weft(capsys, "install", "alpha", "beta", "--yes")
+    assert "    beta: done" in out and "    alpha: done" in out
+    assert [line for line in out.splitlines() if line.endswith(": done") and line[0] != " "] == ["alpha: done"]

@@ -5,7 +5,8 @@ import pytest
 from apps.clock.tests.hosts import NOW, FakeHost, facts_of
 from weft_clock import units
 from weft_clock.actions import Put, Run, diff
-from weft_clock.plan import OUR_FILES, Plan, aside, plan_install, plan_remove, wrong
+from weft_clock.facts import Facts
+from weft_clock.plan import ASKED_PATHS, ASKED_UNITS, OUR_FILES, Plan, aside, plan_install, plan_remove, wrong
 
 SERVICE = "/etc/systemd/system/weft-clock.service"
 TIMER = "/etc/systemd/system/weft-clock-tick.timer"
@@ -94,10 +95,10 @@ def test_a_missing_stamp_is_told_and_made():
 
 def test_remove_stops_first_and_takes_all_files_and_the_stamps():
     assert words(plan_remove(facts_of(installed()))) == [
-        "stop weft-clock-tick.timer, weft-clock.service",
+        "stop weft-clock-tick.timer, weft-clock-tick.service, weft-clock.service",
         "disable weft-clock-tick.timer, weft-clock.service",
         *(f"remove {path}" for path in OUR_FILES),
-        "remove /var/lib/weft-clock with the files in it",
+        "remove /var/lib/weft-clock with the stamps in it",
         "have systemd read its units again",
     ]
 
@@ -119,7 +120,7 @@ def test_remove_without_systemd_takes_the_script_and_the_stamps():
     host.enabled.clear()
     assert words(plan_remove(facts_of(host))) == [
         "remove /usr/local/sbin/weft-clock",
-        "remove /var/lib/weft-clock with the files in it",
+        "remove /var/lib/weft-clock with the stamps in it",
     ]
     assert wrong(facts_of(host)) == ()
 
@@ -170,3 +171,24 @@ def test_other_software_for_the_same_is_told_of():
     assert plan_install(facts_of(host)).notes == (
         "fake-hwclock.service does the same and stays as it is; `systemctl disable --now fake-hwclock.service` takes it out",
     )
+
+
+def test_a_link_in_place_of_the_folder_is_looked_through():
+    plain = installed().facts(ASKED_PATHS, ASKED_UNITS, units.PROGRAM)
+    plain["paths"][units.FOLDER] = {"kind": "link", "mode": 0o777, "uid": 0, "text": "/data/weft-clock"}
+    facts = Facts.from_plain(plain, "alpha")
+    assert plan_install(facts) == Plan()
+    assert wrong(facts) == ()
+
+
+@pytest.mark.parametrize(
+    ("uid", "mode", "says"),
+    [(1000, 0o755, "belongs to user 1000"), (0, 0o777, "has mode 777"), (0, 0o775, "has mode 775")],
+)
+def test_a_folder_that_others_than_root_may_write_is_told(uid, mode, says):
+    plain = installed().facts(ASKED_PATHS, ASKED_UNITS, units.PROGRAM)
+    plain["paths"][units.FOLDER].update(uid=uid, mode=mode)
+    facts = Facts.from_plain(plain, "alpha")
+    (told,) = wrong(facts)
+    assert told.startswith(f"{units.FOLDER} {says}: others than root may set the clock")
+    assert plan_install(facts) == Plan(notes=(told,))

@@ -407,6 +407,30 @@ def test_what_is_not_what_was_written_is_not_given_the_name(machine):
     assert machine.stamped() == {"stamp": line(SAVED)}
 
 
+@pytest.mark.parametrize("name", ["readable", "nowhere"])
+def test_nothing_is_written_through_a_link_that_somebody_else_has_put_there(machine, name):
+    """Where others may write into the folder: the name that is written to can be guessed."""
+    machine.clock = SAVED
+    machine.stamps.mkdir()
+    (machine.folder / "readable").write_text("as it was")
+    link = f'ln -s {machine.folder}/{name} {machine.stamps}/.new.$$; exec "$0" "$@"'
+    assert machine.run("save", around=("sh", "-c", link)).status == 0
+    assert (machine.folder / "readable").read_text() == "as it was"
+    assert not (machine.folder / "nowhere").exists()
+    assert machine.stamped() == {"stamp": line(SAVED)}
+    assert not (machine.stamps / "stamp").is_symlink()
+
+
+def test_a_link_that_comes_back_is_not_followed_either(machine):
+    machine.clock = SAVED
+    machine.stamps.mkdir()
+    (machine.folder / "readable").write_text("as it was")
+    machine.program("rm", f'#!/bin/sh\nln -sf {machine.folder}/readable "$2" 2>/dev/null\n')
+    ran = machine.run("save")
+    assert ran.status == 1 and ".new." in ran.said and "cannot be written" in ran.said
+    assert (machine.folder / "readable").read_text() == "as it was"
+
+
 # ---- ended in the middle, and two at once
 
 

@@ -22,13 +22,13 @@ class Put:
 
 @dataclass(frozen=True)
 class Remove:
-    """Remove a file or a link; a folder with the files in it, and nothing else: one that holds a folder stays."""
+    """Remove a file or a link; a folder with the stamps in it: one that holds anything else stays, and that is told."""
 
     path: str
     folder: bool = False
 
     def describe(self) -> str:
-        return f"remove {self.path}{' with the files in it' if self.folder else ''}"
+        return f"remove {self.path}{' with the stamps in it' if self.folder else ''}"
 
     def plain(self) -> dict[str, Any]:
         return {"do": "remove", "path": self.path, "folder": self.folder}

@@ -31,7 +31,7 @@ class Claim:
     def __getitem__(self, name: str) -> "Claim":
         if not isinstance(self.value, dict) or name not in self.value:
             raise FactsError(f"{self.where}: there is no {name!r}; was it gathered by another weft?")
-        return Claim(self.value[name], f"{self.where}, {name}")
+        return Claim(self.value[name], f"{self.where}, {name if name.isprintable() else ascii(name)}")
 
     def items(self) -> list[tuple[str, "Claim"]]:
         if not isinstance(self.value, dict) or len(self.value) > MOST:

@@ -98,12 +98,17 @@ def _told(open_hosts: Reached, answers: Mapping[str, Answer[Done]], word: str) -
     """Print how it went on each host, and return the exit code."""
     for name, answer in answers.items():
         if answer.error is not None:
-            print(f"{name}: FAILED: {message_of(answer.error)}")
+            print(_indented(f"{name}: FAILED: {message_of(answer.error)}"))
             continue
-        print("\n    ".join([f"{name}: {word}", *answer.get().said]))
+        print(_indented("\n".join([f"{name}: {word}", *answer.get().said])))
     if any(answer.error is not None for answer in answers.values()):
         return FAILED
     return _of_unreachable(open_hosts)
+
+
+def _indented(text: str) -> str:
+    """Everything behind the first line set in: what a host says cannot pass for what another has done."""
+    return "\n    ".join(text.splitlines())
 
 
 def _print_unreachable(open_hosts: Reached) -> None:

@@ -100,7 +100,9 @@ def plan_remove(facts: Facts) -> Plan:
     removals = tuple(_removals((), facts))
     actions: list[Action] = []
     ours = {name: facts.units[name] for name in reversed(units.UNITS) if name in facts.units}
-    if stopped := tuple(name for name, unit in ours.items() if unit.active not in ("inactive", "failed", "")):
+    stopped = tuple(name for name, unit in ours.items() if unit.active not in ("inactive", "failed", ""))
+    if stopped:  # and with it what the timer may start before it is stopped
+        stopped = tuple(name for name, unit in ours.items() if unit.known)
         actions.append(Systemctl("stop", stopped))  # which saves, once more
     disabled = tuple(name for name, unit in ours.items() if unit.enabled == "enabled")
     if disabled:
@@ -131,6 +133,7 @@ def wrong(facts: Facts) -> tuple[str, ...]:
             found += [f"{name} is not {'enabled' if action.what == 'enable' else 'active'}" for name in action.units]
         elif isinstance(action, Run):
             found.append("there is no stamp yet")
+    found += _unsafe(facts)
     found += [
         f"{name} has failed" for name, unit in facts.units.items() if unit.active == "failed" and name in units.UNITS
     ]
@@ -181,9 +184,18 @@ def _removals(wanted: Iterable[str], facts: Facts) -> Iterator[Remove]:
             yield Remove(path)
 
 
+def _unsafe(facts: Facts) -> Iterator[str]:
+    """Who else than root could say what time it is at the next boot."""
+    folder = facts.paths.get(units.FOLDER)
+    if folder is not None and folder.kind == "folder" and (folder.uid or folder.mode & 0o022):
+        whose = f"belongs to user {folder.uid}" if folder.uid else f"has mode {folder.mode:o}"
+        yield f"{units.FOLDER} {whose}: others than root may set the clock; chown root: and chmod 755 it"
+
+
 def _has_stamp(facts: Facts) -> bool:
     folder = facts.paths.get(units.FOLDER)
-    return folder is not None and "stamp" in folder.names
+    # The script looks through a link that somebody has put there.
+    return folder is not None and ("stamp" in folder.names or bool((facts.status or {}).get("stamp")))
 
 
 def _enabled(facts: Facts, name: str) -> bool:
@@ -191,6 +203,7 @@ def _enabled(facts: Facts, name: str) -> bool:
 
 
 def _notes(facts: Facts) -> Iterator[str]:
+    yield from _unsafe(facts)
     yield from aside(facts)
     for name in OTHERS:
         if _enabled(facts, name):

@@ -34,7 +34,7 @@ def test_files_and_a_folder_are_removed_twice(tmp_path):
 def test_a_folder_with_a_folder_in_it_is_somebody_elses(tmp_path):
     (tmp_path / "stamps/inner").mkdir(parents=True)
     done = act([Remove(str(tmp_path / "stamps"), folder=True).plain()])
-    assert done["done"] == 0 and "stamps/inner" in done["error"]
+    assert done["done"] == 0 and done["error"].endswith("stamps holds what is not of weft clock: inner")
 
 
 def test_systemctl_is_told_in_order_and_its_refusal_ends_the_row(said):
@@ -60,3 +60,35 @@ def test_what_is_no_action_is_refused_before_anything_is_done(tmp_path, action):
     with pytest.raises(ValueError, match="is no action; is it of another version of weft"):
         act([Remove(str(tmp_path / "unit")).plain(), action])
     assert (tmp_path / "unit").exists()
+
+
+def test_a_file_that_is_not_ours_is_left_with_everything_beside_it(tmp_path):
+    folder = tmp_path / "stamps"
+    folder.mkdir()
+    for name in ("stamp", "stamp.1", "notes", "stamp.10\x1b"):
+        (folder / name).touch()
+    done = act([Remove(str(folder), folder=True).plain()])
+    assert done["error"] == f"{folder} holds what is not of weft clock: notes, stamp.10?"
+    assert sorted(path.name for path in folder.iterdir()) == ["notes", "stamp", "stamp.1", "stamp.10\x1b"]
+
+
+def test_behind_a_link_in_place_of_the_folder_the_stamps_go_and_the_rest_stays(tmp_path):
+    there = tmp_path / "data"
+    there.mkdir()
+    for name in ("stamp", "installed", "precious"):
+        (there / name).touch()
+    (tmp_path / "stamps").symlink_to("data")
+    action = Remove(str(tmp_path / "stamps"), folder=True).plain()
+    for _ in range(2):
+        assert act([action]) == {"done": 1, "error": None, "said": []}
+        assert [path.name for path in tmp_path.iterdir()] == ["data"]
+        assert [path.name for path in there.iterdir()] == ["precious"]
+    (tmp_path / "stamps").symlink_to("nowhere")
+    assert act([action])["error"] is None
+    assert not (tmp_path / "stamps").is_symlink()
+
+
+def test_a_file_in_place_of_the_folder_is_told(tmp_path):
+    (tmp_path / "stamps").touch()
+    done = act([Remove(str(tmp_path / "stamps"), folder=True).plain()])
+    assert done["done"] == 0 and "Not a directory" in done["error"]

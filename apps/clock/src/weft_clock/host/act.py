@@ -4,8 +4,12 @@ Runs on the host: standard library, Python 3.6 and later. What each action is st
 """
 
 import os
+import re
 
 from weft_clock.host import commands
+
+# What the script writes into its folder.
+OURS = re.compile(r"(stamp|stamp\.1|installed|\.new\.[0-9]+)$")
 
 
 def act(actions):
@@ -37,9 +41,9 @@ def _remove(action):
     path = action["path"]
     try:
         if action["folder"]:
-            for name in os.listdir(path):
-                os.unlink(os.path.join(path, name))
-            os.rmdir(path)
+            _empty(path)
+            # Where somebody has put a link in place of the folder, what it leads to was there before us.
+            (os.unlink if os.path.islink(path) else os.rmdir)(path)
         else:
             os.unlink(path)
     except FileNotFoundError:
@@ -50,6 +54,22 @@ def _remove(action):
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _empty(folder):
+    """Remove our stamps from a folder. Raises CannotDo, with everything as it was, if there is more in it than these."""
+    names = os.listdir(folder) if os.path.exists(folder) or not os.path.islink(folder) else []  # a link to nowhere
+    ours = [name for name in names if OURS.match(name) and not os.path.isdir(os.path.join(folder, name))]
+    if len(ours) < len(names) and not os.path.islink(folder):
+        foreign = ", ".join(sorted(set(names).difference(ours))[:5])
+        raise commands.CannotDo(
+            "{} holds what is not of weft clock: {}".format(folder, commands.shown(os.fsencode(foreign)))
+        )
+    for name in ours:
+        try:
+            os.unlink(os.path.join(folder, name))
+        except FileNotFoundError:  # by the end of a save
+            continue
 
 
 def _systemctl(action):
