@@ -200,15 +200,18 @@ def test_records_of_logging_hold_exceptions():
     logger.addHandler(handler)
 
     def log():
+        much = bytearray(1_000_000)
         try:
             situations.raiser()
         except ValueError:
-            logger.exception("it failed")
+            logger.exception("it failed %s", len(much))
 
     with leaks.watch() as seen:
         log()
     (finding,) = seen.findings
     assert (finding.code, finding.name) == ("WL004", "LogRecord.exc_info")
+    assert finding.keeps.bytes > 1_000_000  # though the record has the traceback beside the exception
+    assert len(finding.keeps.frames) == 2
     handler.records.clear()
 
 

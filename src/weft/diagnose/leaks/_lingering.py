@@ -53,7 +53,7 @@ def lingering(known: frozenset[Mark] = frozenset()) -> list[Finding]:
         groups.setdefault(key, (finding, []))[1].append(errors[number])
     holders.clear()
     return [
-        Finding(**{**vars(finding), "times": len(roots), "keeps": keeps(roots, errors)})
+        Finding(**{**vars(finding), "times": len(roots), "keeps": keeps(_with_parts(roots), errors)})
         for finding, roots in groups.values()
     ]
 
