@@ -139,3 +139,4 @@ def test_a_mark_without_a_reason_is_refused(run):
     _, done = run("@pytest.mark.weft_keeps\ndef test_it():\n    pass\n", "--weft-leaks")
     assert done.returncode != 0
     assert "weft_keeps needs reason='why the exception is kept'" in done.stdout + done.stderr
+    assert done.stdout.splitlines()[-1].startswith("1 error in"), done.stdout

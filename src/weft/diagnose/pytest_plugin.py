@@ -47,15 +47,16 @@ class _Looking:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, None, None]:
-        for marker in item.iter_markers("weft_keeps"):
-            if not str(marker.kwargs.get("reason", "")).strip():
-                raise pytest.UsageError(f"{item.nodeid}: weft_keeps needs reason='why the exception is kept'")
         gc.collect()
         self._before = self._marks()
         self._passed = True
         self._automatic = gc.isenabled()
         gc.disable()
-        return (yield)
+        yield
+        for marker in item.iter_markers("weft_keeps"):
+            if not str(marker.kwargs.get("reason", "")).strip():
+                # Behind the set-up of the other plugins: their tear-down comes in any case, and relies on it.
+                pytest.fail(f"{item.nodeid}: weft_keeps needs reason='why the exception is kept'", pytrace=False)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self) -> Generator[None, pytest.TestReport, pytest.TestReport]:
