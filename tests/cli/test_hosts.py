@@ -20,9 +20,11 @@ def options(*words):
 def test_words_ranges_groups_and_this_machine(tmp_path):
     inventory = tmp_path / "hosts.toml"
     inventory.write_text('[groups]\nweb = ["web[1-2]"]\n[hosts.web2]\nport = 2222\nssh_args = ["-v"]\n')
-    found = hosts_of(options("web", "me@db:22", "--local", "-i", str(inventory), "--ssh-config", "conf"))
+    conf = str(tmp_path / "conf")
+    (tmp_path / "conf").touch()
+    found = hosts_of(options("web", "me@db:22", "--local", "-i", str(inventory), "--ssh-config", conf))
     assert [host.name for host in found] == ["web1", "web2", "me@db:22", "local"]
-    assert found[1].port == 2222 and found[1].ssh_args == ("-F", "conf", "-v")
+    assert found[1].port == 2222 and found[1].ssh_args == ("-F", conf, "-v")
     assert found[2].user == "me" and found[3].address is None
 
 
@@ -32,6 +34,9 @@ def test_words_ranges_groups_and_this_machine(tmp_path):
         ([], "name a HOST, or this machine with --local"),
         (["a", "a"], "HOST names 'a' more than once"),
         (["a", "--python=-x"], "give the name or path of an interpreter"),
+        (["a", "--ssh-config", "/no/such"], "--ssh-config /no/such: there is no such file"),
+        (["a", "--ssh-config", "/"], "--ssh-config /: ssh needs a file that this user may read"),
+        (["a", "-i", "/no/such"], "-i /no/such: the file cannot be read: No such file or directory$"),
     ],
 )
 def test_what_names_no_hosts_is_refused(words, message):
@@ -49,7 +54,7 @@ def test_those_that_can_be_reached_are_open_together_and_the_others_have_their_e
         return remote.local(name=settings["name"])
 
     monkeypatch.setattr(remote, "ssh", ssh)
-    chosen = options("a", "gone", "b", "--ssh-config", "conf")
+    chosen = options("a", "gone", "b", "--ssh-config", "none")  # ssh's word for no file
     with reached(hosts_of(chosen), chosen) as hosts:
         assert list(hosts.contexts) == ["a", "b"]
         pids = {context.call(os.getpid) for context in hosts.contexts.values()}
@@ -58,7 +63,7 @@ def test_those_that_can_be_reached_are_open_together_and_the_others_have_their_e
         kept = list(hosts.contexts.values())
         hosts.failed.clear()
     assert all(context.closed for context in kept)
-    assert sorted(asked) == [("a", ("-F", "conf")), ("b", ("-F", "conf")), ("gone", ("-F", "conf"))]
+    assert sorted(asked) == [("a", ("-F", "none")), ("b", ("-F", "none")), ("gone", ("-F", "none"))]
 
 
 def test_the_host_on_the_way_is_reached_with_the_same_configuration(monkeypatch):
@@ -69,10 +74,10 @@ def test_the_host_on_the_way_is_reached_with_the_same_configuration(monkeypatch)
         return remote.local(name=settings["name"])
 
     monkeypatch.setattr(remote, "ssh", ssh)
-    chosen = options("a", "--via", "gate", "--ssh-config", "conf")
+    chosen = options("a", "--via", "gate", "--ssh-config", "none")
     with reached(hosts_of(chosen), chosen):
         pass
-    assert asked == [("gate", ("-F", "conf"), False), ("a", ("-F", "conf"), True)]
+    assert asked == [("gate", ("-F", "none"), False), ("a", ("-F", "none"), True)]
 
 
 def test_all_are_closed_when_the_block_ends_with_an_error():

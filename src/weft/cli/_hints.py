@@ -45,6 +45,6 @@ def for_command_line(message: str) -> str:
 
 
 def for_one_host(message: str) -> str:
-    """The same in the words of `weft shell`, which takes its host as it stands, and one alone."""
+    """The same in the words of commands that take a host as it stands, such as `weft shell`."""
     message = re.sub(r"-H (?=\w+[@:]\w)", "", for_command_line(message))  # and not the -H of sudo
     return message.replace(" with fewer hosts at a time: --at-once 5", " again")

@@ -96,12 +96,17 @@ def _lines(path: Path) -> list[str]:
     try:
         text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"-H @{path}: the file cannot be read: {error}") from None
+        raise UsageError(f"-H @{path}: the file cannot be read: {_why(error)}") from None
     lines = [line.partition("#")[0].strip() for line in text.splitlines()]
     found = [line for line in lines if line]
     if not found:
         raise UsageError(f"-H @{path}: there is no host in it; write one a line")
     return found
+
+
+def _why(error: Exception) -> object:
+    """What was wrong, without the path, which the message has named."""
+    return (error.strerror if isinstance(error, OSError) else None) or error
 
 
 def _host(name: str, inventory: Inventory) -> Host:
@@ -216,7 +221,7 @@ def read_inventory(path: Path) -> Inventory:
     except UsageError as error:
         raise UsageError(f"-i {path}: {error}") from None
     except (OSError, ValueError, configparser.Error) as error:
-        raise UsageError(f"-i {path}: the file cannot be read: {error}") from None
+        raise UsageError(f"-i {path}: the file cannot be read: {_why(error)}") from None
 
 
 def _from_toml(said: Mapping[str, Any]) -> Inventory:

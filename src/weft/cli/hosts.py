@@ -1,6 +1,7 @@
 """For commands of apps: hosts named as for `weft run`, from the words of a command line to open contexts, many at once."""
 
 import argparse
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -8,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from weft.cli._errors import UsageError
-from weft.cli._hints import for_command_line
+from weft.cli._hints import for_one_host
 from weft.cli._inventory import Host, Inventory, hosts_from, read_inventory
 from weft.cli._opening import hand_on
 from weft.cli.run import add_way, check_python, hops, with_way
@@ -46,6 +47,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def hosts_of(options: argparse.Namespace) -> list[Host]:
     """The hosts that the options of add_options() name, each once. Touches no network. Raises weft.cli.UsageError."""
     check_python(options.python)
+    _check_ssh_config(options.ssh_config)
     inventory = _inventory(options)
     try:
         found = with_way(hosts_from(options.hosts, inventory), options, inventory) if options.hosts else []
@@ -95,12 +97,21 @@ def message_of(error: Exception) -> str:
     from weft.remote import RemoteError
 
     text = str(error) or type(error).__name__
-    text = for_command_line(text) if isinstance(error, RemoteError) else text
+    text = for_one_host(text) if isinstance(error, RemoteError) else text
     return "".join(char if char.isprintable() or char == "\n" else "?" for char in text)
 
 
 def _inventory(options: argparse.Namespace) -> Inventory:
     return read_inventory(options.inventory) if options.inventory else Inventory()
+
+
+def _check_ssh_config(path: str | None) -> None:
+    """Raises UsageError where ssh could not read it: it would say so once for each host, as if that one were out of reach."""
+    if path is None or path == "none":  # which is ssh's word for no file
+        return
+    if os.path.isdir(path) or not os.access(path, os.R_OK):
+        why = "there is no such file" if not os.path.exists(path) else "ssh needs a file that this user may read"
+        raise UsageError(f"--ssh-config {path}: {why}")
 
 
 def _configured(host: Host, options: argparse.Namespace) -> Host:
