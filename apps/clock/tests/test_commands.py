@@ -166,10 +166,28 @@ def test_status_of_good_bad_and_bare_hosts(hosts, capsys):
 
 def test_tick_runs_the_script_on_all(hosts, capsys):
     alpha = hosts("alpha")
+    assert weft(capsys, "install", "alpha", "--yes")[0] == 0
+    alpha.done.clear()
     assert weft(capsys, "tick", "alpha")[:2] == (0, "alpha: ticked\n")
     assert alpha.done == ["tick"]
     code, out, _ = weft(capsys, "tick", "alpha", "gone")
     assert code == 3 and out.startswith("alpha: ticked\ngone  out of reach\n    ssh to 'gone' failed")
+
+
+def test_tick_says_what_is_missing_before_it_runs_anything(hosts, capsys):
+    bare, user = hosts("bare"), hosts("user", is_root=False)
+    assert weft(capsys, "tick", "bare", "user")[:2] == (
+        1,
+        "bare: FAILED: weft clock is not installed there; `weft clock install` does it\n"
+        "user: FAILED: root is needed there: name it as root@HOST, or give --sudo\n",
+    )
+    assert bare.done == user.done == []
+
+
+def test_no_line_of_the_table_ends_in_blanks(hosts, capsys):
+    hosts("alpha")
+    lines = weft(capsys, "status", "alpha", "gone")[1].splitlines()
+    assert lines[2].startswith("gone ") and not any(line.endswith(" ") for line in lines)
 
 
 def test_facts_that_are_none_are_that_hosts_failure(hosts, capsys, monkeypatch):

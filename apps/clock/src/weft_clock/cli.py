@@ -25,8 +25,8 @@ def add_parser(commands: Parsers) -> None:
     """Declare `weft clock` and its commands."""
     parser = commands.add_parser(
         "clock",
-        help="a soft hardware clock for machines without one",
-        description="Keep the time of machines without a hardware clock over restarts: a script for sh and two units of systemd.",
+        help="keep the time of machines without a hardware clock",
+        description="Keep the time of machines without a hardware clock over restarts: a script for sh and units of systemd.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,

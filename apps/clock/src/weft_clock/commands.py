@@ -6,13 +6,12 @@ import sys
 from collections.abc import Callable, Mapping
 
 from weft.cli.hosts import Reached, hosts_of, message_of, reached
-from weft.remote import ConnectError
+from weft.remote import ConnectError, Context
 from weft_clock import units
-from weft_clock.actions import Run
 from weft_clock.apply import Answer, Done, carry_out, each, look
 from weft_clock.errors import ClockError
 from weft_clock.facts import Facts
-from weft_clock.plan import Plan, plan_install, plan_remove
+from weft_clock.plan import Plan, plan_install, plan_remove, plan_tick
 from weft_clock.show import print_failed, print_plans, print_status
 from weft_clock.status import Status, plain
 from weft_clock.status import status as status_of
@@ -56,7 +55,7 @@ def status(options: argparse.Namespace) -> int:
 def tick(options: argparse.Namespace) -> int:
     """`weft clock tick`: has each host write its stamp now."""
     with reached(hosts_of(options), options) as open_hosts:
-        ticks = each(open_hosts.contexts, lambda name, context: carry_out(context, (Run(units.PROGRAM, "tick"),)))
+        ticks = each(open_hosts.contexts, _ticked)
     code = _told(open_hosts, ticks, "ticked")
     _print_unreachable(open_hosts)
     return code
@@ -69,6 +68,13 @@ def script(options: argparse.Namespace) -> int:
 
 
 # ---- what they share
+
+
+def _ticked(name: str, context: Context) -> Done:
+    plan = plan_tick(look(name, context))
+    if plan.refusal is not None:
+        raise ClockError(plan.refusal)
+    return carry_out(context, plan.actions)
 
 
 def _change(options: argparse.Namespace, planned: Callable[[Facts], Plan], question: str, empty: str) -> int:
@@ -130,6 +136,7 @@ def _ask(options: argparse.Namespace, question: str) -> None:
     try:
         answer = input(f"{question} [y/N] ")
     except EOFError:
+        print()  # what comes next does not stand behind the question
         answer = ""
     if answer.strip().lower() not in ("y", "yes"):
         raise ClockError("nothing was changed")

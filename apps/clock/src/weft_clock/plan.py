@@ -18,6 +18,7 @@ __all__ = [
     "aside",
     "plan_install",
     "plan_remove",
+    "plan_tick",
     "wanted_files",
     "wrong",
 ]
@@ -117,6 +118,14 @@ def plan_remove(facts: Facts) -> Plan:
     if facts.systemd is not None and (removals or disabled or links):
         actions.append(Reload())
     return Plan(tuple(actions))
+
+
+def plan_tick(facts: Facts) -> Plan:
+    """What saves the time of the host now."""
+    refusal = _refusal(facts)
+    if refusal is None and units.PROGRAM not in facts.paths:
+        refusal = "weft clock is not installed there; `weft clock install` does it"
+    return Plan(refusal=refusal) if refusal else Plan((Run(units.PROGRAM, "tick"),))
 
 
 def wrong(facts: Facts) -> tuple[str, ...]:

@@ -62,7 +62,9 @@ def print_status(states: Sequence[Status], out: IO[str]) -> None:
             Text(_units(one)),
             Text("nothing" if one.next_boot is None else f"{when(one.next_boot)}\nby {one.next_boot_by}"),
         )
-    console.print(table)
+    with console.capture() as drawn:
+        console.print(table)
+    out.writelines(f"{line.rstrip()}\n" for line in drawn.get().splitlines())
     for one in states:
         lines = one.error.splitlines() if one.error is not None else [f"! {said}" for said in one.wrong]
         lines += [f"i {said}" for said in one.aside]
