@@ -176,7 +176,9 @@ class Server(ssh_servers.Tunnels):
     def do_protect_config(self):
         self.plain["config"].update(mode=0o600, uid=0)
 
-    def do_up(self):
+    learnt_mtu = 1500  # of the ways to the peers, as wg-quick finds it
+
+    def do_up(self, mtu=None):
         assert self.interface is None
         self.plain["devices"]["wg0"] = device(1420, kind="wireguard")
         self.plain["interface"] = {
@@ -185,7 +187,7 @@ class Server(ssh_servers.Tunnels):
         self.do_sync([])
         said = parsed(self.plain["config"]["text"])
         self.do_addresses(list(map(str, said.interface.addresses)), [])
-        self.do_mtu(said.interface.mtu or 1420)
+        self.do_mtu(mtu or said.interface.mtu or self.learnt_mtu - 80)
         self.do_routes(list(map(str, wanted_routes(said))), [])
         if self.plain["systemd"]:
             self.plain["unit"]["active"] = "active"

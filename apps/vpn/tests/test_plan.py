@@ -390,6 +390,14 @@ def test_the_mtu_is_80_less_than_that_of_the_way(offices, mtu, expected):
     assert [action.mtu for action in offices.plan().sites["alpha"]] == wanted
 
 
+def test_what_was_learnt_of_a_way_does_not_make_a_new_interface_smaller(offices):
+    offices.say(OFFICES + '[sites.delta]\nserver = "delta"\nlans = ["192.168.40.0/24"]\n')
+    offices["delta"].learnt_mtu = 1400
+    offices.apply()
+    assert offices["delta"].interface["mtu"] == 1420
+    assert not offices.plan().sites["delta"]
+
+
 def test_a_route_with_an_mtu_of_its_own_counts_for_the_way(offices):
     offices["alpha"].plain["routes"].append({**route("198.51.100.2/32", "eth0", via="192.168.10.1"), "mtu": 1400})
     peers(offices["alpha"])[1]["endpoint"] = None

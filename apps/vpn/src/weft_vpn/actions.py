@@ -12,8 +12,8 @@ The plain forms, and what act does with each; all of them are right to do twice:
         that the plan was made from, None where there was none: any other is an error, because somebody has edited it meanwhile
     {"do": "protect_config"}
         owner root, mode 0600
-    {"do": "up"}
-        the interface, by its unit under systemd, else by `wg-quick up`
+    {"do": "up", "mtu": 1420}
+        the interface, by its unit under systemd, else by `wg-quick up`; then this MTU, unless it is None
     {"do": "link_up"}
         `ip link set INTERFACE up`
     {"do": "sync", "keep_endpoints": [public key]}
@@ -132,13 +132,15 @@ class ProtectConfig(Action):
 
 @dataclass(frozen=True)
 class Up(Action):
-    """The interface, out of its configuration."""
+    """The interface, out of its configuration, with this MTU: wg-quick goes by what was learnt of a way, for ten minutes or so."""
+
+    mtu: int | None = None
 
     def describe(self) -> str:
         return "bring the interface up"
 
     def plain(self) -> dict[str, Any]:
-        return {"do": "up"}
+        return {"do": "up", "mtu": self.mtu}
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from weft_vpn.facts import Facts, Interface, LivePeer
 from weft_vpn.network import Address, Endpoint, InterfaceAddress, Lan, is_inside
 from weft_vpn.wgconf import PeerPart, WgConfig, WgConfigError, parsed
 
-__all__ = ["automatic_mtu", "held_routes", "live_actions", "live_notes", "wanted_routes"]
+__all__ = ["first_mtu", "held_routes", "live_actions", "live_notes", "wanted_routes"]
 
 # WireGuard's REJECT_AFTER_TIME, in seconds: a tunnel whose last handshake is older carries nothing.
 HANDSHAKE_HOLDS = 180
@@ -31,7 +31,8 @@ def live_actions(interface: str, facts: Facts, live: Interface, wanted: WgConfig
         actions.append(
             Addresses(f"{interface} has {has}", tuple(sorted(then - now, key=str)), tuple(sorted(now - then, key=str)))
         )
-    mtu = wanted.interface.mtu or automatic_mtu(facts, live, interface)
+    ends = [peer.endpoint.address for peer in live.peers if peer.endpoint is not None]
+    mtu = wanted.interface.mtu or _automatic_mtu(facts, ends, interface)
     if mtu is not None and mtu != live.mtu:
         why = "" if wanted.interface.mtu else f", and {OVERHEAD} less than the way to its peers is {mtu}"
         actions.append(Mtu(f"{interface} has the MTU {live.mtu}{why}", mtu))
@@ -136,9 +137,20 @@ def _lasting(addresses: Iterable[InterfaceAddress]) -> list[InterfaceAddress]:
     return [address for address in addresses if not address.ip.is_link_local]
 
 
-def automatic_mtu(facts: Facts, live: Interface, interface: str) -> int | None:
-    """What wg-quick would choose: the largest MTU on the way to a peer, less the overhead. None when no way is known."""
-    ways = [_way(facts, interface, peer.endpoint.address) for peer in live.peers if peer.endpoint is not None]
+def first_mtu(facts: Facts, wanted: WgConfig, interface: str) -> int | None:
+    """Of an interface that is not there yet. A name that nobody has looked up there is taken to be behind the default route."""
+    ends: list[Address | None] = []
+    for peer in wanted.peers:
+        if peer.endpoint is not None:
+            ends += facts.resolved.get(peer.endpoint.host, ()) or (peer.endpoint.address,)
+    return wanted.interface.mtu or _automatic_mtu(facts, ends, interface)
+
+
+def _automatic_mtu(facts: Facts, ends: Iterable[Address | None], interface: str) -> int | None:
+    """The largest MTU on the way to these addresses of peers, less the overhead: what wg-quick chooses where it has learnt nothing
+    else of these ways. None when no way is known.
+    """
+    ways = [_way(facts, interface, address) for address in ends]
     found = [mtu for mtu in ways if mtu is not None]
     if not found:
         default = _way(facts, interface, ipaddress.IPv4Address(0)) or _way(facts, interface, ipaddress.IPv6Address(0))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from weft_vpn.actions import Action, EnableUnit, FollowNames, Forward, MakeKey, ProtectConfig, Up, WriteConfig
 from weft_vpn.claim import FactsError, checked_key
 from weft_vpn.facts import Config, Facts
-from weft_vpn.live import held_routes, live_actions, live_notes
+from weft_vpn.live import first_mtu, held_routes, live_actions, live_notes
 from weft_vpn.network import Network, Site, allowed_ips
 from weft_vpn.others import lost_others, other_peers, ways_to_others
 from weft_vpn.refusals import WRITTEN, Refusal, refusals, undecidable
@@ -196,7 +196,7 @@ def _site_actions(network: Network, site: Site, facts: Facts, wanted: WgConfig, 
     actions += _config(network, site, facts, wanted, key)
     actions += held_routes(network.interface, facts, wanted)
     if facts.interface is None:
-        actions.append(Up(f"{network.interface} is not there"))
+        actions.append(Up(f"{network.interface} is not there", first_mtu(facts, wanted, network.interface)))
     else:
         actions += live_actions(network.interface, facts, facts.interface, wanted, key)
     actions += _unit(network, facts)

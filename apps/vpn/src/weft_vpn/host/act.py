@@ -202,6 +202,8 @@ def _up(interface, action):
     if not live.exists(interface):
         stripped(interface)  # raises for a configuration that would make an interface without a key
         live.start(interface)
+    if action["mtu"] is not None:
+        live.set_mtu(interface, action["mtu"])
 
 
 def _link_up(interface, action):
