@@ -45,6 +45,29 @@ def test_its_unknown_options_are_named_as_weft_names_its_own(installed, capsys):
     assert "weft knit: error: there is no option --row; did you mean --rows?" in capsys.readouterr().err
 
 
+def test_its_options_may_be_called_as_weft_calls_its_own_values(installed, capsys):
+    installed(
+        knit="""
+def interrupted(options):
+    raise KeyboardInterrupt
+
+
+def add_parser(commands):
+    parser = commands.add_parser("knit")
+    parser.add_argument("--name", default="scarf")
+    parser.set_defaults(command=interrupted)
+"""
+    )
+    assert main(["knit", "--name", "sock"]) == 130
+    assert capsys.readouterr().err == "weft knit: interrupted\n"
+
+
+def test_an_interrupt_while_it_is_imported_ends_with_130(installed, capsys):
+    installed(knit="raise KeyboardInterrupt")
+    assert main(["knit"]) == 130
+    assert capsys.readouterr().err == "weft: interrupted\n"
+
+
 def test_help_lists_it(installed, capsys):
     installed(knit=WORKING)
     assert main(["--help"]) == 0

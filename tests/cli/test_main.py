@@ -43,6 +43,8 @@ def test_an_interrupt_ends_with_130(monkeypatch, capsys):
     [
         (["run", "--locla", "2", "os:getpid"], "weft run: error: there is no option --locla; did you mean --local?"),
         (["run", "--local", "2", "--time=3", "os:getpid"], "there is no option --time; did you mean --timeout?"),
+        (["bench", "gli"], "weft bench: error: there is no command gli; did you mean gil?"),
+        (["bench"], "weft bench: error: name a COMMAND; `weft bench --help` lists them"),
         (
             ["run", "--local", "2", "os:listdir", "-x"],
             "there is no option -x; `weft run --help` lists them. An argument that begins with a dash",
@@ -56,6 +58,11 @@ def test_an_option_that_there_is_not_is_named_before_what_is_missing(words, says
     said = capsys.readouterr().err
     assert says in said
     assert said.startswith(f"usage: weft {words[0]}")
+
+
+def test_a_command_that_there_is_not_is_named_with_the_one_that_was_meant(capsys):
+    assert main(["rnu", "--local", "2", "os:getpid"]) == 64
+    assert "weft: error: there is no command rnu; did you mean run?" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("word", ["-5", "-.5", "-", "-not an option", "-Hnowhere.invalid"])

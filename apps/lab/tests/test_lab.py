@@ -243,8 +243,14 @@ def test_machines_and_offices_that_there_are_not_are_named(lab):
         lab.office("gamma")
     with pytest.raises(LabError, match="no machine 'alpha-printer' .* there are alpha, beta, alpha-client"):
         lab.machine("alpha-printer")
-    with pytest.raises(LabError, match="not understood, or no such office: down gamma"):
-        lab.internet.cut("gamma")
+    for act in (
+        lab.internet.cut,
+        lab.internet.mend,
+        lab.internet.renumber,
+        lambda name: lab.internet.set(mtu=1400, office=name),
+    ):
+        with pytest.raises(LabError, match="no office 'gamma' .* there are alpha, beta"):
+            act("gamma")
     with pytest.raises(LabError, match="loss=2: give a number from 0 to 1"):
         lab.internet.set(loss=2)
     with pytest.raises(LabError, match="give one of them"):

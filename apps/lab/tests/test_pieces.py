@@ -28,7 +28,7 @@ def test_shares_are_read(text, value):
     [
         (["up", "--rtt", "80"], "'80' is no time; give a number and us, ms or s, for example 80ms"),
         (["up", "--loss", "120%"], "'120%' is no share"),
-        (["shell"], "the following arguments are required: MACHINE"),
+        (["shell"], "the following arguments are required: MACHINE\n"),
         (["build"], "invalid choice: 'build'"),
         (["up", "--office", "3"], "there is no option --office; did you mean --offices?"),
     ],

@@ -26,10 +26,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     except UsageError as error:
         print(error, file=sys.stderr)
         return USAGE
+    except KeyboardInterrupt:  # while a command of another package was imported
+        print("weft: interrupted", file=sys.stderr)
+        return 130
     try:
         refuse_unknown(parser, words)
         options = parser.parse_args(words)
-        if options.name is None and not options.version:
+        if options.weft_command is None and not options.version:
             parser.error("name a COMMAND; `weft --help` lists them")
     except SystemExit as exit_of_argparse:
         # argparse leaves by itself after --help, without a code or with 0, and after a wrong word, with its message on stderr.
@@ -41,10 +44,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return int(options.command(options))
     except UsageError as error:
-        print(f"weft {options.name}: {error}", file=sys.stderr)
+        print(f"weft {options.weft_command}: {error}", file=sys.stderr)
         return USAGE
     except KeyboardInterrupt:
-        print(f"weft {options.name}: interrupted", file=sys.stderr)
+        print(f"weft {options.weft_command}: interrupted", file=sys.stderr)
         return 130
     except BrokenPipeError:
         # Whoever read our output has gone, `| head` for one. Nothing more can be said to anybody.
@@ -58,7 +61,8 @@ def _parser(words: Sequence[str] | None = None) -> argparse.ArgumentParser:
         prog="weft", description="Tasklets and channels for CPython whose code travels.", allow_abbrev=False
     )
     parser.add_argument("--version", action="store_true", help="show weft's version and exit")
-    commands = parser.add_subparsers(metavar="COMMAND", dest="name")
+    # A destination that no option of a command takes for itself, as `--name` would take "name".
+    commands = parser.add_subparsers(metavar="COMMAND", dest="weft_command")
     for command in COMMANDS:
         command.add_parser(commands)
     for app in commands_of_apps(words, tuple(commands.choices)) if words is not None else ():

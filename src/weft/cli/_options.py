@@ -1,4 +1,4 @@
-"""Says which option of a command line there is none of, by name and with the one that was probably meant.
+"""Says which option or command of a command line there is none of, by name and with the one that was probably meant.
 
 argparse complains about what is missing before it looks at what it does not know, and leaves a subcommand's unknown words to the
 command above, whose usage says nothing of them. Both hide a slip of the fingers.
@@ -16,14 +16,19 @@ VALUE = re.compile(r"-\.?\d|.* ")
 
 
 def refuse_unknown(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
-    """Leave as argparse does, by SystemExit and a message on stderr, when a word is an option that `parser` has not."""
+    """Leave as argparse does, by SystemExit and a message on stderr, when a word is no option, or no command, that `parser` has."""
     known = parser._option_string_actions
-    commands = parser._subparsers._group_actions[0].choices if parser._subparsers else None
+    subparsers = parser._subparsers._group_actions[0] if parser._subparsers else None
+    commands = subparsers.choices if subparsers else None
+    if subparsers and subparsers.required and not words:
+        parser.error(f"name a COMMAND; `{parser.prog} --help` lists them")
     rest_is_anything = any(action.nargs == argparse.REMAINDER for action in parser._actions)
     for index, word in enumerate(words):
         if commands is not None and not word.startswith("-"):
             if word in commands:
                 refuse_unknown(commands[word], words[index + 1 :])  # type: ignore[index]  # a dict of parsers
+            elif near := difflib.get_close_matches(word, commands, n=1):
+                parser.error(f"there is no command {word}; did you mean {near[0]}?")
             return
         if word == "--":
             return

@@ -75,7 +75,8 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     shell.add_argument(
         "machine", metavar="MACHINE", help="an office (its server), OFFICE-client, OFFICE-gateway, or admin"
     )
-    shell.add_argument("words", metavar="WORD", nargs=argparse.REMAINDER, help="the command; without: a shell")
+    words = shell.add_argument("words", metavar="WORD", nargs=argparse.REMAINDER, help="the command; without: a shell")
+    words.required = False  # argparse before 3.13 asks for it where MACHINE is missing
     down = _command(inner, "down", _down, "end everything in the lab and leave nothing behind")
     down.add_argument("--all", action="store_true", help="every lab on this machine")
 

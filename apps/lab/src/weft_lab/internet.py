@@ -52,6 +52,8 @@ class Internet:
             self._say(f"rate {_within('rate', rate, 0, 1e6):f}")
         if queue is not None:
             self._say(f"queue {_within('queue', queue, 0, 1 << 30):.0f}")
+        if office is not None:
+            self._lab.office(office)  # raises with the names there are
         names = [office] if office is not None else [place.name for place in self._lab.places]
         for name in names:
             if mtu is not None:
@@ -62,11 +64,11 @@ class Internet:
 
     def cut(self, office: str) -> None:
         """The office's line is down: no packet comes or goes, and nobody is told."""
-        self._say(f"down {office}")
+        self._say(f"down {self._lab.office(office).name}")
 
     def mend(self, office: str) -> None:
         """The office's line is up again."""
-        self._say(f"up {office}")
+        self._say(f"up {self._lab.office(office).name}")
 
     def renumber(self, office: str, *, flush: bool = True, dns: bool = True) -> str:
         """Give the office another WAN address, as its provider may at any time; returns the new one.
