@@ -123,10 +123,29 @@ def test_a_server_out_of_reach_alone_is_code_3(run, network):
 
 def test_the_picture_is_written_with_what_was_found(run, network, tmp_path):
     path = tmp_path / "net.svg"
-    code, _ = run(looking.draw, all_facts(network), measurements(network), output=path, offline=False)
-    assert code == 0 and "80.0 ms" in path.read_text("utf-8")
-    code, _ = run(looking.draw, {}, output=path, offline=True)
-    assert code == 0 and "80.0 ms" not in path.read_text("utf-8")
+    code, out = run(looking.draw, all_facts(network), measurements(network), output=path, offline=False)
+    assert code == 0 and "80.0 ms" in path.read_text("utf-8") and out == f"drawn to {path}: nothing is wrong\n"
+    code, out = run(looking.draw, {}, output=path, offline=True)
+    assert code == 0 and "80.0 ms" not in path.read_text("utf-8") and out == f"drawn to {path}\n"
+
+
+def test_a_picture_says_of_what_its_exit_code_speaks(run, network, tmp_path):
+    facts = all_facts(network)
+    del facts["beta"]
+    found = measurements(network)
+    found = type(found)(sites={"alpha": found.sites["alpha"]}, unreachable={"beta": "no route"})
+    path = tmp_path / "net.svg"
+    code, out = run(looking.draw, facts, found, errors={"beta": "no route"}, output=path, offline=False)
+    assert code == 3 and out == f"drawn to {path}: error: server-unreachable; `weft vpn check` says what to do\n"
+
+
+def test_elsewhere_than_on_a_terminal_no_line_is_wrapped_or_padded(run, network, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    found = changed(measurements(network), datagrams=[Datagrams("alpha", "beta", (1400,), ())])
+    _, out = run(looking.check, all_facts(network), found)
+    warning, seen, *_ = out[out.index("warning:") :].splitlines()
+    assert len(warning) > 60 and seen.startswith("    seen: ")
+    assert all(line == line.rstrip() for line in out.splitlines())
 
 
 def test_a_picture_that_cannot_be_written_says_so(run, network, tmp_path):

@@ -57,6 +57,14 @@ def test_a_key_that_is_no_sites_is_shown_as_such():
     assert status.status(network, facts, {})[0].peers[0].peer is None
 
 
+def test_the_peer_that_cannot_be_asked_is_known_by_its_address_in_the_tunnel():
+    network = well(3)
+    facts = all_facts(network)
+    del facts["gamma"]
+    beta, gamma = status.status(network, facts, {"gamma": "no route"})[0].peers
+    assert (beta.peer, gamma.peer) == ("beta", "gamma")
+
+
 def test_exit_codes():
     network = well(2)
     facts = all_facts(network)

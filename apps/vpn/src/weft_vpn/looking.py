@@ -8,8 +8,9 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from rich.console import Console, RenderableType
 from rich.live import Live
@@ -35,6 +36,7 @@ from weft_vpn.throughput import Throughput, throughput
 __all__ = ["check", "draw", "status"]
 
 BROKEN, OUT_OF_REACH = 1, 3  # exit codes
+UNWRAPPED = 10_000  # columns
 
 
 def status(options: argparse.Namespace) -> int:
@@ -169,10 +171,20 @@ def draw(options: argparse.Namespace) -> int:
     with _opened(options) as (network, servers):
         if options.offline:
             _write(options.output, picture(network))
+            sys.stdout.write(f"drawn to {options.output}\n")
             return 0
         found = look(network, servers, {})
         _write(options.output, picture(network, found.tunnels(), found.diagnoses))
+        sys.stdout.write(f"drawn to {options.output}: {_summary(found.diagnoses)}\n")
         return found.exit_code
+
+
+def _summary(diagnoses: tuple[Diagnosis, ...]) -> str:
+    """What the exit code is about, in a line."""
+    if not diagnoses:
+        return "nothing is wrong"
+    names = ", ".join(dict.fromkeys(f"{one.severity}: {one.name}" for one in diagnoses))
+    return f"{names}; `weft vpn check` says what to do"
 
 
 def clients(words: Iterable[str]) -> dict[str, tuple[Address, ...]]:
@@ -222,7 +234,17 @@ def _print(what: "RenderableType | dict[str, Any]", one_line: bool = False) -> N
         sys.stdout.write(json.dumps(what, indent=None if one_line else 2) + "\n")
         sys.stdout.flush()
     else:
-        Console(highlight=False).print(what)
+        print_text(what, sys.stdout)
+
+
+def print_text(what: RenderableType, out: IO[str]) -> None:
+    """On a terminal as wide as that is; elsewhere no line is wrapped or padded, so that others can search it and cut it up."""
+    if out.isatty():
+        Console(file=out, highlight=False).print(what)
+        return
+    wide = StringIO()
+    Console(file=wide, width=UNWRAPPED, highlight=False, color_system=None).print(what)
+    out.writelines(f"{line.rstrip()}\n" for line in wide.getvalue().splitlines())
 
 
 def _write(path: Path, text: str) -> None:

@@ -1,5 +1,6 @@
 """How the tunnels are: handshakes, endpoints and rates, from the facts of two moments. Pure, but for `Watching`, which asks."""
 
+import ipaddress
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -59,6 +60,12 @@ def status(
 ) -> tuple[SiteStatus, ...]:
     """Of every site, in the order of the file. `before` are facts of an earlier moment, which rates are taken from."""
     keys = {one.interface.public_key: name for name, one in facts.items() if one.interface is not None}
+    # A server that cannot be asked tells no key: what its peers send to its address in the tunnel says which of theirs it is.
+    away = {
+        ipaddress.ip_network(site.address): site.name
+        for site in network.sites
+        if site.name not in facts and site.address is not None
+    }
     made = []
     for site in network.sites:
         now = facts.get(site.name)
@@ -70,7 +77,10 @@ def status(
             made.append(SiteStatus(site.name, f"there is no {network.interface}: `weft vpn apply` sets it up"))
         else:
             earlier = (before or {}).get(site.name)
-            made.append(_of_site(network, site, now, earlier, keys))
+            named: dict[str | None, str] = {
+                peer.public_key: away[lan] for peer in now.interface.peers for lan in peer.allowed_ips if lan in away
+            }
+            made.append(_of_site(network, site, now, earlier, {**named, **keys}))
     return tuple(made)
 
 
