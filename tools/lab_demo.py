@@ -9,7 +9,7 @@ import sys
 import time
 from pathlib import Path
 
-from weft_lab import Lab, LabError
+from weft_lab import Lab, LabError, why_not
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "build" / "lab-demo"
@@ -67,6 +67,9 @@ def demo(lab: Lab) -> bool:
 
 
 def main() -> int:
+    if reason := why_not():  # before the folder, which the last demo has left to root
+        print(f"lab-demo: {reason}", file=sys.stderr)
+        return 1
     FOLDER.mkdir(parents=True, exist_ok=True)
     for old in FOLDER.iterdir():
         old.unlink()

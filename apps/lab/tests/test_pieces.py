@@ -3,14 +3,18 @@
 import fcntl
 import io
 import os
+import runpy
 import shutil
 import tarfile
+from pathlib import Path
 
 import pytest
 
 from weft.cli import main
 from weft_lab import Lab, LabError, NotPossible, compiled, debian, running, spaces, units, why_not
 from weft_lab.machine import packed
+
+ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.mark.parametrize(("text", "value"), [("80ms", 0.08), ("0.5s", 0.5), ("500us", 0.0005), ("2s", 2)])
@@ -138,3 +142,11 @@ def test_a_lab_that_is_not_there_is_named(monkeypatch, tmp_path):
         Lab(1).internet.stats()
     with pytest.raises(LabError, match="'../x' is no name for a lab"):
         Lab(1, name="../x")
+
+
+def test_the_demo_asks_for_root_before_it_touches_its_folder(monkeypatch, capsys):
+    demo = runpy.run_path(str(ROOT / "tools/lab_demo.py"))
+    monkeypatch.setitem(demo["main"].__globals__, "FOLDER", None)
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert demo["main"]() == 1
+    assert capsys.readouterr().err.startswith("lab-demo: a lab takes root")
