@@ -125,9 +125,36 @@ def test_an_interrupt_ends_it_with_130_and_what_was_found_is_said(leaks, program
     assert leaks(program("raise KeyboardInterrupt\n")).returncode == 130
 
 
-def test_a_line_can_be_accepted(leaks, program):
-    done = leaks(program(BAD.replace("result = error", "result = error  # weft: keep")))
-    assert (done.returncode, done.stderr) == (0, "")
+@pytest.mark.parametrize(
+    ("line", "accepted"),
+    [
+        ("result = error", "result = error  # weft: keep"),
+        ("def catch():", "def catch():  # weft: keep, it is shown later"),
+        ("result = error", "result = (\n            error,  # weft: keep\n        )"),
+    ],
+)
+def test_a_line_and_a_function_can_be_accepted(line, accepted, leaks, program):
+    path = program(BAD.replace(line, accepted))
+    for words in ([path], ["--check", path]):
+        done = leaks(*words)
+        assert (done.returncode, done.stdout.replace("done\n", ""), done.stderr) == (0, "", "")
+
+
+def test_the_comment_of_another_function_accepts_nothing(leaks, program):
+    path = program(BAD.replace("def fail():", "def fail():  # weft: keep"))
+    assert (leaks(path).returncode, leaks("--check", path).returncode) == (1, 1)
+
+
+def test_frames_at_one_line_are_named_once(leaks, program):
+    frames = [line for line in leaks(program(BAD)).stderr.splitlines() if line.startswith("        ")]
+    assert [frame.rpartition(" ")[2] for frame in frames] == ["<module>", "catch", "fail"]
+
+
+def test_a_script_named_by_a_relative_path_is_found_after_it_has_changed_the_folder(python, leaks, program):
+    program("import os, sys\nprint(sys.argv[0], __file__)\nos.chdir('/')\n1 / 0\n", "below/program.py")
+    done, plain = leaks("below/program.py"), python("below/program.py")
+    assert (done.returncode, done.stdout) == (plain.returncode, plain.stdout)
+    assert "    1 / 0\n" in done.stderr
 
 
 def test_with_the_collector_on_what_it_frees_is_not_seen(leaks, program):

@@ -19,21 +19,22 @@ __all__ = ["code_of_module", "code_of_script", "run_as_main"]
 
 INTERRUPTED = 130
 
-Program = tuple[CodeType, dict[str, Any], str]
-"""Its code, what its `__main__` has from the beginning, and the first entry of sys.path."""
+Program = tuple[CodeType, dict[str, Any], str, str]
+"""Its code, what its `__main__` has from the beginning, and the first entries of sys.path and of sys.argv."""
 
 
 def code_of_script(path: str) -> Program:
     """What is to be run of a file. Raises UsageError where there is none, or it cannot be compiled."""
+    full = os.path.abspath(path)  # as python has it: the program may change the folder
     try:
-        with io.open_code(path) as file:
-            code = compile(file.read(), path, "exec")
+        with io.open_code(full) as file:
+            code = compile(file.read(), full, "exec")
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}; give the path of a Python script, or -m MODULE") from error
     except (SyntaxError, ValueError) as error:
         raise UsageError("".join(traceback.format_exception_only(error)).rstrip()) from error
-    names = {"__file__": path, "__package__": None, "__spec__": None, "__loader__": None}
-    return code, names, os.path.dirname(os.path.realpath(path))
+    names = {"__file__": full, "__package__": None, "__spec__": None, "__loader__": None}
+    return code, names, os.path.dirname(os.path.realpath(path)), path
 
 
 def code_of_module(name: str) -> Program:
@@ -56,7 +57,7 @@ def code_of_module(name: str) -> Program:
         "__loader__": spec.loader,
         "__cached__": spec.cached,
     }
-    return code, names, os.getcwd()
+    return code, names, os.getcwd(), str(spec.origin)
 
 
 def run_as_main(program: Program, args: Sequence[str]) -> int:
@@ -64,11 +65,11 @@ def run_as_main(program: Program, args: Sequence[str]) -> int:
 
     What it raises is printed as Python prints it, without the frames of weft. `__main__` and sys.argv stay those of the program.
     """
-    code, names, folder = program
+    code, names, folder, first = program
     main = ModuleType("__main__")
     main.__dict__.update(names, __builtins__=__builtins__)
     sys.modules["__main__"] = main
-    sys.argv[:] = [str(names["__file__"]), *args]
+    sys.argv[:] = [first, *args]
     if not sys.flags.safe_path:
         sys.path[0:1] = [folder]
     status = _executed(code, main.__dict__)

@@ -5,7 +5,7 @@ import warnings
 
 from weft.diagnose._cases import CASES
 from weft.diagnose._finding import Finding
-from weft.diagnose.check._keep import kept_lines
+from weft.diagnose.check._keep import kept_lines, lines_of
 from weft.diagnose.check._rules import Hit, hits
 from weft.diagnose.check._scopes import survey
 
@@ -26,7 +26,7 @@ def check_source(text: str, path: str = "<source>") -> list[Finding]:
     findings = [
         _finding(same, path)
         for same in _by_place(found)
-        if kept.isdisjoint(_lines_of(same[0])) and same[0].starts not in kept
+        if kept.isdisjoint(lines_of(same[0].node)) and same[0].starts not in kept
     ]
     return sorted(findings, key=lambda finding: (finding.line, finding.column, finding.code))
 
@@ -54,14 +54,6 @@ def _by_place(found: list[Hit]) -> list[list[Hit]]:
 def _is_named(hit: Hit) -> bool:
     root = hit.name.partition(".")[0]
     return any(isinstance(node, ast.Name) and node.id == root for node in ast.walk(hit.node))
-
-
-def _lines_of(hit: Hit) -> range:
-    """The lines of the statement; of one with a body, its first alone."""
-    first = hit.node.lineno
-    body = getattr(hit.node, "body", None)
-    last = body[0].lineno - 1 if isinstance(body, list) else hit.node.end_lineno or first
-    return range(first, max(first, last) + 1)
 
 
 def _finding(same: list[Hit], path: str) -> Finding:

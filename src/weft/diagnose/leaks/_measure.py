@@ -8,6 +8,7 @@ import gc
 import sys
 from collections import deque
 from collections.abc import Collection, Iterable
+from itertools import islice
 from types import BuiltinFunctionType, CodeType, FrameType, ModuleType
 from typing import Any
 
@@ -98,7 +99,7 @@ def _size(thing: Any) -> int:
 
 
 def _longest_lived(frames: Iterable[FrameType]) -> tuple[str, ...]:
-    """The frames, those first that began first: a frame is deeper than the one that called it."""
+    """The frames, those first that began first: a frame is deeper than the one that called it. At one line, they are named once."""
 
     def depth(frame: FrameType) -> int:
         count = 0
@@ -106,8 +107,9 @@ def _longest_lived(frames: Iterable[FrameType]) -> tuple[str, ...]:
             count, frame = count + 1, frame.f_back
         return count
 
-    ordered = sorted((frame for frame in frames if not _is_ours(frame)), key=depth)[:MOST_FRAMES]
-    return tuple(f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_qualname}" for frame in ordered)
+    ordered = sorted((frame for frame in frames if not _is_ours(frame)), key=depth)
+    said = (f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_qualname}" for frame in ordered)
+    return tuple(islice(dict.fromkeys(said), MOST_FRAMES))
 
 
 def _is_ours(frame: FrameType) -> bool:

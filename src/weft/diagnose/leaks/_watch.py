@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from weft.diagnose._finding import Finding, shown
-from weft.diagnose.check._keep import kept_lines
+from weft.diagnose.check._keep import accepts
 from weft.diagnose.leaks._cycles import cycles
 from weft.diagnose.leaks._frames import handlers
 from weft.diagnose.leaks._lines import instructions_of
@@ -22,7 +22,7 @@ def find(known: frozenset[Mark] = frozenset()) -> list[Finding]:
     Collects, twice when there is something to free, and looks at every object that the collector tracks: about 25 ms for 100 000 of
     them, and 10 ms for each step to the holder of what lingers. Meanwhile no other thread runs Python for long, no tasklet is
     switched to, and finalizers run as in any collection. Thread-safe. Cycles that an earlier collection has freed are not
-    seen: `watch()` sees those too. A line that says `# weft: keep` is accepted. Keeps nothing.
+    seen: `watch()` sees those too. A line that says `# weft: keep`, or whose function does, is accepted. Keeps nothing.
     """
     try:
         return [finding for finding in (*cycles(known), *lingering(known)) if not _accepted(finding)]
@@ -33,10 +33,10 @@ def find(known: frozenset[Mark] = frozenset()) -> list[Finding]:
 
 
 def _accepted(finding: Finding) -> bool:
-    """Whether the line says `# weft: keep`."""
+    """Whether the line, or the `def` of its function, says `# weft: keep`."""
     try:
-        return finding.line in kept_lines("".join(linecache.getlines(finding.path)))
-    except (SyntaxError, ValueError):  # what lies there is not what was run
+        return accepts("".join(linecache.getlines(finding.path)), finding.line)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # what lies there is not what was run
         return False
 
 
