@@ -4,6 +4,7 @@ import ast
 import gc
 import inspect
 import re
+import threading
 from pathlib import Path
 
 import pytest
@@ -234,3 +235,37 @@ def test_the_steps_from_object_to_object_have_an_end(monkeypatch):
     monkeypatch.setattr(_cycles, "MOST_STEPS", 20)
     (finding,) = found_by(many)
     assert 1 <= finding.times < 20
+
+
+class Asked:
+    """Stands in for a lock, and tells when somebody asks for it who has to wait."""
+
+    def __init__(self, lock, waits):
+        self.lock = lock
+        self.waits = waits
+
+    def __enter__(self):
+        if not self.lock.acquire(blocking=False):
+            self.waits.set()
+            self.lock.acquire()
+
+    def __exit__(self, *error):
+        self.lock.release()
+
+
+def test_two_threads_at_once_leave_the_collector_as_it_was(monkeypatch):
+    waits = threading.Event()
+    monkeypatch.setattr(_cycles, "ONE_AT_A_TIME", Asked(_cycles.ONE_AT_A_TIME, waits))
+    other = threading.Thread(target=leaks.find)
+    collect = gc.collect
+
+    def collecting():
+        if other.ident is None:  # the first
+            other.start()
+            assert waits.wait(60)
+        return collect()
+
+    monkeypatch.setattr(_cycles.gc, "collect", collecting)
+    leaks.find()
+    other.join()
+    assert gc.get_debug() == 0 and gc.garbage == []

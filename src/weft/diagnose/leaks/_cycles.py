@@ -6,6 +6,7 @@ when its function ended. A local that leads back to the exception closes the cir
 
 import gc
 import inspect
+import threading
 from collections import deque
 from dataclasses import dataclass, field, replace
 from types import FrameType, FunctionType, TracebackType
@@ -19,6 +20,10 @@ from weft.diagnose.leaks._marks import Mark, mark, traceback_of, with_tracebacks
 from weft.diagnose.leaks._measure import keeps
 
 __all__ = ["cycles", "found_in", "passed_in"]
+
+# The flags are the collector's, and two threads that put them back in turns would leave it saving all that it finds. A finalizer
+# may ask in the middle of it: that one has to get through.
+ONE_AT_A_TIME = threading.RLock()
 
 MOST_EXCEPTIONS = 1000  # looked at in one collection; more of them come from the same few lines
 MOST_STEPS = (
@@ -39,17 +44,18 @@ def cycles(known: frozenset[Mark] = frozenset()) -> list[Finding]:
 
 def _collected() -> dict[int, Any]:
     """What only the collector frees, by id; its finalizers have run. What gc.garbage had already stays there."""
-    flags = gc.get_debug()
-    count = len(gc.garbage)
-    gc.set_debug(gc.DEBUG_SAVEALL)
-    try:
-        gc.collect()
-    finally:
-        gc.set_debug(flags)
-    garbage = {id(thing): thing for thing in gc.garbage[count:]}
-    if not flags & gc.DEBUG_SAVEALL:
-        del gc.garbage[count:]
-    return garbage
+    with ONE_AT_A_TIME:
+        flags = gc.get_debug()
+        count = len(gc.garbage)
+        gc.set_debug(gc.DEBUG_SAVEALL)
+        try:
+            gc.collect()
+        finally:
+            gc.set_debug(flags)
+        garbage = {id(thing): thing for thing in gc.garbage[count:]}
+        if not flags & gc.DEBUG_SAVEALL:
+            del gc.garbage[count:]
+        return garbage
 
 
 @dataclass
