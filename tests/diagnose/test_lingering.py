@@ -1,6 +1,7 @@
 """Exceptions that something alive holds: who holds them is named, and those that may be held are no finding."""
 
 import asyncio
+import contextvars
 import gc
 import logging
 import sys
@@ -213,6 +214,23 @@ def test_records_of_logging_hold_exceptions():
     assert finding.keeps.bytes > 1_000_000  # though the record has the traceback beside the exception
     assert len(finding.keeps.frames) == 2
     handler.records.clear()
+
+
+def test_context_variables_hold_what_they_are_set_to():
+    variable = contextvars.ContextVar("last_failure")
+
+    def fail():
+        try:
+            situations.raiser()
+        except ValueError as error:
+            variable.set([error])
+
+    context = contextvars.copy_context()
+    with leaks.watch() as seen:
+        context.run(fail)
+    context.run(variable.set, None)
+    (finding,) = seen.findings
+    assert (finding.code, finding.name, finding.function.rpartition(".")[2]) == ("WL005", "last_failure", "fail")
 
 
 def test_a_bare_traceback_holds_frames_too(service):

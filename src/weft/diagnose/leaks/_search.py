@@ -8,6 +8,7 @@ import gc
 import inspect
 import sys
 from collections import deque
+from contextvars import Context
 from types import CellType, FrameType, FunctionType, ModuleType, TracebackType
 from typing import Any, NamedTuple
 
@@ -138,6 +139,9 @@ class Search:
             names = dict(vars(referrer))
             key = next((key for step in way[:2] if (key := key_of(names, step)) is not None), "?")
             return Holder("WL005", f"{referrer.__qualname__}.{key}", (f".{key}", key), None)
+        if kind is Context:
+            variable = next((key for key, value in referrer.items() if any(value is step for step in way)), None)
+            return variable and Holder("WL005", variable.name, (variable.name,), None)
         if kind is FunctionType:
             return Holder("WL008", referrer.__qualname__, (referrer.__name__,), None)
         if kind is CellType or issubclass(kind, CONTAINERS) or is_exception(referrer):
