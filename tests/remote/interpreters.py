@@ -41,7 +41,10 @@ def others() -> list[str]:
 
 def _candidates(version: str) -> list[str]:
     root = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
-    kept = [str(path) for path in sorted(root.glob(f"versions/{version}*/bin/python"))]
+    try:
+        kept = [str(path) for path in sorted(root.glob(f"versions/{version}*/bin/python"))]
+    except PermissionError:  # root's, and we are somebody else
+        kept = []
     on_path = shutil.which(f"python{version}")
     return [*kept, *([on_path] if on_path else [])]
 
