@@ -15,7 +15,7 @@ import weft
 from tests.diagnose import situations
 from tests.diagnose.test_cycles import expected
 from weft.diagnose import leaks
-from weft.diagnose.leaks import _measure
+from weft.diagnose.leaks import _lingering, _measure
 
 
 @pytest.fixture
@@ -76,6 +76,18 @@ def test_exceptions_of_one_line_are_one_finding():
         for _ in range(5):
             situations.into_a_list_of_the_module()
     check(seen.findings, times=5)
+
+
+def test_of_the_exceptions_of_one_place_some_tell_of_all(monkeypatch, service):
+    monkeypatch.setattr(_lingering, "MOST_OF_A_PLACE", 5)
+    with leaks.watch() as seen:
+        for _ in range(20):
+            situations.into_a_list_of_the_module()
+        with_a_great_deal(service)
+    assert sorted((finding.name, finding.times) for finding in seen.findings) == [
+        ("Service.last", 1),
+        ("errors_of_the_module", 5),
+    ]
 
 
 def test_what_was_there_before_is_not_new_but_is_there():

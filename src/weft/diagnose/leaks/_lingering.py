@@ -21,6 +21,8 @@ from weft.diagnose.leaks._search import Holder, Search
 
 __all__ = ["lingering"]
 
+MOST_OF_A_PLACE = 1000  # whose holders are looked for; more of them are held by the same few lines
+
 context_in = BaseException.__dict__["__context__"].__get__
 cause_in = BaseException.__dict__["__cause__"].__get__
 inside_of = BaseExceptionGroup.__dict__["exceptions"].__get__
@@ -43,7 +45,7 @@ def lingering(known: frozenset[Mark] = frozenset()) -> list[Finding]:
         return []
     things = gc.get_objects()
     live = _live_locals(things)
-    holders = Search(errors, live, handled, {id(thing) for thing in things}).holders()
+    holders = Search(_some(errors), live, handled, {id(thing) for thing in things}).holders()
     del things
     live.clear()
     groups: dict[tuple[object, ...], tuple[Finding, list[Any]]] = {}
@@ -56,6 +58,19 @@ def lingering(known: frozenset[Mark] = frozenset()) -> list[Finding]:
         Finding(**{**vars(finding), "times": len(roots), "keeps": keeps(_with_parts(roots), errors)})
         for finding, roots in groups.values()
     ]
+
+
+def _some(errors: dict[int, Any]) -> dict[int, Any]:
+    """Those whose holders are looked for, of each place that raised some: each of them is compared with all references there are."""
+    places: dict[tuple[int, int], int] = {}
+    chosen = {}
+    for number, error in errors.items():
+        traceback = traceback_of(error)
+        place = id(traceback.tb_frame.f_code), traceback.tb_lasti
+        places[place] = places.get(place, 0) + 1
+        if places[place] <= MOST_OF_A_PLACE:
+            chosen[number] = error
+    return chosen
 
 
 def _with_parts(errors: Iterable[Any]) -> list[Any]:
