@@ -61,7 +61,7 @@ def lingering(known: frozenset[Mark] = frozenset()) -> list[Finding]:
 
 
 def _some(errors: dict[int, Any]) -> dict[int, Any]:
-    """Those whose holders are looked for, of each place that raised some: each of them is compared with all references there are."""
+    """Those whose holders are looked for, some of each place: each of them is compared with all references that there are."""
     places: dict[tuple[int, int], int] = {}
     chosen = {}
     for number, error in errors.items():
