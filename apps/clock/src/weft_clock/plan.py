@@ -131,7 +131,7 @@ def plan_tick(facts: Facts) -> Plan:
 def wrong(facts: Facts) -> tuple[str, ...]:
     """What is not as an installed weft clock should be, in words; nothing where all is well."""
     if not any(path in facts.paths for path in OUR_FILES):
-        return ("not installed",)
+        return ("not installed; `weft clock install` does it",)
     if facts.systemd is None:  # somebody has set it up by hand
         return ()
     found: list[str] = []

@@ -2,15 +2,18 @@
 
 import json
 import os
+import sys
 
 import pytest
 
+from apps.clock.tests.host import over_there
 from tests.remote import interpreters
 from weft import remote
 from weft_clock import units
 from weft_clock.facts import Facts
 from weft_clock.host import commands
 from weft_clock.host import gather as host_gather
+from weft_clock.host.act import act
 from weft_clock.host.gather import gather
 from weft_clock.plan import ASKED_PATHS, ASKED_UNITS
 
@@ -110,8 +113,31 @@ def test_the_kernel_is_asked_and_answers_or_does_not():
     assert host_gather._synchronised() in (True, False, None)
 
 
-@pytest.mark.skipif("3.6" not in interpreters.found(), reason="there is no Python 3.6 on this machine")
-def test_the_oldest_python_gathers_too():
-    with remote.local(interpreters.found()["3.6"]) as context:
-        plain = context.call(gather, (list(ASKED_PATHS), list(ASKED_UNITS), units.PROGRAM, "/nowhere"))
-    assert Facts.from_plain(plain, "oldest").systemd is None
+@pytest.mark.parametrize("version", [name for name in ("2.7", "3.6") if name in interpreters.found()] or ["own"])
+def test_the_oldest_pythons_gather_and_act_too(version, root):
+    """2.7 is all that CentOS 7 has, whose systemd is the oldest that is meant."""
+    (root / "var/lib/weft-clock").mkdir(parents=True)
+    for name in (b"stamp", "\u00fc b".encode()):
+        (root / "var/lib/weft-clock" / os.fsdecode(name)).touch()
+    (root / "etc/systemd/system").mkdir(parents=True)
+    (root / "etc/systemd/system/weft-clock.service").symlink_to(os.fsdecode(b"no text \xff"))
+    program(root / "usr/local/sbin/weft-clock", "echo stamp=7; echo 'floor_by=\u00e4 \x1b[0m'\n")
+    asking = (list(ASKED_PATHS), list(ASKED_UNITS), units.PROGRAM, str(root))
+    folder = str(root / "var/lib/weft-clock")
+    with remote.local(interpreters.found().get(version, sys.executable)) as context:
+        context.call(over_there.use_folders, (f"{root}/bin:/usr/bin:/bin",))
+        plain = context.call(gather, asking)
+        refused = context.call(act, ([{"do": "remove", "path": folder, "folder": True}],))
+        (root / "var/lib/weft-clock/\u00fc b").unlink()
+        done = context.call(
+            act, ([{"do": "systemctl", "words": ["show", "x"]}, {"do": "remove", "path": folder, "folder": True}],)
+        )
+        hung = context.call(over_there.run_shortly, ("sleep", "60"))
+    facts = Facts.from_plain(plain, "oldest")
+    assert facts.systemd == 219 and facts.units["weft-clock.service"].active == "active" and facts.missing == {}
+    assert facts.paths[units.FOLDER].names == ("stamp", "\u00fc b")
+    assert facts.paths["/etc/systemd/system/weft-clock.service"].text == "no text \ufffd"
+    assert facts.status == {"stamp": "7", "floor_by": "\u00e4 ?[0m"}
+    assert refused == {"done": 0, "error": f"{folder} holds what is not of weft clock: \u00fc b", "said": []}
+    assert done == {"done": 2, "error": None, "said": []} and not os.path.exists(folder)
+    assert hung == "sleep 60 did not end within 0 seconds"

@@ -1,15 +1,18 @@
 """Carries out the actions of a plan on this host, but for the files, which weft itself has put there. Decides nothing.
 
-Runs on the host: standard library, Python 3.6 and later. What each action is stands in weft_clock.actions.
+Runs on the host: standard library, Python 2.7, or 3.6 and later. What each action is stands in weft_clock.actions.
 """
 
+from __future__ import unicode_literals
+
+import errno
 import os
 import re
 
 from weft_clock.host import commands
 
 # What the script writes into its folder.
-OURS = re.compile(r"(stamp|stamp\.1|installed|\.new\.[0-9]+)$")
+OURS = re.compile(b"(stamp|stamp[.]1|installed|[.]new[.][0-9]+)$")
 
 
 def act(actions):
@@ -26,8 +29,7 @@ def act(actions):
             said += function(action) or []
             done += 1
     except (commands.CannotDo, OSError) as error:
-        why = " ".join(str(error).split())[:500]
-        return {"done": done, "error": why, "said": said}
+        return {"done": done, "error": commands.told(error), "said": said}
     return {"done": done, "error": None, "said": said}
 
 
@@ -46,8 +48,10 @@ def _remove(action):
             (os.unlink if os.path.islink(path) else os.rmdir)(path)
         else:
             os.unlink(path)
-    except FileNotFoundError:
-        return
+    except OSError as error:
+        if error.errno == errno.ENOENT:
+            return
+        raise
     # What has gone does not come back with the power.
     descriptor = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -56,20 +60,20 @@ def _remove(action):
         os.close(descriptor)
 
 
-def _empty(folder):
+def _empty(path):
     """Remove our stamps from a folder. Raises CannotDo, with everything as it was, if there is more in it than these."""
+    folder = path.encode("utf-8")  # bytes, because names in it may be no text
     names = os.listdir(folder) if os.path.exists(folder) or not os.path.islink(folder) else []  # a link to nowhere
     ours = [name for name in names if OURS.match(name) and not os.path.isdir(os.path.join(folder, name))]
     if len(ours) < len(names) and not os.path.islink(folder):
-        foreign = ", ".join(sorted(set(names).difference(ours))[:5])
-        raise commands.CannotDo(
-            "{} holds what is not of weft clock: {}".format(folder, commands.shown(os.fsencode(foreign)))
-        )
+        foreign = commands.shown(b", ".join(sorted(set(names).difference(ours))[:5]))
+        raise commands.CannotDo("{} holds what is not of weft clock: {}".format(path, foreign))
     for name in ours:
         try:
             os.unlink(os.path.join(folder, name))
-        except FileNotFoundError:  # by the end of a save
-            continue
+        except OSError as error:
+            if error.errno != errno.ENOENT:  # by the end of a save
+                raise
 
 
 def _systemctl(action):

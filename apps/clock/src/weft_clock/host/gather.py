@@ -1,9 +1,12 @@
 """The facts of a host, all in one call. Changes nothing.
 
-Runs on the host: standard library, Python 3.6 and later. The shape of what goes up stands in weft_clock.facts, which checks it.
+Runs on the host: standard library, Python 2.7, or 3.6 and later. weft_clock.facts checks what goes up, and says its shape.
 """
 
+from __future__ import unicode_literals
+
 import ctypes
+import errno
 import glob
 import os
 import re
@@ -37,14 +40,14 @@ def gather(paths, units, program, root=""):
         try:
             return question()
         except (commands.CannotDo, OSError, ValueError, IndexError) as error:
-            missing[name] = " ".join(str(error).split())[:500] or type(error).__name__
+            missing[name] = commands.told(error) or type(error).__name__
             return otherwise
 
     booted = os.path.isdir(root + "/run/systemd/system")
     found = {path: ask(path, lambda path=path: _described(root + path), None) for path in paths}
     facts = {
         "version": VERSION,
-        "hostname": commands.shown(socket.gethostname().encode("utf-8", "replace")),
+        "hostname": commands.shown(_bytes(socket.gethostname())),
         "is_root": os.geteuid() == 0,
         "systemd": ask("systemd", _systemd_version, None) if booted else None,
         "time_set": any(os.path.exists(root + folder + "/time-set.target") for folder in UNIT_FOLDERS),
@@ -60,6 +63,10 @@ def gather(paths, units, program, root=""):
     return facts
 
 
+def _bytes(text):
+    return text if isinstance(text, bytes) else text.encode("utf-8", "replace")
+
+
 def _systemd_version():
     match = re.search(r"^systemd (\d+)", commands.must("systemctl", "--version"), re.MULTILINE)
     if match is None:
@@ -69,16 +76,19 @@ def _systemd_version():
 
 def _described(path):
     """What is there: a file with its text, a folder with the names in it, a link with where it leads; None when nothing is."""
+    path = path.encode("utf-8")  # bytes, because names behind it may be no text
     try:
         about = os.lstat(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENOTDIR):
+            return None
+        raise
     found = {"kind": "other", "mode": stat.S_IMODE(about.st_mode), "uid": about.st_uid, "text": ""}
     if stat.S_ISLNK(about.st_mode):
-        found.update(kind="link", text=commands.shown(os.fsencode(os.readlink(path))))
+        found.update(kind="link", text=commands.shown(os.readlink(path)))
     elif stat.S_ISDIR(about.st_mode):
         names = sorted(os.listdir(path))
-        found.update(kind="folder", text=commands.shown(os.fsencode("\n".join(names)))[:LARGEST])
+        found.update(kind="folder", text=commands.shown(b"\n".join(names))[:LARGEST])
     elif stat.S_ISREG(about.st_mode):
         with open(path, "rb") as file:
             found.update(kind="file", text=file.read(LARGEST).decode("utf-8", "replace"))
