@@ -50,6 +50,21 @@ def test_a_cycle_is_reported_with_its_line_what_it_keeps_and_the_mend(leaks, pro
     assert rest[-1] == "    mend: clear it on the way out: try: return result / finally: del result"
 
 
+def test_only_what_ones_own_files_keep_is_reported_where_that_is_asked(leaks, program, tmp_path):
+    path = program(BAD)
+    (tmp_path / "mine").mkdir()
+    done = leaks("--only", str(tmp_path / "mine"), path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
+    for place in (path, str(tmp_path)):
+        done = leaks("--only", str(tmp_path / "mine"), "--only", place, path)
+        assert done.returncode == 1 and f"{path}:9:9: WL001" in done.stderr
+    done = leaks("--only", "nowhere", path)
+    assert (done.returncode, done.stdout) == (
+        64,
+        "",
+    ) and "--only nowhere: there is no such file or folder" in done.stderr
+
+
 def test_json_is_one_object_per_line_on_stdout_or_in_a_file(leaks, program, tmp_path):
     path = program(BAD)
     done = leaks("--json", path)

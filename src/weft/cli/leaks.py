@@ -3,6 +3,7 @@
 import argparse
 import contextlib
 import json
+import os
 import sys
 from collections.abc import Iterable
 from typing import IO, TYPE_CHECKING
@@ -35,7 +36,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser = commands.add_parser(
         "leaks",
         help="find the exceptions that keep memory alive",
-        usage="weft leaks [--json] [-o FILE] [--collector] [-m] SCRIPT|MODULE [ARG ...]\n"
+        usage="weft leaks [--json] [-o FILE] [--collector] [--only PATH] [-m] SCRIPT|MODULE [ARG ...]\n"
         "       weft leaks [--json] [-o FILE] --check PATH [PATH ...]",
         description=DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -49,6 +50,13 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     )
     parser.add_argument(
         "--collector", action="store_true", help="leave the cyclic collector on: for programs that run long"
+    )
+    parser.add_argument(
+        "--only",
+        action="append",
+        default=[],
+        metavar="PATH",
+        help="report what the files of PATH keep, and not other people's",
     )
     parser.add_argument("-m", dest="module", action="store_true", help="what follows is the name of a module")
     parser.add_argument("--check", action="store_true", help="read the sources in PATHs, run nothing")
@@ -65,6 +73,7 @@ def leaks(options: argparse.Namespace) -> int:
         )
     if options.check:
         return _checked(options, words)
+    only = [_there(path) for path in options.only]
     program = code_of_module(words[0]) if options.module else code_of_script(words[0])
     # Inside: loading the core takes longer than all of `weft --help`.
     from weft.diagnose.leaks import watch
@@ -74,8 +83,19 @@ def leaks(options: argparse.Namespace) -> int:
         status = run_as_main(program, words[1:])
     with contextlib.suppress(AttributeError, ValueError):  # it may have taken it away, or closed it
         sys.stdout.flush()
-    _print(seen.findings, options, out)
-    return FOUND if seen.findings else status
+    findings = [one for one in seen.findings if not only or any(_lies_in(one.path, path) for path in only)]
+    _print(findings, options, out)
+    return FOUND if findings else status
+
+
+def _there(path: str) -> str:
+    if not os.path.exists(path):
+        raise UsageError(f"--only {path}: there is no such file or folder")
+    return os.path.realpath(path)
+
+
+def _lies_in(path: str, place: str) -> bool:
+    return os.path.realpath(path) == place or os.path.realpath(path).startswith(place.rstrip(os.sep) + os.sep)
 
 
 def _checked(options: argparse.Namespace, paths: list[str]) -> int:
