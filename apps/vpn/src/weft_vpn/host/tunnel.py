@@ -23,7 +23,7 @@ SSHD = "/etc/ssh/sshd_config.d/weft-vpn.conf"
 UNITS = "/etc/systemd/system"
 UNIT = "weft-vpn-ssh-%s.service"
 RUN = "/run"
-STARTING = 10.0  # seconds for a loop
+STARTING = 10.0  # seconds for a loop to start, and for sessions to end
 AGAIN = 5  # seconds until a tunnel that has ended is made anew, where a loop does it
 NAME = re.compile(r"^(call|accept)-[A-Za-z0-9][A-Za-z0-9_-]*$")
 DEVICE = re.compile(r"^tun\d{1,12}$")
@@ -90,6 +90,18 @@ def make_user():
         system.must(["useradd", "--system", "--no-create-home", "--shell", "/usr/sbin/nologin", USER])
         # No password, which is something else than a locked account: sshd would refuse that where it runs without PAM.
         system.must(["usermod", "-p", "*", USER])
+
+
+def remove_user():
+    """Without him, and without what runs as him: sessions that were told to end take a moment for it."""
+    deadline = time.monotonic() + STARTING
+    while has_user():
+        end_sessions()
+        status, _, said = system.run(["userdel", USER])
+        if status and has_user():
+            if "currently used by process" not in said or time.monotonic() > deadline:
+                raise system.CannotDo("userdel: " + system.shown(said))
+            time.sleep(0.05)
 
 
 def has_user():
@@ -296,9 +308,8 @@ def restore(kept, other_sshd):
         remove_device(name)
     if kept["user"]:
         make_user()
-    elif has_user():
-        end_sessions()
-        system.run(["userdel", USER])
+    else:
+        remove_user()
     lost = set(kept["devices"]) - set(devices())
     for name, was in sorted(kept["ends"].items()):
         if was["active"]:

@@ -127,11 +127,7 @@ def _down(interface, action):
         tunnel.reload_sshd()
     for path in tunnel.paths():
         system.remove(path)
-    if tunnel.has_user():
-        tunnel.end_sessions()
-        status, _, said = system.run(["userdel", tunnel.USER])
-        if status and tunnel.has_user() and "currently used by process" not in said:
-            raise system.CannotDo("userdel: " + system.shown(said))
+    tunnel.remove_user()
     tunnel.remove_empty_folder()
     if (
         system.read(system.config_path(interface)) is None
