@@ -15,7 +15,7 @@ KNOWN = _native.known and core.backend != "greenlet"
 NEED_FRAMES = (
     *("block", "constructs", "refusals", "states", "graphs", "fuzz", "interrupted", "leaks", "format", "code"),
     *("checkpoint", "checkpoint_files", "damaged", "resume", "showing", "tracing", "cut_short", "stackless_pickles"),
-    "depths",
+    *("depths", "exceptions_die"),
 )
 collect_ignore = ["test_unknown.py"] if KNOWN else [f"test_{name}.py" for name in NEED_FRAMES]
 

@@ -8,11 +8,8 @@ import pytest
 import weft
 from tests.snapshot import refused
 from tests.snapshot._driving import begun, finished
-from tests.snapshot.conftest import KNOWN
 from tests.witnesses import Witnesses
 from weft import snapshot
-
-pytestmark = pytest.mark.skipif(not KNOWN, reason="tasklets are saved on the backends that see their frames")
 
 
 def waits(ch, *held):
