@@ -7,7 +7,7 @@ SHELL := /bin/sh
 BIN := .venv/bin
 ARGS ?=
 
-C_SOURCES := $(shell find src/weft/*/c -name '*.[ch]' 2>/dev/null)
+C_SOURCES := $(shell find src/roamlet/*/c -name '*.[ch]' 2>/dev/null)
 PREPARE := tools/prepare.sh
 
 .PHONY: help demo test check check-native docs bench bench-threads test-all try-pythons test-lab lab-demo soak cleanroom try-aarch64 clean
@@ -22,7 +22,7 @@ help:
 	@echo 'make test-all   core and remote tests with every Python >= 3.11 found'
 	@echo 'make try-pythons  core and io tests on the Pythons of newer Debian releases (root, downloads them)'
 	@echo 'make test-lab   the tests in offices of network namespaces, at most 10 minutes on 2 cores (root)'
-	@echo 'make lab-demo   three offices on this machine joined by weft vpn, shown, and taken down again (root)'
+	@echo 'make lab-demo   three offices on this machine joined by roamlet vpn, shown, and taken down again (root)'
 	@echo 'make soak       the tests that take longer'
 	@echo 'make cleanroom  clone into fresh Debian systems and make demo and test there (root, takes long)'
 	@echo 'make try-aarch64  the core tests on an emulated aarch64 (takes a quarter of an hour)'
@@ -45,7 +45,7 @@ help:
 	@touch $@
 
 demo: .venv/.core
-	@$(BIN)/weft demo
+	@$(BIN)/roamlet demo
 
 test: .venv/.core
 	@$(BIN)/python tools/run_tests.py $(ARGS)

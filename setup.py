@@ -5,9 +5,9 @@ once and so that they can never drift apart. The other extensions are independen
 loaded, through core/c/api.h.
 
 Environment, for our own checks only:
-    WEFT_WERROR=1   -Wall -Wextra -Werror; not by default, because a user's newer compiler must not break the build
-    WEFT_ASSERTS=1  keep C asserts
-    WEFT_DEFINES    words NAME or NAME=VALUE for the C preprocessor; docs/design/core.md lists what they force
+    ROAMLET_WERROR=1   -Wall -Wextra -Werror; not by default, because a user's newer compiler must not break the build
+    ROAMLET_ASSERTS=1  keep C asserts
+    ROAMLET_DEFINES    words NAME or NAME=VALUE for the C preprocessor; docs/design/core.md lists what they force
 """
 
 import os
@@ -17,21 +17,21 @@ from glob import glob
 
 from setuptools import Extension, setup
 
-C_DIR = "src/weft/core/c"
+C_DIR = "src/roamlet/core/c"
 
 if sys.platform == "win32":
     raise SystemExit(
-        "weft cannot be built for Windows, and would not run there: it needs Linux on x86-64 or aarch64, or macOS. "
+        "roamlet cannot be built for Windows, and would not run there: it needs Linux on x86-64 or aarch64, or macOS. "
         "On this machine, install it in the Linux of WSL (`wsl --install`), or in a container"
     )
 
 if "t" in getattr(sys, "abiflags", ""):
     raise SystemExit(
-        "weft cannot be built for a free-threaded build of CPython, and would not run on one: use the usual build of the "
+        "roamlet cannot be built for a free-threaded build of CPython, and would not run on one: use the usual build of the "
         "same version"
     )
 
-# Where weft's own switching is known to work. Elsewhere those two backends refuse to compile and greenlet serves.
+# Where roamlet's own switching is known to work. Elsewhere those two backends refuse to compile and greenlet serves.
 NATIVE_IS_KNOWN = (
     sys.platform == "linux"
     and platform.machine() in ("x86_64", "aarch64")
@@ -40,7 +40,7 @@ NATIVE_IS_KNOWN = (
 
 FORCED = [
     (name, value or "1")
-    for name, _, value in (word.partition("=") for word in os.environ.get("WEFT_DEFINES", "").split())
+    for name, _, value in (word.partition("=") for word in os.environ.get("ROAMLET_DEFINES", "").split())
 ]
 
 
@@ -49,9 +49,9 @@ def extension(
 ) -> Extension:
     """The module `name` from folder/module.c, which includes the folder's other files."""
     flags = ("-O3", "-std=gnu11", *flags)
-    if os.environ.get("WEFT_WERROR"):
+    if os.environ.get("ROAMLET_WERROR"):
         flags += ("-Wall", "-Wextra", "-Werror")
-    if os.environ.get("WEFT_ASSERTS"):
+    if os.environ.get("ROAMLET_ASSERTS"):
         flags += ("-UNDEBUG",)
     included = [
         path
@@ -74,16 +74,16 @@ def backend(name: str, macro: str, *, optional: bool) -> Extension:
     flags = []
     if name == "_sliced" and platform.machine() == "x86_64":
         flags += ["-mno-red-zone"]  # what lies below the stack pointer is not saved with a slice: switch/x86_64.h
-    return extension(f"weft.core.{name}", C_DIR, *flags, macros=((macro, "1"),), optional=optional)
+    return extension(f"roamlet.core.{name}", C_DIR, *flags, macros=((macro, "1"),), optional=optional)
 
 
 setup(
     ext_modules=[
-        backend("_sliced", "WEFT_SWITCH_SLICED", optional=not NATIVE_IS_KNOWN),
-        backend("_stacks", "WEFT_SWITCH_STACKS", optional=not NATIVE_IS_KNOWN),
-        backend("_greenlet", "WEFT_SWITCH_GREENLET", optional=False),
-        extension("weft.sync._native", "src/weft/sync/c"),
-        extension("weft.io._native", "src/weft/io/c"),
-        extension("weft.snapshot._native", "src/weft/snapshot/c"),
+        backend("_sliced", "ROAMLET_SWITCH_SLICED", optional=not NATIVE_IS_KNOWN),
+        backend("_stacks", "ROAMLET_SWITCH_STACKS", optional=not NATIVE_IS_KNOWN),
+        backend("_greenlet", "ROAMLET_SWITCH_GREENLET", optional=False),
+        extension("roamlet.sync._native", "src/roamlet/sync/c"),
+        extension("roamlet.io._native", "src/roamlet/io/c"),
+        extension("roamlet.snapshot._native", "src/roamlet/snapshot/c"),
     ]
 )

@@ -1,22 +1,22 @@
-"""What holds for the tests of weft itself holds for those of the apps: tests/conftest.py, taken over by name.
+"""What holds for the tests of roamlet itself holds for those of the apps: tests/conftest.py, taken over by name.
 
 Tests that build labs are marked so, and are skipped, with the reason, where there can be none.
 """
 
 import pytest
 
-from tests import conftest as of_weft
+from roamlet_lab import why_not
+from tests import conftest as of_roamlet
 from tests.conftest import (  # noqa: F401 - hooks and fixtures, found by their names
     hub_of_the_main_thread,
     leaves_nothing_behind,
     pytest_runtest_makereport,
     pytest_sessionstart,
 )
-from weft_lab import why_not
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    of_weft.pytest_collection_modifyitems(items)
+    of_roamlet.pytest_collection_modifyitems(items)
     in_labs = [item for item in items if item.get_closest_marker("lab")]
     if in_labs and (reason := why_not()):
         for item in in_labs:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from weft.cli._bench import gil, machine, server, show
+from roamlet.cli._bench import gil, machine, server, show
 
 from . import bars, page, tables
 from .call_async import measure as call_async
@@ -39,7 +39,9 @@ PARTS = {
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m bench", description="Measure weft beside its peers, in one run.")
+    parser = argparse.ArgumentParser(
+        prog="python -m bench", description="Measure roamlet beside its peers, in one run."
+    )
     parser.add_argument(
         "parts",
         nargs="*",
@@ -88,8 +90,8 @@ def report(run: dict[str, Any]) -> None:
         taken = run.get(part, {})
         for what, reason in (taken.get("skipped", {}) | taken.get("failed", {})).items():
             print(f"{part}: no figures of {what}: {reason.strip().splitlines()[-1]}")
-            if "ModuleNotFoundError" in reason and "'weft" not in reason:
-                print("    The peers come with: pip install 'weft[bench]'")
+            if "ModuleNotFoundError" in reason and "'roamlet" not in reason:
+                print("    The peers come with: pip install 'roamlet[bench]'")
 
 
 def main(arguments: list[str]) -> int:

@@ -29,8 +29,8 @@ class Bar:
         return {**kept, "value": value, "met": met}
 
 
-def core_ratio(figure: str, runtime: str = "weft") -> Callable[[dict[str, Any]], float]:
-    """weft's time for one operation, in generator.sends of the same process."""
+def core_ratio(figure: str, runtime: str = "roamlet") -> Callable[[dict[str, Any]], float]:
+    """roamlet's time for one operation, in generator.sends of the same process."""
 
     def value(run: dict[str, Any]) -> float:
         taken = run["core"]["times"][figure][runtime]
@@ -40,22 +40,22 @@ def core_ratio(figure: str, runtime: str = "weft") -> Callable[[dict[str, Any]],
 
 
 def core_peer(figure: str, peer: str) -> Callable[[dict[str, Any]], float]:
-    """weft's time as a part of a peer's."""
+    """roamlet's time as a part of a peer's."""
 
     def value(run: dict[str, Any]) -> float:
         taken = run["core"]["times"][figure]
-        return float(taken["weft"]["ns"] / taken[peer]["ns"])
+        return float(taken["roamlet"]["ns"] / taken[peer]["ns"])
 
     return value
 
 
 def blocked(frames: int) -> Callable[[dict[str, Any]], float]:
-    return lambda run: run["core"]["blocked"]["weft"][str(frames)] / 1000
+    return lambda run: run["core"]["blocked"]["roamlet"][str(frames)] / 1000
 
 
 def million(run: dict[str, Any], what: str) -> float:
     """What a million blocked tasklets take; a run with fewer is scaled."""
-    return float(run["core"]["million"]["weft"][what] * 1_000_000 / run["core"]["many"])
+    return float(run["core"]["million"]["roamlet"][what] * 1_000_000 / run["core"]["many"])
 
 
 def warm(run: dict[str, Any], side: str, line: str) -> dict[str, Any]:
@@ -64,37 +64,37 @@ def warm(run: dict[str, Any], side: str, line: str) -> dict[str, Any]:
 
 
 def beyond_the_call(kind: str) -> Callable[[dict[str, Any]], float]:
-    """Turnarounds on the wire while weft's call ran, at the slowest line, less the one that is the call itself."""
-    return lambda run: float(run["import"][kind]["weft"]["200 ms"]["import_turnarounds"] - 1)
+    """Turnarounds on the wire while roamlet's call ran, at the slowest line, less the one that is the call itself."""
+    return lambda run: float(run["import"][kind]["roamlet"]["200 ms"]["import_turnarounds"] - 1)
 
 
 def sent_down(kind: str) -> Callable[[dict[str, Any]], float]:
-    """MB of weft's call, on the line with the most."""
+    """MB of roamlet's call, on the line with the most."""
     return lambda run: float(max(taken["import_down"] for taken in imports(run, kind)) / 1e6)
 
 
 def imports(run: dict[str, Any], kind: str) -> list[dict[str, Any]]:
-    """weft's imports of this kind, one for each line. Raises KeyError when there is none."""
-    taken = list(run["import"][kind]["weft"].values())
+    """roamlet's imports of this kind, one for each line. Raises KeyError when there is none."""
+    taken = list(run["import"][kind]["roamlet"].values())
     if not taken:
         raise KeyError(kind)
     return taken
 
 
 def import_time(line: str, *parts: str) -> Callable[[dict[str, Any]], float]:
-    """weft's seconds as a part of Mitogen's, on this line."""
+    """roamlet's seconds as a part of Mitogen's, on this line."""
 
     def value(run: dict[str, Any]) -> float:
-        ours, theirs = (sum(warm(run, side, line)[part] for part in parts) for side in ("weft", "mitogen"))
+        ours, theirs = (sum(warm(run, side, line)[part] for part in parts) for side in ("roamlet", "mitogen"))
         return float(ours / theirs)
 
     return value
 
 
 def hop(run: dict[str, Any]) -> float:
-    """By the clock: how much longer weft's import takes through one line more, in its round trips."""
+    """By the clock: how much longer roamlet's import takes through one line more, in its round trips."""
     hops = run["import"]["hops"]
-    one, two = (hops["import_s"]["weft"][lines] for lines in ("1", "2"))
+    one, two = (hops["import_s"]["roamlet"][lines] for lines in ("1", "2"))
     if not (one and two):
         raise KeyError("hops")
     return float((min(two) - min(one)) / hops["round_trip"])
@@ -102,49 +102,49 @@ def hop(run: dict[str, Any]) -> float:
 
 def bootstrap_round_trips(run: dict[str, Any]) -> float:
     """By the clock: how much longer connecting takes at 200 ms than at 0, in round trips."""
-    return float((warm(run, "weft", "200 ms")["connect_s"] - warm(run, "weft", "0 ms")["connect_s"]) / 0.2)
+    return float((warm(run, "roamlet", "200 ms")["connect_s"] - warm(run, "roamlet", "0 ms")["connect_s"]) / 0.2)
 
 
 def call_rate(way: str) -> Callable[[dict[str, Any]], float]:
-    """weft's calls per second as a multiple of Mitogen's."""
+    """roamlet's calls per second as a multiple of Mitogen's."""
 
     def value(run: dict[str, Any]) -> float:
         taken = run["calls"]["rates"][way]
-        return float(taken["weft"]["per_s"] / taken["mitogen"]["per_s"])
+        return float(taken["roamlet"]["per_s"] / taken["mitogen"]["per_s"])
 
     return value
 
 
 def file_rate(run: dict[str, Any]) -> float:
-    """weft's bytes per second at 200 ms as a multiple of Mitogen's."""
+    """roamlet's bytes per second at 200 ms as a multiple of Mitogen's."""
     rates = run["files"]["rates"]
-    return float(rates["weft"]["200"]["bytes_per_s"] / rates["mitogen"]["200"]["bytes_per_s"])
+    return float(rates["roamlet"]["200"]["bytes_per_s"] / rates["mitogen"]["200"]["bytes_per_s"])
 
 
 def one_call_beside_pipes(run: dict[str, Any]) -> float:
-    """weft's calls per second as a part of what two processes exchange over bare pipes."""
+    """roamlet's calls per second as a part of what two processes exchange over bare pipes."""
     taken = run["calls"]["rates"]["one"]
-    return float(taken["weft"]["per_s"] / taken["pipes"]["per_s"])
+    return float(taken["roamlet"]["per_s"] / taken["pipes"]["per_s"])
 
 
 def stream_rate(kind: str) -> Callable[[dict[str, Any]], float]:
-    """weft's values per second of one stream as a multiple of Mitogen's."""
+    """roamlet's values per second of one stream as a multiple of Mitogen's."""
 
     def value(run: dict[str, Any]) -> float:
         taken = run["stream"]["rates"][kind]
-        return float(taken["weft"]["per_s"] / taken["mitogen"]["per_s"])
+        return float(taken["roamlet"]["per_s"] / taken["mitogen"]["per_s"])
 
     return value
 
 
 def stream_memory(run: dict[str, Any]) -> float:
     """What the parent has taken at most for a stream that it takes slowly, in MB."""
-    return float(run["stream"]["slow"]["weft"]["above_start"] / 1e6)
+    return float(run["stream"]["slow"]["roamlet"]["above_start"] / 1e6)
 
 
 def started(key: str, unit: float) -> Callable[[dict[str, Any]], float]:
-    """What one of weft's contexts costs, in this unit."""
-    return lambda run: float(run["start"]["contexts"]["weft"][key] / unit)
+    """What one of roamlet's contexts costs, in this unit."""
+    return lambda run: float(run["start"]["contexts"]["roamlet"][key] / unit)
 
 
 def row(run: dict[str, Any], part: str, name: str, interval: float) -> dict[str, Any]:
@@ -159,35 +159,35 @@ def row(run: dict[str, Any], part: str, name: str, interval: float) -> dict[str,
 
 def efficiency(run: dict[str, Any]) -> float:
     """Two CPU-bound threads with everything on."""
-    return float(row(run, "gil", "weft.threads", 0.0005)["efficiency"]["value"])
+    return float(row(run, "gil", "roamlet.threads", 0.0005)["efficiency"]["value"])
 
 
 def threaded_server(figure: str) -> Callable[[dict[str, Any]], float]:
-    """Requests a second of the threaded server on weft.threads as a multiple of the stock one's."""
+    """Requests a second of the threaded server on roamlet.threads as a multiple of the stock one's."""
 
     def value(run: dict[str, Any]) -> float:
-        ours, stock = (row(run, "server", name, 0.005)[figure]["value"] for name in ("weft.threads", "threads"))
+        ours, stock = (row(run, "server", name, 0.005)[figure]["value"] for name in ("roamlet.threads", "threads"))
         return float(ours / stock)
 
     return value
 
 
 def async_rate(which: str) -> Callable[[dict[str, Any]], float]:
-    """weft's calls to worker threads per second as a multiple of asyncio.to_thread's."""
+    """roamlet's calls to worker threads per second as a multiple of asyncio.to_thread's."""
 
     def value(run: dict[str, Any]) -> float:
         taken = run["call_async"]["rates"][which]
-        return float(taken["weft"]["per_s"] / taken["asyncio"]["per_s"])
+        return float(taken["roamlet"]["per_s"] / taken["asyncio"]["per_s"])
 
     return value
 
 
 def hand_over_rate(kind: str, cores: int) -> Callable[[dict[str, Any]], float]:
-    """weft's hand-overs between two OS threads per second as a multiple of the standard library's."""
+    """roamlet's hand-overs between two OS threads per second as a multiple of the standard library's."""
 
     def value(run: dict[str, Any]) -> float:
         taken = run["threads"]["rates"][str(cores)][kind]
-        return float(taken["weft"]["per_s"] / taken["threading"]["per_s"])
+        return float(taken["roamlet"]["per_s"] / taken["threading"]["per_s"])
 
     return value
 
@@ -203,13 +203,13 @@ def http(kind: str, connections: int, figure: str, ours: str, theirs: str) -> Ca
 
 
 def chain(frames: int, figure: str) -> Callable[[dict[str, Any]], float]:
-    """A figure of weft's of a tasklet so many frames deep, saved and restored."""
-    return lambda run: float(run["snapshot"]["frames"][str(frames)]["weft"][figure])
+    """A figure of roamlet's of a tasklet so many frames deep, saved and restored."""
+    return lambda run: float(run["snapshot"]["frames"][str(frames)]["roamlet"][figure])
 
 
 def through_a_file(run: dict[str, Any]) -> float:
     """Seconds in which 100,000 tasklets are saved to a file and restored in another process; a run with fewer is scaled."""
-    taken = run["snapshot"]["many"]["weft"]
+    taken = run["snapshot"]["many"]["roamlet"]
     return float((taken["save"]["seconds"] + taken["restore"]["seconds"]) * 100_000 / run["snapshot"]["count"])
 
 
@@ -224,19 +224,19 @@ BARS = (
     Bar("core", "schedule, 10 tasklets", 1.8, SENDS, core_ratio("schedule_10")),
     Bar("core", "schedule, 1000 tasklets", 2.2, SENDS, core_ratio("schedule_1000")),
     Bar("core", "create + run + finish", 5.0, SENDS, core_ratio("create")),
-    Bar("core", "optional backend: message", 3.2, SENDS, core_ratio("message", "weft on stacks")),
-    Bar("core", "optional backend: schedule, 10 tasklets", 1.0, SENDS, core_ratio("schedule_10", "weft on stacks")),
+    Bar("core", "optional backend: message", 3.2, SENDS, core_ratio("message", "roamlet on stacks")),
+    Bar("core", "optional backend: schedule, 10 tasklets", 1.0, SENDS, core_ratio("schedule_10", "roamlet on stacks")),
     Bar("core", "blocked, shallow", 2.6, "kB", blocked(1)),
     Bar("core", "blocked, ten frames deep", 4.0, "kB", blocked(10)),
-    Bar("core", "atomic, weft / RLock", 0.7, RATIO, core_peer("exclusive", "threading")),
+    Bar("core", "atomic, roamlet / RLock", 0.7, RATIO, core_peer("exclusive", "threading")),
     Bar("core", "a million blocked", 3.0, "GB", lambda run: million(run, "bytes") / 1e9),
     Bar("core", "a million made and ended", 3.0, "s", lambda run: million(run, "seconds")),
-    Bar("core", "message, weft / gevent", 0.05, RATIO, core_peer("message", "gevent")),
-    Bar("core", "hand-over by semaphores, weft / gevent", 1 / 15, RATIO, core_peer("semaphore", "gevent")),
-    Bar("core", "contended lock, weft / gevent", 1 / 15, RATIO, core_peer("contended", "gevent")),
+    Bar("core", "message, roamlet / gevent", 0.05, RATIO, core_peer("message", "gevent")),
+    Bar("core", "hand-over by semaphores, roamlet / gevent", 1 / 15, RATIO, core_peer("semaphore", "gevent")),
+    Bar("core", "contended lock, roamlet / gevent", 1 / 15, RATIO, core_peer("contended", "gevent")),
     Bar("import", "round trips beyond the call", 0, "round trips", beyond_the_call("warm")),
     Bar("import", "sent down by the call", 0.48, "MB", sent_down("warm")),
-    Bar("import", "seconds at 200 ms, weft / Mitogen", 1 / 4, RATIO, import_time("200 ms", "import_s")),
+    Bar("import", "seconds at 200 ms, roamlet / Mitogen", 1 / 4, RATIO, import_time("200 ms", "import_s")),
     Bar("import", "the same with connecting", 1 / 3, RATIO, import_time("200 ms", "connect_s", "import_s")),
     Bar("import", "at 80 ms and 10 Mbit/s", 1 / 2.2, RATIO, import_time("80 ms, 10 Mbit/s", "import_s")),
     Bar("import", "requests: round trips beyond the call", 0, "round trips", beyond_the_call("requests")),
@@ -244,36 +244,36 @@ BARS = (
     Bar("import", "scan of Django, cold", 350, "ms", lambda run: float(run["import"]["scan"]["seconds"] * 1000)),
     Bar("import", "one hop more, by the clock", 1.25, "round trips", hop),
     Bar("import", "bootstrap, by the clock", 1.1, "round trips", bootstrap_round_trips),
-    Bar("import", "sent down to connect", 24, "kB", lambda run: warm(run, "weft", "0 ms")["connect_down"] / 1000),
-    Bar("calls", "one at a time, weft / Mitogen", 1.5, RATIO, call_rate("one"), at_least=True),
-    Bar("calls", "one at a time, weft / bare pipes", 0.5, RATIO, one_call_beside_pipes, at_least=True),
-    Bar("calls", "100 at once, weft / Mitogen", 2.0, RATIO, call_rate("many"), at_least=True),
+    Bar("import", "sent down to connect", 24, "kB", lambda run: warm(run, "roamlet", "0 ms")["connect_down"] / 1000),
+    Bar("calls", "one at a time, roamlet / Mitogen", 1.5, RATIO, call_rate("one"), at_least=True),
+    Bar("calls", "one at a time, roamlet / bare pipes", 0.5, RATIO, one_call_beside_pipes, at_least=True),
+    Bar("calls", "100 at once, roamlet / Mitogen", 2.0, RATIO, call_rate("many"), at_least=True),
     *(
-        Bar("stream", f"{kind} a second, weft / Mitogen", 1.5, RATIO, stream_rate(key), at_least=True)
+        Bar("stream", f"{kind} a second, roamlet / Mitogen", 1.5, RATIO, stream_rate(key), at_least=True)
         for key, kind in (("values", "small values"), ("64 KiB", "bytes in 64 KiB"), ("1 MiB", "bytes in 1 MiB"))
     ),
     Bar("stream", "the parent's peak above its start, taken slowly", 64, "MB", stream_memory),
     Bar("start", "the child's CPU for a bootstrap", 70, "ms", started("child_cpu_s", 1e-3)),
     Bar("start", "the parent's CPU for a context", 2, "ms", started("parent_cpu_s", 1e-3)),
     Bar("start", "the parent's memory for a context", 80, "kB", started("parent_bytes", 1e3)),
-    Bar("files", "16 MiB at 200 ms, weft / Mitogen", 5.0, RATIO, file_rate, at_least=True),
+    Bar("files", "16 MiB at 200 ms, roamlet / Mitogen", 5.0, RATIO, file_rate, at_least=True),
     Bar("gil", "two CPU threads against one, everything on", 0.97, RATIO, efficiency, at_least=True),
-    Bar("server", "10 connections, weft.threads / threads", 1.3, RATIO, threaded_server("10"), at_least=True),
+    Bar("server", "10 connections, roamlet.threads / threads", 1.3, RATIO, threaded_server("10"), at_least=True),
     *(
-        Bar("threads", f"{kind} on one core, weft / threading", limit, RATIO, hand_over_rate(kind, 1), at_least=True)
+        Bar("threads", f"{kind} on one core, roamlet / threading", limit, RATIO, hand_over_rate(kind, 1), at_least=True)
         for kind, limit in (("Condition", 1.1), ("Semaphore", 1.5), ("Event", 1.5), ("Queue", 1.5))
     ),
     *(
-        Bar("threads", f"{kind} on two cores, weft / threading", 0.9, RATIO, hand_over_rate(kind, 2), at_least=True)
+        Bar("threads", f"{kind} on two cores, roamlet / threading", 0.9, RATIO, hand_over_rate(kind, 2), at_least=True)
         for kind in ("Condition", "Semaphore", "Event", "Queue")
     ),
-    Bar("call_async", "one outstanding, weft / asyncio.to_thread", 1.4, RATIO, async_rate("one"), at_least=True),
-    Bar("call_async", "100 outstanding, weft / asyncio.to_thread", 10, RATIO, async_rate("many"), at_least=True),
+    Bar("call_async", "one outstanding, roamlet / asyncio.to_thread", 1.4, RATIO, async_rate("one"), at_least=True),
+    Bar("call_async", "100 outstanding, roamlet / asyncio.to_thread", 10, RATIO, async_rate("many"), at_least=True),
     *(
-        Bar("io", f"HTTP, {count} connections, per CPU second, weft / {peer}", limit, RATIO, rate, at_least=True)
+        Bar("io", f"HTTP, {count} connections, per CPU second, roamlet / {peer}", limit, RATIO, rate, at_least=True)
         for count in (10, 100)
         for peer, limit in (("gevent", 1.7), ("uvloop", 0.9))
-        for rate in [http("alone", count, "per_cpu_s", "weft", peer)]
+        for rate in [http("alone", count, "per_cpu_s", "roamlet", peer)]
     ),
     *(
         Bar(
@@ -285,12 +285,12 @@ BARS = (
             at_least=True,
         )
         for title, limit, ours, theirs in (
-            ("weft / gevent", 15, "weft", "gevent"),
-            ("responsive / gevent", 100, "weft, responsive", "gevent"),
-            ("weft / gevent at 0.5 ms", 10, "weft, 0.5 ms", "gevent, 0.5 ms"),
+            ("roamlet / gevent", 15, "roamlet", "gevent"),
+            ("responsive / gevent", 100, "roamlet, responsive", "gevent"),
+            ("roamlet / gevent at 0.5 ms", 10, "roamlet, 0.5 ms", "gevent, 0.5 ms"),
         )
     ),
-    Bar("io", "an idle connection", 6, "kB", lambda run: run["io"]["idle"]["weft"]["bytes"] / 1000),
+    Bar("io", "an idle connection", 6, "kB", lambda run: run["io"]["idle"]["roamlet"]["bytes"] / 1000),
     Bar("snapshot", "4 frames: save", 60, "us of CPU", chain(4, "save_us")),
     Bar("snapshot", "4 frames: restore", 30, "us of CPU", chain(4, "restore_us")),
     Bar("snapshot", "4 frames", 450, "bytes", chain(4, "bytes")),
@@ -298,7 +298,7 @@ BARS = (
     Bar("snapshot", "500 frames: restore", 350, "us of CPU", chain(500, "restore_us")),
     Bar("snapshot", "100,000 tasklets to a file and into another process", 15, "s", through_a_file),
     Bar("snapshot", "a move to a local context", 3, "ms", travel(0, "moves_s", 1e-3)),
-    Bar("snapshot", "a block of weft.at in a local context", 3, "ms", travel(0, "blocks_s", 1e-3)),
+    Bar("snapshot", "a block of roamlet.at in a local context", 3, "ms", travel(0, "blocks_s", 1e-3)),
     Bar("snapshot", "a move at 200 ms, by the clock", 2.1, "round trips", travel(200, "moves_s", 0.2)),
 )
 

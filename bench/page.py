@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from weft.cli._bench import charts, plot
-from weft.cli._bench.show import markdown
+from roamlet.cli._bench import charts, plot
+from roamlet.cli._bench.show import markdown
 
 from . import bars
 from .tables import tables
@@ -12,7 +12,7 @@ from .tables import tables
 TEMPLATE = """# Benchmarks
 
 Written by `python -m bench render` from what `python -m bench` has measured; do not edit by hand. Absolute figures are this
-machine's: read the ratios. The peers of a table were measured in the same run, in turns with weft.
+machine's: read the ratios. The peers of a table were measured in the same run, in turns with roamlet.
 
 {machine}
 
@@ -27,7 +27,8 @@ machine's: read the ratios. The peers of a table were measured in the same run, 
   than a message: the writer waits for nobody.
 - **Memory**: resident bytes per blocked tasklet, in a fresh process per figure; small functions with two arguments;
   page tables are not counted.
-- **Files**: one file of random bytes over the same relay. weft's seconds include a checksum at both ends, fsync and the rename, of
+- **Files**: one file of random bytes over the same relay. roamlet's seconds include a checksum at both ends, fsync and the
+rename, of
   which Mitogen's file service has none. The relay and both ends share two cores, which limits what is shown at 0 ms.
 - **Import**: the far interpreter is a bare virtual environment of the same Python, which gets sources, as over ssh. The bytes
   pass a relay of our own that holds each for half a round trip. It does not model TCP slow start (some 5 round trips for
@@ -39,10 +40,10 @@ machine's: read the ratios. The peers of a table were measured in the same run, 
   the page cache all the same. Two lines, one behind the other, are a context that was opened through another one.
 - **Calls**: wall time, the best turn. Where the kernel places two processes that talk to each other matters more than
   most code, so the median turn stands beside the best. Mitogen's pipelined calls come from one thread with a sliding
-  window of `call_async`, weft's from as many tasklets.
+  window of `call_async`, roamlet's from as many tasklets.
 - **Starts**: contexts opened one after the other and held together, in a new parent process each turn, which had opened one
   before. The least CPU time of the turns counts and the median of the memory, which is resident bytes.
-- **Streams**: wall time from the call to the last value. weft's is a generator function and `iterate`; Mitogen's a function
+- **Streams**: wall time from the call to the last value. roamlet's is a generator function and `iterate`; Mitogen's a function
   with a `Sender`, whose blocks go unpickled, as its own file service sends them. Memory is the parent's peak of resident bytes
   above what it had before the stream, in a fresh process. Both processes share two cores.
 - **Threads that hand over**: two threads that each wait for the other, on one core in CPU time, on two by the clock. That is
@@ -52,16 +53,16 @@ machine's: read the ratios. The peers of a table were measured in the same run, 
   for long take a thread each in every peer, and there the ratios shrink to nothing.
 - **Snapshots**: CPU time of the thread, garbage collector off, each side in a process of its own, the best turn. The function
   of the tasklet is plain Python; that of dispatch-py is written as generators with a `yield from` for each call. Its bytes are
-  pickles; weft's have a header with a digest and the fingerprints of the code besides, which are checked. pyteleport, which
+  pickles; roamlet's have a header with a digest and the fingerprints of the code besides, which are checked. pyteleport, which
   writes the whole program into a .pyc, is not measured. Many chains: by the clock, with the garbage collector as it comes, one
   turn; the peak is that of the whole process, the chains themselves included. Travel: by the clock, the median; to a bare
-  interpreter as above, which has had weft's core and the functions from an earlier one.
+  interpreter as above, which has had roamlet's core and the functions from an earlier one.
 """
 
 THREADS_TEMPLATE = """# Threads, the GIL and servers
 
 Written by `make bench-threads` (`python -m bench render`, from one run of `python -m bench gil server`); do not edit by hand.
-`weft bench gil` and `weft bench server` take the same figures on your machine. Absolute figures are this machine's: read the
+`roamlet bench gil` and `roamlet bench server` take the same figures on your machine. Absolute figures are this machine's: read the
 ratios. Everything was measured in the same run, in turns.
 
 {machine}
@@ -72,9 +73,9 @@ ratios. Everything was measured in the same run, in turns.
 
 ## How it is measured, and what it does not show
 
-- **Turns**: each row has processes of its own, stock rows with nothing of weft in them. Rows take turns and the median of
+- **Turns**: each row has processes of its own, stock rows with nothing of roamlet in them. Rows take turns and the median of
   the turns counts; the JSON has all of them. Rows of threads are ordinary programs on `threading`, `queue` and
-  `socketserver`; with weft.threads on they are the same files, run by `python -m weft.threads`.
+  `socketserver`; with roamlet.threads on they are the same files, run by `python -m roamlet.threads`.
 - **Hand-overs**: one there and back again: two threads that each wait for the other. That is the case where waking up is all
   there is, and where it matters most on which cores the kernel puts the two: figures of a pair come in two sizes, and an idle
   core next door makes them slower, not faster. In a program that does something between two waits the differences shrink.
@@ -82,15 +83,15 @@ ratios. Everything was measured in the same run, in turns.
   the switch interval, unless the operating system happens to take the core from the one who holds it. So a machine that is busy
   with something else shows better figures here.
 - **Server**: HTTP/1.0, a connection for each request, as the threaded server of the standard library does it. The threads read
-  the request line by line through a file object; gevent, asyncio and weft read until the empty line. The load is one process
+  the request line by line through a file object; gevent, asyncio and roamlet read until the empty line. The load is one process
   with one thread; a figure with + was limited by it. It runs on the last core; the server may use all, so on two cores they
   meet. No network, no disk, no work for a request: a real server's figures are nearer to each other.
 - **What other locks can win for a threaded server**: "one thread" is the same server without its pool: the thread that accepts
   answers too, and what it saves is all that handing over costs. So stock / one thread, in CPU, is the most that any lock or
   queue could win. The queue itself is a part of that only: with a pool a thread waits some three times a request, on stock and
-  on weft's queue alike (the columns "waits"), as accept(), recv() and send() each give the GIL up, another thread takes it, and
-  whoever comes back from the system waits for it. weft.threads makes the queue and its lock cheaper and leaves those calls as
-  they are. A program gets rid of them with [weft.io](io.md): the rows "weft" answer in tasklets, whose system calls keep the
+  on roamlet's queue alike (the columns "waits"), as accept(), recv() and send() each give the GIL up, another thread takes it, and
+  whoever comes back from the system waits for it. roamlet.threads makes the queue and its lock cheaper and leaves those calls as
+  they are. A program gets rid of them with [roamlet.io](io.md): the rows "roamlet" answer in tasklets, whose system calls keep the
   GIL. Where "Bars" says that 1.3 x was missed, this is why.
 """
 
@@ -116,7 +117,7 @@ def plots(run: dict[str, Any], folder: Path) -> None:
     """Draw what the page of threads shows beside its tables."""
     if is_of_threads(run):
         for part in plotted(run):
-            plot.draw(f"weft bench {part}", THREADS_PARTS[part](run[part]), folder / f"threads-{part}.svg")
+            plot.draw(f"roamlet bench {part}", THREADS_PARTS[part](run[part]), folder / f"threads-{part}.svg")
 
 
 def is_of_threads(run: dict[str, Any]) -> bool:
@@ -136,7 +137,7 @@ def merged(runs: list[dict[str, Any]]) -> dict[str, Any]:
         {
             "taken": run["taken"],
             "load": run["machine"]["load"][0],
-            "weft": run["versions"].get("weft", ""),
+            "roamlet": run["versions"].get("roamlet", ""),
             "parts": parts,
         }
         for index, run in enumerate(runs)
@@ -153,7 +154,7 @@ def taken_lines(run: dict[str, Any]) -> list[str]:
         quick, load = " (a quick run)" if run["quick"] else "", run["machine"]["load"][0]
         return [f"- Taken {run['taken'][:10]}{quick}, load {load:.1f} at the start"]
     return [
-        f"- {', '.join(one['parts'])}: taken {one['taken'][:10]}, load {one['load']:.1f} at the start, weft {one['weft']}"
+        f"- {', '.join(one['parts'])}: taken {one['taken'][:10]}, load {one['load']:.1f} at the start, roamlet {one['roamlet']}"
         for one in runs
     ]
 

@@ -1,4 +1,4 @@
-"""weft and Mitogen behind the same few calls, so that one piece of code measures both.
+"""roamlet and Mitogen behind the same few calls, so that one piece of code measures both.
 
 A side opens contexts on this machine through a given command, calls functions in them one at a time or many at once, and says how
 often a context had to wait for a module. Everything is done the way each project's own documentation does it.
@@ -96,15 +96,15 @@ class MitogenSide:
         self._broker.join()
 
 
-class WeftSide:
-    """weft: tasklets of the calling thread."""
+class RoamletSide:
+    """roamlet: tasklets of the calling thread."""
 
     def about(self) -> dict[str, Any]:
         return {}
 
     def open(self, python: str, via: Any = None, *, far: bool = False) -> Any:
         """What is far gets sources, as from ssh() without any option: local() would send bytecode, of twice the size."""
-        from weft import remote
+        from roamlet import remote
 
         return remote.local(python=python, via=via, modules=remote.Modules(bytecode=False if far else None))
 
@@ -116,7 +116,7 @@ class WeftSide:
 
     def call_many(self, context: Any, function: Callable[..., Any], count: int, at_once: int) -> None:
         """`at_once` tasklets, each making its share of the calls one after the other."""
-        from weft import run, tasklet
+        from roamlet import run, tasklet
 
         def share() -> None:
             for _ in range(count // at_once):
@@ -138,4 +138,4 @@ class WeftSide:
         pass
 
 
-SIDES: dict[str, Callable[[], Side]] = {"weft": WeftSide, "mitogen": MitogenSide}
+SIDES: dict[str, Callable[[], Side]] = {"roamlet": RoamletSide, "mitogen": MitogenSide}

@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from weft.cli._bench import gil, server
-from weft.cli._bench.show import NONE, Table, number
+from roamlet.cli._bench import gil, server
+from roamlet.cli._bench.show import NONE, Table, number
 
 from .core import FIGURES, blocked
 
-SIDE_TITLES = {"weft": "weft", "mitogen": "Mitogen", "pipes": "bare pipes"}
+SIDE_TITLES = {"roamlet": "roamlet", "mitogen": "Mitogen", "pipes": "bare pipes"}
 
 
 def tables(run: dict[str, Any]) -> list[Table]:
@@ -52,14 +52,14 @@ def core_tables(core: dict[str, Any]) -> list[Table]:
         f"Core: ns of CPU per operation; one generator.send takes {number(core['unit_ns'])}",
         ["", *names],
         notes=[
-            "weft on stacks is the optional backend (WEFT_SWITCH=stacks), weft on greenlet the fallback.",
+            "roamlet on stacks is the optional backend (ROAMLET_SWITCH=stacks), roamlet on greenlet the fallback.",
             "greenlet and generators have neither scheduler nor channel: they are floors, not competitors.",
             "asyncio's message goes through Queue(1), the nearest thing that it has; gevent's through its Channel.",
         ],
     )
     sends = Table("Core: the same in generator.sends of the same process", ["", *names])
-    peers = [name for name in names if name != "weft"]
-    ratios = Table("Core: peer / weft", ["", *peers])
+    peers = [name for name in names if name != "roamlet"]
+    ratios = Table("Core: peer / roamlet", ["", *peers])
     for key, figure in FIGURES.items():
         taken = core["times"].get(key, {})
         if not taken:
@@ -71,8 +71,8 @@ def core_tables(core: dict[str, Any]) -> list[Table]:
                 *(number(taken[name]["ns"] / taken[name]["unit_ns"]) if name in taken else NONE for name in names),
             ]
         )
-        if "weft" in taken:
-            ours = taken["weft"]["ns"]
+        if "roamlet" in taken:
+            ours = taken["roamlet"]["ns"]
             ratios.rows.append(
                 [figure.title, *(number(taken[name]["ns"] / ours) if name in taken else NONE for name in peers)]
             )
@@ -114,7 +114,8 @@ def import_tables(taken: dict[str, Any]) -> list[Table]:
         by_side = taken.get(kind, {})
         lines = list(dict.fromkeys(line for side in sides for line in by_side.get(side, {})))
         table = Table(
-            title, ["round trip", *(SIDE_TITLES[side] for side in sides), "Mitogen / weft", "with connecting", "turns"]
+            title,
+            ["round trip", *(SIDE_TITLES[side] for side in sides), "Mitogen / roamlet", "with connecting", "turns"],
         )
         for line in lines:
             found = [by_side.get(side, {}).get(line) for side in sides]
@@ -141,7 +142,7 @@ def hop_table(taken: dict[str, Any], sides: list[str]) -> Table:
         table.rows.append([SIDE_TITLES[side], number(one, 2), number(two, 2), number(more)])
     if scan:
         table.notes = [
-            f"weft's scan for it in a fresh process: {scan['seconds'] * 1000:.0f} ms for {scan['modules']} modules"
+            f"roamlet's scan for it in a fresh process: {scan['seconds'] * 1000:.0f} ms for {scan['modules']} modules"
             f" (others {', '.join(f'{seconds * 1000:.0f}' for seconds in sorted(scan['turns'])[1:]) or 'none'})."
         ]
     return table
@@ -188,7 +189,7 @@ def file_table(files: dict[str, Any]) -> Table:
         f"A file of {files['size'] / 2**20:.0f} MiB to a context, MB/s by round trip",
         ["round trip", *(SIDE_TITLES[side] for side in sides), "ratio"],
         notes=[
-            "weft's time includes checksum, fsync and rename; the others have none of them. No TCP slow start on the line."
+            "roamlet's time includes checksum, fsync and rename; the others have none of them. No TCP slow start on the line."
         ],
     )
     for line in dict.fromkeys(line for taken in sides.values() for line in taken):
@@ -259,7 +260,7 @@ def stream_table(stream: dict[str, Any]) -> Table:
         for side in sides:
             median = sorted(taken[side]["turns"])[len(taken[side]["turns"]) // 2]
             row += [number(taken[side]["per_s"] * unit, digits), number(median * unit, digits)]
-        ratio = taken["weft"]["per_s"] / taken["mitogen"]["per_s"] if {"weft", "mitogen"} <= set(taken) else None
+        ratio = taken["roamlet"]["per_s"] / taken["mitogen"]["per_s"] if {"roamlet", "mitogen"} <= set(taken) else None
         used = [number(taken[side].get(f"{whose}_us"), 2) for side in sides for whose in ("parent", "child")]
         table.rows.append([*row, number(ratio, 2), *used])
     if stream["slow"]:
@@ -270,7 +271,7 @@ def stream_table(stream: dict[str, Any]) -> Table:
 
 
 CALL_ASYNC_TITLES = {
-    "weft": "weft.call_async",
+    "roamlet": "roamlet.call_async",
     "asyncio": "asyncio.to_thread",
     "gevent": "gevent's threadpool",
     "futures": "concurrent.futures, from a thread",
@@ -296,12 +297,12 @@ def threads_table(taken: dict[str, Any]) -> Table:
     heads = [""]
     for cores in taken["rates"]:
         where = "one core" if cores == "1" else f"{cores} cores"
-        heads += [f"threading, {where}", f"weft.threads, {where}", "weft / threading"]
+        heads += [f"threading, {where}", f"roamlet.threads, {where}", "roamlet / threading"]
     table = Table("Two OS threads that hand over: there and back, per second", heads)
     for kind in next(iter(taken["rates"].values())):
         row = [kind]
         for rates in taken["rates"].values():
-            theirs, ours = rates[kind]["threading"]["per_s"], rates[kind]["weft"]["per_s"]
+            theirs, ours = rates[kind]["threading"]["per_s"], rates[kind]["roamlet"]["per_s"]
             row += [number(theirs, 0), number(ours, 0), number(ours / theirs, 2)]
         table.rows.append(row)
     return table
@@ -318,7 +319,7 @@ def io_tables(taken: dict[str, Any]) -> list[Table]:
         table = Table(f"Keep-alive HTTP, c connections, {title}", ["", *heads])
         if kind == "beside":
             table.notes = [
-                "0.5 ms: sys.setswitchinterval. responsive: weft.responsive(). The CPU time is that of both threads."
+                "0.5 ms: sys.setswitchinterval. responsive: roamlet.responsive(). The CPU time is that of both threads."
             ]
         for variant in dict.fromkeys(title for count in counts for title in taken[kind][count]):
             row = [variant]
@@ -334,7 +335,11 @@ def io_tables(taken: dict[str, Any]) -> list[Table]:
     return [table for table in [*made, table] if table.rows]
 
 
-CHAINS = {"weft": "a tasklet of weft", "dispatch-py": "generators of dispatch-py", "pickle": "plain objects, pickle"}
+CHAINS = {
+    "roamlet": "a tasklet of roamlet",
+    "dispatch-py": "generators of dispatch-py",
+    "pickle": "plain objects, pickle",
+}
 
 
 def snapshot_tables(taken: dict[str, Any]) -> list[Table]:
@@ -358,7 +363,7 @@ def snapshot_tables(taken: dict[str, Any]) -> list[Table]:
         row = [CHAINS[side], number(save["seconds"], 2), number(save["bytes"] / 1e6), number(restore["seconds"], 2)]
         many.rows.append([*row, *(number(each["peak"] / 1e6, 0) for each in (save, restore))])
     travel = Table(
-        "Travel to a context: ms", ["round trip", "a call", "a tasklet moves", "a block of weft.at"],
+        "Travel to a context: ms", ["round trip", "a call", "a tasklet moves", "a block of roamlet.at"],
         notes=["A tasklet of 4 frames that waits in a channel, until it is there; a block, with what it has changed brought back."],
     )  # fmt: skip
     for line, found in taken["travel"].items():

@@ -1,13 +1,13 @@
-"""The measuring processes of this folder: its modules, run from the repository. weft.cli._bench.workers says what a Worker is."""
+"""The measuring processes of this folder: its modules, run from the repository. roamlet.cli._bench.workers has Worker."""
 
 import sys
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
-from weft.cli._bench import workers
-from weft.cli._bench.programs.answers import serve
-from weft.cli._bench.workers import WorkerFailed
+from roamlet.cli._bench import workers
+from roamlet.cli._bench.programs.answers import serve
+from roamlet.cli._bench.workers import WorkerFailed
 
 __all__ = ["ROOT", "Worker", "WorkerFailed", "serve", "with_contexts"]
 

@@ -12,15 +12,15 @@ import socket
 import sys
 from contextlib import ExitStack
 
-import weft
-from weft import remote
+import roamlet
+from roamlet import remote
 
 
 def primes(places, wanted, found):
     """At each place, send three primes, and who has found them where."""
     number, known = 1, []
     for place in places:
-        weft.move_to(place)
+        roamlet.move_to(place)
         here = f"{getpass.getuser()} on {socket.gethostname()}, process {os.getpid()}"
         for _ in range(3):
             wanted.receive()
@@ -46,12 +46,12 @@ def opened(place, contexts, via=None):
 
 
 def main(names):
-    wanted, found = weft.channel(), weft.channel()
+    wanted, found = roamlet.channel(), roamlet.channel()
     with ExitStack() as contexts:
         places = [opened(name, contexts) for name in names or ["local", "local", "local/local"]]
-        for place, following in zip(places, [*places[1:], weft.home], strict=True):
+        for place, following in zip(places, [*places[1:], roamlet.home], strict=True):
             place.allow_moves_to(following)  # a grant: whoever controls the place can run code in the one that follows
-        searching = weft.spawn(primes, ([weft.home, *places, weft.home], wanted, found))
+        searching = roamlet.spawn(primes, ([roamlet.home, *places, roamlet.home], wanted, found))
         for _ in range(3 * (len(places) + 2)):
             wanted.send(None)
             number, where = found.receive()

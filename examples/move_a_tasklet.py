@@ -9,8 +9,8 @@ import os
 import socket
 import sys
 
-import weft
-from weft import remote
+import roamlet
+from roamlet import remote
 
 
 def primes(wanted, found):
@@ -31,9 +31,9 @@ def show(number, host, process):
 
 
 def main(hosts):
-    wanted, found = weft.channel(), weft.channel()
+    wanted, found = roamlet.channel(), roamlet.channel()
     for host in hosts or ["local", "local"]:
-        searching = weft.tasklet(primes)(wanted, found)
+        searching = roamlet.tasklet(primes)(wanted, found)
         for _ in range(3):  # here
             wanted.send(None)
             show(*found.receive())

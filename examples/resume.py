@@ -1,17 +1,17 @@
 """A job that goes on after a crash: each time it is killed, and started again, it is further.
 
 python examples/resume.py [LIMIT]      in a fresh folder; kill it (kill -9, too), and start it again; 20000 leaves time for that
-weft show perfect.weft                 where it is
-weft resume perfect.weft               goes on without this script
+roamlet show perfect.roamlet                 where it is
+roamlet resume perfect.roamlet               goes on without this script
 """
 
 import os
 import sys
 
-import weft
-from weft import snapshot
+import roamlet
+from roamlet import snapshot
 
-FILE = "perfect.weft"
+FILE = "perfect.roamlet"
 
 
 def divisors(number):
@@ -26,7 +26,7 @@ def find_perfect(limit, every):
     for number in range(1, limit):
         if sum(divisors(number)) == number:
             found.append(number)
-        if weft.checkpoint(FILE, every=every):
+        if roamlet.checkpoint(FILE, every=every):
             print(f"went on behind {number}, with {found}", file=sys.stderr)
     print("perfect:", *found)
     os.unlink(FILE)  # it is done: nothing is left to go on with
@@ -37,5 +37,5 @@ if __name__ == "__main__":
         snapshot.resume(FILE)
     else:
         limit = int(sys.argv[1]) if sys.argv[1:] else 400
-        weft.tasklet(find_perfect)(limit, 1)
-    weft.run()
+        roamlet.tasklet(find_perfect)(limit, 1)
+    roamlet.run()

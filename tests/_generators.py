@@ -1,10 +1,10 @@
 """Generators that several test files use, and things whose end weak references tell."""
 
-import weft
-from weft import yield_
+import roamlet
+from roamlet import yield_
 
 
-@weft.generator
+@roamlet.generator
 def numbers(count):
     """Count."""
     for number in range(count):
@@ -19,7 +19,7 @@ def deeper(number, depth):
         yield_(number)
 
 
-@weft.generator
+@roamlet.generator
 def echo(log):
     """Yield what is sent or thrown in; note how it ends."""
     got = "first"

@@ -1,7 +1,7 @@
 """What holds for every test: it runs with the cyclic collector off and leaves nothing behind.
 
 After each test there is one runnable tasklet, and no thread, file descriptor, child process or uncollected object of
-weft that was not there before. A test that must leave something says what and why:
+roamlet that was not there before. A test that must leave something says what and why:
     @pytest.mark.leaves("fds", reason="the descriptor belongs to a target that is being killed")
 """
 
@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
+from roamlet import io
+from roamlet.core import mark_service_signal
 from tests.leftovers import KINDS, Inventory
 from tests.programs import program, python  # noqa: F401 - fixtures for all folders
 from tests.tracing import strace  # noqa: F401 - a fixture for all folders
-from weft import io
-from weft.core import mark_service_signal
 
 DID_NOT_PASS = pytest.StashKey[bool]()
 
@@ -93,17 +93,17 @@ collect_ignore = [] if HAS_TESTS_OF_FUTURES else ["sync/test_standard_futures.py
 
 
 def pytest_report_header() -> list[str]:
-    backend = os.environ.get("WEFT_SWITCH") or "the loader's choice"
-    header = [f"weft: switching backend: {backend}; {sys.executable}"]
+    backend = os.environ.get("ROAMLET_SWITCH") or "the loader's choice"
+    header = [f"roamlet: switching backend: {backend}; {sys.executable}"]
     if not HAS_TESTS_OF_FUTURES:
         header.append(
-            "weft: this interpreter came without CPython's own tests of futures: sync/test_standard_futures.py is left out"
+            "roamlet: this interpreter came without CPython's own tests of futures: sync/test_standard_futures.py is left out"
         )
     return header
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Repeat how the runs beside this one ended (tools/run_tests.py), so that one look at the end shows all of them."""
-    if others := os.environ.get("WEFT_OTHER_RUNS"):
+    if others := os.environ.get("ROAMLET_OTHER_RUNS"):
         for line in Path(others).read_text().splitlines():
             terminalreporter.write_line(line)

@@ -14,20 +14,20 @@ from pathlib import Path
 from threading import Event
 from time import monotonic
 
-import weft
-import weft.core
+import roamlet
+import roamlet.core
 
 # References are counted by tools/reference_leaks.py alone.
 KINDS = ("tasklets", "threads", "fds", "children", "objects", "references")
 
-# Where weft's own sources lie; whatever the folder of the repository is called.
-WEFT = os.path.dirname(weft.__file__) + os.sep
+# Where roamlet's own sources lie; whatever the folder of the repository is called.
+ROAMLET = os.path.dirname(roamlet.__file__) + os.sep
 
 # Threads, children and what they have need a moment to end after whoever ended them has returned: this long at most.
 GRACE_SECONDS = 2.0
 
-# weft's own daemon threads that outlive one use by design. Each name is documented where the thread is started.
-SERVICE_THREAD_PREFIX = "weft-service-"
+# roamlet's own daemon threads that outlive one use by design. Each name is documented where the thread is started.
+SERVICE_THREAD_PREFIX = "roamlet-service-"
 
 
 @dataclass
@@ -56,10 +56,10 @@ class Inventory:
 
     def _tasklets_left(self) -> list[str]:
         left = []
-        if weft.getcurrent() is not weft.getmain():
-            left.append(f"the current tasklet is {weft.getcurrent()!r}, not main")
-        if weft.getruncount() != 1:
-            left.append(f"{weft.getruncount()} tasklets are runnable, main included")
+        if roamlet.getcurrent() is not roamlet.getmain():
+            left.append(f"the current tasklet is {roamlet.getcurrent()!r}, not main")
+        if roamlet.getruncount() != 1:
+            left.append(f"{roamlet.getruncount()} tasklets are runnable, main included")
         suspended = _started()
         if len(suspended) > self.tasklets:
             left.append(f"{len(suspended) - self.tasklets} tasklets have not ended; all there are: {suspended!r:.500}")
@@ -98,7 +98,7 @@ def _after_a_grace(look: Callable[[], list[str]]) -> list[str]:
 
 def _started() -> list[object]:
     """This thread's tasklets that have begun and not ended, main excepted."""
-    return list(weft.core.started())
+    return list(roamlet.core.started())
 
 
 def _open_fds() -> dict[int, str]:
@@ -132,28 +132,28 @@ def _command(pid: int) -> str:
 
 
 def _uncollected() -> list[str]:
-    """Objects of weft, and tracebacks that lead through its files, that only the cyclic collector could free."""
+    """Objects of roamlet, and tracebacks that lead through its files, that only the cyclic collector could free."""
     gc.set_debug(gc.DEBUG_SAVEALL)
     try:
         gc.collect()
     finally:
         gc.set_debug(0)
     found = [text for text in map(_blame, gc.garbage) if text]
-    gc.garbage.clear()  # it is freed before the next test; `--weft-leaks` looks at it before that
+    gc.garbage.clear()  # it is freed before the next test; `--roamlet-leaks` looks at it before that
     return found[:10] + ([f"and {len(found) - 10} more"] if len(found) > 10 else [])
 
 
 def _blame(thing: object) -> str | None:
-    """Say what `thing` is when it is weft's own, or None when it is somebody else's garbage."""
+    """Say what `thing` is when it is roamlet's own, or None when it is somebody else's garbage."""
     kind = type(thing)
     if kind in weakref.ProxyTypes:
         return None  # asking it anything would ask what it stands for, which may be gone
     if isinstance(thing, types.TracebackType):
         places = list(_files_of(thing))
-        if any(place.startswith(WEFT) for place in places):
+        if any(place.startswith(ROAMLET) for place in places):
             return f"a traceback that only the cyclic collector frees, through {' < '.join(places)}"
         return None
-    if kind.__module__.split(".")[0] == "weft":
+    if kind.__module__.split(".")[0] == "roamlet":
         return f"{_safe_repr(thing)}, a {kind.__module__}.{kind.__qualname__}, is kept by a reference cycle"
     return None
 

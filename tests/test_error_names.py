@@ -5,17 +5,17 @@ import pickle
 
 import pytest
 
-PUBLIC = ("weft", "weft.io", "weft.remote", "weft.snapshot", "weft.sync", "weft.threads")
+PUBLIC = ("roamlet", "roamlet.io", "roamlet.remote", "roamlet.snapshot", "roamlet.sync", "roamlet.threads")
 
 
 def errors():
-    """Every exception and warning class that a public module offers and weft has made, once."""
+    """Every exception and warning class that a public module offers and roamlet has made, once."""
     found = {}
     for name in PUBLIC:
         module = importlib.import_module(name)
         for attribute in module.__all__:
             value = getattr(module, attribute)
-            if isinstance(value, type) and issubclass(value, BaseException) and value.__module__.startswith("weft"):
+            if isinstance(value, type) and issubclass(value, BaseException) and value.__module__.startswith("roamlet"):
                 found.setdefault(value, f"{name}.{attribute}")
     return sorted(found.items(), key=lambda pair: pair[1])
 

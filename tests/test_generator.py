@@ -1,4 +1,4 @@
-"""weft.generator: Python's generator protocol, for functions whose nested calls yield."""
+"""roamlet.generator: Python's generator protocol, for functions whose nested calls yield."""
 
 import collections.abc
 import gc
@@ -8,9 +8,9 @@ import weakref
 
 import pytest
 
-import weft
+import roamlet
+from roamlet import yield_
 from tests._generators import Error, Value, deeper, echo, numbers
-from weft import yield_
 
 # ---- the protocol ----
 
@@ -22,7 +22,7 @@ def test_nested_calls_yield():
 def test_nothing_runs_before_the_first_request_nor_between_two():
     log = []
 
-    @weft.generator
+    @roamlet.generator
     def noting():
         log.append("begun")
         yield_()
@@ -32,7 +32,7 @@ def test_nothing_runs_before_the_first_request_nor_between_two():
     made = noting()
     assert log == []
     next(made)
-    weft.schedule()
+    roamlet.schedule()
     assert log == ["begun"]
     next(made)
     assert log == ["begun", "on"]
@@ -129,7 +129,7 @@ def test_close_before_the_start_runs_nothing():
 
 
 def test_close_returns_what_the_function_returns():
-    @weft.generator
+    @roamlet.generator
     def returns():
         try:
             yield_()
@@ -142,7 +142,7 @@ def test_close_returns_what_the_function_returns():
 
 
 def test_close_raises_what_the_function_raises_instead():
-    @weft.generator
+    @roamlet.generator
     def fails():
         try:
             yield_()
@@ -158,7 +158,7 @@ def test_close_raises_what_the_function_raises_instead():
 
 
 def test_a_yield_in_answer_to_close_is_an_error_of_close():
-    @weft.generator
+    @roamlet.generator
     def stubborn():
         try:
             yield_(1)
@@ -173,7 +173,7 @@ def test_a_yield_in_answer_to_close_is_an_error_of_close():
 
 
 def test_stop_iteration_out_of_the_function_is_an_error():
-    @weft.generator
+    @roamlet.generator
     def wrong():
         deeper(1, 0)
         next(iter(()))
@@ -189,7 +189,7 @@ def test_stop_iteration_out_of_the_function_is_an_error():
 def test_it_cannot_be_entered_twice():
     errors, itself = [], []
 
-    @weft.generator
+    @roamlet.generator
     def enters():
         made = itself.pop()
         for call in (made.__next__, made.close, lambda: made.throw(KeyError), lambda: made.send(1)):
@@ -208,7 +208,7 @@ def test_it_cannot_be_entered_twice():
 
 def test_yield_outside_of_a_generator_is_refused():
     with pytest.raises(
-        RuntimeError, match="outside of a generator: call it from a function decorated with @weft.generator"
+        RuntimeError, match="outside of a generator: call it from a function decorated with @roamlet.generator"
     ):
         yield_(1)
     errors = []
@@ -219,10 +219,10 @@ def test_yield_outside_of_a_generator_is_refused():
         except RuntimeError as error:
             errors.append(str(error))
 
-    @weft.generator
+    @roamlet.generator
     def starts():
-        weft.tasklet(inside)()
-        weft.schedule()
+        roamlet.tasklet(inside)()
+        roamlet.schedule()
 
     assert list(starts()) == []
     assert len(errors) == 1
@@ -233,7 +233,7 @@ def test_methods_can_be_generators():
         def __init__(self, *values):
             self.values = values
 
-        @weft.generator
+        @roamlet.generator
         def walk(self, factor=1):
             for value in self.values:
                 yield_(factor * value)
@@ -242,7 +242,7 @@ def test_methods_can_be_generators():
 
 
 def test_generators_nest():
-    @weft.generator
+    @roamlet.generator
     def outer():
         for number in numbers(3):
             for _ in numbers(number):
@@ -253,7 +253,7 @@ def test_generators_nest():
 
 
 def test_a_generator_can_feed_itself_recursively():
-    @weft.generator
+    @roamlet.generator
     def countdown(number):
         yield_(number)
         if number:
@@ -265,14 +265,14 @@ def test_a_generator_can_feed_itself_recursively():
 
 def test_repr_says_what_it_does():
     made = numbers(1)
-    assert repr(made).startswith("<weft.generator numbers, not started, at 0x")
+    assert repr(made).startswith("<roamlet.generator numbers, not started, at 0x")
     next(made)
-    assert repr(made).startswith("<weft.generator numbers, suspended, at 0x")
+    assert repr(made).startswith("<roamlet.generator numbers, suspended, at 0x")
     list(made)
-    assert repr(made).startswith("<weft.generator numbers, ended, at 0x")
+    assert repr(made).startswith("<roamlet.generator numbers, ended, at 0x")
     unused = numbers(1)
     unused.close()
-    assert repr(unused).startswith("<weft.generator numbers, ended, at 0x")
+    assert repr(unused).startswith("<roamlet.generator numbers, ended, at 0x")
 
 
 # ---- errors and what is left ----
@@ -282,7 +282,7 @@ def test_a_traceback_leads_from_the_caller_to_the_nested_call():
     def fails():
         raise LookupError("deep")
 
-    @weft.generator
+    @roamlet.generator
     def failing():
         yield_(1)
         fails()
@@ -299,7 +299,7 @@ def test_a_traceback_leads_from_the_caller_to_the_nested_call():
 
 
 def test_an_error_raised_while_another_is_handled_has_it_as_its_context():
-    @weft.generator
+    @roamlet.generator
     def failing():
         assert sys.exception() is None
         yield_(1)
@@ -321,7 +321,7 @@ def test_an_error_raised_while_another_is_handled_has_it_as_its_context():
 def test_an_error_leaves_no_cycle(how, started):
     gone = []
 
-    @weft.generator
+    @roamlet.generator
     def failing():
         try:
             yield_(1)
@@ -342,7 +342,7 @@ def test_an_error_leaves_no_cycle(how, started):
 
 
 def test_a_yielded_value_is_not_kept():
-    @weft.generator
+    @roamlet.generator
     def values():
         yield_(Value())
         yield_(Value())
@@ -372,7 +372,7 @@ def test_one_that_is_dropped_runs_its_finally_blocks_then_and_there():
     gone = weakref.ref(made)
     del made
     assert log == ["finally"] and gone() is None
-    assert weft.core.started() == []
+    assert roamlet.core.started() == []
 
 
 def test_one_that_is_dropped_with_its_loop_runs_its_finally_blocks():
@@ -384,9 +384,9 @@ def test_one_that_is_dropped_with_its_loop_runs_its_finally_blocks():
 
 
 def test_a_dropped_one_may_block_in_its_finally_block():
-    log, channel = [], weft.channel()
+    log, channel = [], roamlet.channel()
 
-    @weft.generator
+    @roamlet.generator
     def blocks():
         try:
             yield_()
@@ -406,14 +406,14 @@ def test_what_a_dropped_one_raises_is_reported(monkeypatch):
     reports = []
     monkeypatch.setattr(sys, "unraisablehook", lambda args: reports.append((args.exc_type, str(args.exc_value))))
 
-    @weft.generator
+    @roamlet.generator
     def fails():
         try:
             yield_()
         finally:
             raise LookupError("in finally")
 
-    @weft.generator
+    @roamlet.generator
     def yields():
         try:
             yield_()
@@ -425,7 +425,7 @@ def test_what_a_dropped_one_raises_is_reported(monkeypatch):
         next(made)
         del made
     assert reports == [(LookupError, "in finally"), (RuntimeError, "generator ignored GeneratorExit")]
-    assert weft.core.started() == []
+    assert roamlet.core.started() == []
 
 
 def test_the_collector_finds_one_in_a_cycle():
@@ -454,7 +454,7 @@ def test_arguments_go_with_the_end():
     value = Value()
     gone = weakref.ref(value)
 
-    @weft.generator
+    @roamlet.generator
     def takes(value):
         yield_()
 

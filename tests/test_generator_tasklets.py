@@ -1,4 +1,4 @@
-"""weft.generator among tasklets: who waits for it, in which context and thread it runs, the watchdog."""
+"""roamlet.generator among tasklets: who waits for it, in which context and thread it runs, the watchdog."""
 
 import contextlib
 import contextvars
@@ -6,17 +6,17 @@ import threading
 
 import pytest
 
-import weft
+import roamlet
+from roamlet import yield_
 from tests._generators import Error, deeper, echo, numbers
 from tests.core._scripts import output_of
 from tests.core._threads import in_thread
-from weft import yield_
 
 
 def test_a_blocked_function_blocks_only_who_asked():
-    channel, log = weft.channel(), []
+    channel, log = roamlet.channel(), []
 
-    @weft.generator
+    @roamlet.generator
     def received():
         while True:
             yield_(channel.receive())
@@ -27,12 +27,12 @@ def test_a_blocked_function_blocks_only_who_asked():
             if value == "end":
                 break
 
-    weft.tasklet(reader)()
-    weft.schedule()
+    roamlet.tasklet(reader)()
+    roamlet.schedule()
     for value in (1, 2, "end"):
         log.append("main")
         channel.send(value)
-    weft.run()
+    roamlet.run()
     assert [entry for entry in log if entry != "main"] == [1, 2, "end"]
     assert log[:2] == ["main", "main"]  # who waits for a function that has blocked goes to the end of the queue
 
@@ -40,19 +40,19 @@ def test_a_blocked_function_blocks_only_who_asked():
 def test_other_tasklets_run_when_the_function_lets_them():
     log = []
 
-    @weft.generator
+    @roamlet.generator
     def polite():
         for number in range(3):
-            weft.schedule()
+            roamlet.schedule()
             yield_(number)
 
-    weft.tasklet(lambda: [(log.append(letter), weft.schedule()) for letter in "abc"])()
+    roamlet.tasklet(lambda: [(log.append(letter), roamlet.schedule()) for letter in "abc"])()
     for number in polite():
         log.append(number)
-    weft.run()
+    roamlet.run()
     assert [entry for entry in log if isinstance(entry, int)] == [0, 1, 2]
     assert log.index("a") < log.index(0)
-    assert weft.getruncount() == 1
+    assert roamlet.getruncount() == 1
 
 
 def test_several_tasklets_take_turns_at_one():
@@ -61,65 +61,65 @@ def test_several_tasklets_take_turns_at_one():
     def taking(name):
         for _ in range(3):
             log.append((name, next(made)))
-            weft.schedule()
+            roamlet.schedule()
 
     for name in "ab":
-        weft.tasklet(taking)(name)
-    weft.run()
+        roamlet.tasklet(taking)(name)
+    roamlet.run()
     assert log == [("a", 0), ("b", 1), ("a", 2), ("b", 3), ("a", 4), ("b", 5)]
     made.close()
 
 
 def test_one_tasklet_cannot_ask_while_another_waits():
-    channel, errors = weft.channel(), []
+    channel, errors = roamlet.channel(), []
 
-    @weft.generator
+    @roamlet.generator
     def received():
         yield_(channel.receive())
 
     made, got = received(), []
-    weft.tasklet(lambda: got.append(next(made)))()
-    weft.schedule()
+    roamlet.tasklet(lambda: got.append(next(made)))()
+    roamlet.schedule()
     with pytest.raises(ValueError, match="generator already executing"):
         next(made)
     channel.send("value")
-    weft.run()
+    roamlet.run()
     assert (got, errors) == (["value"], [])
     made.close()
 
 
 def test_who_is_killed_while_it_waits_ends_the_function_as_if_that_ran_in_it():
-    channel, log = weft.channel(), []
+    channel, log = roamlet.channel(), []
 
-    @weft.generator
+    @roamlet.generator
     def blocked():
         try:
             channel.receive()
-        except weft.TaskletExit:
+        except roamlet.TaskletExit:
             log.append("function")
             raise
 
     def asks():
         try:
             next(made)
-        except weft.TaskletExit:
+        except roamlet.TaskletExit:
             log.append("asking")
             raise
 
     made = blocked()
-    asking = weft.tasklet(asks)()
-    weft.schedule()
+    asking = roamlet.tasklet(asks)()
+    roamlet.schedule()
     asking.kill()
-    weft.run()
+    roamlet.run()
     assert log == ["function", "asking"]
     assert not asking.alive and channel.balance == 0
     assert list(made) == []
 
 
 def test_a_function_may_survive_what_is_raised_in_who_waits():
-    channel = weft.channel()
+    channel = roamlet.channel()
 
-    @weft.generator
+    @roamlet.generator
     def blocked():
         try:
             channel.receive()
@@ -127,10 +127,10 @@ def test_a_function_may_survive_what_is_raised_in_who_waits():
             yield_(str(error))
 
     made, got = blocked(), []
-    asking = weft.tasklet(lambda: got.append(next(made)))()
-    weft.schedule()
+    asking = roamlet.tasklet(lambda: got.append(next(made)))()
+    roamlet.schedule()
     asking.throw(LookupError, "thrown")
-    weft.run()
+    roamlet.run()
     assert got == ["thrown"]
     made.close()
 
@@ -139,19 +139,19 @@ def test_a_deadlock_is_raised_in_the_function():
     """In a process of its own: here other threads may live, which might wake it."""
     printed = output_of(
         """
-        import weft
+        import roamlet
 
-        @weft.generator
+        @roamlet.generator
         def blocked():
             try:
-                weft.channel().receive()
-            except weft.Deadlock:
+                roamlet.channel().receive()
+            except roamlet.Deadlock:
                 print("in the function")
                 raise
 
         try:
             next(blocked())
-        except weft.Deadlock:
+        except roamlet.Deadlock:
             print("in main")
         """
     )
@@ -159,9 +159,9 @@ def test_a_deadlock_is_raised_in_the_function():
 
 
 def test_who_refuses_again_and_again_is_left_to_itself():
-    channel, log = weft.channel(), []
+    channel, log = roamlet.channel(), []
 
-    @weft.generator
+    @roamlet.generator
     def stubborn():
         while True:
             try:
@@ -178,12 +178,12 @@ def test_who_refuses_again_and_again_is_left_to_itself():
         except LookupError:
             log.append("gave up")
 
-    asking = weft.tasklet(asks)()
-    weft.schedule()
+    asking = roamlet.tasklet(asks)()
+    roamlet.schedule()
     for _ in range(11):
         if asking.alive:
             asking.throw(LookupError)
-            weft.run()
+            roamlet.run()
     assert log[-1] == "gave up" and not asking.alive
     with pytest.raises(ValueError, match="already executing"):
         next(made)
@@ -194,12 +194,12 @@ def test_who_refuses_again_and_again_is_left_to_itself():
 def test_a_request_that_is_refused_leaves_it_as_it_was():
     made = numbers(3)
     for expected in (0, 1):
-        weft.switch_trap(1)
+        roamlet.switch_trap(1)
         try:
             with pytest.raises(RuntimeError):
                 next(made)
         finally:
-            weft.switch_trap(-1)
+            roamlet.switch_trap(-1)
         assert next(made) == expected
     made.close()
 
@@ -207,9 +207,9 @@ def test_a_request_that_is_refused_leaves_it_as_it_was():
 def test_a_killed_body_ends_the_generator():
     bodies = []
 
-    @weft.generator
+    @roamlet.generator
     def kept():
-        bodies.append(weft.getcurrent())
+        bodies.append(roamlet.getcurrent())
         yield_(1)
 
     made = kept()
@@ -221,7 +221,7 @@ def test_a_killed_body_ends_the_generator():
 def test_it_runs_in_a_copy_of_the_context_of_the_first_request():
     variable = contextvars.ContextVar("variable", default="default")
 
-    @weft.generator
+    @roamlet.generator
     def reads():
         while True:
             yield_(variable.get())
@@ -249,7 +249,7 @@ def test_one_made_here_can_run_there():
 
 
 def test_one_started_in_another_thread_answers_from_there():
-    made, done = numbers(4), weft.channel()
+    made, done = numbers(4), roamlet.channel()
     assert next(made) == 0
     got = []
 
@@ -265,9 +265,9 @@ def test_one_started_in_another_thread_answers_from_there():
 
 
 def test_one_dropped_in_another_thread_ends_in_its_own():
-    log, done = [], weft.channel()
+    log, done = [], roamlet.channel()
 
-    @weft.generator
+    @roamlet.generator
     def notes():
         try:
             yield_()
@@ -285,7 +285,7 @@ def test_one_dropped_in_another_thread_ends_in_its_own():
     thread.start()
     done.receive()
     thread.join()
-    weft.run()
+    roamlet.run()
     assert log == [threading.get_ident()]
 
 
@@ -313,14 +313,14 @@ def test_a_watchdog_may_interrupt_at_any_opcode(budget):
             except StopIteration:
                 return
             except ValueError:  # the other one asks just now
-                weft.schedule()
+                roamlet.schedule()
 
     def owns(count, results):
         results.extend(numbers(count))
         with contextlib.suppress(Error):
             list(failing())
 
-    @weft.generator
+    @roamlet.generator
     def failing():
         deeper(1, 1)
         results_of_failing.append("fails")
@@ -328,10 +328,10 @@ def test_a_watchdog_may_interrupt_at_any_opcode(budget):
 
     own, results_of_failing = [[], []], []
     for results in own:
-        weft.tasklet(owns)(10, results)
-        weft.tasklet(shares)()
-    while weft.getruncount() > 1:
-        interrupted = weft.run(budget, ignore_nesting=True)
+        roamlet.tasklet(owns)(10, results)
+        roamlet.tasklet(shares)()
+    while roamlet.getruncount() > 1:
+        interrupted = roamlet.run(budget, ignore_nesting=True)
         if interrupted is not None:
             interrupted.insert()
     assert (own, results_of_failing) == ([list(range(10))] * 2, ["fails"] * 2)
@@ -356,4 +356,4 @@ async def with_async():
 )
 def test_what_would_lose_its_values_is_refused(function, message):
     with pytest.raises(TypeError, match=message):
-        weft.generator(function)
+        roamlet.generator(function)

@@ -9,7 +9,7 @@ import types
 
 import pytest
 
-import weft
+import roamlet
 from tests import leftovers
 from tests.leftovers import Inventory
 
@@ -83,22 +83,22 @@ def freed():
 
 
 @pytest.mark.usefixtures("freed")
-def test_an_object_of_weft_in_a_cycle_is_reported():
+def test_an_object_of_roamlet_in_a_cycle_is_reported():
     before = Inventory.taken()
-    kind = type("Knot", (), {"__module__": "weft.made_up"})
+    kind = type("Knot", (), {"__module__": "roamlet.made_up"})
     knot = kind()
     knot.myself = knot
     del knot
     found = [text for _, text in before.what_is_left()]
-    assert any("a weft.made_up.Knot, is kept by a reference cycle" in text for text in found)
+    assert any("a roamlet.made_up.Knot, is kept by a reference cycle" in text for text in found)
 
 
 @pytest.mark.usefixtures("freed")
-def test_a_traceback_through_weft_in_a_cycle_is_reported():
+def test_a_traceback_through_roamlet_in_a_cycle_is_reported():
     before = Inventory.taken()
     code = compile(
         "def fail(keep):\n    error = ValueError()\n    keep.append(error)\n    raise error\n",
-        leftovers.WEFT + "x.py",
+        leftovers.ROAMLET + "x.py",
         "exec",
     )
     module = types.ModuleType("x")
@@ -122,12 +122,12 @@ def test_somebody_elses_cycle_is_no_business_of_ours():
 
 def test_a_tasklet_that_is_runnable_or_blocked_is_reported():
     before = Inventory.taken()
-    channel = weft.channel()
-    blocked = weft.tasklet(channel.receive)()
+    channel = roamlet.channel()
+    blocked = roamlet.tasklet(channel.receive)()
     runnable = [text for _, text in before.what_is_left()]
-    weft.schedule()
+    roamlet.schedule()
     waiting = [text for _, text in before.what_is_left()]
     blocked.kill()
     assert runnable == ["2 tasklets are runnable, main included"]
     assert len(waiting) == 1
-    assert waiting[0].startswith("1 tasklets have not ended; all there are: [<weft.tasklet")
+    assert waiting[0].startswith("1 tasklets have not ended; all there are: [<roamlet.tasklet")

@@ -88,7 +88,7 @@ def test_where_there_is_no_apt_the_message_names_what_is_missing(machine):
     done = bare.prepare()
     assert done.returncode == 1
     assert done.stderr.strip() == (
-        "weft needs CPython >= 3.11 with venv and headers, a C compiler and ssh; missing here: python compiler ssh."
+        "roamlet needs CPython >= 3.11 with venv and headers, a C compiler and ssh; missing here: python compiler ssh."
     )
 
 
@@ -97,11 +97,11 @@ def test_an_interpreter_that_was_asked_for_and_will_not_do_is_refused_by_name(ma
     bare.program("old-python", "exit 1")
     done = bare.prepare(PYTHON="old-python")
     assert done.returncode == 1
-    assert done.stderr.startswith("weft cannot be built with PYTHON=old-python: missing: python")
+    assert done.stderr.startswith("roamlet cannot be built with PYTHON=old-python: missing: python")
     assert not bare.calls.exists()
 
 
-def test_a_python_older_than_what_weft_needs_does_not_count(machine):
+def test_a_python_older_than_what_roamlet_needs_does_not_count(machine):
     bare = machine(user_id=1000)
     bare.program("python3", 'case "$*" in *version_info*) exit 1;; esac')
     assert "python3 python3-venv python3-dev" in bare.prepare().stderr

@@ -1,4 +1,4 @@
-"""weft.stackless has each name of Stackless's module, and each does what Stackless says."""
+"""roamlet.stackless has each name of Stackless's module, and each does what Stackless says."""
 
 import builtins
 import importlib
@@ -9,9 +9,9 @@ from types import ModuleType
 
 import pytest
 
-from weft import stackless
+from roamlet import stackless
 
-# Every documented name of Stackless 3.7's and 3.8's module, tasklet and channel; and what weft has there.
+# Every documented name of Stackless 3.7's and 3.8's module, tasklet and channel; and what roamlet has there.
 FUNCTIONS = [
     "enable_softswitch",
     "get_channel_callback",
@@ -135,7 +135,7 @@ def test_the_module_has_the_type(name):
 
 def test_a_star_import_gives_the_documented_names_and_none_that_is_computed():
     names = {}
-    exec("from weft.stackless import *", names)
+    exec("from roamlet.stackless import *", names)
     undocumented = {"pickle_flags", "pickle_flags_default"}
     assert {*TYPES, *FUNCTIONS, "pickle_with_tracing_state", "stackless"} - undocumented <= set(names)
     assert set(names) & set(LIVE) == {"pickle_with_tracing_state"}
@@ -156,7 +156,7 @@ def test_the_module_contains_itself_and_can_be_pickled_and_reloaded():
     assert isinstance(stackless, ModuleType)
     assert stackless.stackless is stackless
     assert pickle.loads(pickle.dumps(stackless)) is stackless
-    assert importlib.reload(stackless) is stackless is sys.modules["weft.stackless"]
+    assert importlib.reload(stackless) is stackless is sys.modules["roamlet.stackless"]
     assert stackless.main is stackless.getmain()
 
 

@@ -1,4 +1,4 @@
-"""`python -m weft.stackless`: an old program runs as it always did, in Python processes that it starts as well."""
+"""`python -m roamlet.stackless`: an old program runs as it always did, in Python processes that it starts as well."""
 
 import os
 import subprocess
@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-import weft
+import roamlet
+from roamlet.stackless.__main__ import FOLDER
 from tests.programs import printed
-from weft.stackless.__main__ import FOLDER
 
-HERE = ("-m", "weft.stackless")
+HERE = ("-m", "roamlet.stackless")
 
 SHOW = "import stackless, sys; print(stackless.__name__, stackless.main is stackless.current, sys.argv[1:])\n"
 
@@ -30,7 +30,7 @@ SHOW = "import stackless, sys; print(stackless.__name__, stackless.main is stack
 def test_import_stackless_finds_the_module_however_the_program_is_given(python, program, words):
     program(SHOW)
     program(SHOW, "package/__main__.py")
-    assert printed(python(*HERE, *words, stdin=SHOW)) == "weft.stackless True ['a', '-b']\n"
+    assert printed(python(*HERE, *words, stdin=SHOW)) == "roamlet.stackless True ['a', '-b']\n"
 
 
 def test_the_program_is_what_it_is_under_python_itself(python, program):
@@ -110,7 +110,7 @@ def test_processes_that_the_program_starts_find_the_module(python, program):
         code = "import stackless; print('the child has', stackless.__name__)"
         subprocess.run([sys.executable, "-c", code], check=True)
         """)
-    assert printed(python(*HERE, "program.py")) == "the child has weft.stackless\n"
+    assert printed(python(*HERE, "program.py")) == "the child has roamlet.stackless\n"
 
 
 @pytest.mark.parametrize("method", ["spawn", "forkserver", "fork"])
@@ -149,18 +149,18 @@ def test_pythonpath_is_kept_and_the_folder_is_there_once(python, program, tmp_pa
 def test_the_folder_serves_any_other_way_to_start_python(python):
     folder = printed(python(*HERE, "--path")).strip()
     assert os.listdir(folder)
-    assert printed(python("-c", SHOW, PYTHONPATH=folder)) == "weft.stackless True []\n"
+    assert printed(python("-c", SHOW, PYTHONPATH=folder)) == "roamlet.stackless True []\n"
 
 
-def test_weft_is_found_though_it_lies_in_the_working_directory_alone(tmp_path):
-    # -S: no site-packages, through which weft is found otherwise. Only `-m` looks in the working directory.
-    source = Path(weft.__file__).parents[1]
+def test_roamlet_is_found_though_it_lies_in_the_working_directory_alone(tmp_path):
+    # -S: no site-packages, through which roamlet is found otherwise. Only `-m` looks in the working directory.
+    source = Path(roamlet.__file__).parents[1]
     (tmp_path / "program.py").write_text(SHOW)
     greenlet = [f for f in sys.path if f.endswith("site-packages")]
     words = [sys.executable, "-S", *HERE, str(tmp_path / "program.py")]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(greenlet)}
     done = subprocess.run(words, cwd=source, env=environment, capture_output=True, text=True, timeout=60, check=False)
-    assert printed(done) == "weft.stackless True []\n"
+    assert printed(done) == "roamlet.stackless True []\n"
 
 
 @pytest.mark.parametrize("words", [("-E", *HERE, "-c", SHOW), (*HERE, "-E", "-c", SHOW), (*HERE, "-bI", "program.py")])
@@ -174,12 +174,12 @@ def test_options_that_hide_the_module_are_refused(python, words):
     "words", [("-c", SHOW, "-E"), ("-W", "ignore::ImportWarning", "-c", SHOW), ("-XE", "-c", SHOW)]
 )
 def test_letters_that_are_no_such_option_are_not_taken_for_it(python, words):
-    assert printed(python(*HERE, *words)).startswith("weft.stackless True")
+    assert printed(python(*HERE, *words)).startswith("roamlet.stackless True")
 
 
 @pytest.mark.parametrize("option", ["-h", "--help"])
 def test_help_says_how_to_run_a_program(python, option):
-    assert printed(python(*HERE, option)).startswith("usage: python -m weft.stackless ")
+    assert printed(python(*HERE, option)).startswith("usage: python -m roamlet.stackless ")
 
 
 def test_a_profiler_that_runs_the_runner_profiles_the_program(python, program):

@@ -1,7 +1,7 @@
 #!/bin/sh
-# docs/reference/threads-and-io.md, taken anew: weft bench gil and server on every Python >= 3.11 found here. Under 10 minutes.
+# docs/reference/threads-and-io.md, taken anew: roamlet bench gil and server on every Python >= 3.11 found here. Under 10 minutes.
 #
-# The other Pythons get build/bench-X.Y, with weft built as users build it; the figures of .venv's Python stand first.
+# The other Pythons get build/bench-X.Y, with roamlet built as users build it; the figures of .venv's Python stand first.
 #   tools/bench_threads.sh [--quick]
 set -eu
 cd "$(dirname "$0")/.."
@@ -9,7 +9,7 @@ mkdir -p build
 
 others=$(.venv/bin/python -c '
 import sys
-from weft.cli._interpreters import interpreters
+from roamlet.cli._interpreters import interpreters
 for one in interpreters():
     if one.version >= (3, 11) and one.version[:2] != sys.version_info[:2]:
         print("%d.%d=%s" % (*one.version[:2], one.path))
@@ -20,7 +20,7 @@ for other in $others; do
     if PYTHON=${other#*=} tools/prepare.sh "$venv" plot >build/bench-threads.log 2>&1; then
         words="$words --python $venv/bin/python"
     else
-        echo "weft does not build on Python ${other%%=*}: measured without it (build/bench-threads.log says why)" >&2
+        echo "roamlet does not build on Python ${other%%=*}: measured without it (build/bench-threads.log says why)" >&2
         words="$words --python ${other#*=}"
     fi
 done

@@ -16,10 +16,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 SCRIPTS = Path(sys.executable).parent
-C_FOLDER = Path("src/weft/core/c")
+C_FOLDER = Path("src/roamlet/core/c")
 
 # Extension modules beside the core, which use it through C_FOLDER/api.h: each with the folder of its sources.
-NATIVE_MODULES = {f"weft.{part}._native": Path(f"src/weft/{part}/c") for part in ("sync", "io", "snapshot")}
+NATIVE_MODULES = {f"roamlet.{part}._native": Path(f"src/roamlet/{part}/c") for part in ("sync", "io", "snapshot")}
 
 # tools/stubtest-allowlist.txt gives its reasons. typing knows no way yet to say @disjoint_base that 3.11 would understand.
 STUBTEST = ("--ignore-disjoint-bases", "--allowlist", "tools/stubtest-allowlist.txt")
@@ -28,7 +28,7 @@ STUBTEST = ("--ignore-disjoint-bases", "--allowlist", "tools/stubtest-allowlist.
 WIRE_OF_THE_PARENT = {"build.py"}
 
 # The apps whose host/ is for targets of 2.7 too.
-ON_ANY_PYTHON = {"weft_clock"}
+ON_ANY_PYTHON = {"roamlet_clock"}
 
 # What only one of 2.7 and 3.6 has, used in wire/ behind a check of which of them runs it.
 CHECKED_WHEN_RUN = (
@@ -78,9 +78,9 @@ def types() -> Iterator[Command]:
 def stubs() -> Iterator[Command]:
     """The stubs of the C core say what is there, and nothing else."""
     for backend in ("sliced", "stacks", "greenlet"):
-        modules = (f"weft.core._{backend}", "weft.core._core", *NATIVE_MODULES)
+        modules = (f"roamlet.core._{backend}", "roamlet.core._core", *NATIVE_MODULES)
         words, environment = module("mypy.stubtest", *modules, "--concise", *STUBTEST)
-        yield words, {**environment, "WEFT_SWITCH": backend, "MYPYPATH": "src"}
+        yield words, {**environment, "ROAMLET_SWITCH": backend, "MYPYPATH": "src"}
 
 
 def layers() -> Iterator[Command]:
@@ -89,12 +89,12 @@ def layers() -> Iterator[Command]:
 
 def leaks() -> Iterator[Command]:
     """What keeps exceptions alive; tests may, and show it."""
-    yield module("weft", "leaks", "--check", "src", "apps", "tools")
+    yield module("roamlet", "leaks", "--check", "src", "apps", "tools")
 
 
 def wire_syntax() -> Iterator[Command]:
     """Payload sources in the common syntax of 2.7 and 3.6, with nothing newer than either has."""
-    payload = sorted(str(path) for path in Path("src/weft/wire").glob("*.py") if path.name not in WIRE_OF_THE_PARENT)
+    payload = sorted(str(path) for path in Path("src/roamlet/wire").glob("*.py") if path.name not in WIRE_OF_THE_PARENT)
     excluded = [word for name in CHECKED_WHEN_RUN for word in ("--exclude", name)]
     yield command(str(SCRIPTS / "vermin"), "-q", "-t=2.7-", "-t=3.6-", "--violations", *excluded, *payload)
 
@@ -111,19 +111,19 @@ def host_syntax() -> Iterator[Command]:
 def c_warnings() -> Iterator[Command]:
     """All backends without a single warning, as users build them and with asserts. Compiled, not installed."""
     for asserts in ("", "1"):
-        with tempfile.TemporaryDirectory(prefix="weft-check-") as folder:
+        with tempfile.TemporaryDirectory(prefix="roamlet-check-") as folder:
             yield command(
                 *(sys.executable, "setup.py", "-q", "build_ext", "--force"),
                 *("--build-temp", f"{folder}/objects", "--build-lib", f"{folder}/library"),
-                WEFT_WERROR="1",
-                WEFT_ASSERTS=asserts,
+                ROAMLET_WERROR="1",
+                ROAMLET_ASSERTS=asserts,
             )
 
 
 def c_tidy() -> Iterator[Command]:
     """clang-tidy, where it is installed; .clang-tidy says what it looks for."""
     if shutil.which("clang-tidy"):
-        for macro in ("WEFT_SWITCH_SLICED", "WEFT_SWITCH_STACKS", "WEFT_SWITCH_GREENLET"):
+        for macro in ("ROAMLET_SWITCH_SLICED", "ROAMLET_SWITCH_STACKS", "ROAMLET_SWITCH_GREENLET"):
             yield command(
                 *("clang-tidy", "--quiet", str(C_FOLDER / "module.c"), "--"),
                 *(f"-D{macro}=1", "-std=gnu11", f"-I{C_FOLDER}", f"-isystem{sysconfig.get_path('include')}"),

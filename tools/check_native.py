@@ -14,8 +14,8 @@ on every switching backend. All of them run, whatever fails; the status is 1 if 
 
 What is missing is installed when this runs as root on Debian; otherwise the one line to type is printed.
 
-    WEFT_DEBUG_PYTHON=/path/to/python   this debug build instead of Debian's
-    WEFT_ASAN_PYTHON=/path/to/python    this build with AddressSanitizer instead of one made here
+    ROAMLET_DEBUG_PYTHON=/path/to/python   this debug build instead of Debian's
+    ROAMLET_ASAN_PYTHON=/path/to/python    this build with AddressSanitizer instead of one made here
     JOBS=2                              how many test runs at once; the number of cores by default
 """
 
@@ -208,7 +208,7 @@ def environment_of(python: str, name: str) -> Path:
         install += ["--disable-pip-version-check"]
         call([*install, "setuptools>=77", "pytest>=9.0", "pytest-timeout>=2.3"], **quiet)
         # Built here, so that its references are counted and its memory is watched. Its own asserts stay off, as in its
-        # wheels: they take a greenlet without a Python frame, as weft's pool holds them, for a running one.
+        # wheels: they take a greenlet without a Python frame, as roamlet's pool holds them, for a running one.
         call(
             [*install, "--no-cache-dir", "--no-binary", "greenlet", "greenlet>=3.0"],
             **quiet,
@@ -221,12 +221,12 @@ def environment_of(python: str, name: str) -> Path:
 
 def debug_python() -> Path:
     """A debug build of CPython, with what the tests need."""
-    named = os.environ.get("WEFT_DEBUG_PYTHON")
+    named = os.environ.get("ROAMLET_DEBUG_PYTHON")
     if not named:
         need_packages(["gcc", "g++", "libc6-dev", "python3-dbg", "python3-venv", "python3-dev"])
     python = named or shutil.which("python3-dbg")
     if not python:
-        raise CannotRunError("no debug build of CPython here: name one with WEFT_DEBUG_PYTHON=/path/to/python")
+        raise CannotRunError("no debug build of CPython here: name one with ROAMLET_DEBUG_PYTHON=/path/to/python")
     return environment_of(python, "debug")
 
 
@@ -237,7 +237,9 @@ def cpython_source() -> Path:
     if found:
         return found[0]
     if not shutil.which("apt-get"):
-        raise CannotRunError("CPython's sources come from Debian: name a build with WEFT_ASAN_PYTHON=/path/to/python")
+        raise CannotRunError(
+            "CPython's sources come from Debian: name a build with ROAMLET_ASAN_PYTHON=/path/to/python"
+        )
     say(f"Fetching the sources of {SOURCE_PACKAGE} of Debian {SOURCE_SUITE}")
     targets = ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"]
     mirrors = [line for line in call(targets).splitlines() if "security" not in line]
@@ -270,7 +272,7 @@ def asan_python() -> Path:
 
     Without marks on its stack: greenlet copies stacks and does not tell. What is of the core has them.
     """
-    if named := os.environ.get("WEFT_ASAN_PYTHON"):
+    if named := os.environ.get("ROAMLET_ASAN_PYTHON"):
         return environment_of(named, "asan")
     need_packages(BUILD_PACKAGES)
     place = WORK / "python-asan"
@@ -308,8 +310,8 @@ def build(python: Path, name: str, *, defines: str = "", flags: str = "") -> Pat
     say(f"Building the core: {name}")
     call(
         [python, "setup.py", "-q", "build", "--build-base", folder / "base", "--build-lib", folder / "lib"],
-        WEFT_ASSERTS="1",
-        WEFT_DEFINES=defines,
+        ROAMLET_ASSERTS="1",
+        ROAMLET_DEFINES=defines,
         CFLAGS=flags,
         LDFLAGS=" ".join(flag for flag in flags.split() if flag.startswith("-fsanitize")),
         ASAN_OPTIONS="detect_leaks=0",
@@ -319,7 +321,7 @@ def build(python: Path, name: str, *, defines: str = "", flags: str = "") -> Pat
 
 def backends(library: Path) -> list[str]:
     """Those that were built there, by what the modules are called."""
-    names = {path.name.split(".")[0][1:] for path in (library / "weft/core").glob("_*.so")}
+    names = {path.name.split(".")[0][1:] for path in (library / "roamlet/core").glob("_*.so")}
     if not names:
         raise CannotRunError(f"no backend was built in {library}")
     return sorted(names)
@@ -329,7 +331,7 @@ def pytest(python: Path, library: Path, name: str, backend: str, *words: str, **
     command = [str(python), "-m", "pytest", "--color=no", "-q", "-p", "no:cacheprovider", *words]
     # What is built here is slower, and the machine may be busy: a time-out means that something hangs.
     command += ["-o", "timeout=900", "-o", "faulthandler_timeout=1200"]
-    return Job(f"{name}-{backend}", command, {"PYTHONPATH": str(library), "WEFT_SWITCH": backend, **environment})
+    return Job(f"{name}-{backend}", command, {"PYTHONPATH": str(library), "ROAMLET_SWITCH": backend, **environment})
 
 
 def without(tests: list[str]) -> list[str]:

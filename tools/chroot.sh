@@ -24,10 +24,10 @@ need_chroots() {
 # Starts the script that asks once more, so that its mounts and the processes in its systems end with it, however it ends.
 # Its arguments are `$@`. Returns in the new one.
 with_mounts_of_its_own() {
-    if [ -z "${WEFT_CHROOT_INSIDE:-}" ]; then
+    if [ -z "${ROAMLET_CHROOT_INSIDE:-}" ]; then
         # The shell of the new one is its process 1, which no signal ends but KILL from outside; and one that was started in
         # the background would ignore an interrupt for good, the tests of interrupts included.
-        WEFT_CHROOT_INSIDE=1 env --default-signal=INT,QUIT unshare --mount --pid --fork --kill-child "$0" "$@" &
+        ROAMLET_CHROOT_INSIDE=1 env --default-signal=INT,QUIT unshare --mount --pid --fork --kill-child "$0" "$@" &
         inside_pid=$!
         trap 'kill -9 "$inside_pid"; exit 130' INT TERM HUP
         code=0

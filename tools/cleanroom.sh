@@ -49,8 +49,8 @@ make_system() {
     rm -rf "$system"
     cp -a "$base" "$system"
     # shellcheck disable=SC2046 # the name of the branch, or none
-    git bundle create -q "$system/weft.bundle" HEAD $(git branch --show-current)
-    chmod 644 "$system/weft.bundle"
+    git bundle create -q "$system/roamlet.bundle" HEAD $(git branch --show-current)
+    chmod 644 "$system/roamlet.bundle"
     chroot "$system" useradd --create-home somebody
     mount_system "$system"
 }
@@ -70,20 +70,20 @@ step() {
     if [ $verdict = FAILED ]; then tail -n 40 "$room/$name.log" | sed 's/^/    /'; fi
 }
 
-CLONE='git clone -q /weft.bundle weft'
+CLONE='git clone -q /roamlet.bundle roamlet'
 
 as_root() {
     make_system "$1"
     step "$1-1-clone" inside "$room/$1" root "$CLONE"
-    step "$1-2-make-$2" inside "$room/$1" root "cd weft && make $2"
-    step "$1-3-make-$3" inside "$room/$1" root "cd weft && make $3"
+    step "$1-2-make-$2" inside "$room/$1" root "cd roamlet && make $2"
+    step "$1-3-make-$3" inside "$room/$1" root "cd roamlet && make $3"
     drop_system "$1"
 }
 
 as_user() {
     make_system user
     step user-1-clone inside "$room/user" somebody "$CLONE"
-    if inside "$room/user" somebody 'cd weft && make demo' >"$room/user-2-refused.log"; then
+    if inside "$room/user" somebody 'cd roamlet && make demo' >"$room/user-2-refused.log"; then
         echo 'user-2: passed without anything missing'
     else
         line=$(grep '^sudo ' "$room/user-2-refused.log" || true)
@@ -91,8 +91,8 @@ as_user() {
         if [ -z "$line" ]; then status=1; fi
         step user-3-typed inside "$room/user" root "$(echo "$line" | sed 's/sudo //g')"
     fi
-    step user-4-make-demo inside "$room/user" somebody 'cd weft && make demo'
-    step user-5-make-test inside "$room/user" somebody 'cd weft && make test'
+    step user-4-make-demo inside "$room/user" somebody 'cd roamlet && make demo'
+    step user-5-make-test inside "$room/user" somebody 'cd roamlet && make test'
     drop_system user
 }
 

@@ -1,4 +1,4 @@
-"""`sudo make lab-demo`: three offices on this machine, joined by weft vpn, looked at, drawn, and all taken down again.
+"""`sudo make lab-demo`: three offices on this machine, joined by roamlet vpn, looked at, drawn, and all taken down again.
 
 The same commands that a person types for real servers, over real ssh to servers that run systemd, with 80 ms between the offices.
 The file of the network and its picture stay, in build/lab-demo; nothing else does, however this ends.
@@ -9,26 +9,26 @@ import sys
 import time
 from pathlib import Path
 
-from weft_lab import Lab, LabError, why_not
+from roamlet_lab import Lab, LabError, why_not
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "build" / "lab-demo"
-WEFT = Path(sys.executable).with_name("weft")
+ROAMLET = Path(sys.executable).with_name("roamlet")
 OFFICES = ("alpha", "beta", "gamma")
 HANDSHAKES = 30  # seconds that the tunnels have to be up
 
 
-def weft(*words: str) -> int:
-    """Run a command of weft in the folder of the demo, show it as it is typed, and return its exit code."""
-    print(f"\n$ weft {' '.join(words)}", flush=True)
-    return subprocess.run([WEFT, *words], cwd=FOLDER, stdin=subprocess.DEVNULL, check=False).returncode
+def roamlet(*words: str) -> int:
+    """Run a command of roamlet in the folder of the demo, show it as it is typed, and return its exit code."""
+    print(f"\n$ roamlet {' '.join(words)}", flush=True)
+    return subprocess.run([ROAMLET, *words], cwd=FOLDER, stdin=subprocess.DEVNULL, check=False).returncode
 
 
 def wait_for_handshakes() -> None:
     deadline = time.monotonic() + HANDSHAKES
     while time.monotonic() < deadline:
         done = subprocess.run(
-            [WEFT, "vpn", "status"], cwd=FOLDER, stdin=subprocess.DEVNULL, capture_output=True, check=False
+            [ROAMLET, "vpn", "status"], cwd=FOLDER, stdin=subprocess.DEVNULL, capture_output=True, check=False
         )
         if done.returncode == 0:
             return
@@ -50,8 +50,8 @@ def demo(lab: Lab) -> bool:
     before = reached(lab, patience=0)
     print(f"{len(OFFICES)} offices, 80 ms apart; a client of alpha reaches one of gamma: {'YES' if before else 'no'}")
     codes = [
-        weft("vpn", "init", "--yes", "--ssh-config", config, *OFFICES),
-        weft("vpn", "apply", "--yes"),
+        roamlet("vpn", "init", "--yes", "--ssh-config", config, *OFFICES),
+        roamlet("vpn", "apply", "--yes"),
     ]
     started = time.monotonic()
     joined = reached(lab, patience=10)
@@ -59,9 +59,9 @@ def demo(lab: Lab) -> bool:
         f"\na client of alpha reaches one of gamma: {'yes' if joined else 'NO'}, {time.monotonic() - started:.1f} s after apply"
     )
     wait_for_handshakes()
-    codes.append(weft("vpn", "status"))
-    codes.append(weft("vpn", "check", "--svg", "network.svg"))
-    codes.append(weft("vpn", "plan"))
+    codes.append(roamlet("vpn", "status"))
+    codes.append(roamlet("vpn", "check", "--svg", "network.svg"))
+    codes.append(roamlet("vpn", "plan"))
     print(f"\nthe picture: {(FOLDER / 'network.svg').relative_to(ROOT)}")
     return not before and joined and not any(codes)
 

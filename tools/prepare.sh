@@ -1,5 +1,5 @@
 #!/bin/sh
-# Make .venv and install weft and its apps into it in editable form, with what `make demo` and `make test` need.
+# Make .venv and install roamlet and its apps into it in editable form, with what `make demo` and `make test` need.
 #
 # Looks for a Python >= 3.11 with venv and headers, a C compiler and ssh. What is missing is installed when this runs as
 # root on Debian; otherwise the one line to type is printed and nothing has been touched.
@@ -12,7 +12,7 @@ venv=${1:-.venv}
 extras=${2:-demo,test}
 
 # Prints what `$1` lacks, one word each; nothing when it will do. Fails when it is no Python >= 3.11 at all, or a free-threaded
-# one, which weft refuses.
+# one, which roamlet refuses.
 lacks() {
     "$1" -I -c '
 import sys
@@ -82,10 +82,10 @@ check_tools
 if [ -n "$missing" ]; then
     # What somebody asked for by name is not replaced by something else.
     case "${PYTHON:+asked} $missing" in asked*python* | asked*venv* | asked*headers*)
-        fail "weft cannot be built with PYTHON=$PYTHON: missing: $missing. It needs CPython >= 3.11 with venv and headers." ;;
+        fail "roamlet cannot be built with PYTHON=$PYTHON: missing: $missing. It needs CPython >= 3.11 with venv and headers." ;;
     esac
     if ! command -v apt-get >/dev/null 2>&1; then
-        fail "weft needs CPython >= 3.11 with venv and headers, a C compiler and ssh; missing here: $missing."
+        fail "roamlet needs CPython >= 3.11 with venv and headers, a C compiler and ssh; missing here: $missing."
     fi
     if [ "$(id -u)" != 0 ]; then
         fail "Missing: $missing. Type this, then the same make command again:" \
@@ -114,5 +114,5 @@ pip() {
 }
 # Not isolated: the build then needs setuptools once and not again for every change of the sources.
 pip install -q 'setuptools>=77'
-echo "Building weft and installing what $extras needs"
+echo "Building roamlet and installing what $extras needs"
 pip install -q --no-build-isolation --editable ".[$extras]" --editable apps/clock --editable apps/lab --editable apps/vpn

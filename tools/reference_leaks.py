@@ -18,7 +18,7 @@ from collections.abc import Callable
 import pytest
 from _pytest.runner import runtestprotocol
 
-import weft
+import roamlet
 
 WARM_UPS = 2
 ROUNDS = 4
@@ -29,7 +29,7 @@ UNIT = "references" if hasattr(sys, "gettotalrefcount") else "blocks of memory"
 
 def left_now() -> int:
     """What exists when all that can be let go was."""
-    weft.trim()
+    roamlet.trim()
     gc.collect()
     return count()
 

@@ -19,7 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 # Each test is looked at for exceptions that it has left alive, which takes about a millisecond.
-PYTEST = [sys.executable, "-m", "pytest", "--color=no", "-q", "--weft-leaks"]
+PYTEST = [sys.executable, "-m", "pytest", "--color=no", "-q", "--roamlet-leaks"]
 
 OTHER_BACKENDS = ("greenlet", "stacks")
 
@@ -31,9 +31,9 @@ NOTHING_COLLECTED = 5
 
 def run_on(backend: str, arguments: list[str]) -> tuple[int, str]:
     """Run the tests of every backend on this one; return what `run_with` does."""
-    if backend == "stacks" and importlib.util.find_spec("weft.core._stacks") is None:
+    if backend == "stacks" and importlib.util.find_spec("roamlet.core._stacks") is None:
         return 0, f"{backend} backend: does not know this Python or this machine"
-    return run_with(f"{backend} backend", {"WEFT_SWITCH": backend}, ON_EVERY_BACKEND, arguments)
+    return run_with(f"{backend} backend", {"ROAMLET_SWITCH": backend}, ON_EVERY_BACKEND, arguments)
 
 
 def run_with(title: str, changes: dict[str, str], folders: list[str], arguments: list[str]) -> tuple[int, str]:
@@ -69,7 +69,7 @@ def run_others(arguments: list[str], summaries: Path) -> list[int]:
     default = functools.partial(run_with, "default backend", {}, ON_EVERY_BACKEND, arguments)
     runs: list[Callable[[], tuple[int, str]]] = [default]
     runs += [functools.partial(run_on, one, arguments) for one in OTHER_BACKENDS]
-    poll = {"WEFT_POLLER": "poll"}
+    poll = {"ROAMLET_POLLER": "poll"}
     runs.append(functools.partial(run_with, "poll(2) in place of epoll", poll, ["tests/io"], arguments))
     for run in runs:
         status, summary = run()
@@ -87,7 +87,7 @@ def main(arguments: list[str]) -> int:
         others = executor.submit(run_others, arguments, summaries)
         if (os.cpu_count() or 1) < 2:
             others.exception()
-        environment = {**os.environ, "WEFT_OTHER_RUNS": str(summaries)}
+        environment = {**os.environ, "ROAMLET_OTHER_RUNS": str(summaries)}
         rest = [f"--ignore={folder}" for folder in ON_EVERY_BACKEND]
         command = [*PYTEST, "tests", "apps", *rest, *arguments]
         last = subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode

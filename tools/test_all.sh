@@ -53,7 +53,7 @@ for python in $(candidates); do
     # `pip install .` must get anything that was built with asserts.
     printf '[build]\nbuild_base = build/asserts-%s\n' "$version" >"$venv/build.cfg"
     if ! { "$venv/bin/python" -m pip install -q --disable-pip-version-check 'setuptools>=77' &&
-        DIST_EXTRA_CONFIG="$PWD/$venv/build.cfg" WEFT_ASSERTS=1 \
+        DIST_EXTRA_CONFIG="$PWD/$venv/build.cfg" ROAMLET_ASSERTS=1 \
             "$venv/bin/python" -m pip install -q --disable-pip-version-check --no-build-isolation '.[test]'; }; then
         report="$report
 Python $version: does not build"
@@ -61,7 +61,7 @@ Python $version: does not build"
         continue
     fi
     for backend in sliced stacks greenlet; do
-        if ! "$venv/bin/python" -c "import weft.core._$backend" 2>/dev/null; then
+        if ! "$venv/bin/python" -c "import roamlet.core._$backend" 2>/dev/null; then
             report="$report
 Python $version, $backend: not for this Python or this machine"
             continue
@@ -72,7 +72,7 @@ Python $version, $backend: not for this Python or this machine"
         # shellcheck disable=SC2086,SC2116 # nothing but spaces is nothing
         if [ -z "$(echo $folders)" ]; then continue; fi
         # shellcheck disable=SC2086 # words
-        WEFT_SWITCH=$backend "$venv/bin/python" -m pytest --color=no -q $folders "$@" >build/test-all.log 2>&1
+        ROAMLET_SWITCH=$backend "$venv/bin/python" -m pytest --color=no -q $folders "$@" >build/test-all.log 2>&1
         code=$?
         cat build/test-all.log
         if [ $code != 0 ]; then status=1; fi

@@ -21,7 +21,7 @@ if ! command -v apt-get >/dev/null || ! command -v dpkg-deb >/dev/null; then
     echo 'This unpacks Debian packages, which takes apt-get and dpkg-deb' >&2
     exit 1
 fi
-backends=${WEFT_AARCH64_BACKENDS:-sliced stacks greenlet}
+backends=${ROAMLET_AARCH64_BACKENDS:-sliced stacks greenlet}
 case ${1:-} in
     sliced | stacks | greenlet)
         backends=$1
@@ -62,7 +62,7 @@ END
         { tail -n 20 "$cache/apt.log"; exit 1; }
     for package in "$cache"/apt/archives/*.deb; do dpkg-deb -x "$package" "$root"; done
     if ! [ -e "$root/bin/sh" ]; then ln -s dash "$root/bin/sh"; fi
-    mkdir -p "$root/proc" "$root/dev" "$root/tmp" "$root/root" "$root/weft"
+    mkdir -p "$root/proc" "$root/dev" "$root/tmp" "$root/root" "$root/roamlet"
     cp "$root/usr/share/base-passwd/passwd.master" "$root/etc/passwd"
     rm -rf "$cache/apt"
     touch "$root/.complete"
@@ -86,23 +86,23 @@ prepare() {
         done
         touch "$root/packages/.complete"
     fi
-    rm -rf "$root/weft"
-    mkdir -p "$root/weft"
-    cp -r src tests tools bench pyproject.toml setup.py "$root/weft/"
-    find "$root/weft" -name '*.so' -delete
+    rm -rf "$root/roamlet"
+    mkdir -p "$root/roamlet"
+    cp -r src tests tools bench pyproject.toml setup.py "$root/roamlet/"
+    find "$root/roamlet" -name '*.so' -delete
     for backend in sliced stacks greenlet; do # all of them: some tests choose their own
         upper=$(echo "$backend" | tr '[:lower:]' '[:upper:]')
         PATH=$tools/usr/bin:$PATH LD_LIBRARY_PATH=$tools/usr/lib/x86_64-linux-gnu aarch64-linux-gnu-gcc --sysroot="$root" \
-            -O3 -std=gnu11 -fPIC -shared -Wall -Wextra -Werror "-DWEFT_SWITCH_$upper=1" -I"$root/usr/include/python$version" \
-            -Isrc/weft/core/c src/weft/core/c/module.c -o "$root/weft/src/weft/core/_$backend.abi.so" || exit 1
-        mv "$root/weft/src/weft/core/_$backend.abi.so" \
-            "$root/weft/src/weft/core/_$backend.cpython-$(echo "$version" | tr -d .)-aarch64-linux-gnu.so"
+            -O3 -std=gnu11 -fPIC -shared -Wall -Wextra -Werror "-DROAMLET_SWITCH_$upper=1" -I"$root/usr/include/python$version" \
+            -Isrc/roamlet/core/c src/roamlet/core/c/module.c -o "$root/roamlet/src/roamlet/core/_$backend.abi.so" || exit 1
+        mv "$root/roamlet/src/roamlet/core/_$backend.abi.so" \
+            "$root/roamlet/src/roamlet/core/_$backend.cpython-$(echo "$version" | tr -d .)-aarch64-linux-gnu.so"
     done
     for package in sync io; do
         PATH=$tools/usr/bin:$PATH LD_LIBRARY_PATH=$tools/usr/lib/x86_64-linux-gnu aarch64-linux-gnu-gcc --sysroot="$root" \
-            -O3 -std=gnu11 -fPIC -shared -Wall -Wextra -Werror -I"$root/usr/include/python$version" -Isrc/weft/core/c \
-            "src/weft/$package/c/module.c" \
-            -o "$root/weft/src/weft/$package/_native.cpython-$(echo "$version" | tr -d .)-aarch64-linux-gnu.so" || exit 1
+            -O3 -std=gnu11 -fPIC -shared -Wall -Wextra -Werror -I"$root/usr/include/python$version" -Isrc/roamlet/core/c \
+            "src/roamlet/$package/c/module.c" \
+            -o "$root/roamlet/src/roamlet/$package/_native.cpython-$(echo "$version" | tr -d .)-aarch64-linux-gnu.so" || exit 1
     done
 }
 
@@ -112,23 +112,23 @@ register_emulator() {
     magic='\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xb7\x00'
     mask='\xff\xff\xff\xff\xff\xff\xff\x00\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xff\xff\xff'
     table=/proc/sys/fs/binfmt_misc
-    if [ "$WEFT_AARCH64_INSIDE" = own ] || ! [ -e $table/register ]; then mount -t binfmt_misc binfmt_misc $table; fi
+    if [ "$ROAMLET_AARCH64_INSIDE" = own ] || ! [ -e $table/register ]; then mount -t binfmt_misc binfmt_misc $table; fi
     for known in "$table"/*; do
         if grep -qs '^interpreter.*aarch64' "$known"; then return; fi
     done
-    trap 'if [ -e $table/weft-aarch64 ]; then echo -1 >$table/weft-aarch64; fi' EXIT
+    trap 'if [ -e $table/roamlet-aarch64 ]; then echo -1 >$table/roamlet-aarch64; fi' EXIT
     trap 'exit 1' HUP INT TERM
-    echo ":weft-aarch64:M::$magic:$mask:$tools/usr/bin/qemu-aarch64-static:F" >$table/register
+    echo ":roamlet-aarch64:M::$magic:$mask:$tools/usr/bin/qemu-aarch64-static:F" >$table/register
 }
 
-if [ -z "${WEFT_AARCH64_INSIDE:-}" ]; then
+if [ -z "${ROAMLET_AARCH64_INSIDE:-}" ]; then
     prepare
-    export WEFT_AARCH64_BACKENDS="$backends"
+    export ROAMLET_AARCH64_BACKENDS="$backends"
     # All mounts and processes end with this script, however it ends.
     if unshare --user --map-root-user --mount sh -c 'mount -t binfmt_misc none /proc/sys/fs/binfmt_misc' 2>/dev/null; then
-        WEFT_AARCH64_INSIDE=own exec unshare --user --map-root-user --mount --pid --fork --kill-child "$0" "$@"
+        ROAMLET_AARCH64_INSIDE=own exec unshare --user --map-root-user --mount --pid --fork --kill-child "$0" "$@"
     elif [ "$(id -u)" = 0 ]; then
-        WEFT_AARCH64_INSIDE=shared exec unshare --mount --pid --fork --kill-child "$0" "$@"
+        ROAMLET_AARCH64_INSIDE=shared exec unshare --mount --pid --fork --kill-child "$0" "$@"
     fi
     echo 'On this kernel an emulated system takes root: sudo make try-aarch64' >&2
     exit 1
@@ -155,8 +155,8 @@ greenlet: not run, there is no wheel of greenlet for this"
         skipped="$skipped and not stacks_and_chunks_of_many_tasklets"
     fi
     # Emulated, everything takes ten times as long, and longer on a busy machine.
-    env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 PYTHONPATH=/weft/src:/packages \
-        PYTHONDONTWRITEBYTECODE=1 WEFT_SWITCH="$backend" chroot "$root" sh -c 'cd /weft && exec python3 -m pytest --color=no \
+    env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 PYTHONPATH=/roamlet/src:/packages \
+        PYTHONDONTWRITEBYTECODE=1 ROAMLET_SWITCH="$backend" chroot "$root" sh -c 'cd /roamlet && exec python3 -m pytest --color=no \
         -q -p no:cacheprovider -o timeout=600 -o faulthandler_timeout=900 tests/core "$@"' sh -k "$skipped" "$@" \
         >"$cache/$backend.log" 2>&1 || status=1
     cat "$cache/$backend.log"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Does weft work on the Pythons of other Debian releases? Makes a system of the release with debootstrap, puts python3.X with
+# Does roamlet work on the Pythons of other Debian releases? Makes a system of the release with debootstrap, puts python3.X with
 # headers and venv and a compiler into it, copies this work tree (not yet committed changes too) and runs tools/test_all.sh
 # there, C asserts on. Needs root. The systems stay in build/pythons, for the next time, and are not mounted anywhere.
 #
@@ -12,7 +12,7 @@ set -eu
 cd "$(dirname "$0")/.."
 # shellcheck source=tools/chroot.sh
 . tools/chroot.sh
-# The releases that have a version which bookworm, where weft is developed, has not.
+# The releases that have a version which bookworm, where roamlet is developed, has not.
 PYTHONS='trixie:3.13 forky:3.14 forky:3.15'
 FOLDERS=${FOLDERS:-tests/core tests/io}
 systems=$PWD/build/pythons
@@ -50,11 +50,11 @@ make_system() {
 }
 
 copy_tree() {
-    mkdir -p "$root/root/weft"
+    mkdir -p "$root/root/roamlet"
     # What was removed here must not be tested there; what was built there need not be built again.
-    find "$root/root/weft" -mindepth 1 -maxdepth 1 ! -name build -exec rm -rf {} +
+    find "$root/root/roamlet" -mindepth 1 -maxdepth 1 ! -name build -exec rm -rf {} +
     git ls-files --cached --others --exclude-standard | while IFS= read -r file; do if [ -e "$file" ]; then echo "$file"; fi; done |
-        tar --create --files-from - | tar --extract --directory "$root/root/weft"
+        tar --create --files-from - | tar --extract --directory "$root/root/roamlet"
 }
 
 try() {
@@ -66,7 +66,7 @@ try() {
     echo "== Debian $suite, Python $version"
     if make_system; then
         copy_tree
-        inside "$root" root "cd weft && FOLDERS='$FOLDERS' PYTHON=python$version tools/test_all.sh $*" >"$log" || status=1
+        inside "$root" root "cd roamlet && FOLDERS='$FOLDERS' PYTHON=python$version tools/test_all.sh $*" >"$log" || status=1
         grep -E '^(FAILED|ERROR)' "$log" || true
         exact=$(inside "$root" root "python$version -c 'import platform; print(platform.python_version())'")
         found=$(sed -n '/^== make test-all/,$p' "$log" | grep '^Python' | sed "s/^Python $version/$suite, Python $exact/")

@@ -11,17 +11,17 @@ def no_op() -> None:
     """The call that is made: nothing is measured but the way there and back."""
 
 
-def weft(count: int, at_once: int) -> float:
-    import weft
+def roamlet(count: int, at_once: int) -> float:
+    import roamlet
 
     def caller() -> None:
         for _ in range(count // at_once):
-            weft.call_async(no_op)
+            roamlet.call_async(no_op)
 
     began = perf_counter()
     for _ in range(at_once):
-        weft.tasklet(caller)()
-    weft.run()
+        roamlet.tasklet(caller)()
+    roamlet.run()
     return perf_counter() - began
 
 
@@ -67,4 +67,4 @@ def futures(count: int, at_once: int) -> float:
         return perf_counter() - began
 
 
-PEERS = {"weft": weft, "asyncio": asyncio, "gevent": gevent, "futures": futures}
+PEERS = {"roamlet": roamlet, "asyncio": asyncio, "gevent": gevent, "futures": futures}

@@ -10,7 +10,7 @@ from typing import Any
 from ..bare import bare_python, command
 from ..workers import Worker, WorkerFailed, with_contexts
 
-SIDES = ("weft", "mitogen", "pipes")
+SIDES = ("roamlet", "mitogen", "pipes")
 AT_ONCE = 100
 
 
@@ -29,7 +29,7 @@ def measure(settings: Settings, say: Callable[[str], None]) -> dict[str, Any]:
     """{"rates": {"one"|"many": {side: {...}}}, "at_once", "skipped": {side: reason}}."""
     skipped: dict[str, str] = {}
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="weft-bench-")))
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="roamlet-bench-")))
         python = str(command(folder, "python", bare_python(folder)))
         present = with_contexts(stack, "bench.calls.worker", SIDES, python, skipped)
         sides = {

@@ -1,4 +1,4 @@
-"""The parent process of one side: `python -m bench.calls.worker weft|mitogen|pipes`, asked through bench.workers."""
+"""The parent process of one side: `python -m bench.calls.worker roamlet|mitogen|pipes`, asked through bench.workers."""
 
 import sys
 import time

@@ -2,7 +2,7 @@
 
 One module per figure. Each holds one function per peer, all of the form `peer(operations) -> seconds of thread CPU time`, and
 the table `PEERS` from the peer's name to its function. A peer's library is imported inside its function: a process that measures
-one peer must not carry the others, and weft refuses to switch inside somebody else's greenlet.
+one peer must not carry the others, and roamlet refuses to switch inside somebody else's greenlet.
 """
 
 from collections.abc import Callable, Mapping
@@ -30,5 +30,5 @@ FIGURES = {
     "semaphore": Figure("hand-over by semaphores", "there and back, two switches", semaphore.STEP, semaphore.PEERS),
     "contended": Figure("contended lock", "wait + hold + release, across a switch", contended.STEP, contended.PEERS),
     "fair": Figure("contended fair lock", "the same, handed over", contended.STEP, contended.FAIR_PEERS),
-    "exclusive": Figure("exclusive block", "with weft.atomic() or RLock, free", exclusive.STEP, exclusive.PEERS),
+    "exclusive": Figure("exclusive block", "with roamlet.atomic() or RLock, free", exclusive.STEP, exclusive.PEERS),
 }

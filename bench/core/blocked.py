@@ -26,8 +26,8 @@ def deep(frames: int, block: Callable[[], Any]) -> Any:
     return block()
 
 
-def weft(count: int, frames: int) -> float:
-    from weft import channel, run, tasklet
+def roamlet(count: int, frames: int) -> float:
+    from roamlet import channel, run, tasklet
 
     pipe: channel[int] = channel()
     receive = pipe.receive
@@ -96,7 +96,7 @@ def generators(count: int, frames: int) -> float:
     return (resident() - before) / count
 
 
-PEERS = {"weft": weft, "greenlet": raw_greenlet, "gevent": gevent, "asyncio": asyncio, "generators": generators}
+PEERS = {"roamlet": roamlet, "greenlet": raw_greenlet, "gevent": gevent, "asyncio": asyncio, "generators": generators}
 
 
 def main(peer: str, count: str, frames: str) -> None:

@@ -3,9 +3,9 @@
 from time import thread_time
 
 
-def weft(operations: int, fair: bool = False) -> float:
-    from weft import run, schedule, tasklet
-    from weft.sync import Lock
+def roamlet(operations: int, fair: bool = False) -> float:
+    from roamlet import run, schedule, tasklet
+    from roamlet.sync import Lock
 
     lock = Lock(fair=fair)
 
@@ -22,8 +22,8 @@ def weft(operations: int, fair: bool = False) -> float:
     return thread_time() - began
 
 
-def weft_fair(operations: int) -> float:
-    return weft(operations, fair=True)
+def roamlet_fair(operations: int) -> float:
+    return roamlet(operations, fair=True)
 
 
 def gevent(operations: int) -> float:
@@ -68,5 +68,5 @@ def asyncio(operations: int) -> float:
 
 
 STEP = 2
-PEERS = {"weft": weft, "gevent": gevent, "asyncio": asyncio}
-FAIR_PEERS = {"weft": weft_fair}
+PEERS = {"roamlet": roamlet, "gevent": gevent, "asyncio": asyncio}
+FAIR_PEERS = {"roamlet": roamlet_fair}

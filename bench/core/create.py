@@ -10,8 +10,8 @@ def nothing() -> None:
     pass
 
 
-def weft(operations: int) -> float:
-    from weft import run, tasklet
+def roamlet(operations: int) -> float:
+    from roamlet import run, tasklet
 
     began = thread_time()
     for _ in range(operations // BATCH):
@@ -74,4 +74,4 @@ def generators(operations: int) -> float:
 
 
 STEP = BATCH
-PEERS = {"weft": weft, "greenlet": raw_greenlet, "gevent": gevent, "asyncio": asyncio, "generators": generators}
+PEERS = {"roamlet": roamlet, "greenlet": raw_greenlet, "gevent": gevent, "asyncio": asyncio, "generators": generators}

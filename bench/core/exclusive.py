@@ -1,15 +1,15 @@
-"""An uncontended `with` block of what keeps two threads apart: weft.atomic() beside threading.RLock."""
+"""An uncontended `with` block of what keeps two threads apart: roamlet.atomic() beside threading.RLock."""
 
 from time import thread_time
 
 
-def weft(operations: int) -> float:
-    import weft
+def roamlet(operations: int) -> float:
+    import roamlet
 
-    weft.getcurrent()
+    roamlet.getcurrent()
     began = thread_time()
     for _ in range(operations):
-        with weft.atomic():
+        with roamlet.atomic():
             pass
     return thread_time() - began
 
@@ -26,4 +26,4 @@ def threading(operations: int) -> float:
 
 
 STEP = 1
-PEERS = {"weft": weft, "threading": threading}
+PEERS = {"roamlet": roamlet, "threading": threading}

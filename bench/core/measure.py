@@ -17,7 +17,7 @@ UNIT_OPERATIONS = 20_000
 
 @dataclass(frozen=True)
 class Runtime:
-    """A column of the tables: a peer, and for weft the switching backend that it runs on."""
+    """A column of the tables: a peer, and for roamlet the switching backend that it runs on."""
 
     title: str
     peer: str
@@ -25,9 +25,9 @@ class Runtime:
 
 
 RUNTIMES = (
-    Runtime("weft", "weft", {"WEFT_SWITCH": "sliced"}),
-    Runtime("weft on stacks", "weft", {"WEFT_SWITCH": "stacks"}),
-    Runtime("weft on greenlet", "weft", {"WEFT_SWITCH": "greenlet"}),
+    Runtime("roamlet", "roamlet", {"ROAMLET_SWITCH": "sliced"}),
+    Runtime("roamlet on stacks", "roamlet", {"ROAMLET_SWITCH": "stacks"}),
+    Runtime("roamlet on greenlet", "roamlet", {"ROAMLET_SWITCH": "greenlet"}),
     Runtime("greenlet", "greenlet", {}),
     Runtime("gevent", "gevent", {}),
     Runtime("asyncio", "asyncio", {}),
@@ -153,7 +153,7 @@ def a_million(
     """Seconds of CPU and resident bytes for `many` members that block and end: {runtime: {"seconds", "bytes"}}."""
     taken: dict[str, dict[str, float]] = {}
     for runtime in present:
-        if runtime.peer in million.PEERS and runtime.environment.get("WEFT_SWITCH") in (None, "sliced"):
+        if runtime.peer in million.PEERS and runtime.environment.get("ROAMLET_SWITCH") in (None, "sliced"):
             say(f"core: {settings.many:,} at once, {runtime.title}")
             found = child(runtime, "bench.core.million", settings.many)
             if isinstance(found, str):

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from time import thread_time
 
 
-def weft(operations: int) -> float:
-    from weft import channel, run, tasklet
+def roamlet(operations: int) -> float:
+    from roamlet import channel, run, tasklet
 
     pipe: channel[int] = channel()
 
@@ -110,4 +110,4 @@ def generators(operations: int) -> float:
 
 
 STEP = 1
-PEERS = {"weft": weft, "greenlet": raw_greenlet, "gevent": gevent, "asyncio": asyncio, "generators": generators}
+PEERS = {"roamlet": roamlet, "greenlet": raw_greenlet, "gevent": gevent, "asyncio": asyncio, "generators": generators}

@@ -12,8 +12,8 @@ from time import process_time
 from .blocked import resident
 
 
-def weft(count: int) -> dict[str, float]:
-    from weft import channel, run, tasklet
+def roamlet(count: int) -> dict[str, float]:
+    from roamlet import channel, run, tasklet
 
     pipe: channel[None] = channel()
 
@@ -52,7 +52,7 @@ def asyncio(count: int) -> dict[str, float]:
     return new_event_loop().run_until_complete(main())
 
 
-PEERS = {"weft": weft, "asyncio": asyncio}
+PEERS = {"roamlet": roamlet, "asyncio": asyncio}
 
 
 def main(peer: str, count: str) -> None:

@@ -6,8 +6,8 @@ from time import thread_time
 MEMBERS = 1000
 
 
-def weft(operations: int) -> float:
-    from weft import channel, tasklet
+def roamlet(operations: int) -> float:
+    from roamlet import channel, tasklet
 
     turns = operations // MEMBERS
     links: list[channel[int]] = [channel() for _ in range(MEMBERS + 1)]
@@ -107,4 +107,4 @@ def asyncio(operations: int) -> float:
 
 
 STEP = MEMBERS
-PEERS = {"weft": weft, "greenlet": raw_greenlet, "gevent": gevent, "asyncio": asyncio}
+PEERS = {"roamlet": roamlet, "greenlet": raw_greenlet, "gevent": gevent, "asyncio": asyncio}

@@ -5,8 +5,8 @@ from functools import partial
 from time import thread_time
 
 
-def weft(count: int, operations: int) -> float:
-    from weft import run, schedule, tasklet
+def roamlet(count: int, operations: int) -> float:
+    from roamlet import run, schedule, tasklet
 
     turns = operations // count
 
@@ -97,5 +97,11 @@ def generators(count: int, operations: int) -> float:
 
 
 def peers(count: int) -> dict[str, Callable[[int], float]]:
-    ways = {"weft": weft, "greenlet": raw_greenlet, "gevent": gevent, "asyncio": asyncio, "generators": generators}
+    ways = {
+        "roamlet": roamlet,
+        "greenlet": raw_greenlet,
+        "gevent": gevent,
+        "asyncio": asyncio,
+        "generators": generators,
+    }
     return {name: partial(way, count) for name, way in ways.items()}

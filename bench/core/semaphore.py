@@ -5,9 +5,9 @@ from time import thread_time
 from ..threads.pairs import by_turns
 
 
-def weft(operations: int) -> float:
-    from weft import run, tasklet
-    from weft.sync import Semaphore
+def roamlet(operations: int) -> float:
+    from roamlet import run, tasklet
+    from roamlet.sync import Semaphore
 
     for body in by_turns(Semaphore(0), Semaphore(0), operations):
         tasklet(body)()
@@ -53,4 +53,4 @@ def asyncio(operations: int) -> float:
 
 
 STEP = 1
-PEERS = {"weft": weft, "gevent": gevent, "asyncio": asyncio}
+PEERS = {"roamlet": roamlet, "gevent": gevent, "asyncio": asyncio}

@@ -16,10 +16,10 @@ def seconds(way: Callable[[int], float], operations: int) -> float:
 
 def about(peer: str) -> dict[str, str]:
     """What the peer says of itself, beyond its version. Imports it, so a peer that is not there fails here."""
-    if peer == "weft":
-        import weft  # here, because each process measures one peer and must not carry the others
+    if peer == "roamlet":
+        import roamlet  # here, because each process measures one peer and must not carry the others
 
-        return {"backend": str(getattr(weft.core, "backend", "unknown"))} if hasattr(weft, "core") else {}
+        return {"backend": str(getattr(roamlet.core, "backend", "unknown"))} if hasattr(roamlet, "core") else {}
     if peer in ("greenlet", "gevent"):
         __import__(peer)
     return {}

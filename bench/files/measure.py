@@ -12,7 +12,7 @@ from typing import Any
 from ..bare import bare_python, command
 from ..workers import Worker, WorkerFailed
 
-SIDES = ("weft", "mitogen")
+SIDES = ("roamlet", "mitogen")
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ def measure(settings: Settings, say: Callable[[str], None]) -> dict[str, Any]:
     skipped: dict[str, str] = {}
     rates: dict[str, dict[str, Any]] = {}
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="weft-bench-")))
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="roamlet-bench-")))
         python = bare_python(folder)
         source = folder / "source"
         source.write_bytes(os.urandom(settings.size))

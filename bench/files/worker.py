@@ -1,6 +1,6 @@
-"""The parent process of one side: `python -m bench.files.worker weft|mitogen`, asked through bench.workers.
+"""The parent process of one side: `python -m bench.files.worker roamlet|mitogen`, asked through bench.workers.
 
-Each sends as its own documentation does it. weft's time includes the checksum, fsync and the rename; Mitogen's file service has
+Each sends as its own documentation does it. roamlet's time includes the checksum, fsync and the rename; Mitogen's file service has
 none of them, so that its file is opened, written and closed.
 """
 
@@ -11,9 +11,9 @@ from ..shipped import shipped
 from ..workers import serve
 
 
-def by_weft(python: str, source: str, target: str) -> float:
+def by_roamlet(python: str, source: str, target: str) -> float:
     """Seconds of one transfer in a context that has been called before."""
-    from weft import remote
+    from roamlet import remote
 
     with remote.local(python=python) as context:
         context.call(shipped("no_op").no_op)
@@ -46,4 +46,4 @@ def by_mitogen(python: str, source: str, target: str) -> float:
 
 
 if __name__ == "__main__":
-    serve({"send": {"weft": by_weft, "mitogen": by_mitogen}[sys.argv[1]]})
+    serve({"send": {"roamlet": by_roamlet, "mitogen": by_mitogen}[sys.argv[1]]})

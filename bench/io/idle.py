@@ -49,21 +49,21 @@ def beside(name: bytes, count: int) -> None:
     os.close(read_end)
 
 
-def on_weft(name: bytes, count: int) -> float:
-    import weft
-    from weft import io
+def on_roamlet(name: bytes, count: int) -> float:
+    import roamlet
+    from roamlet import io
 
     listener = io.create_server(name, family=socket.AF_UNIX, backlog=1024)
     beside(name, count)
     first, _ = listener.accept()  # what the first one brings with it is not counted
-    weft.tasklet(answer)(first)
+    roamlet.tasklet(answer)(first)
     del first
-    weft.schedule()
+    roamlet.schedule()
     before = resident()
     for _ in range(count - 1):
-        weft.tasklet(answer)(listener.accept()[0])
-    while weft.getruncount() > 1:
-        weft.schedule()
+        roamlet.tasklet(answer)(listener.accept()[0])
+    while roamlet.getruncount() > 1:
+        roamlet.schedule()
     return (resident() - before) / (count - 1)
 
 
@@ -84,13 +84,15 @@ def on_gevent(name: bytes, count: int) -> float:
     return (resident() - before) / (count - 1)
 
 
-PEERS: dict[str, Callable[[bytes, int], float]] = {"weft": on_weft, "gevent": on_gevent}
+PEERS: dict[str, Callable[[bytes, int], float]] = {"roamlet": on_roamlet, "gevent": on_gevent}
 
 
 def main(peer: str, wanted: str) -> None:
     count = allowed(int(wanted))
     gc.disable()
-    print(json.dumps({"connections": count, "bytes": PEERS[peer](b"\0weft bench %d" % os.getpid(), count)}), flush=True)
+    print(
+        json.dumps({"connections": count, "bytes": PEERS[peer](b"\0roamlet bench %d" % os.getpid(), count)}), flush=True
+    )
     os._exit(0)
 
 

@@ -21,7 +21,7 @@
 #define BATCH 256
 #define SLOTS 200000 /* of the histogram, 1 us each; the last one holds all that took longer */
 
-static const char request[] = "GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nUser-Agent: weft bench\r\nAccept: */*\r\n\r\n";
+static const char request[] = "GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nUser-Agent: roamlet bench\r\nAccept: */*\r\n\r\n";
 
 typedef struct {
     int64_t asked;

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from weft.cli._bench.server import first_line
+from roamlet.cli._bench.server import first_line
 
 from ..workers import ROOT, WorkerFailed
 
@@ -37,19 +37,19 @@ class Variant:
 
 
 ALONE = (
-    Variant("weft", "weft"),
+    Variant("roamlet", "roamlet"),
     Variant("gevent", "gevent"),
     Variant("asyncio", "asyncio"),
     Variant("uvloop", "uvloop"),
 )
 BESIDE = (
     *ALONE,
-    Variant("weft, responsive", "weft", ("--responsive",)),
-    Variant("weft, 0.5 ms", "weft", ("--interval", str(SHORT))),
+    Variant("roamlet, responsive", "roamlet", ("--responsive",)),
+    Variant("roamlet, 0.5 ms", "roamlet", ("--interval", str(SHORT))),
     Variant("gevent, 0.5 ms", "gevent", ("--interval", str(SHORT))),
     Variant("uvloop, 0.5 ms", "uvloop", ("--interval", str(SHORT))),
 )
-IDLE = ("weft", "gevent")
+IDLE = ("roamlet", "gevent")
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def measure(settings: Settings, say: Callable[[str], None]) -> dict[str, Any]:
     """
     skipped: dict[str, str] = {}
     taken: dict[str, Any] = {"alone": {}, "beside": {}, "idle": {}, "skipped": skipped}
-    with tempfile.TemporaryDirectory(prefix="weft-bench-") as folder:
+    with tempfile.TemporaryDirectory(prefix="roamlet-bench-") as folder:
         load = built(Path(folder), skipped)
         if load is not None:
             for kind, variants in (("alone", ALONE), ("beside", BESIDE)):

@@ -20,7 +20,7 @@ BACKLOG = 1024
 
 
 def answer(connection: Any) -> None:
-    """One connection, one request after the other; the same for weft and gevent."""
+    """One connection, one request after the other; the same for roamlet and gevent."""
     if connection.family != socket.AF_UNIX:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     request = b""
@@ -36,17 +36,17 @@ def answer(connection: Any) -> None:
         connection.close()
 
 
-def on_weft(announce: Callable[[int], None], responsive: bool) -> None:
-    import weft
-    from weft import io
+def on_roamlet(announce: Callable[[int], None], responsive: bool) -> None:
+    import roamlet
+    from roamlet import io
 
     if responsive:
-        weft.responsive(True)
+        roamlet.responsive(True)
     listener = io.create_server(("127.0.0.1", 0), backlog=BACKLOG)
     announce(listener.getsockname()[1])
     while True:
         connection, _ = listener.accept()
-        weft.tasklet(answer)(connection)
+        roamlet.tasklet(answer)(connection)
 
 
 def on_gevent(announce: Callable[[int], None], _: bool) -> None:
@@ -90,7 +90,7 @@ def on_uvloop(announce: Callable[[int], None], _: bool) -> None:
 
 
 PEERS: dict[str, Callable[..., None]] = {
-    "weft": on_weft,
+    "roamlet": on_roamlet,
     "gevent": on_gevent,
     "asyncio": on_asyncio,
     "uvloop": on_uvloop,

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from ..bare import bare_python, command
 from ..workers import Worker, WorkerFailed
 
-SIDES = ("weft", "mitogen")
+SIDES = ("roamlet", "mitogen")
 
 
 class Line(NamedTuple):
@@ -112,7 +112,7 @@ def measure(settings: Settings, say: Callable[[str], None]) -> dict[str, Any]:
     """
     skipped: dict[str, str] = {}
     run: dict[str, Any] = {"skipped": skipped}
-    with tempfile.TemporaryDirectory(prefix="weft-bench-") as folder:
+    with tempfile.TemporaryDirectory(prefix="roamlet-bench-") as folder:
         lines = Lines(Path(folder))
         with ExitStack() as stack:
             workers, run["first"] = warmed("import_at_top", lines, stack, skipped)
@@ -174,8 +174,8 @@ def take_scan(scans: int, skipped: dict[str, str], say: Callable[[str], None]) -
     """The fastest scan, each in a parent process of its own."""
     turns: list[dict[str, Any]] = []
     for _ in range(scans):
-        say("import: weft, scanning Django")
-        with Worker("bench.remote_import.worker", "weft", "import_in_function") as worker:
+        say("import: roamlet, scanning Django")
+        with Worker("bench.remote_import.worker", "roamlet", "import_in_function") as worker:
             try:
                 turns.append(worker.ask("scan", timeout=30))
             except WorkerFailed as failure:

@@ -9,7 +9,7 @@ import time
 from functools import partial
 from typing import Any
 
-from weft.cli._bench.programs.relay import read_counters
+from roamlet.cli._bench.programs.relay import read_counters
 
 from ..shipped import shipped
 from ..sides import SIDES, Side
@@ -67,7 +67,7 @@ def through_hops(side: Side, variant: str, pythons: list[str]) -> dict[str, Any]
 
 def scan() -> dict[str, Any]:
     """Seconds to find, read and pack what Django's models import, in this process, which has not looked at any of it before."""
-    from weft.remote import modules
+    from roamlet.remote import modules
 
     has = frozenset(sys.stdlib_module_names)
     modules.plan("argparse", (), has)  # what is loaded once, whatever is planned

@@ -3,7 +3,7 @@
 from time import perf_counter
 from typing import Any
 
-import weft
+import roamlet
 
 
 def answers(questions: Any, replies: Any, levels: int) -> None:
@@ -19,7 +19,7 @@ def has_blocks(context: Any, count: int) -> list[float]:
     taken, number = [], 0
     for _ in range(count):
         began = perf_counter()
-        with weft.at(context):
+        with roamlet.at(context):
             number += 1
         taken.append(perf_counter() - began)
     assert number == count

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-OWN = 3  # frames of weft's chain that are not levels of the recursion: outermost(), the last deep() and leaf()
+OWN = 3  # frames of roamlet's chain that are not levels of the recursion: outermost(), the last deep() and leaf()
 
 
 def leaf(ch: Any) -> int:
@@ -22,10 +22,10 @@ def outermost(ch: Any, levels: int) -> int:
 
 
 def tasklet(frames: int) -> Any:
-    """A tasklet of weft's, so many frames deep, that waits in a channel of its own."""
-    import weft  # here, so that the sides have nothing of each other
+    """A tasklet of roamlet's, so many frames deep, that waits in a channel of its own."""
+    import roamlet  # here, so that the sides have nothing of each other
 
-    made = weft.tasklet(outermost)(weft.channel(), frames - OWN)
+    made = roamlet.tasklet(outermost)(roamlet.channel(), frames - OWN)
     made.run()
     return made
 

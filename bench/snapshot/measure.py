@@ -15,7 +15,7 @@ from typing import Any
 from ..bare import bare_python, command
 from ..workers import ROOT, Worker, WorkerFailed
 
-SIDES = ("weft", "dispatch-py", "pickle")
+SIDES = ("roamlet", "dispatch-py", "pickle")
 FRAMES = (4, 50, 500)
 
 
@@ -76,7 +76,7 @@ def chosen(turns: list[dict[str, float]]) -> dict[str, Any]:
 
 def take_many(settings: Settings, skipped: dict[str, str], say: Callable[[str], None]) -> dict[str, Any]:
     taken: dict[str, Any] = {}
-    with tempfile.TemporaryDirectory(prefix="weft-bench-") as folder:
+    with tempfile.TemporaryDirectory(prefix="roamlet-bench-") as folder:
         for side in SIDES:
             if side in skipped:
                 continue
@@ -99,7 +99,7 @@ def run_alone(*words: str) -> dict[str, Any]:
 
 def take_travel(settings: Settings, skipped: dict[str, str], say: Callable[[str], None]) -> dict[str, Any]:
     taken: dict[str, Any] = {}
-    with tempfile.TemporaryDirectory(prefix="weft-bench-") as name:
+    with tempfile.TemporaryDirectory(prefix="roamlet-bench-") as name:
         folder = Path(name)
         python = bare_python(folder)
         for round_trip in settings.lines:

@@ -4,8 +4,8 @@ from statistics import median
 from time import perf_counter
 from typing import Any
 
-import weft
-from weft import remote
+import roamlet
+from roamlet import remote
 
 from ..shipped import shipped
 from ..workers import serve
@@ -22,7 +22,7 @@ class Traveller:
         self._no_op = shipped("no_op").no_op
 
     def open(self, python: str) -> None:
-        """With one of each behind it: weft's core is over there, and the functions are."""
+        """With one of each behind it: roamlet's core is over there, and the functions are."""
         self._context = remote.local(python=python, tasklets=True)
         self.calls(1)
         self.moves(1)
@@ -38,11 +38,11 @@ class Traveller:
 
     def blocks(self, count: int) -> float:
         """The median of the seconds of a block over there that changes a variable."""
-        return median(weft.spawn(self._functions.has_blocks, (self._context, count)).join())
+        return median(roamlet.spawn(self._functions.has_blocks, (self._context, count)).join())
 
     def _move(self) -> float:
-        questions, replies = weft.channel(), weft.channel()
-        tasklet = weft.tasklet(self._functions.answers)(questions, replies, FRAMES - 1)
+        questions, replies = roamlet.channel(), roamlet.channel()
+        tasklet = roamlet.tasklet(self._functions.answers)(questions, replies, FRAMES - 1)
         tasklet.run()
         began = perf_counter()
         handle = self._context.move(tasklet)

@@ -1,4 +1,4 @@
-"""The measuring process of one side: `python -m bench.snapshot.worker weft|dispatch-py|pickle`, asked through bench.workers."""
+"""The measuring process of one side: `python -m bench.snapshot.worker roamlet|dispatch-py|pickle`, asked through bench.workers."""
 
 import gc
 import pickle
@@ -19,8 +19,8 @@ class Side:
         self.restore: Callable[[bytes], Any] = pickle.loads
         self.make: Callable[[int], Any] = chain.plain
         self.end: Callable[[Any], object] = lambda copy: None
-        if name == "weft":
-            from weft import snapshot
+        if name == "roamlet":
+            from roamlet import snapshot
 
             self.save, self.restore = snapshot.dumps, snapshot.loads
             self.make, self.end = chain.tasklet, lambda copy: copy.kill()

@@ -10,7 +10,7 @@ from typing import Any
 from ..bare import bare_python, command
 from ..workers import Worker, WorkerFailed
 
-SIDES = ("weft", "mitogen")
+SIDES = ("roamlet", "mitogen")
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ def measure(settings: Settings, say: Callable[[str], None]) -> dict[str, Any]:
     """{"count", "contexts": {side: {what: seconds or bytes of one context, "turns": {what: [...]}}}, "skipped": {side: reason}}."""
     skipped: dict[str, str] = {}
     turns: dict[str, list[dict[str, float]]] = {}
-    with tempfile.TemporaryDirectory(prefix="weft-bench-") as name:
+    with tempfile.TemporaryDirectory(prefix="roamlet-bench-") as name:
         folder = Path(name)
         python = str(command(folder, "python", bare_python(folder)))
         for _ in range(settings.rounds):

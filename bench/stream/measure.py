@@ -12,7 +12,7 @@ from ..bare import bare_python, command
 from ..calls.measure import best_turn
 from ..workers import Worker, WorkerFailed, with_contexts
 
-SIDES = ("weft", "mitogen")
+SIDES = ("roamlet", "mitogen")
 KINDS = {"values": 0, "64 KiB": 1 << 16, "1 MiB": 1 << 20}  # bytes of a block; 0: small tuples
 TRIED = {"values": 1000, "64 KiB": 100, "1 MiB": 10}  # values of the stream that finds out how many a turn has
 
@@ -36,7 +36,7 @@ QUICK = Settings(rounds=4, turn=0.2, slow_count=160)
 def measure(settings: Settings, say: Callable[[str], None]) -> dict[str, Any]:
     """{"rates": {kind: {side: {...}}}, "sizes": {kind: bytes}, "slow": {side: {...}}, "slow_bytes", "skipped": {side: reason}}."""
     skipped: dict[str, str] = {}
-    with tempfile.TemporaryDirectory(prefix="weft-bench-") as name:
+    with tempfile.TemporaryDirectory(prefix="roamlet-bench-") as name:
         folder = Path(name)
         python = str(command(folder, "python", bare_python(folder)))
         rates = take_rates(settings, python, skipped, say)

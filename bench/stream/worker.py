@@ -1,4 +1,4 @@
-"""The parent process of one side: `python -m bench.stream.worker weft|mitogen`, asked through bench.workers."""
+"""The parent process of one side: `python -m bench.stream.worker roamlet|mitogen`, asked through bench.workers."""
 
 import re
 import sys

@@ -1,1 +1,1 @@
-"""Two OS threads that hand over to each other, by weft.threads and by the standard library, on one core and on two."""
+"""Two OS threads that hand over to each other, by roamlet.threads and by the standard library, on one core and on two."""

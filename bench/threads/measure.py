@@ -12,7 +12,7 @@ from typing import Any
 from ..workers import Worker
 from .pairs import PAIRS
 
-PEERS = ("weft", "threading")
+PEERS = ("roamlet", "threading")
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ def measure(settings: Settings, say: Callable[[str], None]) -> dict[str, Any]:
     """{"rates": {cores: {kind: {peer: {"per_s", "turns"}}}}}: hand-overs there and back in a second."""
     with ExitStack() as stack:
         workers = {peer: stack.enter_context(Worker("bench.threads.worker", peer)) for peer in PEERS}
-        cores = [1, 2] if workers["weft"].ask("cores") > 1 else [1]
+        cores = [1, 2] if workers["roamlet"].ask("cores") > 1 else [1]
         say(f"threads: {', '.join(PAIRS)} on {' and '.join(map(str, cores))} cores; {settings.rounds} rounds")
         turns: dict[tuple[int, str, str], list[float]] = {}
         for _ in range(settings.rounds):

@@ -15,10 +15,10 @@ CORES = sorted(os.sched_getaffinity(0))
 
 
 def classes(peer: str) -> Any:
-    if peer == "weft":
-        import weft.threads  # here, because the other process must have nothing of weft
+    if peer == "roamlet":
+        import roamlet.threads  # here, because the other process must have nothing of roamlet
 
-        return weft.threads
+        return roamlet.threads
     return SimpleNamespace(**vars(threading), Queue=queue.Queue, SimpleQueue=queue.SimpleQueue)
 
 

@@ -13,9 +13,9 @@ def test_calls_to_workers_are_counted_for_every_peer() -> None:
     taken = call_async.measure(call_async.Settings(rounds=1, turn=0.0), lambda text: None)
     assert set(taken["skipped"]) == MISSING
     for which in ("one", "many"):
-        assert set(taken["rates"][which]) == {"weft", "asyncio", "gevent", "futures"} - MISSING
+        assert set(taken["rates"][which]) == {"roamlet", "asyncio", "gevent", "futures"} - MISSING
         assert all(one["per_s"] > 0 for one in taken["rates"][which].values())
     table = call_async_table(taken)
-    assert [row[0] for row in table.rows][:2] == ["weft.call_async", "asyncio.to_thread"]
+    assert [row[0] for row in table.rows][:2] == ["roamlet.call_async", "asyncio.to_thread"]
     bars = verdicts({"call_async": taken})
     assert [bar["value"] is not None for bar in bars] == [True, True]

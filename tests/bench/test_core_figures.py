@@ -10,7 +10,7 @@ from bench.core import FIGURES, blocked
 from bench.core.measure import RUNTIMES, Settings, measure
 from bench.workers import ROOT, Worker
 
-NEEDS = {"weft": "weft", "greenlet": "greenlet", "gevent": "gevent", "asyncio": "asyncio", "generators": "types"}
+NEEDS = {"roamlet": "roamlet", "greenlet": "greenlet", "gevent": "gevent", "asyncio": "asyncio", "generators": "types"}
 PEERS = [
     pytest.param(peer, marks=pytest.mark.skipif(find_spec(needed) is None, reason=f"{needed} is not installed"))
     for peer, needed in NEEDS.items()
@@ -59,5 +59,5 @@ def test_a_whole_run_of_the_core_has_each_figure_or_says_why_it_has_not() -> Non
                 taken = run["times"][name][runtime.title]
                 assert taken["ns"] == min(taken["turns"])
                 assert taken["unit_ns"] >= run["unit_ns"] > 0
-    assert all(run["million"][title]["bytes"] > 0 for title in ("weft", "asyncio"))
+    assert all(run["million"][title]["bytes"] > 0 for title in ("roamlet", "asyncio"))
     assert said

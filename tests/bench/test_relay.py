@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from bench.bare import RELAY
-from weft.cli._bench.programs.relay import PACKET, Line, read_counters
+from roamlet.cli._bench.programs.relay import PACKET, Line, read_counters
 
 ECHO = "import sys; sys.stdout.buffer.write(sys.stdin.buffer.read())"
 ANSWER = "import sys\nfor line in sys.stdin: print(line, end='', flush=True)"

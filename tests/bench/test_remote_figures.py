@@ -30,7 +30,7 @@ def test_every_side_imports_the_whole_package_in_a_fresh_context() -> None:
         zero, 1, zero, 1, requests_lines=zero, requests_rounds=1, hop_line=Line(0), hop_rounds=1, scans=1
     )
     run = imports.measure(settings, lambda text: None)
-    present = {"weft", "mitogen"} - MISSING
+    present = {"roamlet", "mitogen"} - MISSING
     assert {what.partition(",")[0] for what in run["skipped"]} == MISSING
     for kind in ("warm", "cold", "requests"):
         taken = {side: by_line["0 ms"] for side, by_line in run[kind].items()}
@@ -48,10 +48,10 @@ def test_every_side_imports_the_whole_package_in_a_fresh_context() -> None:
 
 def test_of_the_turns_the_fastest_is_chosen_and_where_luck_decides_the_median() -> None:
     turns = [{"import_s": seconds, "connect_s": 1 / seconds} for seconds in (3.0, 1.0, 2.0)]
-    taken = imports.chosen({"weft": {"a": turns, "b": turns, "c": []}}, by_luck={"b"})
-    assert taken["weft"]["a"] == {"import_s": 1.0, "connect_s": 1 / 3, "turns": [3.0, 1.0, 2.0]}
-    assert taken["weft"]["b"]["import_s"] == 2.0
-    assert "c" not in taken["weft"]
+    taken = imports.chosen({"roamlet": {"a": turns, "b": turns, "c": []}}, by_luck={"b"})
+    assert taken["roamlet"]["a"] == {"import_s": 1.0, "connect_s": 1 / 3, "turns": [3.0, 1.0, 2.0]}
+    assert taken["roamlet"]["b"]["import_s"] == 2.0
+    assert "c" not in taken["roamlet"]
 
 
 def test_a_line_says_what_it_is_like_in_words_and_to_the_relay() -> None:
@@ -63,15 +63,15 @@ def test_a_line_says_what_it_is_like_in_words_and_to_the_relay() -> None:
 def test_calls_are_counted_for_every_side_and_for_bare_pipes() -> None:
     run = calls.measure(calls.Settings(rounds=1, turn=0.0), lambda text: None)
     assert set(run["skipped"]) == MISSING
-    assert set(run["rates"]["one"]) == {"weft", "mitogen", "pipes"} - MISSING
-    assert set(run["rates"]["many"]) == {"weft", "mitogen"} - MISSING
+    assert set(run["rates"]["one"]) == {"roamlet", "mitogen", "pipes"} - MISSING
+    assert set(run["rates"]["many"]) == {"roamlet", "mitogen"} - MISSING
     assert all(taken["per_s"] > 0 for way in run["rates"].values() for taken in way.values())
 
 
 def test_what_a_context_costs_is_taken_for_every_side() -> None:
     run = start.measure(start.Settings(rounds=1, contexts=2), lambda text: None)
     assert set(run["skipped"]) == MISSING
-    assert set(run["contexts"]) == {"weft", "mitogen"} - MISSING
+    assert set(run["contexts"]) == {"roamlet", "mitogen"} - MISSING
     for taken in run["contexts"].values():
         assert set(taken["turns"]) == {"seconds", "parent_cpu_s", "child_cpu_s", "parent_bytes", "child_bytes"}
         assert taken["child_cpu_s"] > 0
@@ -86,7 +86,7 @@ def test_of_a_start_the_least_times_and_the_median_memory_count() -> None:
 def test_a_file_arrives_on_every_side() -> None:
     run = files.measure(files.Settings(round_trips=(0,), size=600_000, rounds=1), lambda text: None)
     assert set(run["skipped"]) == MISSING
-    assert all(run["rates"][side]["0"]["bytes_per_s"] > 0 for side in {"weft", "mitogen"} - MISSING)
+    assert all(run["rates"][side]["0"]["bytes_per_s"] > 0 for side in {"roamlet", "mitogen"} - MISSING)
 
 
 def test_streams_are_counted_for_every_side_and_so_is_the_memory_of_one_that_is_taken_slowly() -> None:
@@ -94,13 +94,13 @@ def test_streams_are_counted_for_every_side_and_so_is_the_memory_of_one_that_is_
     assert {what.partition(",")[0] for what in run["skipped"]} == MISSING
     assert set(run["rates"]) == set(stream.KINDS)
     for taken in run["rates"].values():
-        assert set(taken) == {"weft", "mitogen"} - MISSING
+        assert set(taken) == {"roamlet", "mitogen"} - MISSING
         assert all(one["per_s"] > 0 for one in taken.values())
-    assert set(run["slow"]) == {"weft", "mitogen"} - MISSING
+    assert set(run["slow"]) == {"roamlet", "mitogen"} - MISSING
     assert all(one["above_start"] > 0 for one in run["slow"].values())
 
 
-class Short(SIDES["weft"]):  # type: ignore[misc]
+class Short(SIDES["roamlet"]):  # type: ignore[misc]
     def values(self, context: object, count: int, size: int) -> Iterator[object]:
         return iter([(0, "a value")] * (count - 1))
 

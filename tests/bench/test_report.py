@@ -11,8 +11,8 @@ from bench import __main__ as command
 from bench.bars import verdicts
 from bench.page import page
 from bench.tables import tables
-from weft.cli._bench import server
-from weft.cli._bench.show import Table, plain, show
+from roamlet.cli._bench import server
+from roamlet.cli._bench.show import Table, plain, show
 
 
 def timed(ns: float) -> dict[str, Any]:
@@ -30,36 +30,36 @@ REMOTE_AND_CORE = ("core", "import", "calls", "stream", "start", "snapshot")  # 
 
 
 def a_run() -> dict[str, Any]:
-    message = {"weft": timed(80.0), "weft on stacks": timed(66.0), "gevent": timed(2700.0)}
-    figures = {"message": message, "create": {"weft": timed(200.0)}}
+    message = {"roamlet": timed(80.0), "roamlet on stacks": timed(66.0), "gevent": timed(2700.0)}
+    figures = {"message": message, "create": {"roamlet": timed(200.0)}}
     warm = {
-        "weft": {"0 ms": imported(0.4, 1), "200 ms": imported(0.6, 1)},
+        "roamlet": {"0 ms": imported(0.4, 1), "200 ms": imported(0.6, 1)},
         "mitogen": {"0 ms": imported(0.5, 13), "200 ms": imported(3.0, 13)},
     }
-    rates = {"weft": {"per_s": 8000.0, "turns": [8000.0]}, "mitogen": {"per_s": 5000.0, "turns": [5000.0]}}
+    rates = {"roamlet": {"per_s": 8000.0, "turns": [8000.0]}, "mitogen": {"per_s": 5000.0, "turns": [5000.0]}}
     run: dict[str, Any] = {
         "taken": "2026-01-01T00:00:00+00:00",
         "quick": True,
         "machine": {"processor": "a processor", "cores": 2, "memory_bytes": 2**34, "system": "Linux", "load": [0.1]},
-        "versions": {"python": "CPython 3.12.1", "compiler": "gcc", "weft": "0.1", "mitogen": "0.3"},
+        "versions": {"python": "CPython 3.12.1", "compiler": "gcc", "roamlet": "0.1", "mitogen": "0.3"},
         "core": {
             "unit_ns": 20.0,
             "times": figures,
-            "blocked": {"weft": {"1": 2600.0}},
+            "blocked": {"roamlet": {"1": 2600.0}},
             "members": 1000,
-            "million": {"weft": {"seconds": 0.2, "bytes": 200e6}},
+            "million": {"roamlet": {"seconds": 0.2, "bytes": 200e6}},
             "many": 100_000,
             "skipped": {},
         },
         "import": {
-            "first": {"weft": {}, "mitogen": {}},
+            "first": {"roamlet": {}, "mitogen": {}},
             "warm": warm,
             "cold": {},
             "requests": {side: {"200 ms": taken["200 ms"]} for side, taken in warm.items()},
             "hops": {
                 "line": "200 ms",
                 "round_trip": 0.2,
-                "import_s": {"weft": {"1": [0.7, 0.6], "2": [0.8]}, "mitogen": {"1": [3.0], "2": []}},
+                "import_s": {"roamlet": {"1": [0.7, 0.6], "2": [0.8]}, "mitogen": {"1": [3.0], "2": []}},
             },
             "scan": {"seconds": 0.12, "modules": 230, "bytes": 580_000, "turns": [0.12, 0.2]},
             "skipped": {},
@@ -67,7 +67,7 @@ def a_run() -> dict[str, Any]:
         "start": {
             "count": 50,
             "contexts": {
-                "weft": {
+                "roamlet": {
                     **(costs := dict.fromkeys(("seconds", "parent_cpu_s", "child_cpu_s"), 0.05)),
                     **(bytes_ := dict.fromkeys(("parent_bytes", "child_bytes"), 70e3)),
                     "turns": {key: [value, 2 * value] for key, value in {**costs, **bytes_}.items()},
@@ -78,19 +78,22 @@ def a_run() -> dict[str, Any]:
         "stream": {
             "rates": {kind: dict(rates) for kind in ("values", "64 KiB")},
             "sizes": {"values": 0, "64 KiB": 65536},
-            "slow": {"weft": {"above_start": 20e6, "seconds": 1.0}, "mitogen": {"above_start": 300e6, "seconds": 1.0}},
+            "slow": {
+                "roamlet": {"above_start": 20e6, "seconds": 1.0},
+                "mitogen": {"above_start": 300e6, "seconds": 1.0},
+            },
             "slow_bytes": 2**28,
             "skipped": {},
         },
         "snapshot": {
             "frames": {
                 "4": {
-                    "weft": {"bytes": 388, "save_us": 18.0, "restore_us": 31.0},
+                    "roamlet": {"bytes": 388, "save_us": 18.0, "restore_us": 31.0},
                     "pickle": {"bytes": 232, "save_us": 4.0, "restore_us": 4.0},
                 }
             },
             "many": {
-                "weft": {
+                "roamlet": {
                     "save": {"seconds": 0.3, "bytes": 1_700_000, "before": 40e6, "peak": 60e6},
                     "restore": {"seconds": 0.2, "before": 40e6, "peak": 80e6},
                 }
@@ -126,8 +129,8 @@ def test_a_figure_within_its_bar_is_met_and_one_beyond_it_is_missed() -> None:
     assert (optional["value"], optional["limit"], optional["met"]) == (3.3, 3.2, False)
     assert verdict(run, "optional backend: schedule, 10 tasklets")["met"] is None
     assert verdict(run, "round trips beyond the call")["value"] == 0
-    assert verdict(run, "seconds at 200 ms, weft / Mitogen")["met"] is True
-    assert verdict(run, "one at a time, weft / Mitogen")["value"] == pytest.approx(1.6)
+    assert verdict(run, "seconds at 200 ms, roamlet / Mitogen")["met"] is True
+    assert verdict(run, "one at a time, roamlet / Mitogen")["value"] == pytest.approx(1.6)
 
 
 def test_imports_are_judged_by_round_trips_bytes_seconds_and_hops() -> None:
@@ -164,9 +167,9 @@ def test_starts_are_judged_by_cpu_and_memory_and_shown_with_their_spread() -> No
 
 def test_streams_are_judged_by_their_rates_and_by_what_the_parent_holds() -> None:
     run = a_run()
-    assert verdict(run, "small values a second, weft / Mitogen")["value"] == pytest.approx(1.6)
-    assert verdict(run, "bytes in 64 KiB a second, weft / Mitogen")["met"] is True
-    assert verdict(run, "bytes in 1 MiB a second, weft / Mitogen")["met"] is None
+    assert verdict(run, "small values a second, roamlet / Mitogen")["value"] == pytest.approx(1.6)
+    assert verdict(run, "bytes in 64 KiB a second, roamlet / Mitogen")["met"] is True
+    assert verdict(run, "bytes in 1 MiB a second, roamlet / Mitogen")["met"] is None
     assert verdict(run, "the parent's peak above its start, taken slowly")["value"] == 20.0
     text = plain(next(table for table in tables(run) if "stream" in table.title))
     assert "524.3" in text, "8000 blocks of 64 KiB are 524.3 MB"
@@ -187,14 +190,14 @@ def test_snapshots_are_judged_by_time_bytes_and_how_far_many_come_and_one_travel
         assert verdict(run, title)["value"] == (None if value is None else pytest.approx(value)), title
         assert verdict(run, title)["met"] is met, title
     chains, many = (table for table in tables(run) if table.title.startswith("Snapshots"))
-    assert chains.rows[0] == ["4", "a tasklet of weft", "388", "18.0", "31.0"]
-    assert many.rows == [["a tasklet of weft", "0.30", "1.7", "0.20", "60", "80"]]
+    assert chains.rows[0] == ["4", "a tasklet of roamlet", "388", "18.0", "31.0"]
+    assert many.rows == [["a tasklet of roamlet", "0.30", "1.7", "0.20", "60", "80"]]
 
 
 def test_a_figure_that_is_missing_from_the_run_has_no_verdict() -> None:
     run = a_run()
     assert verdict(run, "schedule, 10 tasklets")["met"] is None
-    assert verdict(run, "100 at once, weft / Mitogen")["met"] is None
+    assert verdict(run, "100 at once, roamlet / Mitogen")["met"] is None
 
 
 def test_parts_that_did_not_run_have_no_bars() -> None:
@@ -249,7 +252,7 @@ def test_the_page_says_what_it_was_taken_on_and_holds_all_tables(tmp_path: Path)
     text = target.read_text()
     assert text == page(run)
     assert "a processor, 2 cores, 16 GiB" in text
-    assert "CPython 3.12.1 (gcc); weft 0.1, mitogen 0.3" in text
+    assert "CPython 3.12.1 (gcc); roamlet 0.1, mitogen 0.3" in text
     assert "does not model TCP slow start" in text
     assert all(f"## {table.title}" in text for table in tables(run))
 
@@ -284,13 +287,16 @@ def test_what_was_skipped_is_told_with_its_reason(capsys: pytest.CaptureFixture[
 
 
 def threads_run() -> dict[str, Any]:
-    """A run of gil and server, with weft.threads twice as fast everywhere."""
+    """A run of gil and server, with roamlet.threads twice as fast everywhere."""
 
     def of(name: str, factor: float, interval: float) -> dict[str, Any]:
         variant = {"name": name, "version": "3.12.1", "interval": interval, "title": f"{name} {interval}"}
-        return {"variant": {**variant, "weft_threads": name == "weft.threads", "responsive": False}, "factor": factor}
+        return {
+            "variant": {**variant, "roamlet_threads": name == "roamlet.threads", "responsive": False},
+            "factor": factor,
+        }
 
-    variants = [of("threads", 1, 0.005), of("weft.threads", 2, 0.005), of("weft.threads", 2, 0.0005)]
+    variants = [of("threads", 1, 0.005), of("roamlet.threads", 2, 0.005), of("roamlet.threads", 2, 0.0005)]
     run = {key: value for key, value in a_run().items() if key not in REMOTE_AND_CORE}
     run["gil"] = {"cores": 0, "skipped": {}, "failed": {}, "rows": []}
     run["server"] = {"connections": [1, 10], "skipped": {"3.12.1 gevent": "not here"}, "failed": {}, "rows": []}
@@ -310,7 +316,7 @@ def test_threads_and_servers_have_a_page_of_their_own_with_plots(tmp_path: Path)
     assert command.main(["render", str(source), str(target)]) == 0
     text = target.read_text()
     assert "# Threads, the GIL and servers" in text
-    assert "| server: 10 connections, weft.threads / threads | 2.000 | >= 1.3 | x | met |" in text
+    assert "| server: 10 connections, roamlet.threads / threads | 2.000 | >= 1.3 | x | met |" in text
     assert "| 3.12.1 | on | 0.5 ms | 0.99 | 2.00k |" in text
     for name in ("threads-gil.svg", "threads-server.svg"):
         assert f"]({name})" in text

@@ -9,7 +9,7 @@ from tests.snapshot.conftest import KNOWN
 
 pytestmark = pytest.mark.skipif(not KNOWN, reason="tasklets are saved on the backends that see their frames")
 
-PRESENT = {"weft", "pickle"} | ({"dispatch-py"} if find_spec("dispatch") else set())
+PRESENT = {"roamlet", "pickle"} | ({"dispatch-py"} if find_spec("dispatch") else set())
 
 
 def test_every_side_saves_and_restores_chains_and_tasklets_travel() -> None:
@@ -19,7 +19,7 @@ def test_every_side_saves_and_restores_chains_and_tasklets_travel() -> None:
     skipped = {what.partition(",")[0] for what in run["skipped"]}
     assert skipped <= {"dispatch-py"}  # it is not there, or its chains cannot be so deep
     assert set(run["frames"]["4"]) == set(run["many"]) == PRESENT
-    assert {"weft", "pickle"} <= set(run["frames"]["500"])
+    assert {"roamlet", "pickle"} <= set(run["frames"]["500"])
     for by_side in run["frames"].values():
         for taken in by_side.values():
             assert len(taken["turns"]["save_us"]) == 2

@@ -10,7 +10,7 @@ def test_each_kind_of_hand_over_is_counted_for_both() -> None:
     taken = threads.measure(threads.Settings(rounds=1, operations=20), lambda text: None)
     for rates in taken["rates"].values():
         assert list(rates) == list(PAIRS)
-        assert all(one["per_s"] > 0 for kind in rates.values() for one in (kind["weft"], kind["threading"]))
+        assert all(one["per_s"] > 0 for kind in rates.values() for one in (kind["roamlet"], kind["threading"]))
     table = threads_table(taken)
     assert [row[0] for row in table.rows] == list(PAIRS)
     assert all(len(row) == len(table.heads) for row in table.rows)

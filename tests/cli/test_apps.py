@@ -1,11 +1,11 @@
-"""Commands that other packages bring: found by the entry-point group, imported when needed, and never in weft's way."""
+"""Commands that other packages bring: found by the entry-point group, imported when needed, and never in roamlet's way."""
 
 import sys
 from importlib.metadata import EntryPoint
 
 import pytest
 
-from weft.cli import _apps, main
+from roamlet.cli import _apps, main
 
 WORKING = """
 def add_parser(commands):
@@ -39,13 +39,13 @@ def test_a_command_of_another_package_is_run_and_gives_the_exit_code(installed):
     assert main(["knit", "--rows", "7"]) == 7
 
 
-def test_its_unknown_options_are_named_as_weft_names_its_own(installed, capsys):
+def test_its_unknown_options_are_named_as_roamlet_names_its_own(installed, capsys):
     installed(knit=WORKING)
     assert main(["knit", "--row"]) == 64
-    assert "weft knit: error: there is no option --row; did you mean --rows?" in capsys.readouterr().err
+    assert "roamlet knit: error: there is no option --row; did you mean --rows?" in capsys.readouterr().err
 
 
-def test_its_options_may_be_called_as_weft_calls_its_own_values(installed, capsys):
+def test_its_options_may_be_called_as_roamlet_calls_its_own_values(installed, capsys):
     installed(
         knit="""
 def interrupted(options):
@@ -59,13 +59,13 @@ def add_parser(commands):
 """
     )
     assert main(["knit", "--name", "sock"]) == 130
-    assert capsys.readouterr().err == "weft knit: interrupted\n"
+    assert capsys.readouterr().err == "roamlet knit: interrupted\n"
 
 
 def test_an_interrupt_while_it_is_imported_ends_with_130(installed, capsys):
     installed(knit="raise KeyboardInterrupt")
     assert main(["knit"]) == 130
-    assert capsys.readouterr().err == "weft: interrupted\n"
+    assert capsys.readouterr().err == "roamlet: interrupted\n"
 
 
 def test_help_lists_it(installed, capsys):
@@ -78,7 +78,7 @@ def test_one_that_cannot_be_imported_says_why_and_the_others_work(installed, cap
     installed(knit=WORKING, purl="import nothing_like_it")
     assert main(["purl", "--any"]) == 64
     assert capsys.readouterr().err == (
-        "weft purl cannot be loaded from the package app_of_purl: ModuleNotFoundError: No module named 'nothing_like_it'. "
+        "roamlet purl cannot be loaded from the package app_of_purl: ModuleNotFoundError: No module named 'nothing_like_it'. "
         "Install it again\n"
     )
     assert main(["--help"]) == 0
@@ -92,7 +92,7 @@ def test_one_without_a_parser_is_named(installed, capsys):
     assert "app_of_purl has no add_parser()" in capsys.readouterr().err
 
 
-def test_the_commands_of_weft_load_none_and_cannot_be_replaced(installed, capsys):
+def test_the_commands_of_roamlet_load_none_and_cannot_be_replaced(installed, capsys):
     installed(demo="raise SystemExit('imported')", run="raise SystemExit('imported')")
     assert main(["demo", "--help"]) == 0
     assert main(["run", "--help"]) == 0
@@ -109,7 +109,7 @@ def test_the_command_that_is_named_is_the_only_one_imported(installed):
 def test_an_app_that_raises_its_usage_error_ends_with_2(installed, capsys):
     installed(
         knit="""
-from weft.cli import UsageError
+from roamlet.cli import UsageError
 
 def knit(options):
     raise UsageError("no wool")
@@ -119,4 +119,4 @@ def add_parser(commands):
 """
     )
     assert main(["knit"]) == 64
-    assert capsys.readouterr().err == "weft knit: no wool\n"
+    assert capsys.readouterr().err == "roamlet knit: no wool\n"

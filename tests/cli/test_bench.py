@@ -1,4 +1,4 @@
-"""`weft bench`: that figures are taken and written, and what it says of what cannot be measured. No figure is judged."""
+"""`roamlet bench`: that figures are taken and written, and what it says of what cannot be measured. No figure is judged."""
 
 import json
 import re
@@ -8,10 +8,10 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from weft.cli import main
-from weft.cli._bench import gil, plot, server, variants
-from weft.cli._bench.variants import Implementation, compact, medians
-from weft.cli._bench.workers import Worker, WorkerFailed
+from roamlet.cli import main
+from roamlet.cli._bench import gil, plot, server, variants
+from roamlet.cli._bench.variants import Implementation, compact, medians
+from roamlet.cli._bench.workers import Worker, WorkerFailed
 
 SHORT = ["--seconds", "0.01", "--rounds", "1", "--interval", "5"]
 
@@ -51,7 +51,7 @@ def test_server_measures_every_implementation_that_is_here(tmp_path, capsys):
     assert main(["bench", "server", *SHORT, "--pin", "--json", str(figures)]) == 0
     taken = json.loads(figures.read_text())["server"]
     rows = {row["variant"]["name"]: row for row in taken["rows"]}
-    assert {"threads", "weft.threads", "one thread", "gevent", "asyncio", "uvloop", "weft"} <= set(rows)
+    assert {"threads", "roamlet.threads", "one thread", "gevent", "asyncio", "uvloop", "roamlet"} <= set(rows)
     for row in rows.values():
         for figure in ("1", "10", "1+cpu", "10+cpu"):
             assert row[figure]["requests"] > 0
@@ -124,7 +124,7 @@ def test_bench_without_a_part_lists_them(capsys):
 def test_a_png_says_what_to_install_where_pillow_is_missing(tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "PIL", None)
     assert main(["bench", "gil", "--plot", str(tmp_path / "plot.png")]) == 64
-    assert "pip install 'weft[plot]'" in capsys.readouterr().err
+    assert "pip install 'roamlet[plot]'" in capsys.readouterr().err
 
 
 def test_a_plot_draws_each_bar_once_and_longer_for_more(tmp_path):
@@ -141,20 +141,20 @@ def test_a_plot_draws_each_bar_once_and_longer_for_more(tmp_path):
 
 
 def test_peers_are_taken_on_the_first_interpreter_and_the_threads_on_each(monkeypatch):
-    monkeypatch.setattr(variants, "probe", lambda python, modules: (python, {"weft.threads": None, "gevent": None}))
+    monkeypatch.setattr(variants, "probe", lambda python, modules: (python, {"roamlet.threads": None, "gevent": None}))
     implementations = [
         THREADS,
-        Implementation("weft.threads", "", needs="weft.threads", weft_threads=True),
+        Implementation("roamlet.threads", "", needs="roamlet.threads", roamlet_threads=True),
         Implementation("gevent", "", needs="gevent"),
-        Implementation("weft", "", needs="gevent", responsive=True),
+        Implementation("roamlet", "", needs="gevent", responsive=True),
     ]
     found = list(variants.variants(implementations, ["A", "B"], [0.005, 0.0005], {}))
     assert [one.title for one in found] == [
-        *("A threads, 5 ms", "A threads, 0.5 ms", "A weft.threads, 5 ms", "A weft.threads, 0.5 ms"),
-        *("A gevent, 5 ms", "A gevent, 0.5 ms", "A weft responsive, 5 ms"),
-        *("B threads, 5 ms", "B threads, 0.5 ms", "B weft.threads, 5 ms", "B weft.threads, 0.5 ms"),
+        *("A threads, 5 ms", "A threads, 0.5 ms", "A roamlet.threads, 5 ms", "A roamlet.threads, 0.5 ms"),
+        *("A gevent, 5 ms", "A gevent, 0.5 ms", "A roamlet responsive, 5 ms"),
+        *("B threads, 5 ms", "B threads, 0.5 ms", "B roamlet.threads, 5 ms", "B roamlet.threads, 0.5 ms"),
     ]
-    assert found[2].command("x")[1:3] == ["-m", "weft.threads"]
+    assert found[2].command("x")[1:3] == ["-m", "roamlet.threads"]
 
 
 def test_medians_are_of_each_figure_by_itself():

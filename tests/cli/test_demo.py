@@ -1,4 +1,4 @@
-"""`weft demo`: what it tells, and what it says where it cannot run."""
+"""`roamlet demo`: what it tells, and what it says where it cannot run."""
 
 import io
 import re
@@ -7,12 +7,12 @@ import sys
 
 import pytest
 
+from roamlet import RoamletError
+from roamlet.cli import _parser, demo, main
+from roamlet.cli._interpreters import Interpreter
+from roamlet.remote import NoTasklets
 from tests.cli.fakes import FakeContext
 from tests.snapshot.conftest import KNOWN
-from weft import WeftError
-from weft.cli import _parser, demo, main
-from weft.cli._interpreters import Interpreter
-from weft.remote import NoTasklets
 
 BARE = Interpreter("/usr/bin/python3.12", (99, 1, 0), frozenset())
 
@@ -63,9 +63,9 @@ def test_every_context_takes_part_in_the_pipeline(one_bare_interpreter):
 
 def test_a_context_that_fails_ends_it_with_1_and_the_reason(one_bare_interpreter):
     out = io.StringIO()
-    error = WeftError("the interpreter died")
+    error = RoamletError("the interpreter died")
     assert demo.demo(_parser().parse_args(["demo"]), lambda found: FakeContext(found.path, error), out) == 1
-    assert "weft demo failed: the interpreter died" in out.getvalue()
+    assert "roamlet demo failed: the interpreter died" in out.getvalue()
 
 
 def test_without_a_bare_interpreter_it_is_refused_and_says_what_would_help(monkeypatch, capsys):
@@ -81,7 +81,7 @@ def test_without_django_here_it_says_which_extra_brings_it(one_bare_interpreter,
 
     monkeypatch.setattr(demo, "metadata", none)
     assert main(["demo"]) == 64
-    assert "pip install 'weft[demo]'" in capsys.readouterr().err
+    assert "pip install 'roamlet[demo]'" in capsys.readouterr().err
 
 
 def test_interpreters_too_old_for_django_are_left_out(monkeypatch):
@@ -92,7 +92,7 @@ def test_interpreters_too_old_for_django_are_left_out(monkeypatch):
 
 def test_the_real_thing_runs_and_shows_no_progress_where_the_output_is_no_terminal():
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-m", "weft", "demo"],
+        [sys.executable, "-W", "error", "-m", "roamlet", "demo"],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

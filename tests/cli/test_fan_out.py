@@ -2,18 +2,18 @@
 
 import pytest
 
-import weft
-from weft.cli._fan_out import fan_out
+import roamlet
+from roamlet.cli._fan_out import fan_out
 
 
 def test_outcomes_come_in_the_order_in_which_the_work_ends():
-    gates = {name: weft.channel() for name in "abc"}
+    gates = {name: roamlet.channel() for name in "abc"}
 
     def open_gates():
         for name in "cab":
             gates[name].send(name.upper())
 
-    weft.tasklet(open_gates)()
+    roamlet.tasklet(open_gates)()
     outcomes = list(fan_out("abc", lambda name: gates[name].receive()))
     assert [(one.target, one.value) for one in outcomes] == [("c", "C"), ("a", "A"), ("b", "B")]
 
@@ -23,7 +23,7 @@ def test_all_work_has_begun_before_the_first_result_is_asked_for_again():
 
     def work(name):
         begun.append(name)
-        weft.schedule()
+        roamlet.schedule()
         return name
 
     first = next(fan_out("abc", work))
@@ -45,7 +45,7 @@ def test_a_caller_that_stops_early_leaves_no_tasklet_and_the_work_is_undone():
 
     def work(name):
         try:
-            weft.channel().receive() if name != "a" else None
+            roamlet.channel().receive() if name != "a" else None
         finally:
             closed.append(name)
 

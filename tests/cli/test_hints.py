@@ -1,17 +1,17 @@
-"""What weft.remote's messages propose, in the words of `weft run`: taken from the messages as they are made."""
+"""What roamlet.remote's messages propose, in the words of `roamlet run`: taken from the messages as they are made."""
 
 import re
 import sys
 
 import pytest
 
+from roamlet import remote
+from roamlet.cli import main
+from roamlet.remote.errors import RemoteError
+from roamlet.remote.transports.ssh import Ssh
+from roamlet.remote.transports.sudo import Sudo
 from tests.cli.test_run import run
 from tests.remote.raising import raises
-from weft import remote
-from weft.cli import main
-from weft.remote.errors import RemoteError
-from weft.remote.transports.ssh import Ssh
-from weft.remote.transports.sudo import Sudo
 
 PYTHON = re.compile(r"\b(python|user|port|password|timeout)=(?!\w)|remote\.\w+\(")
 
@@ -48,7 +48,7 @@ def denied(**options):
         (lambda: Ssh("alpha").explain(255, ["connect to host alpha port 22: Connection timed out"]), "--at-once 5"),
         (
             lambda: Sudo().explain(1, ["sudo: a password is required"]),
-            "Use --ask-password, or give one in WEFT_SUDO_PASSWORD",
+            "Use --ask-password, or give one in ROAMLET_SUDO_PASSWORD",
         ),
     ],
 )
@@ -64,7 +64,7 @@ def test_what_a_function_raised_is_shown_as_it_is():
     error = RemoteError("mine.Error: give the path of one as python=", type_name="mine.Error")
     _, output, _ = run(["-H", "alpha", "--json", "platform:system"], {"alpha": error})
     assert "give the path of one as python=" in output
-    assert sys.modules["weft.cli._hints"].for_command_line("nothing to say") == "nothing to say"
+    assert sys.modules["roamlet.cli._hints"].for_command_line("nothing to say") == "nothing to say"
 
 
 @pytest.mark.parametrize(

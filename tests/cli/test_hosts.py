@@ -5,10 +5,10 @@ import os
 
 import pytest
 
-from weft import remote
-from weft.cli import UsageError
-from weft.cli.hosts import add_options, hosts_of, message_of, reached
-from weft.remote import HostUnreachable
+from roamlet import remote
+from roamlet.cli import UsageError
+from roamlet.cli.hosts import add_options, hosts_of, message_of, reached
+from roamlet.remote import HostUnreachable
 
 
 def options(*words):

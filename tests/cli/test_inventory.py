@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from weft.cli._errors import UsageError
-from weft.cli._inventory import Host, expanded, folded, hosts_from, read_inventory
+from roamlet.cli._errors import UsageError
+from roamlet.cli._inventory import Host, expanded, folded, hosts_from, read_inventory
 
 INI = """\
 # a comment

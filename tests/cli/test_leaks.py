@@ -1,4 +1,4 @@
-"""`weft leaks SCRIPT`: runs it as python does, says which lines keep exceptions, and ends with 1 when there are any."""
+"""`roamlet leaks SCRIPT`: runs it as python does, says which lines keep exceptions, and ends with 1 when there are any."""
 
 import json
 import re
@@ -33,7 +33,7 @@ except ValueError as error:
 @pytest.fixture
 def leaks(python):
     def run(*words, **extra):
-        return python("-m", "weft", "leaks", *words, **extra)
+        return python("-m", "roamlet", "leaks", *words, **extra)
 
     return run
 
@@ -43,7 +43,7 @@ def test_a_cycle_is_reported_with_its_line_what_it_keeps_and_the_mend(leaks, pro
     done = leaks(path)
     assert (done.returncode, done.stdout) == (1, "done\n")
     first, *rest = done.stderr.splitlines()
-    assert first.startswith(f"{path}:9:9: WL001 result holds an exception") and first.endswith("(3 times)")
+    assert first.startswith(f"{path}:9:9: RL001 result holds an exception") and first.endswith("(3 times)")
     assert rest[0] == "    in catch"
     assert re.fullmatch(r"    keeps \d+ objects, .*B", rest[1])
     assert rest[2:4] == [f"        {path}:13 in <module>", f"        {path}:10 in catch"]
@@ -57,7 +57,7 @@ def test_only_what_ones_own_files_keep_is_reported_where_that_is_asked(leaks, pr
     assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
     for place in (path, str(tmp_path)):
         done = leaks("--only", str(tmp_path / "mine"), "--only", place, path)
-        assert done.returncode == 1 and f"{path}:9:9: WL001" in done.stderr
+        assert done.returncode == 1 and f"{path}:9:9: RL001" in done.stderr
     done = leaks("--only", "nowhere", path)
     assert (done.returncode, done.stdout) == (
         64,
@@ -71,7 +71,7 @@ def test_json_is_one_object_per_line_on_stdout_or_in_a_file(leaks, program, tmp_
     said, line = done.stdout.splitlines()
     finding = json.loads(line)
     assert (done.returncode, said, done.stderr) == (1, "done", "")
-    assert (finding["path"], finding["line"], finding["code"], finding["times"]) == (path, 9, "WL001", 3)
+    assert (finding["path"], finding["line"], finding["code"], finding["times"]) == (path, 9, "RL001", 3)
     assert finding["keeps"]["objects"] > 0
     done = leaks("--json", "-o", str(tmp_path / "findings"), path)
     assert (done.returncode, done.stdout) == (1, "done\n")
@@ -89,7 +89,7 @@ def test_a_global_of_the_script_lingers_at_its_end(leaks, program):
     )
     done = leaks(path)
     assert done.returncode == 1
-    assert done.stderr.startswith(f"{path}:7:5: WL005 last, which lives as long as its module")
+    assert done.stderr.startswith(f"{path}:7:5: RL005 last, which lives as long as its module")
 
 
 def test_the_script_has_its_arguments_input_folder_and_name_as_under_python(python, leaks, program):
@@ -136,16 +136,16 @@ def test_the_end_of_the_script_is_its_own(end, code, says, python, leaks, progra
 def test_an_interrupt_ends_it_with_130_and_what_was_found_is_said(leaks, program):
     done = leaks(program(f"{BAD}\nraise KeyboardInterrupt\n"))
     assert done.returncode == 1
-    assert "KeyboardInterrupt" in done.stderr and "WL001" in done.stderr
+    assert "KeyboardInterrupt" in done.stderr and "RL001" in done.stderr
     assert leaks(program("raise KeyboardInterrupt\n")).returncode == 130
 
 
 @pytest.mark.parametrize(
     ("line", "accepted"),
     [
-        ("result = error", "result = error  # weft: keep"),
-        ("def catch():", "def catch():  # weft: keep, it is shown later"),
-        ("result = error", "result = (\n            error,  # weft: keep\n        )"),
+        ("result = error", "result = error  # roamlet: keep"),
+        ("def catch():", "def catch():  # roamlet: keep, it is shown later"),
+        ("result = error", "result = (\n            error,  # roamlet: keep\n        )"),
     ],
 )
 def test_a_line_and_a_function_can_be_accepted(line, accepted, leaks, program):
@@ -156,7 +156,7 @@ def test_a_line_and_a_function_can_be_accepted(line, accepted, leaks, program):
 
 
 def test_the_comment_of_another_function_accepts_nothing(leaks, program):
-    path = program(BAD.replace("def fail():", "def fail():  # weft: keep"))
+    path = program(BAD.replace("def fail():", "def fail():  # roamlet: keep"))
     assert (leaks(path).returncode, leaks("--check", path).returncode) == (1, 1)
 
 
@@ -183,7 +183,7 @@ def test_check_reads_and_runs_nothing(leaks, program, tmp_path):
     done = leaks("--check", path, str(tmp_path / "folder"))
     assert (done.returncode, done.stderr) == (1, "")
     place, function, mend = done.stdout.splitlines()
-    assert place.startswith(f"{path}:9:9: WL001 result holds an exception")
+    assert place.startswith(f"{path}:9:9: RL001 result holds an exception")
     assert (function, mend.partition(":")[0]) == ("    in catch", "    mend")
     done = leaks("--check", str(tmp_path / "folder"))
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
@@ -193,7 +193,7 @@ def test_check_as_json_is_an_object_a_line(leaks, program, tmp_path):
     path = program(BAD)
     (line,) = leaks("--json", "--check", path).stdout.splitlines()
     finding = json.loads(line)
-    assert (finding["path"], finding["line"], finding["column"], finding["code"]) == (path, 9, 9, "WL001")
+    assert (finding["path"], finding["line"], finding["column"], finding["code"]) == (path, 9, 9, "RL001")
     leaks("--json", "-o", "findings", "--check", path)
     assert (tmp_path / "findings").read_text() == f"{line}\n"
 
@@ -203,7 +203,7 @@ def test_check_goes_on_behind_what_it_cannot_read_and_ends_with_2(leaks, program
     program("def\n", "broken.py")
     done = leaks("--check", "no-such.py", "broken.py", path)
     assert done.returncode == 2
-    assert done.stdout.startswith(f"{path}:9:9: WL001")
+    assert done.stdout.startswith(f"{path}:9:9: RL001")
     missing, broken = done.stderr.splitlines()
     assert missing == "no-such.py:1:1: it cannot be read: No such file or directory"
     assert broken.startswith("broken.py:1:1: this Python cannot parse it: ")
@@ -212,11 +212,11 @@ def test_check_goes_on_behind_what_it_cannot_read_and_ends_with_2(leaks, program
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ([], "weft leaks: name what to look at: `weft leaks SCRIPT`"),
-        (["no-such.py"], "weft leaks: no-such.py: No such file or directory; give the path of a Python script"),
-        (["-m", "no_such_module"], "weft leaks: -m no_such_module: there is no such module"),
-        (["-m", "no.such"], "weft leaks: -m no.such: No module named 'no'"),
-        (["-o", "no/such/file", "program.py"], "weft leaks: -o no/such/file: No such file or directory"),
+        ([], "roamlet leaks: name what to look at: `roamlet leaks SCRIPT`"),
+        (["no-such.py"], "roamlet leaks: no-such.py: No such file or directory; give the path of a Python script"),
+        (["-m", "no_such_module"], "roamlet leaks: -m no_such_module: there is no such module"),
+        (["-m", "no.such"], "roamlet leaks: -m no.such: No module named 'no'"),
+        (["-o", "no/such/file", "program.py"], "roamlet leaks: -o no/such/file: No such file or directory"),
         (["broken.py"], "SyntaxError"),
         (["--jsn", "program.py"], "there is no option --jsn"),
     ],
@@ -232,15 +232,15 @@ def test_a_wrong_command_line_runs_nothing(words, says, leaks, program):
 @pytest.mark.parametrize("stream", ["io.StringIO()", "None", "open(os.devnull, 'w')"])
 def test_what_the_script_does_to_its_streams_hides_nothing(stream, leaks, program):
     path = program(f"{BAD}\nimport io, os\nsys.stdout = sys.stderr = {stream}\n")
-    assert "WL001 result" in leaks(path).stderr
+    assert "RL001 result" in leaks(path).stderr
     done = leaks("--json", path)
-    assert json.loads(done.stdout.splitlines()[-1])["code"] == "WL001"
+    assert json.loads(done.stdout.splitlines()[-1])["code"] == "RL001"
 
 
 def test_a_script_that_closes_its_output_has_its_findings_on_stderr(leaks, program):
     end = "sys.stdout.close()"
     done = leaks("--json", program(f"{BAD}\n{end}\n"))
-    assert done.returncode == 1 and json.loads(done.stderr)["code"] == "WL001"
+    assert done.returncode == 1 and json.loads(done.stderr)["code"] == "RL001"
     done = leaks(program(f"import sys\n{end}\n"))
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -250,7 +250,7 @@ def test_a_name_of_a_file_is_one_line_that_no_terminal_obeys(name, leaks, tmp_pa
     (tmp_path / name).write_text(BAD)
     done = leaks("--check", name)
     assert done.returncode == 1 and done.stdout.isascii() and "\x1b" not in done.stdout
-    assert done.stdout.splitlines()[0].startswith(f"{ascii(name)[1:-1]}:9:9: WL001")
+    assert done.stdout.splitlines()[0].startswith(f"{ascii(name)[1:-1]}:9:9: RL001")
     (line,) = leaks("--json", "--check", name).stdout.splitlines()
     assert json.loads(line)["path"] == name
     done = leaks("--check", f"no{name}")
@@ -260,6 +260,6 @@ def test_a_name_of_a_file_is_one_line_that_no_terminal_obeys(name, leaks, tmp_pa
 def test_letters_that_the_output_cannot_take_are_escaped(leaks, program):
     path = program(BAD.replace("result", "r\xe9sultat"))
     done = leaks("--check", path, PYTHONIOENCODING="ascii")
-    assert done.returncode == 1 and "WL001 r\\xe9sultat holds" in done.stdout
+    assert done.returncode == 1 and "RL001 r\\xe9sultat holds" in done.stdout
     done = leaks("--json", path, PYTHONIOENCODING="ascii")
     assert json.loads(done.stdout.splitlines()[-1])["name"] == "r\xe9sultat"

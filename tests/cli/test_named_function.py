@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from weft.cli._errors import UsageError
-from weft.cli._named_function import arguments_from, function_named
+from roamlet.cli._errors import UsageError
+from roamlet.cli._named_function import arguments_from, function_named
 
 
 @pytest.fixture

@@ -5,15 +5,15 @@ from contextlib import contextmanager
 
 import pytest
 
-from weft import remote
-from weft.cli._inventory import Host, hosts_from
-from weft.cli._opening import Hops, hand_on
-from weft.cli._progress import Progress
+from roamlet import remote
+from roamlet.cli._inventory import Host, hosts_from
+from roamlet.cli._opening import Hops, hand_on
+from roamlet.cli._progress import Progress
 
 
 @pytest.fixture
 def asked(monkeypatch):
-    """What weft.remote was asked for, and what was closed, in order."""
+    """What roamlet.remote was asked for, and what was closed, in order."""
     log = []
 
     def stand_in(kind):

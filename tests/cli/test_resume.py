@@ -1,16 +1,16 @@
-"""`weft resume`: the job goes on as in its script, and what became of it is the exit code."""
+"""`roamlet resume`: the job goes on as in its script, and what became of it is the exit code."""
 
 import sys
 
 import pytest
 
+from roamlet.cli import main
 from tests.snapshot.conftest import KNOWN
-from weft.cli import main
 
 pytestmark = pytest.mark.skipif(not KNOWN, reason="tasklets are not saved on this version or backend")
 
 SCRIPT = """
-    import sys, weft
+    import sys, roamlet
 
     counted = 10
 
@@ -21,7 +21,7 @@ SCRIPT = """
         global counted
         counted += 1
         thing = globals()["Thing"]() if how == "class" else None  # else nothing mentions it
-        resumed = weft.checkpoint("job.weft")
+        resumed = roamlet.checkpoint("job.roamlet")
         if not resumed:
             return
         counted += 1
@@ -32,14 +32,14 @@ SCRIPT = """
         if how == "words":
             sys.exit("in words")
         if how == "wait":
-            weft.channel().receive()
+            roamlet.channel().receive()
         if how == "interrupt":
             raise KeyboardInterrupt
         print(resumed, counted, sys.argv[1:], __name__, thing and (thing.number, type(thing) is globals()["Thing"]))
 
     if __name__ == "__main__":
-        weft.tasklet(job)(sys.argv[1])
-        weft.run()
+        roamlet.tasklet(job)(sys.argv[1])
+        roamlet.run()
         print("the script itself")
 """
 
@@ -51,13 +51,13 @@ def saved(program, python):
     def run(how):
         done = python(program(SCRIPT, "elsewhere/job.py"), how, "more")
         assert (done.returncode, done.stdout, done.stderr) == (0, "the script itself\n", "")
-        return "job.weft"
+        return "job.roamlet"
 
     return run
 
 
 def resumed(python, *words):
-    done = python("-m", "weft", "resume", *words)
+    done = python("-m", "roamlet", "resume", *words)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -74,7 +74,7 @@ def test_classes_are_those_of_the_script_which_is_imported_behind_its_guard(save
     (tmp_path / "elsewhere/job.py").rename(tmp_path / "moved.py")
     code, out, problem = resumed(python, file)
     assert (code, out) == (64, "")
-    assert "/job.weft: the job needs Thing of its script '" in problem
+    assert "/job.roamlet: the job needs Thing of its script '" in problem
     assert "which cannot be imported here: FileNotFoundError" in problem
     assert problem.endswith("Name the one to import with --script\n") and problem.count("\n") == 1
     assert resumed(python, "--script", "moved.py", file) == (0, said, "")
@@ -87,7 +87,7 @@ def test_classes_are_those_of_the_script_which_is_imported_behind_its_guard(save
         ("exit", 7, ""),
         ("words", 1, "in words\n"),
         ("wait", 1, "waits, and nobody is left who could wake it\n"),
-        ("interrupt", 130, "weft resume: interrupted\n"),
+        ("interrupt", 130, "roamlet resume: interrupted\n"),
     ],
 )
 def test_what_becomes_of_the_job_is_the_exit_code(saved, python, how, code, problem):
@@ -100,59 +100,59 @@ def test_what_becomes_of_the_job_is_the_exit_code(saved, python, how, code, prob
 
 def test_the_error_of_a_job_that_was_spawned_is_not_lost(program, python):
     script = program("""
-        import sys, weft
+        import sys, roamlet
         def job():
-            if weft.checkpoint("job.weft") and sys.argv[1] == "bad":
+            if roamlet.checkpoint("job.roamlet") and sys.argv[1] == "bad":
                 raise LookupError("of the job")
         if __name__ == "__main__":
-            weft.spawn(job).join()
+            roamlet.spawn(job).join()
     """)
     assert python(script, "good").returncode == 0
-    assert resumed(python, "job.weft") == (0, "", "")
+    assert resumed(python, "job.roamlet") == (0, "", "")
     assert python(script, "bad").returncode == 0
-    code, _, problem = resumed(python, "job.weft")
+    code, _, problem = resumed(python, "job.roamlet")
     assert code == 1 and problem.endswith("LookupError: of the job\n")
 
 
 def test_a_script_without_a_guard_is_refused_by_name(program, python):
     script = program("""
-        import weft
+        import roamlet
         class Thing:
             pass
         def job():
             thing = Thing()
-            print("resumed", weft.checkpoint("job.weft"))
-        weft.tasklet(job)()
-        weft.run()
+            print("resumed", roamlet.checkpoint("job.roamlet"))
+        roamlet.tasklet(job)()
+        roamlet.run()
     """)
     assert python(script).stdout == "resumed False\n"
-    code, out, problem = resumed(python, "job.weft")
+    code, out, problem = resumed(python, "job.roamlet")
     assert (code, out) == (64, "")
     assert 'let it begin behind if __name__ == "__main__":' in problem
 
 
 def test_a_module_that_was_run_with_m_is_found_again(program, python, tmp_path):
     program("""
-        import weft
+        import roamlet
         from . import other
         class Thing:
             pass
         def job(thing):
-            print(weft.checkpoint("job.weft"), type(thing) is Thing, other.word)
+            print(roamlet.checkpoint("job.roamlet"), type(thing) is Thing, other.word)
         if __name__ == "__main__":
-            weft.tasklet(job)(Thing())
-            weft.run()
+            roamlet.tasklet(job)(Thing())
+            roamlet.run()
     """, "package/work.py")  # fmt: skip
     program("", "package/__init__.py")
     program("word = 'relative'", "package/other.py")
     assert python("-m", "package.work").stdout == "False True relative\n"
     (tmp_path / "away").mkdir()
-    (tmp_path / "job.weft").rename(tmp_path / "away/job.weft")
-    assert resumed(python, "away/job.weft") == (0, "True True relative\n", "")
+    (tmp_path / "job.roamlet").rename(tmp_path / "away/job.roamlet")
+    assert resumed(python, "away/job.roamlet") == (0, "True True relative\n", "")
 
 
 @pytest.mark.parametrize(
-    "content", [None, b"", b"foreign\n", b"\x93weft\x01\x03"], ids=["none", "empty", "foreign", "cut"]
+    "content", [None, b"", b"foreign\n", b"\x93roamlet\x01\x03"], ids=["none", "empty", "foreign", "cut"]
 )
 def test_what_is_no_checkpoint_is_said_in_a_line_and_nothing_runs(tmp_path, capsys, content):
     path = tmp_path / "it"
@@ -162,7 +162,7 @@ def test_what_is_no_checkpoint_is_said_in_a_line_and_nothing_runs(tmp_path, caps
         assert main([command, str(path)]) == 64
         out, problem = capsys.readouterr()
         assert out == ""
-        assert problem.startswith(f"weft {command}: {path}: ")
+        assert problem.startswith(f"roamlet {command}: {path}: ")
         assert problem.count("\n") == 1
 
 

@@ -1,4 +1,4 @@
-"""`weft run`: what it refuses, what it prints and with which exit code it ends; with contexts that are not real."""
+"""`roamlet run`: what it refuses, what it prints and with which exit code it ends; with contexts that are not real."""
 
 import io
 import json
@@ -9,16 +9,16 @@ import sys
 
 import pytest
 
+from roamlet import remote
+from roamlet.cli import _parser, main
+from roamlet.cli import run as command
+from roamlet.cli._errors import UsageError
+from roamlet.cli._inventory import Host, Inventory
 from tests.cli.fakes import FakeContext
-from weft import remote
-from weft.cli import _parser, main
-from weft.cli import run as command
-from weft.cli._errors import UsageError
-from weft.cli._inventory import Host, Inventory
 
 
 def run(words, errors=None):
-    """(exit code, output, log) of `weft run words`; `errors` maps the names of targets to what fails there."""
+    """(exit code, output, log) of `roamlet run words`; `errors` maps the names of targets to what fails there."""
     log = []
     out = io.StringIO()
     options = _parser().parse_args(["run", *words])
@@ -60,7 +60,7 @@ def test_a_host_that_fails_is_told_at_once_and_again_in_the_table_with_the_whole
 
 def test_the_place_where_it_failed_and_the_traceback_are_shown():
     error = ValueError("bad")
-    error.add_note('In alpha, called as my.f:\n    File "weft:/home/my.py", line 7, in f\n    ValueError: bad')
+    error.add_note('In alpha, called as my.f:\n    File "roamlet:/home/my.py", line 7, in f\n    ValueError: bad')
     _, output, _ = run(["-H", "alpha", "platform:system"], {"alpha": error})
     assert "FAILED  ValueError: bad (/home/my.py:7 in f)" in output
     assert "In alpha, called as my.f:" in output
@@ -153,14 +153,14 @@ def test_an_interrupt_ends_everything(tmp_path):
     (tmp_path / "sleeps_here.py").write_text(
         "import os, time\ndef f():\n    print('pid', os.getpid())\n    time.sleep(100)\n"
     )
-    words = [sys.executable, "-m", "weft", "run", "--local", "3", "sleeps_here:f"]
+    words = [sys.executable, "-m", "roamlet", "run", "--local", "3", "sleeps_here:f"]
     with subprocess.Popen(
         words, cwd=tmp_path, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
         pids = [int(process.stderr.readline().split()[-1]) for _ in range(3)]
         process.send_signal(signal.SIGINT)
         assert process.wait(30) == 130
-        assert process.stderr.read() == "weft run: interrupted\n"
+        assert process.stderr.read() == "roamlet run: interrupted\n"
     for pid in pids:
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
@@ -222,13 +222,13 @@ def test_a_real_module_of_the_current_folder_runs_in_real_contexts(tmp_path):
         "    return number // 2\n"
     )
 
-    def weft(*words):
-        command = [sys.executable, "-W", "error", "-m", "weft", "run", "--local", "2", *words]
+    def roamlet(*words):
+        command = [sys.executable, "-W", "error", "-m", "roamlet", "run", "--local", "2", *words]
         return subprocess.run(
             command, cwd=tmp_path, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False
         )
 
-    good, bad = weft("--json", "checks_here:half", "8"), weft("checks_here:half", "7")
+    good, bad = roamlet("--json", "checks_here:half", "8"), roamlet("checks_here:half", "7")
     assert (good.returncode, bad.returncode) == (0, 1)
     assert sorted((answer["host"], answer["value"]) for answer in map(json.loads, good.stdout.splitlines())) == [
         ("local-1", 4),
@@ -257,5 +257,5 @@ def test_a_password_that_nobody_can_be_asked_for_is_a_mistake_in_the_command_lin
     words = ["run", "--local", "1", "--ask-password", "platform:system"]
     with pytest.raises(UsageError, match="give --sudo too, or leave it out"):
         command.hops(_parser().parse_args(words), Inventory())
-    with pytest.raises(UsageError, match="no terminal to ask on; give the password in WEFT_SUDO_PASSWORD"):
+    with pytest.raises(UsageError, match="no terminal to ask on; give the password in ROAMLET_SUDO_PASSWORD"):
         command.hops(_parser().parse_args([*words, "--sudo"]), Inventory())

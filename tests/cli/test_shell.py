@@ -1,4 +1,4 @@
-"""`weft shell`: the prompt through a pseudo-terminal, as a person meets it, and through a pipe, in old and new Pythons."""
+"""`roamlet shell`: the prompt through a pseudo-terminal, as a person meets it, and through a pipe, in old and new Pythons."""
 
 import contextlib
 import os
@@ -17,7 +17,7 @@ LIMIT = 30
 
 
 def words(version):
-    return [sys.executable, "-W", "error", "-m", "weft", "shell", "local", "--python", VERSIONS[version]]
+    return [sys.executable, "-W", "error", "-m", "roamlet", "shell", "local", "--python", VERSIONS[version]]
 
 
 def environment(folder):
@@ -131,7 +131,7 @@ def test_statements_run_over_there_one_after_the_other_in_one_namespace(tmp_path
     assert done.stdout.splitlines()[-6:] == [
         "42",
         "43",
-        "'weft:" + str(tmp_path / "mine_to_send.py") + "'",
+        "'roamlet:" + str(tmp_path / "mine_to_send.py") + "'",
         "0",
         "1",
         f"'{number}'",
@@ -142,7 +142,7 @@ def test_statements_run_over_there_one_after_the_other_in_one_namespace(tmp_path
         '  File "<stdin>", line 1, in <module>',
     ] + [line for line in done.stderr.splitlines() if line.startswith("ZeroDivisionError")]
     assert "SyntaxError" in done.stderr
-    assert "weft/" not in done.stderr
+    assert "roamlet/" not in done.stderr
 
 
 def test_sys_exit_with_a_text_says_it_and_fails(tmp_path):
@@ -153,7 +153,7 @@ def test_sys_exit_with_a_text_says_it_and_fails(tmp_path):
 def test_a_context_that_dies_is_said_and_fails(tmp_path):
     done = piped(tmp_path, next(iter(VERSIONS)), "import os\nos._exit(3)\n")
     assert done.returncode == 1
-    assert "weft shell: 'local' died while it ran" in done.stderr
+    assert "roamlet shell: 'local' died while it ran" in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -180,7 +180,7 @@ def test_a_person_at_a_terminal(at_terminal, tmp_path, version):
     terminal.see(">>> ")
     terminal.type("\x04")
     assert terminal.ended() == 0
-    history = tmp_path / "state/weft/shell_history"
+    history = tmp_path / "state/roamlet/shell_history"
     assert "a_long_name = 'found by Tab'" in history.read_text()
     assert history.stat().st_mode & 0o077 == 0
 
@@ -209,5 +209,5 @@ def test_a_statement_that_cannot_be_interrupted_is_told_and_left_alone(at_termin
     terminal.type("\x03")
     terminal.see("is inside of a call that Python does not interrupt there")
     terminal.type("\x03")
-    terminal.see("weft shell: interrupted")
+    terminal.see("roamlet shell: interrupted")
     assert terminal.ended() == 130

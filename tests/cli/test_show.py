@@ -1,19 +1,19 @@
-"""`weft show`: the stack of a checkpoint as a traceback, or as JSON."""
+"""`roamlet show`: the stack of a checkpoint as a traceback, or as JSON."""
 
 import json
 
 import pytest
 
-import weft
+import roamlet
+from roamlet.cli import main
 from tests.snapshot.conftest import KNOWN
-from weft.cli import main
 
 pytestmark = pytest.mark.skipif(not KNOWN, reason="tasklets are not saved on this version or backend")
 
 
 def job(path):
     answer = [42]
-    weft.checkpoint(path)
+    roamlet.checkpoint(path)
     return answer
 
 
@@ -22,9 +22,9 @@ JOB = job.__code__.co_firstlineno + 2  # where it is saved
 
 @pytest.fixture
 def file(tmp_path):
-    path = str(tmp_path / "job.weft")
-    weft.tasklet(job)(path)
-    weft.run()
+    path = str(tmp_path / "job.roamlet")
+    roamlet.tasklet(job)(path)
+    roamlet.run()
     return path
 
 
@@ -33,7 +33,7 @@ def test_a_traceback_with_variables(file, capsys):
     said, problems = capsys.readouterr()
     assert problems == ""
     assert said.startswith(f"{file}: a checkpoint, written 20")
-    assert f'  File "{__file__}", line {JOB}, in job\n    weft.checkpoint(path)\n      path   = ' in said
+    assert f'  File "{__file__}", line {JOB}, in job\n    roamlet.checkpoint(path)\n      path   = ' in said
     assert "\n      answer = [42]  (" in said
 
 
@@ -47,4 +47,4 @@ def test_json_for_programs(file, capsys):
 
 def test_a_folder_is_no_checkpoint(tmp_path, capsys):
     assert main(["show", str(tmp_path)]) == 64
-    assert capsys.readouterr().err == f"weft show: {tmp_path}: Is a directory\n"
+    assert capsys.readouterr().err == f"roamlet show: {tmp_path}: Is a directory\n"

@@ -4,8 +4,8 @@ import contextlib
 import gc
 import sys
 
-import weft
-from weft import core
+import roamlet
+from roamlet import core
 
 SEES_FRAMES = core.backend != "greenlet"
 # Whether greenlet shows frames by itself: some of what hangs from them is found then, and what is not can be killed.
@@ -15,7 +15,7 @@ STORES_OPERANDS = sys.version_info >= (3, 14)  # before every call, so that all 
 
 def run() -> None:
     """Run until nobody is runnable, whoever waits."""
-    weft.run(hub=False)
+    roamlet.run(hub=False)
 
 
 def run_and_collect() -> None:
@@ -42,7 +42,7 @@ def noting(log):
     try:
         yield
         log.append("went on")
-    except weft.TaskletExit:
+    except roamlet.TaskletExit:
         log.append("TaskletExit")
         raise
     finally:
@@ -53,4 +53,4 @@ def collect_or_kill_and_run() -> None:
     gc.collect()
     if not SEES_FRAMES:
         kill_all()
-    weft.run()
+    roamlet.run()

@@ -22,7 +22,8 @@ from typing import Any
 
 import greenlet
 
-import weft
+import roamlet
+from roamlet import core
 from tests.core._fuzz_world import (
     CHANNELS,
     KINDS,
@@ -36,7 +37,6 @@ from tests.core._fuzz_world import (
     quietly,
     refuses,
 )
-from weft import core
 
 # ---- what is called ----
 
@@ -55,11 +55,11 @@ def members_of(kind: type) -> list[str]:
 # After mark_service_thread(True) other threads would take main for one that wakes nobody.
 FUNCTIONS = [name for name in core.__all__ if callable(getattr(core, name)) and name != "mark_service_thread"]
 SUBJECTS: dict[str, tuple[dict[str, Callable[[World], Any]], list[str]]] = {
-    "tasklet": (TASKLETS, members_of(weft.tasklet)),
-    "channel": (CHANNELS, members_of(weft.channel)),
+    "tasklet": (TASKLETS, members_of(roamlet.tasklet)),
+    "channel": (CHANNELS, members_of(roamlet.channel)),
     "waiter": (WAITERS, members_of(core.Waiter)),
     "core": ({"module": lambda world: core}, FUNCTIONS),
-    "atomic": ({"fresh": lambda world: weft.atomic()}, members_of(weft.atomic)),
+    "atomic": ({"fresh": lambda world: roamlet.atomic()}, members_of(roamlet.atomic)),
 }
 KEYWORDS = {
     "bind": ("func", "args", "kwargs"),
@@ -85,7 +85,7 @@ def perform(subject: Any, member: str, arguments: list[Any], keyword: str) -> ob
     if verb == "del":
         return delattr(subject, name)
     if member == "weakref":
-        return weakref.ref(subject, lambda _: quietly(weft.schedule))
+        return weakref.ref(subject, lambda _: quietly(roamlet.schedule))
     if member == "__new__":
         return type(subject).__new__(type(subject), *arguments)
     if member == "drop":
@@ -105,14 +105,14 @@ def in_main(world: World, thunk: Thunk) -> None:
 def in_tasklet(world: World, thunk: Thunk) -> None:
     world.tasklet(thunk)
     for _ in range(3):
-        weft.schedule()
+        roamlet.schedule()
 
 
 def in_tasklet_twice(world: World, thunk: Thunk) -> None:
     """From a tasklet, while another waits that was started by it."""
 
     def function() -> None:
-        weft.tasklet(weft.schedule)()
+        roamlet.tasklet(roamlet.schedule)()
         thunk()
 
     in_tasklet(world, function)
@@ -120,7 +120,7 @@ def in_tasklet_twice(world: World, thunk: Thunk) -> None:
 
 def in_atomic_code(world: World, thunk: Thunk) -> None:
     def function() -> None:
-        with weft.atomic():
+        with roamlet.atomic():
             thunk()
 
     in_tasklet(world, function)
@@ -128,7 +128,7 @@ def in_atomic_code(world: World, thunk: Thunk) -> None:
 
 def in_schedule_callback(world: World, thunk: Thunk) -> None:
     core.set_schedule_callback(lambda previous, following: thunk())
-    in_tasklet(world, weft.schedule)
+    in_tasklet(world, roamlet.schedule)
     core.set_schedule_callback(None)
 
 
@@ -161,16 +161,16 @@ class Dropped:
 
 
 def in_destructor_of_a_dying_tasklet(world: World, thunk: Thunk) -> None:
-    weft.tasklet(lambda dropped: None)(Dropped(thunk))
-    weft.schedule()
+    roamlet.tasklet(lambda dropped: None)(Dropped(thunk))
+    roamlet.schedule()
 
 
 def in_destructor_of_the_function(world: World, thunk: Thunk) -> None:
-    weft.tasklet(Dropped(thunk), ())
+    roamlet.tasklet(Dropped(thunk), ())
 
 
 def in_weakref_callback(world: World, thunk: Thunk) -> None:
-    made = weft.tasklet(int, ())
+    made = roamlet.tasklet(int, ())
     world.keep.append(weakref.ref(made, lambda _: thunk()))
     del made
 
@@ -178,12 +178,12 @@ def in_weakref_callback(world: World, thunk: Thunk) -> None:
 def in_finally_of_a_dropped_tasklet(world: World, thunk: Thunk) -> None:
     def function() -> None:
         try:
-            weft.schedule_remove()
+            roamlet.schedule_remove()
         finally:
             thunk()
 
-    weft.tasklet(function)()
-    weft.schedule()
+    roamlet.tasklet(function)()
+    roamlet.schedule()
 
 
 def in_the_hub(world: World, thunk: Thunk) -> None:
@@ -213,7 +213,7 @@ def in_the_clock(world: World, thunk: Thunk) -> None:
         world.advance(seconds)
 
     core.set_clock(lambda: world.now, advance)
-    weft.sleep(1)
+    roamlet.sleep(1)
 
 
 def in_a_signal_handler(world: World, thunk: Thunk) -> None:
@@ -263,7 +263,7 @@ def in_a_thread(world: World, thunk: Thunk) -> None:
     thread = threading.Thread(target=lambda: quietly(thunk))
     thread.start()
     while thread.is_alive():
-        quietly(weft.schedule)
+        quietly(roamlet.schedule)
         thread.join(0.002)
         try:  # whatever it waits for
             core.get_thread_info(thread.ident)[0].kill()
@@ -272,20 +272,20 @@ def in_a_thread(world: World, thunk: Thunk) -> None:
 
 
 def in_run(world: World, thunk: Thunk) -> None:
-    weft.tasklet(thunk)()
-    weft.run(hub=False)
+    roamlet.tasklet(thunk)()
+    roamlet.run(hub=False)
 
 
 def under_a_watchdog(world: World, thunk: Thunk) -> None:
-    weft.tasklet(lambda: [thunk(), [0 for _ in range(50)]])()
+    roamlet.tasklet(lambda: [thunk(), [0 for _ in range(50)]])()
     interrupted: list[Any] = []
-    quietly(lambda: interrupted.append(weft.run(20, hub=False)))
+    quietly(lambda: interrupted.append(roamlet.run(20, hub=False)))
     world.tasklets += [tasklet for tasklet in interrupted if tasklet is not None]
 
 
 def in_slices(world: World, thunk: Thunk) -> None:
-    weft.tasklet(thunk)()
-    quietly(lambda: weft.run(slice=0.001, hub=False))
+    roamlet.tasklet(thunk)()
+    quietly(lambda: roamlet.run(slice=0.001, hub=False))
 
 
 PLACES: dict[str, Callable[[World, Thunk], None]] = {
@@ -334,15 +334,15 @@ def alarm(*args: object) -> None:
 
 def attempt(world: World, subject: Any, member: str, kinds: list[str], keyword: str, failures: list[str]) -> None:
     if subject is None:
-        subject = weft.getcurrent()
+        subject = roamlet.getcurrent()
     arguments = [KINDS[kind](world, subject) for kind in kinds]
     try:
         result = perform(subject, member, arguments, keyword)
-        if isinstance(result, weft.tasklet):
+        if isinstance(result, roamlet.tasklet):
             world.tasklets.append(result)
     except SystemError as error:
         failures.append(f"SystemError: {error}")
-    except (Exception, weft.TaskletExit) as error:
+    except (Exception, roamlet.TaskletExit) as error:
         if not isinstance(error, Exception):
             raise
         repr(error) if kinds.count("failing") == 0 else None
@@ -356,7 +356,7 @@ def run_step(world: World, step: str, failures: list[str]) -> None:
     keyword, _, listed = argument_text.rpartition("=")
     kinds = [kind for kind in listed.split("+") if kind]
     subject = SUBJECTS[subject_kind][0][state](world)
-    if subject_kind == "tasklet" and subject not in (None, weft.getmain()):
+    if subject_kind == "tasklet" and subject not in (None, roamlet.getmain()):
         world.tasklets.append(subject)
     if subject_kind == "channel":
         world.channels.append(subject)
@@ -384,7 +384,7 @@ def run_case(case: str) -> str:
     for step in case.split(";"):
         try:
             run_step(world, step, failures)
-        except (Exception, weft.TaskletExit) as error:
+        except (Exception, roamlet.TaskletExit) as error:
             if isinstance(error, SystemError):
                 failures.append(f"SystemError: {error}")
             del error
@@ -418,33 +418,33 @@ class Dropping:
 def clean_up(world: World) -> None:
     """End all tasklets, and undo what they have set meanwhile."""
     reset(world)
-    main = weft.getmain()
+    main = roamlet.getmain()
     for _ in range(60):
         for tasklet in [*world.tasklets, *HostileTasklet.revived, *core.started()]:
             if tasklet.alive and tasklet is not main and tasklet.thread_id == main.thread_id:
                 tasklet.block_trap = False
                 quietly(tasklet.kill)
         for _ in range(100):
-            if weft.getruncount() == 1:
+            if roamlet.getruncount() == 1:
                 break
-            quietly(weft.schedule)
+            quietly(roamlet.schedule)
         reset(world)
-        if weft.getruncount() == 1 and not core.started():
+        if roamlet.getruncount() == 1 and not core.started():
             break
     for stop in world.stop:
         stop()
     world.__dict__.clear()
     HostileTasklet.revived.clear()
-    quietly(weft.schedule)  # raises what another thread has thrown into main
+    quietly(roamlet.schedule)  # raises what another thread has thrown into main
     for _ in range(10):
-        if weft.getruncount() == 1:
+        if roamlet.getruncount() == 1:
             break
-        quietly(weft.schedule)
+        quietly(roamlet.schedule)
 
 
 def reset(world: World) -> None:
     """Undo what was set for the whole thread or process."""
-    main = weft.getmain()
+    main = roamlet.getmain()
     sys.settrace(None)
     sys.setprofile(None)
     core.set_schedule_callback(None)
@@ -461,17 +461,17 @@ def reset(world: World) -> None:
     for _ in range(100):
         if not main.atomic:
             break
-        weft.atomic().__exit__(None, None, None)
+        roamlet.atomic().__exit__(None, None, None)
 
 
 def look_around() -> list[str]:
     """What is not as it should be where nothing runs."""
     wrong = []
-    main = weft.getmain()
-    if weft.getcurrent() is not main:
+    main = roamlet.getmain()
+    if roamlet.getcurrent() is not main:
         wrong.append("main does not run")
-    if weft.getruncount() != 1:
-        wrong.append(f"{weft.getruncount()} tasklets are runnable")
+    if roamlet.getruncount() != 1:
+        wrong.append(f"{roamlet.getruncount()} tasklets are runnable")
     if core.started():
         wrong.append(f"{len(core.started())} tasklets have not ended")
     if main.next is not main or main.prev is not main:
@@ -479,23 +479,23 @@ def look_around() -> list[str]:
     flags = (main.alive, main.blocked, main.scheduled, main.paused, main.is_main, main.is_current, main.atomic)
     if flags != (True, False, True, False, True, True, False):
         wrong.append(f"main is strange: {flags}")
-    channel, got = weft.channel(), []
+    channel, got = roamlet.channel(), []
     core.set_clock()
     try:
-        weft.tasklet(lambda: got.append(channel.receive()))()
-        weft.run()
+        roamlet.tasklet(lambda: got.append(channel.receive()))()
+        roamlet.run()
         if channel.balance != -1:
             wrong.append(f"a receiver waits and balance is {channel.balance}")
         channel.send("there")
-        weft.tasklet(channel.send)("back")
+        roamlet.tasklet(channel.send)("back")
         got.append(channel.receive())
-        weft.run()
-        with weft.atomic():
-            weft.schedule()
+        roamlet.run()
+        with roamlet.atomic():
+            roamlet.schedule()
         try:
-            weft.channel().receive()
+            roamlet.channel().receive()
             wrong.append("received from nobody")
-        except weft.Deadlock:
+        except roamlet.Deadlock:
             pass
     except BaseException as error:
         wrong.append(f"a message raises {error!r}")

@@ -7,8 +7,8 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import weft
-from weft import core
+import roamlet
+from roamlet import core
 
 Thunk = Callable[[], object]
 
@@ -32,16 +32,16 @@ class World:
         self.stop: list[Callable[[], None]] = []
 
     def channel(self) -> Any:
-        self.channels.append(weft.channel())
+        self.channels.append(roamlet.channel())
         return self.channels[-1]
 
     def tasklet(self, function: Callable[..., object], *args: Any, runs: bool = True) -> Any:
         """A tasklet of this function, kept; it has begun when `runs`."""
-        made = weft.tasklet(function, args)
+        made = roamlet.tasklet(function, args)
         self.tasklets.append(made)
         made.insert()
         if runs:
-            weft.schedule()
+            roamlet.schedule()
         return made
 
     def advance(self, seconds: float) -> None:
@@ -81,7 +81,7 @@ class Acting:
             return
         Acting.depth += 1
         try:
-            quietly(weft.schedule)
+            quietly(roamlet.schedule)
             for tasklet in self.world.tasklets[:2]:
                 quietly(tasklet.kill)
             for channel in self.world.channels[:2]:
@@ -134,10 +134,10 @@ class ActingError(Exception):
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        quietly(weft.schedule)
+        quietly(roamlet.schedule)
 
     def __del__(self) -> None:
-        quietly(weft.schedule)
+        quietly(roamlet.schedule)
 
 
 class NoError(Exception):
@@ -147,37 +147,37 @@ class NoError(Exception):
         return 5
 
 
-class HostileTasklet(weft.tasklet):  # type: ignore[type-arg]
+class HostileTasklet(roamlet.tasklet):  # type: ignore[type-arg]
     """Switches, comes back and kills whenever it can."""
 
     revived: list[Any] = []
 
     def __eq__(self, other: object) -> bool:
-        quietly(weft.schedule)
+        quietly(roamlet.schedule)
         return self is other
 
     def __hash__(self) -> int:
-        quietly(weft.schedule)
+        quietly(roamlet.schedule)
         return 7
 
     def __repr__(self) -> str:
-        quietly(weft.schedule)
+        quietly(roamlet.schedule)
         return "hostile"
 
     def __del__(self) -> None:
-        quietly(weft.schedule)
+        quietly(roamlet.schedule)
         quietly(self.kill)
         if not HostileTasklet.revived:
             HostileTasklet.revived.append(self)
 
 
-class HostileChannel(weft.channel):  # type: ignore[type-arg]
+class HostileChannel(roamlet.channel):  # type: ignore[type-arg]
     def __del__(self) -> None:
-        quietly(weft.schedule)
+        quietly(roamlet.schedule)
         quietly(self.close)
 
     def __eq__(self, other: object) -> bool:
-        quietly(weft.schedule)
+        quietly(roamlet.schedule)
         return self is other
 
     __hash__ = None  # type: ignore[assignment]
@@ -191,9 +191,9 @@ def suspended_traceback() -> types.TracebackType | None:
 
 
 def generator_that_switches() -> Iterator[int]:
-    quietly(weft.schedule)
+    quietly(roamlet.schedule)
     yield 1
-    quietly(weft.schedule)
+    quietly(roamlet.schedule)
 
 
 # What a call is given, made anew for each. The subject is what the method belongs to.
@@ -215,24 +215,24 @@ KINDS: dict[str, Callable[[World, Any], Any]] = {
     "{1:1}": lambda world, subject: {1: 1},
     "object": lambda world, subject: object(),
     "int": lambda world, subject: int,
-    "schedule": lambda world, subject: weft.schedule,
+    "schedule": lambda world, subject: roamlet.schedule,
     "function": lambda world, subject: lambda *args, **kwargs: None,
-    "blocks": lambda world, subject: lambda *args, **kwargs: weft.schedule_remove(),
+    "blocks": lambda world, subject: lambda *args, **kwargs: roamlet.schedule_remove(),
     "fails": lambda world, subject: lambda *args, **kwargs: 1 / 0,
     "kills": lambda world, subject: lambda *args, **kwargs: quietly(getattr(subject, "kill", subject.__repr__)),
     "ValueError": lambda world, subject: ValueError,
     "ValueError()": lambda world, subject: ValueError("instance"),
-    "TaskletExit": lambda world, subject: weft.TaskletExit,
+    "TaskletExit": lambda world, subject: roamlet.TaskletExit,
     "ActingError": lambda world, subject: ActingError,
     "ActingError()": lambda world, subject: ActingError(),
     "NoError": lambda world, subject: NoError,
     "traceback": lambda world, subject: suspended_traceback(),
     "itself": lambda world, subject: subject,
-    "main": lambda world, subject: weft.getmain(),
-    "current": lambda world, subject: weft.getcurrent(),
-    "tasklet": lambda world, subject: world.tasklet(weft.schedule, runs=False),
-    "hostile tasklet": lambda world, subject: HostileTasklet(weft.schedule)(),
-    "channel": lambda world, subject: weft.channel(),
+    "main": lambda world, subject: roamlet.getmain(),
+    "current": lambda world, subject: roamlet.getcurrent(),
+    "tasklet": lambda world, subject: world.tasklet(roamlet.schedule, runs=False),
+    "hostile tasklet": lambda world, subject: HostileTasklet(roamlet.schedule)(),
+    "channel": lambda world, subject: roamlet.channel(),
     "hostile channel": lambda world, subject: HostileChannel(),
     "context": lambda world, subject: contextvars.Context(),
     "current context": lambda world, subject: contextvars.copy_context(),
@@ -249,38 +249,38 @@ KINDS: dict[str, Callable[[World, Any], Any]] = {
 def refuses(times: int) -> None:
     for _ in range(times):
         try:
-            weft.schedule_remove()
-        except weft.TaskletExit:
+            roamlet.schedule_remove()
+        except roamlet.TaskletExit:
             continue
 
 
 def dies_slowly() -> None:
     try:
-        weft.schedule_remove()
+        roamlet.schedule_remove()
     finally:
-        weft.schedule()
-        weft.schedule_remove()
+        roamlet.schedule()
+        roamlet.schedule_remove()
 
 
 def in_atomic() -> None:
-    with weft.atomic():
-        weft.schedule_remove()
+    with roamlet.atomic():
+        roamlet.schedule_remove()
 
 
 def in_generator() -> None:
     def inner() -> Iterator[object]:
-        yield weft.schedule_remove()
+        yield roamlet.schedule_remove()
 
     for _ in inner():
         pass
 
 
 def in_sort_key() -> None:
-    sorted([2, 1], key=lambda value: weft.schedule_remove() and value)
+    sorted([2, 1], key=lambda value: roamlet.schedule_remove() and value)
 
 
 def begun(made: Any) -> Any:
-    weft.schedule()
+    roamlet.schedule()
     return made
 
 
@@ -291,29 +291,29 @@ def dying(world: World) -> Any:
 
 
 def pending(world: World, error: Any) -> Any:
-    made = world.tasklet(weft.schedule_remove)
+    made = world.tasklet(roamlet.schedule_remove)
     made.throw(error, pending=True)
     return made
 
 
 def traced(world: World) -> Any:
-    made = weft.tasklet(weft.schedule_remove, ())
+    made = roamlet.tasklet(roamlet.schedule_remove, ())
     made.trace_function = lambda *args: None
-    made.profile_function = lambda *args: quietly(weft.schedule)
+    made.profile_function = lambda *args: quietly(roamlet.schedule)
     world.tasklets.append(made)
     made.insert()
-    weft.schedule()
+    roamlet.schedule()
     return made
 
 
 def trapped(world: World) -> Any:
-    made = world.tasklet(weft.schedule_remove)
+    made = world.tasklet(roamlet.schedule_remove)
     made.block_trap = True
     return made
 
 
 def with_value(world: World) -> Any:
-    made = world.tasklet(weft.schedule_remove)
+    made = world.tasklet(roamlet.schedule_remove)
     made.tempval = Acting(world)
     return made
 
@@ -321,11 +321,11 @@ def with_value(world: World) -> Any:
 def in_another_thread(world: World, function: Callable[[], Any], *, lives: bool) -> Any:
     """What `function` returned in a thread that lives on, until the world ends, or has ended."""
     made: list[Any] = []
-    ready, done = threading.Event(), weft.channel()
+    ready, done = threading.Event(), roamlet.channel()
 
     def body() -> None:
         made.append(function())
-        weft.schedule()
+        roamlet.schedule()
         ready.set()
         if lives:
             while True:
@@ -364,34 +364,34 @@ def abandoned_by_run(world: World) -> Any:
     """One that is inside run()."""
 
     def function() -> None:
-        weft.run()
+        roamlet.run()
 
-    other = world.tasklet(weft.sleep, 60.0)
+    other = world.tasklet(roamlet.sleep, 60.0)
     made = world.tasklet(function)
     world.keep.append(other)
     return made
 
 
 TASKLETS: dict[str, Callable[[World], Any]] = {
-    "unbound": lambda world: weft.tasklet(),
-    "uninitialised": lambda world: weft.tasklet.__new__(weft.tasklet),
-    "bound": lambda world: weft.tasklet(lambda *args, **kwargs: None),
-    "paused new": lambda world: weft.tasklet(lambda *args, **kwargs: None, ()),
+    "unbound": lambda world: roamlet.tasklet(),
+    "uninitialised": lambda world: roamlet.tasklet.__new__(roamlet.tasklet),
+    "bound": lambda world: roamlet.tasklet(lambda *args, **kwargs: None),
+    "paused new": lambda world: roamlet.tasklet(lambda *args, **kwargs: None, ()),
     "scheduled new": lambda world: world.tasklet(lambda *args, **kwargs: None, runs=False),
-    "paused": lambda world: world.tasklet(weft.schedule_remove),
-    "scheduled": lambda world: world.tasklet(lambda: [weft.schedule() for _ in range(9)]),
+    "paused": lambda world: world.tasklet(roamlet.schedule_remove),
+    "scheduled": lambda world: world.tasklet(lambda: [roamlet.schedule() for _ in range(9)]),
     "receiving": lambda world: world.tasklet(world.channel().receive),
     "sending": lambda world: world.tasklet(world.channel().send, Acting(world)),
     "sending an error": lambda world: world.tasklet(world.channel().send_exception, Boom),
     "iterating": lambda world: world.tasklet(lambda channel: list(channel), world.channel()),
-    "asleep": lambda world: world.tasklet(weft.sleep, 60.0),
+    "asleep": lambda world: world.tasklet(roamlet.sleep, 60.0),
     "waiting": lambda world: world.tasklet(core.Waiter().wait),
     "waiting with time-out": lambda world: world.tasklet(core.Waiter().wait, 60.0),
     "dead": lambda world: world.tasklet(int),
-    "failed": lambda world: weft.tasklet(int),
+    "failed": lambda world: roamlet.tasklet(int),
     "dying": dying,
     "refusing": lambda world: world.tasklet(refuses, 3),
-    "killed pending": lambda world: pending(world, weft.TaskletExit),
+    "killed pending": lambda world: pending(world, roamlet.TaskletExit),
     "thrown pending": lambda world: pending(world, ActingError),
     "atomic": lambda world: world.tasklet(in_atomic),
     "in a generator": lambda world: world.tasklet(in_generator),
@@ -402,23 +402,23 @@ TASKLETS: dict[str, Callable[[World], Any]] = {
     "with a value": with_value,
     "in run": abandoned_by_run,
     "hostile": lambda world: HostileTasklet(lambda *args, **kwargs: None, ()),
-    "hostile paused": lambda world: begun(HostileTasklet(weft.schedule_remove)()),
+    "hostile paused": lambda world: begun(HostileTasklet(roamlet.schedule_remove)()),
     "current": lambda world: None,  # resolved where the call is made
-    "main": lambda world: weft.getmain(),
-    "another thread's new": lambda world: in_another_thread(world, lambda: weft.tasklet(int, ()), lives=True),
+    "main": lambda world: roamlet.getmain(),
+    "another thread's new": lambda world: in_another_thread(world, lambda: roamlet.tasklet(int, ()), lives=True),
     "another thread's paused": lambda world: in_another_thread(
-        world, lambda: begun(weft.tasklet(weft.schedule_remove)()), lives=True
+        world, lambda: begun(roamlet.tasklet(roamlet.schedule_remove)()), lives=True
     ),
     "another thread's receiver": lambda world: in_another_thread(
-        world, lambda: weft.tasklet(world.channel().receive)(), lives=True
+        world, lambda: roamlet.tasklet(world.channel().receive)(), lives=True
     ),
-    "another thread's main": lambda world: in_another_thread(world, weft.getmain, lives=True),
-    "a dead thread's unbound": lambda world: in_another_thread(world, weft.tasklet, lives=False),
-    "a dead thread's new": lambda world: in_another_thread(world, lambda: weft.tasklet(int, ()), lives=False),
+    "another thread's main": lambda world: in_another_thread(world, roamlet.getmain, lives=True),
+    "a dead thread's unbound": lambda world: in_another_thread(world, roamlet.tasklet, lives=False),
+    "a dead thread's new": lambda world: in_another_thread(world, lambda: roamlet.tasklet(int, ()), lives=False),
     "a dead thread's paused": lambda world: in_another_thread(
-        world, lambda: weft.tasklet(weft.schedule_remove)(), lives=False
+        world, lambda: roamlet.tasklet(roamlet.schedule_remove)(), lives=False
     ),
-    "a dead thread's main": lambda world: in_another_thread(world, weft.getmain, lives=False),
+    "a dead thread's main": lambda world: in_another_thread(world, roamlet.getmain, lives=False),
 }
 
 
@@ -443,20 +443,20 @@ def peopled(world: World, way: str, closed: bool = False, preference: int = -1, 
 
 def with_another_thread(world: World) -> Any:
     channel = world.channel()
-    in_another_thread(world, lambda: weft.tasklet(channel.receive)(), lives=True)
+    in_another_thread(world, lambda: roamlet.tasklet(channel.receive)(), lives=True)
     world.tasklet(channel.receive)
     return channel
 
 
 def closed_channel(world: World) -> Any:
-    channel = weft.channel()
+    channel = roamlet.channel()
     channel.close()
     return channel
 
 
 CHANNELS: dict[str, Callable[[World], Any]] = {
-    "fresh": lambda world: weft.channel(),
-    "uninitialised": lambda world: weft.channel.__new__(weft.channel),
+    "fresh": lambda world: roamlet.channel(),
+    "uninitialised": lambda world: roamlet.channel.__new__(roamlet.channel),
     "closed": closed_channel,
     "with senders": lambda world: peopled(world, "senders"),
     "with receivers": lambda world: peopled(world, "receivers"),

@@ -1,7 +1,7 @@
 """A small pure-Python model of the run queue and of channels, random programs, and both ways to run them.
 
 A program is a list of scripts, one a tasklet; each script is a list of operations on the program's channels and other
-tasklets. `run_real` performs it with weft, `run_model` with the model; both return a log of what every operation gave
+tasklets. `run_real` performs it with roamlet, `run_model` with the model; both return a log of what every operation gave
 and what the queues looked like, which must be the same to the letter.
 
 In the model the ring is a list whose first item is the current tasklet; the end of the queue is the list's end.
@@ -12,8 +12,8 @@ import sys
 from dataclasses import dataclass, field
 from typing import Any
 
-import weft
-from weft import core
+import roamlet
+from roamlet import core
 
 Operation = tuple[Any, ...]
 
@@ -66,7 +66,7 @@ class Boom(Exception):
     """What scripts throw, send and fail with."""
 
 
-# ---- with weft ----
+# ---- with roamlet ----
 
 
 class Real:
@@ -74,8 +74,8 @@ class Real:
         self.program = program
         self.log: list[Any] = []
         self.now = 1000.0
-        self.channels = [weft.channel() for _ in range(program.channels)]
-        self.tasklets = [weft.tasklet(self.body) for _ in program.scripts]
+        self.channels = [roamlet.channel() for _ in range(program.channels)]
+        self.tasklets = [roamlet.tasklet(self.body) for _ in program.scripts]
         self.spawned = [False] * len(program.scripts)
 
     def spawn(self, index: int) -> str:
@@ -90,13 +90,13 @@ class Real:
         for number, operation in enumerate(self.program.scripts[index]):
             try:
                 outcome = self.perform(index, number, operation)
-            except weft.TaskletExit:
+            except roamlet.TaskletExit:
                 if refusals == 0:
                     self.note(index, number, "killed")
                     raise
                 refusals -= 1
                 outcome = "refused to die"
-            except (weft.ChannelClosed, StopIteration, Boom) as error:
+            except (roamlet.ChannelClosed, StopIteration, Boom) as error:
                 outcome = type(error).__name__
             except RuntimeError:
                 outcome = "RuntimeError"
@@ -109,7 +109,7 @@ class Real:
         channel = self.channels[rest[0] % len(self.channels)] if rest else None
         other = self.tasklets[rest[0] % len(self.tasklets)] if rest else None
         calls = {
-            "schedule": lambda: weft.schedule(None),
+            "schedule": lambda: roamlet.schedule(None),
             "send": lambda: channel.send((index, number)),
             "receive": lambda: channel.receive(),
             "next": lambda: next(channel),
@@ -118,8 +118,8 @@ class Real:
             "open": lambda: channel.open(),
             "preference": lambda: setattr(channel, "preference", rest[1]),
             "schedule_all": lambda: setattr(channel, "schedule_all", rest[1]),
-            "sleep": lambda: weft.sleep(rest[0]),
-            "pause": lambda: weft.schedule_remove(None),
+            "sleep": lambda: roamlet.sleep(rest[0]),
+            "pause": lambda: roamlet.schedule_remove(None),
             "insert": lambda: other.insert() and None,
             "remove": lambda: other.remove() and None,
             "run": lambda: other.run(),
@@ -130,8 +130,8 @@ class Real:
             "throw_pending": lambda: other.throw(Boom, pending=True),
             "spawn": lambda: self.spawn(rest[0]),
             "fail": lambda: "fails",
-            "nested_run": lambda: weft.run(),
-            "nested_run_alone": lambda: weft.run(hub=False),
+            "nested_run": lambda: roamlet.run(),
+            "nested_run_alone": lambda: roamlet.run(hub=False),
             "block_trap": lambda: setattr(other, "block_trap", rest[1]),
             "set_atomic": lambda: other.set_atomic(rest[1]),
         }
@@ -139,7 +139,7 @@ class Real:
 
     def note(self, index: Any, number: Any, outcome: Any) -> None:
         balances = [channel.balance for channel in self.channels]
-        self.log.append((index, number, outcome, weft.getruncount(), balances, self.now))
+        self.log.append((index, number, outcome, roamlet.getruncount(), balances, self.now))
 
     def run(self) -> list[Any]:
         core.set_clock(lambda: self.now, self.advance)
@@ -152,7 +152,7 @@ class Real:
                 self.spawn(index)
             for _ in range(1000):
                 try:
-                    weft.run()
+                    roamlet.run()
                 except Boom:
                     self.note("main", "run", "Boom")
                     continue
@@ -182,9 +182,9 @@ class Real:
                     continue
             if not any(tasklet.alive for tasklet in self.tasklets):
                 break
-        while weft.getruncount() > 1:
+        while roamlet.getruncount() > 1:
             try:
-                weft.schedule()
+                roamlet.schedule()
             except Boom:
                 continue
         self.log = log

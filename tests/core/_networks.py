@@ -1,8 +1,8 @@
 """Random networks of processes whose results do not depend on who runs when, and ways to run them.
 
 Each channel has one process that sends on it and one that receives. So whatever the order, the threads, the interrupts: each
-process ends with the state that `expected` computes without weft. Between messages a process computes, and counts in a
-dictionary that all share, inside `with weft.atomic()`.
+process ends with the state that `expected` computes without roamlet. Between messages a process computes, and counts in a
+dictionary that all share, inside `with roamlet.atomic()`.
 """
 
 import random
@@ -10,7 +10,7 @@ import threading
 from dataclasses import dataclass
 from typing import Any
 
-import weft
+import roamlet
 
 Step = tuple[str, int]
 MODULUS = 2**61 - 1
@@ -84,13 +84,13 @@ def expected(network: Network) -> list[int]:
 
 
 class Running:
-    """One run of a network with weft."""
+    """One run of a network with roamlet."""
 
     def __init__(self, network: Network) -> None:
         self.network = network
         self.states: list[Any] = [None] * len(network.scripts)
         self.shared = {"count": 0}
-        self.channels = [weft.channel() for _ in network.preferences]
+        self.channels = [roamlet.channel() for _ in network.preferences]
         for channel, preference in zip(self.channels, network.preferences, strict=True):
             channel.preference = preference
 
@@ -102,9 +102,9 @@ class Running:
             elif kind == "receive":
                 state = mixed(state, self.channels[number].receive())
             elif kind == "schedule":
-                weft.schedule()
+                roamlet.schedule()
             elif kind == "count":
-                with weft.atomic():
+                with roamlet.atomic():
                     before = self.shared["count"]
                     computed("compute", state, number)
                     self.shared["count"] = before + 1
@@ -122,8 +122,8 @@ def run_to_the_end(**options: Any) -> int:
     """run() with these options until all is done, each interrupted tasklet inserted again; how many were."""
     interrupts = 0
     while True:
-        interrupted = weft.run(**options)
-        if interrupted is None and weft.getruncount() == 1:
+        interrupted = roamlet.run(**options)
+        if interrupted is None and roamlet.getruncount() == 1:
             return interrupts
         if interrupted is not None:
             interrupts += 1
@@ -134,7 +134,7 @@ def run_alone(network: Network, **options: Any) -> int:
     """In this thread. Returns how often somebody was interrupted and came back to run()."""
     running = Running(network)
     for index in range(len(network.scripts)):
-        weft.tasklet(running.process)(index)
+        roamlet.tasklet(running.process)(index)
     interrupts = run_to_the_end(**options)
     running.check()
     return interrupts
@@ -145,7 +145,7 @@ def run_in_threads(network: Network, threads: int, **options: Any) -> None:
     running = Running(network)
 
     def body(share: range) -> None:
-        left, main = set(share), weft.getmain()
+        left, main = set(share), roamlet.getmain()
 
         def process(index: int) -> None:
             running.process(index)
@@ -154,12 +154,12 @@ def run_in_threads(network: Network, threads: int, **options: Any) -> None:
                 main.insert()  # it waits in run(), and would for as long as other threads live
 
         for index in share:
-            weft.tasklet(process)(index)
+            roamlet.tasklet(process)(index)
         while left:
-            interrupted = weft.run(threadblock=True, **options)
+            interrupted = roamlet.run(threadblock=True, **options)
             if interrupted is not None:
                 interrupted.insert()
-        weft.run()
+        roamlet.run()
 
     made = [
         threading.Thread(target=body, args=(range(number, len(network.scripts), threads),)) for number in range(threads)

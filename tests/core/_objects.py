@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-import weft
+import roamlet
 
 
 class Dropping:
@@ -25,7 +25,7 @@ class Value:
         pass
 
 
-def flags(tasklet: weft.tasklet) -> set[str]:
+def flags(tasklet: roamlet.tasklet) -> set[str]:
     """The names of the states that the tasklet is in."""
     names = ("alive", "scheduled", "blocked", "paused", "is_main", "is_current")
     return {name for name in names if getattr(tasklet, name)}
@@ -35,12 +35,12 @@ def nothing() -> None:
     pass
 
 
-def waits_with_finally(log: list[str], block: Callable[[], object] = weft.schedule_remove) -> None:
+def waits_with_finally(log: list[str], block: Callable[[], object] = roamlet.schedule_remove) -> None:
     """Block, and note how that ended."""
     try:
         block()
         log.append("went on")
-    except weft.TaskletExit:
+    except roamlet.TaskletExit:
         log.append("TaskletExit")
         raise
     finally:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-import weft
+import roamlet
 
 PIECES: dict[str, Callable[[int], object]] = {}
 
@@ -444,7 +444,7 @@ def go_on(budget: int, at: list[object] | None = None, **options: Any) -> int:
     """run() with this budget until all is done, each interrupted tasklet inserted again. How often one was interrupted;
     where is appended to `at`."""
     count = 0
-    while (tasklet := weft.run(budget, **options)) is not None:
+    while (tasklet := roamlet.run(budget, **options)) is not None:
         count += 1
         if at is not None:
             frame = tasklet.frame

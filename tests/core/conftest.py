@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from weft import core
+from roamlet import core
 
 # About the memory of one backend; the others have none of that.
 collect_ignore = [] if core.backend == "stacks" else ["test_stacks.py"]

@@ -1,4 +1,4 @@
-"""weft.atomic(): exclusion between threads and between tasklets, what a switch does to it, and locks built on it."""
+"""roamlet.atomic(): exclusion between threads and between tasklets, what a switch does to it, and locks built on it."""
 
 import signal
 import sys
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-import weft
+import roamlet
 from tests.core._scripts import output_of
 from tests.core._threads import in_thread
 
@@ -59,14 +59,14 @@ def test_two_threads_of_fifty_tasklets_lose_nothing(hurried):
 
     def add_often():
         for _ in range(100):
-            with weft.atomic():
+            with roamlet.atomic():
                 account.add(1)
-            weft.schedule()
+            roamlet.schedule()
 
     def work():
         for _ in range(50):
-            weft.tasklet(add_often)()
-        weft.run()
+            roamlet.tasklet(add_often)()
+        roamlet.run()
 
     in_threads(2, work)
     assert account.balance == 2 * 50 * 100
@@ -77,7 +77,7 @@ def test_threads_without_tasklets_exclude_each_other(hurried):
 
     def work():
         for _ in range(5000):
-            with weft.atomic():
+            with roamlet.atomic():
                 account.add(1)
 
     in_threads(3, work)
@@ -85,54 +85,58 @@ def test_threads_without_tasklets_exclude_each_other(hurried):
 
 
 def test_it_is_one_object_and_takes_no_arguments():
-    assert weft.atomic() is weft.atomic()
-    for wrong in (lambda: weft.atomic(1), lambda: weft.atomic(timeout=1), lambda: weft.atomic.__new__(weft.atomic, 1)):
-        with pytest.raises(TypeError, match=r"atomic\(\) takes no arguments: with weft\.atomic\(\)"):
+    assert roamlet.atomic() is roamlet.atomic()
+    for wrong in (
+        lambda: roamlet.atomic(1),
+        lambda: roamlet.atomic(timeout=1),
+        lambda: roamlet.atomic.__new__(roamlet.atomic, 1),
+    ):
+        with pytest.raises(TypeError, match=r"atomic\(\) takes no arguments: with roamlet\.atomic\(\)"):
             wrong()
 
 
 def test_leaving_more_often_than_entering_is_an_error():
     with pytest.raises(RuntimeError, match="this tasklet is not atomic"):
-        weft.atomic().__exit__(None, None, None)
-    with weft.atomic():
+        roamlet.atomic().__exit__(None, None, None)
+    with roamlet.atomic():
         pass
     with pytest.raises(RuntimeError, match="this tasklet is not atomic"):
-        in_thread(weft.atomic().__exit__, None, None, None)
+        in_thread(roamlet.atomic().__exit__, None, None, None)
 
 
 def test_it_nests_and_lets_errors_pass():
-    me = weft.getcurrent()
-    with weft.atomic():
-        with weft.atomic():
+    me = roamlet.getcurrent()
+    with roamlet.atomic():
+        with roamlet.atomic():
             assert me.atomic
         assert me.atomic
         with pytest.raises(LookupError):
-            with weft.atomic():
+            with roamlet.atomic():
                 raise LookupError
         assert me.atomic
     assert not me.atomic
 
 
 def test_another_tasklet_is_not_atomic_while_one_waits_in_atomic_code():
-    channel, log = weft.channel(), []
+    channel, log = roamlet.channel(), []
 
     def waits():
-        with weft.atomic(), weft.atomic():
-            log.append(("waits", weft.getcurrent().atomic))
+        with roamlet.atomic(), roamlet.atomic():
+            log.append(("waits", roamlet.getcurrent().atomic))
             channel.receive()
-            log.append(("has waited", weft.getcurrent().atomic))
-        log.append(("left", weft.getcurrent().atomic))
+            log.append(("has waited", roamlet.getcurrent().atomic))
+        log.append(("left", roamlet.getcurrent().atomic))
 
     def enters():
-        log.append(("other", weft.getcurrent().atomic))
-        with weft.atomic():
-            log.append(("other inside", weft.getcurrent().atomic))
+        log.append(("other", roamlet.getcurrent().atomic))
+        with roamlet.atomic():
+            log.append(("other inside", roamlet.getcurrent().atomic))
             channel.send(None)
-            log.append(("other again", weft.getcurrent().atomic))
+            log.append(("other again", roamlet.getcurrent().atomic))
 
-    weft.tasklet(waits)()
-    weft.tasklet(enters)()
-    weft.run()
+    roamlet.tasklet(waits)()
+    roamlet.tasklet(enters)()
+    roamlet.run()
     assert log == [
         ("waits", True),
         ("other", False),
@@ -141,17 +145,17 @@ def test_another_tasklet_is_not_atomic_while_one_waits_in_atomic_code():
         ("left", False),
         ("other again", True),
     ]
-    assert not weft.getcurrent().atomic
+    assert not roamlet.getcurrent().atomic
 
 
-@pytest.mark.parametrize("block", [weft.schedule, lambda: weft.sleep(0), weft.schedule_remove])
+@pytest.mark.parametrize("block", [roamlet.schedule, lambda: roamlet.sleep(0), roamlet.schedule_remove])
 def test_every_switch_gives_it_up_for_other_threads_and_takes_it_back(block):
     """The other thread can enter only while the tasklet is suspended, and the tasklet goes on only when it has left."""
     order = []
     entered, leave = threading.Event(), threading.Event()
 
     def other():
-        with weft.atomic():
+        with roamlet.atomic():
             order.append("thread in")
             entered.set()
             leave.wait()
@@ -166,14 +170,14 @@ def test_every_switch_gives_it_up_for_other_threads_and_takes_it_back(block):
         threading.Timer(0.05, leave.set).start()
 
     def function():
-        with weft.atomic():
+        with roamlet.atomic():
             order.append("tasklet in")
             block()
             order.append("tasklet goes on")
 
-    tasklet = weft.tasklet(function)()
-    weft.tasklet(lets_go)()
-    weft.run()
+    tasklet = roamlet.tasklet(function)()
+    roamlet.tasklet(lets_go)()
+    roamlet.run()
     thread.join()
     for left in threading.enumerate():
         if isinstance(left, threading.Timer):
@@ -183,18 +187,18 @@ def test_every_switch_gives_it_up_for_other_threads_and_takes_it_back(block):
 
 def test_a_tasklet_killed_in_atomic_code_leaves_it():
     def function():
-        with weft.atomic():
-            weft.schedule_remove()
+        with roamlet.atomic():
+            roamlet.schedule_remove()
 
-    tasklet = weft.tasklet(function)()
-    weft.schedule()
+    tasklet = roamlet.tasklet(function)()
+    roamlet.schedule()
     tasklet.kill()
     assert not tasklet.atomic
     assert in_thread(enter_at_once)
 
 
 def enter_at_once():
-    with weft.atomic():
+    with roamlet.atomic():
         return True
 
 
@@ -202,7 +206,7 @@ def enter_at_once():
 
 
 def test_set_atomic_returns_what_was_set_before():
-    me = weft.getcurrent()
+    me = roamlet.getcurrent()
     assert me.set_atomic(True) is False
     assert me.atomic
     assert me.set_atomic(1) is True
@@ -211,14 +215,14 @@ def test_set_atomic_returns_what_was_set_before():
 
 
 def test_set_atomic_and_levels_do_not_disturb_each_other():
-    me = weft.getcurrent()
-    with weft.atomic():
+    me = roamlet.getcurrent()
+    with roamlet.atomic():
         before = me.set_atomic(True)
         me.set_atomic(before)
         assert me.atomic
     assert not me.atomic
     before = me.set_atomic(True)
-    with weft.atomic():
+    with roamlet.atomic():
         assert me.atomic
     assert me.atomic
     me.set_atomic(before)
@@ -229,38 +233,38 @@ def test_set_atomic_of_a_tasklet_that_has_not_started_holds_from_its_start():
     log = []
 
     def function():
-        log.append(weft.getcurrent().atomic)
-        weft.getcurrent().set_atomic(False)
-        log.append(weft.getcurrent().atomic)
+        log.append(roamlet.getcurrent().atomic)
+        roamlet.getcurrent().set_atomic(False)
+        log.append(roamlet.getcurrent().atomic)
 
-    tasklet = weft.tasklet(function)()
+    tasklet = roamlet.tasklet(function)()
     tasklet.set_atomic(True)
-    assert tasklet.atomic and not weft.getcurrent().atomic
-    weft.run()
+    assert tasklet.atomic and not roamlet.getcurrent().atomic
+    roamlet.run()
     assert log == [True, False]
 
 
 def test_a_tasklet_that_ends_with_set_atomic_holds_nothing():
-    weft.tasklet(lambda: weft.getcurrent().set_atomic(True))()
-    weft.run()
+    roamlet.tasklet(lambda: roamlet.getcurrent().set_atomic(True))()
+    roamlet.run()
     assert in_thread(enter_at_once)
 
 
 def test_a_thread_that_ends_with_set_atomic_holds_nothing():
-    in_thread(lambda: weft.getcurrent().set_atomic(True))
+    in_thread(lambda: roamlet.getcurrent().set_atomic(True))
     assert in_thread(enter_at_once)
 
 
 def test_set_atomic_of_a_tasklet_that_runs_in_another_thread_is_refused():
     with pytest.raises(RuntimeError, match="runs now, in another thread"):
-        in_thread(weft.getcurrent().set_atomic, True)
-    assert not weft.getcurrent().atomic
+        in_thread(roamlet.getcurrent().set_atomic, True)
+    assert not roamlet.getcurrent().atomic
 
 
 @pytest.mark.parametrize("wrong", [None, "yes", 1.0])
 def test_set_atomic_takes_a_flag(wrong):
     with pytest.raises(TypeError, match="set_atomic needs exactly one bool or integer"):
-        weft.getcurrent().set_atomic(wrong)
+        roamlet.getcurrent().set_atomic(wrong)
 
 
 # ---- threads that end, processes that fork, waits that are long ----
@@ -268,25 +272,25 @@ def test_set_atomic_takes_a_flag(wrong):
 
 def test_the_depth_of_a_thread_goes_to_its_main_tasklet():
     def function():
-        with weft.atomic():
-            inside = weft.getcurrent().atomic
-        return inside, weft.getcurrent().atomic
+        with roamlet.atomic():
+            inside = roamlet.getcurrent().atomic
+        return inside, roamlet.getcurrent().atomic
 
     assert in_thread(function) == (True, False)
 
 
 def test_a_thread_that_ended_inside_without_leaving_does_not_keep_it():
-    in_thread(weft.atomic().__enter__)
+    in_thread(roamlet.atomic().__enter__)
     assert in_thread(enter_at_once)
 
 
 def test_a_forked_child_does_not_wait_for_the_threads_of_its_parent():
     printed = output_of(
         """
-        import os, threading, warnings, weft
+        import os, threading, warnings, roamlet
         entered, leave = threading.Event(), threading.Event()
         def inside():
-            with weft.atomic():
+            with roamlet.atomic():
                 entered.set()
                 leave.wait()
         thread = threading.Thread(target=inside)
@@ -295,13 +299,13 @@ def test_a_forked_child_does_not_wait_for_the_threads_of_its_parent():
         warnings.simplefilter("ignore")  # that a process with threads forks
         pid = os.fork()
         if pid == 0:
-            with weft.atomic():
+            with roamlet.atomic():
                 print("the child is in", flush=True)
             os._exit(0)
         assert os.waitpid(pid, 0)[1] == 0
         leave.set()
         thread.join()
-        with weft.atomic():
+        with roamlet.atomic():
             print("the parent too")
         """
     )
@@ -313,7 +317,7 @@ def test_a_signal_handler_that_makes_the_waiting_tasklet_atomic_ends_its_wait():
     main = threading.get_ident()
 
     def inside():
-        with weft.atomic():
+        with roamlet.atomic():
             entered.set()
             while sys._current_frames()[main].f_code is not enters.__code__:
                 pass
@@ -323,10 +327,10 @@ def test_a_signal_handler_that_makes_the_waiting_tasklet_atomic_ends_its_wait():
     def handler(number, frame):
         leave.set()
         thread.join()
-        weft.getcurrent().set_atomic(True)
+        roamlet.getcurrent().set_atomic(True)
 
     def enters():
-        with weft.atomic():
+        with roamlet.atomic():
             pass
 
     thread = threading.Thread(target=inside)
@@ -337,8 +341,8 @@ def test_a_signal_handler_that_makes_the_waiting_tasklet_atomic_ends_its_wait():
         enters()
     finally:
         signal.signal(signal.SIGUSR1, before)
-    assert weft.getcurrent().atomic
-    weft.getcurrent().set_atomic(False)
+    assert roamlet.getcurrent().atomic
+    roamlet.getcurrent().set_atomic(False)
     assert in_thread(enter_at_once)
 
 
@@ -348,24 +352,24 @@ def test_the_warning_of_a_tasklet_that_takes_it_back_cannot_switch(monkeypatch):
     log = []
 
     def inside():
-        with weft.atomic():
+        with roamlet.atomic():
             entered.set()
             leave.wait()
             log.append("thread leaves")
 
     def show(*args, **kwargs):
         with pytest.raises(RuntimeError, match="code that runs in the middle of a switch"):
-            weft.schedule()
+            roamlet.schedule()
         log.append("refused")
         leave.set()
 
     def function():
-        with weft.atomic():
-            weft.schedule_remove()
+        with roamlet.atomic():
+            roamlet.schedule_remove()
             log.append("tasklet goes on")
 
-    tasklet = weft.tasklet(function)()
-    weft.run()
+    tasklet = roamlet.tasklet(function)()
+    roamlet.run()
     thread = threading.Thread(target=inside)
     thread.start()
     entered.wait()
@@ -380,47 +384,47 @@ def test_the_warning_of_a_tasklet_that_takes_it_back_cannot_switch(monkeypatch):
 def test_a_long_wait_names_the_owner_and_its_line():
     entered, leave = threading.Event(), threading.Event()
 
-    def sits_in_a_call_that_weft_does_not_know():
-        with weft.atomic():
+    def sits_in_a_call_that_roamlet_does_not_know():
+        with roamlet.atomic():
             entered.set()
             leave.wait()
 
-    thread = threading.Thread(target=sits_in_a_call_that_weft_does_not_know)
+    thread = threading.Thread(target=sits_in_a_call_that_roamlet_does_not_know)
     thread.start()
     entered.wait()
     try:
         with pytest.raises(
             RuntimeWarning, match=rf"more than a second: thread {thread.ident} is in it, in wait at .*:\d+"
         ):
-            with weft.atomic():
+            with roamlet.atomic():
                 pytest.fail("it was entered while another thread is inside")
     finally:
         leave.set()
         thread.join()
-    assert not weft.getcurrent().atomic
+    assert not roamlet.getcurrent().atomic
     assert enter_at_once()
 
 
 def test_a_signal_ends_the_wait():
     printed = output_of(
         """
-        import os, signal, threading, weft
+        import os, signal, threading, roamlet
         entered, leave = threading.Event(), threading.Event()
         def inside():
-            with weft.atomic():
+            with roamlet.atomic():
                 entered.set()
                 os.kill(os.getpid(), signal.SIGINT)
                 leave.wait()
         thread = threading.Thread(target=inside)
         try:
             thread.start()
-            with weft.atomic():
+            with roamlet.atomic():
                 print("inside too early")
         except KeyboardInterrupt:
             print("interrupted")
         leave.set()
         thread.join()
-        with weft.atomic():
+        with roamlet.atomic():
             print("inside")
         """
     )
@@ -434,18 +438,18 @@ class SimpleLock:
     """A lock of a flag and a channel, which atomic makes safe for tasklets of several threads."""
 
     def __init__(self) -> None:
-        self.channel: weft.channel[None] = weft.channel()
+        self.channel: roamlet.channel[None] = roamlet.channel()
         self.channel.preference = 0
         self.taken = False
 
     def acquire(self) -> None:
-        with weft.atomic():
+        with roamlet.atomic():
             if self.taken:
                 self.channel.receive()  # the flag stays set: the lock is handed over
             self.taken = True
 
     def release(self) -> None:
-        with weft.atomic():
+        with roamlet.atomic():
             if self.channel.balance < 0:
                 self.channel.send(None)
             else:
@@ -457,17 +461,17 @@ class LowContentionSemaphore:
 
     def __init__(self, value: int) -> None:
         self.value = value
-        self.channel: weft.channel[None] = weft.channel()
+        self.channel: roamlet.channel[None] = roamlet.channel()
         self.channel.preference = 0
 
     def acquire(self) -> None:
-        with weft.atomic():
+        with roamlet.atomic():
             while self.value == 0:
                 self.channel.receive()
             self.value -= 1
 
     def release(self) -> None:
-        with weft.atomic():
+        with roamlet.atomic():
             self.value += 1
             if self.channel.balance < 0:
                 self.channel.send(None)
@@ -480,19 +484,19 @@ def test_locks_of_a_channel_and_atomic_keep_their_promise_across_threads(hurried
     def use():
         for _ in range(20):
             lock.acquire()
-            with weft.atomic():
+            with roamlet.atomic():
                 inside[0] += 1
                 most[0] = max(most[0], inside[0])
-            weft.schedule()
-            with weft.atomic():
+            roamlet.schedule()
+            with roamlet.atomic():
                 inside[0] -= 1
                 done[0] += 1
             lock.release()
 
     def work():
-        tasklets = [weft.tasklet(use)() for _ in range(20)]
+        tasklets = [roamlet.tasklet(use)() for _ in range(20)]
         while any(tasklet.alive for tasklet in tasklets):
-            weft.run()
+            roamlet.run()
             time.sleep(0)
 
     in_threads(2, work)
@@ -501,5 +505,5 @@ def test_locks_of_a_channel_and_atomic_keep_their_promise_across_threads(hurried
     assert lock.channel.balance == 0
 
 
-def test_the_process_has_one_atomic_whatever_thread_imported_weft():
-    assert in_thread(weft.atomic) is weft.atomic()
+def test_the_process_has_one_atomic_whatever_thread_imported_roamlet():
+    assert in_thread(roamlet.atomic) is roamlet.atomic()

@@ -9,13 +9,13 @@ import sys
 
 import pytest
 
-import weft
+import roamlet
+from roamlet import core
 from tests.core._scripts import output_of
-from weft import core
 
 ODD_OBJECTS = [
     None, True, 0, -1, 10**30, 1.5, float("nan"), "text", b"bytes", (), (1, 2), [], {}, {"a": 1}, set(), object(),
-    int, ValueError, ValueError("instance"), weft.TaskletExit, KeyError, len, print, sys, iter(()), range(3), type, ...,
+    int, ValueError, ValueError("instance"), roamlet.TaskletExit, KeyError, len, print, sys, iter(()), range(3), type, ...,
 ]  # fmt: skip
 
 
@@ -56,23 +56,23 @@ STATES = ["unbound", "bound", "paused new", "scheduled new", "paused", "schedule
 
 def tasklet_in(state):
     """A tasklet in this state; what it needs to be ended stays with it."""
-    channel = weft.channel()
+    channel = roamlet.channel()
     made = {
-        "unbound": weft.tasklet,
-        "bound": lambda: weft.tasklet(int),
-        "paused new": lambda: weft.tasklet(int, ()),
-        "scheduled new": lambda: weft.tasklet(int)(),
-        "paused": lambda: weft.tasklet(weft.schedule_remove)(),
-        "scheduled": lambda: weft.tasklet(weft.schedule)(),
-        "receiving": lambda: weft.tasklet(channel.receive)(),
-        "sending": lambda: weft.tasklet(channel.send)(1),
-        "asleep": lambda: weft.tasklet(weft.sleep)(60),
-        "waiting": lambda: weft.tasklet(core.Waiter().wait)(),
-        "dead": lambda: weft.tasklet(int)(),
-        "current": weft.getcurrent,
+        "unbound": roamlet.tasklet,
+        "bound": lambda: roamlet.tasklet(int),
+        "paused new": lambda: roamlet.tasklet(int, ()),
+        "scheduled new": lambda: roamlet.tasklet(int)(),
+        "paused": lambda: roamlet.tasklet(roamlet.schedule_remove)(),
+        "scheduled": lambda: roamlet.tasklet(roamlet.schedule)(),
+        "receiving": lambda: roamlet.tasklet(channel.receive)(),
+        "sending": lambda: roamlet.tasklet(channel.send)(1),
+        "asleep": lambda: roamlet.tasklet(roamlet.sleep)(60),
+        "waiting": lambda: roamlet.tasklet(core.Waiter().wait)(),
+        "dead": lambda: roamlet.tasklet(int)(),
+        "current": roamlet.getcurrent,
     }[state]()
     if state in ("paused", "scheduled", "receiving", "sending", "asleep", "waiting", "dead"):
-        weft.schedule()
+        roamlet.schedule()
     return made
 
 
@@ -119,9 +119,9 @@ def end(tasklet):
             tasklet.kill()
         except EXPECTED:
             continue
-    while weft.getruncount() > 1:
+    while roamlet.getruncount() > 1:
         try:
-            weft.schedule()
+            roamlet.schedule()
         except EXPECTED:
             continue
 
@@ -143,7 +143,7 @@ def test_odd_arguments_to_a_method_in_a_state(state, method, monkeypatch):
             except EXPECTED:
                 continue
         end(tasklet)
-    assert weft.getruncount() == 1
+    assert roamlet.getruncount() == 1
     assert core.started() == []
 
 
@@ -156,22 +156,22 @@ def test_every_attribute_can_be_read_and_none_written(state):
             setattr(tasklet, name, None)
         with pytest.raises(AttributeError):
             delattr(tasklet, name)
-    assert isinstance(tasklet, weft.tasklet)
-    assert re.fullmatch(r"<weft\.tasklet .*, .*, at 0x[0-9a-f]+>", repr(tasklet))
+    assert isinstance(tasklet, roamlet.tasklet)
+    assert re.fullmatch(r"<roamlet\.tasklet .*, .*, at 0x[0-9a-f]+>", repr(tasklet))
     with pytest.raises(AttributeError):
         tasklet.something_new = 1
     end(tasklet)
 
 
 FUNCTIONS = {
-    "schedule": weft.schedule,
-    "schedule_remove": weft.schedule_remove,
-    "run": weft.run,
-    "getcurrent": weft.getcurrent,
-    "getmain": weft.getmain,
-    "getruncount": weft.getruncount,
-    "sleep": weft.sleep,
-    "trim": weft.trim,
+    "schedule": roamlet.schedule,
+    "schedule_remove": roamlet.schedule_remove,
+    "run": roamlet.run,
+    "getcurrent": roamlet.getcurrent,
+    "getmain": roamlet.getmain,
+    "getruncount": roamlet.getruncount,
+    "sleep": roamlet.sleep,
+    "trim": roamlet.trim,
     "started": core.started,
     "set_clock": core.set_clock,
     "install_hub": lambda *args: core.install_hub(*args[:1]),
@@ -180,16 +180,16 @@ FUNCTIONS = {
     "Waiter.wait timeout": lambda *args: core.Waiter().wait(*args[:1]) if args and args[0] is not None else None,
     "Waiter.succeed": lambda *args: core.Waiter().succeed(*args),
     "Waiter.fail": lambda *args: core.Waiter().fail(*args),
-    "tasklet": weft.tasklet,
-    "channel": weft.channel,
-    "channel.send_exception": lambda *args: weft.channel().send_exception(*args),
-    "channel.send_throw": lambda *args: weft.channel().send_throw(*args),
-    "channel.send_sequence": lambda *args: weft.channel().send_sequence(*args),
-    "channel.send": lambda *args: weft.channel().send(*args),
-    "channel.receive": lambda *args: weft.channel().receive(*args),
-    "channel.close": lambda *args: weft.channel().close(*args),
-    "preference": lambda *args: setattr(weft.channel(), "preference", args[0]) if args else None,
-    "schedule_all": lambda *args: setattr(weft.channel(), "schedule_all", args[0]) if args else None,
+    "tasklet": roamlet.tasklet,
+    "channel": roamlet.channel,
+    "channel.send_exception": lambda *args: roamlet.channel().send_exception(*args),
+    "channel.send_throw": lambda *args: roamlet.channel().send_throw(*args),
+    "channel.send_sequence": lambda *args: roamlet.channel().send_sequence(*args),
+    "channel.send": lambda *args: roamlet.channel().send(*args),
+    "channel.receive": lambda *args: roamlet.channel().receive(*args),
+    "channel.close": lambda *args: roamlet.channel().close(*args),
+    "preference": lambda *args: setattr(roamlet.channel(), "preference", args[0]) if args else None,
+    "schedule_all": lambda *args: setattr(roamlet.channel(), "schedule_all", args[0]) if args else None,
 }
 
 
@@ -199,30 +199,30 @@ def test_odd_arguments_to_a_function(name, clock):
     for arguments in argument_lists(generator):
         try:
             FUNCTIONS[name](*arguments)
-        except (*EXPECTED, TimeoutError, weft.Deadlock):
+        except (*EXPECTED, TimeoutError, roamlet.Deadlock):
             pass
         core.set_clock(clock.read, clock.advance)
-    assert weft.getruncount() == 1
+    assert roamlet.getruncount() == 1
 
 
 @pytest.mark.parametrize(
     ("call", "text"),
     [
-        (lambda: weft.channel().send(), "exactly one argument"),
-        (lambda: weft.channel().send(1, 2), "exactly one argument"),
-        (lambda: weft.channel().receive(1), "takes no arguments"),
-        (lambda: weft.channel().send_sequence(5), "not iterable"),
+        (lambda: roamlet.channel().send(), "exactly one argument"),
+        (lambda: roamlet.channel().send(1, 2), "exactly one argument"),
+        (lambda: roamlet.channel().receive(1), "takes no arguments"),
+        (lambda: roamlet.channel().send_sequence(5), "not iterable"),
         (
-            lambda: weft.getcurrent().raise_exception(),
+            lambda: roamlet.getcurrent().raise_exception(),
             "takes at least 1 argument: an exception class and its arguments",
         ),
-        (lambda: weft.getcurrent().kill(nonsense=1), "nonsense"),
-        (lambda: weft.tasklet(int, nonsense=1), "nonsense"),
-        (lambda: weft.getruncount(1), "takes no arguments"),
-        (lambda: weft.sleep(), "exactly one argument"),
+        (lambda: roamlet.getcurrent().kill(nonsense=1), "nonsense"),
+        (lambda: roamlet.tasklet(int, nonsense=1), "nonsense"),
+        (lambda: roamlet.getruncount(1), "takes no arguments"),
+        (lambda: roamlet.sleep(), "exactly one argument"),
         (lambda: core.install_hub(5, -1), "poll is a callable that takes a time-out, or None, not 5"),
         (lambda: core.install_hub(None, "x"), "str"),
-        (lambda: weft.Deadlock + 1, "unsupported operand"),
+        (lambda: roamlet.Deadlock + 1, "unsupported operand"),
     ],
 )
 def test_type_errors_say_what_is_wrong(call, text):
@@ -231,20 +231,20 @@ def test_type_errors_say_what_is_wrong(call, text):
 
 
 def test_uninitialised_objects_are_harmless():
-    bare = weft.tasklet.__new__(weft.tasklet)
+    bare = roamlet.tasklet.__new__(roamlet.tasklet)
     assert not bare.alive and "without function" in repr(bare)
     for call in (bare.run, bare.insert, bare.switch, bare.setup, bare):
         with pytest.raises(RuntimeError):
             call()
     bare.kill()
-    channel = weft.channel.__new__(weft.channel)
-    weft.tasklet(channel.send)(1)
+    channel = roamlet.channel.__new__(roamlet.channel)
+    roamlet.tasklet(channel.send)(1)
     assert channel.receive() == 1
-    weft.run()
+    roamlet.run()
 
 
 def test_main_survives_what_tasklets_do_to_it():
-    main, log = weft.getmain(), []
+    main, log = roamlet.getmain(), []
 
     def function():
         for name in ("remove", "bind", "setup", "insert", "insert", "remove", "run"):
@@ -254,25 +254,25 @@ def test_main_survives_what_tasklets_do_to_it():
             except RuntimeError:
                 log.append("refused")
 
-    weft.tasklet(function)()
-    weft.run()
+    roamlet.tasklet(function)()
+    roamlet.run()
     log.append("main runs")
-    weft.schedule()
+    roamlet.schedule()
     assert log == ["remove", "refused", "refused", "insert", "insert", "remove", "main runs", "run"]
-    assert weft.getcurrent() is main and weft.getruncount() == 1
+    assert roamlet.getcurrent() is main and roamlet.getruncount() == 1
 
 
 def test_a_hub_whose_poll_misbehaves_raises_in_main():
     printed = output_of("""
-        import os, weft
-        from weft import core
+        import os, roamlet
+        from roamlet import core
         calls = []
         def poll(timeout):
             calls.append(timeout)
             if len(calls) == 1:
                 raise LookupError("broken poll")
             if len(calls) == 2:
-                weft.schedule()
+                roamlet.schedule()
             if len(calls) == 3:
                 core.install_hub(None, -1)
             if len(calls) == 4:

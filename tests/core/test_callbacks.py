@@ -5,16 +5,16 @@ from collections.abc import Iterator
 
 import pytest
 
-import weft
+import roamlet
 from tests.core._threads import in_thread
 
 
 @pytest.fixture(autouse=True)
 def no_callbacks_left() -> Iterator[None]:
     yield
-    weft.set_schedule_callback(None)
-    weft.set_channel_callback(None)
-    weft.set_error_handler(None)
+    roamlet.set_schedule_callback(None)
+    roamlet.set_channel_callback(None)
+    roamlet.set_error_handler(None)
 
 
 @pytest.fixture
@@ -28,8 +28,8 @@ def reported(monkeypatch) -> list[str]:
 
 
 SETTERS = {
-    "schedule": (weft.set_schedule_callback, weft.get_schedule_callback),
-    "channel": (weft.set_channel_callback, weft.get_channel_callback),
+    "schedule": (roamlet.set_schedule_callback, roamlet.get_schedule_callback),
+    "channel": (roamlet.set_channel_callback, roamlet.get_channel_callback),
 }
 
 
@@ -47,11 +47,13 @@ def test_setters_return_the_one_before_and_getters_the_one_set(kind):
 
 def test_set_error_handler_returns_the_one_before():
     handler = print
-    assert weft.set_error_handler(handler) is None
-    assert weft.set_error_handler(None) is handler
+    assert roamlet.set_error_handler(handler) is None
+    assert roamlet.set_error_handler(None) is handler
 
 
-@pytest.mark.parametrize("setter", [weft.set_schedule_callback, weft.set_channel_callback, weft.set_error_handler])
+@pytest.mark.parametrize(
+    "setter", [roamlet.set_schedule_callback, roamlet.set_channel_callback, roamlet.set_error_handler]
+)
 def test_a_callback_that_cannot_be_called_is_refused(setter):
     with pytest.raises(TypeError, match="takes a callable or None, not 'text'"):
         setter("text")
@@ -62,27 +64,27 @@ def test_a_callback_that_cannot_be_called_is_refused(setter):
 
 def test_every_switch_is_announced_in_the_tasklet_that_is_left():
     log, names = [], {}
-    channel = weft.channel()
+    channel = roamlet.channel()
 
     def receives():
         channel.receive()
 
     def schedules():
-        weft.schedule()
+        roamlet.schedule()
 
     def sends():
         channel.send(None)
 
     def callback(previous, following):
-        assert weft.getcurrent() is previous
+        assert roamlet.getcurrent() is previous
         log.append((names[previous], names[following]))
 
-    names[weft.getmain()] = "main"
+    names[roamlet.getmain()] = "main"
     for function in (receives, schedules, sends):
-        names[weft.tasklet(function)()] = function.__name__
-    weft.set_schedule_callback(callback)
-    weft.run()
-    weft.set_schedule_callback(None)
+        names[roamlet.tasklet(function)()] = function.__name__
+    roamlet.set_schedule_callback(callback)
+    roamlet.run()
+    roamlet.set_schedule_callback(None)
     assert log == [
         ("main", "receives"),
         ("receives", "schedules"),
@@ -97,10 +99,10 @@ def test_every_switch_is_announced_in_the_tasklet_that_is_left():
 
 def test_a_switch_to_nobody_is_not_announced():
     log = []
-    weft.set_schedule_callback(lambda *pair: log.append(pair))
-    weft.schedule()
-    weft.sleep(0.001)
-    weft.set_schedule_callback(None)
+    roamlet.set_schedule_callback(lambda *pair: log.append(pair))
+    roamlet.schedule()
+    roamlet.sleep(0.001)
+    roamlet.set_schedule_callback(None)
     assert log == []
 
 
@@ -108,25 +110,25 @@ def test_the_schedule_callback_is_for_all_threads():
     log = []
 
     def work():
-        weft.tasklet(len)("")
-        weft.run()
+        roamlet.tasklet(len)("")
+        roamlet.run()
 
-    weft.set_schedule_callback(lambda *_: log.append(1))
+    roamlet.set_schedule_callback(lambda *_: log.append(1))
     in_thread(work)
-    weft.set_schedule_callback(None)
+    roamlet.set_schedule_callback(None)
     in_thread(work)
     assert len(log) == 2
 
 
 def test_a_schedule_callback_must_not_switch(reported):
-    channel = weft.channel()
-    calls = iter([weft.schedule, channel.receive, weft.schedule_remove, weft.run, lambda: weft.sleep(0)])
-    weft.set_schedule_callback(lambda *_: next(calls)())
+    channel = roamlet.channel()
+    calls = iter([roamlet.schedule, channel.receive, roamlet.schedule_remove, roamlet.run, lambda: roamlet.sleep(0)])
+    roamlet.set_schedule_callback(lambda *_: next(calls)())
     log = []
     for number in range(5):
-        weft.tasklet(log.append)(number)
-    weft.run()
-    weft.set_schedule_callback(None)
+        roamlet.tasklet(log.append)(number)
+    roamlet.run()
+    roamlet.set_schedule_callback(None)
     assert log == list(range(5))
     assert [text[:38] for text in reported[:5]] == ["RuntimeError Recursive scheduling call"] * 5
     assert channel.balance == 0
@@ -137,10 +139,10 @@ def test_what_a_schedule_callback_raises_is_reported_and_the_switch_happens(repo
         raise LookupError("in the callback")
 
     log = []
-    weft.tasklet(log.append)(1)
-    weft.set_schedule_callback(callback)
-    weft.run()
-    weft.set_schedule_callback(None)
+    roamlet.tasklet(log.append)(1)
+    roamlet.set_schedule_callback(callback)
+    roamlet.run()
+    roamlet.set_schedule_callback(None)
     assert log == [1]
     assert reported == ["LookupError in the callback"] * 2
 
@@ -149,20 +151,20 @@ def test_an_error_on_its_way_passes_a_schedule_callback():
     def bad():
         raise LookupError("of the tasklet")
 
-    weft.tasklet(bad)()
-    weft.set_schedule_callback(lambda *_: None)
+    roamlet.tasklet(bad)()
+    roamlet.set_schedule_callback(lambda *_: None)
     with pytest.raises(LookupError, match="of the tasklet"):
-        weft.run()
+        roamlet.run()
 
 
 @pytest.mark.parametrize("what", ["remove the next", "insert one", "kill the next", "remove all"])
 def test_a_schedule_callback_may_change_the_run_queue(what):
     log = []
-    first, second = (weft.tasklet(log.append)(name) for name in ("first", "second"))
-    paused = weft.tasklet(log.append)("inserted").remove()
+    first, second = (roamlet.tasklet(log.append)(name) for name in ("first", "second"))
+    paused = roamlet.tasklet(log.append)("inserted").remove()
 
     def callback(previous, following):
-        weft.set_schedule_callback(None)
+        roamlet.set_schedule_callback(None)
         if what == "remove the next":
             following.remove()
         elif what == "insert one":
@@ -173,8 +175,8 @@ def test_a_schedule_callback_may_change_the_run_queue(what):
             first.remove()
             second.remove()
 
-    weft.set_schedule_callback(callback)
-    weft.run()
+    roamlet.set_schedule_callback(callback)
+    roamlet.run()
     assert (
         log
         == {
@@ -184,7 +186,7 @@ def test_a_schedule_callback_may_change_the_run_queue(what):
             "remove all": [],
         }[what]
     )
-    assert weft.getruncount() == 1
+    assert roamlet.getruncount() == 1
     for tasklet in (first, second, paused):
         tasklet.kill()
 
@@ -193,13 +195,13 @@ def test_a_schedule_callback_may_change_the_run_queue(what):
 
 
 def test_every_channel_operation_is_announced():
-    channel, log = weft.channel(), []
-    receiver = weft.tasklet(lambda: [channel.receive(), channel.receive()])()
-    main = weft.getmain()
-    weft.set_channel_callback(lambda *seen: log.append(seen))
-    weft.run()
+    channel, log = roamlet.channel(), []
+    receiver = roamlet.tasklet(lambda: [channel.receive(), channel.receive()])()
+    main = roamlet.getmain()
+    roamlet.set_channel_callback(lambda *seen: log.append(seen))
+    roamlet.run()
     channel.send(1)
-    weft.set_channel_callback(None)
+    roamlet.set_channel_callback(None)
     channel.send(2)
     assert log == [
         (channel, receiver, False, True),
@@ -210,26 +212,26 @@ def test_every_channel_operation_is_announced():
 
 
 def test_an_operation_on_a_closed_channel_is_announced_too():
-    channel, log = weft.channel(), []
+    channel, log = roamlet.channel(), []
     channel.close()
-    weft.set_channel_callback(lambda *_: log.append(1))
-    with pytest.raises(weft.ChannelClosed):
+    roamlet.set_channel_callback(lambda *_: log.append(1))
+    with pytest.raises(roamlet.ChannelClosed):
         channel.send(1)
     assert log == [1]
 
 
 def test_a_channel_callback_must_not_use_channels_or_switch(reported):
-    channel = weft.channel()
-    calls = iter([channel.receive, weft.schedule])
-    weft.tasklet(channel.receive)()
-    weft.run()
-    weft.set_channel_callback(lambda *_: next(calls)())
+    channel = roamlet.channel()
+    calls = iter([channel.receive, roamlet.schedule])
+    roamlet.tasklet(channel.receive)()
+    roamlet.run()
+    roamlet.set_channel_callback(lambda *_: next(calls)())
     channel.preference = 1
     channel.send(1)
-    with pytest.raises(weft.Deadlock):
+    with pytest.raises(roamlet.Deadlock):
         channel.send(2)
-    weft.set_channel_callback(None)
-    weft.run()
+    roamlet.set_channel_callback(None)
+    roamlet.run()
     assert [text[:38] for text in reported] == [
         "RuntimeError Recursive channel call du",
         "RuntimeError Recursive scheduling call",
@@ -240,21 +242,21 @@ def test_a_channel_callback_must_not_use_channels_or_switch(reported):
 
 
 def test_what_a_channel_callback_drops_ends_when_it_may(reported):
-    channel, log = weft.channel(), []
+    channel, log = roamlet.channel(), []
 
     def waits():
         try:
-            weft.schedule_remove()
+            roamlet.schedule_remove()
         finally:
             log.append("finally")
 
-    dropped = [weft.tasklet(waits)()]
-    receiver = weft.tasklet(channel.receive)()
-    weft.run()
-    weft.set_channel_callback(lambda *_: dropped.clear())
+    dropped = [roamlet.tasklet(waits)()]
+    receiver = roamlet.tasklet(channel.receive)()
+    roamlet.run()
+    roamlet.set_channel_callback(lambda *_: dropped.clear())
     channel.send(1)
     assert log == [] or not receiver.alive
-    weft.run()
+    roamlet.run()
     assert log == ["finally"] and reported == []
 
 
@@ -265,11 +267,11 @@ def test_the_error_handler_gets_what_a_tasklet_does_not_catch():
         raise LookupError("nobody catches this")
 
     def handler(kind, value, traceback):
-        log.append((kind, str(value), traceback.tb_frame.f_code.co_name, weft.getcurrent()))
+        log.append((kind, str(value), traceback.tb_frame.f_code.co_name, roamlet.getcurrent()))
 
-    weft.set_error_handler(handler)
-    tasklet = weft.tasklet(bad)()
-    weft.run()
+    roamlet.set_error_handler(handler)
+    tasklet = roamlet.tasklet(bad)()
+    roamlet.run()
     assert log == [(LookupError, "nobody catches this", "bad", tasklet)]
     assert not tasklet.alive
     log.clear()
@@ -279,17 +281,17 @@ def test_what_the_error_handler_raises_goes_to_main():
     def handler(kind, value, traceback):
         raise OSError("in the handler")
 
-    weft.set_error_handler(handler)
-    weft.tasklet(lambda: 1 / 0)()
+    roamlet.set_error_handler(handler)
+    roamlet.tasklet(lambda: 1 / 0)()
     with pytest.raises(OSError, match="in the handler"):
-        weft.run()
+        roamlet.run()
 
 
 def test_a_killed_tasklet_is_no_error():
     log = []
-    weft.set_error_handler(lambda *_: log.append(1))
-    tasklet = weft.tasklet(weft.schedule_remove)()
-    weft.run()
+    roamlet.set_error_handler(lambda *_: log.append(1))
+    tasklet = roamlet.tasklet(roamlet.schedule_remove)()
+    roamlet.run()
     tasklet.kill()
     assert log == []
 
@@ -298,11 +300,11 @@ def test_an_error_handler_may_switch():
     log = []
 
     def handler(kind, value, traceback):
-        weft.schedule()
+        roamlet.schedule()
         log.append("handled")
 
-    weft.set_error_handler(handler)
-    weft.tasklet(lambda: 1 / 0)()
-    weft.tasklet(log.append)("other")
-    weft.run()
+    roamlet.set_error_handler(handler)
+    roamlet.tasklet(lambda: 1 / 0)()
+    roamlet.tasklet(log.append)("other")
+    roamlet.run()
     assert log == ["other", "handled"]

@@ -5,22 +5,22 @@ import threading
 
 import pytest
 
-import weft
+import roamlet
+from roamlet import core
+from roamlet.core import Cancelled, CancelScope
 from tests.core._scripts import output_of
-from weft import core
-from weft.core import Cancelled, CancelScope
 
 
 def waits(how):
     """The blocking calls of the core, by name."""
-    channel = weft.channel()
+    channel = roamlet.channel()
     return {
         "receive": channel.receive,
         "send": lambda: channel.send(1),
-        "sleep": lambda: weft.sleep(1000),
+        "sleep": lambda: roamlet.sleep(1000),
         "Waiter": core.Waiter().wait,
         "Waiter with a time-out": lambda: core.Waiter().wait(1000),
-        "run": weft.run,
+        "run": roamlet.run,
     }[how]
 
 
@@ -39,17 +39,17 @@ def in_scope(scope, body, log):
             log.append(f"{type(error).__name__}: {error}")
             raise
 
-    return weft.tasklet(run)()
+    return roamlet.tasklet(run)()
 
 
 @pytest.mark.parametrize("how", BLOCKING)
 def test_a_waiting_tasklet_is_woken_by_cancel(how):
     scope, log = CancelScope(), []
     tasklet = in_scope(scope, waits(how), log)
-    weft.schedule()
+    roamlet.schedule()
     assert tasklet.blocked
     scope.cancel()
-    weft.schedule()
+    roamlet.schedule()
     assert (log, tasklet.alive, scope.cancelled, scope.expired) == (["left"], False, True, False)
 
 
@@ -57,15 +57,15 @@ def test_a_waiting_tasklet_is_woken_by_cancel(how):
 def test_a_waiting_tasklet_is_woken_when_its_time_is_over(how, clock):
     scope, log = CancelScope(5), []
     tasklet = in_scope(scope, waits(how), log)
-    weft.sleep(4.9)
+    roamlet.sleep(4.9)
     assert tasklet.blocked
-    weft.sleep(0.2)
+    roamlet.sleep(0.2)
     assert (log, tasklet.alive, scope.cancelled, scope.expired) == (["left"], False, False, True)
 
 
 @pytest.mark.parametrize("how", [*BLOCKING, "run"])
 def test_main_can_be_inside(how, clock):
-    idler = weft.tasklet(weft.sleep)(10000)  # so that run() has something to wait for
+    idler = roamlet.tasklet(roamlet.sleep)(10000)  # so that run() has something to wait for
     before = clock.now
     with CancelScope(5) as scope:
         waits(how)()
@@ -89,24 +89,24 @@ def test_a_wait_that_a_limit_ends_is_no_deadlock(how, clock):
 def test_run_waits_for_others_who_wait_in_a_scope_with_a_limit_and_not_for_itself(how, clock):
     log = []
     in_scope(CancelScope(5), waits(how), log)
-    weft.run()
+    roamlet.run()
     assert (log, clock.now) == (["left"], pytest.approx(1005))
     with CancelScope(5) as scope:
-        weft.run()
+        roamlet.run()
     assert (scope.expired, clock.now) == (False, pytest.approx(1005))
 
 
 def test_once_its_limit_is_gone_a_wait_is_a_deadlock_again(clock):
-    channel = weft.channel()
+    channel = roamlet.channel()
     for limited in (True, False):
         with CancelScope(5) as scope:
-            weft.tasklet(channel.send)("taken")
+            roamlet.tasklet(channel.send)("taken")
             assert channel.receive() == "taken"
             if not limited:
                 scope.deadline = None
-                with pytest.raises(weft.Deadlock):
+                with pytest.raises(roamlet.Deadlock):
                     channel.receive()
-    with pytest.raises(weft.Deadlock):
+    with pytest.raises(roamlet.Deadlock):
         channel.receive()
 
 
@@ -119,26 +119,26 @@ def test_every_blocking_call_raises_until_the_scope_is_left():
                 waits(how)()
             except Cancelled as error:
                 seen.append((how, error.scope is scope))
-        weft.sleep(0)
+        roamlet.sleep(0)
 
     log = []
     in_scope(scope, body, log)
-    weft.schedule()
+    roamlet.schedule()
     scope.cancel()
-    weft.run()
+    roamlet.run()
     assert seen == [(how, True) for how in BLOCKING]
     assert log == ["left"]
 
 
 def test_calls_that_need_not_wait_go_on():
-    channel, log = weft.channel(), []
-    sender = weft.tasklet(channel.send)(7)
-    weft.schedule()
+    channel, log = roamlet.channel(), []
+    sender = roamlet.tasklet(channel.send)(7)
+    roamlet.schedule()
 
     with CancelScope() as scope:
         scope.cancel()
         log.append(channel.receive())
-        weft.schedule()
+        roamlet.schedule()
         log.append("still inside")
     assert (log, sender.alive) == ([7, "still inside"], False)
 
@@ -153,13 +153,13 @@ def test_a_run_that_may_not_begin_interrupts_nobody(how):
     ended = []
     with CancelScope() as scope:
         scope.cancel()
-        weft.tasklet(long)()
-        weft.run(**how)
+        roamlet.tasklet(long)()
+        roamlet.run(**how)
         pytest.fail("it did not raise")
-    weft.schedule()
+    roamlet.schedule()
     assert ended == [True]  # at once: nobody counts its instructions
-    weft.tasklet(long)()
-    interrupted = weft.run(1000)
+    roamlet.tasklet(long)()
+    interrupted = roamlet.run(1000)
     assert (interrupted is not None, ended) == (True, [True])
     interrupted.kill()
 
@@ -167,8 +167,8 @@ def test_a_run_that_may_not_begin_interrupts_nobody(how):
 def test_after_it_was_left_all_is_as_before(clock):
     with CancelScope() as scope:
         scope.cancel()
-        weft.sleep(1)
-    weft.sleep(1)
+        roamlet.sleep(1)
+    roamlet.sleep(1)
     assert clock.now == 1001
 
 
@@ -187,20 +187,20 @@ def test_a_cancelled_of_another_scope_passes():
     with outer:
         outer.cancel()
         with inner:
-            weft.sleep(1)
+            roamlet.sleep(1)
         pytest.fail("the inner scope swallowed what was the outer one's")
     assert not inner.cancelled
 
 
 def test_the_outermost_that_is_over_counts(clock):
     with CancelScope(3) as outer, CancelScope(3):
-        weft.sleep(10)
+        roamlet.sleep(10)
     assert (outer.expired, clock.now) == (True, 1003)
 
     reached = []
     with CancelScope(10) as outer:
         with CancelScope(3) as inner:
-            weft.sleep(5)
+            roamlet.sleep(5)
         reached.append(clock.now)
     assert (reached, inner.expired, outer.expired) == ([1006], True, False)
 
@@ -219,19 +219,19 @@ def test_behind_a_shield_the_scopes_around_are_not_heard(clock):
     done = []
     with CancelScope(1):
         try:
-            weft.sleep(5)
+            roamlet.sleep(5)
         finally:
             with CancelScope(shield=True):
-                weft.sleep(5)
+                roamlet.sleep(5)
                 done.append(clock.now)
             with CancelScope(2, shield=True) as shielded:
-                weft.sleep(5)
+                roamlet.sleep(5)
             done.append((clock.now, shielded.expired))
     assert done == [1006, (1008, True)]
 
 
 def test_cancel_does_not_reach_behind_a_shield():
-    outer, log, channel = CancelScope(), [], weft.channel()
+    outer, log, channel = CancelScope(), [], roamlet.channel()
 
     def body():
         with CancelScope(shield=True):
@@ -239,12 +239,12 @@ def test_cancel_does_not_reach_behind_a_shield():
         channel.receive()
 
     in_scope(outer, body, log)
-    weft.schedule()
+    roamlet.schedule()
     outer.cancel()
-    weft.schedule()
+    roamlet.schedule()
     assert (log, channel.balance) == ([], -1)
     channel.send("the value")
-    weft.schedule()
+    roamlet.schedule()
     assert log == ["the value", "left"]
 
 
@@ -253,7 +253,7 @@ def test_adopted_tasklets_belong_to_the_scope_and_those_around(clock):
 
     def child(name, seconds):
         try:
-            weft.sleep(seconds)
+            roamlet.sleep(seconds)
             log.append(f"{name} slept")
         except Cancelled as error:
             log.append((name, error.scope is outer))
@@ -262,56 +262,56 @@ def test_adopted_tasklets_belong_to_the_scope_and_those_around(clock):
     with CancelScope(2) as outer:
         with CancelScope() as inner:
             for name, seconds in ("short", 1), ("long", 100):
-                inner.adopt(weft.tasklet(child)(name, seconds))
-            weft.sleep(50)
+                inner.adopt(roamlet.tasklet(child)(name, seconds))
+            roamlet.sleep(50)
     assert clock.now == 1002
-    weft.run()
+    roamlet.run()
     assert log == ["short slept", ("long", True)]
 
 
 def test_a_child_that_has_not_run_is_cancelled_in_its_first_wait():
     log = []
     with CancelScope() as scope:
-        child = weft.tasklet(lambda: (log.append("begun"), weft.sleep(1), log.append("slept")))()
+        child = roamlet.tasklet(lambda: (log.append("begun"), roamlet.sleep(1), log.append("slept")))()
         scope.adopt(child)
         scope.cancel()
-    weft.run()
+    roamlet.run()
     assert (log, child.alive) == (["begun"], False)
 
 
 def test_a_paused_tasklet_is_woken():
     scope, log = CancelScope(), []
-    tasklet = in_scope(scope, lambda: weft.schedule_remove(), log)
-    weft.schedule()
+    tasklet = in_scope(scope, lambda: roamlet.schedule_remove(), log)
+    roamlet.schedule()
     assert tasklet.paused
     scope.cancel()
-    weft.schedule()
+    roamlet.schedule()
     assert log == ["left"]
 
 
 def test_a_deadline_can_be_moved(clock):
     scope, log = CancelScope(5), []
-    in_scope(scope, lambda: weft.sleep(100), log)
-    weft.schedule()
+    in_scope(scope, lambda: roamlet.sleep(100), log)
+    roamlet.schedule()
     assert scope.deadline == 1005
     scope.deadline = 1020
-    weft.sleep(10)
+    roamlet.sleep(10)
     assert log == []
     scope.deadline = 1011
-    weft.sleep(2)
+    roamlet.sleep(2)
     assert (log, clock.now) == (["left"], 1012)
 
 
 def test_a_deadline_moved_away_or_into_the_past(clock):
     log = []
     first, second = CancelScope(5), CancelScope(5)
-    in_scope(first, lambda: weft.sleep(100), log)
-    in_scope(second, lambda: weft.sleep(100), log)
-    weft.schedule()
+    in_scope(first, lambda: roamlet.sleep(100), log)
+    in_scope(second, lambda: roamlet.sleep(100), log)
+    roamlet.schedule()
     first.deadline, second.deadline = None, 1.0
-    weft.schedule()
+    roamlet.schedule()
     assert (log, second.expired) == (["left"], True)
-    weft.sleep(101)
+    roamlet.sleep(101)
     assert log == ["left", None, "left"]
 
 
@@ -321,7 +321,7 @@ def test_from_another_thread():
     def other():
         with scope:
             waiting.set()
-            weft.channel().receive()
+            roamlet.channel().receive()
         log.append("left")
 
     thread = threading.Thread(target=other)
@@ -333,20 +333,20 @@ def test_from_another_thread():
 
 
 def test_a_value_on_its_way_is_not_lost():
-    channel, scope, log = weft.channel(), CancelScope(), []
+    channel, scope, log = roamlet.channel(), CancelScope(), []
     channel.preference = 1
     in_scope(scope, channel.receive, log)
-    weft.schedule()
+    roamlet.schedule()
     channel.send("taken")
     scope.cancel()
-    weft.schedule()
+    roamlet.schedule()
     assert log == ["taken", "left"]
 
 
 def test_kill_inside_ends_the_tasklet_for_good():
     scope, log = CancelScope(), []
     tasklet = in_scope(scope, waits("receive"), log)
-    weft.schedule()
+    roamlet.schedule()
     tasklet.kill()
     assert (log, tasklet.alive) == (["TaskletExit: "], False)
     scope.cancel()
@@ -354,10 +354,10 @@ def test_kill_inside_ends_the_tasklet_for_good():
 
 def test_a_cancelled_that_leaves_the_tasklet_is_no_error():
     with CancelScope() as scope:
-        scope.adopt(weft.tasklet(weft.sleep)(1))
+        scope.adopt(roamlet.tasklet(roamlet.sleep)(1))
         scope.cancel()
-    weft.run()
-    assert weft.getruncount() == 1
+    roamlet.run()
+    assert roamlet.getruncount() == 1
 
 
 @pytest.mark.parametrize(
@@ -365,8 +365,8 @@ def test_a_cancelled_that_leaves_the_tasklet_is_no_error():
     [
         (lambda scope: scope.__enter__(), RuntimeError, "a CancelScope is entered once: make a new one"),
         (lambda scope: scope.adopt(5), TypeError, "adopt.. takes a tasklet, not 5"),
-        (lambda scope: scope.adopt(weft.getcurrent()), RuntimeError, "has started already"),
-        (lambda scope: CancelScope().adopt(weft.tasklet()), RuntimeError, "nobody is in this CancelScope"),
+        (lambda scope: scope.adopt(roamlet.getcurrent()), RuntimeError, "has started already"),
+        (lambda scope: CancelScope().adopt(roamlet.tasklet()), RuntimeError, "nobody is in this CancelScope"),
         (lambda scope: setattr(CancelScope(), "deadline", 1), RuntimeError, "while somebody is in the CancelScope"),
         (lambda scope: setattr(scope, "deadline", -1), ValueError, "from 0 on, not -1"),
         (lambda scope: setattr(scope, "deadline", "x"), TypeError, "takes a number of seconds, not str"),
@@ -402,7 +402,7 @@ def test_repr_says_how_it_was_made(made, text):
 
 def test_a_limit_is_rescheduled_from_now_on(clock):
     with CancelScope(1) as scope:
-        weft.sleep(0.5)
+        roamlet.sleep(0.5)
         scope.reschedule(3)
         assert (scope.deadline, repr(scope)) == (clock.now + 3, "CancelScope(3)")
         scope.reschedule(None)
@@ -415,7 +415,7 @@ def test_a_limit_whose_repr_fails_still_ends_what_blocks():
             raise KeyError
 
     with pytest.raises(KeyError), CancelScope(Odd(0)):
-        weft.sleep(0)
+        roamlet.sleep(0)
 
 
 def test_scopes_are_left_in_the_reverse_order():
@@ -439,8 +439,8 @@ def test_another_tasklet_cannot_leave_it():
         seen.append(True)
 
     with scope:
-        weft.tasklet(other)()
-        weft.run()
+        roamlet.tasklet(other)()
+        roamlet.run()
     assert seen == [True]
 
 
@@ -452,7 +452,7 @@ def test_a_subclass_in_a_cycle_with_its_tasklets_is_collected():
         scope = Mine()
         scope.itself = scope
         with scope:
-            scope.child = weft.tasklet()
+            scope.child = roamlet.tasklet()
             scope.child.bind(lambda: None, ())
             scope.adopt(scope.child)
         return len(core.threads())
@@ -466,21 +466,21 @@ def test_a_subclass_in_a_cycle_with_its_tasklets_is_collected():
 
 HANDLER_WAKES = """
 import os, signal, threading
-import weft
-from weft import core
+import roamlet
+from roamlet import core
 
 waiter = core.Waiter()
 signal.signal(signal.SIGUSR1, lambda *args: waiter.succeed("woken by the handler"))
 signal.setitimer(signal.ITIMER_REAL, 0.05)
 signal.signal(signal.SIGALRM, lambda *args: os.kill(os.getpid(), signal.SIGUSR1))
-channel = weft.channel()
-weft.tasklet(lambda: channel.send(waiter.wait(daemon=True)))()
+channel = roamlet.channel()
+roamlet.tasklet(lambda: channel.send(waiter.wait(daemon=True)))()
 print(channel.receive())
 signal.signal(signal.SIGALRM, signal.SIG_DFL)
 signal.signal(signal.SIGUSR1, signal.SIG_IGN)
 try:
     channel.receive()
-except weft.Deadlock as error:
+except roamlet.Deadlock as error:
     print(str(error).split(":")[0])
 """
 
@@ -502,7 +502,7 @@ def test_marking_is_for_numbers():
 
 NESTED = """
 import threading
-from weft.core import CancelScope
+from roamlet.core import CancelScope
 
 def nests():
     outermost = CancelScope()

@@ -6,7 +6,7 @@ import weakref
 
 import pytest
 
-import weft
+import roamlet
 
 
 def receiver(channel, name, log):
@@ -44,15 +44,15 @@ def bystander(log):
     ],
 )
 def test_who_runs_on_when_a_sender_meets_a_waiting_receiver(preference, expected):
-    channel, log = weft.channel(), []
+    channel, log = roamlet.channel(), []
     channel.preference = preference
-    weft.tasklet(receiver)(channel, "r", log)
-    weft.run()
-    weft.tasklet(bystander)(log)
+    roamlet.tasklet(receiver)(channel, "r", log)
+    roamlet.run()
+    roamlet.tasklet(bystander)(log)
     log.append("main sends")
     channel.send(1)
     log.append("main sent")
-    weft.run()
+    roamlet.run()
     assert log == expected
 
 
@@ -65,46 +65,46 @@ def test_who_runs_on_when_a_sender_meets_a_waiting_receiver(preference, expected
     ],
 )
 def test_who_runs_on_when_a_receiver_meets_a_waiting_sender(preference, expected):
-    channel, log = weft.channel(), []
+    channel, log = roamlet.channel(), []
     channel.preference = preference
-    weft.tasklet(sender)(channel, "s", log)
-    weft.run()
-    weft.tasklet(bystander)(log)
+    roamlet.tasklet(sender)(channel, "s", log)
+    roamlet.run()
+    roamlet.tasklet(bystander)(log)
     log.append("main receives")
     log.append(("main", channel.receive()))
-    weft.run()
+    roamlet.run()
     assert log == expected
 
 
 @pytest.mark.parametrize("preference", [-1, 0, 1])
 def test_schedule_all_lets_the_next_tasklet_run_whatever_the_preference(preference):
-    channel, log = weft.channel(), []
+    channel, log = roamlet.channel(), []
     channel.preference = preference
     channel.schedule_all = True
-    weft.tasklet(receiver)(channel, "r", log)
-    weft.run()
-    weft.tasklet(bystander)(log)
+    roamlet.tasklet(receiver)(channel, "r", log)
+    roamlet.run()
+    roamlet.tasklet(bystander)(log)
     channel.send(1)
     log.append("main sent")
-    weft.run()
+    roamlet.run()
     assert log == ["r waits", "bystander", ("r", 1), "main sent"]
 
 
 def test_schedule_all_when_the_partner_is_the_only_other_tasklet():
-    channel, log = weft.channel(), []
+    channel, log = roamlet.channel(), []
     channel.schedule_all = True
-    weft.tasklet(sender)(channel, "s", log)
-    weft.run()
+    roamlet.tasklet(sender)(channel, "s", log)
+    roamlet.run()
     log.append(("main", channel.receive()))
     assert log == ["s sends", "s sent", ("main", "s")]
 
 
 def test_a_blocked_operation_gives_way_to_the_next_in_the_queue():
-    channel, log = weft.channel(), []
+    channel, log = roamlet.channel(), []
     for name in "abc":
-        weft.tasklet(receiver)(channel, name, log)
-    weft.tasklet(bystander)(log)
-    weft.run()
+        roamlet.tasklet(receiver)(channel, name, log)
+    roamlet.tasklet(bystander)(log)
+    roamlet.run()
     assert log == ["a waits", "b waits", "c waits", "bystander"]
     for value in (1, 2, 3):
         channel.send(value)
@@ -112,37 +112,37 @@ def test_a_blocked_operation_gives_way_to_the_next_in_the_queue():
 
 
 def test_values_are_served_first_come_first_served():
-    channel, log = weft.channel(), []
+    channel, log = roamlet.channel(), []
     for name in "abcd":
-        weft.tasklet(sender)(channel, name, log)
-    weft.run()
+        roamlet.tasklet(sender)(channel, name, log)
+    roamlet.run()
     assert [channel.receive() for _ in range(4)] == ["a", "b", "c", "d"]
-    weft.run()
+    roamlet.run()
     assert log == [*(f"{name} sends" for name in "abcd"), *(f"{name} sent" for name in "abcd")]
 
 
 def test_balance_counts_senders_up_and_receivers_down():
-    channel, log = weft.channel(), []
+    channel, log = roamlet.channel(), []
     assert channel.balance == 0
     for count, name in enumerate("abc", 1):
-        weft.tasklet(sender)(channel, name, log).run()
+        roamlet.tasklet(sender)(channel, name, log).run()
         assert channel.balance == count
     for count in (2, 1, 0):
         channel.receive()
         assert channel.balance == count
     for count, name in enumerate("de", 1):
-        weft.tasklet(receiver)(channel, name, log).run()
+        roamlet.tasklet(receiver)(channel, name, log).run()
         assert channel.balance == -count
     channel.send_sequence("xy")
     assert channel.balance == 0
-    weft.run()
+    roamlet.run()
 
 
 def test_queue_is_the_one_that_waited_longest_and_next_leads_through_the_others():
-    channel, log = weft.channel(), []
+    channel, log = roamlet.channel(), []
     assert channel.queue is None
-    tasklets = [weft.tasklet(receiver)(channel, name, log) for name in "abc"]
-    weft.run()
+    tasklets = [roamlet.tasklet(receiver)(channel, name, log) for name in "abc"]
+    roamlet.run()
     assert channel.queue is tasklets[0]
     assert [tasklet.next for tasklet in tasklets] == [tasklets[1], tasklets[2], None]
     assert [tasklet.prev for tasklet in tasklets] == [None, tasklets[0], tasklets[1]]
@@ -156,23 +156,23 @@ def test_queue_is_the_one_that_waited_longest_and_next_leads_through_the_others(
 
 @pytest.mark.parametrize("victim", [0, 1, 2])
 def test_a_killed_sender_takes_its_value_with_it_and_leaves_the_order_of_the_others(victim):
-    channel, log = weft.channel(), []
-    tasklets = [weft.tasklet(sender)(channel, name, log) for name in "abc"]
-    weft.run()
+    channel, log = roamlet.channel(), []
+    tasklets = [roamlet.tasklet(sender)(channel, name, log) for name in "abc"]
+    roamlet.run()
     tasklets[victim].kill()
     assert channel.balance == 2
     assert [channel.receive(), channel.receive()] == [name for index, name in enumerate("abc") if index != victim]
-    weft.run()
+    roamlet.run()
 
 
 def test_a_value_is_passed_by_identity_and_not_kept():
     class Value:
         pass
 
-    channel, value = weft.channel(), Value()
+    channel, value = roamlet.channel(), Value()
     gone, got = weakref.ref(value), []
-    weft.tasklet(lambda: got.append(channel.receive()))()
-    weft.run()
+    roamlet.tasklet(lambda: got.append(channel.receive()))()
+    roamlet.run()
     channel.send(value)
     assert got == [value]
     del value
@@ -181,18 +181,18 @@ def test_a_value_is_passed_by_identity_and_not_kept():
 
 
 def test_send_returns_none_and_any_object_can_travel():
-    channel, got = weft.channel(), []
-    weft.tasklet(lambda: got.extend(channel.receive() for _ in range(4)))()
-    weft.run()
-    assert [channel.send(value) for value in (None, weft.TaskletExit, KeyError("x"), channel)] == [None] * 4
-    assert got[0] is None and got[1] is weft.TaskletExit and repr(got[2]) == "KeyError('x')" and got[3] is channel
+    channel, got = roamlet.channel(), []
+    roamlet.tasklet(lambda: got.extend(channel.receive() for _ in range(4)))()
+    roamlet.run()
+    assert [channel.send(value) for value in (None, roamlet.TaskletExit, KeyError("x"), channel)] == [None] * 4
+    assert got[0] is None and got[1] is roamlet.TaskletExit and repr(got[2]) == "KeyError('x')" and got[3] is channel
 
 
 # ---- closing ----
 
 
 def test_states_of_a_channel_that_is_closed_empty_and_opened_again():
-    channel = weft.channel()
+    channel = roamlet.channel()
     assert (channel.closing, channel.closed) == (False, False)
     assert channel.close() is None
     assert (channel.closing, channel.closed) == (True, True)
@@ -201,27 +201,27 @@ def test_states_of_a_channel_that_is_closed_empty_and_opened_again():
 
 
 def test_what_waits_in_a_closed_channel_can_still_be_met_and_nobody_new_may_wait():
-    channel, log = weft.channel(), []
+    channel, log = roamlet.channel(), []
     for name in "ab":
-        weft.tasklet(sender)(channel, name, log)
-    weft.run()
+        roamlet.tasklet(sender)(channel, name, log)
+    roamlet.run()
     channel.close()
     assert (channel.closing, channel.closed) == (True, False)
-    with pytest.raises(weft.ChannelClosed, match="Send/receive operation on a closed channel"):
+    with pytest.raises(roamlet.ChannelClosed, match="Send/receive operation on a closed channel"):
         channel.send("new")
     assert [channel.receive(), channel.receive()] == ["a", "b"]
     assert channel.closed is True
-    with pytest.raises(weft.ChannelClosed, match=r"open\(\) lets it be used again"):
+    with pytest.raises(roamlet.ChannelClosed, match=r"open\(\) lets it be used again"):
         channel.receive()
-    weft.run()
+    roamlet.run()
 
 
 def test_a_blocked_receive_stays_when_its_channel_is_closed_and_can_be_met():
-    channel, log = weft.channel(), []
-    tasklet = weft.tasklet(receiver)(channel, "r", log)
-    weft.run()
+    channel, log = roamlet.channel(), []
+    tasklet = roamlet.tasklet(receiver)(channel, "r", log)
+    roamlet.run()
     channel.close()
-    weft.run()
+    roamlet.run()
     assert tasklet.blocked and not channel.closed
     channel.send("late")
     assert log == ["r waits", ("r", "late")]
@@ -229,80 +229,80 @@ def test_a_blocked_receive_stays_when_its_channel_is_closed_and_can_be_met():
 
 
 def test_closed_is_a_value_error_as_in_stackless():
-    channel = weft.channel()
+    channel = roamlet.channel()
     channel.close()
     with pytest.raises(ValueError, match="closed channel"):
         channel.receive()
-    assert issubclass(weft.ChannelClosed, weft.WeftError)
+    assert issubclass(roamlet.ChannelClosed, roamlet.RoamletError)
 
 
 # ---- iteration ----
 
 
 def test_a_for_loop_takes_what_comes_and_ends_when_the_channel_is_closed():
-    channel, got = weft.channel(), []
+    channel, got = roamlet.channel(), []
 
     def consumer():
         for value in channel:
             got.append(value)
         got.append("end")
 
-    tasklet = weft.tasklet(consumer)()
-    weft.run()
+    tasklet = roamlet.tasklet(consumer)()
+    roamlet.run()
     channel.send_sequence("abc")
     assert tasklet.blocked
     channel.close()
     assert got == ["a", "b", "c"]
-    weft.run()
+    roamlet.run()
     assert got == ["a", "b", "c", "end"]
     assert channel.closed
 
 
 def test_close_ends_every_waiting_loop_and_leaves_waiting_receives():
-    channel, ended = weft.channel(), []
+    channel, ended = roamlet.channel(), []
 
     def consumer(name):
         for value in channel:
             ended.append(value)
         ended.append(name)
 
-    loops = [weft.tasklet(consumer)(name) for name in "ab"]
-    plain = weft.tasklet(channel.receive)()
-    loops.append(weft.tasklet(consumer)("c"))
-    weft.run()
+    loops = [roamlet.tasklet(consumer)(name) for name in "ab"]
+    plain = roamlet.tasklet(channel.receive)()
+    loops.append(roamlet.tasklet(consumer)("c"))
+    roamlet.run()
     channel.close()
     assert channel.balance == -1 and channel.queue is plain
-    weft.run()
+    roamlet.run()
     assert ended == ["a", "b", "c"]
     assert not any(tasklet.alive for tasklet in loops)
     plain.kill()
 
 
 def test_a_loop_over_a_closed_channel_takes_what_waits_and_ends():
-    channel, log = weft.channel(), []
+    channel, log = roamlet.channel(), []
     for name in "abc":
-        weft.tasklet(sender)(channel, name, log)
-    weft.run()
+        roamlet.tasklet(sender)(channel, name, log)
+    roamlet.run()
     channel.close()
     assert list(channel) == ["a", "b", "c"]
     assert list(channel) == []
-    weft.run()
+    roamlet.run()
 
 
 def test_an_iterator_goes_on_after_the_channel_was_opened_again():
-    channel = weft.channel()
+    channel = roamlet.channel()
     channel.close()
     assert iter(channel) is channel
     with pytest.raises(StopIteration):
         next(channel)
     channel.open()
-    weft.tasklet(channel.send)(7)
+    roamlet.tasklet(channel.send)(7)
     assert next(channel) == 7
-    weft.run()
+    roamlet.run()
 
 
 def test_a_loop_ends_at_a_sent_stop_iteration_as_in_stackless():
-    channel, got = weft.channel(), []
+    channel, got = roamlet.channel(), []
 
     def producer():
         channel.send_sequence(range(3))
@@ -311,56 +311,56 @@ def test_a_loop_ends_at_a_sent_stop_iteration_as_in_stackless():
     def consumer():
         got.extend(channel)
 
-    weft.tasklet(producer)()
-    weft.tasklet(consumer)()
-    weft.run()
+    roamlet.tasklet(producer)()
+    roamlet.tasklet(consumer)()
+    roamlet.run()
     assert got == [0, 1, 2]
     assert not channel.closed
 
 
 def test_an_error_sent_to_a_loop_is_raised_from_it():
-    channel = weft.channel()
-    weft.tasklet(channel.send_exception)(KeyError, "sent")
+    channel = roamlet.channel()
+    roamlet.tasklet(channel.send_exception)(KeyError, "sent")
     with pytest.raises(KeyError, match="sent"):
         list(channel)
-    weft.run()
+    roamlet.run()
 
 
 def test_a_loop_woken_by_close_can_be_killed_before_it_runs():
-    channel, log = weft.channel(), []
+    channel, log = roamlet.channel(), []
 
     def consumer():
         try:
             for _ in channel:
                 pass
             log.append("ended")
-        except weft.TaskletExit:
+        except roamlet.TaskletExit:
             log.append("killed")
             raise
 
-    tasklet = weft.tasklet(consumer)()
-    weft.run()
+    tasklet = roamlet.tasklet(consumer)()
+    roamlet.run()
     channel.close()
     tasklet.kill()
     assert log == ["killed"]
     channel.open()
-    weft.tasklet(channel.send)(1)
-    weft.run()
+    roamlet.tasklet(channel.send)(1)
+    roamlet.run()
     assert channel.receive() == 1
-    weft.run()
+    roamlet.run()
 
 
 def test_a_tasklet_whose_loop_was_ended_by_close_receives_values_afterwards():
-    channel, other, got = weft.channel(), weft.channel(), []
+    channel, other, got = roamlet.channel(), roamlet.channel(), []
 
     def consumer():
         got.extend(channel)
         got.append(other.receive())
 
-    weft.tasklet(consumer)()
-    weft.run()
+    roamlet.tasklet(consumer)()
+    roamlet.run()
     channel.close()
-    weft.run()
+    roamlet.run()
     other.send(None)
     assert got == [None]
 
@@ -369,7 +369,7 @@ def test_a_tasklet_whose_loop_was_ended_by_close_receives_values_afterwards():
 
 
 def test_send_exception_builds_the_exception_and_raises_it_in_the_receiver():
-    channel, caught = weft.channel(), []
+    channel, caught = roamlet.channel(), []
 
     def function():
         try:
@@ -377,29 +377,29 @@ def test_send_exception_builds_the_exception_and_raises_it_in_the_receiver():
         except ValueError as error:
             caught.append(error.args)
 
-    weft.tasklet(function)()
-    weft.run()
+    roamlet.tasklet(function)()
+    roamlet.run()
     channel.send_exception(ValueError, 1, 2, 3)
-    weft.tasklet(channel.send_exception)(ValueError(4))
+    roamlet.tasklet(channel.send_exception)(ValueError(4))
     with pytest.raises(ValueError, match="4"):
         channel.receive()
-    weft.run()
+    roamlet.run()
     assert caught == [(1, 2, 3)]
 
 
 def test_send_exception_waits_for_a_receiver_as_send_does():
-    channel = weft.channel()
-    tasklet = weft.tasklet(channel.send_exception)(LookupError, "waited")
-    weft.run()
+    channel = roamlet.channel()
+    tasklet = roamlet.tasklet(channel.send_exception)(LookupError, "waited")
+    roamlet.run()
     assert tasklet.blocked and channel.balance == 1
     with pytest.raises(LookupError, match="waited"):
         channel.receive()
-    weft.run()
+    roamlet.run()
     assert not tasklet.alive
 
 
 def test_send_throw_keeps_the_traceback_of_what_it_sends():
-    channel = weft.channel()
+    channel = roamlet.channel()
 
     def origin():
         raise ValueError(1, 2)
@@ -410,11 +410,11 @@ def test_send_throw_keeps_the_traceback_of_what_it_sends():
         except ValueError:
             channel.send_throw(*sys.exc_info())
 
-    weft.tasklet(function)()
+    roamlet.tasklet(function)()
     arguments, names = raised_by(channel.receive)
     assert arguments == (1, 2)
     assert (names[0], names[-1]) == ("raised_by", "origin")
-    weft.run()
+    roamlet.run()
 
 
 @pytest.mark.parametrize(
@@ -431,58 +431,58 @@ def test_send_throw_keeps_the_traceback_of_what_it_sends():
 )
 @pytest.mark.leaves("references", reason="an exception instance among the parameters keeps its tracebacks")
 def test_send_throw_takes_the_forms_of_a_raise_with_three_arguments(arguments, expected):
-    channel = weft.channel()
-    weft.tasklet(channel.send_throw)(*arguments)
+    channel = roamlet.channel()
+    roamlet.tasklet(channel.send_throw)(*arguments)
     assert raised_by(channel.receive)[0] == expected
-    weft.run()
+    roamlet.run()
 
 
 def test_an_exception_object_sent_as_a_value_is_not_raised():
-    channel = weft.channel()
-    weft.tasklet(channel.send)(ValueError("plain"))
+    channel = roamlet.channel()
+    roamlet.tasklet(channel.send)(ValueError("plain"))
     assert repr(channel.receive()) == "ValueError('plain')"
-    weft.run()
+    roamlet.run()
 
 
 # ---- sequences ----
 
 
 def test_send_sequence_sends_each_value_and_returns_their_number():
-    channel, got, counts = weft.channel(), [], []
-    weft.tasklet(lambda: counts.append(channel.send_sequence(number * 2 for number in range(5))))()
+    channel, got, counts = roamlet.channel(), [], []
+    roamlet.tasklet(lambda: counts.append(channel.send_sequence(number * 2 for number in range(5))))()
     got.extend(channel.receive() for _ in range(5))
-    weft.run()
+    roamlet.run()
     assert (got, counts) == ([0, 2, 4, 6, 8], [5])
 
 
 def test_send_sequence_of_nothing_sends_nothing_and_does_not_switch():
-    channel = weft.channel()
+    channel = roamlet.channel()
     assert channel.send_sequence([]) == 0
     assert channel.balance == 0
 
 
 def test_send_sequence_over_another_channel_is_a_pipe():
-    first, second, got = weft.channel(), weft.channel(), []
-    weft.tasklet(second.send_sequence)(first)
-    weft.tasklet(lambda: got.extend(second))()
-    weft.run()
+    first, second, got = roamlet.channel(), roamlet.channel(), []
+    roamlet.tasklet(second.send_sequence)(first)
+    roamlet.tasklet(lambda: got.extend(second))()
+    roamlet.run()
     first.send_sequence("abc")
     first.close()
-    weft.run()
+    roamlet.run()
     second.close()
-    weft.run()
+    roamlet.run()
     assert got == ["a", "b", "c"]
 
 
 def test_an_error_of_the_iterable_comes_out_of_send_sequence_after_what_was_sent():
-    channel, got = weft.channel(), []
+    channel, got = roamlet.channel(), []
 
     def values():
         yield 1
         raise LookupError("no more")
 
-    weft.tasklet(lambda: got.append(channel.receive()))()
-    weft.run()
+    roamlet.tasklet(lambda: got.append(channel.receive()))()
+    roamlet.run()
     with pytest.raises(LookupError, match="no more"):
         channel.send_sequence(values())
     assert got == [1]
@@ -492,22 +492,22 @@ def test_an_error_of_the_iterable_comes_out_of_send_sequence_after_what_was_sent
 
 
 def test_channels_can_be_subclassed_with_other_arguments_and_attributes():
-    class Named(weft.channel):
+    class Named(roamlet.channel):
         def __init__(self, name, *, size=0):
             super().__init__()
             self.name, self.size = name, size
 
     channel = Named("jobs", size=3)
-    weft.tasklet(channel.send)(1)
+    roamlet.tasklet(channel.send)(1)
     assert (channel.receive(), channel.name, channel.size) == (1, "jobs", 3)
-    weft.run()
+    roamlet.run()
 
 
 def test_repr_tells_who_waits_and_whether_it_is_closed():
-    channel = weft.channel()
-    assert repr(channel).startswith("<weft.channel at 0x")
-    tasklets = [weft.tasklet(channel.receive)() for _ in range(2)]
-    weft.run()
+    channel = roamlet.channel()
+    assert repr(channel).startswith("<roamlet.channel at 0x")
+    tasklets = [roamlet.tasklet(channel.receive)() for _ in range(2)]
+    roamlet.run()
     assert repr(channel).endswith(", 2 to receive waiting>")
     channel.close()
     assert " closing, 2 to receive waiting>" in repr(channel)
@@ -517,7 +517,7 @@ def test_repr_tells_who_waits_and_whether_it_is_closed():
 
 
 def test_channels_take_weak_references_and_type_arguments():
-    channel = weft.channel[int]()
+    channel = roamlet.channel[int]()
     gone = weakref.ref(channel)
     assert gone() is channel
     del channel
@@ -526,14 +526,14 @@ def test_channels_take_weak_references_and_type_arguments():
 
 @pytest.mark.parametrize(("value", "sign"), [(2, 1), (-2, -1), (10**30, 1), (-(10**30), -1), (True, 1), (False, 0)])
 def test_the_sign_of_a_preference_counts(value, sign):
-    channel = weft.channel()
+    channel = roamlet.channel()
     channel.preference = value
     assert channel.preference == sign
 
 
 @pytest.mark.parametrize("value", ["1", None, 1.0, [1]])
 def test_a_preference_that_is_no_integer_is_refused(value):
-    channel = weft.channel()
+    channel = roamlet.channel()
     with pytest.raises(TypeError, match="preference must be set to an integer"):
         channel.preference = value
     with pytest.raises(TypeError, match="schedule_all must be set to a bool or integer"):
@@ -546,12 +546,12 @@ def test_a_preference_that_is_no_integer_is_refused(value):
 @pytest.mark.parametrize("name", ["balance", "queue", "closing", "closed"])
 def test_what_a_channel_tells_of_itself_cannot_be_set(name):
     with pytest.raises(AttributeError):
-        setattr(weft.channel(), name, 1)
+        setattr(roamlet.channel(), name, 1)
 
 
 @pytest.mark.parametrize("bad", [None, 3, "ValueError", int, [ValueError]])
 def test_what_is_no_exception_cannot_be_sent_as_one(bad):
-    channel = weft.channel()
+    channel = roamlet.channel()
     for send in (channel.send_exception, channel.send_throw):
         with pytest.raises(TypeError, match="takes an exception class with its arguments, or one exception instance"):
             send(bad)
@@ -560,7 +560,7 @@ def test_what_is_no_exception_cannot_be_sent_as_one(bad):
 
 def test_an_exception_instance_takes_no_further_arguments():
     with pytest.raises(TypeError, match="one exception instance"):
-        weft.channel().send_exception(ValueError(1), 2)
+        roamlet.channel().send_exception(ValueError(1), 2)
 
 
 def test_an_exception_class_that_cannot_be_built_fails_in_the_sender():
@@ -572,7 +572,7 @@ def test_an_exception_class_that_cannot_be_built_fails_in_the_sender():
         def __new__(cls):
             return 42
 
-    channel = weft.channel()
+    channel = roamlet.channel()
     with pytest.raises(TypeError, match="needed"):
         channel.send_exception(Awkward)
     with pytest.raises(TypeError, match="gave 42, which is no exception"):
@@ -585,9 +585,9 @@ def test_an_exception_class_that_cannot_be_built_fails_in_the_sender():
 
 def test_a_channel_takes_no_arguments_but_its_subclasses_may():
     with pytest.raises(TypeError, match=r"channel\(\) takes no arguments: it has no buffer"):
-        weft.channel(3)
+        roamlet.channel(3)
 
-    class Named(weft.channel):
+    class Named(roamlet.channel):
         def __init__(self, name):
             self.name = name
 
@@ -595,31 +595,31 @@ def test_a_channel_takes_no_arguments_but_its_subclasses_may():
 
 
 def test_what_is_given_back_is_received_before_what_others_wait_to_send():
-    channel = weft.channel()
+    channel = roamlet.channel()
     for value in ("c", "d"):
-        weft.tasklet(channel.send)(value)
-    weft.schedule()
+        roamlet.tasklet(channel.send)(value)
+    roamlet.schedule()
     channel.close()
     for value in ("b", "a"):
-        weft.tasklet(channel.give_back)(value)
-    weft.schedule()
+        roamlet.tasklet(channel.give_back)(value)
+    roamlet.schedule()
     assert channel.balance == 4
     assert list(channel) == ["a", "b", "c", "d"]
-    weft.run()
+    roamlet.run()
 
 
 def test_what_is_given_back_is_met_at_once_by_who_waits_and_may_be_an_exception():
-    channel = weft.channel()
+    channel = roamlet.channel()
     got = []
-    weft.tasklet(lambda: got.append(channel.receive()))()
-    weft.schedule()
+    roamlet.tasklet(lambda: got.append(channel.receive()))()
+    roamlet.schedule()
     channel.give_back(5)
     assert got == [5]
-    weft.tasklet(channel.give_back)(KeyError("k"), True)
+    roamlet.tasklet(channel.give_back)(KeyError("k"), True)
     with pytest.raises(KeyError):
         channel.receive()
     with pytest.raises(TypeError, match="no exception instance"):
         channel.give_back("text", True)
     with pytest.raises(TypeError, match="takes a value and whether"):
         channel.give_back()
-    weft.run()
+    roamlet.run()

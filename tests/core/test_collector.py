@@ -11,7 +11,8 @@ import weakref
 
 import pytest
 
-import weft
+import roamlet
+from roamlet import core
 from tests.core._collecting import (
     GREENLET_SEES_SOME,
     SEES_FRAMES,
@@ -25,7 +26,6 @@ from tests.core._collecting import (
 from tests.core._forms import Token
 from tests.core._objects import Value, nothing, waits_with_finally
 from tests.core._scripts import output_of
-from weft import core
 
 pytestmark = pytest.mark.usefixtures("cycles_of_local_classes_are_gone")
 
@@ -39,18 +39,18 @@ def wait(function):
 
 @wait
 def receiving():
-    weft.channel().receive()
+    roamlet.channel().receive()
 
 
 @wait
 def receiving_on_a_local():
-    channel = weft.channel()
+    channel = roamlet.channel()
     channel.receive()
 
 
 @wait
 def sending():
-    weft.channel().send(Value())
+    roamlet.channel().send(Value())
 
 
 @wait
@@ -60,13 +60,13 @@ def sending_an_instance_of_a_subclass():
 
 @wait
 def iterating():
-    for _ in weft.channel():
+    for _ in roamlet.channel():
         pass
 
 
 @wait
 def iterating_in_a_comprehension():
-    return [(value,) for value in weft.channel()]
+    return [(value,) for value in roamlet.channel()]
 
 
 @wait
@@ -82,15 +82,15 @@ def waiting_with_arguments():
 
 @wait
 def pausing():
-    me = weft.getcurrent()
-    weft.schedule_remove()
+    me = roamlet.getcurrent()
+    roamlet.schedule_remove()
     return me
 
 
 @wait
 def pausing_for_another():
-    me = weft.getcurrent()
-    weft.tasklet(nothing, ()).switch()
+    me = roamlet.getcurrent()
+    roamlet.tasklet(nothing, ()).switch()
     return me
 
 
@@ -99,7 +99,7 @@ def deep_down():
     def down(depth, channel):
         return down(depth - 1, [channel]) if depth else channel.receive()
 
-    channel = weft.channel()
+    channel = roamlet.channel()
     kept = [channel]
 
     def receive(depth):
@@ -111,7 +111,7 @@ def deep_down():
 
 @wait
 def with_operands_below():
-    channel = weft.channel()
+    channel = roamlet.channel()
     return [Token(1), [channel, (channel, {"key": Token(2), "other": channel.receive()})]]
 
 
@@ -121,7 +121,7 @@ def in_a_generator():
         while True:
             yield channel.receive()
 
-    for _ in values(weft.channel()):
+    for _ in values(roamlet.channel()):
         pass
 
 
@@ -133,7 +133,7 @@ def in_a_delegating_generator():
     def outer(channel):
         yield from values(channel)
 
-    for _ in outer(weft.channel()):
+    for _ in outer(roamlet.channel()):
         pass
 
 
@@ -143,7 +143,7 @@ def beside_a_suspended_generator():
         yield channel
         yield channel
 
-    channel = weft.channel()
+    channel = roamlet.channel()
     generator = values(channel)
     next(generator)
     channel.receive()
@@ -154,12 +154,12 @@ def in_a_coroutine():
     async def coroutine(channel):
         return channel.receive()
 
-    coroutine(weft.channel()).send(None)
+    coroutine(roamlet.channel()).send(None)
 
 
 @wait
 def in_an_except_block():
-    channel = weft.channel()
+    channel = roamlet.channel()
     try:
         raise LookupError(channel)
     except LookupError:
@@ -168,7 +168,7 @@ def in_an_except_block():
 
 @wait
 def in_a_finally_block():
-    channel = weft.channel()
+    channel = roamlet.channel()
     try:
         nothing()
     finally:
@@ -180,38 +180,38 @@ def in_a_closure():
     def function():
         return channel.receive()
 
-    channel = weft.channel()
+    channel = roamlet.channel()
     return function()
 
 
 @wait
 def inside_with():
-    channel = weft.channel()
+    channel = roamlet.channel()
     with contextlib.suppress(LookupError), contextlib.nullcontext(channel) as same:
         same.receive()
 
 
 @wait
 def under_context_run():
-    channel = weft.channel()
+    channel = roamlet.channel()
     contextvars.copy_context().run(channel.send, 1)
 
 
 @wait
 def unbound_method():
-    weft.channel.send(weft.channel(), Value())
+    roamlet.channel.send(roamlet.channel(), Value())
 
 
-class Channel(weft.channel):
+class Channel(roamlet.channel):
     pass
 
 
-class Tasklet(weft.tasklet):
+class Tasklet(roamlet.tasklet):
     pass
 
 
 @pytest.mark.parametrize("times", [1, 30])
-@pytest.mark.parametrize("kind", [weft.tasklet, Tasklet])
+@pytest.mark.parametrize("kind", [roamlet.tasklet, Tasklet])
 @pytest.mark.parametrize("name", WAITS)
 def test_a_tasklet_that_nothing_can_wake_is_ended(name, kind, times):
     log = []
@@ -229,9 +229,9 @@ def test_a_tasklet_that_nothing_can_wake_is_ended(name, kind, times):
 
 
 def test_a_tasklet_without_frames_is_ended_on_every_backend():
-    channel = weft.channel()
-    ends = weakref.ref(weft.tasklet(channel.receive)())
-    weft.run()
+    channel = roamlet.channel()
+    ends = weakref.ref(roamlet.tasklet(channel.receive)())
+    roamlet.run()
     del channel
     gc.collect()
     assert ends() is None
@@ -247,9 +247,9 @@ def test_a_ring_of_tasklets_and_channels_is_ended(count):
             own.receive()
             following.send(None)
 
-    channels = [weft.channel() for _ in range(count)]
+    channels = [roamlet.channel() for _ in range(count)]
     for own, following in zip(channels, channels[1:] + channels[:1], strict=True):
-        weft.tasklet(member)(own, following)
+        roamlet.tasklet(member)(own, following)
     del channels, own, following
     run_and_collect()
     ends_in(log)
@@ -264,15 +264,15 @@ def test_one_that_is_reachable_keeps_the_whole_ring():
             own.receive()
             following.send(None)
 
-    channels = [weft.channel() for _ in range(5)]
+    channels = [roamlet.channel() for _ in range(5)]
     for own, following in zip(channels, channels[1:] + channels[:1], strict=True):
-        weft.tasklet(member)(own, following)
+        roamlet.tasklet(member)(own, following)
     one = channels[2]
     del channels, own, following
     run_and_collect()
     assert log == [] and len(core.started()) == 5
     one.send(None)
-    weft.run()
+    roamlet.run()
     assert log == ["went on", "finally"] * 4
     kill_all()
 
@@ -284,10 +284,10 @@ def test_values_in_transit_and_locals_are_freed_and_weak_references_told():
         local = Value()
         for thing in (value, local):
             references.append(weakref.ref(thing, lambda _: told.append("gone")))
-        weft.channel().send(value)
+        roamlet.channel().send(value)
 
     references = []
-    tasklet = weft.tasklet(sender)(Value())
+    tasklet = roamlet.tasklet(sender)(Value())
     references.append(weakref.ref(tasklet, lambda _: told.append("tasklet gone")))
     del tasklet
     run_and_collect()
@@ -299,35 +299,35 @@ def test_values_in_transit_and_locals_are_freed_and_weak_references_told():
 
 
 def test_finally_blocks_may_use_channels_and_start_tasklets():
-    results, log = weft.channel(), []
+    results, log = roamlet.channel(), []
 
     def tasklet():
         try:
-            weft.channel().receive()
+            roamlet.channel().receive()
         finally:
-            weft.tasklet(log.append)("started")
+            roamlet.tasklet(log.append)("started")
             results.send("sent")
             log.append("finally")
 
-    weft.tasklet(tasklet)()
+    roamlet.tasklet(tasklet)()
     run_and_collect()
     if not SEES_FRAMES:
         core.started()[0].kill()
     assert log == []
     assert results.receive() == "sent"
-    weft.run()
+    roamlet.run()
     assert sorted(log) == ["finally", "started"]
 
 
 def test_an_error_in_a_finally_block_reaches_main():
     def tasklet():
         try:
-            weft.channel().receive()
+            roamlet.channel().receive()
         finally:
             raise LookupError("from the finally block")
 
-    weft.tasklet(tasklet)()
-    weft.run()
+    roamlet.tasklet(tasklet)()
+    roamlet.run()
     with pytest.raises(LookupError, match="from the finally block"):
         collect_or_kill_and_run()
 
@@ -337,13 +337,13 @@ def test_garbage_that_refers_to_an_ended_tasklet_is_freed():
         pass
 
     def tasklet(holder):
-        weft.channel().receive()
+        roamlet.channel().receive()
 
     holder = Holder()
     holder.self = holder
-    holder.tasklet = weft.tasklet(tasklet)(holder)
+    holder.tasklet = roamlet.tasklet(tasklet)(holder)
     gone = weakref.ref(holder)
-    weft.run()
+    roamlet.run()
     del holder
     for _ in range(2):
         gc.collect()
@@ -358,16 +358,16 @@ def test_a_tasklet_of_another_thread_is_ended_there():
 
     def tasklet():
         try:
-            weft.channel().receive()
+            roamlet.channel().receive()
         finally:
             log.append(threading.get_ident())
 
     def thread():
-        weft.tasklet(tasklet)()
-        weft.schedule()
+        roamlet.tasklet(tasklet)()
+        roamlet.schedule()
         ready.set()
         go_on.wait()
-        weft.schedule()
+        roamlet.schedule()
         log.append("still there" if core.started() else "ended")
         kill_all()
 
@@ -383,16 +383,16 @@ def test_a_tasklet_of_another_thread_is_ended_there():
 
 
 def test_a_thread_that_sleeps_is_woken_to_end_its_tasklet():
-    log, home, ready = [], weft.channel(), threading.Event()
+    log, home, ready = [], roamlet.channel(), threading.Event()
 
     def tasklet():
         with noting(log):
-            weft.channel().receive()
+            roamlet.channel().receive()
         home.send("never")
 
     def thread():
-        weft.tasklet(tasklet)()
-        weft.schedule()
+        roamlet.tasklet(tasklet)()
+        roamlet.schedule()
         ready.set()
         home.receive()
         kill_all()
@@ -414,18 +414,18 @@ def test_a_thread_without_a_scheduler_gets_none_by_collecting():
         collected.set()
         end.wait()
 
-    weft.tasklet(lambda: waits_with_finally(log, lambda: weft.channel().receive()))()
-    weft.run()
+    roamlet.tasklet(lambda: waits_with_finally(log, lambda: roamlet.channel().receive()))()
+    roamlet.run()
     other = threading.Thread(target=collects)
     other.start()
     collected.wait()
     try:
-        with pytest.raises(ValueError, match="has not used weft yet"):
-            weft.tasklet(nothing).bind_thread(other.ident)
+        with pytest.raises(ValueError, match="has not used roamlet yet"):
+            roamlet.tasklet(nothing).bind_thread(other.ident)
     finally:
         end.set()
         other.join()
-    weft.run()
+    roamlet.run()
     ends_in(log)
 
 
@@ -442,9 +442,9 @@ def test_a_collection_inside_a_tasklet_ends_others():
         assert local.check() == 1
 
     for _ in range(20):
-        weft.tasklet(lambda: waits_with_finally([], lambda: weft.channel().receive()))()
-    weft.tasklet(collects)()
-    weft.run()
+        roamlet.tasklet(lambda: waits_with_finally([], lambda: roamlet.channel().receive()))()
+    roamlet.tasklet(collects)()
+    roamlet.run()
     assert log == ["collected"]
     assert (core.started() == []) == SEES_FRAMES
     kill_all()
@@ -455,7 +455,7 @@ def test_a_tasklet_whose_last_reference_goes_in_a_collection_inside_a_tasklet_en
 
     def tasklet():
         try:
-            weft.schedule_remove()
+            roamlet.schedule_remove()
         finally:
             log.append(
                 gc.collect(0)
@@ -465,17 +465,17 @@ def test_a_tasklet_whose_last_reference_goes_in_a_collection_inside_a_tasklet_en
     def collects():
         for _ in range(50):
             holder = Value()
-            holder.self, holder.tasklet = holder, weft.tasklet(tasklet)()
-            weft.schedule()
+            holder.self, holder.tasklet = holder, roamlet.tasklet(tasklet)()
+            roamlet.schedule()
             gc.collect(2)  # the tasklet is old now, what refers to it is not
             other = Value()
             other.self, other.tasklet = other, holder.tasklet
             del holder.tasklet, holder, other
             gc.collect(0)
-            weft.schedule()
+            roamlet.schedule()
 
-    weft.tasklet(collects)()
-    weft.run()
+    roamlet.tasklet(collects)()
+    roamlet.run()
     assert len(log) == 50 * 101
     assert all(token.whole for token in log if isinstance(token, Token))
 
@@ -485,22 +485,22 @@ def test_what_is_thrown_into_the_collecting_tasklet_meanwhile_is_raised_when_it_
 
     def tasklet(victim):
         try:
-            weft.channel().receive()
+            roamlet.channel().receive()
         finally:
             victim.kill(pending=True)
 
     def collects():
-        weft.tasklet(tasklet)(weft.getcurrent())
-        weft.schedule()
+        roamlet.tasklet(tasklet)(roamlet.getcurrent())
+        roamlet.schedule()
         gc.collect()
         if not SEES_FRAMES:
             core.started()[-1].kill()
         log.append("went on")
-        weft.schedule()
+        roamlet.schedule()
         log.append("not reached")
 
-    weft.tasklet(collects)()
-    weft.run()
+    roamlet.tasklet(collects)()
+    roamlet.run()
     assert log == (["went on"] if SEES_FRAMES else [])  # kill() itself switches
     kill_all()
 
@@ -513,7 +513,7 @@ def test_the_callback_of_the_collector_is_there_for_the_collection_only():
 
     gc.callbacks.append(callback)
     try:
-        weft.tasklet(lambda: waits_with_finally([], lambda: weft.channel().receive()))()
+        roamlet.tasklet(lambda: waits_with_finally([], lambda: roamlet.channel().receive()))()
         run_and_collect()
         assert seen == [("start", 1), ("stop", 2 if SEES_FRAMES else 1)]
         assert gc.callbacks == [callback]
@@ -524,12 +524,12 @@ def test_the_callback_of_the_collector_is_there_for_the_collection_only():
 
 def test_while_atomic_nobody_else_runs_in_a_collection():
     log = []
-    weft.tasklet(lambda: waits_with_finally(log, lambda: weft.channel().receive()))()
-    weft.run()
-    with weft.atomic():
+    roamlet.tasklet(lambda: waits_with_finally(log, lambda: roamlet.channel().receive()))()
+    roamlet.run()
+    with roamlet.atomic():
         gc.collect()
         assert log == []
-    weft.run()
+    roamlet.run()
     ends_in(log)
 
 
@@ -540,7 +540,7 @@ def test_a_storm_with_the_collector_at_its_busiest():
     ended, received = [], []
     try:
         for number in range(2000):
-            channel = weft.channel()
+            channel = roamlet.channel()
 
             def tasklet(number=number, channel=channel):
                 token = Token(number)
@@ -550,8 +550,8 @@ def test_a_storm_with_the_collector_at_its_busiest():
                 finally:
                     ended.append(token.check())
 
-            weft.tasklet(tasklet)()
-            weft.schedule()
+            roamlet.tasklet(tasklet)()
+            roamlet.schedule()
             if number % 3 == 0:
                 channel.send(None)
         del channel, tasklet
@@ -567,8 +567,8 @@ def test_a_storm_with_the_collector_at_its_busiest():
 
 def test_debug_flags_and_freezing():
     log = []
-    weft.tasklet(lambda: waits_with_finally(log, lambda: weft.channel().receive()))()
-    weft.run()
+    roamlet.tasklet(lambda: waits_with_finally(log, lambda: roamlet.channel().receive()))()
+    roamlet.run()
     gc.freeze()
     gc.collect()
     assert log == []  # what is frozen is never collected
@@ -586,15 +586,15 @@ def test_debug_flags_and_freezing():
 def test_shutdown_with_tasklets_that_nothing_can_wake():
     printed = output_of(
         """
-        import gc, sys, weft
+        import gc, sys, roamlet
         def tasklet(number):
             try:
-                weft.channel().receive()
+                roamlet.channel().receive()
             finally:
                 print(number)
         for number in range(3):
-            weft.tasklet(tasklet)(number)
-        weft.run()
+            roamlet.tasklet(tasklet)(number)
+        roamlet.run()
         """
     )
     assert printed.split() == ["0", "1", "2"]
@@ -603,16 +603,16 @@ def test_shutdown_with_tasklets_that_nothing_can_wake():
 def test_shutdown_while_tasklets_refuse_to_end():
     printed = output_of(
         """
-        import gc, weft
+        import gc, roamlet
         def tasklet():
             while True:
                 try:
-                    weft.channel().receive()
-                except weft.TaskletExit:
+                    roamlet.channel().receive()
+                except roamlet.TaskletExit:
                     pass
         for number in range(3):
-            weft.tasklet(tasklet)()
-        weft.run()
+            roamlet.tasklet(tasklet)()
+        roamlet.run()
         for _ in range(3):
             gc.collect()
         print("end")

@@ -12,7 +12,8 @@ from collections.abc import Iterable
 
 import pytest
 
-import weft
+import roamlet
+from roamlet import core
 from tests.core._collecting import (
     SEES_FRAMES,
     STORES_OPERANDS,
@@ -21,7 +22,6 @@ from tests.core._collecting import (
 )
 from tests.core._forms import FORMS, SWALLOWING, Token, nested, random_names
 from tests.core._objects import Value
-from weft import core
 
 pytestmark = pytest.mark.usefixtures("cycles_of_local_classes_are_gone")
 
@@ -45,7 +45,7 @@ def _shown(holder: object) -> Iterable[int]:
     return shown
 
 
-def visited_too_often(tasklets: list[weft.tasklet]) -> list[str]:
+def visited_too_often(tasklets: list[roamlet.tasklet]) -> list[str]:
     """What the collector would be shown more often than it is owned, of all that these tasklets show it."""
     objects = gc.get_objects()
     visited = collections.Counter(identity for holder in objects for identity in _shown(holder))
@@ -62,16 +62,16 @@ def visited_too_often(tasklets: list[weft.tasklet]) -> list[str]:
 
 CALLS = {
     "method": lambda channel, value: channel.send(value),
-    "unbound": lambda channel, value: weft.channel.send(channel, value),
+    "unbound": lambda channel, value: roamlet.channel.send(channel, value),
     "bound to a name": lambda channel, value: call(channel.send, value),
     "star": lambda channel, value: channel.send(*[value]),
-    "partial with the channel": lambda channel, value: functools.partial(weft.channel.send, channel)(value),
+    "partial with the channel": lambda channel, value: functools.partial(roamlet.channel.send, channel)(value),
     "partial with the value": lambda channel, value: functools.partial(channel.send, value)(),
     "partial of Context.run": lambda channel, value: functools.partial(contextvars.Context().run, channel.send)(value),
     "Context.run": lambda channel, value: contextvars.Context().run(channel.send, value),
-    "method object": lambda channel, value: types.MethodType(weft.channel.send, channel)(value),
+    "method object": lambda channel, value: types.MethodType(roamlet.channel.send, channel)(value),
     "partial of a method object": lambda channel, value: functools.partial(
-        types.MethodType(weft.channel.send, channel), value
+        types.MethodType(roamlet.channel.send, channel), value
     )(),
     "map": lambda channel, value: list(map(channel.send, [value])),
     "weak reference": lambda channel, value: dies(channel.send),
@@ -93,22 +93,22 @@ def dies(callback):
 @pytest.mark.parametrize("before", [0, 60])
 @pytest.mark.parametrize("name", CALLS)
 def test_no_way_to_call_shows_more_than_is_owned(name, before):
-    channel, value = weft.channel(), Token(1)
+    channel, value = roamlet.channel(), Token(1)
 
     def tasklet():
         for _ in range(before + 1):
             CALLS[name](channel, value)
 
-    tasklet = weft.tasklet(tasklet)()
-    weft.run()
+    tasklet = roamlet.tasklet(tasklet)()
+    roamlet.run()
     for _ in range(before):
         channel.receive()
-    weft.run()
+    roamlet.run()
     assert tasklet.blocked
     assert visited_too_often([tasklet]) == []
     gc.collect()
     channel.receive()
-    weft.run()
+    roamlet.run()
     assert not tasklet.alive and value.check() == 1
 
 
@@ -125,7 +125,7 @@ class Handover:
 
     def __init__(self, channel):
         self.waiter = core.Waiter()
-        weft.tasklet(lambda: self.waiter.succeed(channel.receive()))()
+        roamlet.tasklet(lambda: self.waiter.succeed(channel.receive()))()
 
     def wait(self):
         return self.waiter.wait(None, daemon=True)
@@ -138,7 +138,7 @@ def trace(frame, event, argument):
 @pytest.mark.parametrize("traced", [False, True])
 @pytest.mark.parametrize("name", FORMS)
 def test_each_form_shows_no_more_than_it_owns_and_goes_on(name, traced):
-    channel, results, tracer = weft.channel(), [], sys.gettrace()
+    channel, results, tracer = roamlet.channel(), [], sys.gettrace()
 
     def tasklet(leaf):
         results.append(FORMS[name](lambda: leaf(channel)))
@@ -147,7 +147,7 @@ def test_each_form_shows_no_more_than_it_owns_and_goes_on(name, traced):
         sys.settrace(trace)
     try:
         for leaf in LEAVES.values():
-            weft.tasklet(tasklet)(leaf)
+            roamlet.tasklet(tasklet)(leaf)
             run()
             assert visited_too_often(core.started()) == []
             for _ in range(2):
@@ -174,11 +174,11 @@ def test_random_programs_go_on_after_collections(seed):
         results.append((number, nested(names, lambda: leaf(channel))()))
 
     for number in range(20):
-        channels.append(weft.channel())
-        weft.tasklet(tasklet)(number, random_names(rng, 5), rng.choice(list(LEAVES.values())), channels[-1])
+        channels.append(roamlet.channel())
+        roamlet.tasklet(tasklet)(number, random_names(rng, 5), rng.choice(list(LEAVES.values())), channels[-1])
         expected.append((number, number + 1))
-    while core.started() or weft.getruncount() > 1:
-        weft.run()
+    while core.started() or roamlet.getruncount() > 1:
+        roamlet.run()
         assert visited_too_often(core.started()) == []
         gc.collect(rng.randrange(3))
         waiting = [number for number, channel in enumerate(channels) if channel.balance < 0]
@@ -197,18 +197,18 @@ def test_random_programs_that_nothing_can_wake_never_harm_others(seed):
         try:
             results.append(nested(names, channel.receive)())
         finally:
-            assert all(isinstance(other, weft.channel) for other in others)
+            assert all(isinstance(other, roamlet.channel) for other in others)
             ended.append(token.check())
 
     for number in range(40):
-        channel = weft.channel()
+        channel = roamlet.channel()
         others = rng.sample(channels, min(len(channels), rng.randrange(3)))
         channels.append(channel)
         if rng.random() < 0.3:
             kept.append((number, channel, others))
-        weft.tasklet(tasklet)(number, random_names(rng, 4, SWALLOWING), channel, others)
+        roamlet.tasklet(tasklet)(number, random_names(rng, 4, SWALLOWING), channel, others)
     del channel, others, channels
-    weft.run()
+    roamlet.run()
     for _ in range(3):
         gc.collect()
     assert not set(ended) & {number for number, _, _ in kept}
@@ -216,7 +216,7 @@ def test_random_programs_that_nothing_can_wake_never_harm_others(seed):
     for number, channel, _ in kept:
         while channel.balance < 0:  # a form may call more than once
             channel.send(number)
-            weft.run()
+            roamlet.run()
         gc.collect()
     assert sorted(results) == [number for number, _, _ in kept]
     assert len(ended) >= woken + len(kept)
@@ -229,7 +229,7 @@ def test_random_programs_that_nothing_can_wake_never_harm_others(seed):
 
 def test_the_locals_of_suspended_frames_are_found_as_referents():
     first, second = Value(), Value()
-    channel = weft.channel()
+    channel = roamlet.channel()
 
     def inner(kept):
         channel.receive()
@@ -237,8 +237,8 @@ def test_the_locals_of_suspended_frames_are_found_as_referents():
     def outer(kept):
         inner(second)
 
-    tasklet = weft.tasklet(outer)(first)
-    weft.run()
+    tasklet = roamlet.tasklet(outer)(first)
+    roamlet.run()
     found = gc.get_referents(tasklet)
     assert (first in found, second in found, tasklet in gc.get_referrers(second)) == (SEES_FRAMES,) * 3
     channel.send(None)

@@ -7,7 +7,8 @@ import weakref
 
 import pytest
 
-import weft
+import roamlet
+from roamlet import core
 from tests.core._collecting import (
     SEES_FRAMES,
     STORES_OPERANDS,
@@ -18,7 +19,6 @@ from tests.core._collecting import (
 )
 from tests.core._forms import Token
 from tests.core._objects import Value, waits_with_finally
-from weft import core
 
 pytestmark = pytest.mark.usefixtures("cycles_of_local_classes_are_gone")
 
@@ -42,7 +42,7 @@ def held_by_operands(function):
 @held_by_c
 def in_a_class_body():
     class Body:
-        channel = weft.channel()
+        channel = roamlet.channel()
         value = channel.receive()
 
     return Body
@@ -50,23 +50,23 @@ def in_a_class_body():
 
 @held_by_c
 def under_a_call_from_c():
-    channel = weft.channel()
+    channel = roamlet.channel()
     return list(map(lambda _: channel.receive(), (1,)))
 
 
 @held_by_operands
 def called_with_an_unpacked_tuple():
-    weft.channel().send(*(Value(),))
+    roamlet.channel().send(*(Value(),))
 
 
 @held_by_operands
 def called_by_next():
-    next(weft.channel())
+    next(roamlet.channel())
 
 
 @held_by_operands
 def in_a_sequence_sent():
-    weft.channel().send_sequence([Value()])
+    roamlet.channel().send_sequence([Value()])
 
 
 @pytest.mark.parametrize("way", [*HELD_BY_C.values(), *HELD_BY_OPERANDS.values()])
@@ -77,7 +77,7 @@ def test_a_tasklet_that_c_code_holds_stays_and_can_be_killed(way):
         with noting(log):
             way()
 
-    weft.tasklet(tasklet)()
+    roamlet.tasklet(tasklet)()
     run()
     for _ in range(3):
         gc.collect()
@@ -90,7 +90,7 @@ def test_a_tasklet_that_c_code_holds_stays_and_can_be_killed(way):
 
 def stays(tasklet, log=()):
     """Collect, and check that the tasklet has not noticed."""
-    weft.run()
+    roamlet.run()
     condition = repr(tasklet)
     for _ in range(2):
         gc.collect()
@@ -98,8 +98,8 @@ def stays(tasklet, log=()):
 
 
 def test_a_tasklet_whose_channel_is_known_goes_on():
-    log, channel = [], weft.channel()
-    token = weft.tasklet(lambda: log.append((Token(1), channel.receive())[0].check()))()
+    log, channel = [], roamlet.channel()
+    token = roamlet.tasklet(lambda: log.append((Token(1), channel.receive())[0].check()))()
     stays(token, log)
     channel.send(None)
     assert log == [1]
@@ -107,7 +107,7 @@ def test_a_tasklet_whose_channel_is_known_goes_on():
 
 def test_a_tasklet_that_is_known_goes_on_to_wait():
     log = []
-    tasklet = weft.tasklet(waits_with_finally)(log, lambda: weft.channel().receive())
+    tasklet = roamlet.tasklet(waits_with_finally)(log, lambda: roamlet.channel().receive())
     stays(tasklet, log)
     tasklet.kill()
     assert log == ["TaskletExit", "finally"]
@@ -117,7 +117,7 @@ def test_a_tasklet_with_a_timer_is_woken_by_time(clock):
     log = []
 
     def sleeps():
-        weft.sleep(10)
+        roamlet.sleep(10)
         log.append("slept")
 
     def times_out():
@@ -127,13 +127,13 @@ def test_a_tasklet_with_a_timer_is_woken_by_time(clock):
             log.append("timed out")
 
     for function in (sleeps, times_out):
-        weft.tasklet(function)()
-    weft.tasklet(weft.sleep)(5)
-    weft.run(hub=False)
+        roamlet.tasklet(function)()
+    roamlet.tasklet(roamlet.sleep)(5)
+    roamlet.run(hub=False)
     for _ in range(2):
         gc.collect()
     assert log == [] and len(core.started()) == 3
-    weft.run()
+    roamlet.run()
     assert log == ["slept", "timed out"]
 
 
@@ -141,14 +141,14 @@ def test_a_tasklet_in_the_run_queue_runs():
     log = []
 
     def runs():
-        weft.schedule()
+        roamlet.schedule()
         log.append("ran")
 
-    weft.tasklet(runs)()
-    weft.schedule()
+    roamlet.tasklet(runs)()
+    roamlet.schedule()
     for _ in range(2):
         gc.collect()
-    weft.run()
+    roamlet.run()
     assert log == ["ran"]
 
 
@@ -156,8 +156,8 @@ def test_the_current_tasklet_and_those_inside_run_go_on():
     log = []
 
     def runs():
-        weft.tasklet(collects)()
-        weft.run()
+        roamlet.tasklet(collects)()
+        roamlet.run()
         log.append("returned")
 
     def collects():
@@ -166,8 +166,8 @@ def test_the_current_tasklet_and_those_inside_run_go_on():
             gc.collect()
         log.append(local.check())
 
-    weft.tasklet(runs)()
-    weft.run()
+    roamlet.tasklet(runs)()
+    roamlet.run()
     assert log == [3, "returned"]
 
 
@@ -179,20 +179,20 @@ def test_a_tasklet_whose_waiter_somebody_will_settle_goes_on():
         promised.append(waiter)
         log.append(waiter.wait())
 
-    weft.tasklet(waits)()
-    weft.schedule()
+    roamlet.tasklet(waits)()
+    roamlet.schedule()
     for _ in range(2):
         gc.collect()
     promised.pop().succeed(4)
-    weft.run()
+    roamlet.run()
     assert log == [4]
 
 
 def test_a_thread_whose_current_tasklet_sleeps_for_all_goes_on():
-    log, home, ready = [], weft.channel(), threading.Event()
+    log, home, ready = [], roamlet.channel(), threading.Event()
 
     def thread():
-        weft.tasklet(ready.set)()
+        roamlet.tasklet(ready.set)()
         log.append((Token(1), home.receive())[1])
 
     other = threading.Thread(target=thread)
@@ -206,19 +206,19 @@ def test_a_thread_whose_current_tasklet_sleeps_for_all_goes_on():
 
 
 def test_main_that_waits_for_a_tasklet_goes_on():
-    channel = weft.channel()
+    channel = roamlet.channel()
 
     def answers():
         for _ in range(2):
             gc.collect()
         channel.send(Token(6))
 
-    weft.tasklet(answers)()
+    roamlet.tasklet(answers)()
     assert channel.receive().check() == 6
-    weft.run()
+    roamlet.run()
 
 
-class TaskletWithDel(weft.tasklet):
+class TaskletWithDel(roamlet.tasklet):
     def __del__(self):
         self.log.append("__del__")
 
@@ -230,14 +230,14 @@ def test_a_subclass_with_a_finalizer_of_its_own_is_left_alone():
         local = [Token(3)]
         local.append(local)
         try:
-            weft.channel().receive()
+            roamlet.channel().receive()
         finally:
             log.append(local[0].check())
 
     tasklet = TaskletWithDel(waits)
     tasklet.log = []
     tasklet()
-    weft.run()
+    roamlet.run()
     del tasklet
     for _ in range(2):
         gc.collect()
@@ -252,10 +252,10 @@ def test_one_that_refuses_to_end_keeps_all_it_has():
     def refuses():
         local = [Token(1)]
         local.append(local)
-        channel = weft.channel()
+        channel = roamlet.channel()
         try:
             channel.receive()
-        except weft.TaskletExit:
+        except roamlet.TaskletExit:
             log.append("refused")
         things.append(weakref.ref(local[0]))
         try:
@@ -264,7 +264,7 @@ def test_one_that_refuses_to_end_keeps_all_it_has():
             log.append(local[0].check())
             assert local[1] is local
 
-    weft.tasklet(refuses)()
+    roamlet.tasklet(refuses)()
     run_and_collect()
     if not SEES_FRAMES:
         core.started()[0].kill()
@@ -281,10 +281,10 @@ def test_a_frame_that_is_held_keeps_its_locals_but_not_its_tasklet():
     def tasklet():
         local = [Token(2)]
         local.append(local)
-        weft.channel().receive()
+        roamlet.channel().receive()
 
-    weft.tasklet(tasklet)()
-    weft.run()
+    roamlet.tasklet(tasklet)()
+    roamlet.run()
     frame = core.started()[0].frame
     run_and_collect()
     assert (core.started() == []) == SEES_FRAMES
@@ -311,11 +311,11 @@ def test_an_executing_generator_is_finalized_as_ever_when_its_tasklet_has_gone_o
         del generator
         log.append("dropped")
 
-    channel = weft.channel()
-    weft.tasklet(tasklet)(channel)
+    channel = roamlet.channel()
+    roamlet.tasklet(tasklet)(channel)
     run_and_collect()
     channel.send("value")
-    weft.run()
+    roamlet.run()
     assert log == ["value", "closed", "dropped"]
 
 
@@ -324,12 +324,12 @@ def test_a_generator_that_is_older_than_the_tasklet_that_executes_it_makes_no_co
 
     def values():
         try:
-            yield weft.channel().receive()
+            yield roamlet.channel().receive()
         finally:
             log.append("closed")
 
     monkeypatch.setattr(sys, "unraisablehook", lambda problem: complaints.append(repr(problem)))
-    weft.tasklet(list)(values())
+    roamlet.tasklet(list)(values())
     run_and_collect()
     kill_all()
     assert log == ["closed"] and complaints == []
@@ -346,7 +346,7 @@ class Dying:
 
 
 def test_what_a_collection_calls_may_send_from_a_tasklet_and_not_block_there():
-    channel, received, refused = weft.channel(), [], []
+    channel, received, refused = roamlet.channel(), [], []
 
     def receives():
         for thing in channel:
@@ -355,7 +355,7 @@ def test_what_a_collection_calls_may_send_from_a_tasklet_and_not_block_there():
 
     def blocks(thing):
         try:
-            weft.channel().receive()
+            roamlet.channel().receive()
         except RuntimeError as error:
             refused.append(str(error))
 
@@ -364,15 +364,15 @@ def test_what_a_collection_calls_may_send_from_a_tasklet_and_not_block_there():
             for _ in range(20):
                 Dying(lambda thing: channel.send(thing) if channel.balance < 0 else None)
             gc.collect()
-            weft.schedule()
+            roamlet.schedule()
         if core.backend != "stacks":
             Dying(blocks)
             gc.collect()
 
-    weft.tasklet(receives)()
-    weft.tasklet(collects)()
-    weft.run()
+    roamlet.tasklet(receives)()
+    roamlet.tasklet(collects)()
+    roamlet.run()
     assert len(received) >= 50
     assert all("inside a collection" in text for text in refused) and (core.backend == "stacks" or len(refused) == 1)
     channel.close()
-    weft.run()
+    roamlet.run()

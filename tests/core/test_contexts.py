@@ -4,7 +4,7 @@ import contextvars
 import sys
 import weakref
 
-import weft
+import roamlet
 from tests.core._objects import nothing
 
 
@@ -16,15 +16,15 @@ def test_each_tasklet_runs_in_a_copy_of_its_creators_context():
         log.append((name, variable.get()))
         variable.set(name)
         for _ in range(3):
-            weft.schedule()
+            roamlet.schedule()
             log.append((name, variable.get()))
 
     def in_context():
         variable.set("creator's")
         for name in "ab":
-            weft.tasklet(function)(name)
+            roamlet.tasklet(function)(name)
         variable.set("changed after")
-        weft.run()
+        roamlet.run()
         log.append(("main", variable.get()))
 
     contextvars.Context().run(in_context)
@@ -41,7 +41,7 @@ def test_a_context_entered_by_a_tasklet_stays_with_it():
     def inner(value):
         variable.set(value)
         for _ in range(3):
-            weft.schedule()
+            roamlet.schedule()
             log.append(variable.get() == value)
 
     def function(value):
@@ -49,8 +49,8 @@ def test_a_context_entered_by_a_tasklet_stays_with_it():
         log.append(variable.get() == 0)
 
     for value in (1, 2, 3):
-        weft.tasklet(function)(value)
-    weft.run()
+        roamlet.tasklet(function)(value)
+    roamlet.run()
     assert len(log) == 12 and all(log)
 
 
@@ -66,12 +66,12 @@ def test_the_context_of_a_tasklet_is_freed_with_it_however_it_ends():
         gone.append(weakref.ref(value))
         variable.set(value)
         del value
-        ran = weft.tasklet(nothing)()
-        never = weft.tasklet(nothing)()
-        unbound = weft.tasklet(nothing, ())
+        ran = roamlet.tasklet(nothing)()
+        never = roamlet.tasklet(nothing)()
+        unbound = roamlet.tasklet(nothing, ())
         never.kill()
         del unbound
-        weft.run()
+        roamlet.run()
         return ran
 
     contextvars.Context().run(make)
@@ -86,24 +86,24 @@ def test_the_exception_being_handled_belongs_to_each_tasklet():
             raise ValueError(name)
         except ValueError as error:
             for _ in range(3):
-                weft.schedule()
+                roamlet.schedule()
                 log.append(sys.exception() is error)
             try:
                 raise KeyError(name)
             except KeyError as second:
-                weft.schedule()
+                roamlet.schedule()
                 log.append(second.__context__ is error and sys.exception() is second)
-            weft.schedule()
+            roamlet.schedule()
             log.append(sys.exception() is error)
-        weft.schedule()
+        roamlet.schedule()
         log.append(sys.exception() is None)
 
     for name in range(5):
-        weft.tasklet(function)(name)
+        roamlet.tasklet(function)(name)
     try:
         raise RuntimeError("main's")
     except RuntimeError as error:
-        weft.run()
+        roamlet.run()
         log.append(sys.exception() is error)
     assert len(log) == 5 * 6 + 1 and all(log)
 
@@ -116,12 +116,12 @@ def test_an_error_thrown_into_a_tasklet_does_not_drag_along_what_the_thrower_han
             try:
                 raise ValueError("handled")
             except ValueError:
-                weft.schedule_remove()
+                roamlet.schedule_remove()
         except KeyError as error:
             caught.append((error.__context__, type(sys.exception())))
 
-    tasklet = weft.tasklet(function)()
-    weft.run()
+    tasklet = roamlet.tasklet(function)()
+    roamlet.run()
     try:
         raise RuntimeError("main's own")
     except RuntimeError:

@@ -13,8 +13,8 @@ from functools import cache
 
 import pytest
 
+from roamlet import core
 from tests.core._scripts import output_of, run_script
-from weft import core
 
 KINDS = {
     "python": """
@@ -131,14 +131,14 @@ def plain():
         once()
 
 def tasklets():
-    import weft
+    import roamlet
     def function():
-        weft.schedule()
+        roamlet.schedule()
         once()
-        weft.schedule()
+        roamlet.schedule()
     for _ in range(3):
-        weft.tasklet(function)()
-    weft.run()
+        roamlet.tasklet(function)()
+    roamlet.run()
 
 def run_on_thread(function, size):
     threading.stack_size(size)
@@ -196,18 +196,18 @@ def test_on_a_small_thread_tasklets_are_no_worse_than_the_thread(kind):
 def test_tasklets_suspended_deep_below_c_calls_go_on(size):
     """Each switches on every level of its way down and up; on the small thread within what its stack holds."""
     printed = output_of(f"""
-        import threading, weft
+        import threading, roamlet
         def recurse(depth, log):
-            weft.schedule()
+            roamlet.schedule()
             if depth:
                 next(map(lambda _: recurse(depth - 1, log), (1,)))
-            weft.schedule()
+            roamlet.schedule()
             log.append(depth)
         def body():
             logs = [[] for _ in range(10)]
             for number, log in enumerate(logs):
-                weft.tasklet(recurse)(20 + number * 5, log)
-            weft.run()
+                roamlet.tasklet(recurse)(20 + number * 5, log)
+            roamlet.run()
             print([log == list(range(21 + number * 5)) for number, log in enumerate(logs)])
         threading.stack_size({size})
         thread = threading.Thread(target=body)

@@ -5,9 +5,9 @@ import time
 
 import pytest
 
-import weft
+import roamlet
+from roamlet import core
 from tests.core._scripts import output_of, run_script
-from weft import core
 
 
 def fails(error=ValueError, text="nobody caught it"):
@@ -25,51 +25,51 @@ def unraisable(monkeypatch):
 @pytest.mark.parametrize(
     "wait",
     [
-        weft.run,
-        weft.schedule,
-        weft.schedule_remove,
-        lambda: weft.channel().receive(),
-        lambda: weft.channel().send(1),
-        lambda: weft.sleep(60),
+        roamlet.run,
+        roamlet.schedule,
+        roamlet.schedule_remove,
+        lambda: roamlet.channel().receive(),
+        lambda: roamlet.channel().send(1),
+        lambda: roamlet.sleep(60),
         lambda: core.Waiter().wait(),
         lambda: core.Waiter().wait(60),
     ],
 )
 def test_main_raises_the_error_in_whichever_call_it_waits(wait):
-    weft.tasklet(fails)()
+    roamlet.tasklet(fails)()
     with pytest.raises(ValueError, match="nobody caught it"):
         wait()
-    weft.run()
-    assert weft.getruncount() == 1
+    roamlet.run()
+    assert roamlet.getruncount() == 1
 
 
 @pytest.mark.parametrize("start", ["run", "switch"])
 def test_main_raises_the_error_in_the_call_that_runs_the_tasklet(start):
-    tasklet = weft.tasklet(fails, ())
+    tasklet = roamlet.tasklet(fails, ())
     with pytest.raises(ValueError, match="nobody caught it"):
         getattr(tasklet, start)()
-    assert (tasklet.alive, weft.getruncount()) == (False, 1)
+    assert (tasklet.alive, roamlet.getruncount()) == (False, 1)
 
 
 def test_the_error_reaches_main_at_once_and_the_others_keep_their_order():
     log = []
-    weft.tasklet(log.append)("before")
-    weft.tasklet(fails)()
-    weft.tasklet(log.append)("behind")
+    roamlet.tasklet(log.append)("before")
+    roamlet.tasklet(fails)()
+    roamlet.tasklet(log.append)("behind")
     with pytest.raises(ValueError, match="nobody"):
-        weft.run()
+        roamlet.run()
     assert log == ["before"]
-    weft.run()
+    roamlet.run()
     assert log == ["before", "behind"]
 
 
 def test_a_channel_that_main_waited_in_is_left_by_the_error():
-    channel = weft.channel()
-    weft.tasklet(fails)()
+    channel = roamlet.channel()
+    roamlet.tasklet(fails)()
     with pytest.raises(ValueError, match="nobody"):
         channel.receive()
     assert (channel.balance, channel.queue) == (0, None)
-    weft.tasklet(fails)()
+    roamlet.tasklet(fails)()
     with pytest.raises(ValueError, match="nobody"):
         channel.send("never received")
     assert (channel.balance, channel.queue) == (0, None)
@@ -77,27 +77,27 @@ def test_a_channel_that_main_waited_in_is_left_by_the_error():
 
 def test_run_can_be_called_again_after_each_error():
     for number in range(5):
-        weft.tasklet(fails)(KeyError, number)
+        roamlet.tasklet(fails)(KeyError, number)
     caught = []
     for _ in range(5):
         try:
-            weft.run()
+            roamlet.run()
         except KeyError as error:
             caught.append(error.args[0])
-    weft.run()
+    roamlet.run()
     assert caught == [0, 1, 2, 3, 4]
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, GeneratorExit, BaseException, StopIteration])
 def test_every_kind_of_exception_but_tasklet_exit_reaches_main(error):
-    weft.tasklet(fails)(error, "any")
+    roamlet.tasklet(fails)(error, "any")
     with pytest.raises(error, match="any"):
-        weft.run()
+        roamlet.run()
 
 
 def test_an_error_thrown_into_a_tasklet_that_does_not_catch_it_comes_back():
-    tasklet = weft.tasklet(weft.schedule_remove)()
-    weft.run()
+    tasklet = roamlet.tasklet(roamlet.schedule_remove)()
+    roamlet.run()
     with pytest.raises(LookupError, match="boomerang"):
         tasklet.throw(LookupError, "boomerang")
     assert not tasklet.alive
@@ -106,12 +106,12 @@ def test_an_error_thrown_into_a_tasklet_that_does_not_catch_it_comes_back():
 def test_an_error_in_finally_while_a_tasklet_is_killed_reaches_main():
     def function():
         try:
-            weft.schedule_remove()
+            roamlet.schedule_remove()
         finally:
             fails(RuntimeError, "in finally")
 
-    tasklet = weft.tasklet(function)()
-    weft.run()
+    tasklet = roamlet.tasklet(function)()
+    roamlet.run()
     with pytest.raises(RuntimeError, match="in finally"):
         tasklet.kill()
     assert not tasklet.alive
@@ -122,7 +122,7 @@ def test_a_tasklet_that_kills_another_goes_on_when_that_one_fails():
 
     def victim():
         try:
-            weft.schedule_remove()
+            roamlet.schedule_remove()
         finally:
             fails(RuntimeError, "in finally")
 
@@ -130,42 +130,42 @@ def test_a_tasklet_that_kills_another_goes_on_when_that_one_fails():
         tasklet.kill()
         log.append("killer goes on")
 
-    tasklet = weft.tasklet(victim)()
-    weft.run()
-    weft.tasklet(killer)(tasklet)
+    tasklet = roamlet.tasklet(victim)()
+    roamlet.run()
+    roamlet.tasklet(killer)(tasklet)
     with pytest.raises(RuntimeError, match="in finally"):
-        weft.run()
-    weft.run()
+        roamlet.run()
+    roamlet.run()
     assert log == ["killer goes on"]
 
 
 def test_a_second_error_while_main_has_not_run_is_reported_and_not_lost(unraisable):
-    main = weft.getmain()
+    main = roamlet.getmain()
 
     def function():
         main.throw(KeyError, "first", pending=True)
         fails(ValueError, "second")
 
-    weft.tasklet(function)()
+    roamlet.tasklet(function)()
     with pytest.raises(KeyError, match="first"):
-        weft.schedule()
+        roamlet.schedule()
     assert unraisable == ["ValueError('second')"]
 
 
 def test_main_that_was_removed_with_an_error_under_way_still_gets_it(unraisable):
-    main = weft.getmain()
+    main = roamlet.getmain()
 
     def function():
         main.throw(KeyError, "first", pending=True)
         main.remove()
         fails(ValueError, "second")
 
-    weft.tasklet(function)()
+    roamlet.tasklet(function)()
     with pytest.raises(KeyError, match="first"):
-        weft.schedule()
-    weft.tasklet(int)()
-    weft.run()
-    assert (unraisable, weft.getruncount()) == (["ValueError('second')"], 1)
+        roamlet.schedule()
+    roamlet.tasklet(int)()
+    roamlet.run()
+    assert (unraisable, roamlet.getruncount()) == (["ValueError('second')"], 1)
 
 
 def test_an_error_that_comes_while_main_runs_code_of_a_value_that_is_dropped(unraisable):
@@ -173,20 +173,20 @@ def test_an_error_that_comes_while_main_runs_code_of_a_value_that_is_dropped(unr
 
     class Value:
         def __del__(self):
-            weft.schedule()
+            roamlet.schedule()
 
-    channel, main = weft.channel(), weft.getmain()
+    channel, main = roamlet.channel(), roamlet.getmain()
 
     def function():
         channel.preference = 1
         channel.send(Value())
         fails(ValueError, "after the value")
 
-    weft.tasklet(function)()
+    roamlet.tasklet(function)()
     with pytest.raises(ValueError, match="after the value"):
         channel.receive()
-    weft.run()
-    assert main.is_current and weft.getruncount() == 1
+    roamlet.run()
+    assert main.is_current and roamlet.getruncount() == 1
 
 
 def test_errors_of_del_and_weakref_callbacks_in_tasklets_are_unraisable_as_elsewhere(unraisable):
@@ -197,8 +197,8 @@ def test_errors_of_del_and_weakref_callbacks_in_tasklets_are_unraisable_as_elsew
     def function():
         Value()
 
-    weft.tasklet(function)()
-    weft.run()
+    roamlet.tasklet(function)()
+    roamlet.run()
     assert unraisable == ["ValueError('in __del__')"]
 
 
@@ -207,15 +207,15 @@ def test_errors_of_del_and_weakref_callbacks_in_tasklets_are_unraisable_as_elsew
 
 def test_keyboard_interrupt_reaches_main_while_all_tasklets_wait():
     printed = output_of("""
-        import os, signal, threading, weft
-        channel, log = weft.channel(), []
+        import os, signal, threading, roamlet
+        channel, log = roamlet.channel(), []
         def function():
             try:
                 channel.receive()
             except BaseException as error:
                 log.append(repr(error))
                 raise
-        tasklet = weft.tasklet(function)()
+        tasklet = roamlet.tasklet(function)()
         timer = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT))
         timer.start()
         try:
@@ -231,13 +231,13 @@ def test_keyboard_interrupt_reaches_main_while_all_tasklets_wait():
 
 def test_keyboard_interrupt_reaches_main_while_the_hub_sleeps_in_run():
     printed = output_of("""
-        import os, signal, threading, weft, weft.io
+        import os, signal, threading, roamlet, roamlet.io
         read, write = os.pipe()
-        waiting = [weft.tasklet(weft.io.wait_readable)(read), weft.tasklet(weft.sleep)(60)]
+        waiting = [roamlet.tasklet(roamlet.io.wait_readable)(read), roamlet.tasklet(roamlet.sleep)(60)]
         timer = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT))
         timer.start()
         try:
-            weft.run()
+            roamlet.run()
         except KeyboardInterrupt:
             print("main interrupted", [tasklet.blocked for tasklet in waiting])
         timer.join()
@@ -249,36 +249,36 @@ def test_keyboard_interrupt_reaches_main_while_the_hub_sleeps_in_run():
 
 def test_keyboard_interrupt_during_sleep_of_main_alone():
     printed = output_of("""
-        import os, signal, threading, weft
+        import os, signal, threading, roamlet
         threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
         try:
-            weft.sleep(60)
+            roamlet.sleep(60)
         except KeyboardInterrupt:
             print("interrupted")
-        weft.sleep(0)
+        roamlet.sleep(0)
     """)
     assert printed == "interrupted"
 
 
 def test_a_signal_handler_that_blocks_while_all_tasklets_wait_is_refused_and_may_wake_one():
     printed = output_of("""
-        import os, signal, threading, weft
-        from weft import core
+        import os, signal, threading, roamlet
+        from roamlet import core
         waiter, log = core.Waiter(), []
         def handler(*_):
-            for call in (weft.schedule, lambda: weft.sleep(1), lambda: weft.channel().receive(), weft.run):
+            for call in (roamlet.schedule, lambda: roamlet.sleep(1), lambda: roamlet.channel().receive(), roamlet.run):
                 try:
                     call()
                 except RuntimeError as error:
                     log.append(str(error))
-            weft.tasklet(log.append)("made by the handler")
+            roamlet.tasklet(log.append)("made by the handler")
             waiter.succeed("woken")
         signal.signal(signal.SIGUSR1, handler)
         timer = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGUSR1))
         timer.start()
         print(waiter.wait(30))
         timer.join()
-        weft.run()
+        roamlet.run()
         print(len(log), log[-1])
         print(set(log[:-1]))
     """)
@@ -290,14 +290,14 @@ def test_a_signal_handler_that_blocks_while_all_tasklets_wait_is_refused_and_may
 
 def test_the_error_of_a_signal_handler_reaches_main_while_all_tasklets_wait():
     printed = output_of("""
-        import os, signal, threading, weft
+        import os, signal, threading, roamlet
         def handler(*_):
             raise LookupError("from the handler")
         signal.signal(signal.SIGUSR1, handler)
         threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGUSR1)).start()
-        sleeping = weft.tasklet(weft.sleep)(60)
+        sleeping = roamlet.tasklet(roamlet.sleep)(60)
         try:
-            weft.run()
+            roamlet.run()
         except LookupError as error:
             print(error, sleeping.blocked)
         sleeping.kill()
@@ -307,18 +307,18 @@ def test_the_error_of_a_signal_handler_reaches_main_while_all_tasklets_wait():
 
 def test_blocked_tasklets_run_their_finally_blocks_when_the_process_exits():
     done = run_script("""
-        import sys, weft
+        import sys, roamlet
         def function(name, block):
             try:
                 block()
             finally:
                 print(name, "finally", flush=True)
-        channel = weft.channel()
-        for name, block in (("receive", channel.receive), ("sleep", lambda: weft.sleep(99)),
-                            ("pause", weft.schedule_remove), ("runnable", weft.schedule)):
-            keep = [weft.tasklet(function)(name, block)]
+        channel = roamlet.channel()
+        for name, block in (("receive", channel.receive), ("sleep", lambda: roamlet.sleep(99)),
+                            ("pause", roamlet.schedule_remove), ("runnable", roamlet.schedule)):
+            keep = [roamlet.tasklet(function)(name, block)]
             globals()[name] = keep
-            weft.schedule()
+            roamlet.schedule()
         sys.exit(3)
     """)
     assert (done.returncode, done.stderr) == (3, "")
@@ -327,12 +327,12 @@ def test_blocked_tasklets_run_their_finally_blocks_when_the_process_exits():
 
 def test_the_exit_status_is_that_of_an_error_in_a_tasklet():
     done = run_script("""
-        import weft
+        import roamlet
         def function():
             raise ValueError("ends the process")
-        weft.tasklet(function)()
-        weft.tasklet(weft.schedule_remove)()
-        weft.run()
+        roamlet.tasklet(function)()
+        roamlet.tasklet(roamlet.schedule_remove)()
+        roamlet.run()
     """)
     assert done.returncode == 1
     assert done.stderr.strip().splitlines()[-1] == "ValueError: ends the process"
@@ -340,9 +340,9 @@ def test_the_exit_status_is_that_of_an_error_in_a_tasklet():
 
 def test_sys_exit_in_a_tasklet_ends_the_process_with_its_status():
     done = run_script("""
-        import sys, weft
-        weft.tasklet(sys.exit)(5)
-        weft.channel().receive()
+        import sys, roamlet
+        roamlet.tasklet(sys.exit)(5)
+        roamlet.channel().receive()
     """)
     assert (done.returncode, done.stderr) == (5, "")
 
@@ -350,16 +350,16 @@ def test_sys_exit_in_a_tasklet_ends_the_process_with_its_status():
 def test_a_finally_block_that_blocks_at_exit_delays_nothing():
     started = time.monotonic()
     done = run_script("""
-        import weft
+        import roamlet
         def function():
             try:
-                weft.sleep(99)
+                roamlet.sleep(99)
             finally:
                 print("finally", flush=True)
-                weft.sleep(99)
+                roamlet.sleep(99)
                 print("never", flush=True)
-        weft.tasklet(function)()
-        weft.schedule()
+        roamlet.tasklet(function)()
+        roamlet.schedule()
     """)
     assert (done.returncode, done.stdout) == (0, "finally\n")
     assert time.monotonic() - started < 30
@@ -367,14 +367,14 @@ def test_a_finally_block_that_blocks_at_exit_delays_nothing():
 
 def test_an_error_in_a_finally_block_at_exit_is_reported():
     done = run_script("""
-        import weft
+        import roamlet
         def function():
             try:
-                weft.schedule_remove()
+                roamlet.schedule_remove()
             finally:
                 raise LookupError("at exit")
-        kept = weft.tasklet(function)()
-        weft.schedule()
+        kept = roamlet.tasklet(function)()
+        roamlet.schedule()
     """)
     assert done.returncode == 0
     assert "LookupError: at exit" in done.stderr

@@ -6,9 +6,9 @@ import types
 
 import pytest
 
-import weft
+import roamlet
+from roamlet import core
 from tests.witnesses import Witnesses
-from weft import core
 
 PATHS = {}
 
@@ -20,14 +20,14 @@ def path(function):
 
 @path
 def uncaught_in_a_tasklet(witnesses):
-    weft.tasklet(witnesses.fails)()
-    witnesses.handles(weft.run)
+    roamlet.tasklet(witnesses.fails)()
+    witnesses.handles(roamlet.run)
 
 
 @path
 def uncaught_with_its_tasklet_kept(witnesses):
-    kept = weft.tasklet(witnesses.fails)()
-    witnesses.handles(weft.run)
+    kept = roamlet.tasklet(witnesses.fails)()
+    witnesses.handles(roamlet.run)
     witnesses.judge()
     assert not kept.alive
 
@@ -38,11 +38,11 @@ def uncaught_deep_below_tasklets(witnesses):
         local = witnesses("a frame on the way")
         if depth == 0:
             witnesses.fails(local)
-        weft.tasklet(starts_another)(depth - 1).run()
+        roamlet.tasklet(starts_another)(depth - 1).run()
 
-    weft.tasklet(starts_another)(3)
-    witnesses.handles(weft.run)
-    weft.run()
+    roamlet.tasklet(starts_another)(3)
+    witnesses.handles(roamlet.run)
+    roamlet.run()
     del starts_another
 
 
@@ -51,12 +51,12 @@ def taken_by_the_error_handler(witnesses):
     def handler(kind, error, trace):
         witnesses.seen.append(kind.__name__)
 
-    weft.set_error_handler(handler)
+    roamlet.set_error_handler(handler)
     try:
-        kept = weft.tasklet(witnesses.fails)()
-        weft.run()
+        kept = roamlet.tasklet(witnesses.fails)()
+        roamlet.run()
     finally:
-        weft.set_error_handler(None)
+        roamlet.set_error_handler(None)
     assert not kept.alive
 
 
@@ -65,25 +65,25 @@ def raised_by_the_error_handler(witnesses):
     def handler(kind, error, trace):
         witnesses.fails(kind, error, trace)
 
-    weft.set_error_handler(handler)
+    roamlet.set_error_handler(handler)
     try:
-        weft.tasklet(witnesses.fails)()
-        witnesses.handles(weft.run)
+        roamlet.tasklet(witnesses.fails)()
+        witnesses.handles(roamlet.run)
     finally:
-        weft.set_error_handler(None)
+        roamlet.set_error_handler(None)
 
 
 @path
 def sent_with_send_exception(witnesses):
-    channel = weft.channel()
-    weft.tasklet(witnesses.handles)(channel.receive)
-    weft.run()
+    channel = roamlet.channel()
+    roamlet.tasklet(witnesses.handles)(channel.receive)
+    roamlet.run()
     channel.send_exception(ValueError, witnesses("an argument"))
 
 
 @path
 def sent_with_its_traceback(witnesses):
-    channel = weft.channel()
+    channel = roamlet.channel()
 
     def passes_on():
         local = witnesses("the frame that passed it on")
@@ -92,14 +92,14 @@ def sent_with_its_traceback(witnesses):
         except ValueError as error:
             channel.send_throw(type(error), error, error.__traceback__)
 
-    weft.tasklet(passes_on)()
+    roamlet.tasklet(passes_on)()
     witnesses.handles(channel.receive)
-    weft.run()
+    roamlet.run()
 
 
 @path
 def sent_to_nobody_before_its_sender_is_killed(witnesses):
-    channel = weft.channel()
+    channel = roamlet.channel()
 
     def passes_on():
         try:
@@ -107,15 +107,15 @@ def sent_to_nobody_before_its_sender_is_killed(witnesses):
         except ValueError as error:
             channel.send_exception(error)
 
-    sender = weft.tasklet(passes_on)()
-    weft.run()
+    sender = roamlet.tasklet(passes_on)()
+    roamlet.run()
     assert channel.balance == 1
     sender.kill()
 
 
 @path
 def given_back_to_a_channel(witnesses):
-    channel = weft.channel()
+    channel = roamlet.channel()
 
     def gives_back():
         try:
@@ -123,14 +123,14 @@ def given_back_to_a_channel(witnesses):
         except ValueError as error:
             channel.give_back(error, True)
 
-    weft.tasklet(gives_back)()
+    roamlet.tasklet(gives_back)()
     witnesses.handles(channel.receive)
-    weft.run()
+    roamlet.run()
 
 
 @path
 def sent_to_a_select(witnesses):
-    channel, other = weft.channel(), weft.channel()
+    channel, other = roamlet.channel(), roamlet.channel()
 
     def passes_on():
         try:
@@ -138,14 +138,14 @@ def sent_to_a_select(witnesses):
         except ValueError as error:
             channel.send_exception(error)
 
-    weft.tasklet(witnesses.handles)(lambda: weft.select(other, channel))
-    weft.tasklet(passes_on)()
-    weft.run()
+    roamlet.tasklet(witnesses.handles)(lambda: roamlet.select(other, channel))
+    roamlet.tasklet(passes_on)()
+    roamlet.run()
 
 
 @path
 def iterating_a_channel(witnesses):
-    channel = weft.channel()
+    channel = roamlet.channel()
 
     def passes_on():
         try:
@@ -153,15 +153,15 @@ def iterating_a_channel(witnesses):
         except ValueError as error:
             channel.send_throw(type(error), error, error.__traceback__)
 
-    weft.tasklet(passes_on)()
+    roamlet.tasklet(passes_on)()
     witnesses.handles(lambda: list(channel))
-    weft.run()
+    roamlet.run()
 
 
 @path
 def thrown_into_a_tasklet(witnesses):
-    waiting = weft.tasklet(witnesses.handles)(weft.channel().receive)
-    weft.run()
+    waiting = roamlet.tasklet(witnesses.handles)(roamlet.channel().receive)
+    roamlet.run()
     try:
         witnesses.fails()
     except ValueError as error:
@@ -172,32 +172,32 @@ def thrown_into_a_tasklet(witnesses):
 
 @path
 def thrown_into_a_tasklet_that_runs_later(witnesses):
-    waiting = weft.tasklet(witnesses.handles)(weft.channel().receive)
-    weft.run()
+    waiting = roamlet.tasklet(witnesses.handles)(roamlet.channel().receive)
+    roamlet.run()
     try:
         witnesses.fails()
     except ValueError as error:
         waiting.throw(error, pending=True)
-    weft.run()
+    roamlet.run()
     witnesses.judge()
     assert not waiting.alive
 
 
 @path
 def thrown_into_a_tasklet_that_is_killed_first(witnesses):
-    waiting = weft.tasklet(weft.channel().receive)()
-    weft.run()
+    waiting = roamlet.tasklet(roamlet.channel().receive)()
+    roamlet.run()
     try:
         witnesses.fails()
     except ValueError as error:
         waiting.throw(error, pending=True)
     waiting.kill()
-    weft.run()
+    roamlet.run()
 
 
 @path
 def thrown_into_a_tasklet_that_has_not_begun(witnesses):
-    new = weft.tasklet(witnesses)("never made")
+    new = roamlet.tasklet(witnesses)("never made")
 
     def throws():
         try:
@@ -206,13 +206,13 @@ def thrown_into_a_tasklet_that_has_not_begun(witnesses):
             new.throw(error)
 
     witnesses.handles(throws)
-    weft.run()
+    roamlet.run()
 
 
 @path
 def thrown_into_a_dead_tasklet(witnesses):
-    dead = weft.tasklet(weft.schedule)()
-    weft.run()
+    dead = roamlet.tasklet(roamlet.schedule)()
+    roamlet.run()
 
     def throws():
         try:
@@ -227,8 +227,8 @@ def thrown_into_a_dead_tasklet(witnesses):
 
 @path
 def raised_in_a_tasklet(witnesses):
-    waiting = weft.tasklet(witnesses.handles)(weft.channel().receive)
-    weft.run()
+    waiting = roamlet.tasklet(witnesses.handles)(roamlet.channel().receive)
+    roamlet.run()
     waiting.raise_exception(ValueError, witnesses("an argument"))
 
 
@@ -236,11 +236,11 @@ def raised_in_a_tasklet(witnesses):
 def raised_in_a_tasklet_that_lets_it_pass(witnesses):
     def passes():
         local = witnesses("the frame that let it pass")
-        weft.channel().receive()
+        roamlet.channel().receive()
         del local
 
-    waiting = weft.tasklet(passes)()
-    weft.run()
+    waiting = roamlet.tasklet(passes)()
+    roamlet.run()
     witnesses.handles(lambda: waiting.raise_exception(ValueError, witnesses("an argument")))
     witnesses.judge()
     assert not waiting.alive
@@ -248,8 +248,8 @@ def raised_in_a_tasklet_that_lets_it_pass(witnesses):
 
 @path
 def killed(witnesses):
-    waiting = weft.tasklet(witnesses.handles)(weft.channel().receive, weft.TaskletExit)
-    weft.run()
+    waiting = roamlet.tasklet(witnesses.handles)(roamlet.channel().receive, roamlet.TaskletExit)
+    roamlet.run()
     waiting.kill()
     witnesses.judge()
     assert not waiting.alive
@@ -261,10 +261,10 @@ def killed_while_it_handles(witnesses):
         try:
             witnesses.fails()
         except ValueError:
-            weft.channel().receive()
+            roamlet.channel().receive()
 
-    waiting = weft.tasklet(handles)()
-    weft.run()
+    waiting = roamlet.tasklet(handles)()
+    roamlet.run()
     waiting.kill()
     witnesses.judge()
     assert not waiting.alive
@@ -276,12 +276,12 @@ def killed_later_while_it_handles(witnesses):
         try:
             witnesses.fails()
         except ValueError:
-            weft.channel().receive()
+            roamlet.channel().receive()
 
-    waiting = weft.tasklet(handles)()
-    weft.run()
+    waiting = roamlet.tasklet(handles)()
+    roamlet.run()
     waiting.kill(pending=True)
-    weft.run()
+    roamlet.run()
     witnesses.judge()
     assert not waiting.alive
 
@@ -290,12 +290,12 @@ def killed_later_while_it_handles(witnesses):
 def killed_with_finally_blocks_that_fail(witnesses):
     def ends():
         try:
-            weft.channel().receive()
+            roamlet.channel().receive()
         finally:
             witnesses.fails()
 
-    waiting = weft.tasklet(ends)()
-    weft.run()
+    waiting = roamlet.tasklet(ends)()
+    roamlet.run()
     witnesses.handles(waiting.kill)
 
 
@@ -305,10 +305,10 @@ def dropped_while_it_handles(witnesses):
         try:
             witnesses.fails()
         except ValueError:
-            weft.schedule_remove()
+            roamlet.schedule_remove()
 
-    weft.tasklet(handles)()
-    weft.run()
+    roamlet.tasklet(handles)()
+    roamlet.run()
 
 
 @path
@@ -321,38 +321,38 @@ def handled_between_switches(witnesses):
             try:
                 witnesses.fails(number, local)
             except ValueError:
-                weft.schedule()
-        weft.schedule()
+                roamlet.schedule()
+        roamlet.schedule()
 
     for number in range(3):
-        weft.tasklet(handles)(number)
-    weft.run()
+        roamlet.tasklet(handles)(number)
+    roamlet.run()
 
 
 @path
 def handled_before_a_tasklet_blocks(witnesses):
-    channel = weft.channel()
+    channel = roamlet.channel()
 
     def handles():
         witnesses.handles(witnesses.fails)
         channel.receive()
 
-    waiting = weft.tasklet(handles)()
-    weft.run()
+    waiting = roamlet.tasklet(handles)()
+    roamlet.run()
     witnesses.judge()
     waiting.kill()
 
 
 @path
 def a_tasklet_that_begins_while_another_handles(witnesses):
-    channel = weft.channel()
+    channel = roamlet.channel()
     started = []
 
     def starts():
         try:
             witnesses.fails()
         except ValueError:
-            started.append(weft.tasklet(channel.receive)())
+            started.append(roamlet.tasklet(channel.receive)())
             started[0].run()
 
     starts()
@@ -362,29 +362,29 @@ def a_tasklet_that_begins_while_another_handles(witnesses):
 
 @path
 def deadlock(witnesses):
-    witnesses.handles(weft.channel().receive, weft.Deadlock)
+    witnesses.handles(roamlet.channel().receive, roamlet.Deadlock)
     witnesses.seen.append("raised")
 
 
 @path
 def deadlock_with_others_that_wait(witnesses):
-    channel = weft.channel()
-    waiting = weft.tasklet(witnesses.handles)(channel.receive, weft.TaskletExit)
-    weft.run()
-    witnesses.handles(weft.channel().receive, weft.Deadlock)
+    channel = roamlet.channel()
+    waiting = roamlet.tasklet(witnesses.handles)(channel.receive, roamlet.TaskletExit)
+    roamlet.run()
+    witnesses.handles(roamlet.channel().receive, roamlet.Deadlock)
     waiting.kill()
 
 
 @path
 def a_waiter_that_fails(witnesses):
     waiter = core.Waiter()
-    weft.tasklet(witnesses.handles)(waiter.wait)
-    weft.schedule()
+    roamlet.tasklet(witnesses.handles)(waiter.wait)
+    roamlet.schedule()
     try:
         witnesses.fails()
     except ValueError as error:
         waiter.fail(error)
-    weft.run()
+    roamlet.run()
     witnesses.judge()
     assert waiter.done
 
@@ -404,8 +404,8 @@ def a_waiter_that_has_failed_before_the_wait(witnesses):
 @path
 def a_waiter_whose_tasklet_is_killed_after_it_failed(witnesses):
     waiter = core.Waiter()
-    waiting = weft.tasklet(waiter.wait)()
-    weft.schedule()
+    waiting = roamlet.tasklet(waiter.wait)()
+    roamlet.schedule()
     try:
         witnesses.fails()
     except ValueError as error:
@@ -433,22 +433,22 @@ def a_waiter_whose_time_runs_out(witnesses):
 @path
 def callbacks_that_raise(witnesses):
     def callback(*_):
-        weft.set_schedule_callback(None)
+        roamlet.set_schedule_callback(None)
         witnesses.fails()
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sys.unraisablehook", lambda said: witnesses.seen.append(type(said.exc_value).__name__))
-        weft.tasklet(weft.schedule)()
-        weft.set_schedule_callback(callback)
-        weft.run()
+        roamlet.tasklet(roamlet.schedule)()
+        roamlet.set_schedule_callback(callback)
+        roamlet.run()
 
 
 @path
 def closed_channels(witnesses):
-    channel = weft.channel()
+    channel = roamlet.channel()
     channel.close()
-    witnesses.handles(channel.receive, weft.ChannelClosed)
-    witnesses.handles(lambda: channel.send(witnesses("what was sent")), weft.ChannelClosed)
+    witnesses.handles(channel.receive, roamlet.ChannelClosed)
+    witnesses.handles(lambda: channel.send(witnesses("what was sent")), roamlet.ChannelClosed)
 
 
 @path
@@ -457,7 +457,7 @@ def a_scope_that_is_cancelled(witnesses):
 
     def waits():
         with scope:
-            weft.channel().receive()
+            roamlet.channel().receive()
 
     def cancelled():
         with core.CancelScope():
@@ -465,11 +465,11 @@ def a_scope_that_is_cancelled(witnesses):
             waits()
             del local
 
-    weft.tasklet(cancelled)()
-    weft.schedule()
+    roamlet.tasklet(cancelled)()
+    roamlet.schedule()
     witnesses.seen.append("cancelled")
     scope.cancel()
-    weft.run()
+    roamlet.run()
 
 
 @path
@@ -479,9 +479,9 @@ def a_watchdog(witnesses):
         while local:
             pass
 
-    interrupted = weft.tasklet(loops)
+    interrupted = roamlet.tasklet(loops)
     interrupted()
-    assert weft.run(10_000) is interrupted
+    assert roamlet.run(10_000) is interrupted
     witnesses.seen.append("interrupted")
     interrupted.kill()
 
@@ -489,13 +489,13 @@ def a_watchdog(witnesses):
 @path
 def another_thread(witnesses):
     def serves():
-        weft.tasklet(witnesses.fails)()
-        witnesses.handles(weft.run)
-        witnesses.handles(weft.channel().receive, weft.TaskletExit)
+        roamlet.tasklet(witnesses.fails)()
+        witnesses.handles(roamlet.run)
+        witnesses.handles(roamlet.channel().receive, roamlet.TaskletExit)
 
     def ends():
-        weft.tasklet(serves)()
-        weft.run()
+        roamlet.tasklet(serves)()
+        roamlet.run()
 
     thread = threading.Thread(target=ends)
     thread.start()
@@ -504,7 +504,7 @@ def another_thread(witnesses):
 
 @path
 def sent_to_another_thread(witnesses):
-    channel = weft.channel()
+    channel = roamlet.channel()
     thread = threading.Thread(target=witnesses.handles, args=(channel.receive,))
     thread.start()
     try:
@@ -516,8 +516,8 @@ def sent_to_another_thread(witnesses):
 
 @path
 def thrown_into_a_tasklet_of_another_thread(witnesses):
-    blocks, stop = weft.channel(), weft.channel()
-    waiting = weft.tasklet(witnesses.handles)
+    blocks, stop = roamlet.channel(), roamlet.channel()
+    waiting = roamlet.tasklet(witnesses.handles)
 
     def serves():
         waiting.bind_thread()
@@ -557,7 +557,7 @@ def traceback_through(tasklet):
 
 def test_clear_frames_leaves_a_suspended_tasklet_unharmed():
     witnesses, log = Witnesses(), []
-    channel = weft.channel()
+    channel = roamlet.channel()
 
     def waits():
         local = witnesses("the suspended frame")
@@ -572,13 +572,13 @@ def test_clear_frames_leaves_a_suspended_tasklet_unharmed():
         log.append(local.name)
         return value
 
-    waiting = weft.tasklet(waits)()
-    weft.run()
+    waiting = roamlet.tasklet(waits)()
+    roamlet.run()
     traceback.clear_frames(traceback_through(waiting))
     assert len(witnesses.alive()) == 2
     assert waiting.blocked
     channel.send("value")
-    weft.run()
+    roamlet.run()
     assert log == ["a frame below", "value", "the suspended frame"]
     del waits
     witnesses.seen.append("cleared")
@@ -592,14 +592,14 @@ def test_a_tasklet_whose_frames_were_cleared_while_it_was_suspended_runs_its_fin
     def waits():
         local = "a local"
         try:
-            weft.schedule_remove()
+            roamlet.schedule_remove()
         except LookupError:
             log.append("thrown")
         finally:
             log.append(local)
 
-    waiting = weft.tasklet(waits)()
-    weft.run()
+    waiting = roamlet.tasklet(waits)()
+    roamlet.run()
     traceback.clear_frames(traceback_through(waiting))
     if end == "kill":
         waiting.kill()
@@ -607,7 +607,7 @@ def test_a_tasklet_whose_frames_were_cleared_while_it_was_suspended_runs_its_fin
         waiting.throw(LookupError)
     else:
         del waiting
-    weft.run()
+    roamlet.run()
     assert log == (["thrown"] if end == "throw" else []) + ["a local"]
 
 
@@ -620,18 +620,18 @@ def test_clear_frames_leaves_the_tasklet_that_calls_it_unharmed():
             raise ValueError
         except ValueError as error:
             traceback.clear_frames(error.__traceback__)
-        weft.schedule()
-        traceback.clear_frames(traceback_through(weft.getcurrent()))
+        roamlet.schedule()
+        traceback.clear_frames(traceback_through(roamlet.getcurrent()))
         log.append(local)
 
-    weft.tasklet(clears)()
-    weft.run()
+    roamlet.tasklet(clears)()
+    roamlet.run()
     assert log == ["a local"]
 
 
 def test_clear_frames_of_an_error_that_passed_through_a_dead_tasklet_frees_its_locals_and_those_of_no_other():
     witnesses, log = Witnesses(), []
-    channel = weft.channel()
+    channel = roamlet.channel()
 
     def handles():
         """Stays in its except clause, while the error is kept outside."""
@@ -644,12 +644,12 @@ def test_clear_frames_of_an_error_that_passed_through_a_dead_tasklet_frees_its_l
         log.append(local.name)
 
     kept = []
-    handling = weft.tasklet(handles)()
-    weft.run()
+    handling = roamlet.tasklet(handles)()
+    roamlet.run()
     traceback.clear_frames(kept[0].__traceback__)
     assert [line.partition(":")[0] for line in witnesses.alive()] == ["the frame that handles"]
     channel.send(None)
-    weft.run()
+    roamlet.run()
     assert log == ["the frame that handles"]
     assert not handling.alive
     traceback.clear_frames(kept.pop().__traceback__)
@@ -659,9 +659,9 @@ def test_clear_frames_of_an_error_that_passed_through_a_dead_tasklet_frees_its_l
 
 def test_clear_frames_frees_what_a_dead_tasklet_had():
     witnesses, kept = Witnesses(), []
-    weft.tasklet(witnesses.fails)(witnesses("an argument"))
+    roamlet.tasklet(witnesses.fails)(witnesses("an argument"))
     try:
-        weft.run()
+        roamlet.run()
     except ValueError as error:
         kept.append(error)
     assert len(witnesses.alive()) == 2

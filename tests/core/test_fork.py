@@ -5,24 +5,24 @@ from tests.core._scripts import output_of, run_script
 
 def test_fork_leaves_both_sides_a_working_scheduler():
     printed = output_of("""
-        import os, weft
-        channel = weft.channel()
+        import os, roamlet
+        channel = roamlet.channel()
         log = []
         def loop(name):
             for number in range(3):
                 log.append((name, number))
-                weft.schedule()
+                roamlet.schedule()
         for name in "ab":
-            weft.tasklet(loop)(name)
-        blocked = weft.tasklet(lambda: log.append(channel.receive()))()
-        weft.schedule()
+            roamlet.tasklet(loop)(name)
+        blocked = roamlet.tasklet(lambda: log.append(channel.receive()))()
+        roamlet.schedule()
         pid = os.fork()
-        weft.sleep(0.01)
+        roamlet.sleep(0.01)
         channel.send("child" if pid == 0 else "parent")
-        weft.run()
+        roamlet.run()
         if pid != 0:
             print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
-        print(len(log), log[-1], weft.getruncount(), flush=True)
+        print(len(log), log[-1], roamlet.getruncount(), flush=True)
         if pid == 0:
             os._exit(7)
     """)
@@ -31,17 +31,17 @@ def test_fork_leaves_both_sides_a_working_scheduler():
 
 def test_fork_inside_a_tasklet():
     printed = output_of("""
-        import os, weft
+        import os, roamlet
         results = []
         def function():
             pid = os.fork()
             if pid == 0:
-                weft.sleep(0.01)
+                roamlet.sleep(0.01)
                 os._exit(9)
             results.append(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
-        weft.tasklet(function)()
-        weft.tasklet(weft.schedule)()
-        weft.run()
+        roamlet.tasklet(function)()
+        roamlet.tasklet(roamlet.schedule)()
+        roamlet.run()
         print(results)
     """)
     assert printed == "[9]"
@@ -49,18 +49,18 @@ def test_fork_inside_a_tasklet():
 
 def test_the_forked_child_of_another_thread_ends_cleanly():
     done = run_script("""
-        import os, threading, warnings, weft
+        import os, threading, warnings, roamlet
         warnings.simplefilter("ignore", DeprecationWarning)
-        channel = weft.channel()
-        keep = weft.tasklet(channel.receive)()
-        weft.schedule()
+        channel = roamlet.channel()
+        keep = roamlet.tasklet(channel.receive)()
+        roamlet.schedule()
         def other():
-            tasklet = weft.tasklet(weft.schedule_remove)()
-            weft.schedule()
+            tasklet = roamlet.tasklet(roamlet.schedule_remove)()
+            roamlet.schedule()
             pid = os.fork()
             if pid == 0:
                 tasklet.run()
-                print("child", tasklet.alive, weft.getruncount(), flush=True)
+                print("child", tasklet.alive, roamlet.getruncount(), flush=True)
                 os._exit(0)
             print("parent", os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
             tasklet.kill()
@@ -75,8 +75,8 @@ def test_the_forked_child_of_another_thread_ends_cleanly():
 
 def test_service_threads_of_the_parent_do_not_count_in_a_forked_child():
     printed = output_of("""
-        import os, threading, warnings, weft
-        from weft import core
+        import os, threading, warnings, roamlet
+        from roamlet import core
         warnings.simplefilter("ignore", DeprecationWarning)
         ready, end = threading.Event(), threading.Event()
         def service():
@@ -90,7 +90,7 @@ def test_service_threads_of_the_parent_do_not_count_in_a_forked_child():
             ready.wait()
         pid = os.fork()
         if pid == 0:
-            channel = weft.channel()
+            channel = roamlet.channel()
             thread = threading.Thread(target=lambda: (threading.Event().wait(0.3), channel.send("from a thread")))
             thread.start()
             print(channel.receive(), flush=True)
@@ -107,17 +107,17 @@ def test_service_threads_of_the_parent_do_not_count_in_a_forked_child():
 def test_no_run_queue_is_left_of_a_thread_that_a_forked_child_does_not_have():
     """Its main tasklet is inside run() as it forks; one tasklet runs, two could."""
     printed = output_of("""
-        import os, threading, warnings, weft
+        import os, threading, warnings, roamlet
         warnings.simplefilter("ignore", DeprecationWarning)
         made, ready, end = [], threading.Event(), threading.Event()
         def busy():
             ready.set()
             end.wait()
         def other():
-            made.append(weft.tasklet(busy)())
-            made.append(weft.tasklet(int)())
-            made.append(weft.tasklet(int)())
-            weft.run()
+            made.append(roamlet.tasklet(busy)())
+            made.append(roamlet.tasklet(int)())
+            made.append(roamlet.tasklet(int)())
+            roamlet.run()
         thread = threading.Thread(target=other)
         thread.start()
         ready.wait()
@@ -137,25 +137,25 @@ def test_no_run_queue_is_left_of_a_thread_that_a_forked_child_does_not_have():
 
 def test_tasklets_of_threads_that_a_forked_child_does_not_have_are_dead_and_in_nobodys_way():
     printed = output_of("""
-        import os, threading, warnings, weft
-        from weft import core
+        import os, threading, warnings, roamlet
+        from roamlet import core
         warnings.simplefilter("ignore", DeprecationWarning)
-        channel, waiter, ready, end = weft.channel(), core.Waiter(), threading.Event(), weft.channel()
+        channel, waiter, ready, end = roamlet.channel(), core.Waiter(), threading.Event(), roamlet.channel()
         made = []
         def other():
-            made.append(weft.tasklet(channel.receive)())
-            made.append(weft.tasklet(waiter.wait)())
-            made.append(weft.tasklet(weft.sleep)(60))
-            weft.schedule()
-            made.append(weft.tasklet(weft.schedule_remove)())
-            weft.schedule()
-            made.append(weft.tasklet(int)())
-            made.append(weft.tasklet(int, ()))
-            made.append(weft.getmain())
+            made.append(roamlet.tasklet(channel.receive)())
+            made.append(roamlet.tasklet(waiter.wait)())
+            made.append(roamlet.tasklet(roamlet.sleep)(60))
+            roamlet.schedule()
+            made.append(roamlet.tasklet(roamlet.schedule_remove)())
+            roamlet.schedule()
+            made.append(roamlet.tasklet(int)())
+            made.append(roamlet.tasklet(int, ()))
+            made.append(roamlet.getmain())
             ready.set()
             try:
                 channel.receive() if idle else end_event.wait()
-            except weft.TaskletExit:
+            except roamlet.TaskletExit:
                 pass
         for idle in (True, False):
             end_event = threading.Event()
@@ -165,7 +165,7 @@ def test_tasklets_of_threads_that_a_forked_child_does_not_have_are_dead_and_in_n
             thread.start()
             ready.wait()
             while idle and channel.balance > -2:
-                weft.sleep(0.001)
+                roamlet.sleep(0.001)
             waiting = channel.balance
             pid = os.fork()
             if pid == 0:
@@ -173,17 +173,17 @@ def test_tasklets_of_threads_that_a_forked_child_does_not_have_are_dead_and_in_n
                 for tasklet in made:
                     assert tasklet.thread_id == -1 and repr(tasklet) and tasklet.frame is None
                     tasklet.kill()
-                weft.tasklet(channel.send)("value")
+                roamlet.tasklet(channel.send)("value")
                 print(channel.receive(), flush=True)
-                weft.run()
+                roamlet.run()
                 made.clear()
                 del tasklet
-                weft.trim()
+                roamlet.trim()
                 os._exit(0)
             print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
             made[0].kill()
             if idle:
-                made[-1].throw(weft.TaskletExit)
+                made[-1].throw(roamlet.TaskletExit)
             end_event.set()
             thread.join()
             waiter = core.Waiter()

@@ -9,8 +9,8 @@ from types import FrameType
 
 import pytest
 
-import weft
-from weft import core
+import roamlet
+from roamlet import core
 
 
 def names(frame: FrameType | None) -> list[str]:
@@ -55,9 +55,9 @@ UNDER_MAP = ["inner", "<lambda>", "under_map"]
 @pytest.fixture
 def waiting():
     """Two blocked tasklets: one under a call from C, one that has a single frame."""
-    channel = weft.channel()
-    tasklets = [weft.tasklet(under_map)(channel), weft.tasklet(directly)(channel)]
-    weft.run()
+    channel = roamlet.channel()
+    tasklets = [roamlet.tasklet(under_map)(channel), roamlet.tasklet(directly)(channel)]
+    roamlet.run()
     yield tasklets
     for tasklet in tasklets:
         tasklet.kill()
@@ -70,25 +70,25 @@ def test_frame_of_a_suspended_tasklet_leads_to_its_first_function(waiting):
 @pytest.mark.parametrize("depth", [0, 1, 2, 3, 5, 8, 13, 25])
 def test_frames_of_suspended_tasklets_are_right_from_a_tasklet_that_uses_the_same_stack(waiting, depth):
     seen = []
-    weft.tasklet(nested)(depth, lambda: seen.append([names(tasklet.frame) for tasklet in waiting]))
-    weft.run()
+    roamlet.tasklet(nested)(depth, lambda: seen.append([names(tasklet.frame) for tasklet in waiting]))
+    roamlet.run()
     assert seen == [[UNDER_MAP, ["directly"]]]
 
 
 @pytest.mark.parametrize("depth", [0, 1, 3, 8, 25])
 def test_a_saved_frame_object_can_be_walked_from_main_and_from_other_tasklets(depth):
-    saved, channel, seen = [], weft.channel(), []
+    saved, channel, seen = [], roamlet.channel(), []
 
     def keeper():
         saved.append(sys._getframe())
         channel.receive()
 
-    tasklet = weft.tasklet(nested)(4, keeper)
-    weft.run()
+    tasklet = roamlet.tasklet(nested)(4, keeper)
+    roamlet.run()
     expected = ["keeper", *["nested", "<lambda>"] * 4, "nested"]
     assert names(saved[0]) == expected
-    weft.tasklet(nested)(depth, lambda: seen.append(names(saved[0])))
-    weft.run()
+    roamlet.tasklet(nested)(depth, lambda: seen.append(names(saved[0])))
+    roamlet.run()
     assert seen == [expected]
     assert names(saved[0]) == expected
     tasklet.kill()
@@ -102,37 +102,37 @@ def test_frames_stay_right_over_many_suspensions():
     def walker():
         for _ in range(30):
             seen.append([names(tasklet.frame) for tasklet in tasklets])
-            weft.schedule()
+            roamlet.schedule()
 
     def worker(depth):
         def loop():
             for _ in range(30):
-                weft.schedule()
+                roamlet.schedule()
 
         nested(depth, loop)
 
-    tasklets += [weft.tasklet(worker)(depth) for depth in (0, 3, 7)]
-    weft.tasklet(walker)()
-    weft.run()
+    tasklets += [roamlet.tasklet(worker)(depth) for depth in (0, 3, 7)]
+    roamlet.tasklet(walker)()
+    roamlet.run()
     expected = [["loop", *["nested", "<lambda>"] * depth, "nested", "worker"] for depth in (0, 3, 7)]
     assert seen == [expected] * 30
 
 
 def test_frame_of_the_current_tasklet_is_the_callers():
-    assert weft.getcurrent().frame is sys._getframe()
+    assert roamlet.getcurrent().frame is sys._getframe()
 
 
 def test_frame_is_none_before_the_start_and_after_the_end():
-    tasklet = weft.tasklet(lambda: None)()
+    tasklet = roamlet.tasklet(lambda: None)()
     assert tasklet.frame is None
-    weft.run()
+    roamlet.run()
     assert tasklet.frame is None
 
 
 def test_frame_of_main_seen_from_a_tasklet_leads_through_the_test():
     seen = []
-    weft.tasklet(lambda: seen.append(names(weft.getmain().frame)))()
-    weft.run()
+    roamlet.tasklet(lambda: seen.append(names(roamlet.getmain().frame)))()
+    roamlet.run()
     assert seen[0][0] == "test_frame_of_main_seen_from_a_tasklet_leads_through_the_test"
     assert seen[0][-1] == names(sys._getframe())[-1]
 
@@ -141,18 +141,18 @@ def test_the_first_frame_of_a_tasklet_has_no_caller():
     seen = []
 
     def first():
-        weft.schedule()
+        roamlet.schedule()
         seen.append(sys._getframe().f_back)
         seen.append(len(traceback.extract_stack()))
 
-    weft.tasklet(first)()
-    weft.run()
+    roamlet.tasklet(first)()
+    roamlet.run()
     assert seen == [None, 1]
 
 
 def test_locals_and_line_of_a_suspended_frame_can_be_read(waiting):
     frame = waiting[1].frame
-    assert isinstance(frame.f_locals["channel"], weft.channel)
+    assert isinstance(frame.f_locals["channel"], roamlet.channel)
     assert frame.f_lineno == directly.__code__.co_firstlineno + 1
 
 
@@ -160,7 +160,7 @@ def test_a_traceback_names_each_function_of_the_tasklet_and_no_other():
     caught = []
 
     def failing():
-        weft.schedule()
+        roamlet.schedule()
         raise LookupError("deep down")
 
     def tasklet():
@@ -170,8 +170,8 @@ def test_a_traceback_names_each_function_of_the_tasklet_and_no_other():
             caught.append([entry.name for entry in traceback.extract_tb(error.__traceback__)])
 
     for _ in range(3):
-        weft.tasklet(tasklet)()
-    weft.run()
+        roamlet.tasklet(tasklet)()
+    roamlet.run()
     assert caught == [["tasklet", *["nested", "<lambda>"] * 3, "nested", "failing"]] * 3
 
 
@@ -179,9 +179,9 @@ def test_traceback_of_an_error_in_main_names_the_tasklets_function():
     def failing():
         raise LookupError("in a tasklet")
 
-    weft.tasklet(failing)()
+    roamlet.tasklet(failing)()
     with pytest.raises(LookupError, match="in a tasklet") as caught:
-        weft.run()
+        roamlet.run()
     assert [entry.name for entry in traceback.extract_tb(caught.value.__traceback__)][-1] == "failing"
 
 
@@ -190,20 +190,20 @@ def test_a_frame_object_outlives_its_tasklet():
 
     def function(value):
         saved.append(sys._getframe())
-        weft.schedule()
+        roamlet.schedule()
 
-    weft.tasklet(function)(42)
-    weft.run()
+    roamlet.tasklet(function)(42)
+    roamlet.run()
     assert saved[0].f_locals["value"] == 42
     assert saved[0].f_back is None
 
 
 def test_holding_the_frame_of_a_suspended_tasklet_does_not_keep_the_tasklet():
     def function():
-        weft.schedule_remove()
+        roamlet.schedule_remove()
 
-    tasklet = weft.tasklet(function)()
-    weft.run()
+    tasklet = roamlet.tasklet(function)()
+    roamlet.run()
     frame, dead = tasklet.frame, weakref.ref(tasklet)
     del tasklet
     assert dead() is None
@@ -215,34 +215,34 @@ def test_a_frame_is_cleared_when_its_tasklet_ends():
         pass
 
     def function(value):
-        weft.schedule_remove()
+        roamlet.schedule_remove()
 
     value = Value()
     gone = weakref.ref(value)
-    tasklet = weft.tasklet(function)(value)
+    tasklet = roamlet.tasklet(function)(value)
     del value
-    weft.run()
+    roamlet.run()
     assert gone() is not None
     tasklet.run()
     assert gone() is None
 
 
 def test_a_collection_walks_two_thousand_suspended_tasklets():
-    channel = weft.channel()
+    channel = roamlet.channel()
 
     for _ in range(2000):
-        weft.tasklet(receive_deep)(channel, 10, {})
-    weft.run()
+        roamlet.tasklet(receive_deep)(channel, 10, {})
+    roamlet.run()
     for _ in range(2):
         gc.collect()
-    assert sum(isinstance(thing, weft.tasklet) for thing in gc.get_objects()) >= 2000
+    assert sum(isinstance(thing, roamlet.tasklet) for thing in gc.get_objects()) >= 2000
     while channel.balance:
         channel.send(None)
     assert len(core.started()) == 0
 
 
 def test_generators_are_resumed_across_switches():
-    channel, received = weft.channel(), []
+    channel, received = roamlet.channel(), []
 
     def values():
         for _ in range(5):
@@ -251,16 +251,16 @@ def test_generators_are_resumed_across_switches():
     def consumer():
         received.extend(values())
 
-    weft.tasklet(consumer)()
-    weft.tasklet(channel.send_sequence)(range(5))
-    weft.run()
+    roamlet.tasklet(consumer)()
+    roamlet.tasklet(channel.send_sequence)(range(5))
+    roamlet.run()
     assert received == [0, 1, 2, 3, 4]
 
 
 def test_a_generator_begun_in_one_tasklet_goes_on_in_another():
     def numbers():
         for number in range(6):
-            weft.schedule()
+            roamlet.schedule()
             yield number
 
     generator, received = numbers(), []
@@ -269,17 +269,17 @@ def test_a_generator_begun_in_one_tasklet_goes_on_in_another():
         for _ in range(count):
             received.append((count, next(generator)))
 
-    first = weft.tasklet(take)(2)
+    first = roamlet.tasklet(take)(2)
     while first.alive:
-        weft.schedule()
-    weft.tasklet(take)(4)
-    weft.run()
+        roamlet.schedule()
+    roamlet.tasklet(take)(4)
+    roamlet.run()
     assert received == [(2, 0), (2, 1), (4, 2), (4, 3), (4, 4), (4, 5)]
 
 
 def test_a_generator_that_a_suspended_tasklet_executes_cannot_be_entered_by_another():
     def numbers():
-        weft.schedule()
+        roamlet.schedule()
         yield 1
 
     generator, refused = numbers(), []
@@ -289,15 +289,15 @@ def test_a_generator_that_a_suspended_tasklet_executes_cannot_be_entered_by_anot
             next(generator)
         refused.append(True)
 
-    weft.tasklet(next)(generator)
-    weft.tasklet(second)()
-    weft.run()
+    roamlet.tasklet(next)(generator)
+    roamlet.tasklet(second)()
+    roamlet.run()
     assert refused == [True]
 
 
 def test_coroutines_can_be_driven_in_tasklets():
     async def inner_coroutine(value):
-        weft.schedule()
+        roamlet.schedule()
         return value * 2
 
     async def outer_coroutine():
@@ -312,6 +312,6 @@ def test_coroutines_can_be_driven_in_tasklets():
             results.append(stop.value)
 
     for _ in range(3):
-        weft.tasklet(drive)()
-    weft.run()
+        roamlet.tasklet(drive)()
+    roamlet.run()
     assert results == [[0, 2, 4]] * 3

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-import weft
+import roamlet
 from tests.core._fuzz import CHANNELS, SUBJECTS, TASKLETS, exhaustive, look_around
 from tests.core._scripts import ROOT
 
@@ -76,8 +76,8 @@ def test_what_is_wrong_is_shown_with_its_case():
 
 
 def test_a_spoilt_world_is_noticed():
-    weft.tasklet(int)()
+    roamlet.tasklet(int)()
     assert look_around() == ["2 tasklets are runnable", "main has neighbours"]
-    with weft.atomic():
+    with roamlet.atomic():
         assert "main is strange" in look_around()[0]
     assert look_around() == []

@@ -2,37 +2,37 @@
 
 import pytest
 
-import weft
+import roamlet
+from roamlet import core
 from tests.core._scripts import output_of
-from weft import core
 
 greenlet = pytest.importorskip("greenlet")
 
-REFUSED = "this call would switch tasklets inside a greenlet that weft did not make"
+REFUSED = "this call would switch tasklets inside a greenlet that roamlet did not make"
 
 
 @pytest.fixture
 def blocked():
-    channel = weft.channel()
-    tasklet = weft.tasklet(channel.receive)()
-    weft.run()
+    channel = roamlet.channel()
+    tasklet = roamlet.tasklet(channel.receive)()
+    roamlet.run()
     yield channel
     tasklet.kill()
 
 
 SWITCHES = {
-    "schedule": lambda channel: weft.schedule(),
-    "schedule_remove": lambda channel: weft.schedule_remove(),
-    "run": lambda channel: weft.run(),
-    "sleep": lambda channel: weft.sleep(0),
+    "schedule": lambda channel: roamlet.schedule(),
+    "schedule_remove": lambda channel: roamlet.schedule_remove(),
+    "run": lambda channel: roamlet.run(),
+    "sleep": lambda channel: roamlet.sleep(0),
     "wait": lambda channel: core.Waiter().wait(1),
     "receive": lambda channel: channel.receive(),
     "send": lambda channel: channel.send(1),
-    "send to nobody": lambda channel: weft.channel().send(1),
+    "send to nobody": lambda channel: roamlet.channel().send(1),
     "kill": lambda channel: channel.queue.kill(),
     "throw": lambda channel: channel.queue.throw(LookupError),
-    "tasklet.run": lambda channel: weft.tasklet(int, ()).run(),
-    "tasklet.switch": lambda channel: weft.tasklet(int, ()).switch(),
+    "tasklet.run": lambda channel: roamlet.tasklet(int, ()).run(),
+    "tasklet.switch": lambda channel: roamlet.tasklet(int, ()).switch(),
 }
 
 
@@ -43,10 +43,10 @@ def test_a_switch_inside_a_greenlet_of_main_is_refused_and_changes_nothing(block
             SWITCHES[name](blocked)
         return "refused"
 
-    runner = weft.tasklet(weft.schedule)()
+    runner = roamlet.tasklet(roamlet.schedule)()
     assert greenlet.greenlet(guest).switch() == "refused"
-    assert (blocked.balance, weft.getruncount(), weft.getcurrent()) == (-1, 2, weft.getmain())
-    weft.run()
+    assert (blocked.balance, roamlet.getruncount(), roamlet.getcurrent()) == (-1, 2, roamlet.getmain())
+    roamlet.run()
     assert not runner.alive
 
 
@@ -62,12 +62,12 @@ def test_a_switch_inside_a_greenlet_of_a_tasklet_is_refused(blocked, name):
 
     def function():
         greenlet.greenlet(guest).switch()
-        weft.schedule()
+        roamlet.schedule()
         log.append("goes on")
 
-    weft.tasklet(function)()
-    weft.tasklet(weft.schedule)()
-    weft.run()
+    roamlet.tasklet(function)()
+    roamlet.tasklet(roamlet.schedule)()
+    roamlet.run()
     assert len(log) == 2 and log[1] == "goes on"
     assert (REFUSED in log[0]) or (name == "run" and "must be called from the main tasklet" in log[0])
 
@@ -75,10 +75,10 @@ def test_a_switch_inside_a_greenlet_of_a_tasklet_is_refused(blocked, name):
 def test_the_message_says_what_to_do():
     def guest():
         with pytest.raises(RuntimeError, match="let the greenlet return to its parent first, or call it from a thread"):
-            weft.schedule()
+            roamlet.schedule()
 
     greenlet.greenlet(guest).switch()
-    assert weft.getruncount() == 1
+    assert roamlet.getruncount() == 1
 
 
 def test_what_does_not_switch_works_inside_a_greenlet(blocked):
@@ -87,12 +87,12 @@ def test_what_does_not_switch_works_inside_a_greenlet(blocked):
     def guest():
         blocked.preference = 1
         blocked.send("from the greenlet")
-        log.append(weft.getcurrent() is weft.getmain())
-        weft.tasklet(log.append)("made in the greenlet")
+        log.append(roamlet.getcurrent() is roamlet.getmain())
+        roamlet.tasklet(log.append)("made in the greenlet")
         assert core.Waiter().succeed(1) is True
 
     greenlet.greenlet(guest).switch()
-    weft.run()
+    roamlet.run()
     assert log == [True, "made in the greenlet"]
 
 
@@ -109,14 +109,14 @@ def test_greenlets_and_tasklets_side_by_side():
         mine = greenlet.greenlet(guest)
         mine.switch(name)
         for _ in range(4):
-            weft.schedule()
+            roamlet.schedule()
             mine.switch()
         mine.switch()
         assert mine.dead
 
     for name in "abc":
-        weft.tasklet(function)(name)
-    weft.run()
+        roamlet.tasklet(function)(name)
+    roamlet.run()
     assert log == [(name, number) for number in range(5) for name in "abc"]
 
 
@@ -135,12 +135,12 @@ def test_deep_greenlets_beside_tasklets_of_changing_depth():
         mine = greenlet.greenlet(guest)
         for number in range(6):
             mine.switch()
-            deep((depth * number) % 7, weft.schedule)
+            deep((depth * number) % 7, roamlet.schedule)
         total.append(mine.dead)
 
     for depth in range(8):
-        weft.tasklet(function)(depth)
-    weft.run()
+        roamlet.tasklet(function)(depth)
+    roamlet.run()
     del deep
     assert total == [True] * 8
 
@@ -159,11 +159,11 @@ def test_a_greenlet_left_suspended_in_a_dead_tasklet_does_no_harm():
         mine.switch()
         kept.append(mine)
 
-    weft.tasklet(function)()
-    weft.run()
+    roamlet.tasklet(function)()
+    roamlet.run()
     for _ in range(5):
-        weft.tasklet(weft.schedule)()
-    weft.run()
+        roamlet.tasklet(roamlet.schedule)()
+    roamlet.run()
     kept.clear()
     assert log == ["finally"]
 
@@ -188,28 +188,28 @@ def test_a_greenlet_that_ends_after_its_tasklet_disturbs_no_other():
 
     def comes_after(number):
         for depth in (10, 0, 3, 10):
-            deep(depth, weft.schedule)
+            deep(depth, roamlet.schedule)
         log.append(number)
 
     for _ in range(3):
-        weft.tasklet(leaves_it)()
-    weft.run()
+        roamlet.tasklet(leaves_it)()
+    roamlet.run()
     for number in range(6):
-        weft.tasklet(comes_after)(number)
-    weft.schedule()
+        roamlet.tasklet(comes_after)(number)
+    roamlet.schedule()
     kept.clear()
-    weft.run()
+    roamlet.run()
     del deep
     assert log == ["finally"] * 3 + list(range(6))
 
 
-def test_weft_first_used_inside_a_greenlet_does_not_take_it_for_main():
+def test_roamlet_first_used_inside_a_greenlet_does_not_take_it_for_main():
     """The greenlet ends before the thread does: main is where the thread itself is."""
     printed = output_of("""
-        import greenlet, weft
+        import greenlet, roamlet
         def guest():
-            channel = weft.channel()
-            tasklet = weft.tasklet(channel.send)(3)
+            channel = roamlet.channel()
+            tasklet = roamlet.tasklet(channel.send)(3)
             try:
                 channel.receive()
             except RuntimeError as error:
@@ -217,7 +217,7 @@ def test_weft_first_used_inside_a_greenlet_does_not_take_it_for_main():
             return channel, tasklet
         channel, tasklet = greenlet.greenlet(guest).switch()
         print(channel.receive())
-        weft.run()
+        roamlet.run()
         print(tasklet.alive)
     """)
-    assert printed.splitlines() == ["this call would switch tasklets inside a greenlet that weft ", "3", "False"]
+    assert printed.splitlines() == ["this call would switch tasklets inside a greenlet that roamlet ", "3", "False"]

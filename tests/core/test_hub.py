@@ -9,9 +9,9 @@ import threading
 
 import pytest
 
-import weft
+import roamlet
+from roamlet import core
 from tests.core._threads import in_thread
-from weft import core
 
 
 class Hub:
@@ -59,8 +59,8 @@ def test_poll_gets_the_time_that_is_left_to_the_next_timer():
 def test_the_hub_is_not_asked_while_it_has_nothing_to_keep_and_run_returns():
     def body():
         with Hub() as hub:
-            weft.tasklet(int)()
-            weft.run()
+            roamlet.tasklet(int)()
+            roamlet.run()
         return hub.calls
 
     assert in_thread(body) == []
@@ -82,8 +82,8 @@ def test_another_thread_that_wakes_somebody_while_poll_sleeps_writes_to_the_desc
 
         with Hub(poll):
             for waiter in waiters:
-                weft.tasklet(lambda waiter=waiter: log.append(waiter.wait()))()
-            weft.run()
+                roamlet.tasklet(lambda waiter=waiter: log.append(waiter.wait()))()
+            roamlet.run()
         return log
 
     assert in_thread(body) == [1, 0, 1, 2]
@@ -95,7 +95,7 @@ def test_poll_may_not_block_and_its_errors_reach_main():
 
         def poll(hub, timeout):
             if len(hub.calls) == 1:
-                weft.schedule()
+                roamlet.schedule()
             elif len(hub.calls) == 2:
                 raise LookupError("broken")
             waiter.succeed("at last")
@@ -117,7 +117,7 @@ def test_the_hub_is_asked_while_tasklets_run():
     def body():
         with Hub() as hub:
             for _ in range(1_000_000):
-                weft.schedule()
+                roamlet.schedule()
                 if len(hub.calls) > 3:
                     break
         return hub.calls
@@ -141,7 +141,7 @@ def hurried():
 
 def hurry():
     for _ in range(3000):
-        weft.schedule()
+        roamlet.schedule()
 
 
 def test_an_error_of_poll_while_tasklets_run_is_raised_by_the_call_that_looked(hurried):
@@ -156,7 +156,7 @@ def test_an_error_of_poll_while_tasklets_run_is_raised_by_the_call_that_looked(h
         def function():
             try:
                 while True:
-                    weft.schedule()
+                    roamlet.schedule()
             except LookupError as error:
                 log.append(str(error))
 
@@ -164,12 +164,12 @@ def test_an_error_of_poll_while_tasklets_run_is_raised_by_the_call_that_looked(h
         hub.armed = False
         with hub:
             hurry()
-            weft.tasklet(function)()
-            weft.schedule()
+            roamlet.tasklet(function)()
+            roamlet.schedule()
             hub.armed = True
             try:
                 while not log:
-                    weft.schedule()
+                    roamlet.schedule()
             except LookupError:
                 log.append("in main")
             for tasklet in core.started():
@@ -184,7 +184,7 @@ def test_the_partner_may_be_replaced_by_one_of_another_thread_while_the_hub_is_a
     """This once put a tasklet of one thread into the run queue of another."""
 
     def body():
-        channel, log, state = weft.channel(), [], {"armed": False}
+        channel, log, state = roamlet.channel(), [], {"armed": False}
         channel.preference = -1 if direction == "send" else 1
         go, blocked, done = threading.Event(), threading.Event(), threading.Event()
 
@@ -193,11 +193,11 @@ def test_the_partner_may_be_replaced_by_one_of_another_thread_while_the_hub_is_a
 
         def other():
             go.wait()
-            weft.tasklet(partner)()
-            weft.schedule()
+            roamlet.tasklet(partner)()
+            roamlet.schedule()
             blocked.set()
             done.wait()
-            weft.run()
+            roamlet.run()
             log.append("other ends")
 
         def poll(hub, timeout):
@@ -210,8 +210,8 @@ def test_the_partner_may_be_replaced_by_one_of_another_thread_while_the_hub_is_a
         thread = threading.Thread(target=other)
         thread.start()
         with Hub(poll):
-            mine = [weft.tasklet(partner)()]
-            weft.schedule()
+            mine = [roamlet.tasklet(partner)()]
+            roamlet.schedule()
             hurry()
             state["armed"] = True
             while state["armed"]:
@@ -220,13 +220,13 @@ def test_the_partner_may_be_replaced_by_one_of_another_thread_while_the_hub_is_a
                 else:
                     channel.receive()
                 if state["armed"]:
-                    mine[0] = weft.tasklet(partner)()
-                    weft.schedule()
+                    mine[0] = roamlet.tasklet(partner)()
+                    roamlet.schedule()
             done.set()
             thread.join()
-            weft.run(hub=False)
+            roamlet.run(hub=False)
             alive = mine[0].alive
-        return log[-2:], alive, weft.getruncount()
+        return log[-2:], alive, roamlet.getruncount()
 
     log, alive, count = in_thread(body)
     assert log[-1] == "other ends"
@@ -239,7 +239,7 @@ def test_whatever_poll_changes_while_tasklets_run(hurried, seed):
     """poll wakes, kills, closes, sends and starts at random, at almost every switch."""
 
     def body():
-        generator, channels = random.Random(seed), [weft.channel() for _ in range(3)]
+        generator, channels = random.Random(seed), [roamlet.channel() for _ in range(3)]
         tasklets, log = [], []
 
         def worker():
@@ -255,12 +255,12 @@ def test_whatever_poll_changes_while_tasklets_run(hurried, seed):
                     elif call == 2:
                         next(channel, None)
                     elif call == 3:
-                        weft.sleep(generator.randrange(3))
+                        roamlet.sleep(generator.randrange(3))
                     elif call == 4:
                         core.Waiter().wait(generator.randrange(3))
                     else:
-                        weft.schedule()
-                except (weft.ChannelClosed, TimeoutError):
+                        roamlet.schedule()
+                except (roamlet.ChannelClosed, TimeoutError):
                     continue
 
         def poll(hub, timeout):
@@ -276,7 +276,7 @@ def test_whatever_poll_changes_while_tasklets_run(hurried, seed):
             elif call == 4 and channel.balance > 0:
                 channel.receive()
             elif call == 5 and tasklets:
-                tasklets[generator.randrange(len(tasklets))] = weft.tasklet(worker)()
+                tasklets[generator.randrange(len(tasklets))] = roamlet.tasklet(worker)()
             elif call == 6:
                 channel.preference = generator.choice([-1, 0, 1])
                 channel.schedule_all = generator.random() < 0.3
@@ -287,16 +287,16 @@ def test_whatever_poll_changes_while_tasklets_run(hurried, seed):
 
         with Hub(poll):
             hurry()
-            tasklets.extend(weft.tasklet(worker)() for _ in range(20))
+            tasklets.extend(roamlet.tasklet(worker)() for _ in range(20))
             for _ in range(20_000):
-                weft.schedule()
+                roamlet.schedule()
                 if len(log) >= 20_000:
                     break
             for _ in range(20):
                 for tasklet in core.started():
                     tasklet.kill()
-            weft.run(hub=False)
-        return len(core.started()), weft.getruncount()
+            roamlet.run(hub=False)
+        return len(core.started()), roamlet.getruncount()
 
     assert in_thread(body) == (0, 1)
 
@@ -313,7 +313,7 @@ def test_a_hub_is_installed_and_taken_away_only_while_it_does_not_poll():
         log, waiter = [], core.Waiter()
         with Hub(poll):
             waiter.wait()
-        weft.sleep(0)
+        roamlet.sleep(0)
         return log
 
     assert in_thread(body) == ["install_hub() was called while the hub polls"]

@@ -4,9 +4,9 @@ import sys
 
 import pytest
 
-import weft
+import roamlet
+from roamlet import core
 from tests.core._scripts import output_of
-from weft import core
 
 
 @pytest.mark.parametrize("value", ["nonsense", "SLICED", " "])
@@ -14,14 +14,15 @@ def test_a_backend_that_does_not_exist_is_refused_by_name(value):
     printed = output_of(
         """
         try:
-            import weft
+            import roamlet
         except ImportError as error:
             print(error)
         """,
-        env={"WEFT_SWITCH": value},
+        env={"ROAMLET_SWITCH": value},
     )
     assert (
-        printed == f"WEFT_SWITCH={value!r} names no switching backend: use one of sliced, greenlet, stacks, or unset it"
+        printed
+        == f"ROAMLET_SWITCH={value!r} names no switching backend: use one of sliced, greenlet, stacks, or unset it"
     )
 
 
@@ -34,61 +35,61 @@ def test_windows_is_refused_by_name_with_what_to_do_before_anything_is_imported_
         for name in ("fcntl", "termios", "pwd", "grp", "resource", "_posixsubprocess"):
             sys.modules[name] = None  # as there: it cannot be imported
         try:
-            import weft
+            import roamlet
         except ImportError as error:
             print(error)
         try:
-            from weft import remote
+            from roamlet import remote
         except ImportError as error:
             print(error)
-        print([name for name in sys.modules if name.startswith("weft.core._")])
+        print([name for name in sys.modules if name.startswith("roamlet.core._")])
         """
     )
     said = (
-        "weft does not run on Windows (sys.platform is 'win32'): it needs Linux on x86-64 or aarch64, or macOS. On this "
-        "machine, run it in the Linux of WSL (`wsl --install`, then install weft in there), or in a container"
+        "roamlet does not run on Windows (sys.platform is 'win32'): it needs Linux on x86-64 or aarch64, or macOS. On this "
+        "machine, run it in the Linux of WSL (`wsl --install`, then install roamlet in there), or in a container"
     )
     assert printed.split("\n") == [said, said, "[]"]
 
 
 def test_the_backend_in_use_is_named_and_its_types_do_not_tell_it():
     assert core.backend in ("sliced", "stacks", "greenlet")
-    assert weft.tasklet.__module__ == "weft" and weft.channel.__module__ == "weft"
+    assert roamlet.tasklet.__module__ == "roamlet" and roamlet.channel.__module__ == "roamlet"
 
 
 def test_the_environment_chooses_the_backend():
     for name in ("sliced", "stacks", "greenlet"):
-        assert output_of("from weft import core; print(core.backend)", env={"WEFT_SWITCH": name}) == name
+        assert output_of("from roamlet import core; print(core.backend)", env={"ROAMLET_SWITCH": name}) == name
 
 
 def test_the_backend_with_stacks_is_never_chosen_by_itself():
     printed = output_of(
         """
         import sys
-        for name in ("weft.core._sliced", "weft.core._greenlet"):
+        for name in ("roamlet.core._sliced", "roamlet.core._greenlet"):
             sys.modules[name] = None
         try:
-            import weft
+            import roamlet
         except ImportError as error:
             print(error)
         """,
-        env={"WEFT_SWITCH": ""},
+        env={"ROAMLET_SWITCH": ""},
     )
-    assert printed.startswith("weft's C core cannot be loaded (sliced: ")
+    assert printed.startswith("roamlet's C core cannot be loaded (sliced: ")
     assert "; greenlet: " in printed and "stacks: " not in printed
 
 
 def test_imported_once_more_it_has_the_same_types_and_goes_on():
     printed = output_of("""
-        import sys, weft
-        from weft import core
+        import sys, roamlet
+        from roamlet import core
         before = [getattr(core, name) for name in core.__all__ if isinstance(getattr(core, name), type)]
-        tasklet = weft.tasklet(weft.schedule_remove)()
-        weft.run()
-        for name in [name for name in sys.modules if name.split(".")[0] == "weft"]:
+        tasklet = roamlet.tasklet(roamlet.schedule_remove)()
+        roamlet.run()
+        for name in [name for name in sys.modules if name.split(".")[0] == "roamlet"]:
             del sys.modules[name]
-        import weft
-        from weft import core
+        import roamlet
+        from roamlet import core
         after = [getattr(core, name) for name in core.__all__ if isinstance(getattr(core, name), type)]
         tasklet.kill()
         print(before == after, tasklet.alive, len(before) > 6)
@@ -106,7 +107,7 @@ def test_a_subinterpreter_is_refused_whether_or_not_the_main_one_has_it(kind, fi
     printed = output_of(f"""
         import sys
         if {first}:
-            import weft
+            import roamlet
         if sys.version_info >= (3, 13):
             import _interpreters as interpreters
             other = interpreters.create({kind!r})
@@ -116,16 +117,19 @@ def test_a_subinterpreter_is_refused_whether_or_not_the_main_one_has_it(kind, fi
         interpreters.run_string(other, '''if True:
             for _ in range(2):
                 try:
-                    import weft
+                    import roamlet
                 except ImportError as error:
                     print("refused:", error)
         ''')
         interpreters.destroy(other)
-        import weft
-        weft.tasklet(print)("the main one works")
-        weft.run()
+        import roamlet
+        roamlet.tasklet(print)("the main one works")
+        roamlet.run()
     """)
-    refused = "refused: weft works in the main interpreter only: its schedulers belong to OS threads, which subinterpreters share"
+    refused = (
+        "refused: roamlet works in the main interpreter only: "
+        "its schedulers belong to OS threads, which subinterpreters share"
+    )
     assert printed.splitlines() == [refused, refused, "the main one works"]
 
 
@@ -134,11 +138,11 @@ def test_a_free_threaded_build_is_refused_and_told_what_to_use_instead():
         import sys
         sys.abiflags = "t"
         try:
-            import weft
+            import roamlet
         except ImportError as error:
             print(error)
     """)
     assert printed.startswith(
-        f"weft does not run on a free-threaded build of CPython ({sys.executable}), not even with"
+        f"roamlet does not run on a free-threaded build of CPython ({sys.executable}), not even with"
     )
     assert printed.endswith(f"mostly called python{sys.version_info[0]}.{sys.version_info[1]}")

@@ -5,14 +5,16 @@ import traceback
 
 import pytest
 
-import weft
+import roamlet
 from tests.core._objects import flags, nothing, waits_with_finally
 
 
-@pytest.mark.parametrize("block", [weft.schedule_remove, weft.schedule, weft.channel().receive, lambda: weft.sleep(9)])
+@pytest.mark.parametrize(
+    "block", [roamlet.schedule_remove, roamlet.schedule, roamlet.channel().receive, lambda: roamlet.sleep(9)]
+)
 def test_kill_raises_at_the_blocking_call_and_runs_finally_before_it_returns(block):
     log = []
-    tasklet = weft.tasklet(waits_with_finally)(log, block)
+    tasklet = roamlet.tasklet(waits_with_finally)(log, block)
     tasklet.run()
     assert tasklet.kill() is None
     assert log == ["TaskletExit", "finally"]
@@ -20,41 +22,41 @@ def test_kill_raises_at_the_blocking_call_and_runs_finally_before_it_returns(blo
 
 
 def test_kill_of_a_tasklet_blocked_in_send_takes_it_out_of_the_channel():
-    channel, log = weft.channel(), []
-    tasklet = weft.tasklet(waits_with_finally)(log, lambda: channel.send(1))
-    weft.run()
+    channel, log = roamlet.channel(), []
+    tasklet = roamlet.tasklet(waits_with_finally)(log, lambda: channel.send(1))
+    roamlet.run()
     tasklet.kill()
     assert (log, channel.balance, channel.queue) == (["TaskletExit", "finally"], 0, None)
 
 
 def test_a_pending_kill_takes_effect_when_the_tasklet_runs_next():
-    channel, log = weft.channel(), []
-    tasklet = weft.tasklet(waits_with_finally)(log, channel.receive)
-    weft.run()
+    channel, log = roamlet.channel(), []
+    tasklet = roamlet.tasklet(waits_with_finally)(log, channel.receive)
+    roamlet.run()
     tasklet.kill(pending=True)
     assert (log, flags(tasklet), channel.balance) == ([], {"alive", "scheduled"}, 0)
-    weft.run()
+    roamlet.run()
     assert log == ["TaskletExit", "finally"]
 
 
 def test_kill_of_a_tasklet_that_never_ran_runs_nothing_of_it():
     log = []
-    tasklet = weft.tasklet(log.append)("never")
+    tasklet = roamlet.tasklet(log.append)("never")
     tasklet.kill()
     assert flags(tasklet) == set()
-    pending = weft.tasklet(log.append)("never")
+    pending = roamlet.tasklet(log.append)("never")
     pending.kill(pending=True)
-    weft.run()
+    roamlet.run()
     assert (log, flags(pending)) == ([], set())
 
 
 def test_kill_of_a_dead_tasklet_does_nothing():
-    tasklet = weft.tasklet(nothing)()
-    weft.run()
+    tasklet = roamlet.tasklet(nothing)()
+    roamlet.run()
     for pending in (False, True):
         tasklet.kill(pending=pending)
-    weft.tasklet().kill()
-    weft.tasklet(nothing).kill()
+    roamlet.tasklet().kill()
+    roamlet.tasklet(nothing).kill()
     assert flags(tasklet) == set()
 
 
@@ -63,14 +65,14 @@ def test_kill_of_the_current_tasklet_raises_in_place():
 
     def function():
         try:
-            weft.getcurrent().kill()
+            roamlet.getcurrent().kill()
         finally:
             log.append("finally")
 
-    weft.tasklet(function)().run()
+    roamlet.tasklet(function)().run()
     assert log == ["finally"]
-    with pytest.raises(weft.TaskletExit):
-        weft.getcurrent().kill()
+    with pytest.raises(roamlet.TaskletExit):
+        roamlet.getcurrent().kill()
 
 
 def test_a_tasklet_may_refuse_to_be_killed():
@@ -78,14 +80,14 @@ def test_a_tasklet_may_refuse_to_be_killed():
 
     def function():
         try:
-            weft.schedule_remove()
-        except weft.TaskletExit:
+            roamlet.schedule_remove()
+        except roamlet.TaskletExit:
             log.append("refused")
-        weft.schedule_remove()
+        roamlet.schedule_remove()
         log.append("ended")
 
-    tasklet = weft.tasklet(function)()
-    weft.run()
+    tasklet = roamlet.tasklet(function)()
+    roamlet.run()
     tasklet.kill()
     assert (log, flags(tasklet)) == (["refused"], {"alive", "paused"})
     tasklet.run()
@@ -93,29 +95,29 @@ def test_a_tasklet_may_refuse_to_be_killed():
 
 
 def test_tasklet_exit_ends_a_tasklet_silently_and_its_subclasses_too():
-    class Quiet(weft.TaskletExit):
+    class Quiet(roamlet.TaskletExit):
         pass
 
     def function(kind, *arguments):
         raise kind(*arguments)
 
-    for kind, *arguments in ((weft.TaskletExit,), (weft.TaskletExit, "x"), (Quiet,)):
-        weft.tasklet(function)(kind, *arguments)
-    weft.run()
-    assert issubclass(weft.TaskletExit, SystemExit)
+    for kind, *arguments in ((roamlet.TaskletExit,), (roamlet.TaskletExit, "x"), (Quiet,)):
+        roamlet.tasklet(function)(kind, *arguments)
+    roamlet.run()
+    assert issubclass(roamlet.TaskletExit, SystemExit)
 
 
 def test_a_finally_block_may_block_while_its_tasklet_is_killed():
-    channel, log = weft.channel(), []
+    channel, log = roamlet.channel(), []
 
     def function():
         try:
-            weft.schedule_remove()
+            roamlet.schedule_remove()
         finally:
             log.append(channel.receive())
 
-    tasklet = weft.tasklet(function)()
-    weft.run()
+    tasklet = roamlet.tasklet(function)()
+    roamlet.run()
     tasklet.kill()
     assert flags(tasklet) == {"alive", "scheduled", "blocked"}
     channel.send("cleaned")
@@ -127,15 +129,15 @@ def test_two_pending_errors_leave_the_last():
 
     def function():
         try:
-            weft.schedule_remove()
+            roamlet.schedule_remove()
         except Exception as error:
             caught.append(repr(error))
 
-    tasklet = weft.tasklet(function)()
-    weft.run()
+    tasklet = roamlet.tasklet(function)()
+    roamlet.run()
     tasklet.throw(KeyError, 1, pending=True)
     tasklet.throw(ValueError, 2, pending=True)
-    weft.run()
+    roamlet.run()
     assert caught == ["ValueError(2)"]
 
 
@@ -152,7 +154,7 @@ def test_two_pending_errors_leave_the_last():
 )
 @pytest.mark.leaves("references", reason="an exception instance among the parameters keeps its tracebacks")
 def test_throw_takes_the_forms_of_a_raise_with_three_arguments(arguments, expected, pending):
-    channel, caught = weft.channel(), []
+    channel, caught = roamlet.channel(), []
 
     def function():
         try:
@@ -160,16 +162,16 @@ def test_throw_takes_the_forms_of_a_raise_with_three_arguments(arguments, expect
         except IndexError as error:
             caught.append(error.args)
 
-    tasklet = weft.tasklet(function)()
-    weft.run()
+    tasklet = roamlet.tasklet(function)()
+    roamlet.run()
     assert tasklet.throw(*arguments, pending=pending) is None
     assert tasklet.alive is pending
-    weft.run()
+    roamlet.run()
     assert (caught, tasklet.alive) == ([expected], False)
 
 
 def test_throw_keeps_the_traceback_that_it_is_given():
-    channel, names = weft.channel(), []
+    channel, names = roamlet.channel(), []
 
     def function():
         try:
@@ -180,8 +182,8 @@ def test_throw_keeps_the_traceback_that_it_is_given():
     def origin():
         return 1 / 0
 
-    tasklet = weft.tasklet(function)()
-    weft.run()
+    tasklet = roamlet.tasklet(function)()
+    roamlet.run()
     try:
         origin()
     except ZeroDivisionError:
@@ -190,7 +192,7 @@ def test_throw_keeps_the_traceback_that_it_is_given():
 
 
 def test_raise_exception_builds_and_raises_at_once():
-    channel, caught = weft.channel(), []
+    channel, caught = roamlet.channel(), []
 
     def function():
         try:
@@ -198,48 +200,48 @@ def test_raise_exception_builds_and_raises_at_once():
         except IndexError as error:
             caught.append(error.args)
 
-    tasklet = weft.tasklet(function)()
-    weft.run()
+    tasklet = roamlet.tasklet(function)()
+    roamlet.run()
     tasklet.raise_exception(IndexError, 1, 2)
     assert caught == [(1, 2)]
 
 
 def test_throwing_into_a_tasklet_that_never_ran_raises_in_main():
-    tasklet = weft.tasklet(nothing)()
+    tasklet = roamlet.tasklet(nothing)()
     with pytest.raises(IndexError, match="early"):
         tasklet.throw(IndexError, "early")
-    pending = weft.tasklet(nothing)()
+    pending = roamlet.tasklet(nothing)()
     pending.throw(IndexError, "later", pending=True)
     with pytest.raises(IndexError, match="later"):
-        weft.run()
+        roamlet.run()
     assert flags(tasklet) == flags(pending) == set()
 
 
 def test_throwing_into_a_dead_tasklet_is_refused_and_tasklet_exit_is_harmless():
-    tasklet = weft.tasklet(nothing)()
-    weft.run()
+    tasklet = roamlet.tasklet(nothing)()
+    roamlet.run()
     for pending in (False, True):
         with pytest.raises(RuntimeError, match="You cannot throw to a dead tasklet"):
             tasklet.throw(IndexError, pending=pending)
-        tasklet.throw(weft.TaskletExit, pending=pending)
+        tasklet.throw(roamlet.TaskletExit, pending=pending)
     with pytest.raises(RuntimeError, match="dead tasklet"):
         tasklet.raise_exception(IndexError)
 
 
 @pytest.mark.parametrize("arguments", [(), (3,), (int,), (IndexError(1), (1, 2)), (IndexError, None, 5)])
 def test_throw_refuses_what_is_no_exception_and_changes_nothing(arguments):
-    tasklet = weft.tasklet(weft.schedule_remove)()
-    weft.run()
+    tasklet = roamlet.tasklet(roamlet.schedule_remove)()
+    roamlet.run()
     with pytest.raises(TypeError):
         tasklet.throw(*arguments)
     with pytest.raises(TypeError):
-        weft.getcurrent().throw(*arguments)
+        roamlet.getcurrent().throw(*arguments)
     assert flags(tasklet) == {"alive", "paused"}
     tasklet.kill()
 
 
 def test_throwing_into_the_current_tasklet_raises_in_place():
     with pytest.raises(LookupError, match="here"):
-        weft.getcurrent().throw(LookupError, "here")
+        roamlet.getcurrent().throw(LookupError, "here")
     with pytest.raises(LookupError, match="here too"):
-        weft.getcurrent().raise_exception(LookupError, "here too")
+        roamlet.getcurrent().raise_exception(LookupError, "here too")

@@ -8,9 +8,9 @@ import threading
 
 import pytest
 
-import weft
+import roamlet
+from roamlet import core
 from tests.core._objects import Value
-from weft import core
 
 SCENARIOS = {}
 
@@ -22,81 +22,85 @@ def scenario(function):
 
 @scenario
 def start_and_finish():
-    weft.tasklet(lambda *args, **kwargs: Value())(Value(), key=Value())
-    weft.run()
+    roamlet.tasklet(lambda *args, **kwargs: Value())(Value(), key=Value())
+    roamlet.run()
 
 
 @scenario
 def selects():
-    one, other = weft.channel(), weft.channel()
-    for end in (lambda tasklet: one.send(Value()), lambda tasklet: other.receive(), weft.tasklet.kill):
-        waiting = weft.tasklet(lambda: weft.select(one, (other, Value())))()
-        weft.schedule()
+    one, other = roamlet.channel(), roamlet.channel()
+    for end in (lambda tasklet: one.send(Value()), lambda tasklet: other.receive(), roamlet.tasklet.kill):
+        waiting = roamlet.tasklet(lambda: roamlet.select(one, (other, Value())))()
+        roamlet.schedule()
         end(waiting)
-        weft.run()
-    weft.select(one, (other, Value()), default=Value())
+        roamlet.run()
+    roamlet.select(one, (other, Value()), default=Value())
 
 
 @scenario
 def messages():
-    channel = weft.channel()
-    weft.tasklet(lambda: [channel.receive() for _ in range(3)])()
+    channel = roamlet.channel()
+    roamlet.tasklet(lambda: [channel.receive() for _ in range(3)])()
     for _ in range(3):
         channel.send(Value())
-    weft.run()
+    roamlet.run()
 
 
 @scenario
 def messages_the_other_way():
-    channel = weft.channel()
+    channel = roamlet.channel()
     channel.preference = 1
-    weft.tasklet(channel.send_sequence)([Value(), Value()])
+    roamlet.tasklet(channel.send_sequence)([Value(), Value()])
     channel.receive()
     channel.receive()
-    weft.run()
+    roamlet.run()
 
 
 @scenario
 def iteration_and_close():
-    channel = weft.channel()
-    weft.tasklet(lambda: list(channel))()
-    weft.run()
+    channel = roamlet.channel()
+    roamlet.tasklet(lambda: list(channel))()
+    roamlet.run()
     channel.send(Value())
     channel.close()
-    weft.run()
+    roamlet.run()
 
 
 @scenario
 def killed_while_blocked():
-    channel = weft.channel()
-    tasklets = [weft.tasklet(channel.receive)(), weft.tasklet(weft.sleep)(60), weft.tasklet(core.Waiter().wait)(60)]
-    weft.schedule()
+    channel = roamlet.channel()
+    tasklets = [
+        roamlet.tasklet(channel.receive)(),
+        roamlet.tasklet(roamlet.sleep)(60),
+        roamlet.tasklet(core.Waiter().wait)(60),
+    ]
+    roamlet.schedule()
     for tasklet in tasklets:
         tasklet.kill()
-    sender = weft.tasklet(channel.send)(Value())
-    weft.schedule()
+    sender = roamlet.tasklet(channel.send)(Value())
+    roamlet.schedule()
     sender.kill()
 
 
 @scenario
 def killed_before_it_ran():
     for pending in (False, True):
-        tasklet = weft.tasklet(Value)(Value())
+        tasklet = roamlet.tasklet(Value)(Value())
         tasklet.kill(pending=pending)
-        weft.run()
+        roamlet.run()
 
 
 @scenario
 def last_reference():
-    tasklet = weft.tasklet(weft.schedule_remove)()
-    weft.run()
+    tasklet = roamlet.tasklet(roamlet.schedule_remove)()
+    roamlet.run()
     del tasklet
-    weft.tasklet(weft.schedule_remove, (Value(),), {"retval": Value()})
+    roamlet.tasklet(roamlet.schedule_remove, (Value(),), {"retval": Value()})
 
 
 @scenario
 def bound_again_and_unbound():
-    tasklet = weft.tasklet(Value, (Value(),), {"a": Value()})
+    tasklet = roamlet.tasklet(Value, (Value(),), {"a": Value()})
     tasklet.bind(Value, (Value(),), {"b": Value()})
     tasklet.bind(Value)
     tasklet.bind(None)
@@ -107,16 +111,16 @@ def errors_in_main():
     def fails():
         raise ValueError(Value())
 
-    weft.tasklet(fails)()
+    roamlet.tasklet(fails)()
     try:
-        weft.run()
+        roamlet.run()
     except ValueError:
         pass
 
 
 @scenario
 def errors_sent_and_thrown():
-    channel = weft.channel()
+    channel = roamlet.channel()
 
     def receives():
         for _ in range(4):
@@ -125,28 +129,28 @@ def errors_sent_and_thrown():
             except ValueError:
                 pass
 
-    tasklet = weft.tasklet(receives)()
-    weft.run()
+    tasklet = roamlet.tasklet(receives)()
+    roamlet.run()
     channel.send_exception(ValueError, Value())
     channel.send_throw(ValueError, Value(), None)
     tasklet.throw(ValueError, Value())
     tasklet.throw(ValueError(Value()), pending=True)
-    weft.run()
+    roamlet.run()
 
 
 @scenario
 def refused_calls():
-    channel = weft.channel()
+    channel = roamlet.channel()
     for call in (
         lambda: channel.send_exception(5),
-        lambda: weft.tasklet(5),
-        lambda: weft.tasklet().setup(1),
-        lambda: weft.tasklet(Value, 5),
-        lambda: weft.sleep("x"),
+        lambda: roamlet.tasklet(5),
+        lambda: roamlet.tasklet().setup(1),
+        lambda: roamlet.tasklet(Value, 5),
+        lambda: roamlet.sleep("x"),
         lambda: core.Waiter().fail(5),
         lambda: core.Waiter().wait(-1),
-        lambda: weft.getcurrent().throw(5),
-        lambda: weft.schedule(1, 2),
+        lambda: roamlet.getcurrent().throw(5),
+        lambda: roamlet.schedule(1, 2),
         lambda: setattr(channel, "preference", "7"),
         lambda: core.set_clock(1, 2),
     ):
@@ -160,8 +164,8 @@ def refused_calls():
 @scenario
 def deadlock():
     try:
-        weft.channel().receive()
-    except weft.Deadlock:
+        roamlet.channel().receive()
+    except roamlet.Deadlock:
         pass
 
 
@@ -175,11 +179,11 @@ def waiters():
 
     for settle in ("succeed", "fail", None):
         waiter = core.Waiter()
-        weft.tasklet(waits)(waiter, 0.0 if settle is None else None)
-        weft.schedule()
+        roamlet.tasklet(waits)(waiter, 0.0 if settle is None else None)
+        roamlet.schedule()
         if settle:
             getattr(waiter, settle)(ValueError(Value()))
-        weft.run()
+        roamlet.run()
 
 
 @scenario
@@ -188,18 +192,18 @@ def contexts():
 
     def inside():
         variable.set(Value())
-        weft.tasklet(lambda: variable.set(Value()))()
-        weft.tasklet(lambda: contextvars.Context().run(weft.schedule))()
-        weft.tasklet(Value)().kill()
-        weft.run()
+        roamlet.tasklet(lambda: variable.set(Value()))()
+        roamlet.tasklet(lambda: contextvars.Context().run(roamlet.schedule))()
+        roamlet.tasklet(Value)().kill()
+        roamlet.run()
 
     contextvars.copy_context().run(inside)
 
 
 @scenario
 def frames():
-    tasklet = weft.tasklet(lambda: next(map(lambda _: weft.schedule_remove(), (1,))))()
-    weft.run()
+    tasklet = roamlet.tasklet(lambda: next(map(lambda _: roamlet.schedule_remove(), (1,))))()
+    roamlet.run()
     frame = tasklet.frame
     assert frame.f_back is not None
     del frame
@@ -209,41 +213,41 @@ def frames():
 @scenario
 def deep_and_shallow():
     def nested(depth):
-        return weft.schedule() if depth == 0 else next(map(nested, (depth - 1,)))
+        return roamlet.schedule() if depth == 0 else next(map(nested, (depth - 1,)))
 
     for depth in (30, 0, 10):
-        weft.tasklet(nested)(depth)
-    weft.run()
+        roamlet.tasklet(nested)(depth)
+    roamlet.run()
     del nested
 
 
 @scenario
 def subclasses():
-    tasklet = SubTasklet(weft.schedule_remove)()
+    tasklet = SubTasklet(roamlet.schedule_remove)()
     tasklet.attribute = Value()
-    weft.run()
+    roamlet.run()
     channel = SubChannel()
     channel.attribute = Value()
 
 
-class SubTasklet(weft.tasklet):
+class SubTasklet(roamlet.tasklet):
     pass
 
 
-class SubChannel(weft.channel):
+class SubChannel(roamlet.channel):
     pass
 
 
 @scenario
 def a_thread_that_ends_with_tasklets():
-    channel = weft.channel()
+    channel = roamlet.channel()
 
     def other():
         for _ in range(3):
-            weft.tasklet(channel.receive)()
-        weft.tasklet(weft.sleep)(60)
-        weft.tasklet(Value, (Value(),)).insert()
-        weft.schedule()
+            roamlet.tasklet(channel.receive)()
+        roamlet.tasklet(roamlet.sleep)(60)
+        roamlet.tasklet(Value, (Value(),)).insert()
+        roamlet.schedule()
 
     thread = threading.Thread(target=other)
     thread.start()
@@ -252,7 +256,7 @@ def a_thread_that_ends_with_tasklets():
 
 @scenario
 def messages_between_threads():
-    channel = weft.channel()
+    channel = roamlet.channel()
     thread = threading.Thread(target=lambda: [channel.receive() for _ in range(5)])
     thread.start()
     for _ in range(5):
@@ -283,7 +287,7 @@ def grown_by(function, rounds):
     objects, blocks = len(gc.get_objects()), sys.getallocatedblocks()
     for _ in range(rounds):
         function()
-    weft.trim()
+    roamlet.trim()
     return len(gc.get_objects()) - objects, sys.getallocatedblocks() - blocks
 
 
@@ -305,13 +309,13 @@ def test_stacks_and_chunks_of_many_tasklets_are_given_back():
         return channel.receive() if depth == 0 else next(map(lambda _: nested(depth - 1, channel), (1,)))
 
     def round_of(count):
-        channel = weft.channel()
+        channel = roamlet.channel()
         for number in range(count):
-            weft.tasklet(nested)(number % 20, channel)
-        weft.run()
+            roamlet.tasklet(nested)(number % 20, channel)
+        roamlet.run()
         while channel.queue is not None:
             channel.queue.kill()
-        weft.trim()
+        roamlet.trim()
 
     for _ in range(3):
         round_of(5000)
@@ -323,8 +327,8 @@ def test_stacks_and_chunks_of_many_tasklets_are_given_back():
 
 
 def test_reference_counts_of_what_is_used_all_the_time_stay():
-    main, none, channel = weft.getmain(), None, weft.channel()
-    things = [main, weft.TaskletExit, weft.tasklet, weft.channel, channel, core.Waiter]
+    main, none, channel = roamlet.getmain(), None, roamlet.channel()
+    things = [main, roamlet.TaskletExit, roamlet.tasklet, roamlet.channel, channel, core.Waiter]
     for function in SCENARIOS.values():
         function()
     before = [sys.getrefcount(thing) for thing in things]
@@ -343,14 +347,14 @@ def test_an_exception_that_the_schedule_callback_handles_at_the_end_of_a_tasklet
         except LookupError:
             pass
 
-    weft.set_schedule_callback(callback)
+    roamlet.set_schedule_callback(callback)
     try:
         before = sys.getrefcount(
             None
         )  # what CPython 3.11 leaves there when the exception was handled; immortal from 3.12 on
         for _ in range(1000):
-            weft.tasklet(weft.schedule)()
-            weft.run()
+            roamlet.tasklet(roamlet.schedule)()
+            roamlet.run()
         assert sys.getrefcount(None) - before < 100
     finally:
-        weft.set_schedule_callback(None)
+        roamlet.set_schedule_callback(None)

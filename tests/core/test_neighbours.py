@@ -1,18 +1,18 @@
 """Libraries that bring greenlets of their own, in one process and one thread with tasklets: neither disturbs the other."""
 
+from roamlet import core
 from tests.core import _scripts
-from weft import core
 
 
 def output_of(source: str) -> str:
     """With a C stack for each tasklet greenlet cannot copy what lies on another: there the default backend is tried again."""
-    return _scripts.output_of(source, env={"WEFT_SWITCH": "sliced" if core.backend == "stacks" else core.backend})
+    return _scripts.output_of(source, env={"ROAMLET_SWITCH": "sliced" if core.backend == "stacks" else core.backend})
 
 
 def test_gevent_runs_beside_tasklets_and_inside_them():
     printed = output_of(
         """
-        import gevent, weft
+        import gevent, roamlet
         log = []
 
         def green(number):
@@ -22,27 +22,27 @@ def test_gevent_runs_beside_tasklets_and_inside_them():
 
         def tasklet(number):
             for turn in range(3):
-                weft.schedule()
+                roamlet.schedule()
                 log.append(("tasklet", number, turn))
 
         def both(number):
             mine = [gevent.spawn(green, n) for n in range(3)]
-            weft.schedule()
+            roamlet.schedule()
             gevent.joinall(mine)
-            weft.schedule()
+            roamlet.schedule()
             gevent.sleep(0.001)
             log.append(("both", number, 0))
 
         for number in range(3):
-            weft.tasklet(tasklet)(number)
+            roamlet.tasklet(tasklet)(number)
         greenlets = [gevent.spawn(green, number) for number in range(3)]
-        weft.run()
+        roamlet.run()
         print(len(log))
         gevent.joinall(greenlets)
         print(len(log))
         for number in range(3):
-            weft.tasklet(both)(number)
-        weft.run()
+            roamlet.tasklet(both)(number)
+        roamlet.run()
         print(len(log), sorted(number for kind, number, _ in log if kind == "both"))
         """
     )
@@ -52,9 +52,9 @@ def test_gevent_runs_beside_tasklets_and_inside_them():
 def test_a_tasklet_is_not_switched_away_from_inside_a_greenlet_of_gevent():
     printed = output_of(
         """
-        import gevent, weft
-        channel = weft.channel()
-        weft.tasklet(channel.send)("value")
+        import gevent, roamlet
+        channel = roamlet.channel()
+        roamlet.tasklet(channel.send)("value")
 
         def green():
             try:
@@ -66,7 +66,7 @@ def test_a_tasklet_is_not_switched_away_from_inside_a_greenlet_of_gevent():
         greenlet.join()
         print(greenlet.value)
         print(channel.receive())
-        weft.run()
+        roamlet.run()
         """
     )
     assert printed.splitlines() == ["this call would switch tasklets inside a greenlet", "value"]
@@ -75,7 +75,7 @@ def test_a_tasklet_is_not_switched_away_from_inside_a_greenlet_of_gevent():
 def test_sqlalchemy_s_way_between_await_and_plain_calls_works_in_tasklets():
     printed = output_of(
         """
-        import asyncio, weft
+        import asyncio, roamlet
         from sqlalchemy.util import await_only, greenlet_spawn
 
         async def slow(value):
@@ -89,16 +89,16 @@ def test_sqlalchemy_s_way_between_await_and_plain_calls_works_in_tasklets():
             print(await asyncio.gather(*(greenlet_spawn(plain, value) for value in range(3))))
 
         def tasklet(value):
-            weft.schedule()
+            roamlet.schedule()
             log.append(asyncio.run(greenlet_spawn(plain, value)))
-            weft.schedule()
+            roamlet.schedule()
             log.append("went on")
 
         log = []
         asyncio.run(main())
         for value in range(3):
-            weft.tasklet(tasklet)(value)
-        weft.run()
+            roamlet.tasklet(tasklet)(value)
+        roamlet.run()
         asyncio.run(main())
         print(log)
         """

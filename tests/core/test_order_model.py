@@ -2,20 +2,20 @@
 
 import pytest
 
-import weft
+import roamlet
+from roamlet import core
 from tests.core import _model
 from tests.core._model import Program, random_program, run_model, run_real
-from weft import core
 
 
 def difference(program: Program) -> str:
-    """Where the model and weft part, with what led to it; nothing when they agree."""
+    """Where the model and roamlet part, with what led to it; nothing when they agree."""
     expected, real = run_model(program), run_real(program)
     for place, (left, right) in enumerate(zip(expected, real, strict=False)):
         if left != right:
             before = "\n  ".join(map(str, expected[max(0, place - 6) : place]))
-            return f"after\n  {before}\nthe model says\n  {left}\nand weft\n  {right}"
-    return "" if len(expected) == len(real) else f"the model's log has {len(expected)} entries, weft's {len(real)}"
+            return f"after\n  {before}\nthe model says\n  {left}\nand roamlet\n  {right}"
+    return "" if len(expected) == len(real) else f"the model's log has {len(expected)} entries, roamlet's {len(real)}"
 
 
 def shrunk(program: Program) -> Program:
@@ -43,7 +43,7 @@ def compare(program: Program) -> int:
     if found:
         short = shrunk(program)
         pytest.fail(f"seed {short.seed}: {found}\n\nThe same in short, {short}:\n{difference(short)}", pytrace=False)
-    assert weft.getruncount() == 1
+    assert roamlet.getruncount() == 1
     assert core.started() == []
     return sum(len(script) for script in program.scripts)
 
@@ -105,4 +105,4 @@ def test_many_tasklets_on_few_channels(seed):
 def test_many_more_programs(block):
     for seed in range(block * 200, block * 200 + 200):
         compare(random_program(1_000_000 + seed, tasklets=4 + seed % 40, length=5 + seed % 25, channels=1 + seed % 5))
-    assert weft.getruncount() == 1
+    assert roamlet.getruncount() == 1

@@ -5,17 +5,17 @@ import pickle
 
 import pytest
 
-import weft
+import roamlet
 
 calls = []
 
 
 def function(*args, **kwargs):
     calls.append((args, kwargs))
-    weft.schedule()
+    roamlet.schedule()
 
 
-class Named(weft.tasklet):
+class Named(roamlet.tasklet):
     """Has an attribute of its own, and an __init__ that wants arguments."""
 
     def __init__(self, function, name):
@@ -23,7 +23,7 @@ class Named(weft.tasklet):
         self.name = name
 
 
-class Labelled(weft.channel):
+class Labelled(roamlet.channel):
     """Has an attribute of its own."""
 
 
@@ -39,21 +39,21 @@ def no_calls():
 
 
 def test_a_tasklet_that_has_not_started_is_loaded_paused_with_its_arguments(again):
-    scheduled = weft.tasklet(function)(1, key=2)
+    scheduled = roamlet.tasklet(function)(1, key=2)
     loaded = again(scheduled)
-    assert (type(loaded), loaded.alive, loaded.paused) == (weft.tasklet, True, True)
-    weft.run()
+    assert (type(loaded), loaded.alive, loaded.paused) == (roamlet.tasklet, True, True)
+    roamlet.run()
     assert calls == [((1,), {"key": 2})]
     loaded.insert()
-    weft.run()
+    roamlet.run()
     assert calls == [((1,), {"key": 2})] * 2
 
 
 def test_a_bound_and_an_ended_tasklet_can_be_saved(again):
-    bound = again(weft.tasklet(function))
+    bound = again(roamlet.tasklet(function))
     assert not bound.alive
     bound(3)
-    weft.run()
+    roamlet.run()
     assert calls == [((3,), {})]
     ended = again(bound)
     assert not ended.alive
@@ -72,27 +72,27 @@ def test_attributes_of_a_subclass_come_along_without_its_init(again):
 def test_main_is_refused():
     for save in (pickle.dumps, copy.copy):
         with pytest.raises(TypeError, match=r"it is the main tasklet of its thread|3\.11, 3\.12 and 3\.13"):
-            save(weft.getmain())
+            save(roamlet.getmain())
 
 
 def test_a_channel_is_loaded_with_its_settings(again):
-    channel = weft.channel()
+    channel = roamlet.channel()
     channel.preference, channel.schedule_all = 1, True
     channel.close()
     loaded = again(channel)
     assert loaded is not channel
     assert (loaded.preference, loaded.schedule_all, loaded.closed, loaded.balance) == (1, True, True, 0)
-    assert not again(weft.channel()).closing
+    assert not again(roamlet.channel()).closing
 
 
 @pytest.mark.parametrize("state", [5, (), (1, 2), (None, 5, None, None), (int, (), 5, None), ("5", None, None, None)])
 def test_another_state_is_refused(state):
     with pytest.raises(TypeError):
-        weft.tasklet().__setstate__(state)
+        roamlet.tasklet().__setstate__(state)
     with pytest.raises(TypeError):
-        weft.channel().__setstate__(state)
+        roamlet.channel().__setstate__(state)
 
 
 def test_the_state_of_a_running_tasklet_cannot_be_set():
     with pytest.raises(RuntimeError, match="can't \\(re\\)bind the current tasklet"):
-        weft.getcurrent().__setstate__((int, None, None, None))
+        roamlet.getcurrent().__setstate__((int, None, None, None))

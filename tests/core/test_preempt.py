@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-import weft
+import roamlet
+from roamlet import core
 from tests.core._scripts import output_of
 from tests.core._threads import in_thread
 from tests.core._workload import PIECES, everything, go_on, spin
-from weft import core
 
 MONITORING = sys.version_info >= (3, 12)
 
@@ -64,8 +64,8 @@ def instructions_of(function: Callable[[], object]) -> int:
 def test_a_budget_of_one_interrupts_before_every_instruction_and_changes_no_result(name):
     expected = PIECES[name](3)
     results = []
-    weft.tasklet(lambda: results.append(PIECES[name](3)))()
-    weft.tasklet(lambda: results.append(PIECES[name](3)))()
+    roamlet.tasklet(lambda: results.append(PIECES[name](3)))()
+    roamlet.tasklet(lambda: results.append(PIECES[name](3)))()
     assert go_on(1, ignore_nesting=True) > 50
     assert results == [expected, expected]
 
@@ -78,7 +78,7 @@ def test_every_instruction_counts_once(name):
     function()
     count = instructions_of(function)
     for budget in (1, 2, 7, count - 1, count):
-        weft.tasklet(function)()
+        roamlet.tasklet(function)()
         assert go_on(budget, ignore_nesting=True) == (count - 1) // budget, budget
 
 
@@ -89,7 +89,7 @@ def test_the_same_program_is_interrupted_at_the_same_instructions_each_time(budg
     for _ in range(3):  # cold, warm, hot
         at: list[object] = []
         for seed in range(2):
-            weft.tasklet(everything)(seed)
+            roamlet.tasklet(everything)(seed)
         go_on(budget, at, ignore_nesting=ignore_nesting)
         runs.append(at)
     assert len(runs[0]) > 20
@@ -102,11 +102,11 @@ def test_each_tasklet_has_a_whole_budget_after_it_was_switched_to():
     def polite() -> None:
         for _ in range(30):
             spin(3)
-            switches.append(weft.getcurrent())
-            weft.schedule()
+            switches.append(roamlet.getcurrent())
+            roamlet.schedule()
 
-    weft.tasklet(polite)()
-    weft.tasklet(polite)()
+    roamlet.tasklet(polite)()
+    roamlet.tasklet(polite)()
     assert go_on(400) == 0
     assert len(switches) == 60
 
@@ -114,17 +114,17 @@ def test_each_tasklet_has_a_whole_budget_after_it_was_switched_to():
 def test_a_total_budget_is_that_of_all_together():
     def polite() -> None:
         for _ in range(30):
-            weft.schedule()
+            roamlet.schedule()
 
     count = instructions_of(polite) * 2
     for budget in (50, count // 2):
-        weft.tasklet(polite)()
-        weft.tasklet(polite)()
+        roamlet.tasklet(polite)()
+        roamlet.tasklet(polite)()
         assert go_on(budget, totaltimeout=True) == (count - 1) // budget
 
 
 def test_tasklets_that_were_suspended_before_are_counted_in_all_their_frames():
-    channel = weft.channel()
+    channel = roamlet.channel()
 
     def inner() -> None:
         channel.receive()
@@ -138,22 +138,22 @@ def test_tasklets_that_were_suspended_before_are_counted_in_all_their_frames():
         inner()
         return spin(100) + sum(n for n in numbers())
 
-    tasklet = weft.tasklet(outer)()
-    weft.run()
+    tasklet = roamlet.tasklet(outer)()
+    roamlet.run()
     assert tasklet.frame is not None
     at: list[object] = []
-    weft.tasklet(channel.send_sequence)([None, None])
+    roamlet.tasklet(channel.send_sequence)([None, None])
     go_on(10, at, ignore_nesting=True)
     assert {name for name, _ in at} >= {"spin", "numbers", "<genexpr>"}
     assert not tasklet.alive
 
 
 def test_what_runs_outside_of_run_is_not_counted():
-    weft.tasklet(spin)(10)
-    assert weft.run(10_000) is None
+    roamlet.tasklet(spin)(10)
+    assert roamlet.run(10_000) is None
     spin(100_000)
-    weft.tasklet(spin)(10)
-    assert weft.run(10_000) is None
+    roamlet.tasklet(spin)(10)
+    assert roamlet.run(10_000) is None
 
 
 # ---- the notebook's use ----
@@ -166,10 +166,10 @@ def test_whoever_has_been_running_quite_a_bit_is_found_and_goes_on():
         results.append((name, spin(n)))
 
     for i in range(3):
-        weft.tasklet(busy)(f"busy {i}", 100 * (i + 1))
-    weft.tasklet(results.append)("quick")
+        roamlet.tasklet(busy)(f"busy {i}", 100 * (i + 1))
+    roamlet.tasklet(results.append)("quick")
     while True:
-        interrupted = weft.run(100)
+        interrupted = roamlet.run(100)
         if interrupted is None:
             break
         said.append(f"{interrupted.frame.f_code.co_name} has been running quite a bit")
@@ -189,14 +189,14 @@ def test_a_kill_arrives_where_the_tasklet_was_interrupted():
         try:
             while True:
                 spin(10)
-        except weft.TaskletExit:
+        except roamlet.TaskletExit:
             log.append("exit")
             raise
         finally:
             log.append(spin(4))
 
-    tasklet = weft.tasklet(function)()
-    assert weft.run(100) is tasklet
+    tasklet = roamlet.tasklet(function)()
+    assert roamlet.run(100) is tasklet
     tasklet.kill()
     assert log == ["exit", 6] and not tasklet.alive
 
@@ -213,8 +213,8 @@ def test_an_exception_can_be_thrown_in_before_any_instruction(budget):
                 seen.append(str(error))
         seen.append("end")
 
-    tasklet = weft.tasklet(function)()
-    interrupted = weft.run(budget)
+    tasklet = roamlet.tasklet(function)()
+    interrupted = roamlet.run(budget)
     if interrupted is None:
         return
     assert interrupted is tasklet
@@ -223,7 +223,7 @@ def test_an_exception_can_be_thrown_in_before_any_instruction(budget):
     except ValueError:
         assert not tasklet.alive  # outside of the try
     else:
-        weft.run()
+        roamlet.run()
         assert seen[-1] == "end" and "thrown" in seen
     assert sys.exc_info() == (None, None, None)
 
@@ -239,12 +239,12 @@ def test_an_interrupted_tasklet_can_be_interrupted_again_after_it_raised():
             except ValueError:
                 log.append("again")
 
-    tasklet = weft.tasklet(function)()
+    tasklet = roamlet.tasklet(function)()
     for _ in range(3):
-        assert weft.run(200) is tasklet
+        assert roamlet.run(200) is tasklet
         tasklet.throw(ValueError, pending=True)
         tasklet.insert()
-    assert weft.run(200) is None
+    assert roamlet.run(200) is None
     assert log == ["again"] * 3
 
 
@@ -262,7 +262,7 @@ def test_code_that_c_code_called_is_not_interrupted_unless_asked_for():
 
     for ignore_nesting, expected in ((False, {"function"}), (True, {"function", "key"})):
         at: list[object] = []
-        weft.tasklet(function)()
+        roamlet.tasklet(function)()
         assert go_on(3, at, ignore_nesting=ignore_nesting) > 20
         assert {name for name, _ in at} == expected
 
@@ -272,7 +272,7 @@ def test_a_tasklet_may_ask_for_interrupts_inside_c_code_itself():
         return value * 3 % 7
 
     at: list[object] = []
-    tasklet = weft.tasklet(sorted)(range(20), key=key)
+    tasklet = roamlet.tasklet(sorted)(range(20), key=key)
     tasklet.set_ignore_nesting(True)
     assert go_on(3, at) > 5
     assert {name for name, _ in at} == {"key"}
@@ -292,7 +292,7 @@ def test_a_generator_in_a_for_loop_is_interrupted():
 
     at: list[object] = []
     for budget in (5, 7, 11):  # the loop must not be as long as the budget
-        weft.tasklet(function)()
+        roamlet.tasklet(function)()
         go_on(budget, at)
     assert {name for name, _ in at} == {"function", "outer", "numbers"}
 
@@ -306,8 +306,8 @@ def test_an_import_is_never_interrupted(monkeypatch, ignore_nesting):
     def imports() -> None:
         seen.append(importlib.import_module(name).last)
 
-    weft.tasklet(imports)()
-    weft.tasklet(imports)()
+    roamlet.tasklet(imports)()
+    roamlet.tasklet(imports)()
     at: list[object] = []
     assert go_on(5, at, ignore_nesting=ignore_nesting) > 2
     assert seen == [4951, 4951]
@@ -319,15 +319,15 @@ def test_an_atomic_tasklet_is_interrupted_as_soon_as_it_no_longer_is():
     log = []
 
     def function() -> None:
-        with weft.atomic():
+        with roamlet.atomic():
             log.append("in")
             spin(1000)
             log.append("out")
         for i in range(1000):
             log.append(i)
 
-    tasklet = weft.tasklet(function)()
-    assert weft.run(50) is tasklet
+    tasklet = roamlet.tasklet(function)()
+    assert roamlet.run(50) is tasklet
     assert log[:2] == ["in", "out"] and len(log) < 10
     tasklet.kill()
 
@@ -338,34 +338,34 @@ def test_a_soft_interrupt_waits_for_the_next_switch():
     def function() -> None:
         spin(1000)
         log.append("before")
-        weft.schedule()
+        roamlet.schedule()
         log.append("after")
 
-    weft.tasklet(function)()
-    weft.tasklet(spin)(10)
-    assert weft.run(50, soft=True) is None
+    roamlet.tasklet(function)()
+    roamlet.tasklet(spin)(10)
+    assert roamlet.run(50, soft=True) is None
     assert log == ["before"]
-    weft.run()
+    roamlet.run()
     assert log == ["before", "after"]
 
 
 def test_a_soft_interrupt_is_taken_also_when_nobody_else_can_run():
     """run() would go on waiting for the sleeping tasklet."""
     go_on_then = core.Waiter()
-    channel = weft.channel()
+    channel = roamlet.channel()
 
     def function() -> None:
         spin(1000)
         channel.receive()
 
-    weft.tasklet(function)()
-    sleeper = weft.tasklet(go_on_then.wait)()
+    roamlet.tasklet(function)()
+    sleeper = roamlet.tasklet(go_on_then.wait)()
     sleeper.run()
-    assert weft.run(50, soft=True) is None
+    assert roamlet.run(50, soft=True) is None
     assert sleeper.blocked and channel.balance == -1
     go_on_then.succeed()
     channel.send(None)
-    weft.run()
+    roamlet.run()
 
 
 def test_a_soft_interrupt_is_taken_by_schedule_though_nobody_else_can_run():
@@ -375,38 +375,38 @@ def test_a_soft_interrupt_is_taken_by_schedule_though_nobody_else_can_run():
         while len(switches) < 1000:
             for _ in range(100):
                 pass
-            switches.append(weft.schedule())
+            switches.append(roamlet.schedule())
 
-    tasklet = weft.tasklet(polite)()
-    assert weft.run(50, soft=True) is None
-    assert (len(switches), tasklet.scheduled, weft.getruncount()) == (0, True, 2)
+    tasklet = roamlet.tasklet(polite)()
+    assert roamlet.run(50, soft=True) is None
+    assert (len(switches), tasklet.scheduled, roamlet.getruncount()) == (0, True, 2)
     tasklet.kill()
     switches.clear()
 
 
 def test_a_soft_interrupt_is_that_of_its_run_alone():
     """The tasklet wakes main itself, and blocks: the next run() has a budget of its own."""
-    main, channel, log = weft.getcurrent(), weft.channel(), []
+    main, channel, log = roamlet.getcurrent(), roamlet.channel(), []
 
     def function() -> None:
         spin(1000)
         main.insert()
         channel.receive()
         for _ in range(3):
-            log.append(weft.schedule("on"))
+            log.append(roamlet.schedule("on"))
 
-    weft.tasklet(function)()
-    assert weft.run(50, soft=True) is None
+    roamlet.tasklet(function)()
+    assert roamlet.run(50, soft=True) is None
     assert channel.balance == -1
     channel.preference = 0
     channel.send(None)
-    weft.tasklet(lambda: [weft.schedule() for _ in range(3)])()
-    assert weft.run(10**9, soft=True) is None
+    roamlet.tasklet(lambda: [roamlet.schedule() for _ in range(3)])()
+    assert roamlet.run(10**9, soft=True) is None
     assert log == ["on"] * 3
 
 
 def test_an_interrupted_tasklet_goes_on_where_run_raises_something_else():
-    main, log = weft.getcurrent(), []
+    main, log = roamlet.getcurrent(), []
 
     def throws(previous: object, following: object) -> None:
         if following is main:
@@ -416,15 +416,15 @@ def test_an_interrupted_tasklet_goes_on_where_run_raises_something_else():
         spin(1000)
         log.append("done")
 
-    weft.tasklet(function)()
-    weft.set_schedule_callback(throws)
+    roamlet.tasklet(function)()
+    roamlet.set_schedule_callback(throws)
     try:
         with pytest.raises(LookupError):
-            weft.run(50)
+            roamlet.run(50)
     finally:
-        weft.set_schedule_callback(None)
-    assert log == [] and weft.getruncount() == 2
-    weft.run()
+        roamlet.set_schedule_callback(None)
+    assert log == [] and roamlet.getruncount() == 2
+    roamlet.run()
     assert log == ["done"]
 
 
@@ -434,7 +434,7 @@ def test_an_interrupted_tasklet_goes_on_where_run_raises_something_else():
 def test_threads_count_for_themselves():
     def interrupts() -> tuple[int, list[str]]:
         results: list[str] = []
-        weft.tasklet(lambda: results.append(everything(1)))()
+        roamlet.tasklet(lambda: results.append(everything(1)))()
         return go_on(20, ignore_nesting=True), results
 
     expected = interrupts()
@@ -467,13 +467,13 @@ def test_what_other_threads_execute_is_not_counted():
 
 
 def counted(budget: int) -> int:
-    weft.tasklet(spin)(2000)
+    roamlet.tasklet(spin)(2000)
     return go_on(budget)
 
 
 def test_a_forked_child_goes_on_counting():
     source = """
-        import os, weft
+        import os, roamlet
 
         def spin(n):
             total = 0
@@ -488,8 +488,8 @@ def test_a_forked_child_goes_on_counting():
             else:
                 ends.append(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
         ends, main, count = [], os.getpid(), 0
-        weft.tasklet(function)()
-        while (tasklet := weft.run(50)) is not None:
+        roamlet.tasklet(function)()
+        while (tasklet := roamlet.run(50)) is not None:
             count += 1
             tasklet.insert()
         if os.getpid() != main:
@@ -510,8 +510,8 @@ def test_a_thread_that_ends_kills_an_interrupted_tasklet():
             log.append("ended")
 
     def thread() -> None:
-        weft.tasklet(function)()
-        kept.append(weft.run(100))
+        roamlet.tasklet(function)()
+        kept.append(roamlet.run(100))
         log.append("interrupted")
 
     in_thread(thread)
@@ -522,7 +522,7 @@ def test_a_thread_that_ends_kills_an_interrupted_tasklet():
 def test_functions_that_ran_and_were_interrupted_give_their_memory_back(runs):
     """Events leave a hundred bytes and more with each code object until it goes: nothing may keep it."""
     source = f"""
-        import resource, weft
+        import resource, roamlet
 
         def made(i):
             names = {{}}
@@ -530,16 +530,16 @@ def test_functions_that_ran_and_were_interrupted_give_their_memory_back(runs):
             return names[f"f{{i}}"]
 
         def go_on(budget):
-            while (tasklet := weft.run(budget)) is not None:
+            while (tasklet := roamlet.run(budget)) is not None:
                 tasklet.insert()
 
         def batch(n):
             if {runs == "a run for each"}:
                 for i in range(n):
-                    weft.tasklet(made(i))()
+                    roamlet.tasklet(made(i))()
                     go_on(11)
             else:
-                weft.tasklet(lambda: [made(i)() for i in range(n)])()
+                roamlet.tasklet(lambda: [made(i)() for i in range(n)])()
                 go_on(1_000_000)
 
         def resident():

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-import weft
+import roamlet
 from tests.core._scripts import output_of
 from tests.core._workload import PIECES, go_on, spin
 
@@ -18,8 +18,8 @@ def tool_names() -> list[object]:
 
 def test_nothing_is_left_when_run_returns():
     before = tool_names()
-    tasklet = weft.tasklet(spin)(1000)
-    assert weft.run(100) is tasklet
+    tasklet = roamlet.tasklet(spin)(1000)
+    assert roamlet.run(100) is tasklet
     assert tool_names() == before and sys.gettrace() is None and sys.getprofile() is None
     assert tasklet.frame.f_trace_opcodes is False
     tasklet.kill()
@@ -43,11 +43,11 @@ def test_a_trace_function_sees_what_it_would_see_without(budget):
     runs = []
     for budget_or_none in (0, budget):
         events: list[tuple[str, str]] = []
-        weft.tasklet(function)()
+        roamlet.tasklet(function)()
         trace = traced(events)
         sys.settrace(trace)
         try:
-            while (tasklet := weft.run(budget_or_none)) is not None:
+            while (tasklet := roamlet.run(budget_or_none)) is not None:
                 tasklet.insert()
             assert sys.gettrace() is trace
         finally:
@@ -68,10 +68,10 @@ def test_a_trace_function_that_asks_for_opcodes_gets_them():
 
     counts = []
     for budget in (0, 0, 7):  # 3.12 begins with opcodes at the settrace() after somebody asked for them
-        weft.tasklet(lambda: spin(5))()
+        roamlet.tasklet(lambda: spin(5))()
         sys.settrace(trace)
         try:
-            while (tasklet := weft.run(budget)) is not None:
+            while (tasklet := roamlet.run(budget)) is not None:
                 tasklet.insert()
         finally:
             sys.settrace(None)
@@ -91,8 +91,8 @@ def test_a_trace_function_set_by_a_tasklet_that_is_counted_works_and_it_is_still
         while True:
             spin(100)
 
-    tasklet = weft.tasklet(function)()
-    assert weft.run(500) is tasklet
+    tasklet = roamlet.tasklet(function)()
+    assert roamlet.run(500) is tasklet
     assert [event for event, _ in events].count("line") >= 5
     tasklet.kill()
 
@@ -107,10 +107,10 @@ def test_a_profile_function_sees_what_it_would_see_without(budget):
             if frame.f_code.co_name in ("generators", "squares"):
                 events.append((event, getattr(arg, "__name__", "")))
 
-        weft.tasklet(lambda: PIECES["generators"](1))()
+        roamlet.tasklet(lambda: PIECES["generators"](1))()
         sys.setprofile(profile)
         try:
-            while (tasklet := weft.run(budget_or_none)) is not None:
+            while (tasklet := roamlet.run(budget_or_none)) is not None:
                 tasklet.insert()
             assert sys.getprofile() is profile
         finally:
@@ -123,8 +123,8 @@ def test_a_profile_function_sees_what_it_would_see_without(budget):
 if hasattr(sys, "monitoring"):  # new in 3.12
 
     def test_no_local_events_are_left_in_code_that_was_counted():
-        tasklet = weft.tasklet(spin)(1000)
-        assert weft.run(100) is tasklet
+        tasklet = roamlet.tasklet(spin)(1000)
+        assert roamlet.run(100) is tasklet
         for tool in range(6):
             if sys.monitoring.get_tool(tool) is None:
                 sys.monitoring.use_tool_id(tool, "test")
@@ -143,13 +143,13 @@ if hasattr(sys, "monitoring"):  # new in 3.12
                 sys.monitoring.free_tool_id(tool)
 
     def test_that_no_tool_id_is_free_is_said(all_tools_taken):
-        weft.tasklet(spin)(10)
+        roamlet.tasklet(spin)(10)
         with pytest.raises(
             RuntimeError, match=r"all six tool ids of sys.monitoring are taken, by \[.*'tool 4'.*free_tool_id"
         ):
-            weft.run(100)
+            roamlet.run(100)
         with pytest.raises(RuntimeError, match="all six tool ids"):
-            weft.run(slice=0.01)
+            roamlet.run(slice=0.01)
         sys.monitoring.free_tool_id(1)
         assert go_on(10) > 0
 
@@ -174,8 +174,8 @@ if hasattr(sys, "monitoring"):  # new in 3.12
                 monitoring.set_events(tool, wanted)
             else:
                 monitoring.set_local_events(tool, spin.__code__, wanted)
-            weft.tasklet(lambda: spin(4))()
-            while (tasklet := weft.run(budget)) is not None:
+            roamlet.tasklet(lambda: spin(4))()
+            while (tasklet := roamlet.run(budget)) is not None:
                 tasklet.insert()
             monitoring.set_events(tool, 0)
             monitoring.set_local_events(tool, spin.__code__, 0)
@@ -190,21 +190,21 @@ if hasattr(sys, "monitoring"):  # new in 3.12
 def test_a_tasklet_suspended_inside_a_trace_function_hides_no_other_from_the_watchdog():
     def traced(*_):
         sys.settrace(None)
-        weft.schedule_remove()
+        roamlet.schedule_remove()
 
     def stops():
         sys.settrace(traced)
         spin(1)
 
-    stopped = weft.tasklet(stops)()
-    weft.schedule()
+    stopped = roamlet.tasklet(stops)()
+    roamlet.schedule()
     assert stopped.paused
-    busy = weft.tasklet(spin)(1000)
-    assert weft.run(100, hub=False) is busy
+    busy = roamlet.tasklet(spin)(1000)
+    assert roamlet.run(100, hub=False) is busy
     stopped.kill()
     busy.kill()
-    busy = weft.tasklet(spin)(1000)
-    assert weft.run(100, hub=False) is busy
+    busy = roamlet.tasklet(spin)(1000)
+    assert roamlet.run(100, hub=False) is busy
     busy.kill()
 
 
@@ -212,23 +212,23 @@ if sys.version_info >= (3, 13):  # which counts how often events are changed, an
 
     def test_a_process_may_call_run_with_a_budget_as_often_as_it_likes():
         source = """
-            import sys, weft
+            import sys, roamlet
 
             def holders():
-                return [sys.monitoring.get_tool(tool) for tool in range(6)].count("weft")
+                return [sys.monitoring.get_tool(tool) for tool in range(6)].count("roamlet")
             def endless():
                 while True:
                     pass
-            tasklet = weft.tasklet(endless)()
+            tasklet = roamlet.tasklet(endless)()
             counts = []
             for i in range(140_000):
-                assert weft.run(2) is tasklet
+                assert roamlet.run(2) is tasklet
                 tasklet.insert()
                 if i in (0, 139_999):
                     counts.append(holders())
             tasklet.kill()
-            weft.tasklet(sum)([1])
-            weft.run(slice=1)
+            roamlet.tasklet(sum)([1])
+            roamlet.run(slice=1)
             print(counts, sys.monitoring.get_local_events(4, endless.__code__))
         """
         assert (

@@ -11,10 +11,10 @@ import weakref
 
 import pytest
 
-import weft
+import roamlet
+from roamlet import core
 from tests.core._objects import Dropping
 from tests.core._scripts import output_of, run_script
-from weft import core
 
 # ---- tracing, profiling, monitoring ----
 
@@ -22,7 +22,7 @@ from weft import core
 def steps(count=5):
     value = 0
     for _ in range(count):
-        weft.schedule()
+        roamlet.schedule()
         value += 1
     return value
 
@@ -45,9 +45,9 @@ def test_settrace_sees_each_line_once_and_matching_calls_and_returns(tracing):
         return trace
 
     for _ in range(3):
-        weft.tasklet(steps)()
+        roamlet.tasklet(steps)()
     sys.settrace(trace)
-    weft.run()
+    roamlet.run()
     sys.settrace(None)
     assert (events.count("call"), events.count("return"), events.count("exception")) == (3, 3, 0)
     assert events.count("line") == 3 * (1 + 5 * 3 + 1 + 1)
@@ -61,9 +61,9 @@ def test_setprofile_sees_matching_calls_and_returns(tracing):
             events.append(event)
 
     for _ in range(3):
-        weft.tasklet(steps)()
+        roamlet.tasklet(steps)()
     sys.setprofile(profile)
-    weft.run()
+    roamlet.run()
     sys.setprofile(None)
     assert (events.count("call"), events.count("return")) == (3, 3)
 
@@ -73,7 +73,7 @@ def test_a_trace_function_may_itself_switch(tracing):
 
     def trace(frame, event, argument):
         if event == "line" and frame.f_code is lines.__code__:
-            weft.schedule()
+            roamlet.schedule()
         return trace
 
     def lines(name):
@@ -82,16 +82,16 @@ def test_a_trace_function_may_itself_switch(tracing):
         log.append((name, 3))
 
     for name in "abc":
-        weft.tasklet(lines)(name)
+        roamlet.tasklet(lines)(name)
     sys.settrace(trace)
-    weft.run()
+    roamlet.run()
     sys.settrace(None)
     assert sorted(log) == [(name, number) for name in "abc" for number in (1, 2, 3)]
 
 
 def test_tracing_switched_on_and_off_while_tasklets_are_suspended_below_c_calls(tracing):
     """Whether a frame is traced stands on the C stack in 3.11, which must not be written to while another's is there."""
-    calls, channel, received = [], weft.channel(), []
+    calls, channel, received = [], roamlet.channel(), []
 
     def trace(frame, event, argument):
         if event == "call":
@@ -108,8 +108,8 @@ def test_tracing_switched_on_and_off_while_tasklets_are_suspended_below_c_calls(
         return after()
 
     for depth in range(5):
-        weft.tasklet(nested)(depth)
-    weft.run()
+        roamlet.tasklet(nested)(depth)
+    roamlet.run()
 
     def switches_on_and_off():
         sys.settrace(trace)
@@ -119,8 +119,8 @@ def test_tracing_switched_on_and_off_while_tasklets_are_suspended_below_c_calls(
         for number in range(3, 11):
             channel.send(number)
 
-    weft.tasklet(switches_on_and_off)()
-    weft.run()
+    roamlet.tasklet(switches_on_and_off)()
+    roamlet.run()
     del nested
     assert calls == ["after", "after"]
     assert (sorted(received), channel.balance) == ([6, 7, 8, 9, 10], 0)
@@ -135,12 +135,12 @@ if hasattr(sys, "monitoring"):  # new in 3.12
             if code is steps.__code__:
                 lines.append(number)
 
-        monitoring.use_tool_id(4, "weft tests")
+        monitoring.use_tool_id(4, "roamlet tests")
         monitoring.register_callback(4, monitoring.events.LINE, line)
         for _ in range(3):
-            weft.tasklet(steps)()
+            roamlet.tasklet(steps)()
         monitoring.set_events(4, monitoring.events.LINE)
-        weft.run()
+        roamlet.run()
         monitoring.set_events(4, 0)
         monitoring.register_callback(4, monitoring.events.LINE, None)
         monitoring.free_tool_id(4)
@@ -162,19 +162,19 @@ def test_python_recursion_ends_in_recursion_error_in_every_tasklet():
 
     def function():
         for _ in range(3):
-            weft.schedule()
+            roamlet.schedule()
             reached.append(recurse(0))
 
     for _ in range(4):
-        weft.tasklet(function)()
-    weft.run()
+        roamlet.tasklet(function)()
+    roamlet.run()
     del recurse
     assert len(reached) == 12 and min(reached) > sys.getrecursionlimit() - 60
 
 
 def test_setrecursionlimit_changes_while_tasklets_are_suspended():
     printed = output_of("""
-        import sys, weft
+        import sys, roamlet
         depths = []
         def recurse(depth):
             try:
@@ -184,13 +184,13 @@ def test_setrecursionlimit_changes_while_tasklets_are_suspended():
         def deep(depth, function):
             return function() if depth == 0 else deep(depth - 1, function)
         def function(limit):
-            weft.schedule()
+            roamlet.schedule()
             sys.setrecursionlimit(limit)
-            weft.schedule()
+            roamlet.schedule()
             depths.append(recurse(0))
         for limit in (300, 500, 2000):
-            weft.tasklet(deep)(50, lambda limit=limit: function(limit))
-        weft.run()
+            roamlet.tasklet(deep)(50, lambda limit=limit: function(limit))
+        roamlet.run()
         print(all(1800 < depth < 2000 for depth in depths), len(depths))
     """)
     assert printed == "True 3"
@@ -230,21 +230,21 @@ C_RECURSION = {
 @pytest.mark.parametrize("kind", C_RECURSION)
 def test_recursion_in_c_ends_in_an_error_and_not_in_a_crash(kind):
     printed = output_of(f"""
-        import weft
+        import roamlet
         import textwrap
         exec(textwrap.dedent({C_RECURSION[kind]!r}))
         ended = []
         def function():
-            weft.schedule()
+            roamlet.schedule()
             try:
                 body()
                 ended.append("no error")
             except (RecursionError, MemoryError) as error:
                 ended.append(type(error).__name__)
-            weft.schedule()
+            roamlet.schedule()
         for _ in range(3):
-            weft.tasklet(function)()
-        weft.run()
+            roamlet.tasklet(function)()
+        roamlet.run()
         print(*ended)
     """)
     assert len(printed.split()) == 3
@@ -253,15 +253,15 @@ def test_recursion_in_c_ends_in_an_error_and_not_in_a_crash(kind):
 
 def test_library_calls_with_large_c_frames_work_in_tasklets():
     printed = output_of("""
-        import ast, decimal, hashlib, inspect, json, pickle, re, socket, sqlite3, ssl, weft, xml.dom.minidom, zlib
+        import ast, decimal, hashlib, inspect, json, pickle, re, socket, sqlite3, ssl, roamlet, xml.dom.minidom, zlib
         def function(results):
             for _ in range(2):
                 json.dumps([[[1]] * 10] * 10)
-                weft.schedule()
-                re.sub(r"(a|b)*c", lambda match: weft.schedule("x"), "ab" * 1000 + "c")
+                roamlet.schedule()
+                re.sub(r"(a|b)*c", lambda match: roamlet.schedule("x"), "ab" * 1000 + "c")
                 str(decimal.Decimal(2) ** 1000)
                 with sqlite3.connect(":memory:") as database:
-                    database.create_function("yield_", 0, lambda: weft.schedule(1))
+                    database.create_function("yield_", 0, lambda: roamlet.schedule(1))
                     database.execute("create table t(a)")
                     database.execute("insert into t values (yield_())")
                 database.close()
@@ -274,8 +274,8 @@ def test_library_calls_with_large_c_frames_work_in_tasklets():
             results.append(1)
         results = []
         for _ in range(3):
-            weft.tasklet(function)(results)
-        weft.run()
+            roamlet.tasklet(function)(results)
+        roamlet.run()
         print(len(results))
     """)
     assert printed == "3"
@@ -293,12 +293,12 @@ def test_big_slices_then_small_then_big_again():
 
     def function(name):
         for depth in (0, 60, 0, 1, 120, 3, 0, 60):
-            nested(depth, lambda: [weft.schedule() for _ in range(3)])
+            nested(depth, lambda: [roamlet.schedule() for _ in range(3)])
             log.append((name, depth))
 
     for name in range(10):
-        weft.tasklet(function)(name)
-    weft.run()
+        roamlet.tasklet(function)(name)
+    roamlet.run()
     assert len(log) == 80
 
 
@@ -344,17 +344,17 @@ def test_switches_below_many_kinds_of_c_calls():
             seed = (seed * 1103515245 + 12345) % 2**31
             if depth == 0:
                 counts[number] += 1
-                weft.schedule()
+                roamlet.schedule()
                 return 0
             return ways[seed // 65536 % len(ways)](lambda: inner(depth - 1))
 
         for round_number in range(8):
             inner((number + round_number) % 7)
-            weft.schedule()
+            roamlet.schedule()
 
     for number in range(60):
-        weft.tasklet(work)(number)
-    weft.run()
+        roamlet.tasklet(work)(number)
+    roamlet.run()
     assert counts == [8] * 60
 
 
@@ -364,7 +364,7 @@ def test_sorting_while_the_comparison_switches():
             self.value = value
 
         def __lt__(self, other):
-            weft.schedule()
+            roamlet.schedule()
             return self.value < other.value
 
     results = []
@@ -375,8 +375,8 @@ def test_sorting_while_the_comparison_switches():
         results.append([item.value for item in items] == sorted(item.value for item in items))
 
     for seed in range(5):
-        weft.tasklet(function)(seed)
-    weft.run()
+        roamlet.tasklet(function)(seed)
+    roamlet.run()
     assert results == [True] * 5
 
 
@@ -394,13 +394,13 @@ def test_the_rounding_mode_of_floating_point_belongs_to_the_tasklet():
     def function(mode):
         libm.fesetround(mode)
         for _ in range(5):
-            weft.schedule()
+            roamlet.schedule()
             seen.append(libm.fegetround() == mode)
         libm.fesetround(nearest)
 
     for mode in (upward, nearest, upward, nearest):
-        weft.tasklet(function)(mode)
-    weft.run()
+        roamlet.tasklet(function)(mode)
+    roamlet.run()
     if core.backend == "greenlet" and not all(seen):
         pytest.skip("this greenlet does not keep the control word")
     assert seen == [True] * 20
@@ -415,7 +415,7 @@ def test_a_destructor_may_switch():
 
     def dying():
         log.append("begin")
-        weft.schedule()
+        roamlet.schedule()
         log.append("end")
 
     def function():
@@ -424,21 +424,21 @@ def test_a_destructor_may_switch():
         log.append("after")
 
     for _ in range(3):
-        weft.tasklet(function)()
-    weft.run()
+        roamlet.tasklet(function)()
+    roamlet.run()
     assert log == ["begin"] * 3 + ["end", "after"] * 3
 
 
 def test_a_destructor_may_send_and_receive():
-    channel, got = weft.channel(), []
+    channel, got = roamlet.channel(), []
 
     def function():
         Dropping(lambda: channel.send("from __del__"))
 
-    weft.tasklet(lambda: got.extend(channel.receive() for _ in range(3)))()
+    roamlet.tasklet(lambda: got.extend(channel.receive() for _ in range(3)))()
     for _ in range(3):
-        weft.tasklet(function)()
-    weft.run()
+        roamlet.tasklet(function)()
+    roamlet.run()
     assert got == ["from __del__"] * 3
 
 
@@ -450,25 +450,25 @@ def test_a_weak_reference_callback_may_switch():
 
     def function(name):
         value = Value()
-        ref = weakref.ref(value, lambda _: (log.append((name, "begin")), weft.schedule(), log.append((name, "end"))))
+        ref = weakref.ref(value, lambda _: (log.append((name, "begin")), roamlet.schedule(), log.append((name, "end"))))
         del value
         log.append((name, ref() is None))
 
     for name in "ab":
-        weft.tasklet(function)(name)
-    weft.run()
+        roamlet.tasklet(function)(name)
+    roamlet.run()
     assert log == [("a", "begin"), ("b", "begin"), ("a", "end"), ("a", True), ("b", "end"), ("b", True)]
 
 
 @pytest.mark.parametrize("call", ["schedule", "send", "receive", "kill", "start"])
 def test_what_a_dying_tasklet_holds_may_switch_while_it_dies(call):
-    channel, log, victims = weft.channel(), [], []
+    channel, log, victims = roamlet.channel(), [], []
     calls = {
-        "schedule": weft.schedule,
+        "schedule": roamlet.schedule,
         "send": lambda: channel.send("dying"),
         "receive": lambda: log.append(channel.receive()),
         "kill": lambda: victims.pop().kill(),
-        "start": lambda: weft.tasklet(log.append)("started"),
+        "start": lambda: roamlet.tasklet(log.append)("started"),
     }
 
     def dying():
@@ -479,33 +479,33 @@ def test_what_a_dying_tasklet_holds_may_switch_while_it_dies(call):
         return Dropping(dying)
 
     if call == "kill":
-        victims.extend(weft.tasklet(weft.schedule_remove)() for _ in range(12))
-        weft.run()
+        victims.extend(roamlet.tasklet(roamlet.schedule_remove)() for _ in range(12))
+        roamlet.run()
     for _ in range(3):
-        weft.tasklet(function)(Dropping(dying))
+        roamlet.tasklet(function)(Dropping(dying))
     if call == "send":
-        weft.tasklet(lambda: [channel.receive() for _ in range(6)])()
+        roamlet.tasklet(lambda: [channel.receive() for _ in range(6)])()
     if call == "receive":
-        weft.tasklet(channel.send_sequence)(range(6))
-    weft.run()
+        roamlet.tasklet(channel.send_sequence)(range(6))
+    roamlet.run()
     for victim in victims:
         victim.kill()
     assert log.count("dropped") == 6
-    assert (channel.balance, weft.getruncount()) == (0, 1)
+    assert (channel.balance, roamlet.getruncount()) == (0, 1)
 
 
 def test_a_weak_reference_to_a_tasklet_whose_callback_switches_when_it_dies():
     log = []
 
     def function():
-        weft.schedule()
+        roamlet.schedule()
 
     refs = []
     for _ in range(5):
-        tasklet = weft.tasklet(function)()
-        refs.append(weakref.ref(tasklet, lambda _: (weft.schedule(), log.append("callback"))))
+        tasklet = roamlet.tasklet(function)()
+        refs.append(weakref.ref(tasklet, lambda _: (roamlet.schedule(), log.append("callback"))))
     del tasklet
-    weft.run()
+    roamlet.run()
     assert log == ["callback"] * 5
 
 
@@ -515,24 +515,24 @@ def test_a_long_chain_of_objects_freed_by_the_trashcan_with_switches_inside():
     def function():
         chain = None
         for number in range(3000):
-            chain = (chain, Dropping(weft.schedule) if number % 100 == 0 else None)
+            chain = (chain, Dropping(roamlet.schedule) if number % 100 == 0 else None)
         del chain
         ended.append(True)
 
     for _ in range(4):
-        weft.tasklet(function)()
-    weft.run()
+        roamlet.tasklet(function)()
+    roamlet.run()
     assert ended == [True] * 4
 
 
 def test_the_collector_runs_as_often_as_it_can_without_harm():
     printed = output_of(
         """
-        import gc, weft
-        from weft import core
+        import gc, roamlet
+        from roamlet import core
         gc.enable()
         gc.set_threshold(5, 1, 1)
-        channel, whole = weft.channel(), []
+        channel, whole = roamlet.channel(), []
         def producer():
             for number in range(3000):
                 channel.send({"a": [number]})
@@ -543,17 +543,17 @@ def test_the_collector_runs_as_often_as_it_can_without_harm():
                 value["self"] = value
                 [{} for _ in range(10)]
         def loose():
-            tasklet = weft.tasklet(weft.schedule_remove)()
-            weft.schedule()
+            tasklet = roamlet.tasklet(roamlet.schedule_remove)()
+            roamlet.schedule()
             cycle = [tasklet]
             cycle.append(cycle)
-        weft.tasklet(consumer)()
-        weft.tasklet(producer)()
+        roamlet.tasklet(consumer)()
+        roamlet.tasklet(producer)()
         for _ in range(100):
-            weft.tasklet(loose)()
-        weft.run()
+            roamlet.tasklet(loose)()
+        roamlet.run()
         gc.collect()
-        print(whole == [True] * 3000, core.started(), weft.getruncount(), sum(s["collections"] for s in gc.get_stats()) > 30)
+        print(whole == [True] * 3000, core.started(), roamlet.getruncount(), sum(s["collections"] for s in gc.get_stats()) > 30)
         """,
         env={"PYTHONMALLOC": "debug"},
     )
@@ -565,13 +565,13 @@ def test_paused_tasklets_in_cycles_are_ended_by_the_collector():
 
     def function(cell):
         try:
-            weft.schedule_remove()
+            roamlet.schedule_remove()
         finally:
             log.append("finally")
 
     for _ in range(10):
         cell = []
-        tasklet = weft.tasklet(function, (weakref.ref(weft.getmain()),))
+        tasklet = roamlet.tasklet(function, (weakref.ref(roamlet.getmain()),))
         cell.append(tasklet)
         tasklet.run()
         cell.append(cell)
@@ -585,7 +585,7 @@ def test_unstarted_tasklets_in_cycles_are_freed_by_the_collector():
     gone = []
     for _ in range(10):
         cell = []
-        tasklet = weft.tasklet(len, (cell,))
+        tasklet = roamlet.tasklet(len, (cell,))
         cell.append(tasklet)
         gone.append(weakref.ref(tasklet))
     del cell, tasklet
@@ -601,7 +601,7 @@ def test_a_destructor_run_by_the_collector_may_switch():
             self.me = self
 
         def __del__(self):
-            weft.schedule()
+            roamlet.schedule()
             log.append("collected")
 
     def function():
@@ -609,8 +609,8 @@ def test_a_destructor_run_by_the_collector_may_switch():
         gc.collect()
 
     for _ in range(3):
-        weft.tasklet(function)()
-    weft.run()
+        roamlet.tasklet(function)()
+    roamlet.run()
     gc.collect()
     assert log == ["collected"] * 3
 
@@ -620,13 +620,13 @@ def test_a_destructor_run_by_the_collector_may_switch():
 
 def test_faulthandler_dumps_the_running_tasklets_stack():
     done = run_script("""
-        import faulthandler, weft
+        import faulthandler, roamlet
         def inside_the_tasklet():
-            weft.schedule()
+            roamlet.schedule()
             faulthandler.dump_traceback()
         for _ in range(2):
-            weft.tasklet(inside_the_tasklet)()
-        weft.run()
+            roamlet.tasklet(inside_the_tasklet)()
+        roamlet.run()
     """)
     assert done.returncode == 0
     assert done.stderr.count("in inside_the_tasklet") == 2
@@ -635,7 +635,7 @@ def test_faulthandler_dumps_the_running_tasklets_stack():
 
 def test_sys_current_frames_in_another_thread_sees_the_running_tasklet():
     printed = output_of("""
-        import sys, threading, weft
+        import sys, threading, roamlet
         seen, main, go, done = [], threading.get_ident(), threading.Event(), threading.Event()
         def look():
             go.wait()
@@ -647,12 +647,12 @@ def test_sys_current_frames_in_another_thread_sees_the_running_tasklet():
         thread = threading.Thread(target=look)
         thread.start()
         def inside_the_tasklet():
-            weft.schedule()
+            roamlet.schedule()
             go.set()
             done.wait()
         for _ in range(2):
-            weft.tasklet(inside_the_tasklet)()
-        weft.run()
+            roamlet.tasklet(inside_the_tasklet)()
+        roamlet.run()
         thread.join()
         print(seen[-1])
     """)

@@ -4,16 +4,16 @@ import threading
 
 import pytest
 
-import weft
+import roamlet
+from roamlet import core
 from tests.core._objects import nothing
 from tests.core._threads import in_thread
-from weft import core
 
 
 def waits_with_finally(log):
     try:
-        weft.schedule_remove()
-    except weft.TaskletExit:
+        roamlet.schedule_remove()
+    except roamlet.TaskletExit:
         log.append("TaskletExit")
         raise
     finally:
@@ -38,20 +38,20 @@ def waits_with_finally(log):
 )
 def test_wrong_arguments_are_named(arguments, keywords, error, message):
     with pytest.raises(error, match=message):
-        weft.run(*arguments, **keywords)
-    assert weft.run() is None
+        roamlet.run(*arguments, **keywords)
+    assert roamlet.run() is None
 
 
 def test_a_tasklet_may_call_run_and_is_woken_when_nothing_else_can_run():
     log = []
 
     def inner():
-        weft.tasklet(log.append)("child")
-        assert weft.run() is None
+        roamlet.tasklet(log.append)("child")
+        assert roamlet.run() is None
         log.append("inner done")
 
-    weft.tasklet(inner)()
-    weft.run()
+    roamlet.tasklet(inner)()
+    roamlet.run()
     assert log == ["child", "inner done"]
 
 
@@ -60,12 +60,12 @@ def test_the_innermost_run_ends_first():
 
     def inner(depth):
         if depth:
-            weft.tasklet(inner)(depth - 1)
-        weft.run()
+            roamlet.tasklet(inner)(depth - 1)
+        roamlet.run()
         log.append(depth)
 
-    weft.tasklet(inner)(3)
-    weft.run()
+    roamlet.tasklet(inner)(3)
+    roamlet.run()
     assert log == [0, 1, 2, 3]
 
 
@@ -74,14 +74,14 @@ def test_run_in_a_tasklet_waits_until_main_blocks():
     log = []
 
     def inner():
-        weft.run()
+        roamlet.run()
         log.append("inner done")
 
-    tasklet = weft.tasklet(inner)()
+    tasklet = roamlet.tasklet(inner)()
     for _ in range(5):
-        weft.schedule()
+        roamlet.schedule()
     assert log == [] and tasklet.paused and not tasklet.blocked and not tasklet.scheduled
-    weft.run()
+    roamlet.run()
     assert log == [], "main's run() is the innermost now"
     tasklet.run()
     assert log == ["inner done"]
@@ -94,14 +94,14 @@ def test_an_error_goes_to_the_innermost_run():
         raise LookupError("nobody catches this")
 
     def inner():
-        weft.tasklet(bad)()
+        roamlet.tasklet(bad)()
         try:
-            weft.run()
+            roamlet.run()
         except LookupError as error:
             log.append(str(error))
 
-    weft.tasklet(inner)()
-    weft.run()
+    roamlet.tasklet(inner)()
+    roamlet.run()
     assert log == ["nobody catches this"]
 
 
@@ -109,18 +109,18 @@ def test_waking_main_in_run_ends_the_runs_inside_its_own():
     log = []
 
     def waker():
-        weft.getmain().run()
+        roamlet.getmain().run()
         log.append("waker")
 
     def inner():
-        weft.tasklet(waker)()
-        weft.run()
+        roamlet.tasklet(waker)()
+        roamlet.run()
         log.append("inner")
 
-    weft.tasklet(inner)()
-    weft.run()
+    roamlet.tasklet(inner)()
+    roamlet.run()
     log.append("main")
-    weft.run()
+    roamlet.run()
     assert log == ["main", "waker", "inner"]
 
 
@@ -129,26 +129,26 @@ def test_a_tasklet_killed_inside_run_leaves_the_stack_of_runs():
 
     def inner():
         try:
-            weft.run()
+            roamlet.run()
         finally:
             log.append("left")
 
-    tasklet = weft.tasklet(inner)()
-    weft.schedule()
+    tasklet = roamlet.tasklet(inner)()
+    roamlet.schedule()
     tasklet.kill()
     assert log == ["left"] and not tasklet.alive
-    weft.tasklet(log.append)("afterwards")
-    weft.run()
+    roamlet.tasklet(log.append)("afterwards")
+    roamlet.run()
     assert log == ["left", "afterwards"]
 
 
 def test_run_with_threadblock_waits_for_what_other_threads_do():
-    channel, log = weft.channel(), []
+    channel, log = roamlet.channel(), []
 
     def receiver():
         log.append(channel.receive())
 
-    weft.tasklet(receiver)()
+    roamlet.tasklet(receiver)()
     go = threading.Event()
 
     def other():
@@ -157,56 +157,56 @@ def test_run_with_threadblock_waits_for_what_other_threads_do():
 
     thread = threading.Thread(target=other)
     thread.start()
-    weft.run()
+    roamlet.run()
     assert log == []
     go.set()
-    weft.run(threadblock=True)
+    roamlet.run(threadblock=True)
     thread.join()
     assert log == ["from another thread"]
 
 
 def test_run_with_threadblock_returns_when_no_other_thread_lives():
-    weft.tasklet(len)("")
-    assert weft.run(threadblock=True) is None
+    roamlet.tasklet(len)("")
+    assert roamlet.run(threadblock=True) is None
 
 
 def test_a_destructor_that_runs_while_run_returns_may_call_run():
     """The tasklet that ended last is dropped by whoever runs next: here by the one whose run() returns."""
     log = []
 
-    class Last(weft.tasklet):
+    class Last(roamlet.tasklet):
         def __del__(self):
-            weft.tasklet(log.append)("inner")
-            weft.run()
+            roamlet.tasklet(log.append)("inner")
+            roamlet.run()
             log.append("freed")
 
     def outer():
         Last(nothing)()
-        weft.run()
+        roamlet.run()
         log.append("outer")
 
-    weft.tasklet(outer)()
-    weft.run()
+    roamlet.tasklet(outer)()
+    roamlet.run()
     assert log == ["inner", "freed", "outer"]
-    weft.tasklet([].pop)()
+    roamlet.tasklet([].pop)()
     with pytest.raises(IndexError):  # in main: nobody else is inside run() any more
-        weft.run()
+        roamlet.run()
 
 
 # ---- switch traps ----
 
 
 def test_a_switch_trap_refuses_every_switch_and_changes_nothing():
-    channel, log = weft.channel(), []
-    tasklet = weft.tasklet(lambda: log.append(channel.receive()))()
-    weft.run()
-    paused = weft.tasklet(log.append)("ran")
-    assert weft.switch_trap(1) == 0
+    channel, log = roamlet.channel(), []
+    tasklet = roamlet.tasklet(lambda: log.append(channel.receive()))()
+    roamlet.run()
+    paused = roamlet.tasklet(log.append)("ran")
+    assert roamlet.switch_trap(1) == 0
     try:
         for call in (
-            weft.schedule,
-            weft.schedule_remove,
-            weft.run,
+            roamlet.schedule,
+            roamlet.schedule_remove,
+            roamlet.run,
             channel.receive,
             paused.run,
             paused.switch,
@@ -217,41 +217,41 @@ def test_a_switch_trap_refuses_every_switch_and_changes_nothing():
                 call()
         with pytest.raises(RuntimeError, match="^switch_trap"):
             channel.send(1)
-        assert weft.switch_trap() == 1
+        assert roamlet.switch_trap() == 1
     finally:
-        assert weft.switch_trap(-1) == 1
-    assert weft.switch_trap(0) == 0
+        assert roamlet.switch_trap(-1) == 1
+    assert roamlet.switch_trap(0) == 0
     assert channel.balance == -1 and log == []
     channel.send("value")
-    weft.run()
+    roamlet.run()
     assert log == ["value", "ran"]
 
 
 def test_a_switch_trap_forbids_nothing_where_nobody_would_be_switched_to():
-    channel = weft.channel()
+    channel = roamlet.channel()
     channel.preference = 1
-    weft.tasklet(channel.receive)()
-    weft.run()
-    weft.switch_trap(1)
+    roamlet.tasklet(channel.receive)()
+    roamlet.run()
+    roamlet.switch_trap(1)
     try:
-        assert weft.schedule("alone") == "alone"
+        assert roamlet.schedule("alone") == "alone"
         channel.send("without a switch")
     finally:
-        weft.switch_trap(-1)
-    weft.run()
+        roamlet.switch_trap(-1)
+    roamlet.run()
 
 
 def test_what_is_dropped_under_a_switch_trap_ends_when_it_may():
     log = []
-    tasklet = weft.tasklet(waits_with_finally)(log)
-    weft.run()
-    weft.switch_trap(1)
+    tasklet = roamlet.tasklet(waits_with_finally)(log)
+    roamlet.run()
+    roamlet.switch_trap(1)
     try:
         del tasklet
         assert log == []
     finally:
-        weft.switch_trap(-1)
-    weft.run()
+        roamlet.switch_trap(-1)
+    roamlet.run()
     assert log == ["TaskletExit", "finally"]
 
 
@@ -259,9 +259,9 @@ def test_a_switch_trap_does_not_outlive_its_thread():
     log = []
 
     def work():
-        tasklet = weft.tasklet(waits_with_finally)(log)
-        weft.run()
-        weft.switch_trap(1)
+        tasklet = roamlet.tasklet(waits_with_finally)(log)
+        roamlet.run()
+        roamlet.switch_trap(1)
         return tasklet
 
     tasklet = in_thread(work)
@@ -270,40 +270,40 @@ def test_a_switch_trap_does_not_outlive_its_thread():
 
 def test_end_thread_ends_tasklets_under_a_switch_trap_and_leaves_it():
     log = []
-    tasklet = weft.tasklet(waits_with_finally)(log)
-    weft.run()
-    weft.switch_trap(2)
+    tasklet = roamlet.tasklet(waits_with_finally)(log)
+    roamlet.run()
+    roamlet.switch_trap(2)
     try:
         core.end_thread()
         assert log == ["TaskletExit", "finally"] and not tasklet.alive
-        weft.tasklet(nothing)()
+        roamlet.tasklet(nothing)()
         with pytest.raises(RuntimeError, match="^switch_trap"):
-            weft.schedule()
+            roamlet.schedule()
     finally:
-        weft.switch_trap(-2)
-    weft.run()
+        roamlet.switch_trap(-2)
+    roamlet.run()
 
 
 def test_switch_traps_are_a_thread_s_own():
-    weft.switch_trap(1)
+    roamlet.switch_trap(1)
     try:
         seen = []
-        thread = threading.Thread(target=lambda: seen.append((weft.switch_trap(), weft.schedule(1))))
+        thread = threading.Thread(target=lambda: seen.append((roamlet.switch_trap(), roamlet.schedule(1))))
         thread.start()
         thread.join()
     finally:
-        weft.switch_trap(-1)
+        roamlet.switch_trap(-1)
     assert seen == [(0, 1)]
 
 
 @pytest.mark.parametrize("change", ["x", 1.5, None, 2**40])
 def test_switch_trap_takes_small_integers(change):
     with pytest.raises((TypeError, OverflowError)):
-        weft.switch_trap(change)
-    assert weft.switch_trap(2**31 - 1) == 0
+        roamlet.switch_trap(change)
+    assert roamlet.switch_trap(2**31 - 1) == 0
     try:
         with pytest.raises(OverflowError, match="switch_trap"):
-            weft.switch_trap(1)
+            roamlet.switch_trap(1)
     finally:
-        weft.switch_trap(-(2**31 - 1))
-    assert weft.switch_trap() == 0
+        roamlet.switch_trap(-(2**31 - 1))
+    assert roamlet.switch_trap() == 0

@@ -4,17 +4,17 @@ import sys
 
 import pytest
 
-import weft
+import roamlet
 
 
 def steps(name, log, count=3):
     for step in range(count):
         log.append(f"{name}{step}")
-        weft.schedule()
+        roamlet.schedule()
 
 
 def started(log, *names, **options):
-    return [weft.tasklet(steps)(name, log, **options) for name in names]
+    return [roamlet.tasklet(steps)(name, log, **options) for name in names]
 
 
 # ---- schedule ----
@@ -23,7 +23,7 @@ def started(log, *names, **options):
 def test_tasklets_run_round_robin_in_the_order_of_their_start():
     log = []
     started(log, "a", "b", "c")
-    weft.run()
+    roamlet.run()
     assert log == ["a0", "b0", "c0", "a1", "b1", "c1", "a2", "b2", "c2"]
 
 
@@ -31,7 +31,7 @@ def test_main_takes_its_turn_in_the_queue():
     log = []
     started(log, "a", "b", count=2)
     for step in range(3):
-        weft.schedule()
+        roamlet.schedule()
         log.append(f"main{step}")
     assert log == ["a0", "b0", "main0", "a1", "b1", "main1", "main2"]
 
@@ -40,28 +40,30 @@ def test_a_new_tasklet_goes_to_the_end_and_does_not_run_before_its_turn():
     log = []
 
     def creator():
-        weft.tasklet(log.append)("created")
+        roamlet.tasklet(log.append)("created")
         log.append("creator")
 
-    weft.tasklet(creator)()
-    weft.tasklet(log.append)("second")
-    weft.run()
+    roamlet.tasklet(creator)()
+    roamlet.tasklet(log.append)("second")
+    roamlet.run()
     assert log == ["creator", "second", "created"]
 
 
 def test_schedule_alone_returns_at_once():
-    assert weft.schedule() is weft.getcurrent()
-    assert weft.getruncount() == 1
+    assert roamlet.schedule() is roamlet.getcurrent()
+    assert roamlet.getruncount() == 1
 
 
 def test_schedule_returns_its_argument_or_the_current_tasklet():
     got = []
-    tasklet = weft.tasklet(lambda: got.extend([weft.schedule(), weft.schedule(5), weft.schedule(retval=None)]))()
-    weft.run()
+    tasklet = roamlet.tasklet(
+        lambda: got.extend([roamlet.schedule(), roamlet.schedule(5), roamlet.schedule(retval=None)])
+    )()
+    roamlet.run()
     assert got == [tasklet, 5, None]
 
 
-@pytest.mark.parametrize("call", [weft.schedule, weft.schedule_remove])
+@pytest.mark.parametrize("call", [roamlet.schedule, roamlet.schedule_remove])
 def test_schedule_refuses_other_arguments(call):
     for arguments, keywords in (((1, 2), {}), ((), {"value": 1}), ((1,), {"retval": 1})):
         with pytest.raises(TypeError):
@@ -72,36 +74,36 @@ def test_schedule_remove_suspends_until_inserted_again():
     log = []
 
     def function():
-        log.append(weft.schedule_remove("kept"))
+        log.append(roamlet.schedule_remove("kept"))
 
-    tasklet = weft.tasklet(function)()
-    weft.run()
-    assert (log, tasklet.paused, weft.getruncount()) == ([], True, 1)
+    tasklet = roamlet.tasklet(function)()
+    roamlet.run()
+    assert (log, tasklet.paused, roamlet.getruncount()) == ([], True, 1)
     tasklet.insert()
-    weft.run()
+    roamlet.run()
     assert log == ["kept"]
 
 
 def test_main_removed_from_the_queue_comes_back_when_the_others_are_done():
     log = []
     started(log, "a", "b", count=2)
-    assert weft.schedule_remove("back") == "back"
+    assert roamlet.schedule_remove("back") == "back"
     assert log == ["a0", "b0", "a1", "b1"]
 
 
 def test_main_removed_from_the_queue_can_be_inserted_by_a_tasklet():
-    log, main = [], weft.getcurrent()
+    log, main = [], roamlet.getcurrent()
 
     def function():
         main.insert()
         log.append("inserted")
-        weft.schedule()
+        roamlet.schedule()
         log.append("last")
 
-    weft.tasklet(function)()
-    weft.schedule_remove()
+    roamlet.tasklet(function)()
+    roamlet.schedule_remove()
     log.append("main")
-    weft.run()
+    roamlet.run()
     assert log == ["inserted", "main", "last"]
 
 
@@ -114,22 +116,22 @@ def test_run_jumps_to_a_scheduled_tasklet_where_it_stands_in_the_queue():
     second.run()
     log.append("main")
     assert log == ["b0", "c0", "main"]
-    weft.run()
+    roamlet.run()
     assert log == ["b0", "c0", "main", "a0"]
 
 
 def test_run_of_a_paused_tasklet_puts_it_before_the_caller():
     log = []
     started(log, "a", count=1)
-    paused = weft.tasklet(steps, ("p", log, 1))
+    paused = roamlet.tasklet(steps, ("p", log, 1))
     paused.run()
     log.append("main")
-    weft.run()
+    roamlet.run()
     assert log == ["p0", "main", "a0"]
 
 
 def test_kill_of_a_blocked_tasklet_returns_to_the_killer_before_others_run():
-    log, channel = [], weft.channel()
+    log, channel = [], roamlet.channel()
 
     def function():
         try:
@@ -137,12 +139,12 @@ def test_kill_of_a_blocked_tasklet_returns_to_the_killer_before_others_run():
         finally:
             log.append("finally")
 
-    tasklet = weft.tasklet(function)()
-    weft.run()
+    tasklet = roamlet.tasklet(function)()
+    roamlet.run()
     started(log, "a", count=1)
     tasklet.kill()
     log.append("main")
-    weft.run()
+    roamlet.run()
     assert log == ["finally", "main", "a0"]
 
 
@@ -151,16 +153,16 @@ def test_kill_of_a_scheduled_tasklet_jumps_to_its_place_as_in_stackless():
 
     def function():
         try:
-            weft.schedule()
+            roamlet.schedule()
         finally:
             log.append("finally")
 
-    victim = weft.tasklet(function)()
-    weft.schedule()
+    victim = roamlet.tasklet(function)()
+    roamlet.schedule()
     started(log, "a", count=1)
     victim.kill()
     log.append("main")
-    weft.run()
+    roamlet.run()
     assert log == ["finally", "a0", "main"]
 
 
@@ -169,30 +171,30 @@ def test_a_pending_kill_keeps_the_place_in_the_queue():
 
     def function():
         try:
-            weft.schedule()
+            roamlet.schedule()
         finally:
             log.append("finally")
 
-    victim = weft.tasklet(function)()
+    victim = roamlet.tasklet(function)()
     started(log, "a", count=2)
-    weft.schedule()
+    roamlet.schedule()
     victim.kill(pending=True)
     log.append("main")
-    weft.run()
+    roamlet.run()
     assert log == ["a0", "main", "finally", "a1"]
 
 
 def test_switch_replaces_the_caller_by_the_target():
-    log, main = [], weft.getcurrent()
+    log, main = [], roamlet.getcurrent()
     started(log, "a", count=1)
 
     def target():
         log.append("target")
         main.insert()
 
-    weft.tasklet(target, ()).switch()
+    roamlet.tasklet(target, ()).switch()
     log.append("main")
-    weft.run()
+    roamlet.run()
     # The target was put at the end of the queue and ran at once; main came back behind the others.
     assert log == ["target", "a0", "main"]
 
@@ -208,9 +210,9 @@ def test_a_generator_like_chain_of_switches_returns_through_the_queue():
     def pong():
         log.append("pong")
 
-    second = weft.tasklet(pong, ())
-    weft.tasklet(ping)([second])
-    weft.run()
+    second = roamlet.tasklet(pong, ())
+    roamlet.tasklet(ping)([second])
+    roamlet.run()
     assert log == ["ping", "pong", "ping again"]
 
 
@@ -218,14 +220,14 @@ def test_a_generator_like_chain_of_switches_returns_through_the_queue():
 
 
 def test_getruncount_counts_the_runnable_tasklets_and_the_current_one():
-    channel, seen = weft.channel(), []
-    assert weft.getruncount() == 1
-    blocked = weft.tasklet(channel.receive)()
-    weft.run()
+    channel, seen = roamlet.channel(), []
+    assert roamlet.getruncount() == 1
+    blocked = roamlet.tasklet(channel.receive)()
+    roamlet.run()
     for count in range(3):
-        weft.tasklet(lambda: seen.append(weft.getruncount()))()
-        assert weft.getruncount() == count + 2
-    weft.run()
+        roamlet.tasklet(lambda: seen.append(roamlet.getruncount()))()
+        assert roamlet.getruncount() == count + 2
+    roamlet.run()
     # In run() main is not in the queue.
     assert seen == [3, 2, 1]
     blocked.kill()
@@ -233,39 +235,39 @@ def test_getruncount_counts_the_runnable_tasklets_and_the_current_one():
 
 def test_getcurrent_and_getmain():
     seen = []
-    tasklet = weft.tasklet(lambda: seen.extend([weft.getcurrent(), weft.getmain()]))()
-    weft.run()
-    assert seen == [tasklet, weft.getmain()]
-    assert weft.getcurrent() is weft.getmain()
+    tasklet = roamlet.tasklet(lambda: seen.extend([roamlet.getcurrent(), roamlet.getmain()]))()
+    roamlet.run()
+    assert seen == [tasklet, roamlet.getmain()]
+    assert roamlet.getcurrent() is roamlet.getmain()
 
 
 # ---- run ----
 
 
 def test_run_returns_when_the_queue_is_empty_whoever_is_blocked():
-    channel = weft.channel()
-    tasklet = weft.tasklet(channel.receive)()
-    assert weft.run() is None
+    channel = roamlet.channel()
+    tasklet = roamlet.tasklet(channel.receive)()
+    assert roamlet.run() is None
     assert tasklet.blocked
     channel.send(None)
 
 
 def test_run_alone_returns_at_once():
-    assert weft.run() is None
-    assert weft.run(hub=False) is None
+    assert roamlet.run() is None
+    assert roamlet.run(hub=False) is None
 
 
 def test_a_tasklet_may_go_on_for_ever_while_main_waits_for_something_else():
-    channel, count = weft.channel(), [0]
+    channel, count = roamlet.channel(), [0]
 
     def forever():
         while True:
             count[0] += 1
             if count[0] == 1000:
                 channel.send("enough")
-            weft.schedule()
+            roamlet.schedule()
 
-    tasklet = weft.tasklet(forever)()
+    tasklet = roamlet.tasklet(forever)()
     assert channel.receive() == "enough"
     tasklet.kill()
 
@@ -279,10 +281,10 @@ def test_twenty_thousand_tasklets_started_in_a_chain():
     def link(left):
         count[0] += 1
         if left:
-            weft.tasklet(link)(left - 1).run()
+            roamlet.tasklet(link)(left - 1).run()
 
-    weft.tasklet(link)(20_000)
-    weft.run()
+    roamlet.tasklet(link)(20_000)
+    roamlet.run()
     del link
     assert count == [20_001]
 
@@ -296,35 +298,35 @@ def test_each_link_of_a_chain_may_still_recurse_deeply():
     def link(left):
         depths.append(recurse(0))
         if left:
-            weft.tasklet(link)(left - 1).run()
+            roamlet.tasklet(link)(left - 1).run()
 
-    weft.tasklet(link)(1000)
-    weft.run()
+    roamlet.tasklet(link)(1000)
+    roamlet.run()
     del link, recurse
     assert depths == [500] * 1001
 
 
 def test_a_hundred_thousand_blocked_tasklets_are_made_and_ended():
-    channel, total = weft.channel(), [0]
+    channel, total = roamlet.channel(), [0]
 
     def function():
         value = channel.receive()
         total[0] += value
 
     for _ in range(100_000):
-        weft.tasklet(function)()
-    weft.run()
+        roamlet.tasklet(function)()
+    roamlet.run()
     assert channel.balance == -100_000
     channel.preference = 0
     for _ in range(100_000):
         channel.send(1)
-    weft.run()
-    assert (total, channel.balance, weft.getruncount()) == ([100_000], 0, 1)
-    weft.trim()
+    roamlet.run()
+    assert (total, channel.balance, roamlet.getruncount()) == ([100_000], 0, 1)
+    roamlet.trim()
 
 
 def test_twenty_thousand_blocked_tasklets_are_killed_through_their_queue():
-    channel, ended = weft.channel(), [0]
+    channel, ended = roamlet.channel(), [0]
 
     def function():
         try:
@@ -333,12 +335,12 @@ def test_twenty_thousand_blocked_tasklets_are_killed_through_their_queue():
             ended[0] += 1
 
     for _ in range(20_000):
-        weft.tasklet(function)()
-    weft.run()
+        roamlet.tasklet(function)()
+    roamlet.run()
     while channel.queue is not None:
         channel.queue.kill()
     assert (ended, channel.balance) == ([20_000], 0)
-    weft.trim()
+    roamlet.trim()
 
 
 def test_deep_recursion_in_one_tasklet_leaves_the_depth_of_the_others():
@@ -346,7 +348,7 @@ def test_deep_recursion_in_one_tasklet_leaves_the_depth_of_the_others():
 
     def recurse(depth):
         try:
-            weft.schedule()
+            roamlet.schedule()
             return recurse(depth + 1)
         except RecursionError:
             return depth
@@ -355,8 +357,8 @@ def test_deep_recursion_in_one_tasklet_leaves_the_depth_of_the_others():
         reached.append(recurse(0))
 
     for _ in range(3):
-        weft.tasklet(function)()
-    weft.run()
+        roamlet.tasklet(function)()
+    roamlet.run()
     del recurse
     limit = sys.getrecursionlimit()
     assert len(reached) == 3 and all(limit - 60 < depth <= limit for depth in reached)

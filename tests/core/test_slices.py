@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-import weft
+import roamlet
 from tests.core._scripts import output_of
 from tests.core._threads import in_thread
 from tests.core._workload import PIECES, everything, spin
@@ -26,16 +26,16 @@ class Switches:
     def __init__(self) -> None:
         self.count = 0
 
-    def __call__(self, previous: weft.tasklet, following: weft.tasklet) -> None:
+    def __call__(self, previous: roamlet.tasklet, following: roamlet.tasklet) -> None:
         self.count += 1
 
 
 @pytest.fixture
 def switches() -> Iterator[Switches]:
     switches = Switches()
-    before = weft.set_schedule_callback(switches)
+    before = roamlet.set_schedule_callback(switches)
     yield switches
-    weft.set_schedule_callback(before)
+    roamlet.set_schedule_callback(before)
 
 
 def endless() -> None:
@@ -46,7 +46,7 @@ def endless() -> None:
 def in_slices(*functions: Callable[[], object], slice: float = 0.001, **options: Any) -> None:
     """Run each in a tasklet, beside one that never ends and never switches by itself, until all others have ended."""
     left = len(functions)
-    busy = weft.tasklet(endless)
+    busy = roamlet.tasklet(endless)
 
     def ending(function: Callable[[], object]) -> None:
         nonlocal left
@@ -59,8 +59,8 @@ def in_slices(*functions: Callable[[], object], slice: float = 0.001, **options:
 
     busy()
     for function in functions:
-        weft.tasklet(ending)(function)
-    weft.run(slice=slice, **options)
+        roamlet.tasklet(ending)(function)
+    roamlet.run(slice=slice, **options)
     assert left == 0
 
 
@@ -75,8 +75,8 @@ def test_a_hundred_busy_tasklets_get_their_results(switches):
         results[i] = [everything(i) for _ in range(30)]
 
     for i in range(100):
-        weft.tasklet(work)(i)
-    weft.run(slice=0.0002)
+        roamlet.tasklet(work)(i)
+    roamlet.run(slice=0.0002)
     assert results == {i: [expected[i]] * 30 for i in range(100)}
     assert switches.count > 150  # 101 of them are those of tasklets that end
 
@@ -162,15 +162,15 @@ def test_every_loop_is_interrupted_again_and_again(loop, thread):
     seen = []
 
     def function() -> None:
-        busy = weft.tasklet(loop)()
+        busy = roamlet.tasklet(loop)()
         for _ in range(5):
-            weft.schedule()
+            roamlet.schedule()
             seen.append(busy.alive)
         busy.kill()
 
     def run() -> None:
-        weft.tasklet(function)()
-        weft.run(slice=0.0005, hub=False, ignore_nesting=loop is code_without_functions)  # exec() is C code
+        roamlet.tasklet(function)()
+        roamlet.run(slice=0.0005, hub=False, ignore_nesting=loop is code_without_functions)  # exec() is C code
 
     if thread == "main thread":
         run()
@@ -180,7 +180,7 @@ def test_every_loop_is_interrupted_again_and_again(loop, thread):
 
 
 def test_a_tasklet_that_was_suspended_before_in_the_middle_of_a_call_is_interrupted():
-    channel = weft.channel()
+    channel = roamlet.channel()
 
     def inner() -> None:
         channel.receive()
@@ -189,9 +189,9 @@ def test_a_tasklet_that_was_suspended_before_in_the_middle_of_a_call_is_interrup
         inner()
         endless()
 
-    busy = weft.tasklet(outer)()
-    weft.run()
-    in_slices(lambda: channel.send(None), lambda: [weft.schedule() for _ in range(5)], busy.kill)
+    busy = roamlet.tasklet(outer)()
+    roamlet.run()
+    in_slices(lambda: channel.send(None), lambda: [roamlet.schedule() for _ in range(5)], busy.kill)
     assert not busy.alive
 
 
@@ -214,8 +214,8 @@ class Sorting:
 
 def test_code_that_c_code_called_is_not_interrupted():
     sorting, seen = Sorting(), []
-    busy = weft.tasklet(sorting)()
-    in_slices(lambda: [seen.append(sorting.inside) or weft.schedule() for _ in range(30)], busy.kill, slice=0.0003)
+    busy = roamlet.tasklet(sorting)()
+    in_slices(lambda: [seen.append(sorting.inside) or roamlet.schedule() for _ in range(30)], busy.kill, slice=0.0003)
     assert seen == [False] * 30
 
 
@@ -224,10 +224,10 @@ def test_code_that_c_code_called_is_interrupted_where_that_is_asked_for():
 
     def look() -> None:
         while not sorting.inside:
-            weft.schedule()
+            roamlet.schedule()
         busy.kill()
 
-    busy = weft.tasklet(sorting)()
+    busy = roamlet.tasklet(sorting)()
     in_slices(look, slice=0.0003, ignore_nesting=True)
     assert not busy.alive
 
@@ -238,7 +238,7 @@ def test_atomic_code_is_not_interrupted():
     def add() -> None:
         nonlocal total
         for _ in range(30):
-            with weft.atomic():
+            with roamlet.atomic():
                 before = total
                 spin(200)
                 total = before + 1
@@ -249,11 +249,11 @@ def test_atomic_code_is_not_interrupted():
 
 def test_a_tasklet_blocks_sleeps_and_wakes_between_slices():
     log = []
-    channel = weft.channel()
+    channel = roamlet.channel()
 
     def waits() -> None:
         log.append(channel.receive())
-        weft.sleep(0.01)
+        roamlet.sleep(0.01)
         log.append("slept")
 
     in_slices(waits, lambda: channel.send("sent"))
@@ -266,11 +266,11 @@ def test_slices_begin_anew_after_all_have_slept():
 
     def waits() -> None:
         for i in range(3):
-            weft.sleep(0.01)
+            roamlet.sleep(0.01)
             log.append(i)
 
-    weft.tasklet(waits)()
-    weft.run(slice=0.001)
+    roamlet.tasklet(waits)()
+    roamlet.run(slice=0.001)
     in_slices(waits)
     assert log == [0, 1, 2] * 2
 
@@ -286,7 +286,7 @@ def test_an_exception_thrown_into_an_interrupted_tasklet_is_raised_there():
             spin(10)
             log.append(sys.exc_info()[1] is error)
 
-    tasklet = weft.tasklet(busy)()
+    tasklet = roamlet.tasklet(busy)()
     in_slices(lambda: tasklet.throw(ValueError, "thrown"))
     assert log == [("thrown",), True]
 
@@ -303,8 +303,8 @@ def test_nobody_holds_a_tool_id_nor_a_trace_function_while_no_slice_is_over():
         seen.append((sys.gettrace(), sys.getprofile()))
 
     look()
-    weft.tasklet(look)()
-    weft.run(slice=3600)
+    roamlet.tasklet(look)()
+    roamlet.run(slice=3600)
     in_slices(lambda: spin(10))
     look()
     third = len(seen) // 3
@@ -324,10 +324,10 @@ def test_a_trace_function_sees_every_line_in_slices_too():
     for slice in (None, 0.0005):
         lines = 0
         for _ in range(4):
-            weft.tasklet(spin)(2000)
+            roamlet.tasklet(spin)(2000)
         sys.settrace(trace)
         try:
-            weft.run(slice=slice)
+            roamlet.run(slice=slice)
             assert sys.gettrace() is trace
         finally:
             sys.settrace(None)
@@ -354,10 +354,10 @@ def test_a_profile_function_sees_every_call_in_slices_too():
     for slice in (None, 0.0005):
         calls = 0
         for _ in range(4):
-            weft.tasklet(work)()
+            roamlet.tasklet(work)()
         sys.setprofile(profile)
         try:
-            weft.run(slice=slice)
+            roamlet.run(slice=slice)
             assert sys.getprofile() is profile
         finally:
             sys.setprofile(None)
@@ -380,9 +380,9 @@ if hasattr(sys, "monitoring"):  # new in 3.12
         for slice in (None, 0.0005):
             jumps = 0
             for _ in range(4):
-                weft.tasklet(spin)(3000)
+                roamlet.tasklet(spin)(3000)
             monitoring.set_events(4, monitoring.events.JUMP)
-            weft.run(slice=slice)
+            roamlet.run(slice=slice)
             monitoring.set_events(4, 0)
             counts.append(jumps)
         monitoring.register_callback(4, monitoring.events.JUMP, None)
@@ -405,7 +405,7 @@ if hasattr(sys, "monitoring"):  # new in 3.12
             monitoring.free_tool_id(taken.pop())
             endless()
 
-        busy = weft.tasklet(takes)()
+        busy = roamlet.tasklet(takes)()
         in_slices(lambda: busy.alive and busy.kill())
         while taken:
             monitoring.free_tool_id(taken.pop())
@@ -416,7 +416,7 @@ if hasattr(sys, "monitoring"):  # new in 3.12
 
 
 def watchers() -> list[Path]:
-    return [task for task in Path("/proc/self/task").iterdir() if name_of(task) == "weft-watchdog"]
+    return [task for task in Path("/proc/self/task").iterdir() if name_of(task) == "roamlet-watchdog"]
 
 
 def name_of(task: Path) -> str:
@@ -434,8 +434,8 @@ def test_the_watcher_sleeps_without_end_while_there_are_no_slices():
         spin(1000)
     switched = (thread / "status").read_text().split("voluntary_ctxt_switches:")[1].split()[0]
     for _ in range(5):
-        weft.tasklet(spin)(100_000)
-        weft.run()
+        roamlet.tasklet(spin)(100_000)
+        roamlet.run()
     assert (thread / "status").read_text().split("voluntary_ctxt_switches:")[1].split()[0] == switched
 
 
@@ -443,16 +443,16 @@ def test_the_watcher_starts_with_the_first_slice_and_ends_at_exit_at_once():
     source = """
         import threading
         from pathlib import Path
-        import weft
+        import roamlet
 
         def watchers():
-            return sum((task / "comm").read_text() == "weft-watchdog\\n" for task in Path("/proc/self/task").iterdir())
+            return sum((task / "comm").read_text() == "roamlet-watchdog\\n" for task in Path("/proc/self/task").iterdir())
 
-        weft.tasklet(sum)([])
-        weft.run(100)
+        roamlet.tasklet(sum)([])
+        roamlet.run(100)
         counts = [watchers()]
-        weft.tasklet(sum)([])
-        weft.run(slice=3600)  # what would delay the exit by an hour
+        roamlet.tasklet(sum)([])
+        roamlet.run(slice=3600)  # what would delay the exit by an hour
         counts.append(watchers())
         print(counts, threading.active_count())
     """
@@ -461,7 +461,7 @@ def test_the_watcher_starts_with_the_first_slice_and_ends_at_exit_at_once():
 
 def test_a_daemon_thread_in_slices_does_not_disturb_the_exit():
     source = """
-        import threading, weft
+        import threading, roamlet
 
         started = threading.Event()
         def busy():
@@ -469,9 +469,9 @@ def test_a_daemon_thread_in_slices_does_not_disturb_the_exit():
             while True:
                 pass
         def thread():
-            weft.tasklet(busy)()
-            weft.tasklet(busy)()
-            weft.run(slice=0.0002)
+            roamlet.tasklet(busy)()
+            roamlet.tasklet(busy)()
+            roamlet.run(slice=0.0002)
         threading.Thread(target=thread, daemon=True).start()
         started.wait()
         for _ in range(100_000):
@@ -484,34 +484,34 @@ def test_a_daemon_thread_in_slices_does_not_disturb_the_exit():
 
 def test_at_exit_no_more_slices_are_promised():
     source = """
-        import atexit, weft
+        import atexit, roamlet
 
         def last():
-            weft.tasklet(sum)([])
+            roamlet.tasklet(sum)([])
             try:
-                weft.run(slice=0.01)
+                roamlet.run(slice=0.01)
             except RuntimeError as error:
                 print(error)
         atexit.register(last)
-        weft.tasklet(sum)([])
-        weft.run(slice=0.01)
+        roamlet.tasklet(sum)([])
+        roamlet.run(slice=0.01)
     """
     assert output_of(source) == "run() cannot watch slices of time any more: the interpreter is shutting down"
 
 
 def test_the_watcher_hides_no_deadlock():
     source = """
-        import weft
+        import roamlet
 
         def waits():
-            weft.channel().receive()
+            roamlet.channel().receive()
         for _ in range(50):
-            weft.tasklet(waits)()
-            weft.tasklet(lambda: [sum(range(100)) for _ in range(300)])()
-            weft.run(slice=0.0001)
+            roamlet.tasklet(waits)()
+            roamlet.tasklet(lambda: [sum(range(100)) for _ in range(300)])()
+            roamlet.run(slice=0.0001)
             try:
-                weft.channel().receive()
-            except weft.Deadlock:
+                roamlet.channel().receive()
+            except roamlet.Deadlock:
                 pass
         print("found")
     """
@@ -527,10 +527,10 @@ def test_several_threads_run_in_slices_at_the_same_time():
     def work() -> list[str]:
         results: list[str] = []
         for i in range(8):
-            weft.tasklet(lambda i=i: results.append(everything(i)))()
+            roamlet.tasklet(lambda i=i: results.append(everything(i)))()
         in_slices(lambda: None, slice=0.0005)
-        while weft.getruncount() > 1:
-            weft.run(slice=0.0005)
+        while roamlet.getruncount() > 1:
+            roamlet.run(slice=0.0005)
         return sorted(results)
 
     outcomes: list[Any] = []
@@ -548,9 +548,9 @@ def test_one_thread_counts_while_another_has_slices():
     outcomes: list[Any] = []
 
     def counts() -> int:
-        weft.tasklet(PIECES["sort_keys"])(3)
+        roamlet.tasklet(PIECES["sort_keys"])(3)
         count = 0
-        while (tasklet := weft.run(9, ignore_nesting=True)) is not None:
+        while (tasklet := roamlet.run(9, ignore_nesting=True)) is not None:
             count += 1
             tasklet.insert()
         return count
@@ -575,7 +575,7 @@ def test_one_thread_counts_while_another_has_slices():
 
 def test_a_forked_child_has_slices_of_its_own():
     source = """
-        import os, weft
+        import os, roamlet
 
         def endless():
             while True:
@@ -583,7 +583,7 @@ def test_a_forked_child_has_slices_of_its_own():
         def forks():
             pid = os.fork()
             for _ in range(5):
-                weft.schedule()  # each time the other one, which never switches by itself, runs
+                roamlet.schedule()  # each time the other one, which never switches by itself, runs
             if pid == 0:
                 busy.kill()
                 return
@@ -591,9 +591,9 @@ def test_a_forked_child_has_slices_of_its_own():
             busy.kill()
         main = os.getpid()
         for _ in range(3):
-            busy = weft.tasklet(endless)()
-            weft.tasklet(forks)()
-            weft.run(slice=0.001)
+            busy = roamlet.tasklet(endless)()
+            roamlet.tasklet(forks)()
+            roamlet.run(slice=0.001)
             if os.getpid() != main:
                 os._exit(7)
     """
@@ -602,7 +602,7 @@ def test_a_forked_child_has_slices_of_its_own():
 
 def test_a_forked_child_knows_nothing_of_the_slices_of_other_threads():
     source = """
-        import os, threading, weft
+        import os, threading, roamlet
 
         started, done = threading.Event(), threading.Event()
         def busy():
@@ -610,9 +610,9 @@ def test_a_forked_child_knows_nothing_of_the_slices_of_other_threads():
             while not done.is_set():
                 pass
         def thread():
-            weft.tasklet(busy)()
-            weft.tasklet(busy)()
-            weft.run(slice=0.0002)
+            roamlet.tasklet(busy)()
+            roamlet.tasklet(busy)()
+            roamlet.run(slice=0.0002)
         other = threading.Thread(target=thread)
         other.start()
         started.wait()
@@ -622,9 +622,9 @@ def test_a_forked_child_knows_nothing_of_the_slices_of_other_threads():
         for _ in range(10):
             pid = os.fork()
             if pid == 0:
-                tasklet = weft.tasklet(endless)()
-                weft.tasklet(tasklet.kill)()
-                weft.run(slice=0.001)
+                tasklet = roamlet.tasklet(endless)()
+                roamlet.tasklet(tasklet.kill)()
+                roamlet.run(slice=0.001)
                 os._exit(7)
             assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
         done.set()
@@ -661,12 +661,12 @@ def over() -> None:
 def test_code_that_goes_as_its_events_are_taken_back_may_run_python_code(blocks_inside):
     """What is dropped in the middle of a switch cannot switch; what is dropped as a tasklet is interrupted can."""
     log: list[str] = []
-    channel: weft.channel[None] = weft.channel()
+    channel: roamlet.channel[None] = roamlet.channel()
 
     def dropped(reference: object) -> None:
-        weft.tasklet(log.append)("inserted")
+        roamlet.tasklet(log.append)("inserted")
         try:
-            weft.schedule()
+            roamlet.schedule()
         except RuntimeError as error:
             log.append(str(error))
 
@@ -682,8 +682,8 @@ def test_code_that_goes_as_its_events_are_taken_back_may_run_python_code(blocks_
         sorted([1], key=nested)  # not interrupted in there: the events outlive the function
         channel.receive()
 
-    tasklets = [weft.tasklet(function)() for _ in range(3)]
-    weft.run(slice=0.001)
+    tasklets = [roamlet.tasklet(function)() for _ in range(3)]
+    roamlet.run(slice=0.001)
     assert log.count("inserted") == 3
     assert [text for text in log if text != "inserted"] == [] or blocks_inside
     for tasklet in tasklets:
@@ -697,21 +697,21 @@ def test_code_that_goes_as_its_events_are_taken_back_may_run_python_code(blocks_
 def test_functions_that_ran_were_preempted_and_dropped_give_their_memory_back():
     """Events leave a few hundred bytes with each code object until it goes: nothing may keep it."""
     source = """
-        import resource, weft
+        import resource, roamlet
 
         def batch(n):
             def other():
                 while True:
-                    weft.schedule()
-            busy = weft.tasklet(other)()
+                    roamlet.schedule()
+            busy = roamlet.tasklet(other)()
             def all_of_them():
                 for i in range(n):
-                    names = {"schedule": weft.schedule}
+                    names = {"schedule": roamlet.schedule}
                     exec(f"def f{i}(n=3):\\n    schedule()\\n    for i in range(n):\\n        pass\\n    schedule()", names)
                     names[f"f{i}"]()
                 busy.kill()
-            weft.tasklet(all_of_them)()
-            weft.run(slice=0.00001)
+            roamlet.tasklet(all_of_them)()
+            roamlet.run(slice=0.00001)
 
         def resident():
             with open("/proc/self/statm") as file:

@@ -8,8 +8,8 @@ from tests.core._scripts import output_of, run_script
 
 # Sizes in MB, of a process of its own: the address space, what is resident, and how many mappings there are.
 SIZES = """
-import gc, os, sys, threading, weft
-from weft import core
+import gc, os, sys, threading, roamlet
+from roamlet import core
 
 def field(name):
     with open("/proc/self/status") as status:
@@ -23,16 +23,16 @@ def nested(depth, function):
     return function() if depth == 0 else next(map(lambda _: nested(depth - 1, function), (1,)))
 
 def block(count):
-    channel = weft.channel()
+    channel = roamlet.channel()
     for _ in range(count):
-        weft.tasklet(channel.receive)()
-    weft.run()
+        roamlet.tasklet(channel.receive)()
+    roamlet.run()
     return channel
 
 def release(channel):
     while channel.balance < 0:
         channel.send(None)
-    weft.run()
+    roamlet.run()
 """
 
 
@@ -60,7 +60,7 @@ size = field("VmSize")
 channel = block(5000)
 full, resident = field("VmSize"), field("VmRSS")
 release(channel)
-weft.run()
+roamlet.run()
 print(full - size > 1000, resident - field("VmRSS") > 8, full - field("VmSize") > 500)
 core.trim()
 print(field("VmSize") - size < 100)
@@ -94,15 +94,15 @@ def test_a_stack_that_was_deep_does_not_keep_its_pages():
         SIZES
         + """
 def deep():
-    nested(400, weft.schedule)
+    nested(400, roamlet.schedule)
     channel.receive()  # so that each ends among others that have started, and its stack is pooled
-channel = weft.channel()
-weft.tasklet(weft.schedule)()
-weft.run()
+channel = roamlet.channel()
+roamlet.tasklet(roamlet.schedule)()
+roamlet.run()
 before = field("VmRSS")
 for _ in range(100):
-    weft.tasklet(deep)()
-weft.run()
+    roamlet.tasklet(deep)()
+roamlet.run()
 full = field("VmRSS")
 release(channel)
 print(full - before > 100 * 0.15, field("VmRSS") - before < (full - before) / 2)
@@ -119,15 +119,15 @@ import resource
 block(1).send(None)
 limit = int((field("VmSize") + 700) * 1e6)
 resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-channel, refused = weft.channel(), []
+channel, refused = roamlet.channel(), []
 def wait():
     channel.receive()
     log.append(1)
 log = []
-tasklets = [weft.tasklet(wait)() for _ in range(3000)]
-while weft.getruncount() > 1:
+tasklets = [roamlet.tasklet(wait)() for _ in range(3000)]
+while roamlet.getruncount() > 1:
     try:
-        weft.run()
+        roamlet.run()
     except MemoryError as error:
         refused.append(str(error))
 waiting = -channel.balance
@@ -135,15 +135,15 @@ print(len(refused) + waiting, waiting > 10, len(refused) > 10)
 print(set(refused))
 release(channel)
 print(len(log) == waiting)
-weft.tasklet(log.clear)()
-weft.run()
+roamlet.tasklet(log.clear)()
+roamlet.run()
 print(log, any(tasklet.alive for tasklet in tasklets))
 """
     )
     assert printed == (
         "3000 True True\n"
         "{'no address space is left for the C stack of another tasklet: start fewer at once, raise the limit (ulimit -v), "
-        "or use WEFT_SWITCH=sliced'}\n"
+        "or use ROAMLET_SWITCH=sliced'}\n"
         "True\n"
         "[] False"
     )
@@ -191,8 +191,8 @@ block(1).send(None)
 before = field("VmSize")
 for _ in range(100):
     for _ in range(10):
-        weft.tasklet(function)()
-    weft.run()
+        roamlet.tasklet(function)()
+    roamlet.run()
     kept.clear()
 print(field("VmSize") - before < 500)
 """
@@ -205,9 +205,9 @@ def test_a_fork_in_a_tasklet_leaves_both_processes_sane():
         SIZES
         + """
 def body():
-    nested(30, weft.schedule)
+    nested(30, roamlet.schedule)
     child = nested(30, os.fork)
-    nested(100, weft.schedule)
+    nested(100, roamlet.schedule)
     log.append(len(log))
     if child:
         assert os.waitpid(child, 0)[1] == 0
@@ -220,12 +220,12 @@ def overflow():
         log.append("recursion")
 log = []
 before, pid = block(100), os.getpid()
-weft.tasklet(body)()
-weft.tasklet(overflow)()
-weft.run()
+roamlet.tasklet(body)()
+roamlet.tasklet(overflow)()
+roamlet.run()
 release(before)
-weft.tasklet(overflow)()
-weft.run()
+roamlet.tasklet(overflow)()
+roamlet.run()
 core.trim()
 assert sorted(map(str, log)) == ["1", "recursion", "recursion"], log
 if os.getpid() == pid:

@@ -8,18 +8,18 @@ import threading
 
 import pytest
 
-import weft
+import roamlet
+from roamlet import core
 from tests.core._scripts import output_of
 from tests.core._threads import in_thread
-from weft import core
 
 STORM = """
-    import faulthandler, gc, random, sys, threading, weft
-    from weft import core
+    import faulthandler, gc, random, sys, threading, roamlet
+    from roamlet import core
     faulthandler.dump_traceback_later({limit}, exit=True)
     sys.setswitchinterval(1e-5)
     sys.unraisablehook = lambda _: None
-    channels = [weft.channel() for _ in range(4)]
+    channels = [roamlet.channel() for _ in range(4)]
     everybody, waiters, stop = [], [], threading.Event()
 
     class Storm(Exception):
@@ -33,7 +33,7 @@ STORM = """
         for _ in range(steps):
             try:
                 nested(generator.choice([0, 0, 0, 2, 9]), lambda: act(generator))
-            except (RuntimeError, Storm, weft.ChannelClosed, TimeoutError, ValueError, IndexError):
+            except (RuntimeError, Storm, roamlet.ChannelClosed, TimeoutError, ValueError, IndexError):
                 continue
 
     def act(generator):
@@ -45,7 +45,7 @@ STORM = """
         elif call == 6:
             next(channel, None)
         elif call == 7:
-            weft.sleep(generator.random() / 1000)
+            roamlet.sleep(generator.random() / 1000)
         elif call == 8:
             waiters.append(core.Waiter())
             waiters[-1].wait(generator.random() / 100)
@@ -69,25 +69,25 @@ STORM = """
         elif call == 15:
             generator.choice(everybody).remove()
         elif call == 16 and not stop.is_set():
-            everybody[generator.randrange(len(everybody))] = weft.tasklet(body)(generator.random(), 30)
+            everybody[generator.randrange(len(everybody))] = roamlet.tasklet(body)(generator.random(), 30)
         elif call == 17:
             generator.choice([channel.close, channel.open])()
         elif call == 18:
             channel.preference = generator.choice([-1, 0, 1])
             channel.schedule_all = generator.random() < 0.2
         else:
-            weft.schedule()
+            roamlet.schedule()
 
     def thread(seed, rounds):
         generator = random.Random(seed)
-        everybody.extend(weft.tasklet(body)(generator.random(), 100) for _ in range(10))
+        everybody.extend(roamlet.tasklet(body)(generator.random(), 100) for _ in range(10))
         for _ in range(rounds):
             try:
                 act(generator)
-                weft.sleep(0)
-            except (RuntimeError, Storm, weft.ChannelClosed, TimeoutError, ValueError, IndexError):
+                roamlet.sleep(0)
+            except (RuntimeError, Storm, roamlet.ChannelClosed, TimeoutError, ValueError, IndexError):
                 continue
-            except weft.TaskletExit:
+            except roamlet.TaskletExit:
                 continue
 
     def wave(seed):
@@ -96,7 +96,7 @@ STORM = """
             one.start()
         # Main keeps the others from waiting for ever, and ends what does.
         while any(one.is_alive() for one in threads):
-            weft.sleep(0.002)
+            roamlet.sleep(0.002)
             for channel in channels:
                 try:
                     channel.queue.kill(pending=True)
@@ -109,7 +109,7 @@ STORM = """
     stop.set()
     core.end_thread()
     gc.collect()
-    print(weft.getruncount(), len(core.started()), [channel.balance for channel in channels])
+    print(roamlet.getruncount(), len(core.started()), [channel.balance for channel in channels])
 """
 
 
@@ -138,14 +138,14 @@ def test_main_switches_at_every_depth_while_tasklets_do_too():
 
     def function(number):
         for depth in (0, 40, 3, 80, 0):
-            nested(depth, weft.schedule)
+            nested(depth, roamlet.schedule)
         log.append(number)
 
     for number in range(20):
-        weft.tasklet(function)(number)
+        roamlet.tasklet(function)(number)
     for depth in (0, 100, 1, 50, 0, 100, 0, 30, 100, 5, 0, 0):
-        nested(depth, weft.schedule)
-    weft.run()
+        nested(depth, roamlet.schedule)
+    roamlet.run()
     assert log == list(range(20))
 
 
@@ -155,19 +155,19 @@ def test_a_scheduler_made_deep_in_a_thread_serves_when_the_thread_is_shallow_aga
         log = []
 
         def function(number):
-            nested(number % 30, weft.schedule)
+            nested(number % 30, roamlet.schedule)
             log.append(number)
 
         def first_use():
-            weft.tasklet(function)(0)
-            weft.schedule()
+            roamlet.tasklet(function)(0)
+            roamlet.schedule()
 
         nested(depth, first_use)
         for number in range(1, 50):
-            weft.tasklet(function)(number)
+            roamlet.tasklet(function)(number)
         for down in (0, 200, 10, 0):
-            nested(down, weft.schedule)
-        weft.run()
+            nested(down, roamlet.schedule)
+        roamlet.run()
         return sorted(log)
 
     assert in_thread(body) == list(range(50))
@@ -179,7 +179,7 @@ def test_sorting_in_c_with_a_python_callback_that_switches():
     results = []
 
     def compare(left, right):
-        weft.schedule()
+        roamlet.schedule()
         return left[0] - right[0]
 
     def function(seed):
@@ -190,8 +190,8 @@ def test_sorting_in_c_with_a_python_callback_that_switches():
         results.append(list(array) == sorted(values))
 
     for seed in range(5):
-        weft.tasklet(function)(seed)
-    weft.run()
+        roamlet.tasklet(function)(seed)
+    roamlet.run()
     assert results == [True] * 5
 
 
@@ -203,7 +203,7 @@ def test_a_signal_handler_that_interrupts_a_running_tasklet_may_switch():
 
     def handler(*_):
         log.append("handler")
-        weft.schedule()
+        roamlet.schedule()
         log.append("handler goes on")
 
     before = signal.signal(signal.SIGUSR1, handler)
@@ -213,9 +213,9 @@ def test_a_signal_handler_that_interrupts_a_running_tasklet_may_switch():
             signal.raise_signal(signal.SIGUSR1)
             log.append("interrupted")
 
-        weft.tasklet(function)()
-        weft.tasklet(log.append)("other")
-        weft.run()
+        roamlet.tasklet(function)()
+        roamlet.tasklet(log.append)("other")
+        roamlet.run()
     finally:
         signal.signal(signal.SIGUSR1, before)
     assert log == ["handler", "other", "handler goes on", "interrupted"]
@@ -223,7 +223,7 @@ def test_a_signal_handler_that_interrupts_a_running_tasklet_may_switch():
 
 def test_a_signal_handler_may_kill_the_tasklet_that_it_interrupts():
     log = []
-    before = signal.signal(signal.SIGUSR1, lambda *_: weft.getcurrent().kill())
+    before = signal.signal(signal.SIGUSR1, lambda *_: roamlet.getcurrent().kill())
     try:
 
         def function():
@@ -233,8 +233,8 @@ def test_a_signal_handler_may_kill_the_tasklet_that_it_interrupts():
             finally:
                 log.append("finally")
 
-        weft.tasklet(function)()
-        weft.run()
+        roamlet.tasklet(function)()
+        roamlet.run()
     finally:
         signal.signal(signal.SIGUSR1, before)
     assert log == ["finally"]

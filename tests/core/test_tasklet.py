@@ -6,23 +6,23 @@ import weakref
 
 import pytest
 
-import weft
+import roamlet
+from roamlet import core
 from tests.core._objects import Dropping, flags, nothing, waits_with_finally
-from weft import core
 
 # ---- states ----
 
 
 def test_flags_over_the_life_of_a_tasklet():
-    channel = weft.channel()
+    channel = roamlet.channel()
     seen = []
 
     def function():
-        seen.append(flags(weft.getcurrent()))
+        seen.append(flags(roamlet.getcurrent()))
         channel.receive()
-        weft.schedule_remove()
+        roamlet.schedule_remove()
 
-    tasklet = weft.tasklet(function)
+    tasklet = roamlet.tasklet(function)
     assert flags(tasklet) == set()
     tasklet()
     assert flags(tasklet) == {"alive", "scheduled"}
@@ -35,39 +35,39 @@ def test_flags_over_the_life_of_a_tasklet():
     assert flags(tasklet) == {"alive", "paused"}
     tasklet.insert()
     assert flags(tasklet) == {"alive", "scheduled"}
-    weft.run()
+    roamlet.run()
     assert flags(tasklet) == set()
 
 
 def test_flags_of_main_while_it_runs_and_while_it_waits_in_run():
-    main = weft.getmain()
+    main = roamlet.getmain()
     seen = []
     assert flags(main) == {"alive", "scheduled", "is_main", "is_current"}
-    weft.tasklet(lambda: seen.append(flags(main)))()
-    weft.run()
-    weft.tasklet(lambda: seen.append(flags(main)))()
-    weft.schedule()
+    roamlet.tasklet(lambda: seen.append(flags(main)))()
+    roamlet.run()
+    roamlet.tasklet(lambda: seen.append(flags(main)))()
+    roamlet.schedule()
     assert seen == [{"alive", "paused", "is_main"}, {"alive", "scheduled", "is_main"}]
 
 
 def test_the_neighbours_in_the_run_queue_form_a_ring():
-    tasklets = [weft.tasklet(nothing)() for _ in range(3)]
-    ring = [weft.getcurrent(), *tasklets]
+    tasklets = [roamlet.tasklet(nothing)() for _ in range(3)]
+    ring = [roamlet.getcurrent(), *tasklets]
     assert [tasklet.next for tasklet in ring] == [*ring[1:], ring[0]]
     assert [tasklet.prev for tasklet in ring] == [ring[-1], *ring[:-1]]
     tasklets[1].remove()
     assert (tasklets[1].next, tasklets[1].prev) == (None, None)
     assert tasklets[0].next is tasklets[2] and tasklets[2].prev is tasklets[0]
     tasklets[1].kill()
-    weft.run()
+    roamlet.run()
     assert (ring[0].next, ring[0].prev) == (ring[0], ring[0])
 
 
 def test_who_sleeps_or_waits_has_no_neighbours(clock):
     """A neighbour that it had in the run queue may be freed long before it wakes."""
-    sleeping, waiting = weft.tasklet(weft.sleep)(1), weft.tasklet(core.Waiter().wait)(2)
-    others = [weft.tasklet(nothing)() for _ in range(3)]
-    weft.schedule()
+    sleeping, waiting = roamlet.tasklet(roamlet.sleep)(1), roamlet.tasklet(core.Waiter().wait)(2)
+    others = [roamlet.tasklet(nothing)() for _ in range(3)]
+    roamlet.schedule()
     del others
     assert [(tasklet.next, tasklet.prev) for tasklet in (sleeping, waiting)] == [(None, None)] * 2
     for tasklet in (sleeping, waiting):
@@ -78,29 +78,29 @@ def test_thread_id_is_the_threads_and_minus_one_when_it_has_ended():
     made = []
 
     def thread():
-        made.append(weft.tasklet(nothing)())
+        made.append(roamlet.tasklet(nothing)())
         made.append(made[0].thread_id == threading.get_ident())
-        weft.run()
+        roamlet.run()
 
     runner = threading.Thread(target=thread)
     runner.start()
     runner.join()
-    assert weft.getcurrent().thread_id == threading.get_ident()
+    assert roamlet.getcurrent().thread_id == threading.get_ident()
     assert made[1] is True
     assert made[0].thread_id == -1
 
 
 def test_repr_names_the_function_and_the_state():
-    channel = weft.channel()
-    tasklet = weft.tasklet(channel.receive)
-    assert repr(tasklet).startswith("<weft.tasklet channel.receive, bound, at 0x")
+    channel = roamlet.channel()
+    tasklet = roamlet.tasklet(channel.receive)
+    assert repr(tasklet).startswith("<roamlet.tasklet channel.receive, bound, at 0x")
     tasklet()
     assert ", scheduled," in repr(tasklet)
-    weft.run()
+    roamlet.run()
     assert ", blocked in receive," in repr(tasklet)
     tasklet.kill()
-    assert repr(tasklet).startswith("<weft.tasklet without function, dead,")
-    assert repr(weft.getmain()).startswith("<weft.tasklet main, current,")
+    assert repr(tasklet).startswith("<roamlet.tasklet without function, dead,")
+    assert repr(roamlet.getmain()).startswith("<roamlet.tasklet main, current,")
 
 
 def test_repr_of_a_callable_without_a_name_is_its_own_repr():
@@ -111,7 +111,7 @@ def test_repr_of_a_callable_without_a_name_is_its_own_repr():
         def __repr__(self):
             return "a callable thing"
 
-    assert "<weft.tasklet a callable thing, bound," in repr(weft.tasklet(Callable()))
+    assert "<roamlet.tasklet a callable thing, bound," in repr(roamlet.tasklet(Callable()))
 
 
 # ---- binding ----
@@ -120,36 +120,36 @@ def test_repr_of_a_callable_without_a_name_is_its_own_repr():
 @pytest.mark.parametrize(
     "start",
     [
-        lambda function: weft.tasklet(function)(1, b=2),
-        lambda function: weft.tasklet(function).setup(1, b=2),
-        lambda function: weft.tasklet(function, (1,), {"b": 2}).insert(),
-        lambda function: weft.tasklet(func=function, args=[1], kwargs={"b": 2}).insert(),
-        lambda function: weft.tasklet().bind(function, (1,), {"b": 2}).insert(),
-        lambda function: weft.tasklet().bind(function).bind(args=(1,), kwargs={"b": 2}).insert(),
-        lambda function: weft.tasklet().bind(function).setup(1, b=2),
-        lambda function: weft.tasklet(nothing).bind(function).setup(1, b=2),
+        lambda function: roamlet.tasklet(function)(1, b=2),
+        lambda function: roamlet.tasklet(function).setup(1, b=2),
+        lambda function: roamlet.tasklet(function, (1,), {"b": 2}).insert(),
+        lambda function: roamlet.tasklet(func=function, args=[1], kwargs={"b": 2}).insert(),
+        lambda function: roamlet.tasklet().bind(function, (1,), {"b": 2}).insert(),
+        lambda function: roamlet.tasklet().bind(function).bind(args=(1,), kwargs={"b": 2}).insert(),
+        lambda function: roamlet.tasklet().bind(function).setup(1, b=2),
+        lambda function: roamlet.tasklet(nothing).bind(function).setup(1, b=2),
     ],
 )
 def test_the_ways_to_bind_and_start(start):
     got = []
     tasklet = start(lambda *args, **kwargs: got.append((args, kwargs)))
-    assert isinstance(tasklet, weft.tasklet)
+    assert isinstance(tasklet, roamlet.tasklet)
     assert flags(tasklet) == {"alive", "scheduled"}
-    weft.run()
+    roamlet.run()
     assert got == [((1,), {"b": 2})]
 
 
 def test_arguments_given_to_the_constructor_do_not_schedule():
-    tasklet = weft.tasklet(nothing, ())
+    tasklet = roamlet.tasklet(nothing, ())
     assert flags(tasklet) == {"alive", "paused"}
-    assert weft.getruncount() == 1
+    assert roamlet.getruncount() == 1
     tasklet.run()
     assert flags(tasklet) == set()
 
 
 def test_keyword_arguments_alone_make_a_tasklet_alive():
     got = []
-    tasklet = weft.tasklet(lambda **kwargs: got.append(kwargs), kwargs={"x": 1})
+    tasklet = roamlet.tasklet(lambda **kwargs: got.append(kwargs), kwargs={"x": 1})
     assert tasklet.paused
     tasklet.run()
     assert got == [{"x": 1}]
@@ -162,7 +162,7 @@ def test_bind_without_arguments_unbinds_and_drops_what_was_bound():
 
     function = Function()
     gone = weakref.ref(function)
-    tasklet = weft.tasklet(function, ())
+    tasklet = roamlet.tasklet(function, ())
     del function
     assert tasklet.bind() is tasklet
     assert gone() is None
@@ -173,18 +173,18 @@ def test_bind_without_arguments_unbinds_and_drops_what_was_bound():
 
 def test_a_dead_tasklet_can_be_bound_and_run_again():
     got = []
-    tasklet = weft.tasklet(got.append)(1)
-    weft.run()
+    tasklet = roamlet.tasklet(got.append)(1)
+    roamlet.run()
     tasklet.bind(got.append, (2,))
     tasklet.run()
     tasklet.bind(got.append)(3)
-    weft.run()
+    roamlet.run()
     assert got == [1, 2, 3]
 
 
 def test_binding_a_tasklet_that_is_under_way_is_refused_with_the_reason():
-    channel = weft.channel()
-    tasklet = weft.tasklet(channel.receive)()
+    channel = roamlet.channel()
+    tasklet = roamlet.tasklet(channel.receive)()
     with pytest.raises(RuntimeError, match=r"tasklet is scheduled: kill\(\) or remove\(\) it"):
         tasklet.bind(nothing)
     with pytest.raises(RuntimeError, match="tasklet is alive"):
@@ -196,12 +196,12 @@ def test_binding_a_tasklet_that_is_under_way_is_refused_with_the_reason():
         tasklet.bind(nothing)
     tasklet.kill()
     with pytest.raises(RuntimeError, match=r"can't \(re\)bind the current tasklet"):
-        weft.getcurrent().bind(nothing)
+        roamlet.getcurrent().bind(nothing)
 
 
 def test_a_paused_tasklet_that_has_not_run_can_be_bound_anew():
     got = []
-    tasklet = weft.tasklet(got.append)(1)
+    tasklet = roamlet.tasklet(got.append)(1)
     tasklet.remove()
     tasklet.bind(got.append, (2,))
     tasklet.run()
@@ -210,13 +210,13 @@ def test_a_paused_tasklet_that_has_not_run_can_be_bound_anew():
 
 @pytest.mark.parametrize("bad", [3, "f", (), object()])
 def test_what_cannot_be_called_is_refused(bad):
-    for make in (weft.tasklet, weft.tasklet().bind, lambda thing: weft.tasklet(thing, ())):
+    for make in (roamlet.tasklet, roamlet.tasklet().bind, lambda thing: roamlet.tasklet(thing, ())):
         with pytest.raises(TypeError, match="tasklet function must be a callable or None, not"):
             make(bad)
 
 
 def test_bind_refuses_arguments_that_are_no_sequence_or_dict():
-    tasklet = weft.tasklet(nothing)
+    tasklet = roamlet.tasklet(nothing)
     with pytest.raises(TypeError, match="kwargs is a dict or None"):
         tasklet.bind(nothing, (), [("x", 1)])
     with pytest.raises(TypeError, match="not iterable"):
@@ -228,7 +228,7 @@ def test_bind_refuses_arguments_that_are_no_sequence_or_dict():
 
 def test_the_arguments_that_were_given_are_what_the_tasklet_gets():
     arguments, got = [1, 2], []
-    tasklet = weft.tasklet(lambda *args: got.append(args), arguments)
+    tasklet = roamlet.tasklet(lambda *args: got.append(args), arguments)
     arguments.append(3)
     tasklet.run()
     assert got == [(1, 2)]
@@ -238,7 +238,7 @@ def test_the_arguments_that_were_given_are_what_the_tasklet_gets():
 
 
 def test_dropping_the_old_function_may_start_the_tasklet():
-    got, tasklet = [], weft.tasklet()
+    got, tasklet = [], roamlet.tasklet()
 
     def again():
         tasklet.bind(got.append)
@@ -247,13 +247,13 @@ def test_dropping_the_old_function_may_start_the_tasklet():
     tasklet.bind(Dropping(again))
     tasklet.bind(got.append)
     assert tasklet.scheduled
-    weft.run()
+    roamlet.run()
     assert got == ["inner"]
 
 
 def test_dropping_the_old_arguments_may_run_the_tasklet():
     got = []
-    tasklet = weft.tasklet(lambda *args: got.append(len(args)))
+    tasklet = roamlet.tasklet(lambda *args: got.append(len(args)))
     tasklet.bind(None, (Dropping(lambda: tasklet.run()), 1))
     tasklet.bind(None, (1,))
     assert got == [1]
@@ -261,7 +261,7 @@ def test_dropping_the_old_arguments_may_run_the_tasklet():
 
 
 def test_iterating_the_new_arguments_may_start_the_tasklet_and_bind_is_refused():
-    tasklet = weft.tasklet(weft.schedule_remove)
+    tasklet = roamlet.tasklet(roamlet.schedule_remove)
 
     def arguments():
         tasklet()
@@ -278,20 +278,20 @@ def test_iterating_the_new_arguments_may_start_the_tasklet_and_bind_is_refused()
 
 
 def test_insert_and_remove_return_the_tasklet_and_may_be_repeated():
-    tasklet = weft.tasklet(nothing)()
+    tasklet = roamlet.tasklet(nothing)()
     assert tasklet.insert() is tasklet
-    assert weft.getruncount() == 2
+    assert roamlet.getruncount() == 2
     assert tasklet.remove() is tasklet
     assert tasklet.remove() is tasklet
-    assert weft.getruncount() == 1
+    assert roamlet.getruncount() == 1
     tasklet.insert()
-    weft.run()
+    roamlet.run()
 
 
 def test_what_is_blocked_or_dead_cannot_be_run_inserted_or_removed():
-    channel = weft.channel()
-    tasklet = weft.tasklet(channel.receive)()
-    weft.run()
+    channel = roamlet.channel()
+    tasklet = roamlet.tasklet(channel.receive)()
+    roamlet.run()
     for call in (tasklet.run, tasklet.insert, tasklet.switch):
         with pytest.raises(RuntimeError, match="You cannot run a blocked tasklet"):
             call()
@@ -306,30 +306,30 @@ def test_what_is_blocked_or_dead_cannot_be_run_inserted_or_removed():
 
 def test_the_current_tasklet_cannot_be_removed():
     with pytest.raises(RuntimeError, match=r"The current tasklet cannot be removed: schedule_remove\(\) suspends it"):
-        weft.getcurrent().remove()
+        roamlet.getcurrent().remove()
 
 
 def test_running_or_switching_to_the_current_tasklet_does_nothing():
-    assert weft.getcurrent().run() is None
-    assert weft.getcurrent().switch() is None
-    assert weft.getruncount() == 1
+    assert roamlet.getcurrent().run() is None
+    assert roamlet.getcurrent().switch() is None
+    assert roamlet.getruncount() == 1
 
 
 def test_switch_pauses_the_caller_and_keeps_it_out_of_the_queue():
-    main, log = weft.getcurrent(), []
+    main, log = roamlet.getcurrent(), []
 
     def target():
-        log.append((main.paused, weft.getruncount()))
+        log.append((main.paused, roamlet.getruncount()))
         main.insert()
 
-    weft.tasklet(target)().switch()
-    weft.tasklet(target, ()).switch()
+    roamlet.tasklet(target)().switch()
+    roamlet.tasklet(target, ()).switch()
     assert log == [(True, 1), (True, 1)]
 
 
 def test_main_paused_by_switch_goes_on_when_nobody_else_can_run():
     log = []
-    weft.tasklet(log.append)("ran").switch()
+    roamlet.tasklet(log.append)("ran").switch()
     assert log == ["ran"]
 
 
@@ -338,8 +338,8 @@ def test_main_paused_by_switch_goes_on_when_nobody_else_can_run():
 
 def test_a_suspended_tasklet_ends_with_its_last_reference():
     log = []
-    tasklet = weft.tasklet(waits_with_finally)(log)
-    weft.run()
+    tasklet = roamlet.tasklet(waits_with_finally)(log)
+    roamlet.run()
     gone = weakref.ref(tasklet)
     del tasklet
     assert log == ["TaskletExit", "finally"]
@@ -352,14 +352,14 @@ def test_a_tasklet_whose_finally_keeps_it_lives_on():
 
     def function():
         try:
-            weft.schedule_remove()
-        except weft.TaskletExit:
-            kept.append(weft.getcurrent())
-            weft.schedule_remove()
+            roamlet.schedule_remove()
+        except roamlet.TaskletExit:
+            kept.append(roamlet.getcurrent())
+            roamlet.schedule_remove()
             kept.append("went on")
 
-    tasklet = weft.tasklet(function)()
-    weft.run()
+    tasklet = roamlet.tasklet(function)()
+    roamlet.run()
     del tasklet
     assert flags(kept[0]) == {"alive", "paused"}
     kept[0].run()
@@ -375,44 +375,44 @@ def test_a_tasklet_that_goes_on_after_tasklet_exit_without_references_is_abandon
     def function():
         while True:
             try:
-                weft.schedule_remove()
-            except weft.TaskletExit:
+                roamlet.schedule_remove()
+            except roamlet.TaskletExit:
                 attempts.append(1)
 
-    tasklet = weft.tasklet(function)()
-    weft.run()
+    tasklet = roamlet.tasklet(function)()
+    roamlet.run()
     del tasklet
     assert len(attempts) == 10
     assert len(said) == 1 and "goes on after TaskletExit although nobody refers to it" in said[0]
     assert core.started() == []
     for _ in range(300):
-        weft.tasklet(weft.schedule)()
-    weft.run()
+        roamlet.tasklet(roamlet.schedule)()
+    roamlet.run()
 
 
 def test_a_subclass_with_a_finalizer_of_its_own_still_ends_its_function():
     log = []
 
-    class Watched(weft.tasklet):
+    class Watched(roamlet.tasklet):
         def __del__(self):
             log.append("__del__")
 
     tasklet = Watched(waits_with_finally)(log)
-    weft.run()
+    roamlet.run()
     del tasklet
     assert log == ["__del__", "TaskletExit", "finally"]
     assert core.started() == []
 
 
 def test_tasklets_can_be_subclassed():
-    class Named(weft.tasklet):
+    class Named(roamlet.tasklet):
         def __init__(self, function, name):
             super().__init__(function)
             self.name = name
 
     got = []
-    tasklet = Named(lambda: got.append(weft.getcurrent().name), "worker")()
-    weft.run()
+    tasklet = Named(lambda: got.append(roamlet.getcurrent().name), "worker")()
+    roamlet.run()
     assert got == ["worker"]
     assert "Named" in repr(tasklet)
 
@@ -423,9 +423,9 @@ def test_function_and_arguments_are_dropped_at_the_end():
 
     value = Value()
     gone = weakref.ref(value)
-    tasklet = weft.tasklet(Dropping(value.__hash__))(value, value)
+    tasklet = roamlet.tasklet(Dropping(value.__hash__))(value, value)
     del value
-    weft.run()
+    roamlet.run()
     assert gone() is None
     assert not tasklet.alive
 
@@ -441,20 +441,20 @@ def test_the_result_of_the_function_is_dropped():
         made.append(weakref.ref(value))
         return value
 
-    weft.tasklet(function)()
-    weft.run()
+    roamlet.tasklet(function)()
+    roamlet.run()
     assert made[0]() is None
 
 
 def test_a_weak_reference_is_dead_when_the_tasklet_is():
     called = []
-    tasklet = weft.tasklet(nothing)()
+    tasklet = roamlet.tasklet(nothing)()
     gone = weakref.ref(tasklet, lambda _: called.append(True))
-    weft.run()
+    roamlet.run()
     assert gone() is tasklet
     del tasklet
     assert (gone(), called) == (None, [True])
 
 
 def test_the_type_can_be_named_with_the_arguments_of_its_function():
-    assert weft.tasklet[int, str].__args__ == (int, str)
+    assert roamlet.tasklet[int, str].__args__ == (int, str)

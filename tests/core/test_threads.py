@@ -8,10 +8,10 @@ import weakref
 
 import pytest
 
-import weft
+import roamlet
+from roamlet import core
 from tests.core._scripts import output_of
 from tests.core._threads import in_thread
-from weft import core
 
 
 @pytest.fixture
@@ -25,35 +25,35 @@ def often_switching():
 
 def test_each_thread_has_a_main_tasklet_and_a_queue_of_its_own():
     def other():
-        main = weft.getmain()
-        tasklet = weft.tasklet(int)()
-        counted = weft.getruncount()
-        weft.run()
-        return main is weft.getcurrent(), main.thread_id, counted, tasklet.alive
+        main = roamlet.getmain()
+        tasklet = roamlet.tasklet(int)()
+        counted = roamlet.getruncount()
+        roamlet.run()
+        return main is roamlet.getcurrent(), main.thread_id, counted, tasklet.alive
 
-    weft.tasklet(int)()
+    roamlet.tasklet(int)()
     is_current, thread_id, count, alive = in_thread(other)
     assert (is_current, count, alive) == (True, 2, False)
     assert thread_id != threading.get_ident()
-    assert weft.getruncount() == 2
-    weft.run()
+    assert roamlet.getruncount() == 2
+    roamlet.run()
 
 
 def test_what_happens_when_partners_live_in_different_threads():
     """Nobody switches: the one that waited becomes runnable in its own thread, whatever the preference."""
-    channel, log, ready = weft.channel(), [], threading.Event()
+    channel, log, ready = roamlet.channel(), [], threading.Event()
 
     def other():
         def receiver():
             log.append(("received", channel.receive(), threading.get_ident() == ident))
 
         ident = threading.get_ident()
-        weft.tasklet(receiver)()
-        weft.schedule()
+        roamlet.tasklet(receiver)()
+        roamlet.schedule()
         ready.set()
-        weft.sleep(0)
+        roamlet.sleep(0)
         while not log:
-            weft.sleep(0.001)
+            roamlet.sleep(0.001)
 
     thread = threading.Thread(target=other)
     thread.start()
@@ -66,7 +66,7 @@ def test_what_happens_when_partners_live_in_different_threads():
 
 @pytest.mark.parametrize("preference", [-1, 0, 1])
 def test_values_pass_between_threads_in_order_and_none_is_lost(preference, often_switching):
-    channel, count = weft.channel(), 5000
+    channel, count = roamlet.channel(), 5000
     channel.preference = preference
     received = []
 
@@ -82,7 +82,7 @@ def test_values_pass_between_threads_in_order_and_none_is_lost(preference, often
 
 
 def test_a_hundred_thousand_messages_between_tasklets_of_four_threads(often_switching):
-    channel, received, each = weft.channel(), [], 25_000
+    channel, received, each = roamlet.channel(), [], 25_000
     channel.preference = 0
 
     def produce(first):
@@ -91,10 +91,10 @@ def test_a_hundred_thousand_messages_between_tasklets_of_four_threads(often_swit
                 channel.send(number)
 
         for part in range(5):
-            weft.tasklet(producer)(first + part * (each // 5))
-        weft.run()
+            roamlet.tasklet(producer)(first + part * (each // 5))
+        roamlet.run()
         while any(tasklet.alive for tasklet in core.started()):
-            weft.sleep(0.001)
+            roamlet.sleep(0.001)
 
     def consume():
         mine = []
@@ -104,9 +104,9 @@ def test_a_hundred_thousand_messages_between_tasklets_of_four_threads(often_swit
                 mine.append(number)
 
         for _ in range(5):
-            weft.tasklet(consumer)()
-        while core.started() or weft.getruncount() > 1:
-            weft.sleep(0.001)
+            roamlet.tasklet(consumer)()
+        while core.started() or roamlet.getruncount() > 1:
+            roamlet.sleep(0.001)
         received.append(mine)
 
     producers = [threading.Thread(target=produce, args=(index * each,)) for index in range(4)]
@@ -116,7 +116,7 @@ def test_a_hundred_thousand_messages_between_tasklets_of_four_threads(often_swit
     for thread in producers:
         thread.join()
     while channel.balance > 0:
-        weft.sleep(0.001)
+        roamlet.sleep(0.001)
     channel.close()
     for thread in consumers:
         thread.join()
@@ -125,7 +125,7 @@ def test_a_hundred_thousand_messages_between_tasklets_of_four_threads(often_swit
 
 
 def test_iteration_ends_in_every_thread_when_the_channel_is_closed():
-    channel, started = weft.channel(), threading.Barrier(4)
+    channel, started = roamlet.channel(), threading.Barrier(4)
 
     def other():
         started.wait()
@@ -137,10 +137,10 @@ def test_iteration_ends_in_every_thread_when_the_channel_is_closed():
         thread.start()
     started.wait()
     while channel.balance != -3:
-        weft.sleep(0.001)
+        roamlet.sleep(0.001)
     channel.send_sequence("abc")
     while channel.balance != -3:
-        weft.sleep(0.001)
+        roamlet.sleep(0.001)
     channel.close()
     for thread in threads:
         thread.join()
@@ -152,10 +152,10 @@ def test_a_paused_tasklet_is_made_runnable_in_its_own_thread(how):
     made, log, ready = [], [], threading.Event()
 
     def other():
-        made.append(weft.tasklet(lambda: log.append(threading.get_ident()), ()))
+        made.append(roamlet.tasklet(lambda: log.append(threading.get_ident()), ()))
         ready.set()
         while not log:
-            weft.sleep(0.001)
+            roamlet.sleep(0.001)
 
     thread = threading.Thread(target=other)
     thread.start()
@@ -169,7 +169,7 @@ def test_switch_to_another_threads_tasklet_is_refused():
     made, ready, end = [], threading.Event(), threading.Event()
 
     def other():
-        made.append(weft.tasklet(int, ()))
+        made.append(roamlet.tasklet(int, ()))
         ready.set()
         end.wait()
 
@@ -188,16 +188,16 @@ def test_kill_of_another_threads_tasklet_takes_effect_there():
     def other():
         def victim():
             try:
-                weft.channel().receive()
-            except weft.TaskletExit:
+                roamlet.channel().receive()
+            except roamlet.TaskletExit:
                 log.append(threading.get_ident())
                 raise
 
-        made.append(weft.tasklet(victim)())
-        weft.schedule()
+        made.append(roamlet.tasklet(victim)())
+        roamlet.schedule()
         ready.set()
         while made[0].alive:
-            weft.sleep(0.001)
+            roamlet.sleep(0.001)
 
     thread = threading.Thread(target=other)
     thread.start()
@@ -210,13 +210,13 @@ def test_kill_of_another_threads_tasklet_takes_effect_there():
 @pytest.mark.parametrize("operation", ["receive", "send", "sleep", "wait", "schedule"])
 def test_an_error_from_another_thread_hits_a_running_tasklet_where_it_would_switch_next(operation):
     """It once stayed in the tasklet while that waited, and whoever met it there took it for a value."""
-    channel, log, ready, go = weft.channel(), [], threading.Event(), threading.Event()
+    channel, log, ready, go = roamlet.channel(), [], threading.Event(), threading.Event()
     calls = {
         "receive": channel.receive,
         "send": lambda: channel.send("mine"),
-        "sleep": lambda: weft.sleep(60),
+        "sleep": lambda: roamlet.sleep(60),
         "wait": core.Waiter().wait,
-        "schedule": weft.schedule,
+        "schedule": roamlet.schedule,
     }
     made = []
 
@@ -229,9 +229,9 @@ def test_an_error_from_another_thread_hits_a_running_tasklet_where_it_would_swit
             log.append(str(error))
 
     def other():
-        made.append(weft.tasklet(body)())
+        made.append(roamlet.tasklet(body)())
         while made[0].alive:
-            weft.sleep(0.001)
+            roamlet.sleep(0.001)
 
     thread = threading.Thread(target=other)
     thread.start()
@@ -246,10 +246,10 @@ def test_an_error_can_be_thrown_into_the_main_tasklet_of_a_sleeping_thread():
     mains, caught, ready = [], [], threading.Event()
 
     def other():
-        mains.append(weft.getmain())
+        mains.append(roamlet.getmain())
         ready.set()
         try:
-            weft.channel().receive()
+            roamlet.channel().receive()
         except LookupError as error:
             caught.append(str(error))
 
@@ -257,7 +257,7 @@ def test_an_error_can_be_thrown_into_the_main_tasklet_of_a_sleeping_thread():
     thread.start()
     ready.wait()
     while not mains[0].blocked:
-        weft.sleep(0.001)
+        roamlet.sleep(0.001)
     mains[0].throw(LookupError, "wake up")
     thread.join()
     assert caught == ["wake up"]
@@ -269,15 +269,15 @@ def test_the_last_reference_to_a_suspended_tasklet_may_go_in_another_thread():
     def other():
         def function():
             try:
-                weft.schedule_remove()
+                roamlet.schedule_remove()
             finally:
                 log.append(threading.get_ident())
 
-        made.append(weft.tasklet(function)())
-        weft.schedule()
+        made.append(roamlet.tasklet(function)())
+        roamlet.schedule()
         ready.set()
         while not log:
-            weft.sleep(0.001)
+            roamlet.sleep(0.001)
 
     thread = threading.Thread(target=other)
     thread.start()
@@ -288,18 +288,18 @@ def test_the_last_reference_to_a_suspended_tasklet_may_go_in_another_thread():
 
 
 def test_frames_of_another_threads_tasklets_can_be_read():
-    made, ready, channel = [], threading.Event(), weft.channel()
+    made, ready, channel = [], threading.Event(), roamlet.channel()
 
     def waits_there():
         return channel.receive()
 
     def other():
-        made.append(weft.tasklet(waits_there)())
-        made.append(weft.getmain())
-        weft.schedule()
+        made.append(roamlet.tasklet(waits_there)())
+        made.append(roamlet.getmain())
+        roamlet.schedule()
         ready.set()
         while made[0].alive:
-            weft.sleep(0.001)
+            roamlet.sleep(0.001)
 
     thread = threading.Thread(target=other)
     thread.start()
@@ -317,7 +317,7 @@ def test_tasklets_of_a_thread_that_ends_run_their_finally_blocks_the_oldest_firs
     log, made = [], []
 
     def other():
-        channel = weft.channel()
+        channel = roamlet.channel()
 
         def function(name, block):
             try:
@@ -325,11 +325,17 @@ def test_tasklets_of_a_thread_that_ends_run_their_finally_blocks_the_oldest_firs
             finally:
                 log.append((name, threading.get_ident()))
 
-        blocks = [channel.receive, lambda: weft.sleep(60), core.Waiter().wait, weft.schedule_remove, weft.schedule]
-        made.extend(weft.tasklet(function)(number, block) for number, block in enumerate(blocks))
-        weft.schedule()
-        made.append(weft.tasklet(log.append, ("never inserted",)))
-        made.append(weft.tasklet(log.append)("not yet started"))
+        blocks = [
+            channel.receive,
+            lambda: roamlet.sleep(60),
+            core.Waiter().wait,
+            roamlet.schedule_remove,
+            roamlet.schedule,
+        ]
+        made.extend(roamlet.tasklet(function)(number, block) for number, block in enumerate(blocks))
+        roamlet.schedule()
+        made.append(roamlet.tasklet(log.append, ("never inserted",)))
+        made.append(roamlet.tasklet(log.append)("not yet started"))
         return threading.get_ident()
 
     ident = in_thread(other)
@@ -339,19 +345,19 @@ def test_tasklets_of_a_thread_that_ends_run_their_finally_blocks_the_oldest_firs
 
 
 def test_channels_outlive_the_threads_of_those_who_waited_in_them():
-    channel = weft.channel()
+    channel = roamlet.channel()
 
     def other():
         for _ in range(10):
-            weft.tasklet(channel.receive)()
-        weft.run()
+            roamlet.tasklet(channel.receive)()
+        roamlet.run()
         assert channel.balance == -10
 
     in_thread(other)
     assert (channel.balance, channel.queue) == (0, None)
-    weft.tasklet(channel.send)(1)
+    roamlet.tasklet(channel.send)(1)
     assert channel.receive() == 1
-    weft.run()
+    roamlet.run()
 
 
 def test_many_threads_that_end_with_live_tasklets_leave_nothing():
@@ -361,7 +367,7 @@ def test_many_threads_that_end_with_live_tasklets_leave_nothing():
         pass
 
     def other():
-        channel = weft.channel()
+        channel = roamlet.channel()
 
         def function(value):
             try:
@@ -372,8 +378,8 @@ def test_many_threads_that_end_with_live_tasklets_leave_nothing():
         for _ in range(20):
             value = Value()
             gone.append(weakref.ref(value))
-            weft.tasklet(function)(value)
-        weft.run()
+            roamlet.tasklet(function)(value)
+        roamlet.run()
 
     for _ in range(20):
         in_thread(other)
@@ -386,10 +392,10 @@ def test_what_is_left_of_a_threads_tasklets_says_so():
     made = []
 
     def other():
-        made.append(weft.tasklet(int, ()))
-        made.append(weft.tasklet(weft.schedule_remove)())
-        made.append(weft.getmain())
-        weft.run()
+        made.append(roamlet.tasklet(int, ()))
+        made.append(roamlet.tasklet(roamlet.schedule_remove)())
+        made.append(roamlet.getmain())
+        roamlet.run()
 
     in_thread(other)
     for tasklet in made:
@@ -404,12 +410,12 @@ def test_what_is_left_of_a_threads_tasklets_says_so():
     made[0].remove()
     made[0].bind_thread()
     assert made[0].setup().thread_id == threading.get_ident()
-    weft.run()
+    roamlet.run()
 
 
 def test_a_tasklet_is_not_alive_without_its_thread_and_again_in_another_one():
     ran = []
-    made = in_thread(lambda: weft.tasklet(ran.append, ("here",)))
+    made = in_thread(lambda: roamlet.tasklet(ran.append, ("here",)))
     assert not made.alive and not made.paused
     made.bind_thread()
     assert made.alive and made.paused
@@ -418,15 +424,15 @@ def test_a_tasklet_is_not_alive_without_its_thread_and_again_in_another_one():
 
 
 def test_run_lets_a_tasklet_of_another_thread_be_the_next_there():
-    order, made, ready, go_on = [], weft.channel(), threading.Event(), threading.Event()
+    order, made, ready, go_on = [], roamlet.channel(), threading.Event(), threading.Event()
 
     def other():
-        tasklets = [weft.tasklet(order.append, (name,)) for name in "abc"]
+        tasklets = [roamlet.tasklet(order.append, (name,)) for name in "abc"]
         made.send(tasklets)
         tasklets[0].insert()
         ready.set()
         go_on.wait()
-        weft.run()
+        roamlet.run()
 
     thread = threading.Thread(target=other)
     thread.start()
@@ -441,18 +447,18 @@ def test_run_lets_a_tasklet_of_another_thread_be_the_next_there():
 
 
 def test_run_of_several_tasklets_of_a_thread_that_sleeps_lets_the_last_be_the_first():
-    order, made, end = [], weft.channel(), weft.channel()
+    order, made, end = [], roamlet.channel(), roamlet.channel()
 
     def other():
-        made.send([weft.tasklet(order.append, (name,)) for name in "abc"])
+        made.send([roamlet.tasklet(order.append, (name,)) for name in "abc"])
         end.receive()
-        weft.run()
+        roamlet.run()
 
     thread = threading.Thread(target=other)
     thread.start()
     tasklets = made.receive()
     while end.balance == 0:
-        weft.sleep(0.001)
+        roamlet.sleep(0.001)
     interval = sys.getswitchinterval()
     sys.setswitchinterval(60)  # the other thread runs when this one sleeps, not before
     try:
@@ -473,12 +479,12 @@ def test_a_tasklet_that_refuses_to_end_does_not_hold_up_its_thread():
         def function():
             while True:
                 try:
-                    weft.schedule_remove()
-                except weft.TaskletExit:
+                    roamlet.schedule_remove()
+                except roamlet.TaskletExit:
                     log.append("refused")
 
-        kept.append(weft.tasklet(function)())
-        weft.run()
+        kept.append(roamlet.tasklet(function)())
+        roamlet.run()
 
     kept = []
     in_thread(other)
@@ -493,12 +499,12 @@ def test_an_error_in_a_finally_block_at_the_end_of_a_thread_is_reported(monkeypa
     def other():
         def function():
             try:
-                weft.schedule_remove()
+                roamlet.schedule_remove()
             finally:
                 raise LookupError("at the end")
 
-        kept.append(weft.tasklet(function)())
-        weft.run()
+        kept.append(roamlet.tasklet(function)())
+        roamlet.run()
 
     kept = []
     in_thread(other)
@@ -509,18 +515,18 @@ def test_a_finally_block_that_blocks_at_the_end_of_a_thread_is_ended_too():
     log = []
 
     def other():
-        channel = weft.channel()
+        channel = roamlet.channel()
 
         def function():
             try:
-                weft.schedule_remove()
+                roamlet.schedule_remove()
             finally:
                 log.append("finally")
                 channel.receive()
                 log.append("never")
 
-        kept.append(weft.tasklet(function)())
-        weft.run()
+        kept.append(roamlet.tasklet(function)())
+        roamlet.run()
 
     kept = []
     in_thread(other)
@@ -530,9 +536,9 @@ def test_a_finally_block_that_blocks_at_the_end_of_a_thread_is_ended_too():
 
 def test_threads_come_and_go_while_tasklets_of_another_run():
     def other():
-        channel = weft.channel()
-        tasklet = weft.tasklet(channel.receive)()
-        weft.run()
+        channel = roamlet.channel()
+        tasklet = roamlet.tasklet(channel.receive)()
+        roamlet.run()
         return tasklet
 
     left = []
@@ -540,35 +546,35 @@ def test_threads_come_and_go_while_tasklets_of_another_run():
     def starter():
         for _ in range(10):
             left.append(in_thread(other))
-            weft.schedule()
+            roamlet.schedule()
 
     for _ in range(3):
-        weft.tasklet(starter)()
-    weft.run()
+        roamlet.tasklet(starter)()
+    roamlet.run()
     assert len(left) == 30 and not any(tasklet.alive for tasklet in left)
 
 
 def test_daemon_threads_with_tasklets_do_not_disturb_the_exit():
     for _ in range(3):
         printed = output_of("""
-            import threading, weft
+            import threading, roamlet
             ready = threading.Barrier(4)
             def other():
-                channel = weft.channel()
-                kept = [weft.tasklet(channel.receive)() for _ in range(20)]
-                kept.append(weft.tasklet(weft.sleep)(99))
-                weft.schedule()
+                channel = roamlet.channel()
+                kept = [roamlet.tasklet(channel.receive)() for _ in range(20)]
+                kept.append(roamlet.tasklet(roamlet.sleep)(99))
+                roamlet.schedule()
                 ready.wait()
                 channel.receive()
             def busy():
                 def loop():
                     while True:
-                        weft.schedule()
+                        roamlet.schedule()
                 for _ in range(5):
-                    weft.tasklet(loop)()
-                weft.schedule()
+                    roamlet.tasklet(loop)()
+                roamlet.schedule()
                 ready.wait()
-                weft.run()
+                roamlet.run()
             for function in (other, other, busy):
                 threading.Thread(target=function, daemon=True).start()
             ready.wait()
@@ -592,13 +598,13 @@ def test_recursion_to_its_limit_inside_tasklets_of_a_thread_with_a_small_stack(k
                 return depth
 
         def function():
-            weft.schedule()
+            roamlet.schedule()
             reached.append(recurse(0))
-            weft.schedule()
+            roamlet.schedule()
 
         for _ in range(5):
-            weft.tasklet(function)()
-        weft.run()
+            roamlet.tasklet(function)()
+        roamlet.run()
         return reached
 
     reached = in_thread(other, stack_size=kilobytes * 1024)
@@ -606,8 +612,8 @@ def test_recursion_to_its_limit_inside_tasklets_of_a_thread_with_a_small_stack(k
 
 
 def test_open_descriptors_do_not_grow_with_threads():
-    in_thread(weft.run)
+    in_thread(roamlet.run)
     before = len(os.listdir("/proc/self/fd"))
     for _ in range(20):
-        in_thread(lambda: weft.sleep(0))
+        in_thread(lambda: roamlet.sleep(0))
     assert len(os.listdir("/proc/self/fd")) == before

@@ -4,20 +4,20 @@ import time
 
 import pytest
 
-import weft
-from weft import core
+import roamlet
+from roamlet import core
 
 
 def sleeper(name, seconds, log, clock=None):
-    weft.sleep(seconds)
+    roamlet.sleep(seconds)
     log.append((name, clock.now - 1000) if clock else name)
 
 
 def test_sleepers_wake_by_their_time_and_equal_ones_in_the_order_of_their_start(clock):
     log = []
     for name, seconds in (("a", 3), ("b", 1), ("c", 2), ("d", 1), ("e", 3), ("f", 0)):
-        weft.tasklet(sleeper)(name, seconds, log, clock)
-    weft.run()
+        roamlet.tasklet(sleeper)(name, seconds, log, clock)
+    roamlet.run()
     assert log == [("f", 0), ("b", 1), ("d", 1), ("c", 2), ("a", 3), ("e", 3)]
 
 
@@ -27,23 +27,23 @@ def test_the_clock_is_advanced_only_when_nobody_can_run(clock):
     def busy():
         for _ in range(50):
             log.append(clock.now)
-            weft.schedule()
+            roamlet.schedule()
 
-    weft.tasklet(weft.sleep)(5)
-    weft.tasklet(busy)()
-    weft.run()
+    roamlet.tasklet(roamlet.sleep)(5)
+    roamlet.tasklet(busy)()
+    roamlet.run()
     assert (set(log), clock.jumps) == ({1000.0}, [5.0])
 
 
 def test_sleep_of_main_alone(clock):
-    assert weft.sleep(2.5) is None
+    assert roamlet.sleep(2.5) is None
     assert clock.now == 1002.5
 
 
 def test_sleep_zero_lets_the_others_run_once(clock):
     log = []
-    weft.tasklet(log.append)("other")
-    weft.sleep(0)
+    roamlet.tasklet(log.append)("other")
+    roamlet.sleep(0)
     assert log == ["other"]
     assert clock.now == 1000.0
 
@@ -52,8 +52,8 @@ def test_many_timers_fire_in_order(clock):
     log = []
     times = [(number * 7919) % 1000 / 10 for number in range(1000)]
     for seconds in times:
-        weft.tasklet(sleeper)(seconds, seconds, log)
-    weft.run()
+        roamlet.tasklet(sleeper)(seconds, seconds, log)
+    roamlet.run()
     assert log == sorted(times)
 
 
@@ -62,12 +62,12 @@ def test_killed_sleepers_leave_the_heap_in_order(clock):
     tasklets = {}
     for number in range(300):
         seconds = (number * 7919) % 300 + 1
-        tasklets[seconds] = weft.tasklet(sleeper)(seconds, seconds, log)
-    weft.schedule()
+        tasklets[seconds] = roamlet.tasklet(sleeper)(seconds, seconds, log)
+    roamlet.schedule()
     for seconds, tasklet in tasklets.items():
         if seconds % 3 == 0:
             tasklet.kill()
-    weft.run()
+    roamlet.run()
     assert log == [seconds for seconds in range(1, 301) if seconds % 3]
 
 
@@ -76,38 +76,38 @@ def test_a_thrown_error_ends_a_sleep_and_its_timer(clock):
 
     def function():
         try:
-            weft.sleep(100)
+            roamlet.sleep(100)
         except LookupError:
             caught.append(clock.now)
-        weft.sleep(1)
+        roamlet.sleep(1)
         caught.append(clock.now)
 
-    tasklet = weft.tasklet(function)()
-    weft.schedule()
+    tasklet = roamlet.tasklet(function)()
+    roamlet.schedule()
     tasklet.throw(LookupError)
-    weft.run()
+    roamlet.run()
     assert (caught, clock.jumps) == ([1000.0, 1001.0], [1.0])
 
 
 def test_run_waits_for_sleepers_and_run_without_the_hub_does_not(clock):
     log = []
-    weft.tasklet(sleeper)("slept", 1, log)
-    weft.run(hub=False)
+    roamlet.tasklet(sleeper)("slept", 1, log)
+    roamlet.run(hub=False)
     assert (log, clock.jumps) == ([], [])
-    weft.run()
+    roamlet.run()
     assert log == ["slept"]
 
 
 def test_main_blocked_in_a_channel_is_woken_by_a_sleeper(clock):
-    channel = weft.channel()
+    channel = roamlet.channel()
 
     def late():
-        weft.sleep(10)
+        roamlet.sleep(10)
         channel.send("late")
 
-    weft.tasklet(late)()
+    roamlet.tasklet(late)()
     assert channel.receive() == "late"
-    weft.run()
+    roamlet.run()
     assert clock.now == 1010.0
 
 
@@ -116,12 +116,12 @@ def test_sleepers_that_sleep_again_interleave_by_time(clock):
 
     def ticker(name, period):
         for _ in range(3):
-            weft.sleep(period)
+            roamlet.sleep(period)
             log.append((name, clock.now - 1000))
 
-    weft.tasklet(ticker)("a", 2)
-    weft.tasklet(ticker)("b", 3)
-    weft.run()
+    roamlet.tasklet(ticker)("a", 2)
+    roamlet.tasklet(ticker)("b", 3)
+    roamlet.run()
     # At 6 both are due; b's timer is the older one.
     assert log == [("a", 2), ("b", 3), ("a", 4), ("b", 6), ("a", 6), ("b", 9)]
 
@@ -129,18 +129,18 @@ def test_sleepers_that_sleep_again_interleave_by_time(clock):
 @pytest.mark.parametrize("bad", ["1", None, [], 1j])
 def test_sleep_refuses_what_is_no_number(bad):
     with pytest.raises(TypeError, match=r"sleep\(\) takes a number of seconds, not"):
-        weft.sleep(bad)
+        roamlet.sleep(bad)
 
 
 @pytest.mark.parametrize("bad", [-1, -1e-9, float("nan"), float("-inf")])
 def test_sleep_refuses_what_lies_before_now(bad):
     with pytest.raises(ValueError, match=r"sleep\(\) takes a number of seconds from 0 on, not"):
-        weft.sleep(bad)
+        roamlet.sleep(bad)
 
 
 def test_sleep_without_end_can_be_ended_by_kill(clock):
-    tasklets = [weft.tasklet(weft.sleep)(seconds) for seconds in (float("inf"), 1e300, 10**30)]
-    weft.schedule()
+    tasklets = [roamlet.tasklet(roamlet.sleep)(seconds) for seconds in (float("inf"), 1e300, 10**30)]
+    roamlet.schedule()
     assert all(tasklet.blocked for tasklet in tasklets)
     for tasklet in tasklets:
         tasklet.kill()
@@ -153,7 +153,7 @@ def test_an_error_of_the_seconds_object_passes_through():
             raise LookupError("no idea")
 
     with pytest.raises(LookupError, match="no idea"):
-        weft.sleep(Seconds())
+        roamlet.sleep(Seconds())
 
 
 # ---- the real clock ----
@@ -161,30 +161,30 @@ def test_an_error_of_the_seconds_object_passes_through():
 
 def test_sleep_takes_at_least_its_time_and_not_much_more():
     start = time.monotonic()
-    weft.sleep(0.05)
+    roamlet.sleep(0.05)
     passed = time.monotonic() - start
     assert 0.05 <= passed < 2
 
 
 def test_a_loop_of_schedule_starves_no_timer():
     log = []
-    weft.tasklet(sleeper)("woken", 0.02, log)
+    roamlet.tasklet(sleeper)("woken", 0.02, log)
     start = time.monotonic()
     while not log and time.monotonic() - start < 10:
-        weft.schedule()
+        roamlet.schedule()
     assert log == ["woken"]
     assert time.monotonic() - start < 5
 
 
 def test_ping_pong_over_a_channel_starves_no_timer():
-    channel, log = weft.channel(), []
+    channel, log = roamlet.channel(), []
 
     def pong():
         for _ in channel:
             pass
 
-    tasklet = weft.tasklet(pong)()
-    weft.tasklet(sleeper)("woken", 0.02, log)
+    tasklet = roamlet.tasklet(pong)()
+    roamlet.tasklet(sleeper)("woken", 0.02, log)
     start = time.monotonic()
     while not log and time.monotonic() - start < 10:
         channel.send(None)
@@ -194,15 +194,15 @@ def test_ping_pong_over_a_channel_starves_no_timer():
 
 def test_tasklets_that_start_and_end_starve_no_timer():
     log = []
-    weft.tasklet(sleeper)("woken", 0.02, log)
+    roamlet.tasklet(sleeper)("woken", 0.02, log)
     start = time.monotonic()
 
     def endless():
         if not log and time.monotonic() - start < 10:
-            weft.tasklet(endless)()
+            roamlet.tasklet(endless)()
 
-    weft.tasklet(endless)()
-    weft.run()
+    roamlet.tasklet(endless)()
+    roamlet.run()
     del endless
     assert log == ["woken"]
 
@@ -226,7 +226,7 @@ def test_a_clock_that_tells_nonsense_is_reported_where_time_is_needed(value):
     core.set_clock(lambda: value, lambda _: None)
     try:
         with pytest.raises(ValueError, match=r"the clock given to set_clock\(\) returned"):
-            weft.sleep(0)
+            roamlet.sleep(0)
     finally:
         core.set_clock()
 
@@ -238,10 +238,10 @@ def test_an_error_of_the_clock_reaches_the_caller_and_of_advance_main():
     core.set_clock(broken, broken)
     try:
         with pytest.raises(LookupError, match="broken clock"):
-            weft.sleep(0)
+            roamlet.sleep(0)
         core.set_clock(lambda: 5.0, broken)
         with pytest.raises(LookupError, match="broken clock"):
-            weft.sleep(1)
+            roamlet.sleep(1)
     finally:
         core.set_clock()
-    assert weft.getruncount() == 1
+    assert roamlet.getruncount() == 1

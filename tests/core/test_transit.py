@@ -7,9 +7,9 @@ import weakref
 
 import pytest
 
-import weft
+import roamlet
+from roamlet import core
 from tests.core._objects import Dropping
-from weft import core
 
 
 class Ledger:
@@ -25,14 +25,14 @@ class Ledger:
         try:
             channel.send(value)
             self.sent += 1
-        except weft.TaskletExit:
+        except roamlet.TaskletExit:
             self.interrupted_sends += 1
             raise
 
     def receive(self, channel):
         try:
             value = channel.receive()
-        except weft.TaskletExit:
+        except roamlet.TaskletExit:
             self.interrupted_receives += 1
             raise
         self.received.append(value)
@@ -48,7 +48,7 @@ class Ledger:
 @pytest.mark.parametrize("preference", [-1, 0, 1])
 @pytest.mark.parametrize("pending", [False, True])
 def test_a_hundred_thousand_messages_with_kills_in_one_thread(preference, pending):
-    generator, channel, ledger, numbers = random.Random(preference), weft.channel(), Ledger(), iter(range(10**9))
+    generator, channel, ledger, numbers = random.Random(preference), roamlet.channel(), Ledger(), iter(range(10**9))
     channel.preference = preference
 
     def sender():
@@ -59,43 +59,43 @@ def test_a_hundred_thousand_messages_with_kills_in_one_thread(preference, pendin
         while True:
             ledger.receive(channel)
             if generator.random() < 0.1:
-                weft.schedule()
+                roamlet.schedule()
 
     def replaced(tasklets, function):
         index = generator.randrange(len(tasklets))
         tasklets[index].kill(pending=pending)
-        tasklets[index] = weft.tasklet(function)()
+        tasklets[index] = roamlet.tasklet(function)()
 
-    senders = [weft.tasklet(sender)() for _ in range(7)]
-    receivers = [weft.tasklet(receiver)() for _ in range(5)]
+    senders = [roamlet.tasklet(sender)() for _ in range(7)]
+    receivers = [roamlet.tasklet(receiver)() for _ in range(5)]
     while ledger.sent < 100_000:
         for _ in range(generator.randrange(20)):
-            weft.schedule()
+            roamlet.schedule()
         replaced(*generator.choice([(senders, sender), (receivers, receiver)]))
     for tasklet in senders + receivers:
         tasklet.kill()
-    weft.run()
+    roamlet.run()
     while channel.queue is not None:
         channel.queue.kill()
     ledger.check()
     assert ledger.interrupted_receives > 10
-    assert (weft.getruncount(), core.started()) == (1, [])
+    assert (roamlet.getruncount(), core.started()) == (1, [])
 
 
 def test_values_survive_destructors_of_dying_tasklets_that_switch():
     """What the next tasklet was woken with must be safe before what the one before left is dropped."""
-    channel, received = weft.channel(), []
+    channel, received = roamlet.channel(), []
 
     def noisy(depth):
         def dying():
-            weft.schedule()
+            roamlet.schedule()
             if depth:
-                weft.tasklet(dies)(Dropping(noisy(depth - 1)))
+                roamlet.tasklet(dies)(Dropping(noisy(depth - 1)))
 
         return dying
 
     def dies(value):
-        weft.schedule()
+        roamlet.schedule()
 
     def receiver():
         for _ in range(2000):
@@ -105,45 +105,45 @@ def test_values_survive_destructors_of_dying_tasklets_that_switch():
         for number in range(2000):
             channel.send(number)
             if number % 10 == 0:
-                weft.tasklet(dies)(Dropping(noisy(2)))
+                roamlet.tasklet(dies)(Dropping(noisy(2)))
 
-    weft.tasklet(receiver)()
-    weft.tasklet(sender)()
-    weft.run()
+    roamlet.tasklet(receiver)()
+    roamlet.tasklet(sender)()
+    roamlet.run()
     del noisy, dies
     assert received == list(range(2000))
 
 
 @pytest.mark.parametrize("preference", [-1, 0, 1])
 def test_values_survive_the_death_of_paused_tasklets_by_their_last_reference(preference):
-    channel, received = weft.channel(), []
+    channel, received = roamlet.channel(), []
     channel.preference = preference
 
     def paused():
         try:
-            weft.schedule_remove()
+            roamlet.schedule_remove()
         finally:
-            weft.schedule()
+            roamlet.schedule()
 
     def receiver():
         for _ in range(1000):
-            weft.tasklet(paused)()
+            roamlet.tasklet(paused)()
             received.append(channel.receive())
 
     def sender():
         for number in range(1000):
-            weft.tasklet(paused)()
+            roamlet.tasklet(paused)()
             channel.send(number)
 
-    weft.tasklet(receiver)()
-    weft.tasklet(sender)()
-    weft.run()
+    roamlet.tasklet(receiver)()
+    roamlet.tasklet(sender)()
+    roamlet.run()
     assert received == list(range(1000))
     assert core.started() == []
 
 
 def test_sent_values_are_never_replaced_by_none_when_senders_die_by_weak_references():
-    channel, received = weft.channel(), []
+    channel, received = roamlet.channel(), []
 
     def sender(number):
         channel.send(number)
@@ -152,9 +152,9 @@ def test_sent_values_are_never_replaced_by_none_when_senders_die_by_weak_referen
         for _ in range(500):
             received.append(channel.receive())
 
-    weft.tasklet(receiver)()
-    refs = [weakref.ref(weft.tasklet(sender)(number), lambda _: weft.schedule()) for number in range(500)]
-    weft.run()
+    roamlet.tasklet(receiver)()
+    refs = [weakref.ref(roamlet.tasklet(sender)(number), lambda _: roamlet.schedule()) for number in range(500)]
+    roamlet.run()
     assert received == list(range(500))
     assert [ref() for ref in refs] == [None] * 500
 
@@ -176,7 +176,7 @@ def test_a_million_messages_across_threads_with_kills():
 
 def across_threads(messages):
     """Send so many through one channel while its tasklets are killed in four threads; return what was counted, and the channel."""
-    channel, ledgers, lock, stop = weft.channel(), [], threading.Lock(), threading.Event()
+    channel, ledgers, lock, stop = roamlet.channel(), [], threading.Lock(), threading.Event()
     numbers = iter(range(10**9))
 
     def work(is_sender, seed):
@@ -195,15 +195,15 @@ def across_threads(messages):
                 else:
                     ledger.receive(channel)
 
-        tasklets = [weft.tasklet(body)() for _ in range(4)]
+        tasklets = [roamlet.tasklet(body)() for _ in range(4)]
         while not stop.is_set():
-            weft.sleep(0.0005)
+            roamlet.sleep(0.0005)
             index = generator.randrange(4)
             tasklets[index].kill(pending=generator.random() < 0.5)
-            tasklets[index] = weft.tasklet(body)()
+            tasklets[index] = roamlet.tasklet(body)()
         for tasklet in tasklets:
             tasklet.kill()
-        weft.run(hub=False)
+        roamlet.run(hub=False)
 
     threads = [threading.Thread(target=work, args=(number % 2 == 0, number)) for number in range(4)]
     before = sys.getswitchinterval()
@@ -233,18 +233,18 @@ def test_waiters_settled_while_their_tasklets_are_killed_keep_their_word():
         def waits(waiter, got=got, killed=killed):
             try:
                 got.append(waiter.wait())
-            except weft.TaskletExit:
+            except roamlet.TaskletExit:
                 killed.append(1)
                 raise
 
-        tasklets = [weft.tasklet(waits)(waiter) for waiter in waiters]
-        weft.schedule()
+        tasklets = [roamlet.tasklet(waits)(waiter) for waiter in waiters]
+        roamlet.schedule()
         true = 0
         for number in generator.sample(range(10), 10):
             if generator.random() < 0.4:
                 tasklets[number].kill(pending=generator.random() < 0.5)
             true += waiters[number].succeed(number)
-        weft.run()
+        roamlet.run()
         assert len(got) + len(killed) == 10
         assert len(got) == true
         assert None not in got
@@ -256,7 +256,7 @@ def test_waiters_settled_while_their_tasklets_are_killed_keep_their_word():
 class Mischief:
     """Dropped by a dying tasklet: switches, starts others that die the same way, sends on a channel of its own, recurses."""
 
-    def __init__(self, depth: int, side: weft.channel[int]) -> None:
+    def __init__(self, depth: int, side: roamlet.channel[int]) -> None:
         self.depth = depth
         self.side = side
 
@@ -264,28 +264,28 @@ class Mischief:
         pass
 
     def __del__(self) -> None:
-        weft.schedule()
+        roamlet.schedule()
         if self.side.balance < 0:
             self.side.send(1)
         if self.depth:
-            weft.tasklet(Mischief(self.depth - 1, self.side))(Mischief(self.depth - 1, self.side))
-            weft.schedule()
+            roamlet.tasklet(Mischief(self.depth - 1, self.side))(Mischief(self.depth - 1, self.side))
+            roamlet.schedule()
 
 
 def messages_among_dying_tasklets(count: int, preference: int) -> None:
     """Every message is sent and received while tasklets die around it; none is lost, none is None, all in order."""
-    channel, side, received, refs = weft.channel(), weft.channel(), [], []
+    channel, side, received, refs = roamlet.channel(), roamlet.channel(), [], []
     channel.preference = preference
 
     def dies(value: object) -> None:
-        weft.schedule()
+        roamlet.schedule()
 
     def sender() -> None:
         for number in range(count):
             if number % 8 == 0:
-                weft.tasklet(dies)(Mischief(number // 8 % 3, side))
+                roamlet.tasklet(dies)(Mischief(number // 8 % 3, side))
                 refs[:] = refs[-20:]
-                refs.append(weakref.ref(weft.tasklet(dies)(number), lambda _: weft.schedule()))
+                refs.append(weakref.ref(roamlet.tasklet(dies)(number), lambda _: roamlet.schedule()))
             channel.send(number)
 
     def receiver() -> None:
@@ -298,9 +298,9 @@ def messages_among_dying_tasklets(count: int, preference: int) -> None:
         while True:
             side.receive()
 
-    listening = weft.tasklet(listener)()
-    tasklets = [weft.tasklet(receiver)(), weft.tasklet(sender)()]
-    weft.run()
+    listening = roamlet.tasklet(listener)()
+    tasklets = [roamlet.tasklet(receiver)(), roamlet.tasklet(sender)()]
+    roamlet.run()
     listening.kill()
     assert received == []
     assert not any(tasklet.alive for tasklet in tasklets)
@@ -309,7 +309,7 @@ def messages_among_dying_tasklets(count: int, preference: int) -> None:
 @pytest.mark.parametrize("preference", [-1, 0, 1])
 def test_messages_arrive_among_dying_tasklets(preference):
     messages_among_dying_tasklets(5000, preference)
-    assert (weft.getruncount(), core.started()) == (1, [])
+    assert (roamlet.getruncount(), core.started()) == (1, [])
 
 
 @pytest.mark.soak
@@ -317,41 +317,41 @@ def test_messages_arrive_among_dying_tasklets(preference):
 @pytest.mark.parametrize("preference", [-1, 0, 1])
 def test_a_million_messages_arrive_among_dying_tasklets(preference):
     messages_among_dying_tasklets(1_000_000, preference)
-    assert (weft.getruncount(), core.started()) == (1, [])
+    assert (roamlet.getruncount(), core.started()) == (1, [])
 
 
 def across_threads_among_dying_tasklets(count: int) -> None:
     """Two threads pass the numbers to and fro while tasklets die in both."""
-    there, back, wrong = weft.channel(), weft.channel(), []
+    there, back, wrong = roamlet.channel(), roamlet.channel(), []
     before = sys.getswitchinterval()
 
     def dies(value: object) -> None:
-        weft.schedule()
+        roamlet.schedule()
 
     def other() -> None:
-        side = weft.channel()
+        side = roamlet.channel()
         for number in range(count):
             if number % 8 == 0:
-                weft.tasklet(dies)(Mischief(number // 8 % 2, side))
+                roamlet.tasklet(dies)(Mischief(number // 8 % 2, side))
             value = there.receive()
             if value != number:
                 wrong.append((number, value))
             back.send(value)
-        weft.run()
+        roamlet.run()
 
     thread = threading.Thread(target=other)
-    side = weft.channel()
+    side = roamlet.channel()
     sys.setswitchinterval(1e-5)
     thread.start()
     try:
         for number in range(count):
             if number % 8 == 4:
-                weft.tasklet(dies)(Mischief(number // 8 % 2, side))
+                roamlet.tasklet(dies)(Mischief(number // 8 % 2, side))
             there.send(number)
             value = back.receive()
             if value != number:
                 wrong.append((number, value))
-        weft.run()
+        roamlet.run()
     finally:
         sys.setswitchinterval(before)
     thread.join()
@@ -360,11 +360,11 @@ def across_threads_among_dying_tasklets(count: int) -> None:
 
 def test_messages_cross_threads_among_dying_tasklets():
     across_threads_among_dying_tasklets(2000)
-    assert (weft.getruncount(), core.started()) == (1, [])
+    assert (roamlet.getruncount(), core.started()) == (1, [])
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(900)
 def test_a_million_messages_cross_threads_among_dying_tasklets():
     across_threads_among_dying_tasklets(500_000)  # each to and fro
-    assert (weft.getruncount(), core.started()) == (1, [])
+    assert (roamlet.getruncount(), core.started()) == (1, [])

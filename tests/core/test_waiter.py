@@ -5,8 +5,8 @@ import weakref
 
 import pytest
 
-import weft
-from weft import core
+import roamlet
+from roamlet import core
 
 
 def waiting(waiter, log, **options):
@@ -19,8 +19,8 @@ def waiting(waiter, log, **options):
             log.append(repr(error))
             raise
 
-    tasklet = weft.tasklet(function)()
-    weft.schedule()
+    tasklet = roamlet.tasklet(function)()
+    roamlet.schedule()
     return tasklet
 
 
@@ -30,7 +30,7 @@ def test_wait_returns_what_succeed_gave():
     assert waiter.done is False
     assert waiter.succeed("value") is True
     assert (waiter.done, log) == (True, [])
-    weft.run()
+    roamlet.run()
     assert log == ["value"]
 
 
@@ -55,7 +55,7 @@ def test_wait_raises_what_fail_gave():
     waiting(waiter, log)
     assert waiter.fail(ValueError("failed")) is True
     with pytest.raises(ValueError, match="failed"):
-        weft.run()
+        roamlet.run()
     assert log == ["ValueError('failed')"]
 
 
@@ -75,7 +75,7 @@ def test_a_second_wait_is_refused(first, clock):
     elif first == "waited":
         waiting(waiter, log)
         waiter.succeed(1)
-        weft.run()
+        roamlet.run()
     elif first == "timed out":
         with pytest.raises(TimeoutError):
             waiter.wait(1)
@@ -94,7 +94,7 @@ def test_waiters_wake_in_the_order_in_which_they_were_settled():
         waiting(waiter, log)
     for index in (2, 0, 3, 1):
         waiters[index].succeed(index)
-    weft.run()
+    roamlet.run()
     assert log == [2, 0, 3, 1]
 
 
@@ -119,7 +119,7 @@ def test_a_time_out_raises_and_the_waiter_is_done(clock):
     waiter, log = core.Waiter(), []
     waiting(waiter, log, timeout=2.5)
     with pytest.raises(TimeoutError, match=r"nothing happened within 2\.5 seconds"):
-        weft.run()
+        roamlet.run()
     assert (waiter.done, waiter.succeed(1), clock.jumps) == (True, False, [2.5])
 
 
@@ -127,16 +127,16 @@ def test_a_wait_that_is_settled_in_time_leaves_no_timer(clock):
     waiter, log = core.Waiter(), []
     waiting(waiter, log, timeout=5)
     waiter.succeed("in time")
-    weft.run()
+    roamlet.run()
     assert (log, clock.jumps) == (["in time"], [])
-    weft.sleep(1)
+    roamlet.sleep(1)
     assert clock.jumps == [1.0]
 
 
 @pytest.mark.parametrize("timeout", [0, 0.0, False])
 def test_a_time_out_of_zero_gives_way_once(timeout, clock):
     log = []
-    weft.tasklet(log.append)("another ran")
+    roamlet.tasklet(log.append)("another ran")
     with pytest.raises(TimeoutError):
         core.Waiter().wait(timeout)
     assert log == ["another ran"]
@@ -163,7 +163,7 @@ def test_a_time_out_without_end_is_as_none():
     waiting(second := core.Waiter(), log, timeout=1e300)
     waiter.succeed(1)
     second.succeed(2)
-    weft.run()
+    roamlet.run()
     assert log == [1, 2]
 
 
@@ -191,26 +191,26 @@ def test_the_same_exception_can_fail_several_waiters():
 def test_a_daemon_wait_does_not_keep_run_going():
     waiter, log = core.Waiter(), []
     tasklet = waiting(waiter, log, daemon=True)
-    weft.run()
+    roamlet.run()
     assert tasklet.blocked
     waiter.succeed("later")
-    weft.run()
+    roamlet.run()
     assert log == ["later"]
 
 
 def test_a_daemon_wait_with_a_time_out_does_not_keep_run_going(clock):
     tasklet = waiting(core.Waiter(), [], daemon=True, timeout=10)
-    weft.run()
+    roamlet.run()
     assert (clock.jumps, tasklet.blocked) == ([], True)
     with pytest.raises(TimeoutError):
-        weft.sleep(20)
+        roamlet.sleep(20)
     assert clock.jumps == [10.0]
 
 
 def test_a_daemon_wait_does_not_hide_a_deadlock():
     tasklet = waiting(core.Waiter(), [], daemon=True)
-    with pytest.raises(weft.Deadlock, match="blocked in wait"):
-        weft.channel().receive()
+    with pytest.raises(roamlet.Deadlock, match="blocked in wait"):
+        roamlet.channel().receive()
     tasklet.kill()
 
 
@@ -225,7 +225,7 @@ def test_waits_of_many_tasklets_are_settled_from_another_thread():
 
     thread = threading.Thread(target=settle)
     thread.start()
-    weft.run()
+    roamlet.run()
     thread.join()
     assert log == list(range(100))
 
@@ -267,7 +267,7 @@ def test_value_and_waiter_are_freed_after_the_wait():
     waiting(waiter, log)
     waiter.succeed(value)
     del value, waiter
-    weft.run()
+    roamlet.run()
     assert [ref() is not None for ref in gone] == [True, False]
     log.clear()
     assert gone[0]() is None

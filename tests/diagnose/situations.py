@@ -34,7 +34,7 @@ def into_a_local():
     try:
         result = raiser()
     except ValueError as error:
-        result = error  # leak: WL001 result
+        result = error  # leak: RL001 result
     return result
 
 
@@ -57,7 +57,7 @@ def only_returned():
 
 
 def into_a_local_of_the_caller():
-    found = only_returned()  # leak: WL001 found
+    found = only_returned()  # leak: RL001 found
     return str(found)
 
 
@@ -65,7 +65,7 @@ def into_a_cell():
     try:
         result = raiser()
     except ValueError as error:
-        result = error  # leak: WL001 result
+        result = error  # leak: RL001 result
     return lambda: result
 
 
@@ -76,7 +76,7 @@ def second_of_two_handlers():
         outcome = error
     except ValueError as error:
         use(error)
-        outcome = error  # leak: WL001 outcome
+        outcome = error  # leak: RL001 outcome
     return outcome
 
 
@@ -88,7 +88,7 @@ def with_a_context():
         except ValueError as error:
             raise KeyError(1) from error
     except KeyError as error:
-        failure = error  # leak: WL001 failure
+        failure = error  # leak: RL001 failure
     return failure
 
 
@@ -124,7 +124,7 @@ def with_exc_info():
     try:
         return raiser()
     except ValueError:
-        kind, value, tb = sys.exc_info()  # leak: WL003 value, tb
+        kind, value, tb = sys.exc_info()  # leak: RL003 value, tb
         return kind.__name__, str(value), bool(tb)
 
 
@@ -132,7 +132,7 @@ def with_exc_info_in_one():
     try:
         return raiser()
     except ValueError:
-        info = sys.exc_info()  # leak: WL003 info
+        info = sys.exc_info()  # leak: RL003 info
         return str(info[1])
 
 
@@ -151,7 +151,7 @@ def with_the_traceback_alone():
     try:
         return raiser()
     except ValueError as error:
-        tb = error.__traceback__  # leak: WL003 tb
+        tb = error.__traceback__  # leak: RL003 tb
         return bool(tb)
 
 
@@ -189,7 +189,7 @@ def translating_what_exc_info_says():
         try:
             raiser()
         except ValueError:
-            _, value, tb = sys.exc_info()  # leak: WL003 value, tb
+            _, value, tb = sys.exc_info()  # leak: RL003 value, tb
             translate(value, tb)
     except KeyError:
         pass
@@ -214,7 +214,7 @@ def reraise(kind, value, tb=None):
         value = kind()
     if value.__traceback__ is not tb:
         raise value.with_traceback(tb)
-    raise value  # leak: WL002 value, tb
+    raise value  # leak: RL002 value, tb
 
 
 def raised_again():
@@ -253,7 +253,7 @@ def raised_again_from_a_tuple():
         try:
             raiser()
         except ValueError:
-            info = sys.exc_info()  # leak: WL003 info
+            info = sys.exc_info()  # leak: RL003 info
         reraise_mended(*info)
     except ValueError:
         pass
@@ -283,7 +283,7 @@ class Job:
         try:
             raiser()
         except ValueError as error:
-            self.error = error  # leak: WL004 self.error
+            self.error = error  # leak: RL004 self.error
 
     def fail(self, error):
         self.error = error
@@ -292,7 +292,7 @@ class Job:
         try:
             raiser()
         except ValueError as error:
-            self.fail(error)  # leak: WL004 self.error
+            self.fail(error)  # leak: RL004 self.error
 
     def run_mended(self):
         try:
@@ -308,7 +308,7 @@ class Slotted:
         try:
             raiser()
         except ValueError as error:
-            self.error = error  # leak: WL004 self.error
+            self.error = error  # leak: RL004 self.error
 
 
 def on_an_object():
@@ -333,7 +333,7 @@ def gathered():
         try:
             raiser()
         except ValueError as error:
-            errors.append(error)  # leak: WL007 errors
+            errors.append(error)  # leak: RL007 errors
     return len(errors)
 
 
@@ -352,7 +352,7 @@ def into_a_future():
     try:
         raiser()
     except ValueError as error:
-        future.set_exception(error)  # leak: WL004 future._exception
+        future.set_exception(error)  # leak: RL004 future._exception
 
 
 def into_a_future_mended():
@@ -382,7 +382,7 @@ def a_loop_that_remembers(turn):
         try:
             raiser()
         except ValueError as error:
-            last = error  # leak: WL006 last
+            last = error  # leak: RL006 last
         turn()
     del last
 
@@ -400,7 +400,7 @@ def a_generator_that_remembers():
     try:
         raiser()
     except ValueError as error:
-        kept = error  # leak: WL008 kept
+        kept = error  # leak: RL008 kept
     yield 1
     del kept
 
@@ -426,19 +426,19 @@ class Service:
         try:
             raiser()
         except ValueError as error:
-            self.last = error  # leak: WL004 Service.last
+            self.last = error  # leak: RL004 Service.last
 
     def serve_by_name(self):
         try:
             raiser()
         except ValueError as error:
-            self.by_name["one"] = error  # leak: WL004 Service.by_name
+            self.by_name["one"] = error  # leak: RL004 Service.by_name
 
     def serve_for_all(self):
         try:
             raiser()
         except ValueError as error:
-            self.failures.append(error)  # leak: WL005 Service.failures
+            self.failures.append(error)  # leak: RL005 Service.failures
 
     def serve_without_traceback(self):
         try:
@@ -458,7 +458,7 @@ def into_a_list_of_the_module():
     try:
         raiser()
     except ValueError as error:
-        errors_of_the_module.append(error)  # leak: WL005 errors_of_the_module
+        errors_of_the_module.append(error)  # leak: RL005 errors_of_the_module
 
 
 def into_a_global():
@@ -466,7 +466,7 @@ def into_a_global():
     try:
         raiser()
     except ValueError as error:
-        last_error = error  # leak: WL005 last_error
+        last_error = error  # leak: RL005 last_error
 
 
 def for_a_closure():
@@ -478,7 +478,7 @@ def for_a_closure():
     try:
         raiser()
     except ValueError as error:
-        kept = error  # leak: WL008 ask
+        kept = error  # leak: RL008 ask
     return ask
 
 

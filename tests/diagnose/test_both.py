@@ -3,8 +3,8 @@
 import ast
 from pathlib import Path
 
+from roamlet.diagnose.check import check_source
 from tests.diagnose import situations
-from weft.diagnose.check import check_source
 
 SOURCE = Path(situations.__file__).read_text(encoding="utf-8")
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from roamlet.diagnose import leaks
+from roamlet.diagnose.leaks import _cycles
+from roamlet.diagnose.leaks._frames import local_values
 from tests.diagnose import situations
-from weft.diagnose import leaks
-from weft.diagnose.leaks import _cycles
-from weft.diagnose.leaks._frames import local_values
 
 SOURCE = Path(situations.__file__).read_text()
 LINES = SOURCE.splitlines()

@@ -5,20 +5,20 @@ import re
 
 import pytest
 
-from weft.diagnose import CASES, Finding, Keeps
-from weft.diagnose._finding import size
+from roamlet.diagnose import CASES, Finding, Keeps
+from roamlet.diagnose._finding import size
 
 
 def a_finding(**changes):
     fields = {
         "kind": "cycle",
-        "code": "WL001",
+        "code": "RL001",
         "path": "jobs.py",
         "line": 7,
         "function": "catch",
         "name": "result",
-        "message": CASES["WL001"].message("result"),
-        "mend": CASES["WL001"].mended("result"),
+        "message": CASES["RL001"].message("result"),
+        "mend": CASES["RL001"].mended("result"),
     }
     return Finding(**{**fields, **changes})
 
@@ -27,7 +27,7 @@ def test_editors_read_it():
     said = str(a_finding(column=9))
     assert (
         said
-        == "jobs.py:7:9: WL001 result holds an exception whose traceback holds the frame of result, or of one that it called"
+        == "jobs.py:7:9: RL001 result holds an exception whose traceback holds the frame of result, or of one that it called"
     )
 
 

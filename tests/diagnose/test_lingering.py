@@ -11,11 +11,11 @@ import types
 
 import pytest
 
-import weft
+import roamlet
+from roamlet.diagnose import leaks
+from roamlet.diagnose.leaks import _lingering, _measure
 from tests.diagnose import situations
 from tests.diagnose.test_cycles import expected
-from weft.diagnose import leaks
-from weft.diagnose.leaks import _lingering, _measure
 
 
 @pytest.fixture
@@ -102,7 +102,7 @@ def test_what_a_closure_holds():
     with leaks.watch() as seen:
         kept = situations.for_a_closure()
     (finding,) = seen.findings
-    assert (finding.code, finding.name) == ("WL008", "for_a_closure.<locals>.ask")
+    assert (finding.code, finding.name) == ("RL008", "for_a_closure.<locals>.ask")
     kept().__traceback__ = None
 
 
@@ -137,23 +137,23 @@ def test_a_generator_that_waits_in_its_except_clause_may_hold_what_it_handles():
 
 
 def test_tasklets_that_wait():
-    go_on = weft.channel()
-    weft.tasklet(situations.a_loop_that_remembers)(go_on.receive)
-    weft.schedule()
+    go_on = roamlet.channel()
+    roamlet.tasklet(situations.a_loop_that_remembers)(go_on.receive)
+    roamlet.schedule()
     check(leaks.find())
     for _ in range(3):
         go_on.send(None)
-    weft.schedule()
+    roamlet.schedule()
     assert leaks.find() == []
 
 
 def test_a_tasklet_that_waits_in_its_except_clause():
-    go_on = weft.channel()
-    weft.tasklet(situations.a_loop_that_handles)(go_on.receive)
-    weft.schedule()
+    go_on = roamlet.channel()
+    roamlet.tasklet(situations.a_loop_that_handles)(go_on.receive)
+    roamlet.schedule()
     assert leaks.find() == []
     go_on.send(None)
-    weft.schedule()
+    roamlet.schedule()
 
 
 def test_another_thread_that_handles_an_exception():
@@ -181,7 +181,7 @@ def test_futures_may_hold_what_somebody_may_still_ask_for():
     del future
 
 
-@pytest.mark.weft_keeps(reason="run_until_complete() has a cycle of its own, through its local `future`")
+@pytest.mark.roamlet_keeps(reason="run_until_complete() has a cycle of its own, through its local `future`")
 @pytest.mark.leaves("objects", reason="run_until_complete() has a cycle of its own, through its local `future`")
 def test_tasks_of_asyncio_may_too():
     with leaks.watch() as seen:
@@ -195,8 +195,8 @@ def test_tasks_of_asyncio_may_too():
 
 def test_spawned_tasklets_that_nobody_has_joined_may_too():
     with leaks.watch() as seen:
-        tasklet = weft.spawn(situations.raiser)
-        weft.run()
+        tasklet = roamlet.spawn(situations.raiser)
+        roamlet.run()
     assert seen.findings == []
     with pytest.raises(ValueError, match="<"):
         tasklet.join()
@@ -222,7 +222,7 @@ def test_records_of_logging_hold_exceptions():
     with leaks.watch() as seen:
         log()
     (finding,) = seen.findings
-    assert (finding.code, finding.name) == ("WL004", "LogRecord.exc_info")
+    assert (finding.code, finding.name) == ("RL004", "LogRecord.exc_info")
     assert finding.keeps.bytes > 1_000_000  # though the record has the traceback beside the exception
     assert len(finding.keeps.frames) == 2
     handler.records.clear()
@@ -242,7 +242,7 @@ def test_context_variables_hold_what_they_are_set_to():
         context.run(fail)
     context.run(variable.set, None)
     (finding,) = seen.findings
-    assert (finding.code, finding.name, finding.function.rpartition(".")[2]) == ("WL005", "last_failure", "fail")
+    assert (finding.code, finding.name, finding.function.rpartition(".")[2]) == ("RL005", "last_failure", "fail")
 
 
 def test_a_bare_traceback_holds_frames_too(service):
@@ -255,7 +255,7 @@ def test_a_bare_traceback_holds_frames_too(service):
     with leaks.watch() as seen:
         serve()
     (finding,) = seen.findings
-    assert (finding.code, finding.name) == ("WL004", "Service.last")
+    assert (finding.code, finding.name) == ("RL004", "Service.last")
 
 
 def test_what_led_to_a_held_exception_is_not_reported_beside_it(service):
@@ -323,22 +323,22 @@ def test_the_finder_leaves_no_frames_of_its_own():
     assert [
         thing
         for thing in gc.get_objects()
-        if type(thing).__name__ == "frame" and "weft/diagnose" in thing.f_code.co_filename
+        if type(thing).__name__ == "frame" and "roamlet/diagnose" in thing.f_code.co_filename
     ] == []
 
 
 def test_a_source_that_is_another_one_now_is_no_end_of_the_search(tmp_path):
     path = tmp_path / "job.py"
     text = "try:\n    fail()\nexcept ValueError as error:\n    last = error\n"
-    path.write_text("broken = (\n# weft: keep\n")
-    job = types.ModuleType("weft_job")
+    path.write_text("broken = (\n# roamlet: keep\n")
+    job = types.ModuleType("roamlet_job")
     job.fail = situations.raiser
-    sys.modules["weft_job"] = job
+    sys.modules["roamlet_job"] = job
     try:
         with leaks.watch() as seen:
             exec(compile(text, str(path), "exec"), job.__dict__)
     finally:
-        del sys.modules["weft_job"]
+        del sys.modules["roamlet_job"]
         job.__dict__.clear()
     (finding,) = seen.findings
     assert (finding.path, finding.line, finding.name) == (str(path), 4, "last")

@@ -14,7 +14,7 @@ from tests.snapshot.conftest import KNOWN
 @pytest.mark.skipif(not KNOWN, reason="tasklets are not saved on this version or backend")
 def test_resume_goes_on_after_a_kill_by_itself_and_with_the_command(tmp_path):
     words = [sys.executable, "-W", "error", str(ROOT / "examples/resume.py"), "100000000"]
-    file = tmp_path / "perfect.weft"
+    file = tmp_path / "perfect.roamlet"
     for _ in range(2):
         inode = file.stat().st_ino if file.exists() else None
         running = subprocess.Popen(words, cwd=tmp_path, stderr=subprocess.PIPE, text=True)

@@ -8,25 +8,25 @@ import pytest
 from tests.docs.blocks import ROOT
 
 PUBLIC = [
-    "weft",
-    "weft.diagnose",
-    "weft.diagnose.check",
-    "weft.diagnose.leaks",
-    "weft.io",
-    "weft.remote",
-    "weft.snapshot",
-    "weft.stackless",
-    "weft.sync",
-    "weft.sync.futures",
-    "weft.threads",
+    "roamlet",
+    "roamlet.diagnose",
+    "roamlet.diagnose.check",
+    "roamlet.diagnose.leaks",
+    "roamlet.io",
+    "roamlet.remote",
+    "roamlet.snapshot",
+    "roamlet.stackless",
+    "roamlet.sync",
+    "roamlet.sync.futures",
+    "roamlet.threads",
 ]
 
 
 @pytest.mark.parametrize("module_name", PUBLIC)
 def test_every_public_name_stands_in_the_reference_of_its_module(module_name):
     public = importlib.import_module(module_name).__all__
-    page = ROOT / "docs/reference" / f"{module_name.removeprefix('weft.').split('.')[0]}.md"
-    # Inside code: `name`, `name(...)`, `weft.name(...)` or `thing.name`.
+    page = ROOT / "docs/reference" / f"{module_name.removeprefix('roamlet.').split('.')[0]}.md"
+    # Inside code: `name`, `name(...)`, `roamlet.name(...)` or `thing.name`.
     words = set(re.findall(r"\w+", " ".join(re.findall(r"`([^`\n]+)`", page.read_text(encoding="utf-8")))))
     assert sorted(name for name in public if name not in words) == []
 

@@ -73,6 +73,6 @@ def test_the_first_script_for_hosts_reaches_a_host_over_ssh(server, tmp_path):
 
 def test_the_first_scripts_for_tasklets_for_sockets_and_for_hosts_are_in_the_readme():
     first, second, third = scripts(ROOT / "README.md")
-    assert "weft.tasklet(" in first.text
+    assert "roamlet.tasklet(" in first.text
     assert "io.create_server(" in second.text
     assert "remote.ssh(" in third.text

@@ -1,4 +1,4 @@
-"""CPython's own tests of subprocess, from the interpreter's test package, run on weft.io.subprocess. A script.
+"""CPython's own tests of subprocess, from the interpreter's test package, run on roamlet.io.subprocess. A script.
 
 Prints how many tests ran; ends with status 77 where the interpreter has no such tests.
 """
@@ -9,7 +9,7 @@ import sys
 import types
 import unittest
 
-import weft.io
+import roamlet.io
 
 # What is not run, and why.
 EXCLUDED = {
@@ -32,12 +32,12 @@ def main() -> None:
         sys.exit(77)
     ours = types.ModuleType("subprocess")
     vars(ours).update(vars(subprocess))
-    vars(ours).update({name: getattr(weft.io.subprocess, name) for name in weft.io.subprocess.__all__})
+    vars(ours).update({name: getattr(roamlet.io.subprocess, name) for name in roamlet.io.subprocess.__all__})
     tests.subprocess = ours
     # Some tests close descriptors by number behind everybody's back: the hub's must not be made where one of those was.
-    reader, writer = weft.io.pipe()
+    reader, writer = roamlet.io.pipe()
     with reader, writer, contextlib.suppress(TimeoutError):
-        weft.io.wait_readable(reader.fileno(), 0.001)
+        roamlet.io.wait_readable(reader.fileno(), 0.001)
     suite = unittest.TestSuite()
     for case in (getattr(tests, name) for name in CASES):
         for name in unittest.TestLoader().getTestCaseNames(case):

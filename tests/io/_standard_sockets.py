@@ -1,4 +1,4 @@
-"""Run CPython's own tests of sockets on weft's: `python -m tests.io._standard_sockets`. Prints which failed, one a line.
+"""Run CPython's own tests of sockets on roamlet's: `python -m tests.io._standard_sockets`. Prints which failed, one a line.
 
 The tests are those of the interpreter that runs this; threads are on both sides of them, as they are written.
 """
@@ -7,7 +7,7 @@ import socket
 import sys
 import unittest
 
-from weft import io
+from roamlet import io
 
 CLASSES = [
     "BasicTCPTest",

@@ -4,8 +4,8 @@ import threading
 import time
 from collections.abc import Callable
 
-import weft
-from weft.io import workers
+import roamlet
+from roamlet.io import workers
 
 
 class Gate:
@@ -41,8 +41,8 @@ def all_rest() -> bool:
     return threads == idle and queued == 0
 
 
-def started(function: Callable[[], object]) -> weft.tasklet:
+def started(function: Callable[[], object]) -> roamlet.tasklet:
     """A tasklet of `function` that has run until it blocks for the first time."""
-    tasklet = weft.tasklet(function)()
+    tasklet = roamlet.tasklet(function)()
     tasklet.run()
     return tasklet

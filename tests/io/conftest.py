@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
-import weft
+import roamlet
+from roamlet import io
+from roamlet.io import workers
+from roamlet.io._workers import pool
 from tests.io._sockets import LOCALHOST
 from tests.io._workers import wait_until
-from weft import io
-from weft.io import workers
-from weft.io._workers import pool
 
 
 @pytest.fixture
@@ -60,8 +60,8 @@ def run_until_blocked():
     """Run the tasklets until all of them wait, without waiting for the hub."""
 
     def run() -> None:
-        while weft.getruncount() > 1:
-            weft.schedule()
+        while roamlet.getruncount() > 1:
+            roamlet.schedule()
 
     return run
 

@@ -9,15 +9,15 @@ import time
 
 import pytest
 
-import weft
-from weft import io
+import roamlet
+from roamlet import io
 
 
 def attempt(log, name, function, *args, **kwargs):
     """Call `function`, and note what came of it as plain data."""
     try:
         log.append((name, function(*args, **kwargs)))
-    except weft.TaskletExit:
+    except roamlet.TaskletExit:
         log.append((name, "killed"))
         raise
     except Exception as error:
@@ -26,11 +26,11 @@ def attempt(log, name, function, *args, **kwargs):
 
 def test_wait_readable_wakes_when_data_comes(pipe, run_until_blocked):
     log = []
-    tasklet = weft.tasklet(attempt)(log, "read", io.wait_readable, pipe[0])
+    tasklet = roamlet.tasklet(attempt)(log, "read", io.wait_readable, pipe[0])
     run_until_blocked()
     assert (log, tasklet.blocked) == ([], True)
     os.write(pipe[1], b"x")
-    weft.run()
+    roamlet.run()
     assert log == [("read", None)]
 
 
@@ -41,10 +41,10 @@ def test_wait_readable_returns_at_once_when_data_is_there(pipe):
 
 def test_wait_readable_wakes_at_the_end(pipe, run_until_blocked):
     log = []
-    weft.tasklet(attempt)(log, "read", io.read, pipe[0], 10)
+    roamlet.tasklet(attempt)(log, "read", io.read, pipe[0], 10)
     run_until_blocked()
     os.close(pipe[1])
-    weft.run()
+    roamlet.run()
     assert log == [("read", b"")]
 
 
@@ -55,12 +55,12 @@ def test_wait_writable_wakes_when_there_is_room(pipe, run_until_blocked):
             os.write(pipe[1], b"x" * 65536)
         except BlockingIOError:
             break
-    weft.tasklet(attempt)(log, "write", io.wait_writable, pipe[1])
+    roamlet.tasklet(attempt)(log, "write", io.wait_writable, pipe[1])
     run_until_blocked()
-    weft.sleep(0)
+    roamlet.sleep(0)
     assert log == []
     os.read(pipe[0], 1 << 20)
-    weft.run()
+    roamlet.run()
     assert log == [("write", None)]
 
 
@@ -71,10 +71,10 @@ def test_wait_writable_wakes_when_nobody_reads_any_more(pipe, run_until_blocked)
             os.write(pipe[1], b"x" * 65536)
         except BlockingIOError:
             break
-    weft.tasklet(attempt)(log, "write", io.write, pipe[1], b"y")
+    roamlet.tasklet(attempt)(log, "write", io.write, pipe[1], b"y")
     run_until_blocked()
     os.close(pipe[0])
-    weft.run()
+    roamlet.run()
     assert log == [("write", "BrokenPipeError")]
 
 
@@ -87,17 +87,17 @@ def test_other_tasklets_run_while_one_reads(pipe):
     def writer():
         for number in range(3):
             log.append(number)
-            weft.schedule()
+            roamlet.schedule()
         os.write(pipe[1], b"data")
 
-    weft.tasklet(reader)()
-    weft.tasklet(writer)()
-    weft.run()
+    roamlet.tasklet(reader)()
+    roamlet.tasklet(writer)()
+    roamlet.run()
     assert log == [0, 1, 2, b"data"]
 
 
 def test_main_can_wait_too(pipe):
-    weft.tasklet(os.write)(pipe[1], b"for main")
+    roamlet.tasklet(os.write)(pipe[1], b"for main")
     assert io.read(pipe[0], 100) == b"for main"
 
 
@@ -117,9 +117,9 @@ def test_a_large_write_arrives_complete(pipe, blocking):
         while len(received) < len(data):
             received.extend(io.read(pipe[0], 30_000))
 
-    weft.tasklet(reader)()
+    roamlet.tasklet(reader)()
     assert io.write(pipe[1], data) == len(data)
-    weft.run()
+    roamlet.run()
     assert received == data
 
 
@@ -141,21 +141,21 @@ def test_both_directions_of_a_socket_are_waited_for_separately(sockets, run_unti
             first.send(b"x" * 65536)
         except BlockingIOError:
             break
-    weft.tasklet(attempt)(log, "write", io.wait_writable, first.fileno())
-    weft.tasklet(attempt)(log, "read", io.wait_readable, first.fileno())
+    roamlet.tasklet(attempt)(log, "write", io.wait_writable, first.fileno())
+    roamlet.tasklet(attempt)(log, "read", io.wait_readable, first.fileno())
     run_until_blocked()
-    weft.sleep(0)
+    roamlet.sleep(0)
     assert log == []
     second.send(b"back")
     while not log:
-        weft.sleep(0.001)
+        roamlet.sleep(0.001)
     assert log == [("read", None)]
     while True:
         try:
             second.recv(1 << 20)
         except BlockingIOError:
             break
-    weft.run()
+    roamlet.run()
     assert log == [("read", None), ("write", None)]
 
 
@@ -169,7 +169,7 @@ def test_echo_over_a_listening_socket():
                 io.wait_readable(server.fileno())
                 connection, _ = server.accept()
                 connection.setblocking(False)
-                weft.tasklet(echo)(connection)
+                roamlet.tasklet(echo)(connection)
 
         def echo(connection):
             with connection:
@@ -190,10 +190,10 @@ def test_echo_over_a_listening_socket():
                     received += data
                 log.append(received == message)
 
-        weft.tasklet(serve)(20)
+        roamlet.tasklet(serve)(20)
         for number in range(20):
-            weft.tasklet(client)(number)
-        weft.run()
+            roamlet.tasklet(client)(number)
+        roamlet.run()
     assert log == [True] * 20
 
 
@@ -227,12 +227,12 @@ def test_a_regular_file_is_always_ready(tmp_path):
 def test_several_readers_of_one_descriptor_each_get_their_part(pipe, run_until_blocked):
     log = []
     for name in "abc":
-        weft.tasklet(attempt)(log, name, io.read, pipe[0], 1)
+        roamlet.tasklet(attempt)(log, name, io.read, pipe[0], 1)
     run_until_blocked()
     for part in (b"1", b"2", b"3"):
         os.write(pipe[1], part)
-        weft.sleep(0.001)
-    weft.run()
+        roamlet.sleep(0.001)
+    roamlet.run()
     names, parts = zip(*log, strict=True)
     assert (sorted(names), sorted(parts)) == (["a", "b", "c"], [b"1", b"2", b"3"])
 
@@ -240,20 +240,20 @@ def test_several_readers_of_one_descriptor_each_get_their_part(pipe, run_until_b
 def test_several_readers_of_a_blocking_descriptor_do_not_block_the_thread(pipe, run_until_blocked):
     os.set_blocking(pipe[0], True)
     log = []
-    tasklets = [weft.tasklet(attempt)(log, name, io.read, pipe[0], 10) for name in "ab"]
+    tasklets = [roamlet.tasklet(attempt)(log, name, io.read, pipe[0], 10) for name in "ab"]
     run_until_blocked()
     os.write(pipe[1], b"for one")
     # A second reader that believed it had been woken for data would now block everything: break that off from outside.
     rescue = threading.Timer(5, os.write, (pipe[1], b"rescue"))
     rescue.start()
     while not log:
-        weft.sleep(0.001)
-    weft.sleep(0.01)
+        roamlet.sleep(0.001)
+    roamlet.sleep(0.01)
     rescue.cancel()
     rescue.join()
     assert [data for _, data in log] == [b"for one"]
     os.write(pipe[1], b"for two")
-    weft.run()
+    roamlet.run()
     assert [data for _, data in log] == [b"for one", b"for two"]  # who comes first is not promised
     assert sorted(name for name, _ in log) == ["a", "b"]
     assert not any(tasklet.alive for tasklet in tasklets)
@@ -269,30 +269,30 @@ def test_several_writers_of_a_blocking_descriptor_do_not_block_the_thread(pipe, 
     os.set_blocking(pipe[1], True)
     log = []
     for name in "ab":
-        weft.tasklet(attempt)(log, name, io.write, pipe[1], name.encode() * 4096)
+        roamlet.tasklet(attempt)(log, name, io.write, pipe[1], name.encode() * 4096)
     run_until_blocked()
     rescue = threading.Timer(5, os.read, (pipe[0], 1 << 20))
     rescue.start()
     os.read(pipe[0], 4096)
     while not log:
-        weft.sleep(0.001)
-    weft.sleep(0.01)
+        roamlet.sleep(0.001)
+    roamlet.sleep(0.01)
     rescued = not rescue.is_alive()
     rescue.cancel()
     rescue.join()
     assert ([size for _, size in log], rescued) == ([4096], False)
     os.read(pipe[0], 1 << 20)
-    weft.run()
+    roamlet.run()
     assert sorted(log) == [("a", 4096), ("b", 4096)]
 
 
 def test_a_killed_waiter_leaves_the_others(pipe, run_until_blocked):
     log = []
-    tasklets = {name: weft.tasklet(attempt)(log, name, io.wait_readable, pipe[0]) for name in "abc"}
+    tasklets = {name: roamlet.tasklet(attempt)(log, name, io.wait_readable, pipe[0]) for name in "abc"}
     run_until_blocked()
     tasklets["b"].kill()
     os.write(pipe[1], b"x")
-    weft.run()
+    roamlet.run()
     assert sorted(log) == [("a", None), ("b", "killed"), ("c", None)]
 
 
@@ -324,12 +324,12 @@ def test_read_and_write_take_a_time_out(pipe):
 
 def test_one_of_several_waiters_may_time_out(pipe, run_until_blocked):
     log = []
-    weft.tasklet(attempt)(log, "limited", io.wait_readable, pipe[0], timeout=0.01)
-    weft.tasklet(attempt)(log, "patient", io.wait_readable, pipe[0])
+    roamlet.tasklet(attempt)(log, "limited", io.wait_readable, pipe[0], timeout=0.01)
+    roamlet.tasklet(attempt)(log, "patient", io.wait_readable, pipe[0])
     while not log:
-        weft.sleep(0.001)
+        roamlet.sleep(0.001)
     os.write(pipe[1], b"x")
-    weft.run()
+    roamlet.run()
     assert log == [("limited", "TimeoutError"), ("patient", None)]
 
 
@@ -344,10 +344,10 @@ def test_close_wakes_who_waits_with_an_error(pipe, run_until_blocked, end):
         with pytest.raises(TimeoutError):
             io.write(pipe[1], b"x" * 10_000_000, timeout=0)
     for name in "ab":
-        weft.tasklet(attempt)(log, name, wait, pipe[end])
+        roamlet.tasklet(attempt)(log, name, wait, pipe[end])
     run_until_blocked()
     io.close(pipe[end])
-    weft.run()
+    roamlet.run()
     assert sorted(log) == [("a", "OSError"), ("b", "OSError")]
 
 
@@ -360,10 +360,10 @@ def test_the_error_of_close_names_the_descriptor(pipe, run_until_blocked):
         except OSError as error:
             texts.append((error.errno, str(error)))
 
-    weft.tasklet(reader)()
+    roamlet.tasklet(reader)()
     run_until_blocked()
     io.close(pipe[0])
-    weft.run()
+    roamlet.run()
     assert texts[0][0] == errno.EBADF
     assert f"descriptor {pipe[0]} was closed while a tasklet waited for it" in texts[0][1]
 
@@ -391,18 +391,18 @@ def test_a_number_used_again_after_close_belongs_to_the_new_file(pipe):
 def test_a_number_used_again_after_a_close_behind_our_back(pipe, run_until_blocked):
     """os.close() while a tasklet waits: the kernel forgets the descriptor, and whoever waits next must not suffer."""
     log = []
-    stuck = weft.tasklet(attempt)(log, "stuck", io.wait_readable, pipe[0])
+    stuck = roamlet.tasklet(attempt)(log, "stuck", io.wait_readable, pipe[0])
     run_until_blocked()
     os.close(pipe[0])
     again, other = os.pipe()
     assert again == pipe[0]
     try:
-        weft.tasklet(attempt)(log, "new", io.wait_readable, again)
+        roamlet.tasklet(attempt)(log, "new", io.wait_readable, again)
         run_until_blocked()
         os.write(other, b"x")
         deadline = time.monotonic() + 5
         while ("new", None) not in log and time.monotonic() < deadline:
-            weft.sleep(0.001)
+            roamlet.sleep(0.001)
         assert ("new", None) in log
     finally:
         stuck.kill()
@@ -412,7 +412,7 @@ def test_a_number_used_again_after_a_close_behind_our_back(pipe, run_until_block
 
 def test_waiting_again_after_a_duplicate_kept_the_old_file_open(pipe, run_until_blocked):
     log = []
-    stuck = weft.tasklet(attempt)(log, "stuck", io.wait_readable, pipe[0])
+    stuck = roamlet.tasklet(attempt)(log, "stuck", io.wait_readable, pipe[0])
     run_until_blocked()
     duplicate = os.dup(pipe[0])
     os.close(pipe[0])
@@ -434,24 +434,24 @@ def test_waiting_again_after_a_duplicate_kept_the_old_file_open(pipe, run_until_
 
 def test_a_loop_of_schedule_starves_no_descriptor(pipe, run_until_blocked):
     log = []
-    weft.tasklet(attempt)(log, "read", io.read, pipe[0], 10)
+    roamlet.tasklet(attempt)(log, "read", io.read, pipe[0], 10)
     run_until_blocked()
     os.write(pipe[1], b"x")
     start = time.monotonic()
     while not log and time.monotonic() - start < 10:
-        weft.schedule()
+        roamlet.schedule()
     assert log == [("read", b"x")]
 
 
 def test_ping_pong_over_a_channel_starves_no_descriptor(pipe, run_until_blocked):
-    channel, log = weft.channel(), []
+    channel, log = roamlet.channel(), []
 
     def pong():
         for _ in channel:
             pass
 
-    tasklet = weft.tasklet(pong)()
-    weft.tasklet(attempt)(log, "read", io.read, pipe[0], 10)
+    tasklet = roamlet.tasklet(pong)()
+    roamlet.tasklet(attempt)(log, "read", io.read, pipe[0], 10)
     run_until_blocked()
     os.write(pipe[1], b"x")
     start = time.monotonic()
@@ -463,38 +463,38 @@ def test_ping_pong_over_a_channel_starves_no_descriptor(pipe, run_until_blocked)
 
 def test_run_waits_for_descriptors_but_not_for_daemon_waits(pipe, run_until_blocked):
     log = []
-    daemon = weft.tasklet(attempt)(log, "daemon", io.wait_readable, pipe[0], daemon=True)
-    weft.run()
+    daemon = roamlet.tasklet(attempt)(log, "daemon", io.wait_readable, pipe[0], daemon=True)
+    roamlet.run()
     assert daemon.blocked
-    weft.tasklet(attempt)(log, "reader", io.wait_readable, pipe[0])
+    roamlet.tasklet(attempt)(log, "reader", io.wait_readable, pipe[0])
     run_until_blocked()
     threading.Timer(0.02, os.write, (pipe[1], b"x")).start()
-    weft.run()
+    roamlet.run()
     assert sorted(log) == [("daemon", None), ("reader", None)]
 
 
 def test_a_daemon_wait_hides_no_deadlock(pipe):
-    daemon = weft.tasklet(attempt)([], "daemon", io.wait_readable, pipe[0], daemon=True)
-    with pytest.raises(weft.Deadlock, match="blocked in wait"):
-        weft.channel().receive()
+    daemon = roamlet.tasklet(attempt)([], "daemon", io.wait_readable, pipe[0], daemon=True)
+    with pytest.raises(roamlet.Deadlock, match="blocked in wait"):
+        roamlet.channel().receive()
     daemon.kill()
 
 
 def test_a_descriptor_keeps_main_from_a_deadlock(pipe):
-    channel = weft.channel()
+    channel = roamlet.channel()
 
     def reader():
         channel.send(io.read(pipe[0], 10))
 
-    weft.tasklet(reader)()
+    roamlet.tasklet(reader)()
     threading.Timer(0.02, os.write, (pipe[1], b"x")).start()
     assert channel.receive() == b"x"
-    weft.run()
+    roamlet.run()
 
 
 def test_another_thread_wakes_a_sleeping_hub(pipe, run_until_blocked):
-    channel, log = weft.channel(), []
-    waiting = weft.tasklet(attempt)(log, "read", io.wait_readable, pipe[0])
+    channel, log = roamlet.channel(), []
+    waiting = roamlet.tasklet(attempt)(log, "read", io.wait_readable, pipe[0])
     run_until_blocked()
     thread = threading.Timer(0.02, channel.send, ("woken",))
     thread.start()
@@ -508,7 +508,7 @@ def test_each_thread_waits_for_descriptors_of_its_own(pipe):
 
     def other():
         read_end, write_end = os.pipe()
-        weft.tasklet(os.write)(write_end, b"y")
+        roamlet.tasklet(os.write)(write_end, b"y")
         log.append(io.read(read_end, 10))
         log.append(io.read(pipe[0], 10))
         os.close(read_end)
@@ -525,8 +525,8 @@ def test_a_thread_that_ends_closes_its_hub_and_ends_who_waits_there(pipe):
     log = []
 
     def other():
-        weft.tasklet(attempt)(log, "waits", io.wait_readable, pipe[0])
-        weft.schedule()
+        roamlet.tasklet(attempt)(log, "waits", io.wait_readable, pipe[0])
+        roamlet.schedule()
 
     before = len(os.listdir("/proc/self/fd"))
     for _ in range(5):
@@ -543,13 +543,13 @@ def test_io_in_a_finally_block_at_the_end_of_a_thread(pipe):
     def other():
         def function():
             try:
-                weft.schedule_remove()
+                roamlet.schedule_remove()
             finally:
                 os.write(pipe[1], b"bye")
                 log.append(io.read(pipe[0], 10))
 
-        kept.append(weft.tasklet(function)())
-        weft.schedule()
+        kept.append(roamlet.tasklet(function)())
+        roamlet.schedule()
 
     kept = []
     before = len(os.listdir("/proc/self/fd"))

@@ -5,10 +5,10 @@ import threading
 
 import pytest
 
-import weft
+import roamlet
+from roamlet import io
+from roamlet.io import workers
 from tests.io._workers import Gate, started, wait_until
-from weft import io
-from weft.io import workers
 
 pytestmark = pytest.mark.usefixtures("workers_at_first")
 
@@ -71,13 +71,13 @@ def test_only_the_tasklet_waits_for_a_slow_resolver(monkeypatch):
         return original(host, port, family, type, proto, flags)
 
     monkeypatch.setattr(socket, "getaddrinfo", slow)
-    tasklet = started(lambda: order.append(io.getaddrinfo("weft.invalid", 80)))
+    tasklet = started(lambda: order.append(io.getaddrinfo("roamlet.invalid", 80)))
     gate.wait_for()
     order.append("another tasklet")
     gate.open()
     io.call_async(lambda: None)
     wait_until(lambda: workers.status().threads == workers.status().idle)
-    weft.run()
+    roamlet.run()
     assert (order, tasklet.alive) == (["another tasklet", []], False)
 
 

@@ -8,13 +8,13 @@ import threading
 
 import pytest
 
-import weft
+import roamlet
+from roamlet import io
+from roamlet.io import executor, tls, workers
+from roamlet.io._serial import Serial
 from tests.io._sockets import LOCALHOST
 from tests.io._workers import Gate, all_rest, started, wait_until
 from tests.witnesses import Witnesses
-from weft import io
-from weft.io import executor, tls, workers
-from weft.io._serial import Serial
 
 pytestmark = pytest.mark.usefixtures("workers_at_first")
 PATHS = {}
@@ -34,14 +34,14 @@ def witnesses():
 def call_async(witnesses):
     def calls():
         local = witnesses("the frame that called")
-        weft.call_async(lambda: witnesses.fails(local))
+        roamlet.call_async(lambda: witnesses.fails(local))
 
     witnesses.handles(calls)
 
 
 @path
 def call_async_that_ends_a_program(witnesses):
-    witnesses.handles(lambda: weft.call_async(lambda: witnesses.fails(kind=SystemExit)), SystemExit)
+    witnesses.handles(lambda: roamlet.call_async(lambda: witnesses.fails(kind=SystemExit)), SystemExit)
 
 
 @path
@@ -53,7 +53,7 @@ def call_async_whose_caller_was_killed(witnesses):
         witnesses.fails()
 
     workers.configure(on_abandoned=lambda function, result, error: told.append(type(error)))
-    waiting = started(lambda: weft.call_async(job))
+    waiting = started(lambda: roamlet.call_async(job))
     gate.wait_for()
     waiting.kill()
     gate.open()
@@ -73,7 +73,7 @@ def call_async_whose_handler_of_abandoned_jobs_fails(witnesses):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "excepthook", lambda *_: None)
         workers.configure(on_abandoned=lambda function, result, error: witnesses.fails(function, error))
-        waiting = started(lambda: weft.call_async(job))
+        waiting = started(lambda: roamlet.call_async(job))
         gate.wait_for()
         waiting.kill()
         gate.open()
@@ -93,11 +93,11 @@ def call_async_whose_abandoned_error_is_logged(witnesses):
         def emit(self, record):
             seen.append(self.format(record))
 
-    logger, handler = logging.getLogger("weft.io.workers"), Handler()
+    logger, handler = logging.getLogger("roamlet.io.workers"), Handler()
     logger.addHandler(handler)
     logger.propagate = False
     try:
-        waiting = started(lambda: weft.call_async(job))
+        waiting = started(lambda: roamlet.call_async(job))
         gate.wait_for()
         waiting.kill()
         gate.open()
@@ -115,7 +115,7 @@ def call_async_without_a_thread(witnesses):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(threading.Thread, "start", refuses)
-        witnesses.handles(lambda: weft.call_async(witnesses.fails), RuntimeError)
+        witnesses.handles(lambda: roamlet.call_async(witnesses.fails), RuntimeError)
 
 
 @path
@@ -161,11 +161,11 @@ def a_handler_of_a_server(witnesses):
         witnesses.fails(local, kind=ConnectionError)
 
     with io.create_server(LOCALHOST) as listener:
-        serving = weft.spawn(io.serve, (listener, handler))
+        serving = roamlet.spawn(io.serve, (listener, handler))
         with io.create_connection(listener.getsockname()) as client:
             client.sendall(b"lost")
             assert client.recv(10) == b""
-        weft.schedule()
+        roamlet.schedule()
         witnesses.judge()
         assert not serving.done
         with io.create_connection(listener.getsockname()) as client:
@@ -193,7 +193,7 @@ def a_connection_that_is_given_up_after_one_was_refused(witnesses):
         closed.bind((LOCALHOST[0], 0))
         refused = (standard.AF_INET, standard.SOCK_STREAM, 0, "", closed.getsockname())
         strange = (standard.AF_INET, "no number", 0, "", closed.getsockname())
-        patch.setattr("weft.io._sockets.getaddrinfo", lambda *_: [refused, strange])
+        patch.setattr("roamlet.io._sockets.getaddrinfo", lambda *_: [refused, strange])
         witnesses.handles(lambda: connects(closed), TypeError)
 
 
@@ -218,7 +218,7 @@ def a_descriptor_that_is_closed_while_it_is_waited_for(witnesses):
     with pipe:
         waiting = started(lambda: witnesses.handles(lambda: end.read(1), (OSError, ValueError)))
         end.close()
-        weft.run()
+        roamlet.run()
         witnesses.judge()
         assert not waiting.alive
 
@@ -268,9 +268,9 @@ def a_process_that_reads_nothing_and_is_given_up(witnesses):
 
     waiting = started(lambda: witnesses.handles(runs))
     while not witnesses.seen:
-        weft.schedule()
+        roamlet.schedule()
     waiting.throw(ValueError, "thrown")
-    weft.run()
+    roamlet.run()
     witnesses.judge()
     assert not waiting.alive
 
@@ -287,7 +287,7 @@ def a_handshake_that_fails(witnesses):
 @path
 def a_body_of_responsive_that_fails(witnesses):
     def fails():
-        with weft.responsive():
+        with roamlet.responsive():
             witnesses.fails()
 
     witnesses.handles(fails)
@@ -303,8 +303,10 @@ def test_a_local_of_the_frame_that_raised_dies_when_the_exception_was_handled(na
 @pytest.mark.parametrize("jobs", [1, 5])
 def test_workers_that_rest_hold_nothing_of_what_failed_in_them(jobs, witnesses):
     for _ in range(jobs):
-        weft.tasklet(witnesses.handles)(lambda: weft.call_async(lambda: witnesses.fails(witnesses("an argument"))))
-    weft.run()
+        roamlet.tasklet(witnesses.handles)(
+            lambda: roamlet.call_async(lambda: witnesses.fails(witnesses("an argument")))
+        )
+    roamlet.run()
     wait_until(all_rest)
     assert workers.status().threads >= 1
     witnesses.judge()

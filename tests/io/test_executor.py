@@ -7,12 +7,12 @@ import weakref
 
 import pytest
 
-import weft
+import roamlet
+from roamlet.io import workers
+from roamlet.io.executor import WorkerExecutor
+from roamlet.sync import futures
 from tests.core._scripts import output_of
 from tests.io._workers import Gate, all_rest, started, wait_until
-from weft.io import workers
-from weft.io.executor import WorkerExecutor
-from weft.sync import futures
 
 pytestmark = pytest.mark.usefixtures("workers_at_first")
 
@@ -23,7 +23,7 @@ def test_calls_run_on_workers_and_their_futures_are_concurrent_futures():
         assert isinstance(future, standard.Future)
         assert isinstance(executor, standard.Executor)
         assert future.result(30) == (3, 1)
-        assert "weft-service-worker" in executor.submit(threading.current_thread).result().name
+        assert "roamlet-service-worker" in executor.submit(threading.current_thread).result().name
         assert executor.submit(int, "ff", base=16).result() == 255
         assert list(executor.map(pow, [2, 3], [3, 2])) == [8, 9]
         assert standard.wait([executor.submit(int)], timeout=30).not_done == set()
@@ -49,7 +49,7 @@ def test_an_error_is_the_futures_and_leaves_no_cycle():
     assert alive[0]() is None
 
 
-@pytest.mark.parametrize("kind", [SystemExit, weft.TaskletExit, KeyboardInterrupt])
+@pytest.mark.parametrize("kind", [SystemExit, roamlet.TaskletExit, KeyboardInterrupt])
 def test_whatever_a_call_raises_the_others_go_on(kind):
     def raises() -> None:
         raise kind
@@ -64,7 +64,7 @@ def test_waiting_lets_other_tasklets_run():
     gate, order = Gate(), []
     with WorkerExecutor() as executor:
         future = executor.submit(gate)
-        weft.tasklet(lambda: (order.append("another tasklet"), gate.open()))()
+        roamlet.tasklet(lambda: (order.append("another tasklet"), gate.open()))()
         order.append(future.result())
     assert order == ["another tasklet", "through"]
 
@@ -121,7 +121,7 @@ def test_shutdown_takes_no_more_and_cancels_if_asked():
     leaving = started(executor.shutdown)
     assert leaving.alive
     gate.open()
-    weft.run()
+    roamlet.run()
     assert (leaving.alive, running.result()) == (False, "through")
     WorkerExecutor().shutdown()
 
@@ -163,8 +163,8 @@ def test_when_no_thread_can_be_started_the_futures_say_so(monkeypatch):
 
 def test_a_fork_loses_the_calls_in_the_child_and_says_so():
     printed = output_of("""
-        import os, threading, warnings, weft, weft.io as io
-        from weft.io.executor import WorkerExecutor
+        import os, threading, warnings, roamlet, roamlet.io as io
+        from roamlet.io.executor import WorkerExecutor
         warnings.simplefilter("ignore")
         opened = threading.Event()
         executor = WorkerExecutor(max_workers=1)

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-import weft
+import roamlet
+from roamlet import core, io
+from roamlet.io import files, workers
+from roamlet.io._workers import pool
 from tests.io._workers import Gate, started, wait_until
-from weft import core, io
-from weft.io import files, workers
-from weft.io._workers import pool
 
 pytestmark = pytest.mark.usefixtures("workers_at_first")
 
@@ -55,7 +55,7 @@ def test_binary_files_read_into_buffers(tmp_path):
         assert (file.readinto(buffer), buffer) == (4, b"0123")
         assert (file.read(2), file.read(None), file.read()) == (b"45", b"6789", b"")
         assert (file.name, file.mode, file.fileno() > 2) == (str(tmp_path / "data"), "rb", True)
-        assert "weft.io.File of <_io.BufferedReader" in repr(file)
+        assert "roamlet.io.File of <_io.BufferedReader" in repr(file)
 
 
 @pytest.mark.parametrize("hint", [-1, 0, None, 1, 9, 10, 11, 1000])
@@ -215,7 +215,7 @@ def test_calls_of_several_tasklets_are_made_in_their_order_by_one_worker():
     assert workers.status().threads - workers.status().idle == 1
     assert slow.log == [1]
     gate.open()
-    weft.run()
+    roamlet.run()
     assert (slow.log, [tasklet.alive for tasklet in waiting]) == ([1, 2, 3], [False] * 3)
     file.close()
 
@@ -229,7 +229,7 @@ def test_an_abandoned_call_is_finished_before_the_next_begins_and_one_that_has_n
     waiting[0].kill()
     waiting[1].kill()
     gate.open()
-    weft.run()
+    roamlet.run()
     file.close()
     assert slow.log == [1, 3, "closed"]
 
@@ -253,7 +253,7 @@ def test_a_file_is_closed_when_its_tasklet_is_killed_while_it_closes():
     closing.kill()
     assert not closing.alive
     gate.open()
-    weft.run()
+    roamlet.run()
     wait_until(lambda: file.closed)
     assert (slow.log, reading.alive) == ([1, "closed"], False)
 
@@ -262,7 +262,7 @@ def test_a_fork_fails_who_waits_for_a_file_in_the_child():
     from tests.core._scripts import output_of
 
     printed = output_of("""
-        import os, warnings, weft, weft.io as io
+        import os, warnings, roamlet, roamlet.io as io
         warnings.simplefilter("ignore")
         read_end, write_end = os.pipe()
         file = io.open(read_end, "rb", buffering=0)
@@ -272,16 +272,16 @@ def test_a_fork_fails_who_waits_for_a_file_in_the_child():
             except RuntimeError as error:
                 print(str(error)[:44], flush=True)
         for size in (1, 2):
-            weft.tasklet(reads)(size)
-        weft.schedule()
+            roamlet.tasklet(reads)(size)
+        roamlet.schedule()
         pid = os.fork()
         if pid == 0:
-            weft.run()
+            roamlet.run()
             os.write(write_end, b"c")
             os._exit(0)
         io.wait_process(pid)
         os.write(write_end, b"pq")
-        weft.run()
+        roamlet.run()
     """)
     lost = "the job of a worker thread was lost in a for"
     assert printed.splitlines() == [lost, lost, "b'c'", "b'pq'"]
@@ -347,6 +347,6 @@ def test_only_the_tasklet_waits_for_a_path_operation(tmp_path):
     order.append("another tasklet")
     with io.open(tmp_path / "fifo", "wb") as fifo:
         fifo.write(b"through")
-    weft.run()
+    roamlet.run()
     assert (order, reading.alive) == (["another tasklet", b"through"], False)
     gate.open()

@@ -5,17 +5,17 @@ from tests.core._scripts import output_of
 
 def test_both_sides_of_a_fork_go_on_waiting_for_descriptors():
     printed = output_of("""
-        import os, weft, weft.io as io
+        import os, roamlet, roamlet.io as io
         read_end, write_end = os.pipe()
         back_read, back_write = os.pipe()
-        weft.tasklet(lambda: print("before", io.read(read_end, 10), flush=True))()
-        weft.sleep(0)
+        roamlet.tasklet(lambda: print("before", io.read(read_end, 10), flush=True))()
+        roamlet.sleep(0)
         os.write(write_end, b"1")
-        weft.run()
+        roamlet.run()
         pid = os.fork()
         if pid == 0:
             own_read, own_write = os.pipe()
-            weft.tasklet(os.write)(own_write, b"own")
+            roamlet.tasklet(os.write)(own_write, b"own")
             print("child", io.read(own_read, 10), io.read(read_end, 10), flush=True)
             os.write(back_write, b"done")
             os._exit(0)
@@ -27,12 +27,12 @@ def test_both_sides_of_a_fork_go_on_waiting_for_descriptors():
 
 def test_who_waited_before_the_fork_waits_on_both_sides():
     printed = output_of("""
-        import os, weft, weft.io as io
+        import os, roamlet, roamlet.io as io
         pairs = {"parent": os.pipe(), "child": os.pipe()}
         log = []
         def waits(name):
             log.append((name, io.read(pairs[name][0], 10)))
-        tasklets = {name: weft.tasklet(waits, (name,)) for name in pairs}
+        tasklets = {name: roamlet.tasklet(waits, (name,)) for name in pairs}
         for tasklet in tasklets.values():
             tasklet.run()
         pid = os.fork()
@@ -40,7 +40,7 @@ def test_who_waited_before_the_fork_waits_on_both_sides():
         tasklets[other].kill()
         os.write(pairs[name][1], name.encode())
         while not log:
-            weft.sleep(0.001)
+            roamlet.sleep(0.001)
         if pid == 0:
             print(log, flush=True)
             os._exit(0)
@@ -56,12 +56,12 @@ def test_a_socket_that_the_child_closes_before_it_has_a_hub_of_its_own_is_heard_
         import os
         sockets = []
         os.register_at_fork(after_in_child=lambda: [own.close() for own in sockets])
-        import weft, weft.io as io
+        import roamlet, roamlet.io as io
         own, other = io.socketpair()
         sockets.append(own)
         for number in (b"1", b"2"):
-            receives = weft.spawn(own.recv, (10,))
-            weft.schedule()
+            receives = roamlet.spawn(own.recv, (10,))
+            roamlet.schedule()
             if number == b"2":
                 pid = os.fork()
                 if pid == 0:
@@ -77,13 +77,13 @@ def test_a_socket_that_the_child_closes_before_it_has_a_hub_of_its_own_is_heard_
 
 def test_other_threads_wake_the_hub_of_a_forked_child():
     printed = output_of("""
-        import os, threading, weft, weft.io as io
+        import os, threading, roamlet, roamlet.io as io
         read_end, write_end = os.pipe()
         os.write(write_end, b"x")
         io.wait_readable(read_end)
         pid = os.fork()
         if pid == 0:
-            channel = weft.channel()
+            channel = roamlet.channel()
             thread = threading.Thread(target=lambda: (threading.Event().wait(0.05), channel.send("woken")))
             thread.start()
             print(channel.receive(), flush=True)

@@ -9,9 +9,9 @@ import threading
 
 import pytest
 
-import weft
+import roamlet
+from roamlet import core, io
 from tests.io._workers import started
-from weft import core, io
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def ends():
 
 def test_what_is_written_is_read_as_it_comes_and_the_end_is_seen(ends):
     reader, writer = ends
-    got = weft.channel()
+    got = roamlet.channel()
 
     def reads() -> None:
         while data := reader.read(100):
@@ -36,7 +36,7 @@ def test_what_is_written_is_read_as_it_comes_and_the_end_is_seen(ends):
     assert writer.write(bytearray(b"two")) == 3
     assert got.receive() == b"two"
     writer.close()
-    weft.run()
+    roamlet.run()
     assert (list(got), tasklet.alive) == ([], False)
 
 
@@ -55,7 +55,7 @@ def test_its_ends_serve_buffers_and_text():
         standard_io.TextIOWrapper(standard_io.BufferedReader(reader), encoding="utf-8") as lines,
         standard_io.TextIOWrapper(standard_io.BufferedWriter(writer), encoding="utf-8") as text,
     ):
-        got = weft.channel()
+        got = roamlet.channel()
         tasklet = started(lambda: [got.send(line) for line in lines])
         text.write("zwölf\nelf\nze")
         text.flush()
@@ -63,7 +63,7 @@ def test_its_ends_serve_buffers_and_text():
         text.write("hn")
         text.close()
         assert got.receive() == "zehn"
-        weft.run()
+        roamlet.run()
         assert not tasklet.alive
 
 
@@ -106,7 +106,7 @@ def test_closing_an_end_is_an_error_for_who_waits_there(ends):
     tasklet = started(reads)
     fd = reader.fileno()
     reader.close()
-    weft.run()
+    roamlet.run()
     assert not tasklet.alive
     assert errors == [f"[Errno 9] descriptor {fd} was closed while a tasklet waited for it"]
 
@@ -119,7 +119,7 @@ def test_two_tasklets_in_one_buffer_are_told_apart(ends):
     with pytest.raises(RuntimeError, match="reentrant call"):
         buffered.read(1)
     writer.write(b"abc")
-    weft.run()
+    roamlet.run()
     assert (got, tasklet.alive) == ([b"abc"], False)
     buffered.detach()
 
@@ -166,7 +166,7 @@ def test_one_that_is_forgotten_is_closed_with_a_warning():
     reader, writer = io.pipe()
     writer.close()
     fd = reader.fileno()
-    with pytest.warns(ResourceWarning, match="unclosed <weft.io.PipeEnd"):
+    with pytest.warns(ResourceWarning, match="unclosed <roamlet.io.PipeEnd"):
         del reader
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(fd)

@@ -8,9 +8,9 @@ import threading
 
 import pytest
 
-import weft
-from weft import io
-from weft.io import _processes
+import roamlet
+from roamlet import io
+from roamlet.io import _processes
 
 PYTHON = [sys.executable, "-I", "-S", "-c"]
 
@@ -57,12 +57,12 @@ def test_other_tasklets_run_meanwhile(way):
     def works():
         for number in range(3):
             log.append(number)
-            weft.sleep(0.001)
+            roamlet.sleep(0.001)
         child.stdin.close()
 
-    weft.tasklet(waits)()
-    weft.tasklet(works)()
-    weft.run()
+    roamlet.tasklet(waits)()
+    roamlet.tasklet(works)()
+    roamlet.run()
     assert log == [0, 1, 2, 0]
 
 
@@ -75,11 +75,11 @@ def test_several_children_in_the_order_in_which_they_end(way):
         log.append(index)
 
     for index in range(3):
-        weft.tasklet(waits)(index)
+        roamlet.tasklet(waits)(index)
     for index in (2, 0, 1):
         children[index].stdin.close()
         while index not in log:
-            weft.sleep(0.001)
+            roamlet.sleep(0.001)
     assert log == [2, 0, 1]
 
 
@@ -94,8 +94,8 @@ def test_a_time_out_leaves_the_child_running(way):
 
 def test_a_killed_wait_leaves_the_child_and_no_descriptor(way):
     child = subprocess.Popen(["sleep", "60"])
-    tasklet = weft.tasklet(io.wait_process)(child)
-    weft.schedule()
+    tasklet = roamlet.tasklet(io.wait_process)(child)
+    roamlet.schedule()
     tasklet.kill()
     assert child.poll() is None
     child.kill()
@@ -105,10 +105,10 @@ def test_a_killed_wait_leaves_the_child_and_no_descriptor(way):
 def test_several_tasklets_may_wait_for_one_popen(way):
     child, log = subprocess.Popen(["cat"], stdin=subprocess.PIPE), []
     for _ in range(3):
-        weft.tasklet(lambda: log.append(io.wait_process(child)))()
-    weft.schedule()
+        roamlet.tasklet(lambda: log.append(io.wait_process(child)))()
+    roamlet.schedule()
     child.stdin.close()
-    weft.run()
+    roamlet.run()
     assert log == [0, 0, 0]
 
 

@@ -1,4 +1,4 @@
-"""weft.responsive: the switch interval is short while a hub competes with a thread that computes, and only then."""
+"""roamlet.responsive: the switch interval is short while a hub competes with a thread that computes, and only then."""
 
 import os
 import sys
@@ -7,9 +7,9 @@ import time
 
 import pytest
 
-import weft
+import roamlet
+from roamlet import io
 from tests.core._scripts import output_of
-from weft import io
 
 USUAL = 0.005
 SHORT = 0.0005
@@ -49,7 +49,7 @@ def sleep_until(condition):
     deadline = time.monotonic() + 20
     while not condition():
         assert time.monotonic() < deadline
-        weft.sleep(0.001)
+        roamlet.sleep(0.001)
 
 
 def is_short():
@@ -61,7 +61,7 @@ def is_usual():
 
 
 def test_it_is_short_while_another_thread_computes_and_goes_back_when_that_ends(computing):
-    with weft.responsive():
+    with roamlet.responsive():
         assert is_usual()
         sleep_until(is_short)
         computing()
@@ -71,7 +71,7 @@ def test_it_is_short_while_another_thread_computes_and_goes_back_when_that_ends(
 
 def test_it_goes_back_when_the_block_is_left_however_it_is_left(computing):
     def block():
-        with weft.responsive():
+        with roamlet.responsive():
             sleep_until(is_short)
             raise KeyError
 
@@ -82,7 +82,7 @@ def test_it_goes_back_when_the_block_is_left_however_it_is_left(computing):
 
 def test_it_goes_back_when_nothing_comes_in(computing, pipe):
     """The hub looks after it before it sleeps on, although somebody computes."""
-    with weft.responsive():
+    with roamlet.responsive():
         sleep_until(is_short)
         seen = []
 
@@ -102,12 +102,12 @@ def test_it_goes_back_when_nothing_comes_in(computing, pipe):
 
 def test_nothing_changes_without_it(computing):
     for _ in range(20):
-        weft.sleep(0.001)
+        roamlet.sleep(0.001)
         assert is_usual()
 
 
 def test_an_interval_that_somebody_sets_meanwhile_stays(computing):
-    with weft.responsive():
+    with roamlet.responsive():
         sleep_until(is_short)
         sys.setswitchinterval(0.002)
     assert sys.getswitchinterval() == pytest.approx(0.002)
@@ -116,16 +116,16 @@ def test_an_interval_that_somebody_sets_meanwhile_stays(computing):
 
 def test_an_interval_that_is_shorter_stays(computing):
     sys.setswitchinterval(0.0001)
-    with weft.responsive():
+    with roamlet.responsive():
         for _ in range(20):
-            weft.sleep(0.001)
+            roamlet.sleep(0.001)
             assert sys.getswitchinterval() == pytest.approx(0.0001)
     sys.setswitchinterval(USUAL)
 
 
 def test_blocks_nest_and_the_last_one_gives_it_back(computing):
-    with weft.responsive() as nothing:
-        with weft.responsive():
+    with roamlet.responsive() as nothing:
+        with roamlet.responsive():
             sleep_until(is_short)
         sleep_until(is_short)
     assert (nothing, is_usual()) == (None, True)
@@ -135,7 +135,7 @@ def test_several_threads_want_it_at_once(computing):
     seen, barrier = [], threading.Barrier(3)
 
     def other():
-        with weft.responsive():
+        with roamlet.responsive():
             with pytest.raises(TimeoutError):
                 io.wait_readable(quiet, timeout=0)
             sleep_until(is_short)
@@ -146,7 +146,7 @@ def test_several_threads_want_it_at_once(computing):
     threads = [threading.Thread(target=other) for _ in range(2)]
     for thread in threads:
         thread.start()
-    with weft.responsive():
+    with roamlet.responsive():
         barrier.wait()
         for thread in threads:
             thread.join()
@@ -157,14 +157,14 @@ def test_several_threads_want_it_at_once(computing):
 
 
 def test_it_can_be_switched_on_and_off(computing):
-    weft.responsive(True)
-    weft.responsive(True)
+    roamlet.responsive(True)
+    roamlet.responsive(True)
     sleep_until(is_short)
-    weft.responsive(False)
+    roamlet.responsive(False)
     assert is_usual()
-    weft.responsive(False)
+    roamlet.responsive(False)
     for _ in range(5):
-        weft.sleep(0.001)
+        roamlet.sleep(0.001)
         assert is_usual()
 
 
@@ -174,18 +174,18 @@ def test_a_thread_that_ends_leaves_nothing_behind(computing, pipe):
             io.wait_readable(pipe[0], timeout=0)
         sleep_until(is_short)
 
-    weft.responsive(True)
+    roamlet.responsive(True)
     thread = threading.Thread(target=other)
     thread.start()
     thread.join()
     assert is_usual()
-    weft.responsive(False)
+    roamlet.responsive(False)
 
 
 def test_a_forked_child_starts_with_the_usual_interval():
     printed = output_of("""
-        import os, sys, threading, time, weft, warnings
-        from weft import io
+        import os, sys, threading, time, roamlet, warnings
+        from roamlet import io
         warnings.simplefilter("ignore")
         def compute():
             while True:
@@ -196,9 +196,9 @@ def test_a_forked_child_starts_with_the_usual_interval():
             io.wait_readable(read_end, timeout=0)
         except TimeoutError:
             pass
-        with weft.responsive():
+        with roamlet.responsive():
             while sys.getswitchinterval() > 0.001:
-                weft.sleep(0.001)
+                roamlet.sleep(0.001)
             pid = os.fork()
             if pid == 0:
                 print(round(sys.getswitchinterval(), 4), flush=True)
@@ -211,4 +211,4 @@ def test_a_forked_child_starts_with_the_usual_interval():
 @pytest.mark.parametrize("bad", [1, 0, "on", 0.0005])
 def test_what_is_neither_on_nor_off_is_refused(bad):
     with pytest.raises(TypeError, match="responsive\\(\\) takes True or False, or nothing for a with block, not"):
-        weft.responsive(bad)
+        roamlet.responsive(bad)

@@ -9,16 +9,16 @@ import struct
 
 import pytest
 
-import weft
+import roamlet
+from roamlet import io
+from roamlet.io import _serve
 from tests.io._errors import error_of
 from tests.io._workers import started
-from weft import io
-from weft.io import _serve
 
 
 @pytest.fixture
 def log(caplog):
-    caplog.set_level(logging.INFO, "weft.io.serve")
+    caplog.set_level(logging.INFO, "roamlet.io.serve")
     return lambda: [(record.levelname, record.getMessage()) for record in caplog.records]
 
 
@@ -61,7 +61,7 @@ def failing_with(*errors):
 
 
 def test_each_connection_is_handled_by_a_tasklet_of_its_own(listener):
-    with weft.scope() as s:
+    with roamlet.scope() as s:
         s.service(io.serve, (listener, shout))
         with connect(listener) as first, connect(listener) as second:
             assert asks(second, b"second") == b"SECOND"
@@ -74,7 +74,7 @@ def test_the_handler_gets_the_connection_and_its_address_and_the_connection_is_c
     def handle(connection, address):
         seen.append((connection, address))
 
-    with weft.scope() as s:
+    with roamlet.scope() as s:
         s.service(io.serve, (listener, handle))
         with connect(listener) as client:
             assert client.recv(1) == b""
@@ -91,7 +91,7 @@ def test_a_handler_that_has_every_attribute_is_called_like_any_other(listener):
         def __call__(self, connection, address):
             connection.sendall(b"hello")
 
-    with weft.scope() as s:
+    with roamlet.scope() as s:
         s.service(io.serve, (listener, Proxy()))
         with connect(listener) as client:
             assert client.recv(100) == b"hello"
@@ -101,7 +101,7 @@ def test_a_handler_that_has_every_attribute_is_called_like_any_other(listener):
 
 
 def test_a_client_that_resets_its_connection_ends_no_other(listener, log):
-    with weft.scope() as s:
+    with roamlet.scope() as s:
         s.service(io.serve, (listener, shout))
         with connect(listener) as polite:
             rude = connect(listener)
@@ -119,7 +119,7 @@ def test_another_oserror_of_a_handler_is_logged_with_its_traceback(listener, cap
     def handle(connection, address):
         open(connection.recv(100).decode())  # noqa: SIM115 - it is not there
 
-    with weft.scope() as s:
+    with roamlet.scope() as s:
         s.service(io.serve, (listener, handle))
         for _ in range(2):
             with connect(listener) as client:
@@ -133,11 +133,11 @@ def test_another_oserror_of_a_handler_is_logged_with_its_traceback(listener, cap
 
 def test_a_group_of_oserrors_counts_as_one(listener, log):
     def handle(connection, address):
-        with weft.scope() as s:
+        with roamlet.scope() as s:
             s.spawn(connection.recv, (100,))
             raise ConnectionResetError("one of two directions")
 
-    with weft.scope() as s:
+    with roamlet.scope() as s:
         s.service(io.serve, (listener, handle))
         for _ in range(2):
             with connect(listener) as client:
@@ -155,13 +155,13 @@ def test_any_other_error_of_a_handler_cancels_the_others_and_is_raised(listener,
         try:
             if connection.recv(1) == b"!":
                 raise error
-        except weft.Cancelled:
+        except roamlet.Cancelled:
             ended.append("cancelled")
             raise
 
-    server = weft.spawn(io.serve, (listener, handle))
+    server = roamlet.spawn(io.serve, (listener, handle))
     with connect(listener) as waiting, connect(listener) as wrong:
-        weft.sleep(0)
+        roamlet.sleep(0)
         wrong.sendall(b"!")
         raised = error_of(server.join)
         assert isinstance(raised, ExceptionGroup) and raised.exceptions == (error,)
@@ -192,7 +192,7 @@ def test_without_descriptors_it_waits_until_there_are_some(listener, log, monkey
                     taken.append(os.dup(client.fileno()))
                 except OSError:
                     break
-            with weft.scope() as s:
+            with roamlet.scope() as s:
                 s.service(io.serve, (listener, shout))
                 assert asks(client, b"hello") == b"HELLO"
         finally:
@@ -216,7 +216,7 @@ def test_where_there_is_no_room_it_pauses_and_can_be_cancelled(name, log):
 
 def test_connections_that_are_gone_before_they_are_accepted_are_passed_over(log):
     gone = [ConnectionAbortedError(errno.ECONNABORTED, "gone"), OSError(errno.EPROTO, "gone"), TimeoutError("nobody")]
-    with failing_with(*gone) as listener, weft.scope() as s:
+    with failing_with(*gone) as listener, roamlet.scope() as s:
         s.service(io.serve, (listener, shout))
         with connect(listener) as client:
             assert asks(client, b"hello") == b"HELLO"
@@ -234,9 +234,9 @@ def test_another_error_of_accept_is_raised():
 
 def test_a_time_out_of_the_listener_ends_nothing(listener):
     listener.settimeout(0.001)
-    with weft.scope() as s:
+    with roamlet.scope() as s:
         s.service(io.serve, (listener, shout))
-        weft.sleep(0.01)
+        roamlet.sleep(0.01)
         with connect(listener) as client:
             assert asks(client, b"hello") == b"HELLO"
 
@@ -245,7 +245,7 @@ def test_a_time_out_of_the_listener_ends_nothing(listener):
 
 
 def test_when_the_listener_is_closed_it_waits_for_the_handlers_and_returns(listener):
-    server = weft.spawn(io.serve, (listener, shout))
+    server = roamlet.spawn(io.serve, (listener, shout))
     with connect(listener) as client:
         assert asks(client, b"one") == b"ONE"
         listener.close()
@@ -267,16 +267,16 @@ def test_when_it_is_ended_the_handlers_are_too(listener, way):
         connection.sendall(b"hello")
         try:
             connection.recv(1)
-        except weft.Cancelled:
+        except roamlet.Cancelled:
             ended.append(True)
             raise
 
-    with weft.scope() as s:
+    with roamlet.scope() as s:
         server = s.spawn(io.serve, (listener, handle))
         with connect(listener) as client:
             assert client.recv(100) == b"hello"
             s.cancel() if way == "cancelled" else server.kill()
-            with weft.shield():
+            with roamlet.shield():
                 assert client.recv(1) == b""
     assert ended == [True]
     listener.getsockname()  # it is still open
@@ -287,7 +287,7 @@ def test_when_it_is_ended_the_handlers_are_too(listener, way):
 
 def test_a_standard_socket_is_refused():
     with standard.create_server(("127.0.0.1", 0)) as blocking:
-        with pytest.raises(TypeError, match=r"would block the whole thread: make it with weft\.io\.create_server"):
+        with pytest.raises(TypeError, match=r"would block the whole thread: make it with roamlet\.io\.create_server"):
             io.serve(blocking, shout)
 
 

@@ -5,8 +5,8 @@ import pytest
 from tests.core._scripts import output_of
 
 STORM = """
-    import faulthandler, gc, os, random, socket, struct, sys, threading, weft
-    from weft import core, io
+    import faulthandler, gc, os, random, socket, struct, sys, threading, roamlet
+    from roamlet import core, io
     faulthandler.dump_traceback_later({limit}, exit=True)
     sys.setswitchinterval(1e-5)
     gc.disable()
@@ -17,7 +17,7 @@ STORM = """
                 connection, _ = listener.accept()
             except OSError:
                 return
-            weft.tasklet(echo)(connection, generator, served)
+            roamlet.tasklet(echo)(connection, generator, served)
 
     def echo(connection, generator, served):
         with connection:
@@ -37,7 +37,7 @@ STORM = """
                 connection.settimeout(generator.choice([None, 0.001, 5]))
                 for _ in range(generator.randrange(1, 10)):
                     message = os.urandom(generator.choice([1, 1000, 50_000]))
-                    sender = weft.tasklet(send)(connection, message)
+                    sender = roamlet.tasklet(send)(connection, message)
                     got = b""
                     while len(got) < len(message):
                         data = connection.recv(generator.choice([100, 65536]))
@@ -51,7 +51,7 @@ STORM = """
             outcomes.append("done")
         except OSError as error:
             outcomes.append(type(error).__name__)
-        except weft.TaskletExit:
+        except roamlet.TaskletExit:
             outcomes.append("killed")
             raise
 
@@ -64,24 +64,24 @@ STORM = """
     def thread(seed, addresses, outcomes, barrier):
         generator, served = random.Random(seed), []
         listener = io.create_server(("127.0.0.1", 0))
-        server = weft.tasklet(serve)(listener, generator, served)
+        server = roamlet.tasklet(serve)(listener, generator, served)
         addresses.append(listener.getsockname())
         barrier.wait()
-        clients = [weft.tasklet(client)(generator.choice(addresses), generator, outcomes) for _ in range(40)]
+        clients = [roamlet.tasklet(client)(generator.choice(addresses), generator, outcomes) for _ in range(40)]
         while any(one.alive for one in clients):
-            weft.sleep(0.002)
+            roamlet.sleep(0.002)
             if generator.random() < 0.2:
                 generator.choice(clients).kill(pending=generator.random() < 0.5)
         ended.append(seed)
         while len(ended) < {threads}:  # others may still talk to our server
-            weft.sleep(0.001)
+            roamlet.sleep(0.001)
         listener.close()
         while server.alive:
-            weft.sleep(0.001)
+            roamlet.sleep(0.001)
         for one in core.started():
             one.kill()
-        weft.run()
-        left.append((weft.getruncount(), len(core.started())))
+        roamlet.run()
+        left.append((roamlet.getruncount(), len(core.started())))
 
     before = len(os.listdir("/proc/self/fd"))
     total, left = [], []

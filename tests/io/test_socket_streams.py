@@ -8,10 +8,10 @@ from io import BytesIO
 
 import pytest
 
-import weft
+import roamlet
+from roamlet import io
 from tests.io._sockets import LOCALHOST, fill, receive_all
 from tests.io.test_descriptors import attempt
-from weft import io
 
 
 def test_others_run_while_one_receives(pair):
@@ -23,12 +23,12 @@ def test_others_run_while_one_receives(pair):
     def writer():
         for number in range(3):
             log.append(number)
-            weft.schedule()
+            roamlet.schedule()
         pair[1].send(b"data")
 
-    weft.tasklet(reader)()
-    weft.tasklet(writer)()
-    weft.run()
+    roamlet.tasklet(reader)()
+    roamlet.tasklet(writer)()
+    roamlet.run()
     assert log == [0, 1, 2, b"data"]
 
 
@@ -38,7 +38,7 @@ def test_an_echo_server_with_many_connections(listener):
     def serve(count):
         for _ in range(count):
             connection, _ = listener.accept()
-            weft.tasklet(echo)(connection)
+            roamlet.tasklet(echo)(connection)
 
     def echo(connection):
         with connection:
@@ -48,16 +48,16 @@ def test_an_echo_server_with_many_connections(listener):
     def client(number):
         with io.create_connection(listener.getsockname()) as connection:
             message = b"%d " % number * 20_000
-            weft.tasklet(connection.sendall)(message)
+            roamlet.tasklet(connection.sendall)(message)
             received = b""
             while len(received) < len(message):
                 received += connection.recv(777)
             log.append(received == message)
 
-    weft.tasklet(serve)(20)
+    roamlet.tasklet(serve)(20)
     for number in range(20):
-        weft.tasklet(client)(number)
-    weft.run()
+        roamlet.tasklet(client)(number)
+    roamlet.run()
     assert log == [True] * 20
 
 
@@ -68,10 +68,10 @@ def test_a_large_sendall_arrives_complete(pair):
     def reader():
         got.append(receive_all(pair[0]))
 
-    weft.tasklet(reader)()
+    roamlet.tasklet(reader)()
     pair[1].sendall(memoryview(data))
     pair[1].shutdown(standard.SHUT_WR)
-    weft.run()
+    roamlet.run()
     assert got == [data]
 
 
@@ -99,11 +99,11 @@ def test_data_and_the_end_that_come_together_are_both_seen(pair, run_until_block
             log.append(data)
         log.append("end")
 
-    weft.tasklet(reader)()
+    roamlet.tasklet(reader)()
     run_until_blocked()
     pair[1].send(b"last")
     pair[1].close()
-    weft.run()
+    roamlet.run()
     assert log == [b"last", "end"]
 
 
@@ -114,12 +114,12 @@ def test_data_that_comes_between_two_receives_is_not_missed(pair, run_until_bloc
         for _ in range(3):
             log.append(pair[0].recv(100))
 
-    weft.tasklet(reader)()
+    roamlet.tasklet(reader)()
     for number in range(3):
         run_until_blocked()
         pair[1].send(b"%d" % number)
         while len(log) <= number:
-            weft.sleep(0.0001)
+            roamlet.sleep(0.0001)
     assert log == [b"0", b"1", b"2"]
 
 
@@ -127,40 +127,40 @@ def test_a_reset_is_an_error_for_who_receives(listener, run_until_blocked):
     log = []
     with io.create_connection(listener.getsockname()) as client:
         accepted, _ = listener.accept()
-        weft.tasklet(attempt)(log, "recv", client.recv, 10)
+        roamlet.tasklet(attempt)(log, "recv", client.recv, 10)
         run_until_blocked()
         accepted.setsockopt(standard.SOL_SOCKET, standard.SO_LINGER, struct.pack("ii", 1, 0))
         accepted.close()
-        weft.run()
+        roamlet.run()
         assert log == [("recv", "ConnectionResetError")]
 
 
 def test_who_waits_for_room_learns_that_nobody_reads_any_more(pair, run_until_blocked):
     log = []
     fill(pair[0])
-    weft.tasklet(attempt)(log, "send", pair[0].sendall, b"more")
+    roamlet.tasklet(attempt)(log, "send", pair[0].sendall, b"more")
     run_until_blocked()
     pair[1].close()
-    weft.run()
+    roamlet.run()
     assert log == [("send", "BrokenPipeError")]
 
 
 def test_a_full_buffer_blocks_the_sender_until_it_is_read(pair, run_until_blocked):
     log = []
     filled = fill(pair[0])
-    weft.tasklet(attempt)(log, "send", pair[0].sendall, b"more")
+    roamlet.tasklet(attempt)(log, "send", pair[0].sendall, b"more")
     run_until_blocked()
-    weft.sleep(0)
+    roamlet.sleep(0)
     assert log == []
     data = b""
     while len(data) < filled + 4:
         data += pair[1].recv(1 << 20)
-    weft.run()
+    roamlet.run()
     assert (log, data[-4:]) == ([("send", None)], b"more")
 
 
 def test_waiting_for_all_of_a_size(pair):
-    weft.tasklet(lambda: [(pair[1].send(b"x" * 70_000), weft.schedule()) for _ in range(3)])()
+    roamlet.tasklet(lambda: [(pair[1].send(b"x" * 70_000), roamlet.schedule()) for _ in range(3)])()
     assert pair[0].recv(200_000, standard.MSG_WAITALL) == b"x" * 200_000
     assert pair[0].recv(50_000) == b"x" * 10_000
     pair[1].send(b"rest")
@@ -187,14 +187,14 @@ def test_urgent_data_does_not_hide_what_follows(listener):
                 while data := accepted.recv(100):
                     log.append(data)
 
-            tasklet = weft.tasklet(reader)()
-            weft.schedule()
+            tasklet = roamlet.tasklet(reader)()
+            roamlet.schedule()
             client.send(b"one")
             client.send(b"!", standard.MSG_OOB)
             client.send(b"two")
             client.shutdown(standard.SHUT_WR)
             while tasklet.alive:
-                weft.sleep(0.001)
+                roamlet.sleep(0.001)
             assert b"".join(log) == b"onetwo"
 
 
@@ -217,14 +217,14 @@ def test_files_on_a_socket(pair):
         with pair[0].makefile("rb") as file:
             log.extend(file)
 
-    weft.tasklet(reader)()
+    roamlet.tasklet(reader)()
     with pair[1].makefile("w") as file:
         file.write("first\nsecond\n")
         file.flush()
-        weft.schedule()
+        roamlet.schedule()
         file.write("third\n")
     pair[1].close()
-    weft.run()
+    roamlet.run()
     assert log == [b"first\n", b"second\n", b"third\n"]
 
 
@@ -233,24 +233,24 @@ def test_sendfile_sends_a_file_and_what_is_no_file(pair, tmp_path):
     path = tmp_path / "file"
     path.write_bytes(content)
     got = []
-    weft.tasklet(lambda: got.append(receive_all(pair[0])))()
+    roamlet.tasklet(lambda: got.append(receive_all(pair[0])))()
     with open(path, "rb") as file:
         assert pair[1].sendfile(file, offset=10, count=2_000_000) == 2_000_000
         assert file.tell() == 2_000_010
         assert pair[1].sendfile(file, offset=2_000_010) == len(content) - 2_000_010
     assert pair[1].sendfile(BytesIO(b"from memory")) == 11
     pair[1].close()
-    weft.run()
+    roamlet.run()
     assert got == [content[10:] + b"from memory"]
 
 
 def test_messages_with_descriptors(pair, run_until_blocked):
     log = []
-    weft.tasklet(lambda: log.append(standard.recv_fds(pair[0], 10, 1)))()
+    roamlet.tasklet(lambda: log.append(standard.recv_fds(pair[0], 10, 1)))()
     run_until_blocked()
     read_end, write_end = os.pipe()
     standard.send_fds(pair[1], [b"here"], [write_end])
-    weft.run()
+    roamlet.run()
     (data, fds, _, _) = log[0]
     os.write(fds[0], b"through")
     assert (data, os.read(read_end, 10)) == (b"here", b"through")
@@ -265,9 +265,9 @@ def test_who_always_finds_something_to_do_starves_nobody(pair, call):
     def other():
         while len(seen) < 3:
             seen.append(calls)
-            weft.schedule()
+            roamlet.schedule()
 
-    weft.tasklet(other)()
+    roamlet.tasklet(other)()
     pair[1].send(b"x")
     with io.socket(standard.AF_INET, standard.SOCK_DGRAM) as sink, io.socket(sink.family, sink.type) as source:
         sink.bind(LOCALHOST)
@@ -281,13 +281,13 @@ def test_who_always_finds_something_to_do_starves_nobody(pair, call):
         while len(seen) < 3:
             calls += 1
             once()
-    weft.run()
+    roamlet.run()
     assert seen[0] < seen[1] < seen[2] == calls  # the other one ran in between, again and again
 
 
 def test_run_waits_for_sockets(pair):
     log = []
-    weft.tasklet(attempt)(log, "recv", pair[0].recv, 10)
+    roamlet.tasklet(attempt)(log, "recv", pair[0].recv, 10)
     threading.Timer(0.02, standard.socket.send, (pair[1], b"x")).start()
-    weft.run()
+    roamlet.run()
     assert log == [("recv", b"x")]

@@ -5,8 +5,8 @@ from tests.core._scripts import output_of
 
 def test_a_signal_interrupts_a_call_only_if_its_handler_raises():
     printed = output_of("""
-        import os, signal, threading, weft
-        from weft import io
+        import os, signal, threading, roamlet
+        from roamlet import io
         first, second = io.socketpair()
 
         def note(number, frame):
@@ -28,7 +28,7 @@ def test_a_signal_interrupts_a_call_only_if_its_handler_raises():
             first.recv(10)
         except KeyError as error:
             print(error)
-        weft.tasklet(second.send)(b"still there")
+        roamlet.tasklet(second.send)(b"still there")
         print(first.recv(20))
         first.close()
         second.close()
@@ -38,19 +38,19 @@ def test_a_signal_interrupts_a_call_only_if_its_handler_raises():
 
 def test_both_sides_of_a_fork_go_on_with_their_sockets():
     printed = output_of("""
-        import os, weft
-        from weft import io
+        import os, roamlet
+        from roamlet import io
         pairs = {name: io.socketpair() for name in ("parent", "child")}
         log = []
-        tasklets = {name: weft.tasklet(lambda name=name: log.append((name, pairs[name][0].recv(10))))() for name in pairs}
-        weft.schedule()
+        tasklets = {name: roamlet.tasklet(lambda name=name: log.append((name, pairs[name][0].recv(10))))() for name in pairs}
+        roamlet.schedule()
         pid = os.fork()
         name, other = ("parent", "child") if pid else ("child", "parent")
         tasklets[other].kill()
         pairs[name][1].send(name.encode())
         while not log:
-            weft.sleep(0.001)
-        weft.tasklet(pairs[name][1].send)(b"again")
+            roamlet.sleep(0.001)
+        roamlet.tasklet(pairs[name][1].send)(b"again")
         print(log, pairs[name][0].recv(10), *([io.wait_process(pid)] if pid else []), flush=True)
         os._exit(0)
     """)
@@ -59,8 +59,8 @@ def test_both_sides_of_a_fork_go_on_with_their_sockets():
 
 def test_accept_says_that_descriptors_have_run_out_and_goes_on_later():
     printed = output_of("""
-        import errno, os, resource, weft
-        from weft import io
+        import errno, os, resource, roamlet
+        from roamlet import io
         with io.create_server(("127.0.0.1", 0)) as server:
             client = io.create_connection(server.getsockname())
             limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
@@ -79,7 +79,7 @@ def test_accept_says_that_descriptors_have_run_out_and_goes_on_later():
             for fd in kept:
                 os.close(fd)
             accepted, _ = server.accept()
-            weft.tasklet(client.send)(b"hello")
+            roamlet.tasklet(client.send)(b"hello")
             print(accepted.recv(10))
             accepted.close()
             client.close()
@@ -89,8 +89,8 @@ def test_accept_says_that_descriptors_have_run_out_and_goes_on_later():
 
 def test_a_hub_that_cannot_be_made_says_why():
     printed = output_of("""
-        import errno, os, resource, weft
-        from weft import io
+        import errno, os, resource, roamlet
+        from roamlet import io
         first, second = io.socketpair()
         resource.setrlimit(resource.RLIMIT_NOFILE, (64, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
         kept = []
@@ -106,7 +106,7 @@ def test_a_hub_that_cannot_be_made_says_why():
                 print(errno.errorcode[error.errno])
         os.close(kept.pop())
         os.close(kept.pop())
-        weft.tasklet(second.send)(b"hello")
+        roamlet.tasklet(second.send)(b"hello")
         print(first.recv(10))
         first.close()
         second.close()

@@ -5,7 +5,7 @@ import socket as standard
 
 import pytest
 
-import weft
+import roamlet
 from tests.io._sockets import fill
 
 
@@ -31,13 +31,13 @@ def test_the_time_out_of_sendall_limits_the_whole_call(pair):
     def reader():
         while not end:
             pair[1].recv(4096)
-            weft.sleep(0.001)
+            roamlet.sleep(0.001)
 
-    weft.tasklet(reader)()
+    roamlet.tasklet(reader)()
     with pytest.raises(TimeoutError):
         pair[0].sendall(b"x" * 100_000_000)
     end.append(True)
-    weft.run()
+    roamlet.run()
 
 
 def test_without_waiting_there_is_an_error_at_once(pair, listener):
@@ -89,7 +89,7 @@ def test_nonsense_time_outs_are_refused(pair, bad):
 
 
 def test_a_scope_that_expires_ends_a_call(pair):
-    with weft.core.CancelScope(timeout=0.005) as scope:
+    with roamlet.core.CancelScope(timeout=0.005) as scope:
         pair[0].recv(10)
     assert scope.expired
     pair[1].send(b"later")

@@ -7,10 +7,10 @@ import threading
 
 import pytest
 
-import weft
+import roamlet
+from roamlet import io
 from tests.io._sockets import fill
 from tests.io.test_descriptors import attempt
-from weft import io
 
 
 @pytest.mark.parametrize("call", ["recv", "recv_into", "recvfrom", "recvmsg", "sendall", "accept", "connect"])
@@ -32,11 +32,11 @@ def test_closing_wakes_who_waits_with_an_error(call, listener, tmp_path, run_unt
             other.connect(path)
         sock, arguments = io.socket(standard.AF_UNIX), (path,)
     for name in "ab":
-        weft.tasklet(attempt)(log, name, getattr(sock, call), *arguments)
+        roamlet.tasklet(attempt)(log, name, getattr(sock, call), *arguments)
     run_until_blocked()
     assert log == []
     sock.close()
-    weft.run()
+    roamlet.run()
     assert sorted(log) == [("a", "OSError"), ("b", "OSError")]
     first.close()
     second.close()
@@ -54,11 +54,11 @@ def test_the_error_of_closing_names_the_descriptor(pair, run_until_blocked):
         except OSError as error:
             caught.append((error.errno, str(error)))
 
-    weft.tasklet(reader)()
+    roamlet.tasklet(reader)()
     run_until_blocked()
     fd = pair[0].fileno()
     pair[0].close()
-    weft.run()
+    roamlet.run()
     assert caught == [(errno.EBADF, f"[Errno 9] descriptor {fd} was closed while a tasklet waited for it")]
 
 
@@ -69,10 +69,10 @@ def test_closing_in_another_thread_wakes_who_waits_in_every_thread(pair):
         def inside():
             attempt(log, name, pair[0].recv, 10)
 
-        weft.tasklet(inside)()
-        weft.schedule()
+        roamlet.tasklet(inside)()
+        roamlet.schedule()
         ready.wait()
-        weft.run()
+        roamlet.run()
 
     threads = [threading.Thread(target=waits, args=(number,)) for number in range(3)]
     for thread in threads:
@@ -105,10 +105,10 @@ def test_a_closed_socket_says_so_in_every_call(pair):
 
 def test_detach_wakes_who_waits(pair, run_until_blocked):
     log = []
-    weft.tasklet(attempt)(log, "recv", pair[0].recv, 10)
+    roamlet.tasklet(attempt)(log, "recv", pair[0].recv, 10)
     run_until_blocked()
     fd = pair[0].detach()
-    weft.run()
+    roamlet.run()
     assert log == [("recv", "OSError")]
     os.close(fd)
 
@@ -117,14 +117,14 @@ def test_a_number_that_is_used_again_belongs_to_the_new_socket():
     for _ in range(3):
         first, second = io.socketpair()
         with first, second:
-            weft.tasklet(second.send)(b"data")
+            roamlet.tasklet(second.send)(b"data")
             assert first.recv(10) == b"data"
 
 
 def test_a_number_that_was_closed_behind_our_back_serves_a_new_socket():
     first, second = io.socketpair()
     number = first.fileno()
-    weft.tasklet(second.send)(b"data")
+    roamlet.tasklet(second.send)(b"data")
     assert first.recv(10) == b"data"
     os.close(number)
     others = [io.socketpair() for _ in range(2)]
@@ -132,7 +132,7 @@ def test_a_number_that_was_closed_behind_our_back_serves_a_new_socket():
     assert len(reused) == 1
     partner = next(pair for pair in others if reused[0] in pair)
     partner = partner[0] if partner[1] is reused[0] else partner[1]
-    weft.tasklet(partner.send)(b"new")
+    roamlet.tasklet(partner.send)(b"new")
     reused[0].settimeout(10)
     assert reused[0].recv(10) == b"new"
     first.detach()
@@ -144,9 +144,9 @@ def test_killed_while_it_waits(pair, listener, run_until_blocked):
     log = []
     fill(pair[0])
     tasklets = [
-        weft.tasklet(attempt)(log, "recv", pair[0].recv, 10),
-        weft.tasklet(attempt)(log, "send", pair[0].sendall, b"x"),
-        weft.tasklet(attempt)(log, "accept", listener.accept),
+        roamlet.tasklet(attempt)(log, "recv", pair[0].recv, 10),
+        roamlet.tasklet(attempt)(log, "send", pair[0].sendall, b"x"),
+        roamlet.tasklet(attempt)(log, "accept", listener.accept),
     ]
     run_until_blocked()
     for tasklet in tasklets:
@@ -159,10 +159,10 @@ def test_killed_while_it_waits(pair, listener, run_until_blocked):
 def test_several_receivers_of_one_socket_each_get_a_part(pair, run_until_blocked):
     log = []
     for name in "abc":
-        weft.tasklet(attempt)(log, name, pair[0].recv, 1)
+        roamlet.tasklet(attempt)(log, name, pair[0].recv, 1)
     run_until_blocked()
     pair[1].send(b"123")
-    weft.run()
+    roamlet.run()
     assert sorted(data for _, data in log) == [b"1", b"2", b"3"]
 
 
@@ -175,12 +175,12 @@ def test_several_acceptors_of_one_listener(listener):
         connection.close()
 
     for _ in range(5):
-        weft.tasklet(acceptor)()
-    weft.schedule()
+        roamlet.tasklet(acceptor)()
+    roamlet.schedule()
     for number in range(5):
         clients.append(io.create_connection(listener.getsockname()))
         clients[-1].send(b"%d" % number)
-    weft.run()
+    roamlet.run()
     assert sorted(log) == [b"0", b"1", b"2", b"3", b"4"]
     for client in clients:
         client.close()
@@ -193,7 +193,7 @@ def test_a_socket_that_goes_from_thread_to_thread(pair):
         for _ in range(3):
             data = pair[0].recv(10)
             pair[0].sendall(data.upper())
-        weft.run()
+        roamlet.run()
 
     def ask(number):
         pair[1].send(b"abc")
@@ -205,7 +205,7 @@ def test_a_socket_that_goes_from_thread_to_thread(pair):
         for _ in range(3):
             ask(number)
         thread.join()
-        weft.tasklet(pair[1].send)(b"here")
+        roamlet.tasklet(pair[1].send)(b"here")
         assert pair[0].recv(10) == b"here"
     assert log == [b"ABC"] * 9
 
@@ -214,22 +214,22 @@ def test_tasklets_of_two_threads_wait_for_one_socket_at_once(pair, run_until_blo
     log, waits, go_on = [], threading.Event(), threading.Event()
 
     def other():
-        tasklet = weft.tasklet(lambda: log.append(("other", pair[0].recv(1))))()
-        weft.schedule()
+        tasklet = roamlet.tasklet(lambda: log.append(("other", pair[0].recv(1))))()
+        roamlet.schedule()
         waits.set()
-        weft.run()
+        roamlet.run()
         assert not tasklet.alive
 
-    mine = weft.tasklet(lambda: log.append(("mine", pair[0].recv(1))))()
+    mine = roamlet.tasklet(lambda: log.append(("mine", pair[0].recv(1))))()
     run_until_blocked()
     thread = threading.Thread(target=other)
     thread.start()
     waits.wait()
     pair[1].send(b"1")
     while not log:
-        weft.sleep(0.001)
+        roamlet.sleep(0.001)
     pair[1].send(b"2")
-    weft.run()
+    roamlet.run()
     thread.join(30)
     go_on.set()
     assert sorted(name for name, _ in log) == ["mine", "other"]
@@ -238,14 +238,14 @@ def test_tasklets_of_two_threads_wait_for_one_socket_at_once(pair, run_until_blo
 
 def test_a_number_is_waited_for_while_the_socket_is_received_from(pair, run_until_blocked):
     log = []
-    weft.tasklet(attempt)(log, "recv", pair[0].recv, 10)
-    weft.tasklet(attempt)(log, "wait", io.wait_readable, pair[0].fileno())
-    weft.tasklet(attempt)(log, "writable", io.wait_writable, pair[0].fileno())
+    roamlet.tasklet(attempt)(log, "recv", pair[0].recv, 10)
+    roamlet.tasklet(attempt)(log, "wait", io.wait_readable, pair[0].fileno())
+    roamlet.tasklet(attempt)(log, "writable", io.wait_writable, pair[0].fileno())
     run_until_blocked()
     assert log == [("writable", None)]
     pair[1].send(b"one")
     while len(log) < 2:
-        weft.sleep(0.001)
+        roamlet.sleep(0.001)
     pair[1].send(b"two")
-    weft.run()
+    roamlet.run()
     assert min(log) == ("recv", b"one")

@@ -9,16 +9,16 @@ import struct
 
 import pytest
 
-import weft
+import roamlet
+from roamlet import io
+from roamlet.io import _sockets
 from tests.io._sockets import LOCALHOST
 from tests.io.test_descriptors import attempt
-from weft import io
-from weft.io import _sockets
 
 
 def test_it_is_a_socket_of_the_standard_library(pair):
     assert isinstance(pair[0], standard.socket) and isinstance(pair[0], io.socket)
-    assert repr(pair[0]).startswith("<weft.io._sockets.socket fd=")
+    assert repr(pair[0]).startswith("<roamlet.io._sockets.socket fd=")
     with io.socket() as made:
         assert (made.family, made.type, made.proto) == (standard.AF_INET, standard.SOCK_STREAM, 0)
         assert isinstance(made.family, standard.AddressFamily)
@@ -109,11 +109,11 @@ def test_datagrams_keep_their_bounds_and_come_with_addresses():
         server.bind(LOCALHOST)
         client.bind(LOCALHOST)
         log = []
-        weft.tasklet(lambda: log.extend(server.recvfrom(100) for _ in range(3)))()
-        weft.schedule()
+        roamlet.tasklet(lambda: log.extend(server.recvfrom(100) for _ in range(3)))()
+        roamlet.schedule()
         for data in (b"one", b"", b"three"):
             assert client.sendto(data, server.getsockname()) == len(data)
-        weft.run()
+        roamlet.run()
         assert log == [(data, client.getsockname()) for data in (b"one", b"", b"three")]
         buffer = bytearray(2)
         client.sendto(b"long", 0, server.getsockname())
@@ -159,7 +159,7 @@ def test_ipv6():
 
 
 def test_unix_sockets_by_path_and_by_abstract_name(tmp_path):
-    for name in (str(tmp_path / "socket"), b"\0weft test %d" % os.getpid()):
+    for name in (str(tmp_path / "socket"), b"\0roamlet test %d" % os.getpid()):
         with io.create_server(name, family=standard.AF_UNIX) as server:
             with io.socket(standard.AF_UNIX) as client:
                 client.connect(name)
@@ -189,12 +189,12 @@ def test_connecting_to_a_unix_listener_with_a_full_queue_waits(tmp_path, run_unt
         clients = [io.socket(standard.AF_UNIX) for _ in range(4)]
         clients[3].settimeout(0.005)
         for number, client in enumerate(clients):
-            weft.tasklet(attempt)(log, number, client.connect, path)
+            roamlet.tasklet(attempt)(log, number, client.connect, path)
         while (3, "TimeoutError") not in log:
-            weft.sleep(0.001)
+            roamlet.sleep(0.001)
         for _ in range(3):
             server.accept()[0].close()
-        weft.run()
+        roamlet.run()
         assert sorted(log) == [(0, None), (1, None), (2, None), (3, "TimeoutError")]
         for client in clients:
             client.close()
@@ -248,7 +248,7 @@ def test_connections_of_the_standard_http_client_can_be_ours(listener):
 
     client = http.client.HTTPConnection(*listener.getsockname())
     client._create_connection = io.create_connection
-    with weft.scope() as s, contextlib.closing(client):
+    with roamlet.scope() as s, contextlib.closing(client):
         s.service(io.serve, (listener, answer))
         client.request("GET", "/hello")
         assert type(client.sock) is io.socket and client.sock.gettimeout() is None

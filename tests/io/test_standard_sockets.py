@@ -1,4 +1,4 @@
-"""CPython's own tests of sockets, as this interpreter has them, on weft.io.socket; what is left out, and why."""
+"""CPython's own tests of sockets, as this interpreter has them, on roamlet.io.socket; what is left out, and why."""
 
 import importlib.util
 

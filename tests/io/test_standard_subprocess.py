@@ -1,4 +1,4 @@
-"""CPython's own tests of subprocess pass on weft.io.subprocess."""
+"""CPython's own tests of subprocess pass on roamlet.io.subprocess."""
 
 import re
 import subprocess

@@ -1,11 +1,11 @@
-"""Threads of weft's own: known to deadlock detection, and errors in them are theirs."""
+"""Threads of roamlet's own: known to deadlock detection, and errors in them are theirs."""
 
 import threading
 
 import pytest
 
-import weft
-from weft import io
+import roamlet
+from roamlet import io
 
 
 def test_a_service_thread_runs_its_function_and_hides_no_deadlock():
@@ -16,15 +16,15 @@ def test_a_service_thread_runs_its_function_and_hides_no_deadlock():
         end.wait()
 
     thread = io.start_thread(serve, "a test's service")
-    with pytest.raises(weft.Deadlock):
-        weft.channel().receive()
+    with pytest.raises(roamlet.Deadlock):
+        roamlet.channel().receive()
     end.set()
     thread.join()
     assert (ran, thread.daemon) == (["a test's service"], True)
 
 
 def test_a_service_thread_may_wake_tasklets_that_wait_for_it():
-    from weft import core
+    from roamlet import core
 
     waiter = core.Waiter()
     thread = io.start_thread(lambda: waiter.succeed("served"), "a test's service")

@@ -5,8 +5,8 @@ import pytest
 from tests.core._scripts import output_of
 
 STORM = """
-    import faulthandler, os, random, signal, subprocess, sys, threading, weft, weft.io as io
-    from weft import core
+    import faulthandler, os, random, signal, subprocess, sys, threading, roamlet, roamlet.io as io
+    from roamlet import core
     faulthandler.dump_traceback_later({limit}, exit=True)
     sys.setswitchinterval(1e-5)
 
@@ -24,7 +24,7 @@ STORM = """
                 size = io.write(fd, b"x" * size)  # (`+=` with the call would add to what was there before it)
                 written[0] += size
                 if generator.random() < 0.2:
-                    weft.sleep(generator.random() / 1000)
+                    roamlet.sleep(generator.random() / 1000)
             ended[0] += 1
 
         def reader(fd):
@@ -42,26 +42,26 @@ STORM = """
                 try:
                     generator.choice([io.wait_readable, io.wait_writable])(fd, timeout=generator.random() / 100, daemon=True)
                 except (TimeoutError, OSError):
-                    weft.schedule()
+                    roamlet.schedule()
 
-        bystanders = [weft.tasklet(bystander)(generator.choice(pipes)[generator.randrange(2)]) for _ in range(6)]
-        readers = [weft.tasklet(reader)(pipe[0]) for pipe in pipes for _ in range(2)]
-        writers = [weft.tasklet(writer)(pipe[1]) for pipe in pipes for _ in range(2)]
+        bystanders = [roamlet.tasklet(bystander)(generator.choice(pipes)[generator.randrange(2)]) for _ in range(6)]
+        readers = [roamlet.tasklet(reader)(pipe[0]) for pipe in pipes for _ in range(2)]
+        writers = [roamlet.tasklet(writer)(pipe[1]) for pipe in pipes for _ in range(2)]
         while ended[0] < len(writers):
-            weft.sleep(0.001)
+            roamlet.sleep(0.001)
             index = generator.randrange(len(bystanders))
             bystanders[index].kill(pending=generator.random() < 0.5)
-            bystanders[index] = weft.tasklet(bystander)(generator.choice(pipes)[generator.randrange(2)])
+            bystanders[index] = roamlet.tasklet(bystander)(generator.choice(pipes)[generator.randrange(2)])
         for one in bystanders:
             one.kill()
         for pipe in pipes:
             io.close(pipe[1])
         while any(one.alive for one in readers):
-            weft.sleep(0.001)
+            roamlet.sleep(0.001)
         for pipe in pipes:
             io.close(pipe[0])
-        weft.run()
-        totals.append((written[0] - read[0], weft.getruncount(), len(core.started())))
+        roamlet.run()
+        totals.append((written[0] - read[0], roamlet.getruncount(), len(core.started())))
 
     before = len(os.listdir("/proc/self/fd"))
     totals = []

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-import weft
+import roamlet
+from roamlet import core
+from roamlet.io import subprocess
+from roamlet.io._subprocess import DEVNULL, PIPE, STDOUT, Popen
 from tests.io._errors import error_of
 from tests.io._workers import started
-from weft import core
-from weft.io import subprocess
-from weft.io._subprocess import DEVNULL, PIPE, STDOUT, Popen
 
 ECHO = "import sys; sys.stdout.buffer.write(sys.stdin.buffer.read())"
 SLEEPS = "import sys, time; print('ready', flush=True); time.sleep(100)"
@@ -47,7 +47,7 @@ def test_input_is_sent_and_text_is_text():
 
 def test_check_output_call_and_check_call():
     assert subprocess.check_output(["echo", "said"]) == b"said\n"
-    assert subprocess.check_output("echo $WEFT", shell=True, env={"WEFT": "x"}, text=True) == "x\n"
+    assert subprocess.check_output("echo $ROAMLET", shell=True, env={"ROAMLET": "x"}, text=True) == "x\n"
     assert subprocess.call(python("raise SystemExit(4)")) == 4
     assert subprocess.check_call(["true"]) == 0
     failed = error_of(lambda: subprocess.check_output(python("print('before'); raise SystemExit(5)")))
@@ -86,8 +86,8 @@ def test_both_outputs_may_be_one_and_none_may_be_read():
 def test_many_children_run_at_once_each_in_its_tasklet():
     said = []
     for number in range(10):
-        weft.tasklet(lambda number=number: said.append(subprocess.check_output(["echo", str(number)])))()
-    weft.run()
+        roamlet.tasklet(lambda number=number: said.append(subprocess.check_output(["echo", str(number)])))()
+    roamlet.run()
     assert sorted(said) == [b"%d\n" % number for number in range(10)]
 
 
@@ -99,7 +99,7 @@ def test_only_the_tasklet_waits():
         order.append("another tasklet")
         cat.stdin.write(b"said")
         cat.stdin.close()
-        weft.run()
+        roamlet.run()
     assert (order[0], set(order[1:])) == ("another tasklet", {b"said", 0})
     assert not reading.alive
     assert not waiting.alive
@@ -160,7 +160,7 @@ sys.stdout.write(" second")
 """
     with Popen(python(source), stdin=PIPE, stdout=PIPE, stderr=PIPE) as child:
         reader = child.stdout.raw
-        weft.io.wait_readable(reader.fileno())
+        roamlet.io.wait_readable(reader.fileno())
         child.stdin.write(b"half a line")
         child.stdin.flush()
         end = os.dup(child.stdin.fileno())
@@ -231,13 +231,13 @@ def test_a_child_is_killed_and_reaped_when_its_with_is_left_in_the_middle(how):
     elif how == "killed":
         tasklet = started(body)
         while not children or children[0].stdout.raw.closed or not tasklet.blocked:
-            weft.sleep(0.001)
+            roamlet.sleep(0.001)
         tasklet.kill()
-        weft.run()  # it waits for the child's death
+        roamlet.run()  # it waits for the child's death
     else:
         with core.CancelScope(0.5 if how == "out of time" else None) as scope:
             if how == "cancelled":
-                weft.tasklet(scope.cancel)()
+                roamlet.tasklet(scope.cancel)()
             body()
         assert scope.cancelled or scope.expired
     (child,) = children
@@ -260,10 +260,10 @@ def test_a_tasklet_that_reads_from_a_child_that_is_ended_is_told():
             tasklets.append(started(partial(reads, child)))
             raise Oops
 
-    tasklets: list[weft.tasklet] = []
+    tasklets: list[roamlet.tasklet] = []
     with pytest.raises(Oops):
         body()
-    weft.run()
+    roamlet.run()
     assert (len(told), tasklets[0].alive) == (1, False)
     assert "was closed while a tasklet waited for it" in told[0]
 
@@ -279,10 +279,10 @@ def test_a_tasklet_that_is_killed_twice_leaves_no_zombie():
 
     tasklet = started(body)
     tasklet.throw(Oops, pending=True)
-    second = weft.tasklet(lambda: tasklet.throw(core.TaskletExit, pending=True))()
+    second = roamlet.tasklet(lambda: tasklet.throw(core.TaskletExit, pending=True))()
     while tasklet.alive or second.alive:
         with contextlib.suppress(Oops):
-            weft.run()
+            roamlet.run()
     assert children[0].returncode == -signal.SIGKILL
     assert zombies() == []
 

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-import weft
+import roamlet
+from roamlet import core, io
+from roamlet.io import tls
 from tests.io._errors import error_of
 from tests.io._workers import started
-from weft import core, io
-from weft.io import tls
 
 
 class Stream:
@@ -55,7 +55,7 @@ class WithoutSend:
         self.recv, self.sendall, self.close = stream.recv, stream.sendall, stream.close
 
 
-@pytest.fixture(params=["a stream", "a socket of weft's"])
+@pytest.fixture(params=["a stream", "a socket of roamlet's"])
 def streams(request: pytest.FixtureRequest) -> Iterator[tuple[Stream, Stream]]:
     """Two connected transports."""
     first, second = map(Stream, socket.socketpair()) if request.param == "a stream" else io.socketpair()
@@ -70,14 +70,14 @@ def openssl(folder: Path, *arguments: str) -> None:
 
 @pytest.fixture(scope="session")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with an authority (ca.pem), a server's certificate for weft.test and its key, and a client's."""
+    """A folder with an authority (ca.pem), a server's certificate for roamlet.test and its key, and a client's."""
     folder = tmp_path_factory.mktemp("certificates")
     key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
     ca = ("-subj", "/CN=a test's authority", "-keyout", "ca.key", "-out", "ca.pem")
     openssl(folder, "req", "-x509", *key, *ca, "-days", "2", "-addext", "keyUsage=critical,keyCertSign,cRLSign")
     for name in ("server", "client"):
         openssl(folder, "req", *key, "-subj", f"/CN={name}", "-keyout", f"{name}.key", "-out", f"{name}.csr")
-        (folder / f"{name}.ext").write_text("subjectAltName=DNS:weft.test\n")
+        (folder / f"{name}.ext").write_text("subjectAltName=DNS:roamlet.test\n")
         signed = ("-in", f"{name}.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-days", "2")
         openssl(folder, "x509", "-req", *signed, "-extfile", f"{name}.ext", "-out", f"{name}.pem")
     return folder
@@ -108,8 +108,8 @@ def both(streams, server_context, client_context) -> Callable[..., tuple[tls.TLS
         accepting = started(
             lambda: servers.append(tls.wrap(server_transport or streams[1], server_context, server_side=True))
         )
-        client = tls.wrap(client_transport or streams[0], client_context, server_hostname="weft.test", **options)
-        weft.run()
+        client = tls.wrap(client_transport or streams[0], client_context, server_hostname="roamlet.test", **options)
+        roamlet.run()
         assert not accepting.alive
         made.extend([client, servers[0]])
         return client, servers[0]
@@ -147,7 +147,7 @@ def test_the_other_side_may_be_the_standard_librarys(server_context, client_cont
 
     server = threading.Thread(target=serves)
     server.start()
-    client = tls.wrap(Stream(near), client_context, server_hostname="weft.test")
+    client = tls.wrap(Stream(near), client_context, server_hostname="roamlet.test")
     client.sendall(b"question")
     assert (client.recv(100), client.recv(100)) == (b"QUESTION", b"")
     transport, rest = client.unwrap()
@@ -162,10 +162,10 @@ def test_the_standard_wrap_socket_would_block_the_thread_and_is_refused(server_c
     with first, second:
         first.settimeout(seconds)
         message = (
-            r"wrap_socket\(\) would make .* blocks its whole thread: use weft\.io\.tls\.wrap\(connection, context, "
+            r"wrap_socket\(\) would make .* blocks its whole thread: use roamlet\.io\.tls\.wrap\(connection, context, "
         )
         with pytest.raises(TypeError, match=message):
-            client_context.wrap_socket(first, server_hostname="weft.test")
+            client_context.wrap_socket(first, server_hostname="roamlet.test")
         with pytest.raises(TypeError, match=message):
             server_context.wrap_socket(first, server_side=True)
         assert first.getsockopt(socket.SOL_SOCKET, socket.SO_TYPE) == socket.SOCK_STREAM
@@ -178,7 +178,7 @@ def test_the_standard_wrap_socket_takes_one_that_never_waits(client_context):
     first.setblocking(False)
     with (
         second,
-        client_context.wrap_socket(first, server_hostname="weft.test", do_handshake_on_connect=False) as wrapped,
+        client_context.wrap_socket(first, server_hostname="roamlet.test", do_handshake_on_connect=False) as wrapped,
     ):
         with pytest.raises(ssl.SSLWantReadError):
             wrapped.do_handshake()
@@ -194,9 +194,9 @@ def test_what_is_sent_is_encrypted(streams, server_context, client_context):
             return streams[0].send(data)
 
     accepting = started(lambda: tls.wrap(streams[1], server_context, server_side=True).recv(100))
-    client = tls.wrap(Watched(streams[0]), client_context, server_hostname="weft.test")
+    client = tls.wrap(Watched(streams[0]), client_context, server_hostname="roamlet.test")
     client.sendall(b"secret words")
-    weft.run()
+    roamlet.run()
     assert not accepting.alive
     assert b"secret" not in b"".join(seen)
     client.close()
@@ -212,9 +212,9 @@ def test_much_goes_both_ways_at_once_through_full_buffers(both):
             got[name] += side.recv(65536)
 
     for name, side in (("client", client), ("server", server)):
-        weft.tasklet(side.sendall)(data)
-        weft.tasklet(reads)(name, side)
-    weft.run()
+        roamlet.tasklet(side.sendall)(data)
+        roamlet.tasklet(reads)(name, side)
+    roamlet.run()
     assert (got["client"] == data, got["server"] == data) == (True, True)
 
 
@@ -222,7 +222,7 @@ def test_several_tasklets_may_send_and_each_call_arrives_whole(both):
     client, server = both()
     parts = [bytes([number]) * 300_000 for number in range(5)]
     for part in parts:
-        weft.tasklet(client.sendall)(part)
+        roamlet.tasklet(client.sendall)(part)
     got = bytearray()
     while len(got) < 1_500_000:
         got += server.recv(65536)
@@ -233,10 +233,10 @@ def test_several_tasklets_may_receive_and_nothing_is_lost(both):
     client, server = both()
     got = []
     for _ in range(3):
-        weft.tasklet(lambda: got.append(client.recv(1)))()
-    weft.schedule()
+        roamlet.tasklet(lambda: got.append(client.recv(1)))()
+    roamlet.schedule()
     server.sendall(b"abc")
-    weft.run()
+    roamlet.run()
     assert sorted(got) == [b"a", b"b", b"c"]
 
 
@@ -273,18 +273,20 @@ def test_files_over_a_connection(both):
 
 
 def test_what_is_known_of_a_connection(both, streams, client_context, server_context):
-    client_context.set_alpn_protocols(["weft/2", "weft/1"])
-    server_context.set_alpn_protocols(["weft/1"])
-    assert "before its handshake over" in repr(tls.TLSSocket(streams[0], client_context, server_hostname="weft.test"))
+    client_context.set_alpn_protocols(["roamlet/2", "roamlet/1"])
+    server_context.set_alpn_protocols(["roamlet/1"])
+    assert "before its handshake over" in repr(
+        tls.TLSSocket(streams[0], client_context, server_hostname="roamlet.test")
+    )
     client, server = both()
-    assert client.selected_alpn_protocol() == server.selected_alpn_protocol() == "weft/1"
-    assert client.getpeercert()["subjectAltName"] == (("DNS", "weft.test"),)
+    assert client.selected_alpn_protocol() == server.selected_alpn_protocol() == "roamlet/1"
+    assert client.getpeercert()["subjectAltName"] == (("DNS", "roamlet.test"),)
     assert server.getpeercert() is None
     assert client.cipher() == server.cipher()
-    assert client.server_hostname == "weft.test"
+    assert client.server_hostname == "roamlet.test"
     assert (client.context, client.transport, client.fileno()) == (client_context, streams[0], streams[0].fileno())
     assert client.get_channel_binding("tls-unique") is not None
-    assert repr(client).startswith("<weft.io.tls.TLSSocket with 'weft.test' TLSv1.3 over <")
+    assert repr(client).startswith("<roamlet.io.tls.TLSSocket with 'roamlet.test' TLSv1.3 over <")
 
 
 def test_the_transports_settings_and_addresses_are_at_hand(both):
@@ -353,7 +355,7 @@ def test_unwrap_goes_on_in_the_clear(both, streams):
 
     serving = started(serves)
     transport, rest = client.unwrap()
-    weft.run()
+    roamlet.run()
     assert not serving.alive
     while len(rest) < 5:
         rest += transport.recv(100)
@@ -380,7 +382,7 @@ def test_closing_does_not_wait_for_a_peer_that_takes_nothing(both, streams, monk
     sending = started(lambda: errors.append(error_of(lambda: client.sendall(b"x" * 3_000_000))))
     assert sending.alive
     client.close()
-    weft.run()
+    roamlet.run()
     assert (sending.alive, streams[0].fileno()) == (False, -1)
     assert isinstance(errors[0], OSError)
     assert "closed" in str(errors[0])
@@ -394,7 +396,7 @@ def test_a_certificate_for_somebody_else_is_refused(streams, server_context, cli
     error = error_of(lambda: tls.wrap(streams[0], client_context, server_hostname="other.test"))
     assert isinstance(error, ssl.SSLCertVerificationError)
     assert "certificate is not valid for 'other.test'" in str(error)
-    weft.run()
+    roamlet.run()
     assert not accepting.alive
 
 
@@ -409,32 +411,34 @@ def test_an_authority_that_nobody_knows_is_refused_and_the_server_learns_why(str
     accepting = started(
         lambda: errors.append(error_of(lambda: tls.wrap(streams[1], server_context, server_side=True).recv(1)))
     )
-    error = error_of(lambda: tls.wrap(streams[0], ssl.create_default_context(), server_hostname="weft.test"))
+    error = error_of(lambda: tls.wrap(streams[0], ssl.create_default_context(), server_hostname="roamlet.test"))
     assert isinstance(error, ssl.SSLCertVerificationError)
     assert "unable to get local issuer certificate" in str(error)
-    weft.run()
+    roamlet.run()
     assert not accepting.alive
     assert "unknown ca" in str(errors[0]).lower()
 
 
 def test_who_speaks_something_else_is_refused(streams, client_context):
     streams[1].sendall(b"SSH-2.0-OpenSSH_9.6\r\n")
-    error = error_of(lambda: tls.wrap(streams[0], client_context, server_hostname="weft.test"))
+    error = error_of(lambda: tls.wrap(streams[0], client_context, server_hostname="roamlet.test"))
     assert isinstance(error, ssl.SSLError)
     assert "WRONG_VERSION_NUMBER" in str(error)
 
 
 def test_a_handshake_has_a_limit_and_leaves_the_transport_open(streams, client_context):
-    error = error_of(lambda: tls.wrap(streams[0], client_context, server_hostname="weft.test", handshake_timeout=0.01))
+    error = error_of(
+        lambda: tls.wrap(streams[0], client_context, server_hostname="roamlet.test", handshake_timeout=0.01)
+    )
     assert isinstance(error, TimeoutError)
-    assert str(error) == "the TLS handshake with 'weft.test' was not done after 0.01 seconds: does it speak TLS?"
+    assert str(error) == "the TLS handshake with 'roamlet.test' was not done after 0.01 seconds: does it speak TLS?"
     streams[1].sendall(b"in the clear")
     assert streams[0].recv(100) == b"in the clear"
 
 
 def test_a_peer_that_leaves_in_the_handshake_is_an_error(streams, client_context):
     streams[1].close()
-    error = error_of(lambda: tls.wrap(streams[0], client_context, server_hostname="weft.test"))
+    error = error_of(lambda: tls.wrap(streams[0], client_context, server_hostname="roamlet.test"))
     assert isinstance(error, OSError)  # EPIPE, or the end of the stream
 
 
@@ -491,7 +495,7 @@ def test_what_a_killed_tasklet_was_sending_is_sent_before_what_follows(both):
     sending = started(lambda: client.sendall(b"x" * 3_000_000))
     assert sending.alive
     sending.kill()
-    weft.tasklet(client.sendall)(b"behind it")
+    roamlet.tasklet(client.sendall)(b"behind it")
     got = bytearray()
     while not got.endswith(b"behind it"):
         got += server.recv(65536)

@@ -13,13 +13,13 @@ from functools import partial
 
 import pytest
 
-import weft
+import roamlet
+from roamlet import io
+from roamlet.io import workers
+from roamlet.io._serial import Serial
+from roamlet.io._workers import pool
 from tests.core._scripts import output_of
 from tests.io._workers import Gate, all_rest, started, wait_until
-from weft import io
-from weft.io import workers
-from weft.io._serial import Serial
-from weft.io._workers import pool
 
 pytestmark = pytest.mark.usefixtures("workers_at_first")
 
@@ -37,7 +37,7 @@ def test_what_the_function_returns_is_returned(value):
 
 
 def test_it_stands_at_the_top_level_too():
-    assert weft.call_async is io.call_async
+    assert roamlet.call_async is io.call_async
 
 
 class Own(Exception):
@@ -66,9 +66,9 @@ def test_what_the_function_raises_is_raised_and_the_worker_lives(kind):
 
 def test_the_function_runs_in_another_thread_and_only_its_tasklet_waits():
     gate, seen = Gate(), []
-    weft.tasklet(lambda: seen.append(io.call_async(gate)))()
-    weft.tasklet(lambda: (seen.append("the other ran"), gate.open()))()
-    weft.run()
+    roamlet.tasklet(lambda: seen.append(io.call_async(gate)))()
+    roamlet.tasklet(lambda: (seen.append("the other ran"), gate.open()))()
+    roamlet.run()
     assert seen == ["the other ran", "through"]
     assert io.call_async(threading.get_ident) != threading.get_ident()
 
@@ -105,17 +105,17 @@ def test_arguments_are_refused_with_the_way_to_give_them():
 def test_a_wait_that_is_not_allowed_makes_no_call():
     workers.configure(max_threads=1)
     gate, calls = Gate(), []
-    first, other = started(partial(io.call_async, gate)), weft.tasklet(calls.append)("the other")
+    first, other = started(partial(io.call_async, gate)), roamlet.tasklet(calls.append)("the other")
     gate.wait_for()
-    weft.switch_trap(1)
+    roamlet.switch_trap(1)
     try:
         with pytest.raises(RuntimeError, match="switch_trap"):
             io.call_async(lambda: calls.append("made"))
     finally:
-        weft.switch_trap(-1)
+        roamlet.switch_trap(-1)
     assert workers.status() == (1, 0, 0)
     gate.open()
-    weft.run()
+    roamlet.run()
     assert (calls, first.alive, other.alive) == (["the other"], False, False)
 
 
@@ -179,10 +179,10 @@ def test_a_resting_worker_holds_nothing_of_its_last_job(ending):
 
 def test_run_waits_for_a_job_and_there_is_no_deadlock():
     gate, results = Gate(), []
-    weft.tasklet(lambda: results.append(io.call_async(gate)))()
+    roamlet.tasklet(lambda: results.append(io.call_async(gate)))()
     opener = threading.Timer(0.01, gate.open)
     opener.start()
-    weft.run()
+    roamlet.run()
     opener.join()
     assert results == ["through"]
 
@@ -190,12 +190,12 @@ def test_run_waits_for_a_job_and_there_is_no_deadlock():
 def test_a_deadlock_is_seen_while_workers_rest():
     io.call_async(lambda: None)
     wait_until(all_rest)
-    with pytest.raises(weft.Deadlock):
-        weft.channel().receive()
+    with pytest.raises(roamlet.Deadlock):
+        roamlet.channel().receive()
 
 
 def test_what_an_abandoned_job_may_still_do_is_no_deadlock():
-    gate, channel = Gate(), weft.channel()
+    gate, channel = Gate(), roamlet.channel()
     tasklet = started(partial(io.call_async, lambda: channel.send(gate())))
     gate.wait_for()
     tasklet.kill()
@@ -205,7 +205,7 @@ def test_what_an_abandoned_job_may_still_do_is_no_deadlock():
 
 def test_what_a_job_may_do_that_nobody_waits_for_is_no_deadlock():
     """Not even before the thread that was woken for it runs."""
-    calls, channel = Serial(), weft.channel()
+    calls, channel = Serial(), roamlet.channel()
     for number in range(100):
         calls.start(partial(channel.send, number))
         assert channel.receive() == number
@@ -247,21 +247,21 @@ def test_a_job_that_has_begun_when_its_caller_cannot_wait_is_abandoned_too(monke
     def submit_and_let_it_begin(job):
         submit(job)
         gate.wait_for()
-        weft.getcurrent().block_trap = True
+        roamlet.getcurrent().block_trap = True
 
     monkeypatch.setattr(pool, "submit", submit_and_let_it_begin)
     try:
         with pytest.raises(RuntimeError, match="block_trap"):
             io.call_async(fails)
     finally:
-        weft.getcurrent().block_trap = False
+        roamlet.getcurrent().block_trap = False
     gate.open()
     wait_until(all_rest)
     assert heard == ["ValueError('nobody waits')"]
 
 
 def test_without_a_handler_an_abandoned_failure_is_a_warning_in_the_log(caplog):
-    caplog.set_level(logging.DEBUG, "weft.io.workers")
+    caplog.set_level(logging.DEBUG, "roamlet.io.workers")
     gate = Gate()
 
     def fails():
@@ -308,7 +308,7 @@ def test_a_call_that_has_not_begun_when_its_tasklet_is_killed_is_not_made():
     second.kill()
     assert workers.status() == (1, 0, 1)
     gate.open()
-    weft.run()
+    roamlet.run()
     assert (calls, first.alive, third.alive) == (["third"], False, False)
 
 
@@ -323,23 +323,23 @@ def test_as_many_jobs_as_allowed_run_at_once_and_the_others_in_order():
     waiting = [started(partial(io.call_async, partial(order.append, number))) for number in range(10)]
     assert workers.status() == (3, 0, 10)
     workers.configure(max_threads=4)  # the fourth does what the three cannot
-    weft_waits_for(lambda: len(order) == 10)
+    roamlet_waits_for(lambda: len(order) == 10)
     gate.open()
-    weft.run()
+    roamlet.run()
     assert order == list(range(10))
     assert not any(tasklet.alive for tasklet in blocked + waiting)
 
 
-def weft_waits_for(condition: Callable[[], bool]) -> None:
+def roamlet_waits_for(condition: Callable[[], bool]) -> None:
     while not condition():
-        weft.sleep(0.001)
+        roamlet.sleep(0.001)
 
 
 def test_short_jobs_share_few_threads():
     done = []
     for number in range(1000):
-        weft.tasklet(io.call_async)(partial(done.append, number))
-    weft.run()
+        roamlet.tasklet(io.call_async)(partial(done.append, number))
+    roamlet.run()
     assert sorted(done) == list(range(1000))
     assert workers.status().threads < 64
 
@@ -348,10 +348,10 @@ def test_threads_that_rest_long_enough_end():
     workers.configure(idle_seconds=0)
     gate = Gate()
     for _ in range(5):
-        weft.tasklet(io.call_async)(gate)
+        roamlet.tasklet(io.call_async)(gate)
     opener = threading.Thread(target=lambda: (gate.wait_for(5), gate.open()))
     opener.start()
-    weft.run()
+    roamlet.run()
     opener.join()
     wait_until(lambda: workers.status() == (0, 0, 0))
     assert io.call_async(lambda: "a new one") == "a new one"
@@ -364,7 +364,7 @@ def test_a_lower_limit_ends_threads_as_they_come_to_rest():
     gate.wait_for(5)
     workers.configure(max_threads=2)
     gate.open()
-    weft.run()
+    roamlet.run()
     wait_until(all_rest)
     assert workers.status() == (2, 2, 0)
 
@@ -438,7 +438,7 @@ def test_when_no_further_thread_can_be_started_the_others_do_the_job(monkeypatch
     waiting = started(partial(io.call_async, lambda: "done"))
     assert workers.status() == (1, 0, 1)
     gate.open()
-    weft.run()
+    roamlet.run()
     assert not blocked.alive
     assert not waiting.alive
 
@@ -475,7 +475,7 @@ def test_a_worker_that_is_hit_in_a_job_hands_that_on_like_any_error():
 
 def test_a_fork_loses_the_jobs_in_the_child_and_says_so():
     printed = output_of("""
-        import os, threading, warnings, weft, weft.io as io
+        import os, threading, warnings, roamlet, roamlet.io as io
         from functools import partial
         warnings.simplefilter("ignore")  # of the fork of a process with threads
         io.workers.configure(max_threads=1)
@@ -485,17 +485,17 @@ def test_a_fork_loses_the_jobs_in_the_child_and_says_so():
                 print(name, io.call_async(function), flush=True)
             except RuntimeError as error:
                 print(name, error, flush=True)
-        weft.tasklet(waits)("running:", opened.wait)
-        weft.tasklet(waits)("queued:", lambda: "parent's")
-        weft.schedule()
+        roamlet.tasklet(waits)("running:", opened.wait)
+        roamlet.tasklet(waits)("queued:", lambda: "parent's")
+        roamlet.schedule()
         pid = os.fork()
         if pid == 0:
-            weft.run()
+            roamlet.run()
             print("child", io.call_async(lambda: "has workers of its own"), flush=True)
             os._exit(0)
         io.wait_process(pid)
         opened.set()
-        weft.run()
+        roamlet.run()
     """)
     lost = "the job of a worker thread was lost in a fork: it goes on in the parent process only."
     advice = "Call os.fork() while no tasklet waits for call_async()"
@@ -510,7 +510,7 @@ def test_a_fork_loses_the_jobs_in_the_child_and_says_so():
 
 def test_a_fork_does_not_warn_of_workers_that_rest():
     printed = output_of("""
-        import os, warnings, weft.io as io
+        import os, warnings, roamlet.io as io
         warnings.simplefilter("error")
         io.call_async(lambda: None)
         pid = os.fork()
@@ -522,9 +522,9 @@ def test_a_fork_does_not_warn_of_workers_that_rest():
     assert printed.splitlines() == ["child", "0 parent"]
 
 
-def test_a_job_may_fork_and_its_child_may_use_weft():
+def test_a_job_may_fork_and_its_child_may_use_roamlet():
     printed = output_of("""
-        import os, warnings, weft.io as io
+        import os, warnings, roamlet.io as io
         warnings.simplefilter("ignore")
         def job():
             pid = os.fork()
@@ -539,7 +539,7 @@ def test_a_job_may_fork_and_its_child_may_use_weft():
 
 def test_a_child_that_returns_from_the_job_ends():
     printed = output_of("""
-        import os, warnings, weft.io as io
+        import os, warnings, roamlet.io as io
         warnings.simplefilter("ignore")
         pid = io.call_async(os.fork)
         if pid:
@@ -550,10 +550,10 @@ def test_a_child_that_returns_from_the_job_ends():
 
 def test_the_interpreter_exits_while_jobs_run():
     printed = output_of("""
-        import threading, weft, weft.io as io
+        import threading, roamlet, roamlet.io as io
         never = threading.Event()
         for _ in range(3):
-            weft.tasklet(io.call_async)(never.wait)
+            roamlet.tasklet(io.call_async)(never.wait)
         io.call_async(lambda: None)
         print("main ends")
     """)
@@ -568,8 +568,8 @@ def test_calls_from_many_threads_and_tasklets_all_come_back():
             results.extend(io.call_async(lambda number=number: base + number) for number in range(20))
 
         for number in range(20):
-            weft.tasklet(tasklet)(base + 20 * number)
-        weft.run()
+            roamlet.tasklet(tasklet)(base + 20 * number)
+        roamlet.run()
         results.append(io.call_async(lambda: -1))
 
     threads = [threading.Thread(target=thread, args=(400 * number,)) for number in range(4)]
@@ -589,8 +589,8 @@ def test_tasklets_that_are_interrupted_by_slices_all_get_their_results():
             sum(range(500))
 
     for number in range(20):
-        weft.tasklet(tasklet)(number)
-    weft.run(slice=0.0001)
+        roamlet.tasklet(tasklet)(number)
+    roamlet.run(slice=0.0001)
     assert sorted(results) == sorted(list(range(20)) * 20)
 
 
@@ -599,13 +599,13 @@ def test_kills_at_any_moment_lose_no_other_job():
     done: list[int] = []
     for turn in range(200):
         tasklets = [
-            weft.tasklet(lambda number=number: done.append(io.call_async(lambda: number)))() for number in range(5)
+            roamlet.tasklet(lambda number=number: done.append(io.call_async(lambda: number)))() for number in range(5)
         ]
-        weft.schedule()
+        roamlet.schedule()
         for tasklet in tasklets[turn % 5 :: 2]:
             tasklet.kill()
         del tasklet, tasklets
-        weft.run()
+        roamlet.run()
     killed_each_turn = [len(range(turn % 5, 5, 2)) for turn in range(200)]
     assert len(done) >= 1000 - sum(killed_each_turn)
     gc.collect()

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-import weft
+import roamlet
+from roamlet import remote
 from tests.remote import interpreters
 from tests.remote.sshd import Sshd, running_sshd, server_environment
 from tools.unpack_debian import CannotUnpack
-from weft import remote
 
 sys.path.append(str(Path(__file__).parent / "sent"))
 
@@ -141,7 +141,7 @@ def _as_new(a: remote.Context, b: remote.Context) -> tuple[remote.Context, remot
     import journeys  # in "sent"
 
     journeys.forget()
-    a.allow_moves_to(b, weft.home)
+    a.allow_moves_to(b, roamlet.home)
     b.allow_moves_to()
     for context in (a, b):
         context.call(journeys.forget)
@@ -172,7 +172,7 @@ def in_tasklets() -> Callable[..., list[Any]]:
     """`in_tasklets(f, values)` runs f(value) for all values at once, each in a tasklet; returns results or exceptions."""
 
     def run(function: Callable[[Any], Any], values: list[Any]) -> list[Any]:
-        done = weft.channel()
+        done = roamlet.channel()
 
         def one(index: int, value: Any) -> None:
             try:
@@ -182,9 +182,9 @@ def in_tasklets() -> Callable[..., list[Any]]:
             done.send((index, result))
 
         for index, value in enumerate(values):
-            weft.tasklet(one)(index, value)
+            roamlet.tasklet(one)(index, value)
         results = sorted((done.receive() for _ in values), key=lambda pair: pair[0])
-        weft.run()
+        roamlet.run()
         return [result for _, result in results]
 
     return run

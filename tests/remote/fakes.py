@@ -4,16 +4,16 @@ import sys
 import textwrap
 from pathlib import Path
 
-import weft
+import roamlet
 
-INSTALLED = str(Path(weft.__file__).parents[1])  # built for this Python, which the sources need not be
+INSTALLED = str(Path(roamlet.__file__).parents[1])  # built for this Python, which the sources need not be
 
-# argv of a target's Python: -BEs -c LAUNCH FIRST_STAGE HALF HALF SIZE (weft.wire.build)
+# argv of a target's Python: -BEs -c LAUNCH FIRST_STAGE HALF HALF SIZE (roamlet.wire.build)
 HOSTILE = """\
 #!{python}
 import os, pickle, struct, sys, time, zlib
 sys.path.insert(0, {src!r})
-from weft.wire import codec, protocol
+from roamlet.wire import codec, protocol
 token, size = sys.argv[-3] + sys.argv[-2], int(sys.argv[-1])
 
 def read(count):

@@ -1,6 +1,6 @@
 """The interpreters of this machine that serve as targets: one for each version that matters, where it is found.
 
-WEFT_TARGET=/path/of/an/interpreter makes that one the only target, which is how another implementation is tried.
+ROAMLET_TARGET=/path/of/an/interpreter makes that one the only target, which is how another implementation is tried.
 """
 
 import functools
@@ -19,9 +19,9 @@ QUESTION = "import sys; print(sys.executable); print('%d.%d' % sys.version_info[
 def found() -> dict[str, str]:
     """Version or "debian" -> path. Without any of the wanted ones, this interpreter."""
     paths: dict[str, str] = {}
-    if chosen := os.environ.get("WEFT_TARGET"):
+    if chosen := os.environ.get("ROAMLET_TARGET"):
         if (answer := _ask(chosen)) is None:
-            raise ValueError(f"WEFT_TARGET={chosen} does not say which Python it is")
+            raise ValueError(f"ROAMLET_TARGET={chosen} does not say which Python it is")
         return {answer: chosen}
     for version in WANTED:
         for path in _candidates(version):

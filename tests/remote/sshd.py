@@ -15,8 +15,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from roamlet.core import mark_service_thread
 from tools import unpack_debian
-from weft.core import mark_service_thread
 
 REPOSITORY = Path(__file__).parents[2]
 UNPACKED = REPOSITORY / ".venv" / "servers"
@@ -39,7 +39,7 @@ struct passwd *getpwnam(const char *name)
 class Sshd:
     """A running server. `ssh_args` go to `remote.ssh`; `host` is the name to connect to."""
 
-    host = "weft-loopback"
+    host = "roamlet-loopback"
 
     def __init__(self, folder: Path, port: int, process: "subprocess.Popen[str]") -> None:
         self.folder = folder
@@ -71,10 +71,10 @@ class Sshd:
         """One host entry for what works, and one for each way in which a connection is refused."""
         hosts = {
             self.host: {},
-            "weft-second-name": {},
-            "weft-changed-key": {"UserKnownHostsFile": self.folder / "known_hosts_changed"},
-            "weft-unknown-key": {"UserKnownHostsFile": self.folder / "known_hosts_empty"},
-            "weft-wrong-user-key": {"IdentityFile": self.folder / "other_key"},
+            "roamlet-second-name": {},
+            "roamlet-changed-key": {"UserKnownHostsFile": self.folder / "known_hosts_changed"},
+            "roamlet-unknown-key": {"UserKnownHostsFile": self.folder / "known_hosts_empty"},
+            "roamlet-wrong-user-key": {"IdentityFile": self.folder / "other_key"},
         }
         common = {
             "HostName": "127.0.0.1",
@@ -117,7 +117,7 @@ def running_sshd(folder: Path, prefix: Sequence[str] = (), options: Sequence[str
     """
     environment = server_environment()
     for name in ("host_key", "user_key", "other_key"):
-        keygen = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "weft-test", "-f", str(folder / name)]
+        keygen = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "roamlet-test", "-f", str(folder / name)]
         subprocess.run(keygen, check=True, stdin=subprocess.DEVNULL)
     shutil.copy(folder / "user_key.pub", folder / "authorized_keys")
     with _separation_of_privileges(folder, environment) as environment:

@@ -5,7 +5,7 @@ import select
 import signal
 from pathlib import Path
 
-import weft
+import roamlet
 
 
 def stop(pid: int) -> None:
@@ -14,7 +14,7 @@ def stop(pid: int) -> None:
     for _ in range(1000):
         if all(_state(thread) == "T" for thread in Path(f"/proc/{pid}/task").iterdir()):
             return
-        weft.sleep(0.005)
+        roamlet.sleep(0.005)
     raise AssertionError(f"process {pid} was told to stop five seconds ago and still runs")
 
 

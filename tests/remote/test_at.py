@@ -1,4 +1,4 @@
-"""Blocks of `with weft.at(context):`, and what comes of those that fail."""
+"""Blocks of `with roamlet.at(context):`, and what comes of those that fail."""
 
 import os
 import sys
@@ -9,14 +9,14 @@ import pytest
 import travelling
 import visiting
 
-import weft
+import roamlet
+from roamlet import remote
+from roamlet.remote import _at, _journey, _sending
+from roamlet.snapshot import BadSnapshot, CannotSave, _block
 from tests.programs import printed
 from tests.remote.raising import raises
 from tests.snapshot.conftest import KNOWN
 from tests.witnesses import Witnesses
-from weft import remote
-from weft.remote import _at, _journey, _sending
-from weft.snapshot import BadSnapshot, CannotSave, _block
 
 pytestmark = pytest.mark.skipif(not KNOWN, reason="tasklets are saved on the backends that see their frames")
 
@@ -31,7 +31,7 @@ def context() -> Iterator[remote.Context]:
 
 
 def joined(function: Callable[..., Any], *args: Any) -> Any:
-    return weft.spawn(function, args).join()
+    return roamlet.spawn(function, args).join()
 
 
 def test_the_block_runs_there_and_what_it_has_changed_comes_back(context: remote.Context) -> None:
@@ -64,44 +64,44 @@ def test_a_tasklet_without_a_handle_comes_back_as_itself(context: remote.Context
     done: list[Any] = []
 
     def visits() -> None:
-        current = weft.getcurrent()
+        current = roamlet.getcurrent()
         del current
         done.append(visiting.in_a_loop(context))
 
-    tasklet = weft.tasklet(visits)()
+    tasklet = roamlet.tasklet(visits)()
     while tasklet.alive:
-        weft.schedule()
+        roamlet.schedule()
     assert done == [[0, (10, True), 2, (30, True), 4]]
 
 
 def test_channels_are_joined_in_the_block(context: remote.Context) -> None:
-    channel: weft.channel[int] = weft.channel()
-    calling = weft.spawn(visiting.calls, (context, channel))
+    channel: roamlet.channel[int] = roamlet.channel()
+    calling = roamlet.spawn(visiting.calls, (context, channel))
     channel.send(4)
     assert channel.receive() == 8
     assert calling.join() == 8
 
 
 def test_many_visit_at_once(context: remote.Context) -> None:
-    visits = [weft.spawn(visiting.in_a_loop, (context,)) for _ in range(20)]
+    visits = [roamlet.spawn(visiting.in_a_loop, (context,)) for _ in range(20)]
     assert [visit.join() for visit in visits] == [[0, (10, True), 2, (30, True), 4]] * 20
 
 
 def test_a_script_has_blocks(program: Callable[..., str], python: Callable[..., Any]) -> None:
     script = program(
         f"""
-        import os, weft
-        from weft import remote
+        import os, roamlet
+        from roamlet import remote
 
         def work(context):
             here = os.getpid()
-            with weft.at(context):
+            with roamlet.at(context):
                 there = os.getpid()
             return here == os.getpid(), here != there
 
         if __name__ == "__main__":
             with remote.local(python={BARE!r}, tasklets=True) as context:
-                print(weft.spawn(work, (context,)).join())
+                print(roamlet.spawn(work, (context,)).join())
         """
     )
     assert printed(python(script)) == "(True, True)\n"
@@ -111,16 +111,16 @@ def test_a_script_has_blocks(program: Callable[..., str], python: Callable[..., 
 
 
 def test_the_main_tasklet_is_refused(context: remote.Context) -> None:
-    with pytest.raises(remote.NotMoved, match=r"this is the main one of its thread: weft.spawn\(function\).join"):
+    with pytest.raises(remote.NotMoved, match=r"this is the main one of its thread: roamlet.spawn\(function\).join"):
         visiting.changes(context)
     with pytest.raises(TypeError, match=r"at\(\) takes a context, such as .* not 3"):
-        weft.at(3)
+        roamlet.at(3)
 
 
 def test_a_context_without_tasklets_is_refused() -> None:
     with (
         remote.local(python=BARE, name="threads") as context,
-        pytest.raises(weft.NoCore, match="calls there are threads, and no tasklets. Open it with tasklets=True"),
+        pytest.raises(roamlet.NoCore, match="calls there are threads, and no tasklets. Open it with tasklets=True"),
     ):
         joined(visiting.changes, context)
 
@@ -130,13 +130,13 @@ def test_a_context_without_tasklets_is_refused() -> None:
     [
         (
             visiting.in_a_time_out,
-            r"it is inside a scope or a time-out, .* Put them around its join\(\), or inside of the block of weft.at\(\)",
+            r"it is inside a scope or a time-out, .* Put them around its join\(\), or inside of the block of roamlet.at\(\)",
         ),
         (
             visiting.in_a_generator,
             "is used in a generator or coroutine. Let it call a function that has|before CPython 3.12, running a generator",
         ),
-        (visiting.by_hand, "is used in another way than `with weft.at"),
+        (visiting.by_hand, "is used in another way than `with roamlet.at"),
     ],
 )
 def test_where_no_block_can_be_is_refused(context: remote.Context, function: Callable[..., Any], match: str) -> None:
@@ -200,15 +200,15 @@ def test_a_context_that_has_died_before_it_is_asked_for_the_end_of_the_block_is_
 
 
 def test_who_is_killed_ends_the_block_there_and_goes_on_to_end_here(context: remote.Context) -> None:
-    channel: weft.channel[str] = weft.channel()
-    visit = weft.spawn(visiting.waits, (context, channel))
+    channel: roamlet.channel[str] = roamlet.channel()
+    visit = roamlet.spawn(visiting.waits, (context, channel))
     assert channel.receive() == "there"
     visit.kill()
-    with pytest.raises(weft.TaskletKilled):
+    with pytest.raises(roamlet.TaskletKilled):
         visit.join()
     assert visiting.left() == [True]
     while context.call(visiting.left) != [True]:
-        weft.schedule()
+        roamlet.schedule()
 
 
 def test_a_link_that_breaks_before_it_is_known_whether_the_block_has_begun(
@@ -260,7 +260,7 @@ def test_a_context_that_lies_makes_nothing_run(
         }
 
     monkeypatch.setattr(_journey.Handle, "join", lies)
-    with pytest.raises(BadSnapshot, match="a block of weft.at"):
+    with pytest.raises(BadSnapshot, match="a block of roamlet.at"):
         joined(visiting.nests, context)
 
 

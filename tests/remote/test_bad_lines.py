@@ -4,10 +4,10 @@ import importlib
 import sys
 
 import pytest
-import weft_sent
+import roamlet_sent
 
+from roamlet import remote
 from tests.remote.fakes import script
-from weft import remote
 
 # Stands between parent and child. The stalls are a line's, not the test's: whatever the dice say, what is asserted holds.
 BAD_LINE = """\
@@ -31,11 +31,11 @@ while child.stdout.fileno() in ends:
 @pytest.mark.parametrize("seed", [1, 2])
 def test_imports_calls_and_large_values_arrive_over_a_line_that_stalls(tmp_path, seed):
     pytest.importorskip("django")
-    uses = importlib.import_module("tests.remote.sent.weft_uses")
+    uses = importlib.import_module("tests.remote.sent.roamlet_uses")
     line = script(tmp_path, BAD_LINE.format(python=getattr(sys, "_base_executable", sys.executable), seed=seed))
     with remote.local(line, modules=remote.Modules(prefer="parent"), timeout=60) as context:
         assert context.call(uses.models) == "django.db.models.base"
         assert context.stats.round_trips == 0
-        calls = [context.spawn(weft_sent.echo, (number,)) for number in range(50)]
-        assert context.call(weft_sent.size_of, (bytes(300_000),)) == 300_000
+        calls = [context.spawn(roamlet_sent.echo, (number,)) for number in range(50)]
+        assert context.call(roamlet_sent.size_of, (bytes(300_000),)) == 300_000
         assert [call.join() for call in calls] == list(range(50))

@@ -5,13 +5,13 @@ import math
 import threading
 
 import pytest
-import weft_kinds
+import roamlet_kinds
 
+from roamlet import remote
+from roamlet.wire import codec, values
+from roamlet.wire.codec import CodecError
 from tests.remote import interpreters
 from tests.remote.raising import raises
-from weft import remote
-from weft.wire import codec, values
-from weft.wire.codec import CodecError
 
 LOCK = threading.Lock()
 FACTOR = 3
@@ -73,7 +73,7 @@ def pair():
     [
         (lambda: FACTOR * 2, (), 6),
         (lambda value: math.floor(value), (2.5,), 2),
-        (lambda thing: weft_kinds.echo(thing), (5,), 5),
+        (lambda thing: roamlet_kinds.echo(thing), (5,), 5),
         (lambda: [n * FACTOR for n in range(3)], (), [0, 3, 6]),
         (factorial(), (5,), 120),
         (pair(), (10,), True),
@@ -83,11 +83,11 @@ def pair():
         (functools.partial(counter(), twice=True), (2,), 4),
         (Adder(4), (5,), 9),
         (Adder(4).__call__, (5,), 9),
-        (weft_kinds.Thing("n", 2).described, ("m",), "n: 2, 'm'"),
-        (weft_kinds.Thing.twice, (4,), 8),
-        (weft_kinds.apply, (lambda a, b=2: a + b, 1), 3),
-        (weft_kinds.apply, (len, "abc"), 3),
-        (weft_kinds.apply, (weft_kinds.Thing("n", 2).described, 1), "n: 2, 1"),
+        (roamlet_kinds.Thing("n", 2).described, ("m",), "n: 2, 'm'"),
+        (roamlet_kinds.Thing.twice, (4,), 8),
+        (roamlet_kinds.apply, (lambda a, b=2: a + b, 1), 3),
+        (roamlet_kinds.apply, (len, "abc"), 3),
+        (roamlet_kinds.apply, (roamlet_kinds.Thing("n", 2).described, 1), "n: 2, 1"),
     ],
     ids=range(17),
 )
@@ -138,8 +138,8 @@ def test_what_it_holds_and_cannot_travel_is_named_by_its_path(own, function, arg
 def test_a_method_of_an_object_and_a_partial_travel_to_every_version():
     for path in interpreters.found().values():
         with remote.local(path) as context:
-            assert context.call(weft_kinds.Thing("n", 2).described, (1,)) == "n: 2, 1"
-            assert context.call(functools.partial(weft_kinds.apply, len), ([1],)) == 1
+            assert context.call(roamlet_kinds.Thing("n", 2).described, (1,)) == "n: 2, 1"
+            assert context.call(functools.partial(roamlet_kinds.apply, len), ([1],)) == 1
 
 
 def test_code_never_comes_up(own):
@@ -150,7 +150,7 @@ def test_code_never_comes_up(own):
 
 @pytest.mark.parametrize("tag", [b"j\0\0\0\0", b"J\0\0\0\0", b"m", b"p"])
 def test_no_code_is_made_where_only_data_may_be(tag):
-    from weft.wire import functions  # registers its tags, as on a target
+    from roamlet.wire import functions  # registers its tags, as on a target
 
     assert functions.apply(len, ("ab",)) == 2
     for decode in (values.loads, codec.loads):

@@ -14,14 +14,14 @@ import threading
 import weakref
 
 import pytest
-import weft_sent
+import roamlet_sent
 
-import weft
+import roamlet
+from roamlet import remote
 from tests.remote.conftest import targets
 from tests.remote.interpreters import others
 from tests.remote.raising import raises
 from tests.remote.stopping import stop
-from weft import remote
 
 PLAIN = [
     None,
@@ -57,18 +57,20 @@ PLAIN = [
 
 @pytest.mark.parametrize("value", PLAIN, ids=repr)
 def test_plain_values_go_there_and_come_back_as_they_were(shared, value):
-    result = shared.call(weft_sent.echo, (value,))
+    result = shared.call(roamlet_sent.echo, (value,))
     assert result == value
     assert type(result) is type(value)
 
 
 def test_the_same_types_are_there_as_here(shared):
     names = {"int": 1, "list": [], "tuple": (), "dict": {}, "set": set(), "frozenset": frozenset(), "float": 1.0}
-    assert {name: shared.call(weft_sent.type_name, (value,)) for name, value in names.items()} == {n: n for n in names}
+    assert {name: shared.call(roamlet_sent.type_name, (value,)) for name, value in names.items()} == {
+        n: n for n in names
+    }
 
 
 def test_bytes_come_back_as_bytes_except_text_from_python_2(shared):
-    result = shared.call(weft_sent.echo, (b"abc",))
+    result = shared.call(roamlet_sent.echo, (b"abc",))
     assert result == ("abc" if shared.facts.python < (3,) else b"abc")
 
 
@@ -79,17 +81,17 @@ def test_a_function_of_the_standard_library_needs_nothing_sent(target):
 
 
 def test_positional_and_keyword_arguments_arrive(shared):
-    assert shared.call(weft_sent.add, (1,), {"b": 2}) == 3
-    assert shared.call(weft_sent.add, [1, 5]) == 6
+    assert shared.call(roamlet_sent.add, (1,), {"b": 2}) == 3
+    assert shared.call(roamlet_sent.add, [1, 5]) == 6
 
 
 def test_static_and_class_methods_are_found_by_their_class(shared):
-    assert shared.call(weft_sent.Shelf.size) == 3
-    assert shared.call(weft_sent.Shelf.kind) == "Shelf"
+    assert shared.call(roamlet_sent.Shelf.size) == 3
+    assert shared.call(roamlet_sent.Shelf.kind) == "Shelf"
 
 
 def test_facts_tell_which_python_answers(shared):
-    assert tuple(shared.call(weft_sent.version)) == shared.facts.python[:2]
+    assert tuple(shared.call(roamlet_sent.version)) == shared.facts.python[:2]
     assert shared.call(os.getpid) == shared.facts.pid != os.getpid()
     assert shared.facts.platform.startswith("linux")
     assert {"os", "sys", "json"} <= shared.facts.packages
@@ -97,52 +99,52 @@ def test_facts_tell_which_python_answers(shared):
 
 def test_a_builtin_exception_arrives_as_the_same_type_with_the_remote_traceback(shared):
     with raises(ValueError, match="not good") as caught:
-        shared.call(weft_sent.raise_value_error)
+        shared.call(roamlet_sent.raise_value_error)
     assert type(caught.value) is ValueError
     assert caught.value.args == ("not good", 17)
     note = "\n".join(caught.value.__notes__)
-    assert f"In {shared.name}, called as weft_sent.raise_value_error:" in note
-    assert "weft_sent.py" in note and "in raise_value_error" in note
+    assert f"In {shared.name}, called as roamlet_sent.raise_value_error:" in note
+    assert "roamlet_sent.py" in note and "in raise_value_error" in note
 
 
 def test_a_key_error_keeps_its_key(shared):
     with raises(KeyError) as caught:
-        shared.call(weft_sent.raise_key_error)
+        shared.call(roamlet_sent.raise_key_error)
     assert caught.value.args == ("no such key",)
 
 
 def test_an_os_error_is_its_subclass_with_its_number_and_file(shared):
     with raises(FileNotFoundError) as caught:
-        shared.call(weft_sent.open_missing_file)
+        shared.call(roamlet_sent.open_missing_file)
     assert caught.value.errno == 2
     assert caught.value.filename == "/no/such/file/anywhere"
 
 
 def test_a_unicode_error_keeps_what_it_was_about(shared):
     with raises(UnicodeDecodeError) as caught:
-        shared.call(weft_sent.decode_nonsense)
+        shared.call(roamlet_sent.decode_nonsense)
     assert (caught.value.start, caught.value.end) == (0, 1)
     assert "utf" in str(caught.value)
 
 
 def test_an_exception_of_their_own_arrives_as_remote_error_with_its_type_by_name(shared):
     with raises(remote.RemoteError, match="only known over there") as caught:
-        shared.call(weft_sent.raise_own_error)
+        shared.call(roamlet_sent.raise_own_error)
     assert type(caught.value) is remote.RemoteError
-    assert caught.value.type_name == "weft_sent.OwnError"
+    assert caught.value.type_name == "roamlet_sent.OwnError"
     assert "in raise_own_error" in caught.value.traceback
-    assert (caught.value.context, caught.value.function) == (shared.name, "weft_sent.raise_own_error")
+    assert (caught.value.context, caught.value.function) == (shared.name, "roamlet_sent.raise_own_error")
 
 
 def test_an_interrupt_over_there_does_not_interrupt_here(shared):
     with raises(remote.RemoteError, match="KeyboardInterrupt"):
-        shared.call(weft_sent.raise_interrupt)
-    assert shared.call(weft_sent.add, (1, 1)) == 2
+        shared.call(roamlet_sent.raise_interrupt)
+    assert shared.call(roamlet_sent.add, (1, 1)) == 2
 
 
 def test_the_cause_of_an_exception_stands_in_the_remote_traceback(shared):
     with raises(ValueError, match="while looking") as caught:
-        shared.call(weft_sent.raise_inside_cause)
+        shared.call(roamlet_sent.raise_inside_cause)
     if shared.facts.python >= (3,):
         assert "KeyError: 'no such key'" in caught.value.__notes__[0]
     assert "ValueError: while looking" in caught.value.__notes__[0]
@@ -151,7 +153,7 @@ def test_the_cause_of_an_exception_stands_in_the_remote_traceback(shared):
 def test_an_exception_leaves_no_reference_cycle(shared):
     def caught():
         try:
-            shared.call(weft_sent.raise_own_error)
+            shared.call(roamlet_sent.raise_own_error)
         except remote.RemoteError as error:
             return weakref.ref(error)
 
@@ -161,36 +163,36 @@ def test_an_exception_leaves_no_reference_cycle(shared):
 
 def test_sys_exit_is_an_error_of_the_call_and_the_context_lives_on(shared):
     with raises(
-        remote.FunctionExited, match=r"weft_sent.exit_with called sys.exit\(5\).*The context lives on"
+        remote.FunctionExited, match=r"roamlet_sent.exit_with called sys.exit\(5\).*The context lives on"
     ) as caught:
-        shared.call(weft_sent.exit_with, (5,))
+        shared.call(roamlet_sent.exit_with, (5,))
     assert caught.value.code == 5
     assert shared.name in str(caught.value)
-    assert shared.call(weft_sent.add, (2, 2)) == 4
+    assert shared.call(roamlet_sent.add, (2, 2)) == 4
 
 
 @pytest.mark.parametrize(
-    ("function", "path"), [(weft_sent.generator_inside, r"result['rows'][2]"), (weft_sent.a_lock, "result")]
+    ("function", "path"), [(roamlet_sent.generator_inside, r"result['rows'][2]"), (roamlet_sent.a_lock, "result")]
 )
 def test_a_result_that_cannot_travel_is_named_by_its_path(shared, function, path):
     with raises(remote.CannotTravel, match="what it returned cannot travel") as caught:
         shared.call(function)
     assert path in str(caught.value)
     assert caught.value.path == path
-    assert f"weft_sent.{function.__name__}" in str(caught.value) and shared.name in str(caught.value)
-    assert shared.call(weft_sent.add, (2, 2)) == 4
+    assert f"roamlet_sent.{function.__name__}" in str(caught.value) and shared.name in str(caught.value)
+    assert shared.call(roamlet_sent.add, (2, 2)) == 4
 
 
 def test_an_argument_that_cannot_travel_is_named_by_its_path_and_nothing_is_sent(shared):
     before = shared.stats
     with raises(remote.CannotTravel, match=r"args\[1\]\['rows'\]\[2\].*generator") as caught:
-        shared.call(weft_sent.echo, (1, {"rows": [1, 2, (n for n in ())]}))
+        shared.call(roamlet_sent.echo, (1, {"rows": [1, 2, (n for n in ())]}))
     assert caught.value.path == "args[1]['rows'][2]"
     with raises(remote.CannotTravel, match=r"kwargs\['b'\]"):
-        shared.call(weft_sent.add, (1,), {"b": object()})
+        shared.call(roamlet_sent.add, (1,), {"b": object()})
     named = collections.namedtuple("Point", "x y")
     with raises(remote.CannotTravel, match=r"args\[0\].*Point"):
-        shared.call(weft_sent.echo, (named(1, 2),))
+        shared.call(roamlet_sent.echo, (named(1, 2),))
     assert shared.stats == before
 
 
@@ -260,30 +262,30 @@ def test_a_context_and_what_belongs_to_it_stay_here_and_the_error_says_what_to_d
         with raises(
             remote.CannotTravel, match=r"args\[0\] cannot travel: it is a Context; contexts stay in the process"
         ):
-            context.call(weft_sent.echo, (other,))
+            context.call(roamlet_sent.echo, (other,))
         with raises(
             remote.CannotTravel, match=r"args\[0\]\[0\]\['to'\] cannot travel: .*call it from here, or .* a channel"
         ):
-            context.call(weft_sent.echo, ([{"to": other}],))
+            context.call(roamlet_sent.echo, ([{"to": other}],))
         with raises(remote.CannotTravel, match="'other'|contexts stay in the process"):
             context.call(lambda: other.call(len, ("",)))
-        call = context.spawn(weft_sent.nothing)
+        call = context.spawn(roamlet_sent.nothing)
         with raises(
             remote.CannotTravel, match="RemoteCall; calls stay with the process that waits for them: send what join"
         ):
-            context.call(weft_sent.echo, (call,))
+            context.call(roamlet_sent.echo, (call,))
         call.join()
         with raises(TypeError, match="'other'.* cannot be pickled: contexts stay in the process that opened them"):
             pickle.dumps(other)
 
 
 def test_wrong_kinds_of_arguments_are_refused_with_the_right_call_shown(shared):
-    with raises(TypeError, match=r"args must be a tuple or a list.*context\.call\(weft_sent\.echo, \(value,\)\)"):
-        shared.call(weft_sent.echo, "abc")
+    with raises(TypeError, match=r"args must be a tuple or a list.*context\.call\(roamlet_sent\.echo, \(value,\)\)"):
+        shared.call(roamlet_sent.echo, "abc")
     with raises(TypeError, match="kwargs must be a dict whose keys are str"):
-        shared.call(weft_sent.echo, (), {1: 2})
+        shared.call(roamlet_sent.echo, (), {1: 2})
     with raises(ValueError, match="timeout"):
-        shared.call(weft_sent.echo, (1,), timeout=-1)
+        shared.call(roamlet_sent.echo, (1,), timeout=-1)
 
 
 def test_a_name_that_is_not_over_there_is_an_error_that_names_it(shared, monkeypatch):
@@ -300,30 +302,33 @@ def test_a_name_that_is_not_over_there_is_an_error_that_names_it(shared, monkeyp
 def test_a_module_that_is_nowhere_is_an_error_that_names_it(shared, monkeypatch):
     import types
 
-    ghost = types.ModuleType("weft_ghost")
+    ghost = types.ModuleType("roamlet_ghost")
     exec("def haunt(): pass", vars(ghost))
-    monkeypatch.setitem(__import__("sys").modules, "weft_ghost", ghost)
-    with raises(remote.RemoteModuleNotFound, match="weft_ghost") as caught:
+    monkeypatch.setitem(__import__("sys").modules, "roamlet_ghost", ghost)
+    with raises(remote.RemoteModuleNotFound, match="roamlet_ghost") as caught:
         shared.call(ghost.haunt)
-    assert (caught.value.context, caught.value.function) == (shared.name, "weft_ghost.haunt")
+    assert (caught.value.context, caught.value.function) == (shared.name, "roamlet_ghost.haunt")
     assert shared.name in str(caught.value)
-    assert shared.call(weft_sent.add, (2, 2)) == 4
+    assert shared.call(roamlet_sent.add, (2, 2)) == 4
 
 
 def test_what_is_missing_is_named_before_what_a_package_makes_of_it():
-    import weft_wraps  # not at the top: this file travels as well
+    import roamlet_wraps  # not at the top: this file travels as well
 
-    why = r"weft_wraps failed there: No module named .*weft_nowhere.*\n    What became of that: you are in the wrong folder\.\n"
+    why = (
+        r"roamlet_wraps failed there: No module named .*roamlet_nowhere.*\n"
+        r"    What became of that: you are in the wrong folder\.\n"
+    )
     with remote.local() as context, raises(remote.RemoteModuleNotFound, match=why):
-        context.call(weft_wraps.never)
+        context.call(roamlet_wraps.never)
 
 
 def test_calls_made_at_once_from_tasklets_run_at_once(shared, in_tasklets):
-    assert in_tasklets(lambda _: shared.call(weft_sent.meet, (8,), timeout=30), list(range(8))) == [True] * 8
+    assert in_tasklets(lambda _: shared.call(roamlet_sent.meet, (8,), timeout=30), list(range(8))) == [True] * 8
 
 
 def test_each_of_many_calls_gets_its_own_answer(shared, in_tasklets):
-    assert in_tasklets(lambda n: shared.call(weft_sent.echo, (n,)), list(range(300))) == list(range(300))
+    assert in_tasklets(lambda n: shared.call(roamlet_sent.echo, (n,)), list(range(300))) == list(range(300))
 
 
 def test_calls_come_from_any_thread_and_a_busy_thread_stalls_nobody(shared):
@@ -335,7 +340,7 @@ def test_calls_come_from_any_thread_and_a_busy_thread_stalls_nobody(shared):
             sum(range(1000))
 
     def work(number):
-        results[number] = [shared.call(weft_sent.add, (number, n)) for n in range(30)]
+        results[number] = [shared.call(roamlet_sent.add, (number, n)) for n in range(30)]
 
     computing = threading.Thread(target=busy)
     computing.start()
@@ -355,7 +360,7 @@ def test_a_thread_that_ends_in_the_middle_of_its_call_stalls_nobody(own_target):
 
     def work():
         try:
-            context.call(weft_sent.wait_for_release, timeout=0.05)
+            context.call(roamlet_sent.wait_for_release, timeout=0.05)
         except remote.CallTimeout as timeout:
             error.append(str(timeout))
 
@@ -363,19 +368,19 @@ def test_a_thread_that_ends_in_the_middle_of_its_call_stalls_nobody(own_target):
     thread.start()
     thread.join(30)
     assert len(error) == 1
-    assert context.call(weft_sent.add, (1, 2)) == 3
-    context.call(weft_sent.release)
+    assert context.call(roamlet_sent.add, (1, 2)) == 3
+    context.call(roamlet_sent.release)
 
 
 def test_a_call_that_takes_too_long_raises_and_the_context_goes_on(own_target):
     context = own_target.open()
     with raises(
-        remote.CallTimeout, match=r"weft_sent\.wait_for_release in .* did not answer within 0\.05 seconds"
+        remote.CallTimeout, match=r"roamlet_sent\.wait_for_release in .* did not answer within 0\.05 seconds"
     ) as caught:
-        context.call(weft_sent.wait_for_release, timeout=0.05)
+        context.call(roamlet_sent.wait_for_release, timeout=0.05)
     assert isinstance(caught.value, TimeoutError)
-    context.call(weft_sent.release)
-    assert context.call(weft_sent.wait_for_release) is True  # it is the same process, which has not been harmed
+    context.call(roamlet_sent.release)
+    assert context.call(roamlet_sent.wait_for_release) is True  # it is the same process, which has not been harmed
 
 
 def test_a_tasklet_killed_in_its_call_leaves_the_context_usable(own_target):
@@ -384,17 +389,17 @@ def test_a_tasklet_killed_in_its_call_leaves_the_context_usable(own_target):
 
     def work():
         try:
-            context.call(weft_sent.wait_for_release)
+            context.call(roamlet_sent.wait_for_release)
         finally:
             ended.append(True)
 
-    tasklet = weft.tasklet(work)()
-    weft.schedule()
+    tasklet = roamlet.tasklet(work)()
+    roamlet.schedule()
     assert tasklet.blocked
     tasklet.kill()
     assert ended == [True]
-    context.call(weft_sent.release)
-    assert context.call(weft_sent.add, (1, 1)) == 2
+    context.call(roamlet_sent.release)
+    assert context.call(roamlet_sent.add, (1, 1)) == 2
 
 
 def test_large_values_travel_both_ways_while_small_calls_go_on(own_target, in_tasklets):
@@ -404,10 +409,10 @@ def test_large_values_travel_both_ways_while_small_calls_go_on(own_target, in_ta
 
     def one(number):
         if number == 0:
-            return context.call(weft_sent.size_of, (data,))
+            return context.call(roamlet_sent.size_of, (data,))
         if number == 1:
-            return context.call(weft_sent.zeros, (size,)).count(b"\0")
-        return context.call(weft_sent.add, (number, 0))
+            return context.call(roamlet_sent.zeros, (size,)).count(b"\0")
+        return context.call(roamlet_sent.add, (number, 0))
 
     assert in_tasklets(one, list(range(20))) == [size, size, *range(2, 20)]
 
@@ -415,13 +420,13 @@ def test_large_values_travel_both_ways_while_small_calls_go_on(own_target, in_ta
 def test_a_child_that_reads_nothing_slows_its_callers_and_no_other_context(own_target, in_tasklets):
     stopped, other = own_target.open(name="stopped"), own_target.open(name="other")
     data = b"\1" * 300_000
-    stopped.call(weft_sent.size_of, (b"",))
+    stopped.call(roamlet_sent.size_of, (b"",))
     queued = []
 
     def work(number):
         if number < 30:
-            return stopped.call(weft_sent.size_of, (data,))
-        answers = [other.call(weft_sent.add, (n, 0)) for n in range(50)]
+            return stopped.call(roamlet_sent.size_of, (data,))
+        answers = [other.call(roamlet_sent.add, (n, 0)) for n in range(50)]
         queued.append(stopped._link._queued)
         os.kill(stopped.facts.pid, signal.SIGCONT)
         return answers
@@ -435,15 +440,15 @@ def test_a_child_that_reads_nothing_slows_its_callers_and_no_other_context(own_t
 
 def test_a_call_that_cannot_even_be_sent_in_time_says_so(own_target, in_tasklets):
     context = own_target.open()
-    context.call(weft_sent.size_of, (b"",))
+    context.call(roamlet_sent.size_of, (b"",))
     data = b"\1" * 6_000_000
 
     def work(number):
         if number == 0:
-            return context.call(weft_sent.size_of, (data,))
+            return context.call(roamlet_sent.size_of, (data,))
         if number in (1, 2):  # one whose modules are there, one whose are not known to be
-            return context.call(weft_sent.size_of if number == 1 else weft_sent.echo, (b"1",), timeout=0.1)
-        weft.sleep(0.3)
+            return context.call(roamlet_sent.size_of if number == 1 else roamlet_sent.echo, (b"1",), timeout=0.1)
+        roamlet.sleep(0.3)
         os.kill(context.facts.pid, signal.SIGCONT)
         return None
 
@@ -454,7 +459,7 @@ def test_a_call_that_cannot_even_be_sent_in_time_says_so(own_target, in_tasklets
     if own_target.way == "local":
         assert "was not sent within 0.1 seconds" in str(second)
         assert "was not sent within 0.1 seconds" in str(third)
-    assert context.call(weft_sent.echo, (5,)) == 5
+    assert context.call(roamlet_sent.echo, (5,)) == 5
     assert context.stats.modules == 1
 
 
@@ -464,22 +469,22 @@ def test_a_call_blocks_only_its_own_tasklet(shared):
     def tick():
         for _ in range(5):
             ticks.append(True)
-            weft.schedule()
+            roamlet.schedule()
 
-    weft.tasklet(tick)()
-    assert shared.call(weft_sent.add, (1, 2)) == 3
+    roamlet.tasklet(tick)()
+    assert shared.call(roamlet_sent.add, (1, 2)) == 3
     assert ticks  # how often it ran meanwhile is up to the machine
-    weft.run()
+    roamlet.run()
     assert len(ticks) == 5
 
 
 def test_the_context_says_what_it_is(shared):
     assert repr(shared).startswith(
-        f"<weft.remote.Context {shared.name!r}: {shared.facts.implementation} {shared.facts.version} on linux"
+        f"<roamlet.remote.Context {shared.name!r}: {shared.facts.implementation} {shared.facts.version} on linux"
     )
 
 
 @pytest.mark.parametrize("timeout", ["3", [], object()])
 def test_a_time_limit_that_is_no_number_is_refused(shared, timeout):
     with pytest.raises(TypeError, match="timeout must be a number of seconds or None, not "):
-        shared.call(weft_sent.echo, (1,), timeout=timeout)
+        shared.call(roamlet_sent.echo, (1,), timeout=timeout)

@@ -3,14 +3,14 @@
 import threading
 
 import pytest
-import weft_chains_sent as sent
-import weft_sent
+import roamlet_chains_sent as sent
+import roamlet_sent
 
-import weft
+import roamlet
+from roamlet import remote
+from roamlet.sync._outcome import TaskletKilled
 from tests.remote import interpreters
 from tests.remote.raising import raises
-from weft import remote
-from weft.sync._outcome import TaskletKilled
 
 
 @pytest.fixture(scope="module", params=interpreters.found().values(), ids=interpreters.found())
@@ -28,7 +28,7 @@ def context():
 @pytest.fixture
 def gate(run_until):
     """A channel for a call that waits; it is closed at the end."""
-    channel = weft.channel()
+    channel = roamlet.channel()
     yield channel
     channel.close()
 
@@ -37,7 +37,7 @@ def gate(run_until):
 def run_until():
     def wait(condition):
         while not condition():
-            weft.sleep(0.001)
+            roamlet.sleep(0.001)
 
     return wait
 
@@ -67,12 +67,12 @@ def test_behind_an_error_nothing_runs_and_each_is_told_of_it(everywhere):
         behind = chain.spawn(sent.note, ("behind",))
         with raises(
             remote.ChainBroken,
-            match=r"weft_chains_sent.note was not run in 'local': weft_chains_sent.fail, before it in its chain, failed: "
+            match=r"roamlet_chains_sent.note was not run in 'local': roamlet_chains_sent.fail, before it in its chain, failed: "
             r"ValueError: no good\n    When that is dealt with, chain.reset\(\) begins anew",
         ) as caught:
             chain.call(sent.note, ("last",))
-        assert caught.value.first == "weft_chains_sent.fail"
-        assert (caught.value.context, caught.value.function) == ("local", "weft_chains_sent.note")
+        assert caught.value.first == "roamlet_chains_sent.fail"
+        assert (caught.value.context, caught.value.function) == ("local", "roamlet_chains_sent.note")
         assert type(caught.value.__cause__) is ValueError
         assert chain.broken
         chain.call(sent.note, ("refused here",))
@@ -128,7 +128,7 @@ def test_an_error_that_nobody_was_told_is_logged_and_forgotten_over_there(contex
     chain.spawn(sent.fail, ("no good",))
     chain._wait_until_idle(None)
     del chain
-    assert "weft_chains_sent.fail had failed, and nobody was told" in caplog.text
+    assert "roamlet_chains_sent.fail had failed, and nobody was told" in caplog.text
     run_until(lambda: context.call(sent.remembered) == (0, 0))
 
 
@@ -204,7 +204,7 @@ def test_killing_the_call_that_runs_breaks_the_chain(everywhere, gate, run_until
 def test_a_tasklet_that_is_killed_in_a_chain_takes_what_is_behind_it_along(context, gate, run_until):
     chain = context.chain()
     held = chain.spawn(sent.receive_and_note, (gate,))
-    waiting = weft.spawn(chain.call, (sent.note, ("killed",)))
+    waiting = roamlet.spawn(chain.call, (sent.note, ("killed",)))
     run_until(lambda: len(chain._under_way) == 2)
     waiting.kill()
     assert chain.broken
@@ -235,11 +235,11 @@ def test_a_block_that_is_left_by_an_error_drops_what_has_not_begun(everywhere, g
 
 
 def test_channels_of_calls_that_were_not_run_are_let_go(everywhere, run_until):
-    channel = weft.channel()
+    channel = roamlet.channel()
     with raises(ValueError), everywhere.chain() as chain:
         chain.spawn(sent.fail, ("no good",))
         chain.spawn(sent.note, (1, channel))
-    run_until(lambda: everywhere.call(weft_sent.nothing) is None and not everywhere._link.channels._given)
+    run_until(lambda: everywhere.call(roamlet_sent.nothing) is None and not everywhere._link.channels._given)
     with raises(remote.ChainBroken):
         chain.spawn(sent.note, (1, channel))
     assert not everywhere._link.channels._given
@@ -257,8 +257,8 @@ def test_a_large_call_that_could_not_be_sent_in_time_breaks_the_chain(run_until)
     with remote.local() as context, context.chain() as chain:
         pid = context.facts.pid
         assert chain.call(sent.note, (1,)) == 1
-        context.call(weft_sent.nothing)
-        stopped = weft.sync.Event()
+        context.call(roamlet_sent.nothing)
+        stopped = roamlet.sync.Event()
 
         def go_on():
             stopped.wait()
@@ -271,7 +271,7 @@ def test_a_large_call_that_could_not_be_sent_in_time_breaks_the_chain(run_until)
         import signal
 
         os.kill(pid, signal.SIGSTOP)
-        weft.spawn(go_on)
+        roamlet.spawn(go_on)
         with raises(remote.CallTimeout, match="was not sent within 0.1 seconds|did not answer within"):
             chain.call(sent.note_size, (bytearray(40 << 20),), timeout=0.1)
         stopped.set()
@@ -284,10 +284,10 @@ def test_a_large_call_that_could_not_be_sent_in_time_breaks_the_chain(run_until)
 def test_a_context_that_dies_is_what_every_call_is_told():
     with remote.local() as context:
         chain = context.chain()
-        chain.spawn(weft_sent.wait_for_release)  # until the others are sent
-        dying = chain.spawn(weft_sent.die_with, (3,))
+        chain.spawn(roamlet_sent.wait_for_release)  # until the others are sent
+        dying = chain.spawn(roamlet_sent.die_with, (3,))
         behind = chain.spawn(sent.note, (1,))
-        context.spawn(weft_sent.release)
+        context.spawn(roamlet_sent.release)
         for call in (dying, behind):
             with raises(remote.ContextDied, match="died while it ran"):
                 call.join(20)
@@ -318,7 +318,7 @@ def test_tasklets_and_threads_share_a_chain(context):
         threads = [threading.Thread(target=work, args=(100 * number,)) for number in range(3)]
         for thread in threads:
             thread.start()
-        tasklets = [weft.spawn(work, (1000 * number,)) for number in range(1, 4)]
+        tasklets = [roamlet.spawn(work, (1000 * number,)) for number in range(1, 4)]
         for tasklet in tasklets:
             tasklet.join()
         for thread in threads:
@@ -331,7 +331,7 @@ def test_tasklets_and_threads_share_a_chain(context):
 
 
 def test_who_sends_more_than_may_wait_waits_for_room(context, gate, run_until, monkeypatch):
-    monkeypatch.setattr("weft.remote._chains.MOST_CALLS", 8)
+    monkeypatch.setattr("roamlet.remote._chains.MOST_CALLS", 8)
     sent_so_far = []
 
     def send():
@@ -341,7 +341,7 @@ def test_who_sends_more_than_may_wait_waits_for_room(context, gate, run_until, m
 
     with context.chain() as chain:
         chain.spawn(sent.receive_and_note, (gate,))
-        sender = weft.spawn(send)
+        sender = roamlet.spawn(send)
         run_until(lambda: chain._room is not None)
         assert len(sent_so_far) == 7
         gate.send("first")
@@ -350,13 +350,13 @@ def test_who_sends_more_than_may_wait_waits_for_room(context, gate, run_until, m
 
 
 def test_bytes_of_arguments_are_bounded_and_one_call_may_be_larger(context, gate, run_until, monkeypatch):
-    monkeypatch.setattr("weft.remote._chains.MOST_BYTES", 1000)
+    monkeypatch.setattr("roamlet.remote._chains.MOST_BYTES", 1000)
     with context.chain() as chain:
         chain.spawn(sent.note, ("x" * 2000,))
         chain.spawn(sent.receive_and_note, (gate,))
-        sender = weft.spawn(chain.spawn, (sent.note_size, ("y" * 990,)))
+        sender = roamlet.spawn(chain.spawn, (sent.note_size, ("y" * 990,)))
         run_until(lambda: chain._room is not None)
-        chain_call = weft.spawn(lambda: chain.call(sent.note, ("behind",), timeout=30))
+        chain_call = roamlet.spawn(lambda: chain.call(sent.note, ("behind",), timeout=30))
         gate.send(1)
         sender.join()
         assert chain_call.join() == "behind"
@@ -364,11 +364,11 @@ def test_bytes_of_arguments_are_bounded_and_one_call_may_be_larger(context, gate
 
 
 def test_who_waits_for_room_is_told_when_the_chain_breaks(context, gate, run_until, monkeypatch):
-    monkeypatch.setattr("weft.remote._chains.MOST_CALLS", 2)
+    monkeypatch.setattr("roamlet.remote._chains.MOST_CALLS", 2)
     chain = context.chain()
     chain.spawn(sent.receive_and_note, (gate,))
     behind = chain.spawn(sent.note, (1,))
-    sender = weft.spawn(chain.spawn, (sent.note, (2,)))
+    sender = roamlet.spawn(chain.spawn, (sent.note, (2,)))
     run_until(lambda: chain._room is not None)
     behind.kill()
     with raises(remote.ChainBroken, match="was killed"):
@@ -403,7 +403,7 @@ def test_behind_a_context_and_where_calls_are_tasklets(gate, run_until):
             raise KeyError
         run_until(lambda: context.call(sent.remembered) == (0, 0))
         assert context.call(sent.noted) == ["begun", "ended"]
-        run_until(lambda: context.call(weft_sent.nothing) is None and not context._link.channels._given)
+        run_until(lambda: context.call(roamlet_sent.nothing) is None and not context._link.channels._given)
 
 
 def test_a_context_that_speaks_of_an_error_where_none_was_is_told_apart():

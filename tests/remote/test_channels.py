@@ -5,12 +5,12 @@ import os
 import sys
 
 import pytest
-import weft_channels_sent as sent
+import roamlet_channels_sent as sent
 
-import weft
+import roamlet
+from roamlet import remote
 from tests.remote import interpreters
 from tests.remote.raising import raises
-from weft import remote
 
 BARE = getattr(sys, "_base_executable", sys.executable)
 ENDS = sorted({name: path for name, path in interpreters.found().items() if name in ("2.7", "3.6", "3.13")}.items())
@@ -33,7 +33,7 @@ def wait_for_requests(context, count):
     """Until so many channels have somebody over there who waits at them."""
     channels = context._link.channels
     while len([given for given in channels._given.values() if given.pumping]) + len(channels._requests) < count:
-        weft.sleep(0.001)
+        roamlet.sleep(0.001)
 
 
 def values_of(channel):
@@ -45,8 +45,8 @@ def values_of(channel):
 
 
 def test_what_is_sent_here_is_received_there_and_the_other_way_round(everywhere):
-    jobs, results = weft.channel(), weft.channel()
-    call = weft.spawn(lambda: everywhere.call(sent.double, (jobs, results)))
+    jobs, results = roamlet.channel(), roamlet.channel()
+    call = roamlet.spawn(lambda: everywhere.call(sent.double, (jobs, results)))
     for number in range(5):
         jobs.send(number)
         assert results.receive() == 2 * number
@@ -56,21 +56,21 @@ def test_what_is_sent_here_is_received_there_and_the_other_way_round(everywhere)
 
 def test_a_channel_with_a_window_passes_a_stream_in_order(everywhere):
     jobs, results = remote.channel(window=20), remote.channel(window=20)
-    call = weft.spawn(lambda: everywhere.call(sent.double, (jobs, results)))
+    call = roamlet.spawn(lambda: everywhere.call(sent.double, (jobs, results)))
 
     def feed():
         for number in range(500):
             jobs.send(number)
         jobs.close()
 
-    feeding = weft.spawn(feed)
+    feeding = roamlet.spawn(feed)
     assert [results.receive() for _ in range(500)] == [2 * number for number in range(500)]
     feeding.join()
     assert call.join() == "done"
 
 
 def test_the_same_channel_is_one_object_there_and_comes_back_as_itself(everywhere):
-    for channel in (weft.channel(), remote.channel(window=7)):
+    for channel in (roamlet.channel(), remote.channel(window=7)):
         assert everywhere.call(sent.same, (channel, channel)) == (True, getattr(channel, "window", 0))
         assert everywhere.call(sent.give, (channel,))["back"][0] is channel
 
@@ -84,11 +84,11 @@ def test_what_a_loop_that_is_left_had_not_taken_goes_back_in_front(everywhere):
 
 
 def test_exceptions_pass_both_ways_as_data(everywhere):
-    channel = weft.channel()
-    call = weft.spawn(lambda: everywhere.call(sent.receive_error, (channel,)))
+    channel = roamlet.channel()
+    call = roamlet.spawn(lambda: everywhere.call(sent.receive_error, (channel,)))
     channel.send_exception(LookupError("gone", 4))
     assert call.join() == ("LookupError", ("gone", 4))
-    call = weft.spawn(lambda: everywhere.call(sent.send_error, (channel,)))
+    call = roamlet.spawn(lambda: everywhere.call(sent.send_error, (channel,)))
     with raises(KeyError) as caught:
         channel.receive()
     assert caught.value.args == ("k", 3)
@@ -98,29 +98,29 @@ def test_exceptions_pass_both_ways_as_data(everywhere):
 
 
 def test_a_closed_channel_ends_loops_there_and_refuses_sends(everywhere):
-    channel = weft.channel()
-    call = weft.spawn(lambda: everywhere.call(sent.double, (channel, channel)))
+    channel = roamlet.channel()
+    call = roamlet.spawn(lambda: everywhere.call(sent.double, (channel, channel)))
     wait_for_requests(everywhere, 1)
     channel.close()
     assert call.join() == "done"
     assert "closed" in everywhere.call(sent.send_to_closed, (channel,))
     assert everywhere.call(sent.state, (channel,)) == (0, True, True)
-    other = weft.channel()
+    other = roamlet.channel()
     everywhere.call(sent.close, (other,))
     assert other.closed
 
 
 def test_several_threads_over_there_receive_from_one_channel(everywhere):
     channel = remote.channel(window=8)
-    call = weft.spawn(lambda: everywhere.call(sent.in_threads, (channel, 8)))
+    call = roamlet.spawn(lambda: everywhere.call(sent.in_threads, (channel, 8)))
     for number in range(8):
         channel.send(number)
     assert call.join() == list(range(8))
 
 
 def test_send_returns_when_the_value_was_received(context):
-    channel = weft.channel()
-    call = weft.spawn(lambda: context.call(sent.send_all, (channel, [1, 2])))
+    channel = roamlet.channel()
+    call = roamlet.spawn(lambda: context.call(sent.send_all, (channel, [1, 2])))
     assert channel.receive() == 1
     wait_for_requests(context, 1)  # the second one waits over here
     assert not call.done
@@ -137,22 +137,22 @@ def test_receive_asks_for_one_value_only(context):
 
 
 def test_a_channel_travels_through_a_channel(context):
-    out, carried = weft.channel(), weft.channel()
-    call = weft.spawn(lambda: context.call(sent.forward, ({"out": out, "carried": carried},)))
+    out, carried = roamlet.channel(), roamlet.channel()
+    call = roamlet.spawn(lambda: context.call(sent.forward, ({"out": out, "carried": carried},)))
     assert out.receive() is carried
     call.join()
-    way, end = weft.channel(), weft.channel()
-    call = weft.spawn(lambda: context.call(sent.receive_channel_and_send, (way, "through")))
+    way, end = roamlet.channel(), roamlet.channel()
+    call = roamlet.spawn(lambda: context.call(sent.receive_channel_and_send, (way, "through")))
     way.send(end)
     assert end.receive() == "through"
     call.join()
 
 
 def test_two_contexts_talk_over_a_channel_that_both_were_given():
-    channel, results = weft.channel(), weft.channel()
+    channel, results = roamlet.channel(), roamlet.channel()
     with remote.local() as one, remote.local() as other:
-        feeding = weft.spawn(lambda: one.call(sent.send_all, (channel, list(range(20)))))
-        doubling = weft.spawn(lambda: other.call(sent.double, (channel, results)))
+        feeding = roamlet.spawn(lambda: one.call(sent.send_all, (channel, list(range(20)))))
+        doubling = roamlet.spawn(lambda: other.call(sent.double, (channel, results)))
         assert [results.receive() for _ in range(20)] == [2 * number for number in range(20)]
         assert feeding.join() == 20
         channel.close()
@@ -160,30 +160,30 @@ def test_two_contexts_talk_over_a_channel_that_both_were_given():
 
 
 def test_one_tasklet_waits_for_whoever_of_several_contexts_sends_first():
-    first, second, told = weft.channel(), weft.channel(), weft.channel()
+    first, second, told = roamlet.channel(), roamlet.channel(), roamlet.channel()
     with remote.local() as one, remote.local() as other:
         call = one.spawn(sent.receive, (told,))  # sends nothing
         sending = other.spawn(sent.send_all, (second, ["from the other"]))
-        assert weft.select(first, second) == (second, "from the other")
+        assert roamlet.select(first, second) == (second, "from the other")
         told.send(None)
         assert call.join() == [None]
         assert sending.join() == 1
         sending = one.spawn(sent.send_all, (first, ["from the one"]))
-        assert weft.select(first, second) == (first, "from the one")
+        assert roamlet.select(first, second) == (first, "from the one")
         sending.join()
 
 
 def test_contexts_use_a_service_of_their_parents():
-    questions = weft.channel()
+    questions = roamlet.channel()
 
     def serve():
         for number, answers in questions:
             answers.send(number * number)
 
-    service = weft.spawn(serve)
+    service = roamlet.spawn(serve)
     with remote.open_all([remote.local] * 2) as opened:
         calls = [
-            context.spawn(sent.ask, (questions, weft.channel(), number))
+            context.spawn(sent.ask, (questions, roamlet.channel(), number))
             for number, context in enumerate(opened.contexts * 5)
         ]
         assert [call.join() for call in calls] == [number * number for number in range(10)]
@@ -193,7 +193,7 @@ def test_contexts_use_a_service_of_their_parents():
 
 def test_a_channel_reaches_a_context_behind_another_and_what_that_had_not_taken_comes_back():
     with remote.local() as hop, remote.local(via=hop) as behind:
-        channel, results = remote.channel(window=50), weft.channel()
+        channel, results = remote.channel(window=50), roamlet.channel()
         for number in range(30):
             channel.send(number)
         call = behind.spawn(sent.double, (channel, results))
@@ -208,10 +208,10 @@ def test_a_channel_reaches_a_context_behind_another_and_what_that_had_not_taken_
 
 @pytest.mark.parametrize("window", [0, 50])
 def test_what_a_context_had_not_taken_when_it_died_goes_back_in_order(window):
-    channel = remote.channel(window=window) if window else weft.channel()
+    channel = remote.channel(window=window) if window else roamlet.channel()
     with remote.local() as context:
-        feeding = [weft.spawn(lambda number=number: channel.send(number)) for number in range(30)]
-        weft.schedule()
+        feeding = [roamlet.spawn(lambda number=number: channel.send(number)) for number in range(30)]
+        roamlet.schedule()
         with raises(remote.ContextDied):
             context.call(sent.die_after, (channel, 5))
         assert [channel.receive() for _ in range(25)] == list(range(5, 30))
@@ -220,18 +220,18 @@ def test_what_a_context_had_not_taken_when_it_died_goes_back_in_order(window):
 
 
 def test_who_waits_at_a_channel_for_a_context_that_dies_is_withdrawn():
-    channel, unused = weft.channel(), weft.channel()
+    channel, unused = roamlet.channel(), roamlet.channel()
     with remote.local() as context:
-        waiting = [weft.spawn(lambda: context.call(sent.receive, (channel,))) for _ in range(2)]
-        sending = weft.spawn(lambda: context.call(sent.send_all, (unused, ["never"])))
+        waiting = [roamlet.spawn(lambda: context.call(sent.receive, (channel,))) for _ in range(2)]
+        sending = roamlet.spawn(lambda: context.call(sent.send_all, (unused, ["never"])))
         wait_for_requests(context, 2)
         context.close()
         for call in [*waiting, sending]:
             with raises(remote.ContextClosed):
                 call.join()
     for one in (channel, unused):
-        assert weft.select(one, default="nobody")[1] == "nobody"
-        assert weft.select((one, 1), default="nobody")[1] == "nobody"
+        assert roamlet.select(one, default="nobody")[1] == "nobody"
+        assert roamlet.select((one, 1), default="nobody")[1] == "nobody"
 
 
 def test_values_that_a_window_had_accepted_outlive_the_context_that_sent_them():
@@ -242,7 +242,7 @@ def test_values_that_a_window_had_accepted_outlive_the_context_that_sent_them():
 
 
 def test_what_nobody_uses_over_there_any_more_is_let_go_here(context):
-    channels = [weft.channel(), remote.channel(window=2)]
+    channels = [roamlet.channel(), remote.channel(window=2)]
     for channel in channels:
         context.call(sent.state, (channel,))
         context.call(sent.keep, (channel,))
@@ -252,10 +252,10 @@ def test_what_nobody_uses_over_there_any_more_is_let_go_here(context):
 
 
 def test_a_value_that_cannot_travel_is_refused_where_it_is_sent(context):
-    channel = weft.channel()
+    channel = roamlet.channel()
     with raises(remote.RemoteError, match=r"CannotTravel: value cannot travel: it is a object"):
         context.call(sent.send_what_cannot_travel, (channel,))
-    call = weft.spawn(lambda: context.call(sent.receive, (channel,)))
+    call = roamlet.spawn(lambda: context.call(sent.receive, (channel,)))
     channel.send(object())
     with raises(TypeError, match="a value was sent to 'local' that cannot travel"):
         call.join()
@@ -263,29 +263,29 @@ def test_a_value_that_cannot_travel_is_refused_where_it_is_sent(context):
 
 def test_a_call_that_is_not_made_leaves_no_reference(context):
     with raises(remote.CannotTravel):
-        context.call(sent.same, (weft.channel(), object()))
+        context.call(sent.same, (roamlet.channel(), object()))
     assert not context._link.channels._given
 
 
 @pytest.mark.parametrize("way", ["channel", "window"])
 def test_bytes_of_any_size_come_as_they_were_sent(context, way):
-    channel = weft.channel() if way == "channel" else remote.channel(window=100)
+    channel = roamlet.channel() if way == "channel" else remote.channel(window=100)
     sizes = [0, 1, (1 << 15) - 1, 1 << 15, (1 << 15) + 1, 1 << 16, 300_001, (1 << 20) + 7]
     values = [bytes(range(256)) * (size // 256) + b"." * (size % 256) for size in sizes]
-    sender = weft.spawn(lambda: context.call(sent.send_all, (channel, values)))
+    sender = roamlet.spawn(lambda: context.call(sent.send_all, (channel, values)))
     assert [channel.receive() for _ in values] == values
     sender.join()
 
 
 def test_a_large_stream_is_not_held_here_or_there(context):
     """What is sent ahead is bounded in bytes, however many values a loop asks for."""
-    channel, stop = remote.channel(window=64), weft.channel()
+    channel, stop = remote.channel(window=64), roamlet.channel()
     for _ in range(64):
         channel.send(b"x" * (1 << 20))
-    call = weft.spawn(lambda: context.call(sent.hold_wide_loop, (channel, stop)))
+    call = roamlet.spawn(lambda: context.call(sent.hold_wide_loop, (channel, stop)))
     assert stop.receive() == 1  # it has one, wants the other 63, and takes no more for now
     while channel.balance > 64 - 9 or not any(given.room for given in context._link.channels._given.values()):
-        weft.sleep(0.001)
+        roamlet.sleep(0.001)
     assert channel.balance >= 64 - 11
     assert stop.receive() == 2
     channel.close()
@@ -293,20 +293,20 @@ def test_a_large_stream_is_not_held_here_or_there(context):
 
 
 def test_what_was_received_does_not_come_back_when_its_context_dies_right_then():
-    channel = weft.channel()
+    channel = roamlet.channel()
     with remote.local() as context:
         call = context.spawn(sent.receive_and_die, (channel,))
         wait_for_requests(context, 1)
         channel.send("taken")
         with raises(remote.ContextDied):
             call.join()
-    assert weft.select(channel, default="nothing")[1] == "nothing"
+    assert roamlet.select(channel, default="nothing")[1] == "nothing"
 
 
 @pytest.mark.parametrize("window", [None, 5])
 def test_a_value_does_not_come_twice_although_the_next_question_overtakes_the_end_of_a_loop(context, window):
-    channel = weft.channel() if window is None else remote.channel(window=window)
-    senders = [weft.spawn(channel.send, (number,)) for number in range(5)]
+    channel = roamlet.channel() if window is None else remote.channel(window=window)
+    senders = [roamlet.spawn(channel.send, (number,)) for number in range(5)]
     assert context.call(sent.take_one_and_then_another, (channel,)) == (0, 1)
     assert values_of(channel) == [2, 3, 4]
     for sender in senders:
@@ -323,8 +323,8 @@ def test_a_window_keeps_what_was_sent_and_lets_go_in_order():
     channel = remote.channel(window=2)
     channel.send(1)
     channel.send_exception(LookupError, "two")
-    waiting = [weft.spawn(lambda n=n: channel.send(n)) for n in (3, 4)]
-    weft.schedule()
+    waiting = [roamlet.spawn(lambda n=n: channel.send(n)) for n in (3, 4)]
+    roamlet.schedule()
     assert channel.balance == 4
     channel.close()
     assert channel.receive() == 1
@@ -334,19 +334,19 @@ def test_a_window_keeps_what_was_sent_and_lets_go_in_order():
     for sender in waiting:
         sender.join()
     assert channel.closed
-    with raises(weft.ChannelClosed, match="was closed"):
+    with raises(roamlet.ChannelClosed, match="was closed"):
         channel.send(5)
-    with raises(weft.ChannelClosed):
+    with raises(roamlet.ChannelClosed):
         channel.receive()
 
 
 def test_main_may_wait_for_a_context_and_is_no_deadlock_while_it_lives():
-    channel = weft.channel()
+    channel = roamlet.channel()
     with remote.local() as context:
         context.call(sent.keep, (channel,))
         context.call(sent.send_later, (0.2,))
         assert channel.receive() == "later"
-    with raises(weft.Deadlock):
+    with raises(roamlet.Deadlock):
         channel.receive()
 
 
@@ -357,7 +357,7 @@ def with_tasklets():
 
 
 def test_calls_that_are_tasklets_wait_at_channels_without_holding_each_other_up(with_tasklets):
-    jobs, results = weft.channel(), weft.channel()
+    jobs, results = roamlet.channel(), roamlet.channel()
     calls = [with_tasklets.spawn(sent.double, (jobs, results)) for _ in range(100)]  # more than a context has threads
     for number in range(100):
         jobs.send(number)
@@ -367,14 +367,14 @@ def test_calls_that_are_tasklets_wait_at_channels_without_holding_each_other_up(
 
 
 def test_a_call_that_is_a_tasklet_can_be_killed_while_it_waits_and_what_it_had_not_taken_goes_back(with_tasklets):
-    channel, told = weft.channel(), weft.channel()
+    channel, told = roamlet.channel(), roamlet.channel()
     call = with_tasklets.spawn(sent.wait_until_killed, (channel, told))
     wait_for_requests(with_tasklets, 1)
     call.kill()
     assert told.receive() == "killed"
-    with raises(weft.TaskletKilled):
+    with raises(roamlet.TaskletKilled):
         call.join()
-    assert weft.select((channel, 1), default="nobody")[1] == "nobody"
+    assert roamlet.select((channel, 1), default="nobody")[1] == "nobody"
     window = remote.channel(window=50)
     for number in range(40):
         window.send(number)
@@ -385,25 +385,25 @@ def test_a_call_that_is_a_tasklet_can_be_killed_while_it_waits_and_what_it_had_n
 def test_a_tasklet_that_was_killed_over_there_lets_go_of_its_channel_at_once(with_tasklets):
     """The error that ends it must not be held by the frames of its own traceback: here no collector runs."""
     with_tasklets.call(gc.disable)
-    channel, told = weft.channel(), weft.channel()
+    channel, told = roamlet.channel(), roamlet.channel()
     call = with_tasklets.spawn(sent.wait_until_killed, (channel, told))
     wait_for_requests(with_tasklets, 1)
     call.kill()
     assert told.receive() == "killed"
-    with raises(weft.TaskletKilled):
+    with raises(roamlet.TaskletKilled):
         call.join()
     while with_tasklets._link.channels._given:
         with_tasklets.call(sent.drop)  # what is gone is said ahead of an answer
 
 
 def test_a_forked_child_can_give_its_parents_contexts_nothing(context):
-    channel = weft.channel()
+    channel = roamlet.channel()
     context.call(sent.keep, (channel,))
     source, target = os.pipe()
     pid = os.fork()
     if not pid:
         try:
-            context.call(sent.keep, (weft.channel(),))
+            context.call(sent.keep, (roamlet.channel(),))
         except BaseException as error:
             os.write(target, type(error).__name__.encode())
         os._exit(0)

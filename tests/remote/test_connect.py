@@ -11,13 +11,13 @@ import tempfile
 import threading
 
 import pytest
-import weft_sent
+import roamlet_sent
 
-import weft
+import roamlet
+from roamlet import remote
+from roamlet.remote import _descriptors
 from tests.remote.fakes import hostile, script
 from tests.remote.raising import raises
-from weft import remote
-from weft.remote import _descriptors
 
 # ---- what cannot be, before anything is started
 
@@ -95,7 +95,7 @@ def test_without_python_the_parents_version_then_python3_then_python_are_tried(s
 
 
 def _tried(host):
-    from weft.remote.transports.ssh import Ssh
+    from roamlet.remote.transports.ssh import Ssh
 
     return Ssh(host).pythons
 
@@ -120,7 +120,7 @@ def test_what_a_login_shell_prints_before_the_start_disturbs_nothing(tmp_path):
         tmp_path, f'#!/bin/sh\necho "Welcome to this machine"\necho "You have mail"\nexec {sys.executable} "$@"\n'
     )
     with remote.local(path) as context:
-        assert context.call(weft_sent.add, (1, 2)) == 3
+        assert context.call(roamlet_sent.add, (1, 2)) == 3
 
 
 def test_an_interpreter_that_never_answers_is_given_up_in_time_and_killed(tmp_path):
@@ -146,29 +146,29 @@ def test_a_changed_host_key_is_refused_with_the_line_and_the_command_to_remove_i
     with raises(
         remote.HostKeyRefused, match=r"the host key is not the one in known_hosts \(line 2 of .*known_hosts_changed\)"
     ) as caught:
-        remote.ssh("weft-changed-key", ssh_args=sshd.ssh_args)
+        remote.ssh("roamlet-changed-key", ssh_args=sshd.ssh_args)
     assert "ssh-keygen" in str(caught.value) and "-R" in str(caught.value)
-    assert "ssh to 'weft-changed-key' was refused" in str(caught.value)
+    assert "ssh to 'roamlet-changed-key' was refused" in str(caught.value)
 
 
 def test_an_unknown_host_key_is_refused_because_nobody_can_be_asked(sshd):
-    with raises(remote.HostKeyUnknown, match="ssh to 'weft-unknown-key' was refused: no host key is known"):
-        remote.ssh("weft-unknown-key", ssh_args=sshd.ssh_args)
+    with raises(remote.HostKeyUnknown, match="ssh to 'roamlet-unknown-key' was refused: no host key is known"):
+        remote.ssh("roamlet-unknown-key", ssh_args=sshd.ssh_args)
 
 
 def test_an_unknown_host_key_is_taken_where_the_users_configuration_says_so(sshd, tmp_path):
     own = ("-oStrictHostKeyChecking=accept-new", f"-oUserKnownHostsFile={tmp_path}/known", *sshd.ssh_args)
-    with remote.ssh("weft-unknown-key", ssh_args=own) as context:
-        assert context.call(weft_sent.add, (1, 2)) == 3
-    assert (tmp_path / "known").read_text().startswith("weft-unknown-key ssh-ed25519 ")
+    with remote.ssh("roamlet-unknown-key", ssh_args=own) as context:
+        assert context.call(roamlet_sent.add, (1, 2)) == 3
+    assert (tmp_path / "known").read_text().startswith("roamlet-unknown-key ssh-ed25519 ")
 
 
 def test_a_key_that_is_not_let_in_is_an_authentication_failure(sshd):
     with raises(
         remote.AuthenticationFailed, match="the host does not let this user in.*it accepts publickey"
     ) as caught:
-        remote.ssh("weft-wrong-user-key", user="ann", ssh_args=sshd.ssh_args)
-    assert str(caught.value).endswith(f"ssh -v {shlex.join(sshd.ssh_args)} -l ann weft-wrong-user-key true")
+        remote.ssh("roamlet-wrong-user-key", user="ann", ssh_args=sshd.ssh_args)
+    assert str(caught.value).endswith(f"ssh -v {shlex.join(sshd.ssh_args)} -l ann roamlet-wrong-user-key true")
     assert isinstance(caught.value, PermissionError)
 
 
@@ -254,7 +254,7 @@ def test_a_python_on_windows_that_a_shell_there_starts_is_refused_as_what_it_is(
 
 
 def test_ssh_args_win_over_ours_and_the_command_line_ends_the_options_before_the_host():
-    from weft.remote.transports.ssh import Ssh
+    from roamlet.remote.transports.ssh import Ssh
 
     words = Ssh("alpha", user="me", port=2222, ssh_args=["-F", "mine"], timeout=7.4).argv("00")
     assert words[:3] == ["ssh", "-F", "mine"]
@@ -267,7 +267,7 @@ def test_ssh_args_win_over_ours_and_the_command_line_ends_the_options_before_the
 @pytest.fixture
 def short_path():
     """A folder whose path leaves room for the name of a socket."""
-    with tempfile.TemporaryDirectory(prefix="weft-") as path:
+    with tempfile.TemporaryDirectory(prefix="roamlet-") as path:
         yield path
 
 
@@ -275,7 +275,7 @@ def test_contexts_share_a_connection_where_the_users_configuration_says_so(sshd,
     shared = ("-oControlMaster=auto", f"-oControlPath={short_path}/s", "-oControlPersist=yes", *sshd.ssh_args)
     try:
         with remote.ssh(sshd.host, ssh_args=shared) as first, remote.ssh(sshd.host, ssh_args=shared) as second:
-            assert first.call(weft_sent.add, (1, 2)) == second.call(weft_sent.add, (2, 1)) == 3
+            assert first.call(roamlet_sent.add, (1, 2)) == second.call(roamlet_sent.add, (2, 1)) == 3
             assert os.listdir(short_path) == ["s"]
         remote.ssh(
             sshd.host, ssh_args=shared
@@ -285,9 +285,9 @@ def test_contexts_share_a_connection_where_the_users_configuration_says_so(sshd,
 
 
 def test_a_host_behind_a_jump_host_is_reached(sshd):
-    jump = ("-J", "weft-second-name", *sshd.ssh_args)
+    jump = ("-J", "roamlet-second-name", *sshd.ssh_args)
     with remote.ssh(sshd.host, ssh_args=jump, python=sys.executable) as context:
-        assert context.call(weft_sent.add, (1, 2)) == 3
+        assert context.call(roamlet_sent.add, (1, 2)) == 3
 
 
 # ---- many at once, and in the middle of other things
@@ -309,7 +309,7 @@ def test_50_contexts_are_opened_at_once_from_one_thread(way, request, in_tasklet
             context = remote.ssh(sshd.host, name=f"context-{number}", ssh_args=sshd.ssh_args, timeout=120)
         opening[0] -= 1
         with context:
-            return context.call(weft_sent.echo, (number,))
+            return context.call(roamlet_sent.echo, (number,))
 
     threads = threading.active_count()
     assert in_tasklets(work, list(range(50))) == list(range(50))
@@ -326,15 +326,15 @@ def test_other_tasklets_go_on_while_a_context_is_opened(own_target, tmp_path):
     def tick():
         for _ in range(5):
             order.append("tick")
-            weft.sleep(0.001)
+            roamlet.sleep(0.001)
         go_on.append(os.open(tmp_path / "go_on", os.O_RDWR))
         os.write(go_on[0], b"\n" * 10)
 
     go_on = []
-    weft.tasklet(tick)()
+    roamlet.tasklet(tick)()
     own_target.open(python=path)
     order.append("opened")
-    weft.run()
+    roamlet.run()
     os.close(go_on[0])
     assert order == [*["tick"] * 5, "opened"]
 
@@ -349,11 +349,11 @@ def test_a_tasklet_killed_while_it_connects_leaves_nothing(tmp_path):
         finally:
             ended.append(True)
 
-    tasklet = weft.tasklet(work)()
-    weft.schedule()
+    tasklet = roamlet.tasklet(work)()
+    roamlet.schedule()
     assert tasklet.blocked
     tasklet.kill()
-    weft.run()
+    roamlet.run()
     assert ended == [True]
 
 
@@ -377,7 +377,7 @@ def test_descriptors_that_run_out_are_named_and_none_is_lost():
             finally:
                 resource.setrlimit(resource.RLIMIT_NOFILE, limits)
             assert len(os.listdir("/proc/self/fd")) == before
-        assert one.call(weft_sent.add, (1, 2)) == 3
+        assert one.call(roamlet_sent.add, (1, 2)) == 3
 
 
 def test_a_login_shell_that_prints_without_end_is_named_as_the_cause(tmp_path):
@@ -390,7 +390,7 @@ def test_the_name_stands_in_errors_and_facts(own_target):
     context = own_target.open(name="the-one-in-the-cellar")
     assert context.name == "the-one-in-the-cellar"
     with raises(remote.FunctionExited, match="the-one-in-the-cellar"):
-        context.call(weft_sent.exit_with, (0,))
+        context.call(roamlet_sent.exit_with, (0,))
     assert os.path.basename(context.facts.executable).startswith("python")
 
 
@@ -399,7 +399,7 @@ def test_a_pipe_that_carries_much_is_made_wide_and_others_are_left_as_they_are(m
     with remote.local() as context:
         process = context._link.process
         before = fcntl.fcntl(process.up, fcntl.F_GETPIPE_SZ)
-        assert context.call(weft_sent.add, (1, 2)) == 3
+        assert context.call(roamlet_sent.add, (1, 2)) == 3
         assert fcntl.fcntl(process.up, fcntl.F_GETPIPE_SZ) == before
         assert len(context.call(bytes, (10_000_000,))) == 10_000_000
         assert fcntl.fcntl(process.up, fcntl.F_GETPIPE_SZ) > before

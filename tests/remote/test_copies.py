@@ -2,15 +2,15 @@
 
 import os
 
-from weft.remote import _copies
-from weft.remote._copies import Copies, bring
-from weft.wire import bundle, codec, kept, protocol
+from roamlet.remote import _copies
+from roamlet.remote._copies import Copies, bring
+from roamlet.wire import bundle, codec, kept, protocol
 
 GOAL = 99
 
 
 class Hops:
-    """Intermediaries 1, 2, ... one behind the other, as weft.wire.router has them; `received` is what the goal got."""
+    """Intermediaries 1, 2, ... one behind the other, as roamlet.wire.router has them; `received` is what the goal got."""
 
     def __init__(self, count, **options):
         self.path = [Copies(number, **options) for number in range(1, count + 1)]

@@ -6,16 +6,16 @@ import sys
 from pathlib import Path
 
 import pytest
-import weft_detach_sent as sent
-import weft_sent
+import roamlet_detach_sent as sent
+import roamlet_sent
 
-import weft
+import roamlet
+from roamlet import remote
+from roamlet.remote import _detach
+from roamlet.sync._outcome import TaskletKilled
 from tests.remote import interpreters
 from tests.remote.raising import raises
 from tests.remote.stopping import gone
-from weft import remote
-from weft.remote import _detach
-from weft.sync._outcome import TaskletKilled
 
 SENT = str(Path(__file__).parent / "sent")
 OLDEST = next(iter(interpreters.found().values()))
@@ -42,7 +42,7 @@ def write_a_word(fifo):
             fd = os.open(fifo, os.O_WRONLY | os.O_NONBLOCK)
             break
         except OSError:  # nobody has opened it yet
-            weft.sleep(0.005)
+            roamlet.sleep(0.005)
     os.write(fd, b"go\n")
     os.close(fd)
 
@@ -57,7 +57,7 @@ def test_it_goes_on_without_its_context(target, fifo, tmp_path):
     with target.open() as context:
         pid = context.detach(sent.wait_and_write, (str(fifo), str(result)))
         hop = context.facts.pid
-        assert context.call(weft_sent.children) == []  # nobody over there has to wait for it
+        assert context.call(roamlet_sent.children) == []  # nobody over there has to wait for it
         assert context.call(sent.streams_of_router) == (0, 0)
     assert gone(hop)
     assert not gone(pid, seconds=0)
@@ -66,14 +66,14 @@ def test_it_goes_on_without_its_context(target, fifo, tmp_path):
     word, its_pid, leads_session, thread, files, late, interruptible = result.read_text().split("\n")
     assert (word, its_pid, leads_session, thread) == ("go", str(pid), "True", "MainThread")
     assert files == "anon_inode pipe pipe pipe"  # what its threads have waited with
-    assert (late, interruptible) == ("weft_kinds", "True")
+    assert (late, interruptible) == ("roamlet_kinds", "True")
 
 
 PARENT = """
 import sys
 sys.path.append({sent!r})
-import weft_detach_sent as sent
-from weft import remote
+import roamlet_detach_sent as sent
+from roamlet import remote
 context = remote.{opening}
 print(context.detach(sent.wait_and_write, ({fifo!r}, {result!r})), flush=True)
 sys.stdin.read()
@@ -109,7 +109,7 @@ def test_what_it_prints_and_raises_is_appended_to_the_output(python, tmp_path):
         lines = output.read_text("utf-8").split("\n")
         assert lines[:4] == ["before", "printed caf\xe9", "to stderr", "Traceback (most recent call last):"]
         assert 'raise ValueError("no good")' in lines[5]
-        assert "weft_detach_sent.py" in lines[4]
+        assert "roamlet_detach_sent.py" in lines[4]
         assert lines[-2:] == ["ValueError: no good", ""]
         assert "detached" not in "".join(lines[4:])  # no frame of ours
         output.unlink()
@@ -141,14 +141,14 @@ def test_extension_modules_go_along_though_they_are_imported_later(tmp_path):
             pytest.skip("the interpreter has a numpy of its own")
         assert ended(context.detach(sent.solve, (str(result),), output=output))
     assert output.read_text() == ""
-    assert result.read_text() == f"[2.0, 3.0] weft:{numpy.__file__}"
+    assert result.read_text() == f"[2.0, 3.0] roamlet:{numpy.__file__}"
 
 
 def test_what_did_not_come_along_is_an_error_that_says_so(context, tmp_path):
     output = tmp_path / "output"
-    assert ended(context.detach(sent.import_by_name, ("weft_stays",), output=output))
+    assert ended(context.detach(sent.import_by_name, ("roamlet_stays",), output=output))
     assert "this process was detached, and only what had come by then is here" in output.read_text()
-    assert "weft_stays" in output.read_text()
+    assert "roamlet_stays" in output.read_text()
 
 
 def test_values_of_all_kinds_go_along(context, tmp_path):
@@ -179,28 +179,28 @@ def test_behind_another_context_and_where_calls_are_tasklets(fifo, tmp_path):
 
 def test_channels_and_contexts_are_refused_by_name_before_anything_starts(context):
     began = context.stats.calls
-    for channel in (weft.channel(), remote.channel(window=1)):
+    for channel in (roamlet.channel(), remote.channel(window=1)):
         with raises(
             remote.CannotTravel,
-            match=r"weft_sent.echo was not detached from 'local': args\[0\]\['jobs'\] is a channel, and channels end with their "
+            match=r"roamlet_sent.echo was not detached from 'local': args\[0\]\['jobs'\] is a channel, and channels end with their "
             "context",
         ) as caught:
-            context.detach(weft_sent.echo, ({"jobs": channel},))
+            context.detach(roamlet_sent.echo, ({"jobs": channel},))
         assert caught.value.path == "args[0]['jobs']"
     with raises(remote.CannotTravel, match=r"args\[0\] cannot travel: it is a Context; contexts stay"):
-        context.detach(weft_sent.echo, (context,))
+        context.detach(roamlet_sent.echo, (context,))
     with raises(TypeError, match="args must be a tuple or a list"):
-        context.detach(weft_sent.echo, "text")
+        context.detach(roamlet_sent.echo, "text")
     with raises(TypeError, match="expected str, bytes or os.PathLike"):
-        context.detach(weft_sent.nothing, output=3)
+        context.detach(roamlet_sent.nothing, output=3)
     for output in ("", "a\0b", b"bytes"):
         with raises(ValueError, match="output must be the path of a file over there, or None, not"):
-            context.detach(weft_sent.nothing, output=output)
+            context.detach(roamlet_sent.nothing, output=output)
     for timeout in (0, -1, None, "10", True, float("nan")):
         with raises(ValueError, match="timeout must be a number of seconds above 0, not"):
-            context.detach(weft_sent.nothing, timeout=timeout)
+            context.detach(roamlet_sent.nothing, timeout=timeout)
     assert context.stats.calls == began
-    assert context.call(weft_sent.children) == []
+    assert context.call(roamlet_sent.children) == []
 
 
 @pytest.mark.parametrize("python", [None, OLDEST], ids=["own", "oldest"])
@@ -213,28 +213,28 @@ def test_an_output_that_cannot_be_written_is_told_and_nothing_runs(python, fifo,
             context.detach(sent.write, (result, 1), output=tmp_path)
         with raises(OSError, match="No such device or address"):  # a pipe that nobody reads
             context.detach(sent.write, (result, 1), output=fifo)
-        assert context.call(weft_sent.children) == []
+        assert context.call(roamlet_sent.children) == []
     assert not os.path.exists(result)
 
 
 def test_a_module_that_fails_there_is_told_and_nothing_is_left(context, monkeypatch, tmp_path):
-    monkeypatch.setenv("WEFT_TEST_IMPORTS_HERE", "1")
-    import weft_fails_when_imported
+    monkeypatch.setenv("ROAMLET_TEST_IMPORTS_HERE", "1")
+    import roamlet_fails_when_imported
 
-    monkeypatch.delenv("WEFT_TEST_IMPORTS_HERE")
+    monkeypatch.delenv("ROAMLET_TEST_IMPORTS_HERE")
     with remote.local() as context:  # with the environment of now
         with raises(RuntimeError, match="cannot be imported"):
-            context.detach(weft_fails_when_imported.work, output=tmp_path / "output")
-        assert context.call(weft_sent.children) == []
+            context.detach(roamlet_fails_when_imported.work, output=tmp_path / "output")
+        assert context.call(roamlet_sent.children) == []
     assert not (tmp_path / "output").exists()
 
 
 def test_a_link_that_breaks_behind_the_order_says_that_nobody_knows(context, monkeypatch):
     monkeypatch.setattr(_detach.detached, "let_go", sent.die)
     with raises(remote.ContextDied, match="exit code 7") as caught:
-        context.detach(weft_sent.nothing)
+        context.detach(roamlet_sent.nothing)
     assert "Whether it goes on over there, as the process" in caught.value.__notes__[0]
-    assert context.call(weft_sent.children) == []
+    assert context.call(roamlet_sent.children) == []
 
 
 def test_who_is_killed_before_the_order_leaves_nothing(context, monkeypatch):
@@ -246,32 +246,32 @@ def test_who_is_killed_before_the_order_leaves_nothing(context, monkeypatch):
 
     _connect = _detach.connect
     monkeypatch.setattr(_detach, "connect", connect)
-    monkeypatch.setattr("weft.remote._shipping.Shipping.settle", lambda self, deadline: weft.sleep(1000))
-    detaching = weft.spawn(context.detach, (weft_sent.never_return,))
+    monkeypatch.setattr("roamlet.remote._shipping.Shipping.settle", lambda self, deadline: roamlet.sleep(1000))
+    detaching = roamlet.spawn(context.detach, (roamlet_sent.never_return,))
     while not started or not started[0].stats.calls:
-        weft.sleep(0.005)
+        roamlet.sleep(0.005)
     detaching.kill()
     with raises(TaskletKilled):
         detaching.join()
     assert gone(started[0].facts.pid)
-    assert context.call(weft_sent.children) == []
+    assert context.call(roamlet_sent.children) == []
 
 
 def test_a_context_that_has_ended_detaches_nothing():
     with remote.local() as context:
         pass
-    with raises(remote.ContextClosed, match=r"detach\(\) of weft_sent.nothing was not sent"):
-        context.detach(weft_sent.nothing)
+    with raises(remote.ContextClosed, match=r"detach\(\) of roamlet_sent.nothing was not sent"):
+        context.detach(roamlet_sent.nothing)
 
 
 def test_an_interpreter_that_is_gone_is_told(monkeypatch):
     with remote.local() as context:
-        monkeypatch.setattr(context, "facts", weft_sent_facts(context.facts))
+        monkeypatch.setattr(context, "facts", roamlet_sent_facts(context.facts))
         with raises(remote.NoPython, match="no interpreter '/no/python' on 'local'"):
-            context.detach(weft_sent.nothing)
+            context.detach(roamlet_sent.nothing)
 
 
-def weft_sent_facts(facts):
+def roamlet_sent_facts(facts):
     from dataclasses import replace
 
     return replace(facts, executable="/no/python")

@@ -12,13 +12,13 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-import weft_sent
+import roamlet_sent
 
-import weft
+import roamlet
+from roamlet import remote
+from roamlet.remote import _connect, _descriptors, _process, _threads
 from tests.remote.raising import raises
 from tests.remote.stopping import gone, stop
-from weft import remote
-from weft.remote import _connect, _descriptors, _process, _threads
 
 
 def test_closing_ends_the_process_over_there(target):
@@ -47,8 +47,8 @@ def test_closing_again_does_nothing(own_target):
 def test_calls_into_a_closed_context_say_so(own_target):
     context = own_target.open()
     context.close()
-    with raises(remote.ContextClosed, match=f"weft_sent.add was not sent: '{own_target.name}' is closed") as caught:
-        context.call(weft_sent.add, (1, 2))
+    with raises(remote.ContextClosed, match=f"roamlet_sent.add was not sent: '{own_target.name}' is closed") as caught:
+        context.call(roamlet_sent.add, (1, 2))
     assert caught.value.context == own_target.name
     assert isinstance(caught.value, ValueError)
 
@@ -59,19 +59,19 @@ def test_calls_in_flight_are_told_when_their_context_is_closed(own_target):
 
     def work():
         try:
-            context.call(weft_sent.wait_for_release)
+            context.call(roamlet_sent.wait_for_release)
         except remote.ContextClosed as error:
             errors.append(str(error))
 
-    weft.tasklet(work)()
-    weft.schedule()
+    roamlet.tasklet(work)()
+    roamlet.schedule()
     context.close()
-    weft.run()
+    roamlet.run()
     assert len(errors) == 1
-    assert "weft_sent.wait_for_release" in errors[0] and own_target.name in errors[0]
+    assert "roamlet_sent.wait_for_release" in errors[0] and own_target.name in errors[0]
 
 
-@pytest.mark.parametrize("function", [weft_sent.never_return, weft_sent.compute_for_ever])
+@pytest.mark.parametrize("function", [roamlet_sent.never_return, roamlet_sent.compute_for_ever])
 def test_a_call_that_never_ends_does_not_keep_its_context_from_closing(own_target, function):
     context = own_target.open()
     pid = context.facts.pid
@@ -114,8 +114,8 @@ def test_a_tasklet_killed_while_it_closes_leaves_nothing(own_target):
     context = own_target.open()
     own_target.opened.clear()
     process = context._link.process
-    closing = weft.tasklet(context.close)()
-    weft.schedule()
+    closing = roamlet.tasklet(context.close)()
+    roamlet.schedule()
     assert closing.blocked
     closing.kill()
     assert process.exited.wait(10)
@@ -139,22 +139,22 @@ def test_the_collector_may_abandon_a_context_in_the_middle_of_a_post():
 def test_os_exit_over_there_is_context_died_with_host_function_and_code(target):
     context = target.open()
     with raises(
-        remote.ContextDied, match=r"died while it ran weft_sent\.die_with.*ended with exit code 7.*os\._exit"
+        remote.ContextDied, match=r"died while it ran roamlet_sent\.die_with.*ended with exit code 7.*os\._exit"
     ) as caught:
-        context.call(weft_sent.die_with, (7,))
-    assert (caught.value.context, caught.value.function) == (target.name, "weft_sent.die_with")
+        context.call(roamlet_sent.die_with, (7,))
+    assert (caught.value.context, caught.value.function) == (target.name, "roamlet_sent.die_with")
     assert caught.value.exit_code == 7
     assert target.name in str(caught.value)
     assert isinstance(caught.value, ConnectionError)
-    with raises(remote.ContextDied, match=r"weft_sent\.add was not sent: .* has died"):
-        context.call(weft_sent.add, (1, 2))
+    with raises(remote.ContextDied, match=r"roamlet_sent\.add was not sent: .* has died"):
+        context.call(roamlet_sent.add, (1, 2))
 
 
 def test_the_last_lines_of_stderr_stand_in_the_error(target, capsys):
     context = target.open()
-    context.call(weft_sent.print_lines, ([], ["the disk of this machine is on fire"]))
+    context.call(roamlet_sent.print_lines, ([], ["the disk of this machine is on fire"]))
     with raises(remote.ContextDied, match="the disk of this machine is on fire"):
-        context.call(weft_sent.die_with, (3,))
+        context.call(roamlet_sent.die_with, (3,))
     context.close()
     assert "on fire" in capsys.readouterr().err
 
@@ -163,11 +163,11 @@ def test_a_killed_process_over_there_fails_each_call_in_flight_by_its_function(t
     context = target.open()
 
     def work(number):
-        return context.call(weft_sent.wait_for_release if number else weft_sent.kill_self, () if number else (9,))
+        return context.call(roamlet_sent.wait_for_release if number else roamlet_sent.kill_self, () if number else (9,))
 
     errors = in_tasklets(work, [1, 2, 0])
     assert [type(error) for error in errors] == [remote.ContextDied] * 3
-    assert [error.function for error in errors] == ["weft_sent.wait_for_release"] * 2 + ["weft_sent.kill_self"]
+    assert [error.function for error in errors] == ["roamlet_sent.wait_for_release"] * 2 + ["roamlet_sent.kill_self"]
     if target.way == "local":
         assert errors[0].signal == signal.SIGKILL
         assert "was ended by signal 9 (SIGKILL)" in str(errors[0])
@@ -179,25 +179,25 @@ def test_a_killed_process_over_there_fails_each_call_in_flight_by_its_function(t
 
 def test_callers_that_wait_for_room_are_told_when_their_context_dies(own_target, in_tasklets):
     context = own_target.open()
-    context.call(weft_sent.size_of, (b"",))
+    context.call(roamlet_sent.size_of, (b"",))
     data = b"\1" * 300_000
 
     def work(number):
         if number < 30:
-            return context.call(weft_sent.size_of, (data,))
+            return context.call(roamlet_sent.size_of, (data,))
         os.kill(context.facts.pid, signal.SIGKILL)
         return None
 
     stop(context.facts.pid)
     errors = in_tasklets(work, list(range(31)))
     assert [type(error) for error in errors[:30]] == [remote.ContextDied] * 30
-    assert all("weft_sent.size_of" in str(error) for error in errors[:30])
+    assert all("roamlet_sent.size_of" in str(error) for error in errors[:30])
 
 
 def test_a_crash_in_c_says_where(own_target):
     context = own_target.open()
     with raises(remote.ContextDied) as caught:
-        context.call(weft_sent.kill_self, (int(signal.SIGSEGV),))
+        context.call(roamlet_sent.kill_self, (int(signal.SIGSEGV),))
     if own_target.way == "local":
         assert caught.value.signal == signal.SIGSEGV
     assert "Segmentation fault" in str(caught.value)
@@ -209,8 +209,8 @@ def test_when_one_context_dies_the_others_go_on(own_target, in_tasklets):
 
     def work(number):
         if number == 1:
-            return contexts[1].call(weft_sent.die_with, (1,))
-        return [contexts[number].call(weft_sent.add, (number, n)) for n in range(50)]
+            return contexts[1].call(roamlet_sent.die_with, (1,))
+        return [contexts[number].call(roamlet_sent.add, (number, n)) for n in range(50)]
 
     first, second, third = in_tasklets(work, [0, 1, 2])
     assert (first, third) == (list(range(50)), list(range(2, 52)))
@@ -221,9 +221,9 @@ def test_when_one_context_dies_the_others_go_on(own_target, in_tasklets):
 def test_a_context_that_resists_is_killed(own_target):
     context = own_target.open()
     pid = context.facts.pid
-    context.call(weft_sent.ignore_the_end)
+    context.call(roamlet_sent.ignore_the_end)
     with raises(remote.CallTimeout):
-        context.call(weft_sent.compute_for_ever, timeout=0.1)
+        context.call(roamlet_sent.compute_for_ever, timeout=0.1)
     context.close()
     assert gone(pid)
 
@@ -231,11 +231,11 @@ def test_a_context_that_resists_is_killed(own_target):
 PARENT = """
 import sys, threading
 sys.path.append({sent!r})
-import weft_sent
-from weft import remote
+import roamlet_sent
+from roamlet import remote
 context = remote.{opening}
 print(context.facts.pid, flush=True)
-context.call(weft_sent.{function})
+context.call(roamlet_sent.{function})
 """
 
 
@@ -272,7 +272,7 @@ def test_the_end_of_the_process_closes_contexts_that_were_left_open(tmp_path):
 
 def test_ctrl_c_while_the_end_of_the_process_closes_contexts_is_no_traceback():
     text = """
-from weft import remote
+from roamlet import remote
 
 def pressed(context):
     print("closes")
@@ -287,13 +287,13 @@ remote.Context.close = pressed
 
 def test_a_forked_child_is_refused_by_name_and_disturbs_nothing(own_target):
     context = own_target.open()
-    assert context.call(weft_sent.add, (1, 1)) == 2
+    assert context.call(roamlet_sent.add, (1, 1)) == 2
     links = {_target_of(fd) for fd in (context._link.process.down, context._link.process.up)}
     read_end, write_end = os.pipe()
     pid = os.fork()
     if pid == 0:
         try:
-            context.call(weft_sent.add, (1, 1))
+            context.call(roamlet_sent.add, (1, 1))
         except remote.ForkedContext as error:
             os.write(write_end, str(error).encode())
         except BaseException as error:
@@ -308,7 +308,7 @@ def test_a_forked_child_is_refused_by_name_and_disturbs_nothing(own_target):
     os.waitpid(pid, 0)
     assert f"{own_target.name!r} belongs to the process that this one was forked from" in text
     assert pipes_left == "0"
-    assert context.call(weft_sent.add, (2, 2)) == 4
+    assert context.call(roamlet_sent.add, (2, 2)) == 4
 
 
 @pytest.mark.parametrize("moment", ["pipes", "process", "hello"])
@@ -355,7 +355,7 @@ def test_a_child_that_another_thread_forks_keeps_nothing_of_a_context_that_is_be
             kept = {os.readlink(path) for path in Path(f"/proc/{child}/fd").iterdir()} & links
             assert len(links) == (5 if password else 3)
             assert not kept
-            assert context.call(weft_sent.add, (2, 2)) == 4
+            assert context.call(roamlet_sent.add, (2, 2)) == 4
     finally:
         for child in children:
             os.kill(child, signal.SIGKILL)
@@ -369,7 +369,7 @@ def test_a_forked_child_is_refused_although_somebody_was_sending_modules(own_tar
     pid = os.fork()
     if pid == 0:
         try:
-            context.call(weft_sent.nothing, timeout=5)
+            context.call(roamlet_sent.nothing, timeout=5)
         except BaseException as error:
             os.write(write_end, type(error).__name__.encode())
         os._exit(0)
@@ -394,7 +394,7 @@ def test_a_forked_child_may_open_contexts_of_its_own(own_target):
     if pid == 0:
         try:
             with own_target.open() as mine:
-                os.write(write_end, b"%d" % mine.call(weft_sent.add, (20, 22)))
+                os.write(write_end, b"%d" % mine.call(roamlet_sent.add, (20, 22)))
         except BaseException as error:
             os.write(write_end, repr(error).encode())
         os._exit(0)
@@ -402,7 +402,7 @@ def test_a_forked_child_may_open_contexts_of_its_own(own_target):
     with open(read_end) as said:
         assert said.read() == "42"
     os.waitpid(pid, 0)
-    assert context.call(weft_sent.add, (2, 2)) == 4
+    assert context.call(roamlet_sent.add, (2, 2)) == 4
 
 
 def test_a_forked_child_may_open_contexts_although_the_program_has_closed_a_descriptor_of_ours():
@@ -414,7 +414,7 @@ def test_a_forked_child_may_open_contexts_although_the_program_has_closed_a_desc
     if pid == 0:
         signal.alarm(20)  # its other threads waited for ever
         with remote.local() as mine:
-            answer = mine.call(weft_sent.add, (20, 22))
+            answer = mine.call(roamlet_sent.add, (20, 22))
         os.write(write_end, b"%d" % answer)
         os._exit(0)
     _descriptors._ours.discard(closed)
@@ -427,11 +427,11 @@ def test_a_forked_child_may_open_contexts_although_the_program_has_closed_a_desc
 INTERRUPTED = """
 import sys, threading, time
 sys.path.append({sent!r})
-import weft_sent
-from weft import remote
+import roamlet_sent
+from roamlet import remote
 with remote.local() as context:
     print(context.facts.pid, flush=True)
-    context.call(weft_sent.never_return)
+    context.call(roamlet_sent.never_return)
 """
 
 
@@ -456,7 +456,7 @@ def test_threads_that_work_while_a_context_is_closed_get_answers_or_a_clear_erro
         started.wait()
         try:
             while True:
-                context.call(weft_sent.nothing)
+                context.call(roamlet_sent.nothing)
         except remote.ContextClosed:
             pass
         except BaseException as error:

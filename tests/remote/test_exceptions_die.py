@@ -7,14 +7,14 @@ import sys
 import threading
 
 import pytest
-import weft_dying
-import weft_sent
+import roamlet_dying
+import roamlet_sent
 
-import weft
+import roamlet
+from roamlet import core, remote
 from tests.remote import interpreters
 from tests.remote.raising import raises
 from tests.witnesses import Witnesses
-from weft import core, remote
 
 BARE = getattr(sys, "_base_executable", sys.executable)
 TASKLETS = "tasklets"
@@ -37,11 +37,11 @@ def place(request):
 @pytest.fixture
 def over_there(place, tmp_path):
     """The same, as it is before a test. After the test no witness may live over there, and there was one."""
-    place.call(weft_dying.begin, (str(tmp_path),))
+    place.call(roamlet_dying.begin, (str(tmp_path),))
     yield place
     (tmp_path / "question").touch()
     while not (tmp_path / "answer").exists():
-        weft.sleep(0.001)
+        roamlet.sleep(0.001)
     made, _, alive = (tmp_path / "answer").read_text().partition(";")
     assert int(made)
     assert alive == ""
@@ -53,17 +53,17 @@ def over_there(place, tmp_path):
 @pytest.mark.parametrize(
     ("function", "kind"),
     [
-        (weft_dying.fail, ValueError),
-        (weft_dying.fail_deeper, ValueError),
-        (weft_dying.fail_with_own_error, remote.RemoteError),
-        (weft_dying.fail_with_fields, remote.RemoteError),
-        (weft_dying.exit_program, remote.FunctionExited),
-        (weft_dying.interrupt, remote.RemoteError),
-        (weft_dying.handle_and_fail, KeyError),
-        (weft_dying.return_what_cannot_travel, remote.CannotTravel),
-        (weft_dying.return_what_fails, remote.RemoteError),
-        (weft_dying.import_what_fails, Exception),
-        (weft_dying.import_what_is_nowhere, ImportError),
+        (roamlet_dying.fail, ValueError),
+        (roamlet_dying.fail_deeper, ValueError),
+        (roamlet_dying.fail_with_own_error, remote.RemoteError),
+        (roamlet_dying.fail_with_fields, remote.RemoteError),
+        (roamlet_dying.exit_program, remote.FunctionExited),
+        (roamlet_dying.interrupt, remote.RemoteError),
+        (roamlet_dying.handle_and_fail, KeyError),
+        (roamlet_dying.return_what_cannot_travel, remote.CannotTravel),
+        (roamlet_dying.return_what_fails, remote.RemoteError),
+        (roamlet_dying.import_what_fails, Exception),
+        (roamlet_dying.import_what_is_nowhere, ImportError),
     ],
 )
 def test_nothing_of_a_call_that_failed_is_kept_over_there(over_there, function, kind):
@@ -74,7 +74,12 @@ def test_nothing_of_a_call_that_failed_is_kept_over_there(over_there, function, 
 
 @pytest.mark.parametrize(
     "function",
-    [weft_dying.handle, weft_dying.handle_and_log, weft_dying.handle_in_a_thread, weft_dying.import_in_a_try],
+    [
+        roamlet_dying.handle,
+        roamlet_dying.handle_and_log,
+        roamlet_dying.handle_in_a_thread,
+        roamlet_dying.import_in_a_try,
+    ],
 )
 def test_nothing_of_a_call_that_handled_an_error_is_kept_over_there(over_there, function):
     for _ in range(3):
@@ -82,20 +87,20 @@ def test_nothing_of_a_call_that_handled_an_error_is_kept_over_there(over_there, 
 
 
 def test_nothing_is_kept_by_the_threads_that_rest_after_many_calls_at_once(over_there):
-    calls = [over_there.spawn(weft_dying.fail_deeper) for _ in range(30)]
+    calls = [over_there.spawn(roamlet_dying.fail_deeper) for _ in range(30)]
     for call in calls:
         with raises(ValueError):
             call.join()
 
 
 def test_arguments_of_a_call_that_failed_die_over_there(over_there):
-    channel = weft.channel()
+    channel = roamlet.channel()
     with raises(ValueError):
-        over_there.call(weft_dying.take, ([channel], weft_dying.MARK), {"key": {"of": channel}})
+        over_there.call(roamlet_dying.take, ([channel], roamlet_dying.MARK), {"key": {"of": channel}})
 
 
 def test_no_thread_that_rests_holds_the_message_of_its_last_call(over_there):
-    calls = [over_there.spawn(weft_dying.fail, (weft_dying.MARK,)) for _ in range(10)]
+    calls = [over_there.spawn(roamlet_dying.fail, (roamlet_dying.MARK,)) for _ in range(10)]
     for call in calls:
         with raises(ValueError):
             call.join()
@@ -103,57 +108,57 @@ def test_no_thread_that_rests_holds_the_message_of_its_last_call(over_there):
 
 def test_a_generator_that_fails_or_is_left_dies_over_there(over_there):
     with raises(ValueError):
-        list(over_there.iterate(weft_dying.values, (3,)))
-    with over_there.iterate(weft_dying.values, (10_000,)) as left:
+        list(over_there.iterate(roamlet_dying.values, (3,)))
+    with over_there.iterate(roamlet_dying.values, (10_000,)) as left:
         assert next(left) == 0
 
 
 def test_errors_that_meet_over_channels_die_over_there(over_there):
-    channel = weft.channel()
-    call = over_there.spawn(weft_dying.receive_an_error, (channel,))
+    channel = roamlet.channel()
+    call = over_there.spawn(roamlet_dying.receive_an_error, (channel,))
     channel.send_exception(ValueError, "sent")
     assert call.join() == "the frame that received"
-    call = over_there.spawn(weft_dying.let_an_error_pass, (channel,))
+    call = over_there.spawn(roamlet_dying.let_an_error_pass, (channel,))
     channel.send("a value")
     channel.send_exception(ValueError, "sent")
     with raises(ValueError):
         call.join()
-    call = over_there.spawn(weft_dying.receive_and_fail, (channel,))
+    call = over_there.spawn(roamlet_dying.receive_and_fail, (channel,))
     channel.send([channel])
     with raises(ValueError):
         call.join()
-    call = over_there.spawn(weft_dying.send_an_error, (channel,))
+    call = over_there.spawn(roamlet_dying.send_an_error, (channel,))
     with raises(ValueError):
         channel.receive()
     call.join()
     with raises(remote.RemoteError):
-        over_there.call(weft_dying.send_what_cannot_travel, (channel,))
+        over_there.call(roamlet_dying.send_what_cannot_travel, (channel,))
     channel.close()
     with raises(remote.RemoteError):
-        over_there.call(weft_dying.send_to_a_closed_channel, (channel,))
+        over_there.call(roamlet_dying.send_to_a_closed_channel, (channel,))
 
 
 def test_a_call_that_is_killed_dies_over_there(over_there):
-    channel = weft.channel()
-    call = over_there.spawn(weft_dying.wait, (channel,))
+    channel = roamlet.channel()
+    call = over_there.spawn(roamlet_dying.wait, (channel,))
     channel.receive()
     call.kill()
-    with raises(weft.TaskletKilled):
+    with raises(roamlet.TaskletKilled):
         call.join()
 
 
 def test_a_chain_that_breaks_keeps_nothing_over_there(over_there):
     with raises(ValueError), over_there.chain() as chain:
-        gate = weft.channel()
-        chain.spawn(weft_dying.receive_and_fail, (gate,))
-        behind = chain.spawn(weft_dying.fail, (gate,))
+        gate = roamlet.channel()
+        chain.spawn(roamlet_dying.receive_and_fail, (gate,))
+        behind = chain.spawn(roamlet_dying.fail, (gate,))
         gate.send("go on")
     with raises(remote.ChainBroken):
         behind.join()
 
 
 def test_a_function_that_travels_by_value_dies_over_there(over_there):
-    witness = weft_dying.Witness
+    witness = roamlet_dying.Witness
 
     def fails():
         local = witness("the frame that raised")
@@ -162,7 +167,7 @@ def test_a_function_that_travels_by_value_dies_over_there(over_there):
     with raises(ValueError if over_there.facts.python[:2] == sys.version_info[:2] else remote.CannotTravel):
         over_there.call(fails)
     with raises(ValueError):
-        over_there.call(weft_dying.fail)
+        over_there.call(roamlet_dying.fail)
 
 
 # ---- here ----
@@ -178,7 +183,7 @@ def path(function):
 @pytest.fixture(scope="module")
 def context():
     with remote.local(python=sys.executable, output=lambda *_: None) as context:
-        context.call(weft_dying.begin_without_asking)
+        context.call(roamlet_dying.begin_without_asking)
         yield context
 
 
@@ -186,33 +191,33 @@ def context():
 def a_call(context, witnesses):
     def calls():
         local = witnesses("the frame that called")
-        context.call(weft_dying.fail, (local.name,))
+        context.call(roamlet_dying.fail, (local.name,))
 
     witnesses.handles(calls)
 
 
 @path
 def a_call_whose_error_is_unknown_here(context, witnesses):
-    witnesses.handles(lambda: context.call(weft_dying.fail_with_own_error), remote.RemoteError)
+    witnesses.handles(lambda: context.call(roamlet_dying.fail_with_own_error), remote.RemoteError)
 
 
 @path
 def a_call_that_exits(context, witnesses):
-    witnesses.handles(lambda: context.call(weft_dying.exit_program), remote.FunctionExited)
+    witnesses.handles(lambda: context.call(roamlet_dying.exit_program), remote.FunctionExited)
 
 
 @path
 def a_call_whose_result_cannot_travel(context, witnesses):
-    witnesses.handles(lambda: context.call(weft_dying.return_what_cannot_travel), remote.CannotTravel)
+    witnesses.handles(lambda: context.call(roamlet_dying.return_what_cannot_travel), remote.CannotTravel)
 
 
 @path
 def a_call_whose_arguments_cannot_travel(context, witnesses):
-    channel = weft.channel()
+    channel = roamlet.channel()
 
     def calls():
         local = witnesses("an argument that cannot travel")
-        context.call(weft_sent.echo, ([channel, threading.Lock(), local],))
+        context.call(roamlet_sent.echo, ([channel, threading.Lock(), local],))
 
     witnesses.handles(calls, remote.CannotTravel)
     assert not context._link.channels._given
@@ -220,14 +225,14 @@ def a_call_whose_arguments_cannot_travel(context, witnesses):
 
 @path
 def a_call_of_what_is_not_there(context, witnesses):
-    witnesses.handles(lambda: context.call(weft_dying.import_what_is_nowhere), ImportError)
-    witnesses.handles(lambda: context.call(weft_sent.__dict__["Shelf"]().book, (1,)), TypeError)
+    witnesses.handles(lambda: context.call(roamlet_dying.import_what_is_nowhere), ImportError)
+    witnesses.handles(lambda: context.call(roamlet_sent.__dict__["Shelf"]().book, (1,)), TypeError)
 
 
 @path
 def a_call_with_wrong_arguments(context, witnesses):
-    witnesses.handles(lambda: context.call(weft_sent.echo, 5), TypeError)
-    witnesses.handles(lambda: context.call(weft_sent.echo, (), {1: witnesses("a value")}), TypeError)
+    witnesses.handles(lambda: context.call(roamlet_sent.echo, 5), TypeError)
+    witnesses.handles(lambda: context.call(roamlet_sent.echo, (), {1: witnesses("a value")}), TypeError)
 
 
 @path
@@ -246,13 +251,13 @@ def a_call_of_a_function_by_value(context, witnesses):
 
 @path
 def a_call_that_takes_too_long(context, witnesses):
-    witnesses.handles(lambda: context.call(weft_sent.never_return, timeout=0.01), remote.CallTimeout)
+    witnesses.handles(lambda: context.call(roamlet_sent.never_return, timeout=0.01), remote.CallTimeout)
 
 
 @path
 def a_call_that_is_killed(context, witnesses):
-    waiting = weft.tasklet(witnesses.handles)(lambda: context.call(weft_sent.never_return), weft.TaskletExit)
-    weft.schedule()
+    waiting = roamlet.tasklet(witnesses.handles)(lambda: context.call(roamlet_sent.never_return), roamlet.TaskletExit)
+    roamlet.schedule()
     waiting.kill()
     witnesses.judge()
     assert not waiting.alive
@@ -260,8 +265,8 @@ def a_call_that_is_killed(context, witnesses):
 
 @path
 def an_error_thrown_into_a_call(context, witnesses):
-    waiting = weft.tasklet(witnesses.handles)(lambda: context.call(weft_sent.never_return))
-    weft.schedule()
+    waiting = roamlet.tasklet(witnesses.handles)(lambda: context.call(roamlet_sent.never_return))
+    roamlet.schedule()
     try:
         witnesses.fails()
     except ValueError as error:
@@ -272,7 +277,7 @@ def an_error_thrown_into_a_call(context, witnesses):
 
 @path
 def a_spawned_call(context, witnesses):
-    kept = context.spawn(weft_dying.fail)
+    kept = context.spawn(roamlet_dying.fail)
     witnesses.handles(kept.join)
     witnesses.handles(kept.join)
     witnesses.handles(lambda: kept.result)
@@ -282,18 +287,18 @@ def a_spawned_call(context, witnesses):
 
 @path
 def a_spawned_call_that_is_killed(context, witnesses):
-    channel = weft.channel()
-    kept = context.spawn(weft_dying.wait, (channel,))
+    channel = roamlet.channel()
+    kept = context.spawn(roamlet_dying.wait, (channel,))
     channel.receive()
     kept.kill()
-    witnesses.handles(kept.join, weft.TaskletKilled)
+    witnesses.handles(kept.join, roamlet.TaskletKilled)
     witnesses.judge()
     assert kept.done
 
 
 @path
 def a_spawned_call_that_takes_too_long(context, witnesses):
-    kept = context.spawn(weft_sent.never_return)
+    kept = context.spawn(roamlet_sent.never_return)
     witnesses.handles(lambda: kept.join(0.0), TimeoutError)
     witnesses.judge()
     assert not kept.done
@@ -301,7 +306,7 @@ def a_spawned_call_that_takes_too_long(context, witnesses):
 
 @path
 def a_spawned_call_of_a_module_that_is_nowhere(context, witnesses):
-    kept = context.spawn(weft_dying.import_what_is_nowhere)
+    kept = context.spawn(roamlet_dying.import_what_is_nowhere)
     witnesses.handles(kept.join, ImportError)
     witnesses.judge()
     assert kept.done
@@ -309,7 +314,7 @@ def a_spawned_call_of_a_module_that_is_nowhere(context, witnesses):
 
 @path
 def a_stream_that_fails(context, witnesses):
-    kept = context.iterate(weft_dying.values, (3,))
+    kept = context.iterate(roamlet_dying.values, (3,))
     witnesses.handles(lambda: list(kept))
     witnesses.judge()
     witnesses.handles(lambda: next(kept), StopIteration)
@@ -318,7 +323,7 @@ def a_stream_that_fails(context, witnesses):
 @path
 def a_stream_whose_reader_fails(context, witnesses):
     def reads():
-        with context.iterate(weft_dying.values, (5000,)) as stream:
+        with context.iterate(roamlet_dying.values, (5000,)) as stream:
             for value in stream:
                 witnesses.fails(value)
 
@@ -330,8 +335,8 @@ def a_chain_that_breaks(context, witnesses):
     def calls():
         local = witnesses("the frame with the chain")
         with context.chain() as chain:
-            chain.spawn(weft_dying.fail)
-            chain.call(weft_dying.fail, (local.name,))
+            chain.spawn(roamlet_dying.fail)
+            chain.call(roamlet_dying.fail, (local.name,))
 
     witnesses.handles(calls)
 
@@ -339,13 +344,13 @@ def a_chain_that_breaks(context, witnesses):
 @path
 def a_chain_that_is_kept(context, witnesses):
     kept = context.chain()
-    gate = weft.channel()
-    calls = [kept.spawn(weft_dying.receive_and_fail, (gate,)), *(kept.spawn(weft_dying.fail) for _ in range(2))]
+    gate = roamlet.channel()
+    calls = [kept.spawn(roamlet_dying.receive_and_fail, (gate,)), *(kept.spawn(roamlet_dying.fail) for _ in range(2))]
     gate.send("go on")
     witnesses.handles(kept.join)
     for call in calls[1:]:
         witnesses.handles(call.join, remote.ChainBroken)
-    witnesses.handles(lambda: kept.call(weft_dying.fail), remote.ChainBroken)
+    witnesses.handles(lambda: kept.call(roamlet_dying.fail), remote.ChainBroken)
     witnesses.judge()
     kept.reset()
 
@@ -354,7 +359,7 @@ def a_chain_that_is_kept(context, witnesses):
 def a_call_in_a_chain_that_takes_too_long(context, witnesses):
     with remote.local() as own:
         chain = own.chain()
-        witnesses.handles(lambda: chain.call(weft_sent.never_return, timeout=0.01), remote.CallTimeout)
+        witnesses.handles(lambda: chain.call(roamlet_sent.never_return, timeout=0.01), remote.CallTimeout)
         witnesses.judge()
         assert chain.broken
 
@@ -365,7 +370,7 @@ def iterables_that_fail(context, witnesses):
         yield 1
         witnesses.fails()
 
-    witnesses.handles(lambda: list(remote.map(weft_sent.echo, items(), [context])))
+    witnesses.handles(lambda: list(remote.map(roamlet_sent.echo, items(), [context])))
 
 
 @path
@@ -378,13 +383,13 @@ def errors_that_wait_in_a_window(context, witnesses):
         except ValueError as error:
             window.send_exception(error)
 
-    for receive in (window.receive, lambda: next(window), lambda: window.receive_unless(weft.channel())):
+    for receive in (window.receive, lambda: next(window), lambda: window.receive_unless(roamlet.channel())):
         sends()
         witnesses.handles(receive)
-        waiting = weft.tasklet(witnesses.handles)(receive)
-        weft.schedule()
+        waiting = roamlet.tasklet(witnesses.handles)(receive)
+        roamlet.schedule()
         sends()
-        weft.run()
+        roamlet.run()
         witnesses.judge()
         assert not waiting.alive
     del sends
@@ -394,7 +399,7 @@ def errors_that_wait_in_a_window(context, witnesses):
 def a_block_with_a_chain_that_fails_here(context, witnesses):
     def calls():
         with context.chain() as chain:
-            chain.spawn(weft_sent.nothing)
+            chain.spawn(roamlet_sent.nothing)
             witnesses.fails(chain)
 
     witnesses.handles(calls)
@@ -413,7 +418,7 @@ async def handled_in_a_coroutine(calls, witnesses, kind):
 def a_call_from_asyncio(context, witnesses):
     async def calls():
         local = witnesses("the coroutine's frame")
-        await context.acall(weft_dying.fail, (local.name,))
+        await context.acall(roamlet_dying.fail, (local.name,))
 
     asyncio.run(handled_in_a_coroutine(calls, witnesses, ValueError))
 
@@ -422,7 +427,7 @@ def a_call_from_asyncio(context, witnesses):
 def a_call_from_asyncio_that_takes_too_long(context, witnesses):
     async def calls():
         local = witnesses("the coroutine's frame")
-        await context.acall(weft_dying.wait, (weft.channel(),), timeout=0.01)
+        await context.acall(roamlet_dying.wait, (roamlet.channel(),), timeout=0.01)
         del local
 
     asyncio.run(handled_in_a_coroutine(calls, witnesses, remote.CallTimeout))
@@ -430,10 +435,10 @@ def a_call_from_asyncio_that_takes_too_long(context, witnesses):
 
 @path
 def gathered_results(context, witnesses):
-    for result in remote.gather([context] * 3, weft_dying.fail):
+    for result in remote.gather([context] * 3, roamlet_dying.fail):
         witnesses.handles(result.get)
     del result
-    kept = list(remote.gather([context] * 2, weft_dying.fail))
+    kept = list(remote.gather([context] * 2, roamlet_dying.fail))
     for result in kept:
         witnesses.handles(result.get)
     del result
@@ -443,7 +448,7 @@ def gathered_results(context, witnesses):
 
 @path
 def what_is_mapped(context, witnesses):
-    for result in remote.map(weft_dying.fail, [1, 2, 3], [context]):
+    for result in remote.map(roamlet_dying.fail, [1, 2, 3], [context]):
         witnesses.handles(result.get)
     del result
 
@@ -465,7 +470,7 @@ def contexts_that_cannot_be_opened(context, witnesses):
 @path
 def a_fork_that_cannot_be_made(context, witnesses):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("weft.remote._fork._fork_here", lambda *_: OSError("no more processes"))
+        patch.setattr("roamlet.remote._fork._fork_here", lambda *_: OSError("no more processes"))
         witnesses.handles(lambda: remote.fork(beside_threads=True), OSError)
 
 
@@ -481,13 +486,13 @@ def an_error_of_a_block_with_a_context(context, witnesses):
 @path
 def a_context_that_dies(context, witnesses):
     with remote.local(output=lambda *_: None) as own:
-        calls = [own.spawn(weft_sent.never_return), own.spawn(weft_sent.never_return)]
-        witnesses.handles(lambda: own.call(weft_sent.die_with, (3,)), remote.ContextDied)
+        calls = [own.spawn(roamlet_sent.never_return), own.spawn(roamlet_sent.never_return)]
+        witnesses.handles(lambda: own.call(roamlet_sent.die_with, (3,)), remote.ContextDied)
         for call in calls:
             witnesses.handles(call.join, remote.ContextDied)
-        witnesses.handles(lambda: own.call(weft_sent.nothing), remote.ContextDied)
+        witnesses.handles(lambda: own.call(roamlet_sent.nothing), remote.ContextDied)
         witnesses.judge()
-    witnesses.handles(lambda: own.call(weft_sent.nothing), (remote.ContextDied, remote.ContextClosed))
+    witnesses.handles(lambda: own.call(roamlet_sent.nothing), (remote.ContextDied, remote.ContextClosed))
     witnesses.judge()
     assert own.closed
 
@@ -495,9 +500,9 @@ def a_context_that_dies(context, witnesses):
 @path
 def a_context_that_is_closed_meanwhile(context, witnesses):
     with remote.local() as own:
-        waiting = weft.tasklet(witnesses.handles)(lambda: own.call(weft_sent.never_return), remote.ContextClosed)
-        weft.schedule()
-    weft.run()
+        waiting = roamlet.tasklet(witnesses.handles)(lambda: own.call(roamlet_sent.never_return), remote.ContextClosed)
+        roamlet.schedule()
+    roamlet.run()
     witnesses.judge()
     assert not waiting.alive
 
@@ -508,11 +513,11 @@ def output_that_is_not_taken(context, witnesses):
         witnesses.fails()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(logging.getLogger("weft.remote"), "disabled", True)
+        patch.setattr(logging.getLogger("roamlet.remote"), "disabled", True)
         patch.setattr(sys, "excepthook", lambda *_: None)
         patch.setattr(threading, "excepthook", lambda *_: None)
         with remote.local(output=output) as own:
-            own.call(weft_sent.print_lines, (["a line"], []))
+            own.call(roamlet_sent.print_lines, (["a line"], []))
         witnesses.judge()
         assert own.closed
 
@@ -530,7 +535,7 @@ def records_of_errors_over_there(context, witnesses):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(logger, "propagate", False)
         with remote.local() as own:
-            own.call(weft_dying.handle_and_log)
+            own.call(roamlet_dying.handle_and_log)
     logger.removeHandler(handler)
     assert "below the frame that raised" in seen[0]
     witnesses.handles(witnesses.fails)
@@ -538,16 +543,16 @@ def records_of_errors_over_there(context, witnesses):
 
 @path
 def errors_sent_from_over_there(context, witnesses):
-    channel = weft.channel()
-    call = context.spawn(weft_dying.send_an_error, (channel,))
+    channel = roamlet.channel()
+    call = context.spawn(roamlet_dying.send_an_error, (channel,))
     witnesses.handles(channel.receive)
     call.join()
 
 
 @path
 def errors_sent_to_a_call(context, witnesses):
-    channel = weft.channel()
-    call = context.spawn(weft_dying.let_an_error_pass, (channel,))
+    channel = roamlet.channel()
+    call = context.spawn(roamlet_dying.let_an_error_pass, (channel,))
 
     def sends():
         try:
@@ -562,8 +567,8 @@ def errors_sent_to_a_call(context, witnesses):
 
 @path
 def values_that_cannot_travel_to_a_call(context, witnesses):
-    channel = weft.channel()
-    call = context.spawn(weft_sent.receive_error, (channel,))
+    channel = roamlet.channel()
+    call = context.spawn(roamlet_sent.receive_error, (channel,))
     channel.send([threading.Lock(), witnesses("a value")])
     channel.close()
     witnesses.seen.append(call.join())
@@ -572,11 +577,11 @@ def values_that_cannot_travel_to_a_call(context, witnesses):
 @path
 def windows_that_are_closed(context, witnesses):
     window = remote.channel(window=3)
-    call = context.spawn(weft_dying.send_an_error, (window,))
+    call = context.spawn(roamlet_dying.send_an_error, (window,))
     witnesses.handles(window.receive)
     call.join()
     window.close()
-    witnesses.handles(lambda: window.send(witnesses("a value")), weft.ChannelClosed)
+    witnesses.handles(lambda: window.send(witnesses("a value")), roamlet.ChannelClosed)
     witnesses.judge()
     assert window.closed
 
@@ -594,29 +599,29 @@ def files_that_cannot_be_copied(context, witnesses):
 
 @path
 def detached_calls_that_cannot_begin(context, witnesses):
-    witnesses.handles(lambda: context.detach(weft_sent.nothing, output="/no/such/folder/x"), OSError)
-    witnesses.handles(lambda: context.detach(weft_sent.echo, (weft.channel(),)), remote.CannotTravel)
+    witnesses.handles(lambda: context.detach(roamlet_sent.nothing, output="/no/such/folder/x"), OSError)
+    witnesses.handles(lambda: context.detach(roamlet_sent.echo, (roamlet.channel(),)), remote.CannotTravel)
 
 
 @path
 def moves_that_are_refused(context, witnesses):
     def waits():
         local = witnesses("the frame of the tasklet")
-        weft.channel().receive()
+        roamlet.channel().receive()
         return local
 
-    moving = weft.tasklet(waits)()
-    weft.schedule()
+    moving = roamlet.tasklet(waits)()
+    roamlet.schedule()
     witnesses.handles(lambda: context.move(moving), Exception)
-    witnesses.handles(lambda: context.move(weft.getcurrent()), Exception)
+    witnesses.handles(lambda: context.move(roamlet.getcurrent()), Exception)
     moving.kill()
 
 
 @path
 def contexts_behind_a_context(context, witnesses):
     with remote.local(via=context) as behind:
-        witnesses.handles(lambda: behind.call(weft_dying.fail))
-        witnesses.handles(lambda: behind.call(weft_sent.die_with, (3,)), remote.ContextDied)
+        witnesses.handles(lambda: behind.call(roamlet_dying.fail))
+        witnesses.handles(lambda: behind.call(roamlet_sent.die_with, (3,)), remote.ContextDied)
         witnesses.judge()
     witnesses.handles(lambda: remote.local(via=context, python="/no/such/python"), remote.ConnectError)
 

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
+from roamlet import core, remote
 from tests.remote import interpreters
 from tests.remote.modules.conftest import Make, make  # noqa: F401
 from tests.remote.native_modules import SUFFIX, compile_shared, multi, single
-from weft import core, remote
 
 for large in ("numpy", "pydantic"):  # here, as numpy cannot be imported again once a fixture has forgotten it
     with contextlib.suppress(ImportError):
@@ -145,19 +145,21 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     compile_shared(multi("package_in_c", "44"), folder / "package_in_c" / f"__init__{SUFFIX}")
     (folder / "package_in_c" / "plain.py").write_text("value = 45\n")
     libraries = folder / "native.libs"
-    compile_shared("int deep(void) { return 46; }", libraries / "libweftdeep-1.so", "-Wl,-soname,libweftdeep-1.so")
+    compile_shared(
+        "int deep(void) { return 46; }", libraries / "libroamletdeep-1.so", "-Wl,-soname,libroamletdeep-1.so"
+    )
     own = ("-Wl,-rpath,$ORIGIN", "-L", str(libraries))
     compile_shared(
         "int deep(void); int middle(void) { return deep() + 1; }",
-        libraries / "libweftmiddle.so",
-        "-Wl,-soname,libweftmiddle.so",
+        libraries / "libroamletmiddle.so",
+        "-Wl,-soname,libroamletmiddle.so",
         *own,
-        "-l:libweftdeep-1.so",
+        "-l:libroamletdeep-1.so",
     )
-    beside = ("-Wl,-rpath,$ORIGIN/../native.libs", "-L", str(libraries), "-l:libweftmiddle.so")
+    beside = ("-Wl,-rpath,$ORIGIN/../native.libs", "-L", str(libraries), "-l:libroamletmiddle.so")
     compile_shared(multi("chained", "middle()", "int middle(void);"), native / f"chained{SUFFIX}", *beside)
     nowhere = compile_shared(
-        "int nowhere(void) { return 1; }", folder / "libweftnowhere.so", "-Wl,-soname,libweftnowhere.so"
+        "int nowhere(void) { return 1; }", folder / "libroamletnowhere.so", "-Wl,-soname,libroamletnowhere.so"
     )
     compile_shared(multi("lacking", "nowhere()", "int nowhere(void);"), native / f"lacking{SUFFIX}", str(nowhere))
     (native / "__init__.py").write_text("")
@@ -176,7 +178,7 @@ def test_numpy_solves_from_memory(bare: remote.Context, uses: Callable[[str], Mo
     before = bare.call(os.listdir, ("/proc/self/fd",))
     assert bare.call(module.solve) == [2.0, 3.0]
     assert bare.stats.round_trips == 0
-    assert all(path.startswith("weft:") and "numpy" in path for path in bare.call(module.where))
+    assert all(path.startswith("roamlet:") and "numpy" in path for path in bare.call(module.where))
     assert all("memfd" in line for line in bare.call(module.mapped))
     assert not [one for one in bare.call(module.descriptors) if "memfd" in one]
     assert len(bare.call(os.listdir, ("/proc/self/fd",))) == len(before)
@@ -199,7 +201,7 @@ def test_modules_of_each_kind_are_loaded(bare: remote.Context, native: ModuleTyp
     ]
     kind, is_pythons, package, path, parent, is_package = bare.call(native.kinds)
     assert (kind, is_pythons, package, parent, is_package) == ("Loader", True, False, "native", True)
-    assert path[0].startswith("weft:") and path[0].endswith("package_in_c")
+    assert path[0].startswith("roamlet:") and path[0].endswith("package_in_c")
     assert bare.call(native.below) == 45
     assert bare.stats.round_trips == 0
     assert "memfd" not in bare.call(native.inherited)
@@ -226,7 +228,7 @@ def test_threads_that_import_the_same_at_once_share_what_comes(bare: remote.Cont
 def test_a_library_that_the_target_lacks_is_named(bare: remote.Context, native: ModuleType) -> None:
     with pytest.raises(
         ImportError,
-        match=r"native.lacking came from the parent, but cannot be loaded here: libweftnowhere.so: cannot open .*"
+        match=r"native.lacking came from the parent, but cannot be loaded here: libroamletnowhere.so: cannot open .*"
         "Install native over there, or the library that is missing",
     ):
         bare.call(native.missing_library)
@@ -270,7 +272,7 @@ def test_a_read_only_root_without_tmp_is_enough(
                 refused = []
                 for folder in ("/", "/tmp", "/var/tmp", "/dev/shm", "/run", "/root", "/usr"):
                     try:
-                        os.close(os.open(os.path.join(folder, "weft-try"), os.O_CREAT | os.O_WRONLY))
+                        os.close(os.open(os.path.join(folder, "roamlet-try"), os.O_CREAT | os.O_WRONLY))
                     except OSError as error:
                         refused.append(error.errno)
                     else:

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-import weft
+import roamlet
+from roamlet import remote
+from roamlet.remote import files
+from roamlet.wire import files as wire
+from roamlet.wire import trees
 from tests.remote import interpreters
 from tests.remote.raising import raises
-from weft import remote
-from weft.remote import files
-from weft.wire import files as wire
-from weft.wire import trees
 
 SIZES = (0, 1, wire.PIECE, wire.PIECE + 1, 3 * wire.PIECE + 17)
 
@@ -218,7 +218,7 @@ def test_what_an_interruption_left_is_gone_on_with(tmp_path):
                 killed.append(os.kill(pid, 9))
 
         first.put(tmp_path / "source", str(tmp_path / "target"), resume=True, progress=kill_it)
-    assert names(tmp_path) == [".target.weft-unfinished", "source"]
+    assert names(tmp_path) == [".target.roamlet-unfinished", "source"]
     with remote.local() as second:
         result = second.put(tmp_path / "source", str(tmp_path / "target"), resume=True)
     assert (tmp_path / "target").read_bytes() == data
@@ -265,7 +265,7 @@ def test_a_folder_that_is_fetched_in_vain_is_not_listed_any_further(own, tmp_pat
         left = own.call(os.listdir, ("/proc/self/fd",))
         if left == before:
             break
-        weft.sleep(0.01)
+        roamlet.sleep(0.01)
     assert left == before
 
 
@@ -281,7 +281,7 @@ def test_an_error_of_the_callers_function_leaves_nothing(here, tmp_path, directi
 def test_who_goes_on_at_once_waits_until_the_interrupted_transfer_has_let_go(here, tmp_path, monkeypatch):
     data = noise(wire.PIECE * 2)
     file(tmp_path / "source", data)
-    with open(file(tmp_path / ".target.weft-unfinished", data[: wire.PIECE]), "rb") as interrupted:
+    with open(file(tmp_path / ".target.roamlet-unfinished", data[: wire.PIECE]), "rb") as interrupted:
         fcntl.flock(interrupted, fcntl.LOCK_EX)
         monkeypatch.setattr(files, "LETS_GO", 0)
         with raises(OSError, match="is being written by another transfer at this moment"):
@@ -308,16 +308,16 @@ def test_errors_name_paths_as_text(here, tmp_path):
 def test_fetching_is_gone_on_with_too_or_leaves_nothing(here, tmp_path, resume):
     data = noise(wire.PIECE * 40)
     file(tmp_path / "source", data)
-    begun = weft.channel()
+    begun = roamlet.channel()
 
     def fetch():
         here.get(str(tmp_path / "source"), tmp_path / "target", resume=resume, progress=begun.send)
 
-    fetching = weft.tasklet(fetch)()
+    fetching = roamlet.tasklet(fetch)()
     while begun.receive().done < wire.PIECE * 8:
         pass
     fetching.kill()
-    assert (".target.weft-unfinished" in names(tmp_path)) == resume
+    assert (".target.roamlet-unfinished" in names(tmp_path)) == resume
     assert "target" not in names(tmp_path)
     result = here.get(str(tmp_path / "source"), tmp_path / "target", resume=resume)
     assert (result.resumed >= wire.PIECE * 8) == resume
@@ -329,7 +329,7 @@ def test_fetching_is_gone_on_with_too_or_leaves_nothing(here, tmp_path, resume):
 def test_what_is_left_of_another_file_is_not_gone_on_with(here, tmp_path, direction):
     data = noise(wire.PIECE * 3)
     file(tmp_path / "source", data)
-    file(tmp_path / ".target.weft-unfinished", noise(wire.PIECE * 2))
+    file(tmp_path / ".target.roamlet-unfinished", noise(wire.PIECE * 2))
     result = getattr(here, direction)(str(tmp_path / "source"), str(tmp_path / "target"), resume=True)
     assert (result.resumed, result.bytes, result.files) == (0, len(data), 1)
     assert (tmp_path / "target").read_bytes() == data

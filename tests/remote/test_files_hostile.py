@@ -2,12 +2,12 @@
 
 import pytest
 
+from roamlet import remote
+from roamlet.wire import files as wire
 from tests.remote.fakes import hostile
 from tests.remote.raising import raises
-from weft import remote
-from weft.wire import files as wire
 
-# Answers to the functions of weft.wire by their names; the first argument of each call is at hand as `token`.
+# Answers to the functions of roamlet.wire by their names; the first argument of each call is at hand as `token`.
 SERVE = """
 hello()
 FACTS = [0o100644, 10**18, 5, [0, 0, None, None]]

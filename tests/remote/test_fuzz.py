@@ -7,10 +7,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from roamlet.remote._link import Link
+from roamlet.wire import codec, protocol, series
 from tests.wire.damage import damaged
 from tests.wire.test_fuzz import seeds
-from weft.remote._link import Link
-from weft.wire import codec, protocol, series
 
 pytestmark = pytest.mark.filterwarnings("ignore:The 'u' type code:DeprecationWarning")
 

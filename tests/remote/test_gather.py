@@ -5,12 +5,12 @@ import os
 import re
 
 import pytest
-import weft_channels_sent as sent
-import weft_sent
+import roamlet_channels_sent as sent
+import roamlet_sent
 
-import weft
+import roamlet
+from roamlet import remote
 from tests.remote.raising import raises
-from weft import remote
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ class Opener:
 
 
 def test_results_name_their_hosts_and_come_as_they_end(contexts):
-    channel = weft.channel()
+    channel = roamlet.channel()
     slow = contexts[0].spawn(sent.keep, (channel,))
     slow.join()
     results = list(remote.gather(contexts, os.getpid))
@@ -51,7 +51,7 @@ def test_results_name_their_hosts_and_come_as_they_end(contexts):
 
 
 def test_a_result_comes_before_those_that_take_longer(contexts):
-    channel = weft.channel()
+    channel = roamlet.channel()
     contexts[0].call(sent.keep, (channel,))
     results = remote.gather(contexts, sent.receive_if_kept)
     assert [next(results).value, next(results).value] == ["nothing", "nothing"]
@@ -61,7 +61,7 @@ def test_a_result_comes_before_those_that_take_longer(contexts):
 
 
 def test_an_error_is_a_result_and_others_go_on(contexts):
-    results = list(remote.gather(contexts, weft_sent.raise_value_error))
+    results = list(remote.gather(contexts, roamlet_sent.raise_value_error))
     assert [type(result.error) for result in results] == [ValueError] * 3
     with raises(ValueError, match="not good"):
         results[0].get()
@@ -70,7 +70,7 @@ def test_an_error_is_a_result_and_others_go_on(contexts):
 def test_hosts_are_opened_so_many_at_a_time_and_closed_again():
     opener = Opener()
     hosts = ["a", "bad", "c", "d"]
-    results = {result.host: result for result in remote.gather(hosts, weft_sent.add, (1, 2), at_once=2, open=opener)}
+    results = {result.host: result for result in remote.gather(hosts, roamlet_sent.add, (1, 2), at_once=2, open=opener)}
     assert opener.most <= 2
     assert [results[host].value for host in ("a", "c", "d")] == [3, 3, 3]
     assert type(results["bad"].error) is remote.HostUnknown
@@ -85,7 +85,7 @@ def test_open_all_keeps_the_order_and_says_what_failed():
 
 
 def test_a_call_that_takes_too_long_is_an_error_of_that_host(contexts):
-    channel = weft.channel()
+    channel = roamlet.channel()
     [result] = remote.gather(contexts[:1], sent.receive, (channel,), timeout=0.05)
     assert type(result.error) is remote.CallTimeout
     results = list(remote.gather(contexts, sent.receive, (channel,), at_once=1, total=0.05))
@@ -102,7 +102,7 @@ def test_map_takes_items_when_there_is_somebody_to_work_on_them(contexts):
             taken.append(number)
             yield number
 
-    results = remote.map(weft_sent.echo, items(), over=contexts)
+    results = remote.map(roamlet_sent.echo, items(), over=contexts)
     some = [next(results) for _ in range(10)]
     results.close()
     assert all(result.item == result.value == result.index for result in some)
@@ -142,7 +142,7 @@ def test_an_iterable_that_fails_ends_the_loop_with_its_error(contexts):
         raise LookupError("no more")
 
     with raises(LookupError, match="no more"):
-        list(remote.map(weft_sent.echo, items(), over=contexts))
+        list(remote.map(roamlet_sent.echo, items(), over=contexts))
 
 
 @pytest.mark.parametrize(
@@ -162,11 +162,11 @@ def test_wrong_limits_are_refused_before_anything_is_done(options, says):
 def test_map_without_contexts_shows_the_right_call(contexts):
     for over in ([], contexts[0]):
         with raises(TypeError, match=r"over=\[alpha, beta\]"):
-            remote.map(weft_sent.echo, [1], over=over)
+            remote.map(roamlet_sent.echo, [1], over=over)
 
 
 def test_what_is_left_of_a_limit_is_said_in_few_digits(contexts):
-    channel = weft.channel()
+    channel = roamlet.channel()
     (result,) = remote.gather(contexts[:1], sent.receive, (channel,), total=0.25)
     assert isinstance(result.error, remote.CallTimeout)
     assert re.search(r"within 0\.\d{1,3} seconds", str(result.error))

@@ -9,13 +9,13 @@ import time
 from pathlib import Path
 
 import pytest
-import weft_sent
+import roamlet_sent
 
-import weft
+import roamlet
+from roamlet import remote
 from tests.remote import interpreters
 from tests.remote.raising import raises
 from tests.remote.stopping import stop
-from weft import remote
 
 OLDEST = next(iter(interpreters.found().values()))
 PATIENT = 2.0  # seconds, for contexts that are to live: on a busy machine they do not always get their turn much sooner
@@ -25,10 +25,10 @@ PATIENT = 2.0  # seconds, for contexts that are to live: on a busy machine they 
 def test_a_context_that_is_stopped_is_given_up(python):
     with remote.local(python) as context:
         context.heartbeat(0.4)
-        assert context.call(weft_sent.add, (1, 2)) == 3
+        assert context.call(roamlet_sent.add, (1, 2)) == 3
         stop(context.facts.pid)
         with raises(remote.ContextDied, match=r"nothing came from it for 0.4 seconds, though it was asked") as caught:
-            context.call(weft_sent.add, (1, 2))
+            context.call(roamlet_sent.add, (1, 2))
         assert type(caught.value) is remote.ContextDied
 
 
@@ -37,28 +37,28 @@ def test_a_context_behind_another_that_is_stopped_is_given_up_and_the_other_live
         behind.heartbeat(0.4)
         stop(behind.facts.pid)
         with raises(remote.ContextDied, match=r"nothing came from it for 0.4 seconds, though it was asked"):
-            behind.call(weft_sent.add, (1, 2))
-        assert hop.call(weft_sent.add, (1, 2)) == 3
+            behind.call(roamlet_sent.add, (1, 2))
+        assert hop.call(roamlet_sent.add, (1, 2)) == 3
 
 
 def test_a_context_that_answers_lives_on_and_can_be_told_to_be_left_alone():
     with remote.local() as context:
         context.heartbeat(PATIENT)
-        weft.sleep(1.6 * PATIENT)
+        roamlet.sleep(1.6 * PATIENT)
         context.heartbeat(5)
-        assert context.call(weft_sent.add, (1, 2)) == 3
+        assert context.call(roamlet_sent.add, (1, 2)) == 3
         context.heartbeat(None)
-        assert context.call(weft_sent.add, (1, 2)) == 3
+        assert context.call(roamlet_sent.add, (1, 2)) == 3
 
 
 @pytest.mark.parametrize("python", [None, OLDEST], ids=["own", "oldest"])
 def test_a_clock_that_is_set_over_there_is_no_silence(python):
     with remote.local(python) as context:
-        context.call(weft_sent.set_clock, (0,))
+        context.call(roamlet_sent.set_clock, (0,))
         context.heartbeat(PATIENT)
-        context.call(weft_sent.set_clock, (3600,))
-        weft.sleep(1.2 * PATIENT)
-        assert context.call(weft_sent.add, (1, 2)) == 3
+        context.call(roamlet_sent.set_clock, (3600,))
+        roamlet.sleep(1.2 * PATIENT)
+        assert context.call(roamlet_sent.add, (1, 2)) == 3
 
 
 @pytest.mark.parametrize("python", [None, OLDEST], ids=["own", "oldest"])
@@ -72,19 +72,19 @@ def test_output_that_nobody_takes_is_no_silence(python, is_behind):
     with remote.local(python, output=take_late) as talker:
         context = remote.local(python, via=talker) if is_behind else talker
         context.heartbeat(PATIENT)
-        printed = talker.spawn(weft_sent.print_many, (50_000,))
+        printed = talker.spawn(roamlet_sent.print_many, (50_000,))
         while not talker._link.output.is_full:
-            weft.sleep(0.01)
-        weft.sleep(1.6 * PATIENT)
+            roamlet.sleep(0.01)
+        roamlet.sleep(1.6 * PATIENT)
         taken.set()
         printed.join(60)
-        assert context.call(weft_sent.add, (1, 2)) == 3
+        assert context.call(roamlet_sent.add, (1, 2)) == 3
         context.close()
 
 
 PARENT = """
 import sys, time
-from weft import remote
+from roamlet import remote
 context = remote.local(sys.argv[1])
 context.heartbeat(2)
 print(context.facts.pid, flush=True)
@@ -101,7 +101,7 @@ def test_a_context_whose_parent_says_nothing_ends_by_itself(python):
         deadline = time.monotonic() + 20
         while " Z " not in Path(f"/proc/{pid}/stat").read_text():  # its parent is stopped and does not wait for it
             assert time.monotonic() < deadline, "it lives on"
-            weft.sleep(0.02)
+            roamlet.sleep(0.02)
         parent.kill()
 
 
@@ -118,11 +118,11 @@ def test_an_idle_context_is_not_scheduled_at_all():
         return sum(int(line.split()[1]) for text in status for line in text.splitlines() if "ctxt_switches" in line)
 
     with remote.local() as context:
-        channel = weft.channel()
-        context.call(weft_sent.echo, (channel,))
-        call = context.spawn(weft_sent.echo, (1,))
+        channel = roamlet.channel()
+        context.call(roamlet_sent.echo, (channel,))
+        call = context.spawn(roamlet_sent.echo, (1,))
         call.join()
-        weft.sleep(0.1)  # what it does behind its answer
+        roamlet.sleep(0.1)  # what it does behind its answer
         before = switches()
-        weft.sleep(1)
+        roamlet.sleep(1)
         assert switches() == before

@@ -6,16 +6,16 @@ import sys
 import traceback
 
 import pytest
-import weft_kinds
-import weft_sent
+import roamlet_kinds
+import roamlet_sent
 
-import weft
+import roamlet
+from roamlet import remote
+from roamlet.remote import _values
+from roamlet.wire import channels, codec, protocol
 from tests.remote.fakes import hostile
 from tests.remote.raising import raises
 from tests.remote.stopping import stop
-from weft import remote
-from weft.remote import _values
-from weft.wire import channels, codec, protocol
 
 # What it sends instead of an answer, and what the error says about it.
 BAD_FRAMES = {
@@ -162,22 +162,22 @@ def test_a_malformed_frame_closes_its_context_with_an_error_that_says_what_came(
     with remote.local() as good:
         context = open_hostile(f"hello()\nnumber = receive_call()\n{send}")
         with raises(remote.ProtocolError, match=says) as caught:
-            context.call(weft_sent.nothing, timeout=20)
+            context.call(roamlet_sent.nothing, timeout=20)
         assert caught.value.context == "hostile"
         assert "it sent what no context sends" in str(caught.value)
         with raises(remote.ProtocolError, match="was not sent"):
-            context.call(weft_sent.nothing)
-        assert good.call(weft_sent.add, (1, 2)) == 3
+            context.call(roamlet_sent.nothing)
+        assert good.call(roamlet_sent.add, (1, 2)) == 3
 
 
 @pytest.mark.parametrize("name", BAD_ANSWERS)
 def test_a_malformed_answer_is_an_error_of_its_call_and_closes_its_context(open_hostile, name):
     context = open_hostile(f"hello()\nnumber = receive_call()\n{BAD_ANSWERS[name]}")
-    with raises(remote.ProtocolError, match=r"answered weft_sent\.nothing with bytes that are no value") as caught:
-        context.call(weft_sent.nothing, timeout=20)
-    assert caught.value.function == "weft_sent.nothing"
+    with raises(remote.ProtocolError, match=r"answered roamlet_sent\.nothing with bytes that are no value") as caught:
+        context.call(roamlet_sent.nothing, timeout=20)
+    assert caught.value.function == "roamlet_sent.nothing"
     with raises(remote.ProtocolError):
-        context.call(weft_sent.nothing, timeout=20)
+        context.call(roamlet_sent.nothing, timeout=20)
 
 
 def error(**fields):
@@ -196,16 +196,16 @@ def error(**fields):
         ("eval", "builtins"),
         ("__import__", "builtins"),
         ("Popen", "subprocess"),
-        ("HostUnknown", "weft.remote.errors"),
-        ("TaskletExit", "weft.core"),
+        ("HostUnknown", "roamlet.remote.errors"),
+        ("TaskletExit", "roamlet.core"),
         ("error", "struct"),
         ("ValueError", "their.own"),
     ],
 )
 def test_only_the_interpreters_own_exceptions_are_made_here(open_hostile, kind, module):
-    context = open_hostile(error(type=kind, module=module, args=("touch /tmp/weft-was-here",), text="made up"))
+    context = open_hostile(error(type=kind, module=module, args=("touch /tmp/roamlet-was-here",), text="made up"))
     with raises(remote.RemoteError, match="made up") as caught:
-        context.call(weft_sent.nothing)
+        context.call(roamlet_sent.nothing)
     assert type(caught.value) is remote.RemoteError
     assert caught.value.type_name.endswith(kind)
 
@@ -230,7 +230,7 @@ def test_only_the_interpreters_own_exceptions_are_made_here(open_hostile, kind, 
 def test_arguments_that_do_not_fit_an_exception_leave_it_a_remote_error(open_hostile, kind, args):
     context = open_hostile(error(type=kind, args=args, text="its text"))
     with raises((remote.RemoteError, OSError)) as caught:
-        context.call(weft_sent.nothing)
+        context.call(roamlet_sent.nothing)
     assert "its text" in "".join(traceback.format_exception(caught.value)) or kind == "OSError"
     if isinstance(caught.value, remote.RemoteError):
         assert str(caught.value) == f"{kind}: its text"
@@ -243,7 +243,7 @@ def test_arguments_that_do_not_fit_an_exception_leave_it_a_remote_error(open_hos
         ("os", "system", "object"),
         ("builtins", "eval", "object"),
         ("subprocess", "Popen", "object", "args"),
-        ("weft.remote.errors", "HostUnknown", "exception", "args", "fields"),
+        ("roamlet.remote.errors", "HostUnknown", "exception", "args", "fields"),
         ("builtins", "SystemExit", "exception", "args", "fields"),
         ("builtins", "BaseException", "exception", "args", "fields"),
     ],
@@ -255,19 +255,19 @@ def test_no_class_is_made_that_was_not_registered_and_nothing_is_imported(open_h
     context = open_hostile(f"hello()\nnumber = receive_call()\nsend(protocol.RESULT, {body!r}, number)")
     before = set(sys.modules)
     with raises(remote.CannotTravel, match=rf"it is a .*{entry[1]}, and classes that come up must be known here"):
-        context.call(weft_sent.nothing, timeout=20)
+        context.call(roamlet_sent.nothing, timeout=20)
     assert set(sys.modules) == before
     assert not context.closed
 
 
 def test_a_registered_class_is_not_given_fields_that_hide_its_methods(open_hostile, monkeypatch):
     monkeypatch.setattr(_values, "_registered", {})
-    remote.register(weft_kinds.Thing)
+    remote.register(roamlet_kinds.Thing)
     for field in ("described", "__class__", "__dict__"):
-        body = b"V" + codec.dumps([("weft_kinds", "Thing", "object", field)]) + b"o\0\0\0\0N"
+        body = b"V" + codec.dumps([("roamlet_kinds", "Thing", "object", field)]) + b"o\0\0\0\0N"
         context = open_hostile(f"hello()\nnumber = receive_call()\nsend(protocol.RESULT, {body!r}, number)")
         with raises(remote.CannotTravel, match=f"with a field {field}, which is something else here"):
-            context.call(weft_sent.nothing, timeout=20)
+            context.call(roamlet_sent.nothing, timeout=20)
 
 
 def test_a_huge_result_is_refused_before_anything_of_it_is_stored(open_hostile):
@@ -282,8 +282,8 @@ def test_a_huge_result_is_refused_before_anything_of_it_is_stored(open_hostile):
         """
     )
     with raises(remote.CannotTravel, match="takes 1152921504606846976 bytes, and 1073741824 may come up"):
-        context.call(weft_sent.nothing, timeout=20)
-    assert context.call(weft_sent.nothing, timeout=20) is True
+        context.call(roamlet_sent.nothing, timeout=20)
+    assert context.call(roamlet_sent.nothing, timeout=20) is True
 
 
 def test_an_answer_to_a_question_that_nobody_asked_is_dropped(open_hostile):
@@ -296,7 +296,7 @@ def test_an_answer_to_a_question_that_nobody_asked_is_dropped(open_hostile):
         send(protocol.RESULT, codec.dumps("mine"), number)
         """
     )
-    assert context.call(weft_sent.nothing, timeout=20) == "mine"
+    assert context.call(roamlet_sent.nothing, timeout=20) == "mine"
 
 
 def test_a_call_that_is_given_up_is_cancelled_over_there(open_hostile):
@@ -314,8 +314,8 @@ def test_a_call_that_is_given_up_is_cancelled_over_there(open_hostile):
         """
     )
     with raises(remote.CallTimeout, match="did not answer within"):
-        context.call(weft_sent.nothing, timeout=0.3)
-    assert context.call(weft_sent.nothing, timeout=20) is True
+        context.call(roamlet_sent.nothing, timeout=0.3)
+    assert context.call(roamlet_sent.nothing, timeout=20) is True
 
 
 def test_a_ping_is_answered(open_hostile):
@@ -327,7 +327,7 @@ def test_a_ping_is_answered(open_hostile):
         send(protocol.RESULT, codec.dumps(receive()), number)
         """
     )
-    assert context.call(weft_sent.nothing, timeout=20)[2] == b"are you there"
+    assert context.call(roamlet_sent.nothing, timeout=20)[2] == b"are you there"
 
 
 @pytest.mark.parametrize(
@@ -352,7 +352,7 @@ def test_a_child_that_dies_with_half_a_frame_sent_is_a_context_that_died(open_ho
         "hello()\nnumber = receive_call()\nwrite(protocol.frame(0, me, number, protocol.RESULT, b'N' * 100)[:50])\nos._exit(4)"
     )
     with raises(remote.ContextDied, match="exit code 4"):
-        context.call(weft_sent.nothing, timeout=20)
+        context.call(roamlet_sent.nothing, timeout=20)
 
 
 def test_more_questions_than_threads_could_ask_close_the_context(open_hostile):
@@ -365,7 +365,7 @@ def test_more_questions_than_threads_could_ask_close_the_context(open_hostile):
         """
     )
     with raises(remote.ProtocolError, match="more than 1024 questions for modules"):
-        context.call(weft_sent.nothing, timeout=30)
+        context.call(roamlet_sent.nothing, timeout=30)
 
 
 def test_a_child_that_leaves_a_relative_behind_with_its_pipes_is_dead_all_the_same(open_hostile, tmp_path):
@@ -383,7 +383,7 @@ def test_a_child_that_leaves_a_relative_behind_with_its_pipes_is_dead_all_the_sa
     )
     try:
         with raises(remote.ContextDied, match="exit code 6"):
-            context.call(weft_sent.nothing, timeout=30)
+            context.call(roamlet_sent.nothing, timeout=30)
     finally:
         os.close(os.open(way, os.O_WRONLY))  # lets the relative end
 
@@ -407,24 +407,24 @@ def test_values_without_end_into_a_window_are_refused(open_hostile):
     send = BAD_CHANNEL_FRAMES["requests without end"][0]
     context = open_hostile(f"import struct\nhello()\nnumber = receive_call()\n{send}")
     with raises(remote.ProtocolError, match="more requests of channels"):
-        context.call(weft_sent.echo, (remote.channel(window=1),))
+        context.call(roamlet_sent.echo, (remote.channel(window=1),))
     context.close()
 
 
 @pytest.mark.parametrize("name", BAD_CHANNEL_FRAMES)
 def test_a_context_can_use_no_channel_but_those_it_was_given_and_these_only_as_they_are_meant(open_hostile, name):
     send, says = BAD_CHANNEL_FRAMES[name]
-    channel = weft.channel()
+    channel = roamlet.channel()
     context = open_hostile(f"import struct\nhello()\nnumber = receive_call()\n{send}")
     with raises(remote.ProtocolError, match=says):
-        context.call(weft_sent.echo, (channel,))
+        context.call(roamlet_sent.echo, (channel,))
     context.close()
     assert not context._link.channels._given
-    assert weft.select(channel, default="nobody")[1] == "nobody"
+    assert roamlet.select(channel, default="nobody")[1] == "nobody"
 
 
 def test_who_reads_no_answers_is_not_even_told_that_a_channel_is_closed():
-    channel = weft.channel()
+    channel = roamlet.channel()
     channel.close()
     with remote.local() as context:
         link = context._link
@@ -436,11 +436,11 @@ def test_who_reads_no_answers_is_not_even_told_that_a_channel_is_closed():
             link.send_at_once(filler)
         before = link.waiting
         for wanted in range(1, 10):
-            seen = weft.sync.Event()
+            seen = roamlet.sync.Event()
             link.post(lambda wanted=wanted: link.channels.take(number, channels.ASK.pack(b"A", 1, wanted, 0)))
-            link.post(weft.schedule)  # whoever was begun by that has its turn
+            link.post(roamlet.schedule)  # whoever was begun by that has its turn
             link.post(seen.set)
             seen.wait()
         assert link.waiting == before
         os.kill(context.facts.pid, signal.SIGCONT)
-        assert context.call(weft_sent.add, (1, 2)) == 3
+        assert context.call(roamlet_sent.add, (1, 2)) == 3

@@ -8,11 +8,11 @@ from typing import Any
 import journeys
 import pytest
 
-import weft
+import roamlet
+from roamlet import remote
+from roamlet.snapshot import CannotSave, _format
 from tests.programs import printed
 from tests.snapshot.conftest import KNOWN
-from weft import remote
-from weft.snapshot import CannotSave, _format
 
 pytestmark = pytest.mark.skipif(not KNOWN, reason="tasklets are saved on the backends that see their frames")
 
@@ -21,11 +21,11 @@ BARE = getattr(sys, "_base_executable", sys.executable)
 
 def until(condition: Callable[[], bool]) -> None:
     while not condition():
-        weft.schedule()
+        roamlet.schedule()
 
 
 def joined(function: Callable[..., Any], *args: Any) -> Any:
-    return weft.spawn(function, args).join()
+    return roamlet.spawn(function, args).join()
 
 
 def error_of(function: Callable[..., Any], *args: Any) -> Any:
@@ -43,12 +43,12 @@ def error_of(function: Callable[..., Any], *args: Any) -> Any:
 def test_it_goes_from_context_to_context_and_home_with_its_channels(a: remote.Context, b: remote.Context) -> None:
     with remote.local(python=BARE, tasklets=True, name="behind", via=a) as behind:
         b.allow_moves_to(behind)
-        behind.allow_moves_to(weft.home, a)
-        numbers: weft.channel[int] = weft.channel()
+        behind.allow_moves_to(roamlet.home, a)
+        numbers: roamlet.channel[int] = roamlet.channel()
         visited: remote.WindowChannel[Any] = remote.channel(window=3)
-        places = [a, b, behind, weft.home, weft.home, behind, a, a, weft.home]
-        pids = {a: a.facts.pid, b: b.facts.pid, behind: behind.facts.pid, weft.home: os.getpid()}
-        going = weft.spawn(journeys.goes, (places, numbers, visited))
+        places = [a, b, behind, roamlet.home, roamlet.home, behind, a, a, roamlet.home]
+        pids = {a: a.facts.pid, b: b.facts.pid, behind: behind.facts.pid, roamlet.home: os.getpid()}
+        going = roamlet.spawn(journeys.goes, (places, numbers, visited))
         total = 0
         for number, place in enumerate(places, 1):
             numbers.send(number)
@@ -63,10 +63,10 @@ def test_it_goes_from_context_to_context_and_home_with_its_channels(a: remote.Co
 
 
 def test_what_was_sent_ahead_of_a_loop_is_neither_lost_nor_taken_twice(a: remote.Context, b: remote.Context) -> None:
-    b.allow_moves_to(weft.home)
-    numbers: weft.channel[int] = weft.channel()
-    looping = weft.spawn(journeys.loops, ([a, b, weft.home, a], numbers))
-    senders = [weft.spawn(numbers.send, (number,)) for number in range(14)]
+    b.allow_moves_to(roamlet.home)
+    numbers: roamlet.channel[int] = roamlet.channel()
+    looping = roamlet.spawn(journeys.loops, ([a, b, roamlet.home, a], numbers))
+    senders = [roamlet.spawn(numbers.send, (number,)) for number in range(14)]
     taken = looping.join()
     here, pids = os.getpid(), (a.facts.pid, b.facts.pid)
     assert [number for number, _ in taken] == list(range(12))
@@ -77,8 +77,8 @@ def test_what_was_sent_ahead_of_a_loop_is_neither_lost_nor_taken_twice(a: remote
 
 
 def test_a_loop_that_began_in_a_context_goes_on_elsewhere(a: remote.Context) -> None:
-    numbers: weft.channel[int] = weft.channel()
-    looping = weft.spawn(journeys.loops_there, (a, weft.home, numbers))
+    numbers: roamlet.channel[int] = roamlet.channel()
+    looping = roamlet.spawn(journeys.loops_there, (a, roamlet.home, numbers))
     for number in range(15):
         numbers.send(number)
     numbers.close()
@@ -89,11 +89,11 @@ def test_a_loop_that_began_in_a_context_goes_on_elsewhere(a: remote.Context) -> 
 
 def test_a_loop_goes_on_where_it_is_when_it_may_not_move(a: remote.Context) -> None:
     a.allow_moves_to()
-    numbers: weft.channel[int] = weft.channel()
+    numbers: roamlet.channel[int] = roamlet.channel()
 
-    looping = weft.spawn(journeys.loops_there, (a, weft.home, numbers))
-    senders = [weft.spawn(numbers.send, (number,)) for number in range(8)]
-    with pytest.raises(remote.RemoteError, match="may not move from 'a' to weft.home"):
+    looping = roamlet.spawn(journeys.loops_there, (a, roamlet.home, numbers))
+    senders = [roamlet.spawn(numbers.send, (number,)) for number in range(8)]
+    with pytest.raises(remote.RemoteError, match="may not move from 'a' to roamlet.home"):
         looping.join()
     assert [numbers.receive() for _ in range(3)] == [5, 6, 7]
     for sender in senders:
@@ -102,7 +102,7 @@ def test_a_loop_goes_on_where_it_is_when_it_may_not_move(a: remote.Context) -> N
 
 @pytest.mark.parametrize("to", ["b", "home"])
 def test_what_it_holds_goes_along(a: remote.Context, b: remote.Context, to: str) -> None:
-    place, pid = (b, b.facts.pid) if to == "b" else (weft.home, os.getpid())
+    place, pid = (b, b.facts.pid) if to == "b" else (roamlet.home, os.getpid())
     result = joined(journeys.holds_much, a, place)
     assert result == (111, 111, 3_000_000, "LookupError('handled')", pid)
     assert [*journeys.left(), *b.call(journeys.left)] == [True]
@@ -110,7 +110,7 @@ def test_what_it_holds_goes_along(a: remote.Context, b: remote.Context, to: str)
 
 
 def test_it_goes_on_in_the_middle_of_a_generator(a: remote.Context) -> None:
-    places = [a, weft.home, a, weft.home]
+    places = [a, roamlet.home, a, roamlet.home]
     if sys.version_info < (3, 12):
         with pytest.raises(CannotSave, match="before CPython 3.12, running a generator"):
             joined(journeys.generates, places)
@@ -119,20 +119,20 @@ def test_it_goes_on_in_the_middle_of_a_generator(a: remote.Context) -> None:
 
 
 def test_at_home_it_is_the_same_tasklet_and_its_contexts_are_usable(a: remote.Context) -> None:
-    coming = weft.spawn(journeys.comes_and_visits, (a,))
+    coming = roamlet.spawn(journeys.comes_and_visits, (a,))
     assert coming.join() == (True, os.getpid())
 
 
 def test_the_handle_of_the_first_move_stays_valid(a: remote.Context) -> None:
-    channel: weft.channel[str] = weft.channel()
-    moving = weft.tasklet(journeys.waits_at_home)(a, channel)
+    channel: roamlet.channel[str] = roamlet.channel()
+    moving = roamlet.tasklet(journeys.waits_at_home)(a, channel)
     call = a.move(moving)
     assert not moving.alive
     until(lambda: moving.blocked)
     assert not call.done
     with pytest.raises(TimeoutError, match="has not ended within 0 seconds"):
         call.join(0)
-    with pytest.raises(TimeoutError), weft.timeout(0):
+    with pytest.raises(TimeoutError), roamlet.timeout(0):
         call.join()
     assert a.move(moving) is call
     channel.send("value")
@@ -141,18 +141,18 @@ def test_the_handle_of_the_first_move_stays_valid(a: remote.Context) -> None:
 
 
 def test_errors_come_to_who_joins_wherever_they_are_raised(a: remote.Context, b: remote.Context) -> None:
-    for place in (weft.home, b):
-        failing = weft.spawn(journeys.fails, (a, place))
+    for place in (roamlet.home, b):
+        failing = roamlet.spawn(journeys.fails, (a, place))
         with pytest.raises(LookupError, match="no such thing"):
             failing.join()
-        call = a.move(weft.tasklet(journeys.fails)(a, place))
+        call = a.move(roamlet.tasklet(journeys.fails)(a, place))
         with pytest.raises(LookupError, match="no such thing"):
             call.join()
 
 
 @pytest.mark.parametrize("to", ["b", "home"])
 def test_an_error_of_a_plain_tasklet_is_raised_in_main(a: remote.Context, b: remote.Context, to: str) -> None:
-    weft.tasklet(journeys.fails)(a, b if to == "b" else weft.home)
+    roamlet.tasklet(journeys.fails)(a, b if to == "b" else roamlet.home)
     with pytest.raises(LookupError, match="no such thing"):
         until(lambda: False)
 
@@ -160,8 +160,8 @@ def test_an_error_of_a_plain_tasklet_is_raised_in_main(a: remote.Context, b: rem
 def test_the_functions_of_a_script_go_on_and_home(program: Callable[..., str], python: Callable[..., Any]) -> None:
     script = program(
         f"""
-        import os, weft
-        from weft import remote
+        import os, roamlet
+        from roamlet import remote
 
         FACTOR = 10
 
@@ -171,19 +171,19 @@ def test_the_functions_of_a_script_go_on_and_home(program: Callable[..., str], p
 
         def work(a, b):
             number = Number(1)
-            weft.move_to(a)
+            roamlet.move_to(a)
             other = Number(2)
             add = lambda more: (number.value + other.value + more) * FACTOR
-            weft.move_to(b)
+            roamlet.move_to(b)
             there = os.getpid() != {os.getpid()} and type(other) is Number
-            weft.move_to(weft.home)
+            roamlet.move_to(roamlet.home)
             return add(3), type(number) is type(other) is Number, there, os.getpid()
 
         if __name__ == "__main__":
             with remote.local(python={BARE!r}, tasklets=True) as a, remote.local(python={BARE!r}, tasklets=True) as b:
                 a.allow_moves_to(b)
-                b.allow_moves_to(weft.home)
-                *results, pid = weft.spawn(work, (a, b)).join()
+                b.allow_moves_to(roamlet.home)
+                *results, pid = roamlet.spawn(work, (a, b)).join()
                 print(results, pid == os.getpid())
         """
     )
@@ -195,7 +195,7 @@ def test_the_functions_of_a_script_go_on_and_home(program: Callable[..., str], p
 
 def test_nothing_is_allowed_at_first(b: remote.Context) -> None:
     with remote.local(python=BARE, tasklets=True, name="new") as new:
-        for place, shown, named in ((weft.home, "weft.home", "weft.home"), (b, "'b'", "the context 'b'")):
+        for place, shown, named in ((roamlet.home, "roamlet.home", "roamlet.home"), (b, "'b'", "the context 'b'")):
             said, stays = joined(journeys.tries, new, place)
             assert said.startswith(
                 f"the tasklet of tries may not move from 'new' to {shown}: that would let 'new' run code there"
@@ -206,12 +206,12 @@ def test_nothing_is_allowed_at_first(b: remote.Context) -> None:
 
 def test_a_grant_is_for_the_places_that_it_names_and_can_be_taken_back(a: remote.Context, b: remote.Context) -> None:
     a.allow_moves_to(b)
-    assert joined(journeys.tries, a, weft.home)[1]
+    assert joined(journeys.tries, a, roamlet.home)[1]
     assert joined(journeys.tries, a, b) == ("moved", False)
     a.allow_moves_to()
     assert joined(journeys.tries, a, b)[1]
     with pytest.raises(
-        TypeError, match=r"allow_moves_to\(\) takes contexts, and weft.home, as arguments of their own, not 'b'"
+        TypeError, match=r"allow_moves_to\(\) takes contexts, and roamlet.home, as arguments of their own, not 'b'"
     ):
         a.allow_moves_to("b")  # type: ignore[arg-type]
 
@@ -224,17 +224,17 @@ def bomb() -> bytes:
     """A parcel that runs code when it is read: what somebody would send who has taken the host over."""
     import pickle
 
-    return _format.write([], pickle.dumps(journeys.Bomb()), weft.__version__)
+    return _format.write([], pickle.dumps(journeys.Bomb()), roamlet.__version__)
 
 
 def test_without_a_grant_nothing_of_what_comes_up_is_read(a: remote.Context, b: remote.Context) -> None:
     a.allow_moves_to(b)
-    with pytest.raises(remote.RemoteError, match="may not move from 'a' to weft.home"):
-        joined(journeys.sends_what_it_is_told, a, weft.home, forged())
+    with pytest.raises(remote.RemoteError, match="may not move from 'a' to roamlet.home"):
+        joined(journeys.sends_what_it_is_told, a, roamlet.home, forged())
     assert journeys.executed == []
-    a.allow_moves_to(weft.home)
+    a.allow_moves_to(roamlet.home)
     with pytest.raises(remote.RemoteError, match="the tasklet cannot be read here"):  # this is what the grant is about
-        joined(journeys.sends_what_it_is_told, a, weft.home, forged())
+        joined(journeys.sends_what_it_is_told, a, roamlet.home, forged())
     assert journeys.executed == [os.getpid()]
 
 
@@ -277,7 +277,7 @@ def test_a_context_that_talks_nonsense_is_closed(
 def test_a_damaged_parcel_stays_where_it_is(a: remote.Context) -> None:
     data = bytearray(bomb())
     data[-1] ^= 1
-    for wrong, match in ((bytes(data), "the snapshot is damaged"), (b"", "these bytes are no snapshot of weft's")):
+    for wrong, match in ((bytes(data), "the snapshot is damaged"), (b"", "these bytes are no snapshot of roamlet's")):
         with pytest.raises(remote.RemoteError, match=match):
-            joined(journeys.sends_what_it_is_told, a, weft.home, forged(data=wrong))
+            joined(journeys.sends_what_it_is_told, a, roamlet.home, forged(data=wrong))
     assert journeys.executed == []

@@ -13,15 +13,15 @@ import journeys
 import pytest
 import travelling
 
-import weft
+import roamlet
+from roamlet import remote
+from roamlet.remote import _journey, _sending, _travel
+from roamlet.remote.context import Request
+from roamlet.snapshot._guests import LARGEST
 from tests.remote.fakes import script
 from tests.remote.test_journey import BARE, error_of, joined, until
 from tests.remote.test_start import RELAY
 from tests.snapshot.conftest import KNOWN
-from weft import remote
-from weft.remote import _journey, _sending, _travel
-from weft.remote.context import Request
-from weft.snapshot._guests import LARGEST
 
 pytestmark = pytest.mark.skipif(not KNOWN, reason="tasklets are saved on the backends that see their frames")
 
@@ -60,7 +60,7 @@ def end(context: remote.Context) -> None:
 
 @pytest.mark.parametrize("to_home", [True, False])
 def test_what_cannot_travel_is_named_there_and_it_goes_on(a: remote.Context, b: remote.Context, to_home: bool) -> None:
-    other = weft.home if to_home else b
+    other = roamlet.home if to_home else b
     said, free = joined(journeys.holds_a_lock, a, other)
     assert "the variable 'lock' of holds_a_lock" in said
     assert free
@@ -73,25 +73,27 @@ def test_what_cannot_travel_is_named_there_and_it_goes_on(a: remote.Context, b: 
 
 
 def test_from_a_time_out_nothing_moves(a: remote.Context) -> None:
-    for place, other in ((weft.home, a), (a, weft.home)):
+    for place, other in ((roamlet.home, a), (a, roamlet.home)):
         assert "it is inside a scope or a time-out" in joined(journeys.goes_in_a_time_out, place, other)
 
 
 def test_what_is_too_large_for_a_message_stays(a: remote.Context) -> None:
-    said = joined(journeys.holds_more, a, weft.home, LARGEST)
+    said = joined(journeys.holds_more, a, roamlet.home, LARGEST)
     assert f"and {LARGEST} can move on from a context" in said
 
 
 def test_who_may_not_move_is_told(a: remote.Context, b: remote.Context) -> None:
-    weft.move_to(weft.home)  # which is here
-    with pytest.raises(TypeError, match=r"move_to\(\) takes a context, such as .*, or weft.home, not 3"):
-        weft.move_to(3)
-    with pytest.raises(weft.NotMoved, match=r"this is the main one of its thread: weft.spawn\(function\).join\(\)"):
-        weft.move_to(a)
+    roamlet.move_to(roamlet.home)  # which is here
+    with pytest.raises(TypeError, match=r"move_to\(\) takes a context, such as .*, or roamlet.home, not 3"):
+        roamlet.move_to(3)
+    with pytest.raises(
+        roamlet.NotMoved, match=r"this is the main one of its thread: roamlet.spawn\(function\).join\(\)"
+    ):
+        roamlet.move_to(a)
     for function, args in ((journeys.goes_home, ()), (journeys.starts_one, (a,))):
         with pytest.raises(remote.RemoteError, match="a tasklet moves on from a context that it has moved to"):
             a.call(function) if not args else joined(function, *args)
-    with pytest.raises(remote.RemoteError, match="the block of weft.at\\(\\) begins in the process that has opened"):
+    with pytest.raises(remote.RemoteError, match="the block of roamlet.at\\(\\) begins in the process that has opened"):
         joined(journeys.visits, a, b)
     with pytest.raises(remote.RemoteError, match="nothing moves on out of it. Let move_to\\(\\) stand behind it"):
         joined(journeys.leaves_a_block, a, b)
@@ -108,7 +110,7 @@ def test_a_context_without_tasklets_is_refused_wherever_one_comes_from(a: remote
         said, stays = joined(journeys.tries, a, threads)
         assert "cannot move to 'threads': calls there are threads, and no tasklets. Open it with tasklets=True" in said
         assert stays
-        with pytest.raises(weft.NoCore, match="calls there are threads"):
+        with pytest.raises(roamlet.NoCore, match="calls there are threads"):
             joined(journeys.tries, threads, a)
 
 
@@ -116,12 +118,12 @@ def test_home_is_the_thread_that_it_has_left(a: remote.Context) -> None:
     calls: list[Any] = []
 
     def elsewhere() -> None:
-        calls.append(a.move(weft.tasklet(journeys.tries)(a, weft.home)))
+        calls.append(a.move(roamlet.tasklet(journeys.tries)(a, roamlet.home)))
 
-    channel: weft.channel[str] = weft.channel()
+    channel: roamlet.channel[str] = roamlet.channel()
     a.allow_moves_to()
-    waiting = a.move(weft.tasklet(travelling.begins)(channel))
-    a.allow_moves_to(weft.home)
+    waiting = a.move(roamlet.tasklet(travelling.begins)(channel))
+    a.allow_moves_to(roamlet.home)
     thread = threading.Thread(target=elsewhere)
     thread.start()
     thread.join()
@@ -141,7 +143,7 @@ def test_where_the_place_that_it_leaves_dies_it_goes_on_in_the_next(
 ) -> None:
     a, b = mortals
     at_step(b, step, lambda: end(a))
-    call = a.move(weft.tasklet(journeys.tries)(a, b))
+    call = a.move(roamlet.tasklet(journeys.tries)(a, b))
     assert call.join() == ("moved", False)
     assert b.stats.round_trips == 0  # its modules went ahead of it
 
@@ -151,7 +153,7 @@ def test_a_place_that_dies_while_it_is_made_there_leaves_it_where_it_was(
 ) -> None:
     a, b = mortals
     at_step(b, "prepare", lambda: end(b))
-    call = a.move(weft.tasklet(journeys.tries)(a, b))
+    call = a.move(roamlet.tasklet(journeys.tries)(a, b))
     said, stays = call.join()
     assert "'b' has died" in said or "'b' died" in said
     assert stays
@@ -177,7 +179,7 @@ def in_doubt(a: remote.Context, b: remote.Context, function: Any) -> tuple[Any, 
     """A handle, and what its join() raises."""
     patched = breaks_at_commit(_journey, b)
     try:
-        call = a.move(weft.tasklet(function)(a, b))
+        call = a.move(roamlet.tasklet(function)(a, b))
         return call, error_of(call.join)
     finally:
         patched.undo()
@@ -209,7 +211,7 @@ def test_who_is_in_doubt_can_be_killed(mortals: tuple[remote.Context, remote.Con
     call, error = in_doubt(a, b, journeys.ends)
     assert isinstance(error, remote.MoveInDoubt)
     call.kill()
-    with pytest.raises(weft.TaskletKilled):
+    with pytest.raises(roamlet.TaskletKilled):
         call.join()
     assert a.call(journeys.left) == [True]
 
@@ -221,7 +223,7 @@ def test_who_joins_a_spawned_tasklet_is_told_of_a_doubt_and_of_what_comes_of_it(
     a, _ = mortals
 
     patched = breaks_at_commit(_travel, a)
-    trying = weft.spawn(journeys.tries_at_first, (a,))
+    trying = roamlet.spawn(journeys.tries_at_first, (a,))
     error = error_of(trying.join)
     patched.undo()
     assert isinstance(error, remote.MoveInDoubt)
@@ -234,7 +236,7 @@ def test_who_joins_a_spawned_tasklet_is_told_of_a_doubt_and_of_what_comes_of_it(
 def test_who_came_home_and_is_in_doubt_again_can_be_taken_back(mortals: tuple[remote.Context, remote.Context]) -> None:
     a, b = mortals
     patched = breaks_at_commit(_travel, b)
-    trying = weft.spawn(journeys.comes_home_and_tries, (a, b))
+    trying = roamlet.spawn(journeys.comes_home_and_tries, (a, b))
     error = error_of(trying.join)
     patched.undo()
     assert isinstance(error, remote.MoveInDoubt)
@@ -248,8 +250,8 @@ def test_a_link_that_ends_before_anything_is_sent_is_the_error(
     mortals: tuple[remote.Context, remote.Context], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     a, _ = mortals
-    channel: weft.channel[str] = weft.channel()
-    moving = weft.tasklet(travelling.begins)(channel)
+    channel: roamlet.channel[str] = roamlet.channel()
+    moving = roamlet.tasklet(travelling.begins)(channel)
     bring = _travel.bring
 
     def ends_it(*args: Any) -> None:
@@ -264,7 +266,7 @@ def test_a_link_that_ends_before_anything_is_sent_is_the_error(
 
 def test_a_context_that_dies_with_it_is_an_error_of_its_handle(mortals: tuple[remote.Context, remote.Context]) -> None:
     a, b = mortals
-    call = a.move(weft.tasklet(journeys.ends)(a, b))
+    call = a.move(roamlet.tasklet(journeys.ends)(a, b))
     until(lambda: "in 'b', running" in repr(call))
     end(b)
     with pytest.raises(remote.ContextDied, match="'b' died while it ran the tasklet of"):
@@ -276,35 +278,35 @@ def test_a_context_that_dies_with_it_is_an_error_of_its_handle(mortals: tuple[re
 
 
 def test_it_is_killed_wherever_it_is(a: remote.Context, b: remote.Context) -> None:
-    call = a.move(weft.tasklet(journeys.ends)(a, b))
+    call = a.move(roamlet.tasklet(journeys.ends)(a, b))
     until(lambda: "in 'b', running" in repr(call))
     call.kill()
-    with pytest.raises(weft.TaskletKilled):
+    with pytest.raises(roamlet.TaskletKilled):
         call.join()
     assert (a.call(journeys.left), b.call(journeys.left)) == ([], [True])
-    channel: weft.channel[str] = weft.channel()
-    moving = weft.tasklet(journeys.waits_at_home)(a, channel)
+    channel: roamlet.channel[str] = roamlet.channel()
+    moving = roamlet.tasklet(journeys.waits_at_home)(a, channel)
     call = a.move(moving)
     until(lambda: moving.blocked)
     call.kill()
-    with pytest.raises(weft.TaskletKilled, match="the tasklet of waits_at_home was killed before it had a result"):
+    with pytest.raises(roamlet.TaskletKilled, match="the tasklet of waits_at_home was killed before it had a result"):
         call.join()
     assert journeys.left() == [True]
 
 
 def test_kill_of_a_spawned_tasklet_reaches_it_wherever_it_is(a: remote.Context, b: remote.Context) -> None:
-    numbers: weft.channel[int] = weft.channel()
-    visited: weft.channel[Any] = weft.channel()
-    for places, left in (([a], [[True], [], []]), ([a, b], [[], [True], []]), ([a, weft.home], [[], [], [True]])):
+    numbers: roamlet.channel[int] = roamlet.channel()
+    visited: roamlet.channel[Any] = roamlet.channel()
+    for places, left in (([a], [[True], [], []]), ([a, b], [[], [True], []]), ([a, roamlet.home], [[], [], [True]])):
         for context in (a, b):
             context.call(journeys.forget)
         journeys.forget()
-        going = weft.spawn(journeys.goes, ([*places, places[-1]], numbers, visited))
+        going = roamlet.spawn(journeys.goes, ([*places, places[-1]], numbers, visited))
         for number, _ in enumerate(places):
             numbers.send(number)
             visited.receive()
         going.kill()  # it waits for the next number
-        with pytest.raises(weft.TaskletKilled):
+        with pytest.raises(roamlet.TaskletKilled):
             going.join()
         assert [a.call(journeys.left), b.call(journeys.left), journeys.left()] == left
         going.kill()  # it has ended: nothing happens
@@ -331,8 +333,8 @@ def test_it_is_killed_while_it_is_on_its_way(
             self.kill()
 
     monkeypatch.setattr(_journey.Journey, name, kills)
-    call = a.move(weft.tasklet(journeys.ends)(a, weft.home if to_home else b))
-    with pytest.raises(weft.TaskletKilled):
+    call = a.move(roamlet.tasklet(journeys.ends)(a, roamlet.home if to_home else b))
+    with pytest.raises(roamlet.TaskletKilled):
         call.join()
     left = [a.call(journeys.left), b.call(journeys.left), journeys.left()]
     assert left == ([[True], [], []] if when == "before" else [[], [], [True]] if to_home else [[], [True], []])
@@ -343,44 +345,44 @@ def test_who_is_killed_here_while_it_leaves_ends_when_it_is_decided_where_it_is(
     a: remote.Context,
     at_step: Callable[..., None],
 ) -> None:
-    trying = weft.spawn(journeys.ends, (a, weft.home))
+    trying = roamlet.spawn(journeys.ends, (a, roamlet.home))
     at_step(a, "prepare", lambda: (trying.kill(), trying.kill()))
-    with pytest.raises(weft.TaskletKilled):
+    with pytest.raises(roamlet.TaskletKilled):
         trying.join()
     until(lambda: a.call(journeys.guests) == 0)
     assert a.call(journeys.left) == []
-    trying = weft.spawn(journeys.ends, (a, a))
+    trying = roamlet.spawn(journeys.ends, (a, a))
     at_step(a, "commit", trying.kill)  # too late to stay
-    with pytest.raises(weft.TaskletKilled):
+    with pytest.raises(roamlet.TaskletKilled):
         trying.join()
     assert journeys.left() == []
 
 
 def test_who_is_killed_there_before_it_has_left_ends_there(a: remote.Context) -> None:
-    error = error_of(joined, journeys.is_killed_there, a, weft.home)
-    assert (type(error), error.type_name) == (remote.RemoteError, "weft.TaskletExit")
+    error = error_of(joined, journeys.is_killed_there, a, roamlet.home)
+    assert (type(error), error.type_name) == (remote.RemoteError, "roamlet.TaskletExit")
     assert (a.call(journeys.left), journeys.left()) == ([True], [])
 
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_many_that_wander_and_are_killed_end_once_each(a: remote.Context, b: remote.Context, seed: int) -> None:
     count, chance = 20, random.Random(seed)
-    a.allow_moves_to(a, b, weft.home)
-    b.allow_moves_to(a, b, weft.home)
+    a.allow_moves_to(a, b, roamlet.home)
+    b.allow_moves_to(a, b, roamlet.home)
     said: remote.WindowChannel[Any] = remote.channel(window=1 << 16)
     wandering: list[Any] = []
     for number in range(count):
-        args = ([a, b, weft.home], number, said)
+        args = ([a, b, roamlet.home], number, said)
         spawned = chance.random() < 0.5
         wandering.append(
-            weft.spawn(journeys.wanders, args) if spawned else a.move(weft.tasklet(journeys.wanders)(*args))
+            roamlet.spawn(journeys.wanders, args) if spawned else a.move(roamlet.tasklet(journeys.wanders)(*args))
         )
     for one in chance.sample(wandering, count):
         for _ in range(chance.randrange(200)):
-            weft.schedule()
+            roamlet.schedule()
         one.kill()
     for one in wandering:
-        with pytest.raises(weft.TaskletKilled):
+        with pytest.raises(roamlet.TaskletKilled):
             one.join()
     said.close()
     steps: dict[int, list[int]] = {}
@@ -396,8 +398,8 @@ def test_many_that_wander_and_are_killed_end_once_each(a: remote.Context, b: rem
 def test_hundreds_of_journeys_leave_nothing(a: remote.Context) -> None:
     def journey(count: int) -> int:
         for _ in range(count):
-            assert joined(journeys.holds_much, a, weft.home)[0] == 111
-            joined(journeys.holds_a_lock, a, weft.home)
+            assert joined(journeys.holds_much, a, roamlet.home)[0] == 111
+            joined(journeys.holds_a_lock, a, roamlet.home)
         return a.call(travelling.objects)
 
     journey(10)
@@ -438,10 +440,10 @@ def test_a_journey_costs_no_more_turns_on_the_wire_than_it_needs(tmp_path: Path)
         log = tmp_path / f"turns{journeys_made}"
         relay = script(tmp_path, RELAY.format(python=BARE, log=str(log)), f"relay{journeys_made}")
         with remote.local(relay, tasklets=True, name="a") as a:
-            a.allow_moves_to(weft.home)
-            joined(journeys.tries, a, weft.home)  # which brings modules
+            a.allow_moves_to(roamlet.home)
+            joined(journeys.tries, a, roamlet.home)  # which brings modules
             for _ in range(journeys_made):
-                assert joined(journeys.tries, a, weft.home) == ("moved", False)
+                assert joined(journeys.tries, a, roamlet.home) == ("moved", False)
         return len(json.loads(log.read_text()))
 
     assert turns(12) - turns(2) <= 8 * 10

@@ -8,13 +8,13 @@ from typing import Any
 import journeys
 import pytest
 
-import weft
+import roamlet
+from roamlet import remote
+from roamlet.remote import _journey, _travel
+from roamlet.remote.context import Request
 from tests.remote.test_journey import error_of, forged, until
 from tests.remote.test_journey_faults import breaks_at_commit
 from tests.snapshot.conftest import KNOWN
-from weft import remote
-from weft.remote import _journey, _travel
-from weft.remote.context import Request
 
 pytestmark = pytest.mark.skipif(not KNOWN, reason="tasklets are saved on the backends that see their frames")
 
@@ -38,9 +38,9 @@ def behind_the_order(monkeypatch: pytest.MonkeyPatch) -> Callable[[remote.Contex
     return behind_the_order
 
 
-def waiting(channel: "weft.channel[Any]", spawned: bool) -> Any:
+def waiting(channel: "roamlet.channel[Any]", spawned: bool) -> Any:
     """A tasklet that waits in this channel."""
-    made = weft.spawn(journeys.waits, (channel,)) if spawned else weft.tasklet(journeys.waits)(channel)
+    made = roamlet.spawn(journeys.waits, (channel,)) if spawned else roamlet.tasklet(journeys.waits)(channel)
     until(lambda: channel.balance < 0)
     return made
 
@@ -56,13 +56,13 @@ def nobody_has_ended(a: remote.Context) -> None:
 def test_who_is_killed_behind_the_order_to_go_on_ends_there_alone(
     a: remote.Context, behind_the_order: Callable[..., None], spawned: bool, pending: bool
 ) -> None:
-    channel: weft.channel[Any] = weft.channel()
+    channel: roamlet.channel[Any] = roamlet.channel()
     moving = waiting(channel, spawned)
-    behind_the_order(a, lambda: weft.tasklet.kill(moving, pending))
+    behind_the_order(a, lambda: roamlet.tasklet.kill(moving, pending))
     call = a.move(moving)
     assert journeys.left() == []
     for handle in (call, moving) if spawned else (call,):
-        with pytest.raises(weft.TaskletKilled):
+        with pytest.raises(roamlet.TaskletKilled):
             handle.join()
     assert (a.call(journeys.left), journeys.left()) == ([True], [])
     assert (a.call(journeys.guests), channel.balance) == (0, 0)
@@ -71,8 +71,8 @@ def test_who_is_killed_behind_the_order_to_go_on_ends_there_alone(
 def test_behind_that_order_nothing_else_can_be_done_with_it(
     a: remote.Context, behind_the_order: Callable[..., None]
 ) -> None:
-    channels: list[weft.channel[Any]] = [weft.channel(), weft.channel()]
-    new = weft.tasklet(journeys.waits)(channels[0])
+    channels: list[roamlet.channel[Any]] = [roamlet.channel(), roamlet.channel()]
+    new = roamlet.tasklet(journeys.waits)(channels[0])
     new.remove()
     begun = waiting(channels[1], False)
     refused: list[Any] = []
@@ -94,11 +94,11 @@ def test_behind_that_order_nothing_else_can_be_done_with_it(
 def test_a_new_one_that_is_killed_behind_the_order_ends_there(
     a: remote.Context, behind_the_order: Callable[..., None]
 ) -> None:
-    channel: weft.channel[Any] = weft.channel()
-    new = weft.spawn(journeys.waits, (channel,))
+    channel: roamlet.channel[Any] = roamlet.channel()
+    new = roamlet.spawn(journeys.waits, (channel,))
     behind_the_order(a, new.kill)
     a.move(new)
-    with pytest.raises(weft.TaskletKilled):
+    with pytest.raises(roamlet.TaskletKilled):
         new.join()
     assert (a.call(journeys.guests), channel.balance) == (0, 0)
     assert journeys.left() == []
@@ -109,7 +109,7 @@ def test_a_kill_in_doubt_ends_what_is_suspended_here(
     mortals: tuple[remote.Context, remote.Context], when: str, behind_the_order: Callable[..., None]
 ) -> None:
     a, _ = mortals
-    channel: weft.channel[Any] = weft.channel()
+    channel: roamlet.channel[Any] = roamlet.channel()
     moving = waiting(channel, False)
     if when == "before":
         behind_the_order(a, moving.kill)
@@ -128,9 +128,9 @@ def test_a_kill_in_doubt_ends_what_is_suspended_here(
 
 @pytest.mark.parametrize("to_home", [True, False])
 def test_a_second_kill_does_not_reach_its_finally_blocks(a: remote.Context, b: remote.Context, to_home: bool) -> None:
-    said: weft.channel[str] = weft.channel()
-    goes: weft.channel[None] = weft.channel()
-    call = a.move(weft.tasklet(journeys.ends_slowly)(weft.home if to_home else b, said, goes))
+    said: roamlet.channel[str] = roamlet.channel()
+    goes: roamlet.channel[None] = roamlet.channel()
+    call = a.move(roamlet.tasklet(journeys.ends_slowly)(roamlet.home if to_home else b, said, goes))
     assert said.receive() == "begun"
     call.kill()
     assert said.receive() == "ending"
@@ -138,7 +138,7 @@ def test_a_second_kill_does_not_reach_its_finally_blocks(a: remote.Context, b: r
     b.call(journeys.can_guests)  # behind the second one
     goes.send(None)
     assert said.receive() == "ended"
-    with pytest.raises(weft.TaskletKilled):
+    with pytest.raises(roamlet.TaskletKilled):
         call.join()
 
 
@@ -146,8 +146,8 @@ def test_an_order_that_is_answered_with_nonsense_may_have_been_followed(
     mortals: tuple[remote.Context, remote.Context],
 ) -> None:
     a, _ = mortals
-    channel: weft.channel[Any] = weft.channel()
-    a.move(weft.tasklet(journeys.left)()).join()  # which brings what restores them
+    channel: roamlet.channel[Any] = roamlet.channel()
+    a.move(roamlet.tasklet(journeys.left)()).join()  # which brings what restores them
     a.call(journeys.commits_and_says, (threading.Lock,))
     moving = waiting(channel, False)
     error = error_of(a.move, moving)
@@ -172,7 +172,7 @@ def test_what_has_no_text_is_no_arrival(
         raise error
 
     monkeypatch.setattr(_journey, "HomeLoader", refuses)
-    call = a.move(weft.tasklet(journeys.tries)(a, weft.home))
+    call = a.move(roamlet.tasklet(journeys.tries)(a, roamlet.home))
     if isinstance(error, KeyboardInterrupt):
         with pytest.raises(KeyboardInterrupt):
             until(lambda: call.done)
@@ -183,8 +183,8 @@ def test_what_has_no_text_is_no_arrival(
 
 
 def test_who_uses_the_tasklet_again_is_not_killed_by_one_that_cannot_come_home(a: remote.Context) -> None:
-    channel: weft.channel[Any] = weft.channel()
-    moving = weft.tasklet(journeys.sends_what_it_is_told)(a, weft.home, forged())
+    channel: roamlet.channel[Any] = roamlet.channel()
+    moving = roamlet.tasklet(journeys.sends_what_it_is_told)(a, roamlet.home, forged())
     call = a.move(moving)
     moving.bind(journeys.waits, (channel,))
     moving.insert()
@@ -202,7 +202,7 @@ def test_a_module_that_is_named_a_thousand_times_is_looked_at_once(
     brought: list[str] = []
     monkeypatch.setattr(b._shipping, "bring_module", brought.append)
     error = error_of(
-        weft.spawn(journeys.sends_what_it_is_told, (a, b, forged(place=1, modules=("os", "weft") * 1000))).join
+        roamlet.spawn(journeys.sends_what_it_is_told, (a, b, forged(place=1, modules=("os", "roamlet") * 1000))).join
     )
     assert "cannot be read here" in str(error)
-    assert brought == ["os", "weft"]
+    assert brought == ["os", "roamlet"]

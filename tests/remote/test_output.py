@@ -5,14 +5,14 @@ import sys
 import threading
 
 import pytest
-import weft_sent
+import roamlet_sent
 
-import weft
-from weft import remote
+import roamlet
+from roamlet import remote
 
 
 def test_lines_appear_on_the_streams_of_this_process(shared, capsys):
-    shared.call(weft_sent.print_lines, (["one", "two"], ["three"]))
+    shared.call(roamlet_sent.print_lines, (["one", "two"], ["three"]))
     assert shared._link.output.wait_until_delivered(10)
     printed = capsys.readouterr()
     assert printed.out == "one\ntwo\n"
@@ -20,7 +20,7 @@ def test_lines_appear_on_the_streams_of_this_process(shared, capsys):
 
 
 def test_what_programs_started_over_there_print_comes_along(shared, capsys):
-    shared.call(weft_sent.print_from_a_program, ("from-a-shell",))
+    shared.call(roamlet_sent.print_from_a_program, ("from-a-shell",))
     assert shared._link.output.wait_until_delivered(10)
     assert capsys.readouterr().out == "from-a-shell\n"
 
@@ -28,7 +28,7 @@ def test_what_programs_started_over_there_print_comes_along(shared, capsys):
 def test_an_output_function_gets_context_stream_and_line(target):
     lines = []
     context = target.open(output=lambda *line: lines.append(line))
-    context.call(weft_sent.print_lines, (["one", "tëxt"], ["two"]))
+    context.call(roamlet_sent.print_lines, (["one", "tëxt"], ["two"]))
     context.close()
     name = target.name
     assert sorted(lines) == sorted([(name, "stdout", "one"), (name, "stdout", "tëxt"), (name, "stderr", "two")])
@@ -37,7 +37,7 @@ def test_an_output_function_gets_context_stream_and_line(target):
 def test_a_line_without_its_break_is_handed_on_at_the_end(own_target):
     lines = []
     context = own_target.open(output=lambda *line: lines.append(line))
-    context.call(weft_sent.print_without_line_break, ("no line break",))
+    context.call(roamlet_sent.print_without_line_break, ("no line break",))
     assert lines == []
     context.close()
     assert lines == [(own_target.name, "stdout", "no line break")]
@@ -46,7 +46,7 @@ def test_a_line_without_its_break_is_handed_on_at_the_end(own_target):
 def test_a_great_deal_of_output_arrives_whole_and_in_order(own_target):
     lines = []
     context = own_target.open(output=lambda context, stream, line: lines.append(line))
-    assert context.call(weft_sent.print_many, (30_000,)) == 30_000
+    assert context.call(roamlet_sent.print_many, (30_000,)) == 30_000
     context.close()
     assert len(lines) == 30_000
     assert [int(line[:7]) for line in lines] == list(range(30_000))
@@ -61,7 +61,7 @@ def test_an_output_function_that_raises_loses_its_line_and_nothing_else(own_targ
         lines.append(line)
 
     context = own_target.open(output=output)
-    context.call(weft_sent.print_lines, (["good", "bad", "good again"], []))
+    context.call(roamlet_sent.print_lines, (["good", "bad", "good again"], []))
     context.close()
     assert lines == ["good", "good again"]
     assert [record.getMessage() for record in caplog.records] == [
@@ -79,7 +79,7 @@ def test_an_output_function_that_exits_loses_its_line_and_nothing_else(own_targe
         lines.append(line)
 
     context = own_target.open(output=output)
-    context.call(weft_sent.print_lines, (["good", "bad", "good again"], []))
+    context.call(roamlet_sent.print_lines, (["good", "bad", "good again"], []))
     context.close()
     assert lines == ["good", "good again"]
     assert "the output function of context" in caplog.text
@@ -90,7 +90,7 @@ def test_lines_without_a_character_count_as_well_when_they_are_not_taken(own_tar
     free = threading.Event()
     context = own_target.open(output=lambda *line: free.wait(60))
     with pytest.raises(remote.CallTimeout):
-        context.call(weft_sent.print_without_line_break, ("\n" * 1_000_000,), timeout=1)
+        context.call(roamlet_sent.print_without_line_break, ("\n" * 1_000_000,), timeout=1)
     assert len(context._link.output._items) < 200_000
     free.set()
 
@@ -99,13 +99,13 @@ def test_a_blocked_output_function_stalls_no_call_and_slows_its_own_context_only
     free = threading.Event()
     context = own_target.open(output=lambda *line: free.wait(60))
     other = own_target.open(name="other")
-    context.call(weft_sent.print_lines, (["blocks"], []))
-    assert context.call(weft_sent.add, (1, 2)) == 3
+    context.call(roamlet_sent.print_lines, (["blocks"], []))
+    assert context.call(roamlet_sent.add, (1, 2)) == 3
     with pytest.raises(remote.CallTimeout):
-        context.call(weft_sent.print_many, (100_000,), timeout=0.5)  # more than is kept: it waits for its reader
-    assert other.call(weft_sent.add, (1, 2)) == 3
+        context.call(roamlet_sent.print_many, (100_000,), timeout=0.5)  # more than is kept: it waits for its reader
+    assert other.call(roamlet_sent.add, (1, 2)) == 3
     free.set()
-    assert context.call(weft_sent.add, (3, 4), timeout=60) == 7
+    assert context.call(roamlet_sent.add, (3, 4), timeout=60) == 7
 
 
 def test_a_log_handler_that_blocks_stalls_no_link():
@@ -116,16 +116,16 @@ def test_a_log_handler_that_blocks_stalls_no_link():
             entered.set()
             free.wait(60)
 
-    handler, logger = Blocking(), logging.getLogger("weft.remote")
+    handler, logger = Blocking(), logging.getLogger("roamlet.remote")
     logger.addHandler(handler)
     try:
-        channel = weft.channel()
+        channel = roamlet.channel()
         with remote.local() as context, remote.local() as other:
-            call = context.spawn(weft_sent.receive_error, (channel,))
+            call = context.spawn(roamlet_sent.receive_error, (channel,))
             channel.send(object())
             assert "cannot travel" in call.join(10)
             assert entered.wait(10)
-            assert other.call(weft_sent.add, (1, 2), timeout=10) == 3
+            assert other.call(roamlet_sent.add, (1, 2), timeout=10) == 3
             free.set()
     finally:
         logger.removeHandler(handler)
@@ -139,9 +139,9 @@ def test_a_flood_from_one_context_starves_no_other(own_target):
 
     flood, other = own_target.open(name="flood", output=output), own_target.open(name="other", output=output)
     with pytest.raises(remote.CallTimeout):
-        flood.call(weft_sent.print_many, (10_000_000,), timeout=0.3)
+        flood.call(roamlet_sent.print_many, (10_000_000,), timeout=0.3)
     for number in range(100):
-        other.call(weft_sent.print_lines, ([str(number)], []), timeout=5)
+        other.call(roamlet_sent.print_lines, ([str(number)], []), timeout=5)
     assert other._link.output.wait_until_delivered(5)
     assert count["other"] == 100
     assert count["flood"] > 100
@@ -152,10 +152,10 @@ def test_an_output_function_may_call_into_its_own_context(own_target):
     contexts = []
 
     def output(context, stream, line):
-        answers.append(contexts[0].call(weft_sent.echo, (line + "!",)))
+        answers.append(contexts[0].call(roamlet_sent.echo, (line + "!",)))
 
     contexts.append(own_target.open(output=output))
-    contexts[0].call(weft_sent.print_lines, (["one"], []))
+    contexts[0].call(roamlet_sent.print_lines, (["one"], []))
     assert contexts[0]._link.output.wait_until_delivered(10)
     assert answers == ["one!"]
     contexts.clear()
@@ -170,9 +170,9 @@ def test_a_call_by_an_output_function_that_could_never_be_answered_is_refused(is
         talker, called = contexts
         if not refused:
             while late and not talker._link.output.is_full:
-                weft.sleep(0.001)
+                roamlet.sleep(0.001)
             try:
-                called.call(weft_sent.wait_until_printed, (60,))  # over there, which it never is behind the talker
+                called.call(roamlet_sent.wait_until_printed, (60,))  # over there, which it never is behind the talker
             except remote.OutputHeld as error:
                 refused.append(error.with_traceback(None))
 
@@ -180,11 +180,11 @@ def test_a_call_by_an_output_function_that_could_never_be_answered_is_refused(is
         contexts += [talker, remote.local(via=talker, name="behind") if is_behind else talker]
         with contexts[1]:
             if not late:
-                talker.call(weft_sent.print_lines, (["first"], []))
+                talker.call(roamlet_sent.print_lines, (["first"], []))
                 while not contexts[1]._link._in_flight:  # the output function waits for its answer
-                    weft.sleep(0.001)
-            assert talker.call(weft_sent.print_many_and_say_so, (50_000,), timeout=60) == 50_000
-            assert contexts[1].call(weft_sent.add, (1, 2), timeout=60) == 3
+                    roamlet.sleep(0.001)
+            assert talker.call(roamlet_sent.print_many_and_say_so, (50_000,), timeout=60) == 50_000
+            assert contexts[1].call(roamlet_sent.add, (1, 2), timeout=60) == 3
         contexts.clear()
     assert len(refused) == 1
     assert refused[0].sent is not late
@@ -198,38 +198,38 @@ def test_an_output_function_may_call_other_contexts_however_much_waits():
 
     def output(context, stream, line):
         while not answers and not contexts[0]._link.output.is_full:
-            weft.sleep(0.001)
+            roamlet.sleep(0.001)
         if not answers:
-            answers.append(contexts[1].call(weft_sent.echo, (line,), timeout=60))
+            answers.append(contexts[1].call(roamlet_sent.echo, (line,), timeout=60))
 
     with remote.local(output=output) as talker, remote.local() as other:
         contexts += [talker, other]
-        assert talker.call(weft_sent.print_many, (50_000,), timeout=60) == 50_000
+        assert talker.call(roamlet_sent.print_many, (50_000,), timeout=60) == 50_000
         contexts.clear()
     assert answers[0].startswith("0000000 ")
 
 
 def test_log_records_arrive_at_the_logger_of_the_same_name(target, caplog):
-    logging.getLogger("weft_test.there").setLevel(logging.INFO)
+    logging.getLogger("roamlet_test.there").setLevel(logging.INFO)
     try:
         context = target.open()
-        context.call(weft_sent.log, ("weft_test.there", logging.INFO, "looked around"))
-        context.call(weft_sent.log, ("weft_test.there", logging.DEBUG, "not wanted"))
+        context.call(roamlet_sent.log, ("roamlet_test.there", logging.INFO, "looked around"))
+        context.call(roamlet_sent.log, ("roamlet_test.there", logging.DEBUG, "not wanted"))
         context.close()
     finally:
-        logging.getLogger("weft_test.there").setLevel(logging.NOTSET)
+        logging.getLogger("roamlet_test.there").setLevel(logging.NOTSET)
     (record,) = caplog.records
-    assert record.name == "weft_test.there"
+    assert record.name == "roamlet_test.there"
     assert record.levelname == "INFO"
     assert record.getMessage() == "looked around"
-    assert record.weft_context == target.name
-    assert record.filename == "weft_sent.py"
+    assert record.roamlet_context == target.name
+    assert record.filename == "roamlet_sent.py"
     assert record.funcName is None
 
 
 def test_a_log_message_of_many_megabytes_arrives_without_its_middle(target, caplog):
     context = target.open()
-    context.call(weft_sent.log, ("weft_test.long", logging.ERROR, "x" * (5 << 20)))
+    context.call(roamlet_sent.log, ("roamlet_test.long", logging.ERROR, "x" * (5 << 20)))
     context.close()
     (record,) = caplog.records
     assert 200_000 < len(record.getMessage()) < 300_000
@@ -239,10 +239,10 @@ def test_a_log_message_of_many_megabytes_arrives_without_its_middle(target, capl
 
 def test_a_logger_that_nobody_here_has_is_not_made(own_target, caplog):
     context = own_target.open()
-    context.call(weft_sent.log, ("weft_test.not_here\n.at all", logging.ERROR, "arrived"))
+    context.call(roamlet_sent.log, ("roamlet_test.not_here\n.at all", logging.ERROR, "arrived"))
     context.close()
     (record,) = caplog.records
-    assert record.name == r"weft_test.not_here\n.at all"
+    assert record.name == r"roamlet_test.not_here\n.at all"
     assert record.getMessage() == "arrived"
     assert not [name for name in logging.root.manager.loggerDict if "not_here" in name]
     caplog.clear()

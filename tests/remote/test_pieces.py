@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-import weft
+import roamlet
+from roamlet import remote
+from roamlet.remote._pieces import Pieces
+from roamlet.remote.errors import ContextDied
+from roamlet.remote.modules import Extension, shared
+from roamlet.wire import protocol
 from tests.remote.fakes import hostile
-from weft import remote
-from weft.remote._pieces import Pieces
-from weft.remote.errors import ContextDied
-from weft.remote.modules import Extension, shared
-from weft.wire import protocol
 
 LARGE = 1 << 20
 
@@ -120,7 +120,7 @@ def test_what_an_import_waits_for_goes_first(
 def test_small_files_of_the_same_package_go_along_with_one_that_is_asked_for(
     pieces: Pieces, link: FakeLink, thread: FakeThread, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("weft.remote._pieces.SMALL", 100)
+    monkeypatch.setattr("roamlet.remote._pieces.SMALL", 100)
     (tmp_path / "large.so").write_bytes(bytes(101))
     in_package = [replace(extension(tmp_path, name), name=f"p.q.{name[:-3]}") for name in ("a.so", "large.so", "b.so")]
     elsewhere = replace(extension(tmp_path, "c.so"), name="p.c")
@@ -197,15 +197,15 @@ def test_calls_overtake_the_pieces_that_wait(tmp_path: Path) -> None:
         send(protocol.RESULT, codec.dumps(order), call)
     """
     with remote.local(hostile(tmp_path, body), name="hostile", timeout=20) as context:
-        link, results = context._link, weft.channel()
+        link, results = context._link, roamlet.channel()
 
         def piece(number: int) -> None:
             link.send_when_quiet(protocol.frame(link.identifier, 0, number, protocol.PIECE, b"+" + bytes(LARGE)))
 
         piece(1)  # more than the pipe takes
-        weft.tasklet(piece)(2)
-        weft.schedule()
-        weft.tasklet(lambda: results.send(context.call(os.getpid)))()
-        weft.schedule()
+        roamlet.tasklet(piece)(2)
+        roamlet.schedule()
+        roamlet.tasklet(lambda: results.send(context.call(os.getpid)))()
+        roamlet.schedule()
         gate.write_text("go")
         assert results.receive() == [1, "call", 2]

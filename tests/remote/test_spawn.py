@@ -5,14 +5,14 @@ import logging
 import threading
 
 import pytest
-import weft_channels_sent as sent
-import weft_sent
+import roamlet_channels_sent as sent
+import roamlet_sent
 
-import weft
+import roamlet
+from roamlet import remote
+from roamlet.sync._outcome import TaskletKilled
 from tests.remote import interpreters
 from tests.remote.raising import raises
-from weft import remote
-from weft.sync._outcome import TaskletKilled
 
 OLDEST = next(iter(interpreters.found().values()))
 
@@ -35,39 +35,39 @@ def waits(context):
 
 
 def test_a_spawned_call_is_joined_by_any_number(everywhere):
-    call = everywhere.spawn(weft_sent.add, (1, 2))
+    call = everywhere.spawn(roamlet_sent.add, (1, 2))
     assert call.join(20) == 3 == call.join() == call.result
     assert call.done
-    assert call.name == "weft_sent.add"
-    assert everywhere.spawn(weft_sent.add, (1,), {"b": 5}, name="five").name == "five"
+    assert call.name == "roamlet_sent.add"
+    assert everywhere.spawn(roamlet_sent.add, (1,), {"b": 5}, name="five").name == "five"
 
 
 def test_a_spawned_call_raises_for_each_who_joins(everywhere):
-    call = everywhere.spawn(weft_sent.raise_value_error)
+    call = everywhere.spawn(roamlet_sent.raise_value_error)
     for _ in range(2):
         with raises(ValueError, match="not good"):
             call.join()
 
 
 def test_a_call_that_is_killed_twice_is_told_once(everywhere):
-    channel, told = weft.channel(), weft.channel()
+    channel, told = roamlet.channel(), roamlet.channel()
     call = everywhere.spawn(sent.end_in_two_steps, (channel, told))
     while not waits(everywhere):
-        weft.sleep(0.001)
+        roamlet.sleep(0.001)
     call.kill()
     assert told.receive() == "one"
     call.kill()
-    weft.spawn(lambda: (call._ended.wait(20), told.close()))  # or nobody would send any more
+    roamlet.spawn(lambda: (call._ended.wait(20), told.close()))  # or nobody would send any more
     assert list(told) == ["two"]
     with raises(TaskletKilled):
         call.join(20)
 
 
 def test_a_call_that_runs_is_not_done(everywhere):
-    started, told = weft.channel(), weft.channel()
+    started, told = roamlet.channel(), roamlet.channel()
     call = everywhere.spawn(sent.wait_until_killed, (started, told))
     while not waits(everywhere):
-        weft.sleep(0.001)
+        roamlet.sleep(0.001)
     with raises(TimeoutError, match="has not ended within 0 seconds"):
         call.join(0)
     with raises(RuntimeError, match="has no result yet"):
@@ -79,48 +79,48 @@ def test_a_call_that_runs_is_not_done(everywhere):
 
 
 def test_a_killed_call_that_computes_ends_where_it_asks(everywhere):
-    started = weft.channel()
+    started = roamlet.channel()
     call = everywhere.spawn(sent.compute_until_killed, (started,))
     assert started.receive() == everywhere.facts.pid
     call.kill()
     with raises(TaskletKilled, match=r"compute_until_killed in .* was killed"):
         call.join(20)
-    assert everywhere.call(weft_sent.add, (1, 1)) == 2
+    assert everywhere.call(roamlet_sent.add, (1, 1)) == 2
 
 
 def test_a_call_that_was_killed_while_it_sends_has_not_sent(everywhere):
-    channel = weft.channel()
+    channel = roamlet.channel()
     call = everywhere.spawn(sent.send_all, (channel, [1]))
     while not everywhere._link.channels._requests:
-        weft.sleep(0.001)
+        roamlet.sleep(0.001)
     call.kill()
     with raises(TaskletKilled):
         call.join(20)
-    assert weft.select(channel, default="nothing")[1] == "nothing"
+    assert roamlet.select(channel, default="nothing")[1] == "nothing"
 
 
 def test_what_cannot_travel_is_refused_by_spawn_itself(context):
     with raises(remote.CannotTravel, match=r"args\[0\]"):
-        context.spawn(weft_sent.echo, (object(),))
+        context.spawn(roamlet_sent.echo, (object(),))
 
 
 def test_arguments_are_those_of_the_moment(context):
     values = [1]
-    call = context.spawn(weft_sent.echo, (values,))
+    call = context.spawn(roamlet_sent.echo, (values,))
     values.append(2)
     assert call.join() == [1]
 
 
 def test_a_call_whose_context_dies_raises_that_and_says_so_in_the_log_when_nobody_asks(caplog):
     with remote.local() as context:
-        channel = weft.channel()
+        channel = roamlet.channel()
         calls = [context.spawn(sent.receive, (channel,)) for _ in range(2)]
         context.close()
         with raises(remote.ContextClosed):
             calls[0].join()
         assert not caplog.records
         while not calls[1].done:
-            weft.sleep(0.001)
+            roamlet.sleep(0.001)
         with caplog.at_level(logging.WARNING):
             calls.pop()
     assert ["has failed, and nobody has asked for its result" in record.getMessage() for record in caplog.records] == [
@@ -164,18 +164,18 @@ def test_a_generator_does_not_run_far_ahead_of_who_takes_its_values_slowly(every
 
 def test_asyncio_goes_on_while_calls_run(everywhere):
     async def main():
-        results = await asyncio.gather(*[everywhere.acall(weft_sent.add, (n, 1)) for n in range(20)])
+        results = await asyncio.gather(*[everywhere.acall(roamlet_sent.add, (n, 1)) for n in range(20)])
         assert results == list(range(1, 21))
         with pytest.raises(ValueError, match="not good"):
-            await everywhere.acall(weft_sent.raise_value_error)
+            await everywhere.acall(roamlet_sent.raise_value_error)
         with pytest.raises(remote.CallTimeout, match="did not answer within 0.05 seconds"):
-            await everywhere.acall(sent.receive, (weft.channel(),), timeout=0.05)
+            await everywhere.acall(sent.receive, (roamlet.channel(),), timeout=0.05)
 
     asyncio.run(main())
 
 
 def test_a_cancelled_task_of_asyncio_kills_its_call(context):
-    started, told = weft.channel(), remote.channel(window=1)
+    started, told = roamlet.channel(), remote.channel(window=1)
 
     async def main():
         task = asyncio.ensure_future(context.acall(sent.wait_until_killed, (started, told)))
@@ -193,7 +193,7 @@ def test_event_loops_of_several_threads_call_at_once(context):
     results = []
 
     def run(number):
-        results.append(asyncio.run(context.acall(weft_sent.add, (number, 1))))
+        results.append(asyncio.run(context.acall(roamlet_sent.add, (number, 1))))
 
     threads = [threading.Thread(target=run, args=(number,)) for number in range(4)]
     for thread in threads:
@@ -208,7 +208,7 @@ def test_fifty_threads_call_at_once(context):
 
     def run(number):
         begin.wait()
-        results.extend(context.call(weft_sent.add, (number, n)) for n in range(5))
+        results.extend(context.call(roamlet_sent.add, (number, n)) for n in range(5))
 
     threads = [threading.Thread(target=run, args=(number,)) for number in range(50)]
     for thread in threads:
@@ -221,12 +221,12 @@ def test_fifty_threads_call_at_once(context):
 def test_what_is_begun_in_a_closed_context_says_so():
     with remote.local() as context:
         pass
-    call = context.spawn(weft_sent.add, (1, 2))
+    call = context.spawn(roamlet_sent.add, (1, 2))
     assert call.done
-    with raises(remote.ContextClosed, match="weft_sent.add was not sent: 'local' is closed") as caught:
+    with raises(remote.ContextClosed, match="roamlet_sent.add was not sent: 'local' is closed") as caught:
         call.join()
     assert caught.value.sent is False
     with raises(remote.ContextClosed):
         context.iterate(sent.count, (0, 5))
     with raises(remote.ContextClosed):
-        asyncio.run(context.acall(weft_sent.add, (1, 2)))
+        asyncio.run(context.acall(roamlet_sent.add, (1, 2)))

@@ -9,10 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
-import weft_sent
+import roamlet_sent
 
+from roamlet import remote
 from tests.remote.fakes import script
-from weft import remote
 
 # Stands between parent and child and notes who sent when. What follows from the same side without an answer is one turn.
 RELAY = """\
@@ -43,7 +43,7 @@ def test_a_start_takes_one_round_trip_and_a_first_call_with_its_modules_one_more
     log = tmp_path / "turns"
     relay = script(tmp_path, RELAY.format(python=sys.executable, log=str(log)))
     with remote.local(relay) as context:
-        assert context.call(weft_sent.add, (1, 2)) == 3
+        assert context.call(roamlet_sent.add, (1, 2)) == 3
         assert context.stats.modules == 1
         assert context.stats.round_trips == 0
         down, up = context.stats.bytes_down, context.stats.bytes_up
@@ -56,8 +56,8 @@ def test_a_start_takes_one_round_trip_and_a_first_call_with_its_modules_one_more
 
 
 def test_modules_are_sent_once_however_often_and_from_wherever_they_are_needed(shared, in_tasklets):
-    in_tasklets(lambda n: shared.call(weft_sent.echo, (n,)), list(range(20)))
-    shared.call(weft_sent.Shelf.size)
+    in_tasklets(lambda n: shared.call(roamlet_sent.echo, (n,)), list(range(20)))
+    shared.call(roamlet_sent.Shelf.size)
     assert shared.stats.modules == 1
 
 
@@ -73,11 +73,11 @@ def test_the_target_opens_no_file_for_writing(target, tmp_path, strace):
         tmp_path, f'#!/bin/sh\nexec {" ".join(strace)} -f -qq -e trace={CHANGES} -o {log} {target.python} "$@"\n'
     )
     with target.open(python=traced) as context:
-        assert context.call(weft_sent.add, (1, 2)) == 3
+        assert context.call(roamlet_sent.add, (1, 2)) == 3
         with pytest.raises(remote.RemoteError):
-            context.call(weft_sent.raise_own_error)
-        context.call(weft_sent.print_lines, (["out"], ["err"]))
-        context.call(weft_sent.log, ("somewhere", 40, "logged"))
+            context.call(roamlet_sent.raise_own_error)
+        context.call(roamlet_sent.print_lines, (["out"], ["err"]))
+        context.call(roamlet_sent.log, ("somewhere", 40, "logged"))
     calls = [line for line in log.read_text().splitlines() if "ENOENT" not in line]
     opened = [line for line in calls if "open" in line]
     assert len(opened) > 5, "strace saw nothing"
@@ -99,11 +99,11 @@ def command_lines():
 def test_what_is_called_and_with_what_never_stands_on_a_command_line(target):
     with target.open() as context:
         secret = "hunter2-and-more"
-        assert context.call(weft_sent.echo, (secret,)) == secret
+        assert context.call(roamlet_sent.echo, (secret,)) == secret
         words = Path(f"/proc/{context.facts.pid}/cmdline").read_bytes()
         everybody = list(command_lines())
     assert b"sys.argv" in words
-    assert secret.encode() not in words and "weft_sent" not in words.decode()
+    assert secret.encode() not in words and "roamlet_sent" not in words.decode()
     assert not any(secret.encode() in line for line in everybody)
 
 
@@ -113,7 +113,7 @@ def test_the_target_is_isolated_from_the_environment_and_the_login_directory(tar
     monkeypatch.chdir(tmp_path)
     with target.open() as context:
         assert context.call(json.dumps, ([1],)) == "[1]"
-        path = context.call(weft_sent.search_path)
+        path = context.call(roamlet_sent.search_path)
         assert "" not in path and str(tmp_path) not in path
 
 
@@ -121,8 +121,8 @@ SCRIPT = """\
 import sys
 sys.path.append({sent!r})
 import os
-import weft_sent
-from weft import remote
+import roamlet_sent
+from roamlet import remote
 
 def work(number):
     return [__name__, number + 1, os.getpid()]
@@ -134,7 +134,7 @@ if __name__ == "__main__":
 """
 
 UNGUARDED = """\
-from weft import remote
+from roamlet import remote
 
 def work():
     return 1
@@ -154,11 +154,11 @@ def test_functions_of_the_main_script_run_over_there_with_its_guard_false(target
     sent = str(Path(__file__).parent / "sent")
     done = run_script(tmp_path, SCRIPT.format(sent=sent, python=target.python))
     assert done.stderr == ""
-    assert done.stdout.split() == ["__weft_main__", "42", "True"]
+    assert done.stdout.split() == ["__roamlet_main__", "42", "True"]
 
 
 NAMED = """\
-from weft import remote
+from roamlet import remote
 
 class Mine(Exception):
     pass
@@ -190,7 +190,7 @@ def test_classes_of_the_main_script_have_the_name_that_its_author_knows(tmp_path
 def test_a_script_that_would_connect_again_over_there_is_refused_by_name(tmp_path):
     done = run_script(tmp_path, UNGUARDED)
     assert done.returncode == 1
-    assert "weft.remote.local() was called" in done.stderr
+    assert "roamlet.remote.local() was called" in done.stderr
     assert "if __name__ == " in done.stderr
     assert "careless" in done.stderr
 
@@ -199,7 +199,7 @@ def test_nothing_is_left_when_contexts_come_and_go(own_target):
     before = len(os.listdir("/proc/self/fd"))
     for _ in range(5):
         with own_target.open() as context:
-            context.call(weft_sent.nothing)
+            context.call(roamlet_sent.nothing)
     assert len(os.listdir("/proc/self/fd")) == before
 
 
@@ -207,4 +207,4 @@ def test_only_python_itself_gets_a_socket_in_place_of_a_pipe(own_target):
     """Another command may open its standard output by a name, which no socket allows."""
     context = own_target.open()
     assert stat.S_ISSOCK(os.fstat(context._link.process.up).st_mode) == (own_target.way == "local")
-    assert context.call(weft_sent.zeros, (2_000_000,)) == bytes(2_000_000)
+    assert context.call(roamlet_sent.zeros, (2_000_000,)) == bytes(2_000_000)

@@ -1,4 +1,4 @@
-"""Calls as tasklets: weft's own core in the memory of a bare interpreter of the same version."""
+"""Calls as tasklets: roamlet's own core in the memory of a bare interpreter of the same version."""
 
 import importlib
 import os
@@ -8,43 +8,43 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-import weft_sent
+import roamlet_sent
 
-import weft
+import roamlet
+from roamlet import core, remote
+from roamlet.wire import protocol
 from tests.remote import interpreters
 from tests.remote.modules.conftest import Make, make  # noqa: F401
-from weft import core, remote
-from weft.wire import protocol
 
 BARE = getattr(sys, "_base_executable", sys.executable)
 MANY = 200  # calls that wait at once: three times the threads that a context has
 
 WORK = """
 import threading
-import weft
-from weft import remote
-from weft.sync import Event
+import roamlet
+from roamlet import remote
+from roamlet.sync import Event
 
 gate = Event()
 ended = Event()
 seen = []
 
 def real():
-    numbers, out, done = weft.channel(), [], []
+    numbers, out, done = roamlet.channel(), [], []
     def count():
         for number in range(3):
             numbers.send(number)
         numbers.close()
-    weft.tasklet(count)()
+    roamlet.tasklet(count)()
     out += numbers
-    weft.tasklet(done.append)("run")
-    weft.run()
-    return out, done, weft.core.backend, weft.channel.__module__
+    roamlet.tasklet(done.append)("run")
+    roamlet.run()
+    return out, done, roamlet.core.backend, roamlet.channel.__module__
 
 def waits():
     seen.append(1)
     gate.wait()
-    return len([one for one in threading.enumerate() if one.name.startswith("weft-call")])
+    return len([one for one in threading.enumerate() if one.name.startswith("roamlet-call")])
 
 def waiting():
     return len(seen)
@@ -55,7 +55,7 @@ def opens():
 def killed():
     try:
         seen.append(1)
-        weft.channel().receive()
+        roamlet.channel().receive()
     finally:
         ended.set()
 
@@ -97,24 +97,24 @@ def context(lines: list[str]) -> Iterator[remote.Context]:
 
 def until(condition: Callable[[], bool]) -> None:
     while not condition():
-        weft.schedule()
+        roamlet.schedule()
 
 
-def test_weft_over_there_is_weft(context: remote.Context, work: ModuleType) -> None:
-    assert context.call(work.real) == ([0, 1, 2], ["run"], "sliced", weft.channel.__module__)
+def test_roamlet_over_there_is_roamlet(context: remote.Context, work: ModuleType) -> None:
+    assert context.call(work.real) == ([0, 1, 2], ["run"], "sliced", roamlet.channel.__module__)
     assert context.stats.round_trips == 0
 
 
 def test_the_backend_that_is_asked_for_here_is_not_asked_for_there(
     monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest, work: ModuleType
 ) -> None:
-    monkeypatch.setenv("WEFT_SWITCH", "stacks")
+    monkeypatch.setenv("ROAMLET_SWITCH", "stacks")
     context = request.getfixturevalue("context")
     assert context.call(work.real)[2] == "sliced"
-    assert context.call(os.environ.get, ("WEFT_SWITCH",)) == "stacks"
+    assert context.call(os.environ.get, ("ROAMLET_SWITCH",)) == "stacks"
 
 
-def test_calls_that_wait_in_weft_occupy_no_threads(
+def test_calls_that_wait_in_roamlet_occupy_no_threads(
     context: remote.Context, work: ModuleType, in_tasklets: Callable[..., list[object]]
 ) -> None:
     def one(number: int) -> object:
@@ -129,7 +129,7 @@ def test_calls_that_wait_in_weft_occupy_no_threads(
 def test_a_call_that_is_killed_here_is_killed_there_with_its_finally_blocks(
     context: remote.Context, work: ModuleType
 ) -> None:
-    caller = weft.tasklet(context.call)(work.killed)
+    caller = roamlet.tasklet(context.call)(work.killed)
     until(lambda: context.call(work.waiting) == 1)
     caller.kill()
     assert context.call(work.until_ended) == "ended"
@@ -140,10 +140,10 @@ def test_a_call_that_was_cancelled_before_it_began_does_not_begin(
 ) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    first = weft.spawn(context.call, (work.reads, (str(pipe),)))  # holds up the thread over there
-    weft.schedule()
-    second = weft.tasklet(context.call)(work.killed)
-    weft.schedule()
+    first = roamlet.spawn(context.call, (work.reads, (str(pipe),)))  # holds up the thread over there
+    roamlet.schedule()
+    second = roamlet.tasklet(context.call)(work.killed)
+    roamlet.schedule()
     second.kill()
     heard = context.stats.bytes_up
     link = context._link
@@ -165,17 +165,17 @@ def test_errors_and_output_come_as_from_threads(context: remote.Context, work: M
 
 def test_sys_exit_and_what_cannot_travel_are_errors_of_their_call_alone(context: remote.Context) -> None:
     with pytest.raises(remote.FunctionExited, match="The context lives on"):
-        context.call(weft_sent.exit_with, (5,))
-    for function in (weft_sent.a_lock, weft_sent.generator_inside, weft_sent.opened):
+        context.call(roamlet_sent.exit_with, (5,))
+    for function in (roamlet_sent.a_lock, roamlet_sent.generator_inside, roamlet_sent.opened):
         with pytest.raises(remote.CannotTravel, match="what it returned cannot travel"):
             context.call(function)
-    assert context.call(weft_sent.add, (2, 2)) == 4
+    assert context.call(roamlet_sent.add, (2, 2)) == 4
 
 
 def test_a_fork_uses_the_core_that_it_has(work: ModuleType) -> None:
     with remote.fork(tasklets=True, beside_threads=True) as context:
         assert context.call(work.real)[:3] == ([0, 1, 2], ["run"], core.backend)
-        caller = weft.tasklet(context.call)(work.killed)
+        caller = roamlet.tasklet(context.call)(work.killed)
         until(lambda: context.call(work.waiting) == 1)
         caller.kill()
         assert context.call(work.until_ended) == "ended"
@@ -189,7 +189,7 @@ def test_another_python_is_refused_with_what_each_side_is(version: str) -> None:
     here = f"{sys.version_info[0]}.{sys.version_info[1]}"
     with pytest.raises(
         remote.NoTasklets,
-        match=rf"(?s)calls in 'local' cannot be tasklets: weft.core._sliced is .* built for cpython {here} .* over there is "
+        match=rf"(?s)calls in 'local' cannot be tasklets: roamlet.core._sliced is .* built for cpython {here} .* over there is "
         rf"cpython {version} .*Without tasklets=True its calls run on threads",
     ):
         remote.local(python=interpreters.found()[version], tasklets=True)
@@ -198,8 +198,8 @@ def test_another_python_is_refused_with_what_each_side_is(version: str) -> None:
 def test_a_core_that_cannot_be_loaded_over_there_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     if core.backend == "greenlet":
         pytest.skip("the core that travels is the one with the backend sliced, which is not built here")
-    monkeypatch.setenv("WEFT_SWITCH", "nothing")
-    with pytest.raises(remote.NoTasklets, match="(?s)WEFT_SWITCH='nothing' names no switching backend"):
+    monkeypatch.setenv("ROAMLET_SWITCH", "nothing")
+    with pytest.raises(remote.NoTasklets, match="(?s)ROAMLET_SWITCH='nothing' names no switching backend"):
         remote.local(python=BARE, tasklets=True)
 
 

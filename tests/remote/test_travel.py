@@ -12,15 +12,15 @@ from typing import Any
 import pytest
 import travelling
 
-import weft
+import roamlet
+from roamlet import remote
+from roamlet.remote import _travel
+from roamlet.remote.context import Request
+from roamlet.snapshot import CannotSave
 from tests.programs import printed
 from tests.remote import interpreters
 from tests.remote.modules.conftest import Make, make  # noqa: F401
 from tests.snapshot.conftest import KNOWN
-from weft import remote
-from weft.remote import _travel
-from weft.remote.context import Request
-from weft.snapshot import CannotSave
 
 pytestmark = pytest.mark.skipif(not KNOWN, reason="tasklets are saved on the backends that see their frames")
 
@@ -40,15 +40,15 @@ def threads() -> Iterator[remote.Context]:
         yield context
 
 
-def begun(function: Callable[..., Any], *args: Any) -> weft.tasklet[...]:
-    made = weft.tasklet(function)(*args)
+def begun(function: Callable[..., Any], *args: Any) -> roamlet.tasklet[...]:
+    made = roamlet.tasklet(function)(*args)
     made.run()
     return made
 
 
 def until(condition: Callable[[], bool]) -> None:
     while not condition():
-        weft.schedule()
+        roamlet.schedule()
 
 
 def error_of(function: Callable[..., Any], *args: Any) -> Any:
@@ -61,13 +61,13 @@ def error_of(function: Callable[..., Any], *args: Any) -> Any:
 
 
 def test_a_loop_over_a_channel_goes_on_there_with_both_ends_of_it(context: remote.Context) -> None:
-    numbers: weft.channel[int] = weft.channel()
+    numbers: roamlet.channel[int] = roamlet.channel()
     moving = begun(travelling.total, numbers)
     numbers.send(1)
     numbers.send(2)
     call = context.move(moving)
     assert not moving.alive
-    assert repr(call) == "<weft.remote.RemoteCall the tasklet of total in 'local', running>"
+    assert repr(call) == "<roamlet.remote.RemoteCall the tasklet of total in 'local', running>"
     numbers.send(3)
     numbers.send(4)
     numbers.close()
@@ -77,14 +77,14 @@ def test_a_loop_over_a_channel_goes_on_there_with_both_ends_of_it(context: remot
 
 
 def test_values_go_both_ways(context: remote.Context) -> None:
-    numbers: weft.channel[int] = weft.channel()
-    totals: weft.channel[Any] = weft.channel()
+    numbers: roamlet.channel[int] = roamlet.channel()
+    totals: roamlet.channel[Any] = roamlet.channel()
     call = context.move(begun(travelling.counts, numbers, totals))
     for number, total in ((1, 1), (10, 11), (100, 111)):
         numbers.send(number)
         assert totals.receive() == (total, context.facts.pid)
     call.kill()
-    with pytest.raises(weft.TaskletKilled, match="the tasklet of counts in 'local' was killed"):
+    with pytest.raises(roamlet.TaskletKilled, match="the tasklet of counts in 'local' was killed"):
         call.join()
 
 
@@ -93,8 +93,8 @@ def test_values_go_both_ways(context: remote.Context) -> None:
     ["begins", "receives", "paused", "scheduled", "handles", "managed", "generates", "recurses"],
 )
 def test_it_goes_on_from_wherever_it_is(context: remote.Context, name: str) -> None:
-    channel: weft.channel[str] = weft.channel()
-    moving = weft.tasklet(getattr(travelling, name))(channel)
+    channel: roamlet.channel[str] = roamlet.channel()
+    moving = roamlet.tasklet(getattr(travelling, name))(channel)
     if name != "begins":
         moving.run()
     call = context.move(moving)
@@ -106,7 +106,7 @@ def test_it_goes_on_from_wherever_it_is(context: remote.Context, name: str) -> N
 
 
 def test_what_it_was_sending_is_sent_from_there(context: remote.Context) -> None:
-    channel: weft.channel[Any] = weft.channel()
+    channel: roamlet.channel[Any] = roamlet.channel()
     call = context.move(begun(travelling.sends, channel))
     assert channel.receive() == [channel, 1]
     channel.send(2)
@@ -119,32 +119,32 @@ def test_what_it_was_sending_is_sent_from_there(context: remote.Context) -> None
 
 
 def test_a_channel_that_is_closed_meanwhile_ends_the_loop_or_raises(context: remote.Context) -> None:
-    numbers: weft.channel[int] = weft.channel()
+    numbers: roamlet.channel[int] = roamlet.channel()
     loop, call = begun(travelling.total, numbers), begun(travelling.receives, numbers)
     moved = [context.move(loop), context.move(call)]
     numbers.close()
     assert moved[0].join() == ([], 1)
     error = error_of(moved[1].join)
-    assert (type(error), error.type_name) == (remote.RemoteError, "weft.ChannelClosed")
+    assert (type(error), error.type_name) == (remote.RemoteError, "roamlet.ChannelClosed")
 
 
 def test_a_channel_with_a_window_goes_along(context: remote.Context) -> None:
-    numbers: weft.channel[int] = weft.channel()
+    numbers: roamlet.channel[int] = roamlet.channel()
     totals: remote.WindowChannel[Any] = remote.channel(window=4)
     call = context.move(begun(travelling.counts, numbers, totals))
     numbers.send(1)
     numbers.send(2)
     assert [totals.receive()[0], totals.receive()[0]] == [1, 3]
     call.kill()
-    with pytest.raises(weft.TaskletKilled):
+    with pytest.raises(roamlet.TaskletKilled):
         call.join()
 
 
-@pytest.mark.parametrize("make_other", [weft.channel, lambda: remote.channel(window=2)])
+@pytest.mark.parametrize("make_other", [roamlet.channel, lambda: remote.channel(window=2)])
 def test_what_an_expression_is_about_to_call_of_a_channel_is_called_there(
     context: remote.Context, make_other: Callable[[], Any]
 ) -> None:
-    channel, other = weft.channel(), make_other()
+    channel, other = roamlet.channel(), make_other()
     call = context.move(begun(travelling.echoes, channel, other))
     channel.send("value")
     assert other.receive() == "value"
@@ -152,7 +152,7 @@ def test_what_an_expression_is_about_to_call_of_a_channel_is_called_there(
 
 
 def test_an_exception_on_its_way_to_it_is_raised_there(context: remote.Context) -> None:
-    channel: weft.channel[str] = weft.channel()
+    channel: roamlet.channel[str] = roamlet.channel()
     moving = begun(travelling.managed, channel)
     moving.throw(LookupError("on its way"), pending=True)
     call = context.move(moving)
@@ -163,7 +163,7 @@ def test_an_exception_on_its_way_to_it_is_raised_there(context: remote.Context) 
 
 
 def test_closures_made_before_and_after_work(context: remote.Context) -> None:
-    channel: weft.channel[int] = weft.channel()
+    channel: roamlet.channel[int] = roamlet.channel()
     moving = begun(travelling.calls_a_closure, channel)
     channel.send(10)
     call = context.move(moving)
@@ -172,7 +172,7 @@ def test_closures_made_before_and_after_work(context: remote.Context) -> None:
 
 
 def test_errors_come_to_who_joins(context: remote.Context) -> None:
-    channel: weft.channel[None] = weft.channel()
+    channel: roamlet.channel[None] = roamlet.channel()
     calls = [context.move(begun(function, channel)) for function in (travelling.fails, travelling.exits)]
     channel.send(None)
     channel.send(None)
@@ -185,12 +185,12 @@ def test_errors_come_to_who_joins(context: remote.Context) -> None:
 
 
 def test_who_joins_a_spawned_tasklet_gets_what_came_of_it_there(context: remote.Context) -> None:
-    def spawned(function: Callable[..., Any]) -> tuple[Any, weft.channel[str]]:
-        channel: weft.channel[str] = weft.channel()
-        return weft.spawn(function, (channel,)), channel
+    def spawned(function: Callable[..., Any]) -> tuple[Any, roamlet.channel[str]]:
+        channel: roamlet.channel[str] = roamlet.channel()
+        return roamlet.spawn(function, (channel,)), channel
 
     started, failing = spawned(travelling.receives), spawned(travelling.fails)
-    weft.schedule()
+    roamlet.schedule()
     new = spawned(travelling.begins)
     for moving, channel in (new, started, failing):
         context.move(moving)
@@ -203,20 +203,20 @@ def test_who_joins_a_spawned_tasklet_gets_what_came_of_it_there(context: remote.
 
 def test_it_is_killed_there_with_its_finally_blocks(context: remote.Context) -> None:
     for wakes in (False, True):
-        channel: weft.channel[None] = weft.channel()
+        channel: roamlet.channel[None] = roamlet.channel()
         call = context.move(begun(travelling.forever, channel))
         if wakes:
             channel.send(None)
             channel.receive()  # it has taken that
         call.kill()
-        with pytest.raises(weft.TaskletKilled, match="the tasklet of forever in 'local' was killed"):
+        with pytest.raises(roamlet.TaskletKilled, match="the tasklet of forever in 'local' was killed"):
             call.join()
     until(lambda: context.call(travelling.left) == [True, True])
     assert travelling.ended == []
 
 
 def test_a_generator_that_others_hold_stays_as_it_is(context: remote.Context) -> None:
-    channel: weft.channel[None] = weft.channel()
+    channel: roamlet.channel[None] = roamlet.channel()
     generator = travelling.numbers()
     call = context.move(begun(travelling.shares, channel, generator))
     assert next(generator) == 1
@@ -227,7 +227,7 @@ def test_a_generator_that_others_hold_stays_as_it_is(context: remote.Context) ->
 
 
 def test_it_goes_to_a_second_hop(context: remote.Context) -> None:
-    numbers: weft.channel[int] = weft.channel()
+    numbers: roamlet.channel[int] = roamlet.channel()
     with remote.local(python=BARE, tasklets=True, via=context, name="behind") as behind:
         call = behind.move(begun(travelling.total, numbers))
         numbers.send(1)
@@ -237,7 +237,7 @@ def test_it_goes_to_a_second_hop(context: remote.Context) -> None:
 
 
 def test_a_fork_takes_it(context: remote.Context) -> None:
-    channel: weft.channel[str] = weft.channel()
+    channel: roamlet.channel[str] = roamlet.channel()
     with remote.fork(tasklets=True, beside_threads=True) as fork:
         call = fork.move(begun(travelling.receives, channel))
         channel.send("value")
@@ -249,8 +249,8 @@ def test_the_functions_of_a_script_are_found_over_there(
 ) -> None:
     script = program(
         f"""
-        import os, sys, weft
-        from weft import remote
+        import os, sys, roamlet
+        from roamlet import remote
 
         FACTOR = 10
 
@@ -264,8 +264,8 @@ def test_the_functions_of_a_script_are_found_over_there(
             return add(numbers.receive()), type(number) is Number, os.getpid() == {os.getpid()}
 
         if __name__ == "__main__":
-            numbers = weft.channel()
-            moving = weft.tasklet(work)(numbers)
+            numbers = roamlet.channel()
+            moving = roamlet.tasklet(work)(numbers)
             moving.run()
             numbers.send(1)
             with remote.local(python={BARE!r}, tasklets=True) as context:
@@ -280,7 +280,7 @@ def test_the_functions_of_a_script_are_found_over_there(
 # ---- what is refused, and goes on here
 
 
-def goes_on_here(moving: weft.tasklet[...], channel: weft.channel[Any]) -> None:
+def goes_on_here(moving: roamlet.tasklet[...], channel: roamlet.channel[Any]) -> None:
     """It waits where it did, and ends when it has got what it waits for."""
     assert (moving.blocked, channel.queue) == (True, moving)
     channel.send("here")
@@ -288,10 +288,10 @@ def goes_on_here(moving: weft.tasklet[...], channel: weft.channel[Any]) -> None:
 
 
 def test_a_context_without_tasklets_is_refused_with_what_to_do(threads: remote.Context) -> None:
-    channel: weft.channel[str] = weft.channel()
+    channel: roamlet.channel[str] = roamlet.channel()
     moving = begun(travelling.receives, channel)
     with pytest.raises(
-        weft.NoCore,
+        roamlet.NoCore,
         match="cannot move to 'threads': calls there are threads, and no tasklets. Open it with tasklets=True$",
     ):
         threads.move(moving)
@@ -300,13 +300,13 @@ def test_a_context_without_tasklets_is_refused_with_what_to_do(threads: remote.C
 
 @pytest.mark.parametrize("version", [name for name in interpreters.others() if name in ("2.7", "3.13")])
 def test_another_version_is_named(version: str) -> None:
-    channel: weft.channel[str] = weft.channel()
+    channel: roamlet.channel[str] = roamlet.channel()
     moving = begun(travelling.receives, channel)
     here = f"{sys.version_info[0]}.{sys.version_info[1]}"
     with (
         remote.local(python=interpreters.found()[version]) as context,
         pytest.raises(
-            weft.NoCore, match=f"with python{here}: over there is {version}, and frames fit their own version"
+            roamlet.NoCore, match=f"with python{here}: over there is {version}, and frames fit their own version"
         ),
     ):
         context.move(moving)
@@ -319,7 +319,7 @@ def test_another_version_is_named(version: str) -> None:
         (travelling.holds_a_lock, (), CannotSave, "(?s)the variable 'lock' of holds_a_lock .*_thread.lock"),
         (
             travelling.holds_a_tasklet,
-            (weft.getmain(),),
+            (roamlet.getmain(),),
             CannotSave,
             "(?s)the variable 'other' of holds_a_tasklet .*another tasklet, and a tasklet travels alone. Let them share a channel",
         ),
@@ -329,7 +329,7 @@ def test_another_version_is_named(version: str) -> None:
 def test_what_cannot_travel_is_named_and_it_goes_on_here(
     context: remote.Context, function: Callable[..., Any], more: tuple[Any, ...], error: type[Exception], match: str
 ) -> None:
-    channel: weft.channel[str] = weft.channel()
+    channel: roamlet.channel[str] = roamlet.channel()
     moving = begun(function, channel, *more)
     with pytest.raises(error, match=match):
         context.move(moving)
@@ -337,7 +337,7 @@ def test_what_cannot_travel_is_named_and_it_goes_on_here(
 
 
 def test_an_object_on_its_way_into_a_channel_is_refused(context: remote.Context) -> None:
-    channel: weft.channel[Any] = weft.channel()
+    channel: roamlet.channel[Any] = roamlet.channel()
     moving = begun(travelling.sends_an_object, channel)
     with pytest.raises(remote.CannotTravel, match="(?s)it waits to send what could not be sent there: value .*Thing"):
         context.move(moving)
@@ -346,13 +346,13 @@ def test_an_object_on_its_way_into_a_channel_is_refused(context: remote.Context)
 
 
 def test_what_is_no_tasklet_that_could_move_is_refused(context: remote.Context) -> None:
-    channel: weft.channel[str] = weft.channel()
+    channel: roamlet.channel[str] = roamlet.channel()
     with pytest.raises(TypeError, match=r"move\(\) takes a tasklet, not 3"):
         context.move(3)  # type: ignore[arg-type]
     with pytest.raises(remote.NotMoved, match="it has ended, or has no arguments"):
-        context.move(weft.tasklet(travelling.pid))
+        context.move(roamlet.tasklet(travelling.pid))
     with pytest.raises(CannotSave, match="it is the main tasklet of its thread"):
-        context.move(weft.getmain())
+        context.move(roamlet.getmain())
     moving = begun(travelling.receives, channel)
     caught: list[BaseException] = []
 
@@ -374,7 +374,7 @@ def test_other_code_over_there_is_refused_and_it_goes_on_here(context: remote.Co
     folder = make({"travel_changes.py": text.format(1)})
     work: ModuleType = importlib.import_module("travel_changes")
     (folder / "travel_changes.py").write_text(text.format(22))
-    channel: weft.channel[str] = weft.channel()
+    channel: roamlet.channel[str] = roamlet.channel()
     moving = begun(work.work, channel)
     with pytest.raises(
         remote.NotMoved,
@@ -388,10 +388,10 @@ def test_other_code_over_there_is_refused_and_it_goes_on_here(context: remote.Co
 
 
 def test_while_it_is_under_way_it_can_be_killed_but_not_go_on(context: remote.Context) -> None:
-    channel: weft.channel[str] = weft.channel()
-    opens: weft.channel[None] = weft.channel()
+    channel: roamlet.channel[str] = roamlet.channel()
+    opens: roamlet.channel[None] = roamlet.channel()
     moving = begun(travelling.holds, channel, travelling.Gate(opens))
-    move = weft.spawn(context.move, (moving,))
+    move = roamlet.spawn(context.move, (moving,))
     until(lambda: context.call(travelling.is_being_made))
     with pytest.raises(remote.NotMoved, match="is on its way to a context already"):
         context.move(moving)
@@ -406,20 +406,20 @@ def test_while_it_is_under_way_it_can_be_killed_but_not_go_on(context: remote.Co
 
 
 def test_when_who_moves_it_is_killed_it_stays_here(context: remote.Context) -> None:
-    channel: weft.channel[str] = weft.channel()
-    opens: weft.channel[None] = weft.channel()
+    channel: roamlet.channel[str] = roamlet.channel()
+    opens: roamlet.channel[None] = roamlet.channel()
     moving = begun(travelling.holds, channel, travelling.Gate(opens))
-    move = weft.spawn(context.move, (moving,))
+    move = roamlet.spawn(context.move, (moving,))
     until(lambda: context.call(travelling.is_being_made))
     move.kill()
-    with pytest.raises(weft.TaskletKilled):
+    with pytest.raises(roamlet.TaskletKilled):
         move.join()
     goes_on_here(moving, channel)
     until(lambda: context.call(travelling.there) == 0)
 
 
 def test_a_context_that_dies_while_it_is_prepared_leaves_it_here(context: remote.Context) -> None:
-    channel: weft.channel[str] = weft.channel()
+    channel: roamlet.channel[str] = roamlet.channel()
     moving = begun(travelling.holds, channel, travelling.Killer())
     with pytest.raises(remote.ContextDied, match="exit code 7|code 7"):
         context.move(moving)
@@ -429,8 +429,8 @@ def test_a_context_that_dies_while_it_is_prepared_leaves_it_here(context: remote
     channel.close()
 
 
-def begun_new(channel: weft.channel[str]) -> weft.tasklet[...]:
-    moving = weft.tasklet(travelling.begins)(channel)
+def begun_new(channel: roamlet.channel[str]) -> roamlet.tasklet[...]:
+    moving = roamlet.tasklet(travelling.begins)(channel)
     moving.remove()
     return moving
 
@@ -442,8 +442,8 @@ def test_a_new_tasklet_that_was_not_moved_is_where_it_was(
     def fails(*_: Any) -> None:
         raise LookupError("on the way")
 
-    channel: weft.channel[str] = weft.channel()
-    moving = weft.tasklet(travelling.begins)(channel) if scheduled else begun_new(channel)
+    channel: roamlet.channel[str] = roamlet.channel()
+    moving = roamlet.tasklet(travelling.begins)(channel) if scheduled else begun_new(channel)
     monkeypatch.setattr(_travel, "commit", fails)
     with pytest.raises(LookupError, match="on the way"):
         context.move(moving)
@@ -455,7 +455,7 @@ def test_a_new_tasklet_that_was_not_moved_is_where_it_was(
 def test_a_link_that_breaks_behind_the_order_to_go_on_leaves_it_in_doubt(
     context: remote.Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    channel: weft.channel[str] = weft.channel()
+    channel: roamlet.channel[str] = roamlet.channel()
     moving = begun(travelling.receives, channel)
     requests: list[Request] = []
     sent = context._sent
@@ -484,7 +484,7 @@ def test_a_link_that_breaks_behind_the_order_to_go_on_leaves_it_in_doubt(
 
 
 def test_a_context_that_dies_later_ends_it_with_an_error(context: remote.Context) -> None:
-    channel: weft.channel[str] = weft.channel()
+    channel: roamlet.channel[str] = roamlet.channel()
     call = context.move(begun(travelling.forever, channel))
     os.kill(context.facts.pid, signal.SIGKILL)
     with pytest.raises(remote.ContextDied):
@@ -494,7 +494,7 @@ def test_a_context_that_dies_later_ends_it_with_an_error(context: remote.Context
 
 def test_a_closed_context_is_refused(context: remote.Context) -> None:
     context.close()
-    channel: weft.channel[str] = weft.channel()
+    channel: roamlet.channel[str] = roamlet.channel()
     moving = begun(travelling.receives, channel)
     with pytest.raises(remote.ContextClosed):
         context.move(moving)
@@ -505,7 +505,7 @@ def test_a_closed_context_is_refused(context: remote.Context) -> None:
 
 
 def test_what_it_held_here_is_let_go_at_once(context: remote.Context) -> None:
-    channel: weft.channel[str] = weft.channel()
+    channel: roamlet.channel[str] = roamlet.channel()
     noted: list[Any] = []
     call = context.move(begun(travelling.notes, channel, noted))
     assert noted[0]() is None
@@ -516,7 +516,7 @@ def test_what_it_held_here_is_let_go_at_once(context: remote.Context) -> None:
 def test_hundreds_of_moves_leave_nothing_there(context: remote.Context) -> None:
     def moves(count: int) -> int:
         for _ in range(count):
-            channel: weft.channel[str] = weft.channel()
+            channel: roamlet.channel[str] = roamlet.channel()
             for function in (travelling.handles, travelling.managed, travelling.generates):
                 call = context.move(begun(function, channel))
                 channel.send("value")
@@ -530,5 +530,5 @@ def test_hundreds_of_moves_leave_nothing_there(context: remote.Context) -> None:
 
 
 def test_moving_imports_what_saves_only_when_it_is_used(python: Callable[..., Any]) -> None:
-    done = python("-c", "import sys; from weft import remote; print('weft.snapshot' in sys.modules)")
+    done = python("-c", "import sys; from roamlet import remote; print('roamlet.snapshot' in sys.modules)")
     assert printed(done) == "False\n"

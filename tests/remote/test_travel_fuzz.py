@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-import weft
+import roamlet
+from roamlet import remote
 from tests.remote.test_travel import BARE
 from tests.snapshot._driving import keep, value_at
 from tests.snapshot._fuzz import REFUSED, end
 from tests.snapshot._random_programs import Writer
 from tests.snapshot.conftest import KNOWN
-from weft import remote
 
 pytestmark = pytest.mark.skipif(not KNOWN, reason="tasklets are saved on the backends that see their frames")
 
@@ -54,8 +54,8 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callab
 def undisturbed(main: Callable[[Any], Any]) -> tuple[str, int] | None:
     """What the program returns, and after how many steps; None when those are too many, or it raises an error."""
     out: list[Any] = []
-    ch: weft.channel[int] = weft.channel()
-    tasklet = weft.tasklet(keep)(main, ch, out)
+    ch: roamlet.channel[int] = roamlet.channel()
+    tasklet = roamlet.tasklet(keep)(main, ch, out)
     tasklet.run()
     step = 0
     while tasklet.alive and step < MOST_STEPS:
@@ -69,8 +69,8 @@ def undisturbed(main: Callable[[Any], Any]) -> tuple[str, int] | None:
 
 def moved_at(context: remote.Context, main: Callable[[Any], Any], at: int, steps: int, interrupted: int) -> str | None:
     """What a tasklet returns that moves at this step, and, if it is to be interrupted, after so many instructions."""
-    ch: weft.channel[int] = weft.channel()
-    tasklet = weft.tasklet(main)(ch)
+    ch: roamlet.channel[int] = roamlet.channel()
+    tasklet = roamlet.tasklet(main)(ch)
     tasklet.run()
     for step in range(at):
         ch.send(value_at(step))
@@ -78,11 +78,11 @@ def moved_at(context: remote.Context, main: Callable[[Any], Any], at: int, steps
         ch.preference = 1
         ch.send(value_at(at))
         at += 1
-        weft.run(interrupted)
+        roamlet.run(interrupted)
         ch.preference = -1
     try:
         call = context.move(tasklet)
-    except (weft.snapshot.CannotSave, remote.NotMoved) as error:
+    except (roamlet.snapshot.CannotSave, remote.NotMoved) as error:
         end(tasklet)
         if any(each in str(error) for each in REFUSED):
             return None
@@ -122,7 +122,7 @@ def test_random_programs_go_on_there(context: remote.Context, programs: Callable
 def test_tens_of_thousands_of_moves_of_random_programs(
     context: remote.Context, programs: Callable[[int], ModuleType]
 ) -> None:
-    first = int(os.environ.get("WEFT_SOAK_SEED") or time.time())
+    first = int(os.environ.get("ROAMLET_SOAK_SEED") or time.time())
     for seed in range(first, first + 200):
         tried(context, programs, seed * 1_000_000, 100)
         gc.collect()

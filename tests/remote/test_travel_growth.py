@@ -7,11 +7,11 @@ import pytest
 import travelling
 import visiting
 
-import weft
+import roamlet
+from roamlet import remote
 from tests.remote.test_travel import BARE, begun
 from tests.snapshot.conftest import KNOWN
 from tests.snapshot.test_leaks import check_nothing_grows
-from weft import remote
 
 pytestmark = pytest.mark.skipif(not KNOWN, reason="tasklets are saved on the backends that see their frames")
 
@@ -20,7 +20,7 @@ WARM_UP = 100
 
 def moves(context: remote.Context) -> None:
     """One tasklet there, with a channel of here in use, to its end."""
-    channel: weft.channel[str] = weft.channel()
+    channel: roamlet.channel[str] = roamlet.channel()
     call = context.move(begun(travelling.receives, channel))
     channel.send("value")
     assert call.join() == ("value", context.facts.pid)
@@ -28,7 +28,7 @@ def moves(context: remote.Context) -> None:
 
 def visits(context: remote.Context) -> None:
     """One block there."""
-    assert weft.spawn(visiting.changes, (context,)).join()[0] is True
+    assert roamlet.spawn(visiting.changes, (context,)).join()[0] is True
 
 
 def check_travel(work: Callable[[remote.Context], None], times: int) -> None:

@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-import weft_sent
+import roamlet_sent
 
-import weft
+import roamlet
+from roamlet import remote
+from roamlet.remote import _turn
 from tests.remote.fakes import hostile
 from tests.remote.stopping import gone
 from tests.remote.test_hostile import BAD_FRAMES
-from weft import remote
-from weft.remote import _turn
 
 # Answers calls until one of add() comes.
 ANSWERING = """
@@ -47,8 +47,8 @@ def rest(context: Any) -> Any:
     """Let the reader rest, and return the turn."""
     turn = context._link._turn
     while not turn.rests:
-        context.call(weft_sent.nothing)
-        weft.schedule()
+        context.call(roamlet_sent.nothing)
+        roamlet.schedule()
     return turn
 
 
@@ -71,19 +71,19 @@ def interruption(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 def test_after_a_row_of_quick_calls_the_caller_reads_his_answers(context):
     turn = rest(context)
     used = uses(context, turn)
-    assert [context.call(weft_sent.add, (n, 1)) for n in range(50)] == list(range(1, 51))
+    assert [context.call(roamlet_sent.add, (n, 1)) for n in range(50)] == list(range(1, 51))
     assert used() == 50
     assert turn.rests
 
 
 def test_an_error_and_bytes_are_counted_as_the_reader_would(context):
     with pytest.raises(ValueError, match="not good"):  # the first one may ask for a module
-        context.call(weft_sent.raise_value_error)
+        context.call(roamlet_sent.raise_value_error)
     turn = rest(context)
     used = uses(context, turn)
     before = context.stats.bytes_up
     with pytest.raises(ValueError, match="not good"):
-        context.call(weft_sent.raise_value_error)
+        context.call(roamlet_sent.raise_value_error)
     assert used() == 1
     assert context.stats.bytes_up > before + 100
 
@@ -94,9 +94,9 @@ def test_what_is_printed_before_an_answer_is_left_to_the_reader(monkeypatch):
     said: list[str] = []
     with remote.local(python=sys.executable, output=lambda context, stream, line: said.append(line)) as context:
         turn = rest(context)
-        assert context.call(weft_sent.print_lines, (["out"], [])) is None
+        assert context.call(roamlet_sent.print_lines, (["out"], [])) is None
         assert not turn.rests
-        assert context.call(weft_sent.add, (1, 2)) == 3
+        assert context.call(roamlet_sent.add, (1, 2)) == 3
     assert said == ["out"]
 
 
@@ -106,39 +106,39 @@ def test_nothing_malformed_is_taken_for_the_answer(patient, tmp_path, name):
     with remote.local(hostile(tmp_path, ANSWERING + send), name="hostile", timeout=20) as context:
         rest(context)
         with pytest.raises(remote.ProtocolError, match=says):
-            context.call(weft_sent.add, (1, 2), timeout=20)
+            context.call(roamlet_sent.add, (1, 2), timeout=20)
 
 
 def test_a_result_of_many_reads_comes_whole(context):
     rest(context)
-    assert context.call(weft_sent.zeros, (3_000_000,)) == bytes(3_000_000)
+    assert context.call(roamlet_sent.zeros, (3_000_000,)) == bytes(3_000_000)
     rest(context)
-    assert context.call(weft_sent.zeros, (100_000,)) == bytes(100_000)
+    assert context.call(roamlet_sent.zeros, (100_000,)) == bytes(100_000)
 
 
 def test_a_result_that_is_too_large_is_refused_as_ever(context):
     rest(context)
     context.largest_result = 1000
     with pytest.raises(remote.CannotTravel, match="1000 may come up"):
-        context.call(weft_sent.zeros, (5000,))
-    assert context.call(weft_sent.add, (1, 2)) == 3
+        context.call(roamlet_sent.zeros, (5000,))
+    assert context.call(roamlet_sent.add, (1, 2)) == 3
 
 
 def test_a_call_of_another_thread_gets_its_answer_while_a_caller_waits(context):
     turn = rest(context)
-    call = threading.Thread(target=context.call, args=(weft_sent.wait_for_release,))
+    call = threading.Thread(target=context.call, args=(roamlet_sent.wait_for_release,))
     call.start()
     while turn.caller is None and call.is_alive():
-        weft.sleep(0.001)
-    assert context.call(weft_sent.add, (1, 2)) == 3
-    context.call(weft_sent.release)
+        roamlet.sleep(0.001)
+    assert context.call(roamlet_sent.add, (1, 2)) == 3
+    context.call(roamlet_sent.release)
     call.join()
-    assert context.call(weft_sent.add, (1, 3)) == 4
+    assert context.call(roamlet_sent.add, (1, 3)) == 4
 
 
 def test_a_spawned_call_wakes_the_reader(context):
     turn = rest(context)
-    assert context.spawn(weft_sent.add, (1, 2)).join() == 3
+    assert context.spawn(roamlet_sent.add, (1, 2)).join() == 3
     rest(context)
     assert turn.rests
 
@@ -146,10 +146,10 @@ def test_a_spawned_call_wakes_the_reader(context):
 def test_a_caller_beside_other_tasklets_does_not_keep_the_thread(context):
     turn = rest(context)
     used = uses(context, turn)
-    weft.tasklet(weft.schedule)()
-    assert context.call(weft_sent.add, (1, 2)) == 3
+    roamlet.tasklet(roamlet.schedule)()
+    assert context.call(roamlet_sent.add, (1, 2)) == 3
     assert used() == 0
-    weft.run()
+    roamlet.run()
 
 
 def test_a_row_of_calls_keeps_the_thread_from_nothing_that_waits_in_it(context, monkeypatch):
@@ -159,17 +159,17 @@ def test_a_row_of_calls_keeps_the_thread_from_nothing_that_waits_in_it(context, 
     used = uses(context, turn)
 
     def call_on_and_on() -> None:
-        with weft.timeout(0.01):
+        with roamlet.timeout(0.01):
             for _ in range(5000):
-                context.call(weft_sent.nothing)
+                context.call(roamlet_sent.nothing)
 
     with pytest.raises(TimeoutError, match="not done"):
         call_on_and_on()
     woken: list[None] = []
-    other = weft.spawn(lambda: woken.append(weft.sleep(0.001)))
+    other = roamlet.spawn(lambda: woken.append(roamlet.sleep(0.001)))
     for _ in range(5000):
         if not woken:
-            context.call(weft_sent.nothing)
+            context.call(roamlet_sent.nothing)
     assert woken
     assert used()
     other.join()
@@ -178,14 +178,14 @@ def test_a_row_of_calls_keeps_the_thread_from_nothing_that_waits_in_it(context, 
 def test_a_clock_that_a_test_of_the_user_stops_is_none_of_ours(context, monkeypatch):
     monkeypatch.setattr(_turn, "LONGEST", 0.001)
     turn = rest(context)
-    call = weft.spawn(context.call, (weft_sent.wait_for_release,))
+    call = roamlet.spawn(context.call, (roamlet_sent.wait_for_release,))
     while turn.caller is None:
-        weft.sleep(0.001)
+        roamlet.sleep(0.001)
     with monkeypatch.context() as stopped:
         stopped.setattr(time, "monotonic", lambda: 0.0)
         while turn.caller is not None:
-            weft.sleep(0.001)
-    context.call(weft_sent.release)
+            roamlet.sleep(0.001)
+    context.call(roamlet_sent.release)
     call.join()
 
 
@@ -193,22 +193,22 @@ def test_a_call_that_takes_too_long_raises_although_its_caller_reads(context, mo
     monkeypatch.setattr(_turn, "LONGEST", 0.01)
     rest(context)
     with pytest.raises(remote.CallTimeout, match="did not answer within 0.05 seconds"):
-        context.call(weft_sent.wait_for_release, timeout=0.05)
-    context.call(weft_sent.release)
-    assert context.call(weft_sent.add, (1, 2)) == 3
+        context.call(roamlet_sent.wait_for_release, timeout=0.05)
+    context.call(roamlet_sent.release)
+    assert context.call(roamlet_sent.add, (1, 2)) == 3
 
 
 def test_a_caller_that_is_killed_while_he_reads_leaves_the_turn(context):
     turn = rest(context)
-    calls = weft.spawn(lambda: [context.call(weft_sent.nothing), context.call(weft_sent.wait_for_release)])
+    calls = roamlet.spawn(lambda: [context.call(roamlet_sent.nothing), context.call(roamlet_sent.wait_for_release)])
     while turn.caller is None:
-        weft.sleep(0.001)
+        roamlet.sleep(0.001)
     calls.kill()
     assert turn.caller is None
-    with pytest.raises(weft.TaskletKilled):
+    with pytest.raises(roamlet.TaskletKilled):
         calls.join()
-    context.call(weft_sent.release)
-    assert context.call(weft_sent.add, (1, 2)) == 3
+    context.call(roamlet_sent.release)
+    assert context.call(roamlet_sent.add, (1, 2)) == 3
 
 
 @pytest.mark.parametrize("error", [TimeoutError, ConnectionResetError])
@@ -218,17 +218,17 @@ def test_what_is_thrown_into_a_caller_who_reads_is_raised_there(context, error):
 
     def call() -> None:
         try:
-            context.call(weft_sent.wait_for_release)
+            context.call(roamlet_sent.wait_for_release)
         except error as thrown:
             raised.append(str(thrown))
 
-    caller = weft.tasklet(call)()
+    caller = roamlet.tasklet(call)()
     while turn.caller is None:
-        weft.sleep(0.001)
+        roamlet.sleep(0.001)
     caller.throw(error, "of somebody else")
     assert raised == ["of somebody else"]
-    context.call(weft_sent.release)
-    assert context.call(weft_sent.add, (1, 2)) == 3
+    context.call(roamlet_sent.release)
+    assert context.call(roamlet_sent.add, (1, 2)) == 3
 
 
 def test_a_signal_right_behind_a_read_loses_nothing_of_what_was_read(monkeypatch):
@@ -241,10 +241,10 @@ def test_a_signal_right_behind_a_read_loses_nothing_of_what_was_read(monkeypatch
         turn = rest(context)
         monkeypatch.setattr(context._link, "_answer_in", interrupted)
         with pytest.raises(KeyboardInterrupt):
-            context.call(weft_sent.print_lines, (["out"], []))
+            context.call(roamlet_sent.print_lines, (["out"], []))
         assert turn.caller is None
         assert not context._link._in_flight
-        assert context.call(weft_sent.add, (1, 2)) == 3
+        assert context.call(roamlet_sent.add, (1, 2)) == 3
     assert said == ["out"]
 
 
@@ -253,16 +253,16 @@ def test_a_signal_while_a_call_is_sent_leaves_neither_a_number_nor_the_turn(cont
     turn = rest(context)
     monkeypatch.setattr(context._link, place, interruption(monkeypatch))
     with pytest.raises(KeyboardInterrupt):
-        context.call(weft_sent.add, (1, 2))
+        context.call(roamlet_sent.add, (1, 2))
     assert turn.caller is None
     assert not context._link._in_flight
-    assert context.call(weft_sent.add, (1, 3)) == 4
+    assert context.call(roamlet_sent.add, (1, 3)) == 4
 
 
 def test_the_death_of_the_context_is_told_to_the_caller_who_reads(context):
     rest(context)
-    with pytest.raises(remote.ContextDied, match=r"died while it ran weft_sent\.kill_self"):
-        context.call(weft_sent.kill_self, (signal.SIGKILL,))
+    with pytest.raises(remote.ContextDied, match=r"died while it ran roamlet_sent\.kill_self"):
+        context.call(roamlet_sent.kill_self, (signal.SIGKILL,))
 
 
 def test_the_death_of_the_context_between_calls_is_found_by_the_next(context):
@@ -270,7 +270,7 @@ def test_the_death_of_the_context_between_calls_is_found_by_the_next(context):
     os.kill(context.facts.pid, signal.SIGKILL)
     assert gone(context.facts.pid)
     with pytest.raises(remote.ContextDied, match="died"):
-        context.call(weft_sent.nothing)
+        context.call(roamlet_sent.nothing)
 
 
 def test_closing_ends_the_rest(context):
@@ -288,20 +288,20 @@ def test_the_reader_takes_the_turn_back_from_who_never_comes(monkeypatch):
             assert turn.rests
             assert turn.take(12345)
         while turn.rests:
-            weft.sleep(0.001)
+            roamlet.sleep(0.001)
         assert turn.caller is None
-        assert context.call(weft_sent.add, (1, 2)) == 3
+        assert context.call(roamlet_sent.add, (1, 2)) == 3
 
 
 def test_what_comes_unasked_is_handed_on_although_the_reader_rested(monkeypatch):
     monkeypatch.setattr(_turn, "SOON", 600.0)
     said: list[str] = []
     with remote.local(python=sys.executable, output=lambda context, stream, line: said.append(line)) as context:
-        context.call(weft_sent.print_when_released, ("late",))
+        context.call(roamlet_sent.print_when_released, ("late",))
         rest(context)
-        context.call(weft_sent.release)
+        context.call(roamlet_sent.release)
         while not said:
-            weft.sleep(0.001)
+            roamlet.sleep(0.001)
     assert said == ["late"]
 
 

@@ -10,17 +10,17 @@ import warnings
 from types import SimpleNamespace
 
 import pytest
-import weft_sent
+import roamlet_sent
 
-import weft
+import roamlet
+from roamlet import remote
+from roamlet.remote import _routes
+from roamlet.remote._routes import KEPT, WINDOW
+from roamlet.wire import prompts, protocol
 from tests.remote.fakes import hostile, script
 from tests.remote.raising import raises
 from tests.remote.stopping import gone, stop
 from tests.wire.interpreters import found
-from weft import remote
-from weft.remote import _routes
-from weft.remote._routes import KEPT, WINDOW
-from weft.wire import prompts, protocol
 
 
 @pytest.fixture
@@ -45,11 +45,11 @@ def test_a_chain_of_four_with_old_and_new_pythons_in_it(chain):
     contexts = chain("3.13", "2.7", "3.6", "own")
     assert [context.via for context in contexts] == [None, *contexts[:-1]]
     pids = [context.facts.pid for context in contexts]
-    assert [context.call(weft_sent.parent_pid) for context in contexts] == [os.getpid(), *pids[:-1]]
-    assert contexts[-1].call(weft_sent.size_of, (bytes(3_000_000),)) == 3_000_000
-    assert contexts[-1].call(weft_sent.zeros, (3_000_000,)) == bytes(3_000_000)
+    assert [context.call(roamlet_sent.parent_pid) for context in contexts] == [os.getpid(), *pids[:-1]]
+    assert contexts[-1].call(roamlet_sent.size_of, (bytes(3_000_000),)) == 3_000_000
+    assert contexts[-1].call(roamlet_sent.zeros, (3_000_000,)) == bytes(3_000_000)
     with raises(ValueError, match="not good"):
-        contexts[-1].call(weft_sent.raise_value_error)
+        contexts[-1].call(roamlet_sent.raise_value_error)
     contexts[0].close()
     assert [context.closed for context in contexts] == [True] * 4
     assert all(gone(pid) for pid in pids)
@@ -61,21 +61,26 @@ def test_ssh_through_ssh_uses_the_client_over_there(sshd):
             assert beta.name == f"{sshd.host}/{sshd.host}"
             with remote.local(via=beta) as gamma:
                 assert gamma.name == f"{sshd.host}/{sshd.host}/local"
-                assert gamma.call(weft_sent.parent_pid) == beta.facts.pid
+                assert gamma.call(roamlet_sent.parent_pid) == beta.facts.pid
                 assert gamma.call(platform.node) == platform.node()
         with raises(remote.HostUnknown, match="cannot be resolved"):
             remote.ssh("no-such-host.invalid", ssh_args=sshd.ssh_args, via=alpha)
-        assert alpha.call(weft_sent.add, (1, 2)) == 3
+        assert alpha.call(roamlet_sent.add, (1, 2)) == 3
 
 
 @pytest.mark.parametrize(
     ("host", "options", "error", "says"),
     [
-        ("weft-unknown-key", {}, remote.HostKeyUnknown, "no host key is known"),
-        ("weft-changed-key", {}, remote.HostKeyRefused, "is not the one in known_hosts"),
-        ("weft-wrong-user-key", {}, remote.AuthenticationFailed, "does not let this user in"),
-        ("weft-loopback", {"python": "/no/such"}, remote.NoPython, "there is no /no/such"),
-        ("weft-loopback", {"port": 1, "ssh_args": ["-oPort=1"]}, remote.HostUnreachable, "no ssh server answers there"),
+        ("roamlet-unknown-key", {}, remote.HostKeyUnknown, "no host key is known"),
+        ("roamlet-changed-key", {}, remote.HostKeyRefused, "is not the one in known_hosts"),
+        ("roamlet-wrong-user-key", {}, remote.AuthenticationFailed, "does not let this user in"),
+        ("roamlet-loopback", {"python": "/no/such"}, remote.NoPython, "there is no /no/such"),
+        (
+            "roamlet-loopback",
+            {"port": 1, "ssh_args": ["-oPort=1"]},
+            remote.HostUnreachable,
+            "no ssh server answers there",
+        ),
     ],
 )
 def test_a_refusal_behind_a_context_says_in_which_one_ssh_ran(sshd, host, options, error, says):
@@ -111,8 +116,8 @@ def test_an_intermediary_that_says_of_a_terminal_what_none_is_is_closed(sshd, fu
     with remote.local(name="alpha") as alpha:
         alpha._shipping.need("prompts")
         alpha.call(prompts.close, (0,))
-        alpha.call(weft_sent.lie, ("weft.wire.prompts", "next_prompt", ("me@nowhere's password:", True, [])))
-        alpha.call(weft_sent.lie, ("weft.wire.prompts", function, answer))
+        alpha.call(roamlet_sent.lie, ("roamlet.wire.prompts", "next_prompt", ("me@nowhere's password:", True, [])))
+        alpha.call(roamlet_sent.lie, ("roamlet.wire.prompts", function, answer))
         with raises(remote.ProtocolError, match="'alpha' said what no context says, so it was closed.*of the terminal"):
             remote.ssh(sshd.host, ssh_args=sshd.ssh_args, password=lie_for(function), via=alpha)
         with raises(remote.ContextDied):
@@ -128,12 +133,12 @@ def test_output_and_logs_come_from_behind_by_the_name_of_their_context(chain, ca
     (alpha,) = chain("own")
     lines = []
     with remote.local(via=alpha, name="beta", output=lambda *line: lines.append(line)) as beta:
-        beta.call(weft_sent.print_lines, (["out"], ["err"]))
-        beta.call(weft_sent.log, ("their.logger", 40, "logged behind"))
-        beta.call(weft_sent.print_many, (20_000,))
+        beta.call(roamlet_sent.print_lines, (["out"], ["err"]))
+        beta.call(roamlet_sent.log, ("their.logger", 40, "logged behind"))
+        beta.call(roamlet_sent.print_many, (20_000,))
     assert lines[:2] in ([("beta", "stdout", "out"), ("beta", "stderr", "err")], [lines[1], lines[0]])
     assert len(lines) == 20_002
-    assert [(record.name, record.weft_context) for record in caplog.records] == [("their.logger", "beta")]
+    assert [(record.name, record.roamlet_context) for record in caplog.records] == [("their.logger", "beta")]
 
 
 def test_a_module_goes_over_the_first_link_once_however_many_need_it(chain):
@@ -144,7 +149,7 @@ def test_a_module_goes_over_the_first_link_once_however_many_need_it(chain):
     def cost(context, *targets):
         before = alpha.stats.bytes_down
         for target in targets:
-            assert target.call(weft_sent.add, (1, 2)) == 3
+            assert target.call(roamlet_sent.add, (1, 2)) == 3
         assert context.stats.modules
         return alpha.stats.bytes_down - before
 
@@ -160,10 +165,12 @@ def test_a_module_goes_over_the_first_link_once_however_many_need_it(chain):
 def test_imports_of_many_children_and_threads_that_overlap_are_sent_once(chain, in_tasklets, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     text = secrets.token_hex(50_000)
-    (tmp_path / "weft_shared.py").write_text(f"text = {text!r}\n")
+    (tmp_path / "roamlet_shared.py").write_text(f"text = {text!r}\n")
     for name in ("left", "right", "middle"):
-        (tmp_path / f"weft_{name}.py").write_text("import weft_shared\ndef size():\n    return len(weft_shared.text)\n")
-    functions = [importlib.import_module(f"weft_{name}").size for name in ("left", "right", "middle")]
+        (tmp_path / f"roamlet_{name}.py").write_text(
+            "import roamlet_shared\ndef size():\n    return len(roamlet_shared.text)\n"
+        )
+    functions = [importlib.import_module(f"roamlet_{name}").size for name in ("left", "right", "middle")]
     (alpha,) = chain("own")
     children = [chain("own", via=alpha)[0], *chain("own", "own", via=alpha)]
     before = alpha.stats.bytes_down
@@ -172,7 +179,7 @@ def test_imports_of_many_children_and_threads_that_overlap_are_sent_once(chain, 
     assert 50_000 < alpha.stats.bytes_down - before < 75_000
     assert [context.stats.round_trips for context in children] == [0, 0, 0]
     for name in ("left", "right", "middle", "shared"):
-        monkeypatch.delitem(sys.modules, f"weft_{name}")
+        monkeypatch.delitem(sys.modules, f"roamlet_{name}")
 
 
 class Gate:
@@ -180,7 +187,7 @@ class Gate:
 
     def __init__(self, pipe, monkeypatch, room):
         self.room = room
-        self.opened = weft.sync.Event()
+        self.opened = roamlet.sync.Event()
         self._write, self._wait = pipe.write, pipe.wait_writable
         monkeypatch.setattr(pipe, "write", self.write)
         monkeypatch.setattr(pipe, "wait_writable", self.wait_writable)
@@ -214,13 +221,13 @@ while True:
 @pytest.mark.parametrize("hops", [1, 2])
 def test_a_bundle_reaches_the_last_context_while_most_of_it_has_not_left(chain, tmp_path, monkeypatch, hops):
     monkeypatch.syspath_prepend(tmp_path)
-    (tmp_path / "weft_large.py").write_text(
+    (tmp_path / "roamlet_large.py").write_text(
         f"text = {secrets.token_hex(100_000)!r}\ndef size():\n    return len(text)\n"
     )
-    size = importlib.import_module("weft_large").size
+    size = importlib.import_module("roamlet_large").size
     (*_, via) = contexts = chain(*["own"] * hops)
     lines, answers = [], []
-    said = weft.sync.Event()
+    said = roamlet.sync.Event()
 
     def hear(*line):
         lines.append(line[2].split(" of "))
@@ -228,7 +235,7 @@ def test_a_bundle_reaches_the_last_context_while_most_of_it_has_not_left(chain, 
 
     with remote.local(hostile(tmp_path, COUNTING), via=via, name="last", output=hear) as last:
         gate = Gate(contexts[0]._link.process, monkeypatch, 50_000)
-        calling = weft.spawn(lambda: answers.append(last.call(size)))
+        calling = roamlet.spawn(lambda: answers.append(last.call(size)))
         said.wait()
         assert not answers
         assert {int(kind) for _, kind in lines} == {protocol.MODULES | protocol.KIND_CUT}
@@ -237,7 +244,7 @@ def test_a_bundle_reaches_the_last_context_while_most_of_it_has_not_left(chain, 
         assert answers == ["answered"]
     assert int(lines[-1][1]) == protocol.MODULES
     assert 100_000 < sum(int(size) for size, _ in lines) < 150_000
-    monkeypatch.delitem(sys.modules, "weft_large")
+    monkeypatch.delitem(sys.modules, "roamlet_large")
 
 
 def test_small_bundles_come_between_large_ones_and_not_between_their_pieces(chain, tmp_path, monkeypatch, in_tasklets):
@@ -245,8 +252,10 @@ def test_small_bundles_come_between_large_ones_and_not_between_their_pieces(chai
     functions = []
     for number in range(8):
         text = secrets.token_hex(40_000 if number % 2 else 4)
-        (tmp_path / f"weft_mixed_{number}.py").write_text(f"text = {text!r}\ndef size(data):\n    return len(text)\n")
-        functions.append(importlib.import_module(f"weft_mixed_{number}").size)
+        (tmp_path / f"roamlet_mixed_{number}.py").write_text(
+            f"text = {text!r}\ndef size(data):\n    return len(text)\n"
+        )
+        functions.append(importlib.import_module(f"roamlet_mixed_{number}").size)
     (*_, last) = chain("own", "own")
     ahead, send_ahead = [], last._link.process.send_ahead
     monkeypatch.setattr(last._link.process, "send_ahead", lambda frame: (ahead.append(frame[16]), send_ahead(frame)))
@@ -255,7 +264,7 @@ def test_small_bundles_come_between_large_ones_and_not_between_their_pieces(chai
     assert sizes == [8, 80_000] * 8
     assert set(ahead) == {protocol.MODULES}
     for number in range(8):
-        monkeypatch.delitem(sys.modules, f"weft_mixed_{number}")
+        monkeypatch.delitem(sys.modules, f"roamlet_mixed_{number}")
 
 
 def test_the_death_of_each_hop_is_told_to_all_behind_it_and_to_nobody_else(chain, in_tasklets):
@@ -264,27 +273,27 @@ def test_the_death_of_each_hop_is_told_to_all_behind_it_and_to_nobody_else(chain
     pids = [context.facts.pid for context in contexts]
 
     def wait(context):
-        return context.call(weft_sent.wait_for_release)
+        return context.call(roamlet_sent.wait_for_release)
 
     def kill(_):
-        weft.sleep(0.05)
+        roamlet.sleep(0.05)
         os.kill(pids[1], signal.SIGKILL)
 
     errors = in_tasklets(lambda context: (wait if context else kill)(context), [*contexts[1:], None])
     assert [type(error) for error in errors[:2]] == [remote.ContextDied] * 2
-    assert "'c1' died while it ran weft_sent.wait_for_release: its process was ended by signal 9" in str(errors[0])
+    assert "'c1' died while it ran roamlet_sent.wait_for_release: its process was ended by signal 9" in str(errors[0])
     assert errors[0].signal == signal.SIGKILL
     assert (
-        "'c2' died while it ran weft_sent.wait_for_release: the way to it is lost: 'c1' died: its process was"
+        "'c2' died while it ran roamlet_sent.wait_for_release: the way to it is lost: 'c1' died: its process was"
         in str(errors[1])
     )
     assert gone(pids[2])
-    assert sibling.call(weft_sent.add, (1, 2)) == contexts[0].call(weft_sent.add, (1, 2)) == 3
+    assert sibling.call(roamlet_sent.add, (1, 2)) == contexts[0].call(roamlet_sent.add, (1, 2)) == 3
     with raises(remote.ConnectError, match="was not started: 'c1' has died: its process"):
         remote.local(via=contexts[1])
     os.kill(pids[0], signal.SIGKILL)
     with raises(remote.ContextDied, match="the way to it is lost: 'c0' died: its process was ended by signal 9"):
-        sibling.call(weft_sent.wait_for_release)
+        sibling.call(roamlet_sent.wait_for_release)
 
 
 def test_closing_an_intermediary_closes_those_behind_it_first_and_in_order(chain):
@@ -293,10 +302,10 @@ def test_closing_an_intermediary_closes_those_behind_it_first_and_in_order(chain
         second = remote.local(via=first, name="second", output=lambda *line: closed.append(line[0]))
         third = remote.local(via=second, name="third", output=lambda *line: closed.append(line[0]))
         for context in (first, second, third):
-            context.call(weft_sent.say_goodbye_at_the_end)
+            context.call(roamlet_sent.say_goodbye_at_the_end)
     assert closed == ["third", "second", "first"]
     with raises(remote.ContextClosed, match="'third' is closed"):
-        third.call(weft_sent.nothing)
+        third.call(roamlet_sent.nothing)
 
 
 def test_what_does_not_start_behind_is_named_and_leaves_nothing(chain, tmp_path):
@@ -310,7 +319,7 @@ def test_what_does_not_start_behind_is_named_and_leaves_nothing(chain, tmp_path)
         remote.local(silent, via=alpha, timeout=0.3)
     with raises(TypeError, match="via= takes the context that is to start the new one"):
         remote.local(via="alpha")
-    assert alpha.call(weft_sent.children) == []
+    assert alpha.call(roamlet_sent.children) == []
 
 
 FORGED = {
@@ -329,43 +338,43 @@ def test_who_speaks_for_others_loses_its_own_context_and_no_other(chain, tmp_pat
     (good,) = chain("own", via=alpha)
     with bad:
         with raises(remote.ProtocolError, match="it sent what no context sends") as caught:
-            bad.call(weft_sent.nothing, timeout=20)
+            bad.call(roamlet_sent.nothing, timeout=20)
         assert caught.value.context == "bad"
-    assert good.call(weft_sent.add, (1, 2)) == alpha.call(weft_sent.add, (1, 2)) == 3
+    assert good.call(roamlet_sent.add, (1, 2)) == alpha.call(roamlet_sent.add, (1, 2)) == 3
 
 
 def test_an_intermediary_that_speaks_for_who_is_not_behind_it_ends_with_all_behind_it(tmp_path):
     bad = hostile(tmp_path, "hello()\nnumber = receive_call()\nsend(protocol.RESULT, b'N', number, source=me + 1)")
     with remote.local(bad, name="bad") as alpha, remote.local() as other:
         with raises(remote.ProtocolError, match="a frame from"):
-            alpha.call(weft_sent.nothing, timeout=20)
-        assert other.call(weft_sent.add, (1, 2)) == 3
+            alpha.call(roamlet_sent.nothing, timeout=20)
+        assert other.call(roamlet_sent.add, (1, 2)) == 3
 
 
 def test_a_child_that_does_not_read_holds_up_neither_its_sibling_nor_the_memory_of_the_intermediary(chain, tmp_path):
     (alpha, beta) = chain("own", "own")
     with remote.local(via=alpha, name="stuck") as stuck:
-        stuck.call(weft_sent.size_of, (b"",))
+        stuck.call(roamlet_sent.size_of, (b"",))
         stop(stuck.facts.pid)
         with raises(remote.CallTimeout):
-            stuck.call(weft_sent.size_of, (bytes(10_000_000),), timeout=0.2)
-        assert beta.call(weft_sent.size_of, (bytes(1_000_000),)) == 1_000_000
+            stuck.call(roamlet_sent.size_of, (bytes(10_000_000),), timeout=0.2)
+        assert beta.call(roamlet_sent.size_of, (bytes(1_000_000),)) == 1_000_000
         assert stuck._link.process._sent < 10 * WINDOW
         os.kill(stuck.facts.pid, signal.SIGKILL)
 
 
 def test_a_child_whose_output_nobody_takes_is_held_and_its_sibling_is_not(chain):
     (alpha, beta) = chain("own", "own")
-    taken, go_on = [], weft.sync.Event()
+    taken, go_on = [], roamlet.sync.Event()
 
     def slow(context, stream, line):
         go_on.wait()
         taken.append(line)
 
     with remote.local(via=alpha, output=slow) as loud:
-        done = weft.spawn(loud.call, (weft_sent.print_many, (150_000,)))
+        done = roamlet.spawn(loud.call, (roamlet_sent.print_many, (150_000,)))
         while not loud._link.process._held:
-            assert beta.call(weft_sent.add, (1, 2)) == 3
+            assert beta.call(roamlet_sent.add, (1, 2)) == 3
         assert loud._link.process._kept < 4 * KEPT
         go_on.set()
         assert done.join() == 150_000
@@ -374,13 +383,13 @@ def test_a_child_whose_output_nobody_takes_is_held_and_its_sibling_is_not(chain)
 
 def test_the_window_grows_while_a_child_takes_all(chain):
     (_, beta) = chain("own", "own")
-    assert beta.call(weft_sent.size_of, (bytes(30_000_000),)) == 30_000_000
+    assert beta.call(roamlet_sent.size_of, (bytes(30_000_000),)) == 30_000_000
     assert WINDOW <= beta._link.process._window <= 1 << 24
 
 
 def test_a_stopped_intermediary_does_not_keep_those_behind_it_from_closing(chain, monkeypatch):
-    monkeypatch.setattr("weft.remote._routes.STEP", 0.2)
-    monkeypatch.setattr("weft.remote.context.PATIENCE", 0.3)
+    monkeypatch.setattr("roamlet.remote._routes.STEP", 0.2)
+    monkeypatch.setattr("roamlet.remote.context.PATIENCE", 0.3)
     alpha, beta = chain("own", "own")
     stop(alpha.facts.pid)
     alpha.close()
@@ -394,7 +403,7 @@ def test_a_tree_of_contexts_dropped_by_its_user_is_closed(chain):
     beta = remote.local(via=alpha, name="beta")
     pids = [alpha.facts.pid, beta.facts.pid]
     del alpha
-    assert beta.call(weft_sent.add, (1, 2)) == 3  # it holds what it goes through
+    assert beta.call(roamlet_sent.add, (1, 2)) == 3  # it holds what it goes through
     with warnings.catch_warnings(record=True) as recorded:
         warnings.simplefilter("always")
         contexts = [beta]
@@ -409,7 +418,7 @@ def test_a_tree_of_contexts_dropped_by_its_user_is_closed(chain):
 def test_a_forked_context_starts_others_and_cannot_be_started_elsewhere(chain):
     with remote.fork(beside_threads=True) as forked:
         (beta,) = chain("own", via=forked)
-        assert beta.call(weft_sent.parent_pid) == forked.facts.pid
+        assert beta.call(roamlet_sent.parent_pid) == forked.facts.pid
         with raises(TypeError, match="a copy of this process, and cannot run in"):
             remote.fork(via=forked)
 

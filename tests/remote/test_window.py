@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import weft_channels_sent as sent
+import roamlet_channels_sent as sent
 
-import weft
+import roamlet
+from roamlet import remote
+from roamlet.remote._window import LARGEST_SIZE
 from tests.remote.raising import raises
-from weft import remote
-from weft.remote._window import LARGEST_SIZE
 
 
 @pytest.fixture(scope="module")
@@ -27,8 +27,8 @@ def test_what_waits_for_room_is_accepted_in_its_order_whoever_waits() -> None:
         return done
 
     assert [offer(number) for number in range(4)] == [True, True, False, False]
-    sender = weft.spawn(lambda: (channel.send(4), accepted.append(4)))
-    weft.schedule()
+    sender = roamlet.spawn(lambda: (channel.send(4), accepted.append(4)))
+    roamlet.schedule()
     assert not offer(5)
     assert (accepted, channel.balance) == ([], 6)
     assert [channel.receive() for _ in range(2)] == [0, 1]
@@ -43,10 +43,10 @@ def test_what_waits_for_room_is_accepted_in_its_order_whoever_waits() -> None:
 def test_a_closed_channel_accepts_what_waits_and_nothing_new() -> None:
     channel: Any = remote.channel(window=1)
     channel.send("accepted")
-    sender = weft.spawn(lambda: channel.send("waits"))
-    weft.schedule()
+    sender = roamlet.spawn(lambda: channel.send("waits"))
+    roamlet.schedule()
     channel.close()
-    with raises(weft.ChannelClosed):
+    with raises(roamlet.ChannelClosed):
         channel.send("too late")
     assert not channel.closed
     assert list(channel) == ["accepted", "waits"]
@@ -57,8 +57,8 @@ def test_a_closed_channel_accepts_what_waits_and_nothing_new() -> None:
 def test_who_is_killed_while_it_waits_for_room_has_sent_nothing() -> None:
     channel: Any = remote.channel(window=1)
     channel.send("accepted")
-    sender = weft.tasklet(channel.send)("never")
-    weft.schedule()
+    sender = roamlet.tasklet(channel.send)("never")
+    roamlet.schedule()
     sender.kill()
     assert channel.balance == 1
     assert channel.receive() == "accepted"
@@ -97,7 +97,7 @@ def test_a_small_value_that_would_fit_does_not_overtake_a_large_one_that_waits()
 
 def test_an_exception_reaches_a_context_that_waits_already(context: remote.Context) -> None:
     channel: Any = remote.channel(window=5)
-    call = weft.spawn(lambda: context.call(sent.receive_error, (channel,)))
+    call = roamlet.spawn(lambda: context.call(sent.receive_error, (channel,)))
     assert context.call(sent.same, (channel, channel))[0]  # the request has come by now, too
     channel.send_exception(KeyError, "gone")
     assert "gone" in str(call.join())

@@ -5,8 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import weft
-from weft import snapshot
+import roamlet
+from roamlet import snapshot
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -21,8 +21,8 @@ def keep(function, ch, out):
 
 def begun(function):
     """(tasklet, its channel, where its result will be), blocked for the first time."""
-    ch, out = weft.channel(), []
-    tasklet = weft.tasklet(keep)(function, ch, out)
+    ch, out = roamlet.channel(), []
+    tasklet = roamlet.tasklet(keep)(function, ch, out)
     tasklet.run()
     return tasklet, ch, out
 
@@ -50,7 +50,7 @@ class SavesItself:
 
     def receive(self):
         step, self.step = self.step, self.step + 1
-        weft.checkpoint("job.weft", every=SavesItself.every)
+        roamlet.checkpoint("job.roamlet", every=SavesItself.every)
         if step in self.errors:
             raise self.errors[step](step)
         return value_at(step)

@@ -10,11 +10,11 @@ import random
 import sys
 import traceback
 
-import weft
+import roamlet
+from roamlet import snapshot
+from roamlet.snapshot import _checkpoint
 from tests.snapshot._driving import SavesItself, begun, keep, value_at
 from tests.snapshot._random_programs import module
-from weft import snapshot
-from weft.snapshot import _checkpoint
 
 MOST_STEPS = 400
 MOST_INSTRUCTIONS = (5, 20, 60, 200, 1000)  # at most between two interruptions, in a program
@@ -79,7 +79,7 @@ def interrupted_points_of(seed):
 
 
 def checkpoint_points_of(seed, most=40):
-    """The same, where it saves itself with weft.checkpoint()."""
+    """The same, where it saves itself with roamlet.checkpoint()."""
     return _tried(seed, lambda program: _at_its_checkpoints(program, most))
 
 
@@ -116,13 +116,13 @@ def _at_its_steps(program, stride):
 
 
 def _between_instructions(program):
-    rng, ch, out = program.random, weft.channel(), []
+    rng, ch, out = program.random, roamlet.channel(), []
     ch.preference = 1  # who receives is made runnable, so that run() can interrupt it
-    tasklet = weft.tasklet(keep)(program.main, ch, out)
+    tasklet = roamlet.tasklet(keep)(program.main, ch, out)
     step = points = 0
     most, often = rng.choice(MOST_INSTRUCTIONS), rng.uniform(0.05, 0.4)
     while tasklet.alive:
-        interrupted = weft.run(rng.randrange(1, most))
+        interrupted = roamlet.run(rng.randrange(1, most))
         if interrupted is None:
             if tasklet.alive:
                 program.give(ch, step)
@@ -142,7 +142,7 @@ def _interrupted(program, tasklet, ch, out, step):
         return 0
     copy, its_channel, its_out = copied
     copy.insert()
-    if weft.run(program.random.randrange(1, 100)) is copy:
+    if roamlet.run(program.random.randrange(1, 100)) is copy:
         where = f"{where}, then at {_places(copy)}"
         copied = _copied(program, where, copy, its_channel, its_out)
         if copied is not None:  # a copy of the copy goes on
@@ -150,7 +150,7 @@ def _interrupted(program, tasklet, ch, out, step):
             copy, its_channel, its_out = copied
         copy.insert()
     its_channel.preference = -1
-    weft.run()
+    roamlet.run()
     program.run(copy, its_channel, step)
     program.check(copy, its_out, where)
     return 1
@@ -171,8 +171,8 @@ def _at_its_checkpoints(program, most):
     _checkpoint.replace = lambda written, data: saved.append(data)  # no file, so that a thousand are quick
     try:
         out = []
-        weft.tasklet(keep)(program.main, SavesItself(program.errors), out)
-        weft.run()
+        roamlet.tasklet(keep)(program.main, SavesItself(program.errors), out)
+        roamlet.run()
         program.check(None, out, "which saved itself")
         points = saved[:: max(1, len(saved) // most)]
         SavesItself.every = 3600
@@ -180,7 +180,7 @@ def _at_its_checkpoints(program, most):
             copy = snapshot.loads(data)
             its_out = _variable_of(copy, keep, "out")
             copy.insert()
-            weft.run()
+            roamlet.run()
             program.check(copy, its_out, f"checkpoint {number} of {len(points)}")
         return len(points)
     finally:

@@ -2,7 +2,7 @@
 
 import contextlib
 
-import weft
+import roamlet
 
 LIMIT = 6
 
@@ -12,7 +12,7 @@ def inside_loops(path):
     for a in range(3):
         for b, letter in enumerate("xy"):
             total += a * b
-            seen.append((letter, weft.checkpoint(path)))
+            seen.append((letter, roamlet.checkpoint(path)))
     return total, seen
 
 
@@ -28,9 +28,9 @@ def noting(seen):
 def inside_with(path):
     seen = []
     with noting(seen) as same:
-        seen.append(weft.checkpoint(path))
+        seen.append(roamlet.checkpoint(path))
         assert same is seen
-    seen.append(weft.checkpoint(path))
+    seen.append(roamlet.checkpoint(path))
     return seen
 
 
@@ -40,18 +40,18 @@ def inside_try(path):
         try:
             raise KeyError("a")
         except KeyError:
-            seen.append(weft.checkpoint(path))
+            seen.append(roamlet.checkpoint(path))
             raise
         finally:
-            seen.append(weft.checkpoint(path))
+            seen.append(roamlet.checkpoint(path))
     except KeyError as error:
-        seen.append((repr(error), weft.checkpoint(path)))
+        seen.append((repr(error), roamlet.checkpoint(path)))
     return seen
 
 
 def numbers(path, seen):
     for number in range(3):
-        seen.append(weft.checkpoint(path))
+        seen.append(roamlet.checkpoint(path))
         yield number
 
 
@@ -63,26 +63,26 @@ def inside_a_generator(path):
 def beside_a_generator(path):
     seen, squares = [], (number**2 for number in range(4))
     for square in squares:
-        seen.append((square, weft.checkpoint(path)))
+        seen.append((square, roamlet.checkpoint(path)))
     return seen
 
 
 class Account:
     def __init__(self, path):
-        self.seen = [weft.checkpoint(path)]
+        self.seen = [roamlet.checkpoint(path)]
         self.path = path
 
     def __enter__(self):
-        self.seen.append(weft.checkpoint(self.path))
+        self.seen.append(roamlet.checkpoint(self.path))
         return self
 
     def __exit__(self, *error):
-        self.seen.append(weft.checkpoint(self.path))
+        self.seen.append(roamlet.checkpoint(self.path))
 
     def __call__(self, depth):
         if depth:
             return self(depth - 1)
-        return weft.checkpoint(path=self.path, every=0)
+        return roamlet.checkpoint(path=self.path, every=0)
 
 
 def inside_methods(path):
@@ -93,7 +93,7 @@ def inside_methods(path):
 
 
 def with_unpacked_arguments(path):
-    return [weft.checkpoint(*(path,), every=None) for _ in range(3)]
+    return [roamlet.checkpoint(*(path,), every=None) for _ in range(3)]
 
 
 JOBS = [

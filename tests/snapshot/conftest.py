@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-import weft
-from weft import core
-from weft.snapshot import _native
+import roamlet
+from roamlet import core
+from roamlet.snapshot import _native
 
 KNOWN = _native.known and core.backend != "greenlet"
 
@@ -22,5 +22,5 @@ collect_ignore = ["test_unknown.py"] if KNOWN else [f"test_{name}.py" for name i
 
 @pytest.fixture
 def python(python):
-    """The fixture of all folders, with the weft that is tried here: it may be built, and not installed."""
-    return functools.partial(python, PYTHONPATH=str(Path(weft.__file__).resolve().parent.parent))
+    """The fixture of all folders, with the roamlet that is tried here: it may be built, and not installed."""
+    return functools.partial(python, PYTHONPATH=str(Path(roamlet.__file__).resolve().parent.parent))

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-import weft
+import roamlet
+from roamlet import _checkpoint, snapshot
+from roamlet.snapshot import _checkpoint as _saving
+from roamlet.snapshot import _file, _resume
 from tests.snapshot import _jobs
-from weft import _checkpoint, snapshot
-from weft.snapshot import _checkpoint as _saving
-from weft.snapshot import _file, _resume
 
 results = []
 JOBS = _jobs.JOBS + (_jobs.IN_GENERATORS if sys.version_info >= (3, 12) else [])
@@ -29,7 +29,7 @@ def nothing_known():
 
 @pytest.fixture
 def path(tmp_path):
-    return str(tmp_path / "job.weft")
+    return str(tmp_path / "job.roamlet")
 
 
 now = [1000.0]
@@ -49,8 +49,8 @@ def keep(function, *args):
 
 def run(function, *args):
     """What the function returns, run as a job."""
-    weft.tasklet(keep)(function, *args)
-    weft.run()
+    roamlet.tasklet(keep)(function, *args)
+    roamlet.run()
     return results.pop()
 
 
@@ -78,7 +78,7 @@ def test_a_job_goes_on_from_each_of_its_checkpoints(job, path, monkeypatch):
             assert repr(run(job, path)) == expected
         # Only the checkpoint that it was resumed from says so; those before it said False then, those behind it do now.
         snapshot.resume(path)
-        weft.run()
+        roamlet.run()
         wanted = expected.split("False")
         wanted = "False".join(wanted[:number]) + "True" + "False".join(wanted[number:])
         assert repr(results.pop()) == wanted
@@ -88,13 +88,13 @@ def test_it_returns_false_here_and_true_once_where_it_was_resumed(path):
     def job():
         said = []
         for _ in range(3):
-            said.append(weft.checkpoint(path))
+            said.append(roamlet.checkpoint(path))
         return said
 
     assert run(job) == [False, False, False]
     tasklet = snapshot.resume(path)
     assert tasklet.scheduled and results == []
-    weft.run()
+    roamlet.run()
     assert results == [[False, False, True]]
 
 
@@ -104,7 +104,7 @@ def counting_seconds(path, seconds, every):
     for second in seconds:
         now[0] = 1000.0 + second
         before = os.path.exists(path) and os.stat(path).st_mtime_ns
-        resumed = weft.checkpoint(path, every=every)
+        resumed = roamlet.checkpoint(path, every=every)
         said.append(resumed)
         if not resumed and os.stat(path).st_mtime_ns != before:
             written.append(second)
@@ -120,7 +120,7 @@ def test_after_a_resumption_the_time_begins_anew(path, clock):
     assert run(counting_seconds, path, seconds, 6) == ([0, 6, 12], [False] * 6)
     now[0] = 1013.0
     snapshot.resume(path)
-    weft.run()
+    roamlet.run()
     assert results.pop() == ([0, 6], [False] * 4 + [True, False])
     # 13: one second is too early; the time began anew when it was resumed
 
@@ -128,22 +128,22 @@ def test_after_a_resumption_the_time_begins_anew(path, clock):
 def test_every_is_a_number_of_seconds(path):
     for bad in ("60", True, [1]):
         with pytest.raises(TypeError, match="takes `every` as a number of seconds, or None for each time, not"):
-            weft.checkpoint(path, every=bad)
+            roamlet.checkpoint(path, every=bad)
     for bad in (-1, float("nan"), float("inf")):
         with pytest.raises(ValueError, match=r"give a number of seconds >= 0, for example every=60"):
-            weft.checkpoint(path, every=bad)
+            roamlet.checkpoint(path, every=bad)
     with pytest.raises(TypeError, match="os.PathLike"):
-        weft.checkpoint(7)
+        roamlet.checkpoint(7)
     assert not os.path.exists(path)
 
 
 def test_any_kind_of_path(path):
     def job():
-        return [weft.checkpoint(each, every=60) for each in (path, Path(path), os.fsencode(path))]
+        return [roamlet.checkpoint(each, every=60) for each in (path, Path(path), os.fsencode(path))]
 
     assert run(job) == [False] * 3
     assert snapshot.resume(Path(path)).alive
-    weft.run()
+    roamlet.run()
     tasklet = snapshot.resume(os.fsencode(path))
     tasklet.kill()
 
@@ -155,29 +155,29 @@ def test_the_file_is_for_its_owner_alone_and_nothing_lies_beside_it(path):
     finally:
         os.umask(before)
     assert os.stat(path).st_mode & 0o777 == 0o600
-    assert os.listdir(os.path.dirname(path)) == ["job.weft"]
+    assert os.listdir(os.path.dirname(path)) == ["job.roamlet"]
 
 
 def test_what_the_job_reaches_comes_along(path):
     def job(ch, log):
-        weft.checkpoint(path)
+        roamlet.checkpoint(path)
         ch.send("from the job")
         log.append("sent")
 
     def waiting(ch, log):
         log.append(ch.receive())
 
-    ch, log = weft.channel(), []
-    weft.tasklet(waiting)(ch, log)
-    weft.tasklet(job)(ch, log)
-    weft.run()
+    ch, log = roamlet.channel(), []
+    roamlet.tasklet(waiting)(ch, log)
+    roamlet.tasklet(job)(ch, log)
+    roamlet.run()
     assert sorted(log) == ["from the job", "sent"]
 
     # `log` is in the file as it was: empty
     tasklet = snapshot.resume(path)
     its_log = tasklet.frame.f_locals["log"]
     assert its_log == []
-    weft.run()
+    roamlet.run()
     assert sorted(its_log) == ["from the job", "sent"]
     assert sorted(log) == ["from the job", "sent"]
 
@@ -187,12 +187,12 @@ def test_nobody_else_runs_while_it_is_saved(path):
 
     def job():
         order.append("before")
-        weft.checkpoint(path)
+        roamlet.checkpoint(path)
         order.append("behind")
 
-    weft.tasklet(job)()
-    weft.tasklet(order.append)("another")
-    weft.run()
+    roamlet.tasklet(job)()
+    roamlet.tasklet(order.append)("another")
+    roamlet.run()
     assert order == ["before", "behind", "another"]
 
 
@@ -200,19 +200,19 @@ class NotesWhoPickles:
     seen = []
 
     def __reduce__(self):
-        NotesWhoPickles.seen.append(weft.getcurrent().atomic)
+        NotesWhoPickles.seen.append(roamlet.getcurrent().atomic)
         return int, ()
 
 
 def test_whoever_saves_is_not_interrupted_by_slices(path):
     def job():
         thing = NotesWhoPickles()
-        weft.checkpoint(path)
+        roamlet.checkpoint(path)
         return thing
 
     run(job)
     assert NotesWhoPickles.seen == [True]
-    assert not weft.getcurrent().atomic
+    assert not roamlet.getcurrent().atomic
 
 
 def test_atomic_depth_context_and_the_error_that_is_handled_are_there_again(path):
@@ -223,16 +223,16 @@ def test_atomic_depth_context_and_the_error_that_is_handled_are_there_again(path
         try:
             raise LookupError("being handled")
         except LookupError:
-            with weft.atomic():
-                weft.checkpoint(path)
-                log.append((weft.getcurrent().atomic, variable.get(), repr(sys.exc_info()[1])))
-        log.append(weft.getcurrent().atomic)
+            with roamlet.atomic():
+                roamlet.checkpoint(path)
+                log.append((roamlet.getcurrent().atomic, variable.get(), repr(sys.exc_info()[1])))
+        log.append(roamlet.getcurrent().atomic)
         return log
 
     expected = [(True, 5, "LookupError('being handled')"), False]
     assert run(job) == expected
     snapshot.resume(path)
-    weft.run()
+    roamlet.run()
     assert results.pop() == expected
     assert variable.get() == 0
 
@@ -244,7 +244,7 @@ def test_a_variable_that_cannot_be_named_is_left_out_with_a_warning_at_the_job(p
     hidden = contextvars.ContextVar("of a library")
 
     def job():
-        weft.checkpoint(path)
+        roamlet.checkpoint(path)
 
     def start():
         hidden.set(1)
@@ -257,16 +257,16 @@ def test_a_variable_that_cannot_be_named_is_left_out_with_a_warning_at_the_job(p
 
 def test_a_job_that_was_spawned_is_joined_here_and_where_it_is_resumed(path):
     def job(number):
-        resumed = weft.checkpoint(path)
+        resumed = roamlet.checkpoint(path)
         if number < 0:
             raise LookupError(f"of the job, {resumed}")
         return number, resumed
 
-    assert weft.spawn(job, (7,)).join() == (7, False)
+    assert roamlet.spawn(job, (7,)).join() == (7, False)
     copy = snapshot.resume(path)
     assert not copy.done
     assert copy.join() == (7, True)
-    failing = weft.spawn(job, (-1,))
+    failing = roamlet.spawn(job, (-1,))
     with pytest.raises(LookupError, match="of the job, False"):
         failing.join()
     copy = snapshot.resume(path)
@@ -276,17 +276,17 @@ def test_a_job_that_was_spawned_is_joined_here_and_where_it_is_resumed(path):
 
 def test_a_spawned_job_that_is_killed_after_it_was_resumed_says_so(path):
     def job():
-        weft.checkpoint(path)
-        weft.channel().receive()
+        roamlet.checkpoint(path)
+        roamlet.channel().receive()
 
-    first = weft.spawn(job)
-    weft.schedule()
+    first = roamlet.spawn(job)
+    roamlet.schedule()
     copy = snapshot.resume(path)
-    weft.schedule()
+    roamlet.schedule()
     for each in (first, copy):
         assert each.blocked
         each.kill()
-        with pytest.raises(weft.TaskletKilled, match="was killed before it had a result"):
+        with pytest.raises(roamlet.TaskletKilled, match="was killed before it had a result"):
             each.join()
 
 
@@ -295,19 +295,19 @@ def test_in_a_thread_and_under_slices(path):
         total = 0
         for number in range(2000):
             total += number
-            weft.checkpoint(path, every=3600)
+            roamlet.checkpoint(path, every=3600)
         return total
 
     def work():
-        weft.tasklet(keep)(job)
-        weft.run(slice=0.001)
+        roamlet.tasklet(keep)(job)
+        roamlet.run(slice=0.001)
 
     thread = threading.Thread(target=work)
     thread.start()
     thread.join()
     assert results.pop() == sum(range(2000))
     snapshot.resume(path)
-    weft.run()
+    roamlet.run()
     assert results.pop() == sum(range(2000))
 
 
@@ -316,7 +316,7 @@ def test_in_a_thread_and_under_slices(path):
 
 def test_the_main_tasklet_is_refused(path):
     with pytest.raises(snapshot.CannotSave, match=r"it is the main tasklet of its thread.*Start the work in a tasklet"):
-        weft.checkpoint(path)
+        roamlet.checkpoint(path)
     assert not os.path.exists(path)
 
 
@@ -334,18 +334,18 @@ def refused(function, path):
 
 
 def test_c_code_in_between_is_named(path):
-    said = refused(lambda: sorted([2, 1], key=lambda _: weft.checkpoint(path)), path)
+    said = refused(lambda: sorted([2, 1], key=lambda _: roamlet.checkpoint(path)), path)
     assert "the call of <built-in function sorted> in " in said
     assert "what C code was about to do next cannot be saved" in said
     assert "/_checkpoint.py" not in said  # the frames that are named are the job's own
-    said = refused(lambda: list(map(weft.checkpoint, [path])), path)
+    said = refused(lambda: list(map(roamlet.checkpoint, [path])), path)
     assert "the call of <class 'list'> in " in said
 
 
 def test_a_scope_is_named(path):
     def job():
-        with weft.timeout(60):
-            weft.checkpoint(path)
+        with roamlet.timeout(60):
+            roamlet.checkpoint(path)
 
     assert "it is inside a scope or a time-out" in refused(job, path)
 
@@ -353,7 +353,7 @@ def test_a_scope_is_named(path):
 def test_the_variable_is_named(path):
     def job():
         mutex = threading.Lock()
-        weft.checkpoint(path)
+        roamlet.checkpoint(path)
         return mutex
 
     said = refused(job, path)
@@ -362,18 +362,18 @@ def test_the_variable_is_named(path):
 
 
 def test_a_job_that_is_nothing_but_the_call_has_nothing_to_save(path):
-    weft.tasklet(weft.checkpoint)(path)
+    roamlet.tasklet(roamlet.checkpoint)(path)
     with pytest.raises(snapshot.CannotSave, match="it runs nothing but checkpoint"):
-        weft.run()
+        roamlet.run()
 
 
 def test_a_partial_of_it_is_called_through(path):
     def job():
-        return functools.partial(weft.checkpoint, path)()
+        return functools.partial(roamlet.checkpoint, path)()
 
     assert run(job) is False
     snapshot.resume(path)
-    weft.run()
+    roamlet.run()
     assert results.pop() is True
 
 
@@ -388,8 +388,8 @@ class Switches:
 
 def test_what_blocks_while_it_is_pickled_is_said(path):
     def job():
-        thing = Switches(weft.channel())
-        weft.checkpoint(path)
+        thing = Switches(roamlet.channel())
+        roamlet.checkpoint(path)
         return thing
 
     assert "switches tasklets while it is pickled" in refused(job, path)
@@ -399,10 +399,10 @@ def test_a_job_goes_on_when_it_could_not_be_saved_and_tries_again(path):
     def job():
         mutex = threading.Lock()
         with contextlib.suppress(snapshot.CannotSave):
-            weft.checkpoint(path, every=60)
+            roamlet.checkpoint(path, every=60)
         assert not os.path.exists(path)
         del mutex
-        weft.checkpoint(path, every=60)
+        roamlet.checkpoint(path, every=60)
         return os.path.exists(path)
 
     assert run(job) is True

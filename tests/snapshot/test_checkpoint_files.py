@@ -13,32 +13,32 @@ import textwrap
 
 import pytest
 
-import weft
-from weft import snapshot
-from weft.snapshot import _file
+import roamlet
+from roamlet import snapshot
+from roamlet.snapshot import _file
 
 
 @pytest.fixture
 def path(tmp_path):
-    return str(tmp_path / "job.weft")
+    return str(tmp_path / "job.roamlet")
 
 
 def counts(path, log, ballast=""):
     """A job that saves itself at each step; what went wrong there is noted."""
     for number in range(4):
         try:
-            weft.checkpoint(path)
+            roamlet.checkpoint(path)
         except OSError as error:
             log.append((number, error.errno, str(error)))
-        weft.schedule()
+        roamlet.schedule()
     return ballast
 
 
 def begun(path, *more):
     """A job that has saved itself once, in the run queue, and what it notes."""
     log = []
-    tasklet = weft.tasklet(counts)(path, log, *more)
-    weft.schedule()
+    tasklet = roamlet.tasklet(counts)(path, log, *more)
+    roamlet.schedule()
     return tasklet, log
 
 
@@ -73,14 +73,14 @@ def test_a_write_that_fails_in_the_middle_leaves_the_last_good_one(path):
     tasklet, log = begun(path, "x" * 20_000)
     good = open_and_read(path)
     with file_size_limit(5_000):
-        weft.schedule()
+        roamlet.schedule()
     assert [(number, code) for number, code, _ in log] == [(1, errno.EFBIG)]
     assert log[0][2] == (
         f"cannot write the checkpoint {path!r}: File too large. The last one that was written is still there"
     )
     assert open_and_read(path) == good
-    assert os.listdir(os.path.dirname(path)) == ["job.weft"]
-    weft.schedule()
+    assert os.listdir(os.path.dirname(path)) == ["job.roamlet"]
+    roamlet.schedule()
     assert len(log) == 1 and number_in(path) == 2  # there is room again, and the job goes on saving
     tasklet.kill()
 
@@ -95,10 +95,10 @@ def test_a_full_disk_at_each_step(path, call, monkeypatch):
 
     with monkeypatch.context() as patched:
         patched.setattr(_file.os, call, full)
-        weft.schedule()
+        roamlet.schedule()
     assert [(number, code) for number, code, _ in log] == [(1, errno.ENOSPC)]
     assert "No space left on device" in log[0][2]
-    assert (open_and_read(path), os.listdir(os.path.dirname(path))) == (good, ["job.weft"])
+    assert (open_and_read(path), os.listdir(os.path.dirname(path))) == (good, ["job.roamlet"])
     tasklet.kill()
 
 
@@ -118,7 +118,7 @@ def test_the_data_is_on_the_disk_before_it_has_the_name_and_the_name_behind_it(p
     with monkeypatch.context() as patched:
         for name in ("write", "fsync", "replace"):
             patched.setattr(_file.os, name, noted(name, getattr(os, name)))
-        weft.schedule()
+        roamlet.schedule()
     assert (order, log) == (["write", "fsync", "replace", "fsync of the folder"], [])
     tasklet.kill()
 
@@ -132,9 +132,9 @@ def test_a_folder_that_cannot_be_synced_is_said_and_the_next_one_is_written(path
 
     with monkeypatch.context() as patched:
         patched.setattr(_file.os, "fsync", broken)
-        weft.schedule()
+        roamlet.schedule()
     assert [code for _, code, _ in log] == [errno.EIO]
-    weft.schedule()
+    roamlet.schedule()
     assert len(log) == 1 and number_in(path) == 2
     tasklet.kill()
 
@@ -142,16 +142,16 @@ def test_a_folder_that_cannot_be_synced_is_said_and_the_next_one_is_written(path
 def said(path):
     """What checkpoint() says of this path, in a job."""
     log = []
-    weft.tasklet(counts)(path, log)
-    weft.run()
+    roamlet.tasklet(counts)(path, log)
+    roamlet.run()
     assert {number for number, _, _ in log} == {0, 1, 2, 3}
     return log[0][2]
 
 
 def test_paths_that_cannot_be_written_are_said(tmp_path):
-    assert "No such file or directory" in said(str(tmp_path / "none" / "job.weft"))
+    assert "No such file or directory" in said(str(tmp_path / "none" / "job.roamlet"))
     (tmp_path / "file").write_text("")
-    assert "Not a directory" in said(str(tmp_path / "file" / "job.weft"))
+    assert "Not a directory" in said(str(tmp_path / "file" / "job.roamlet"))
     (tmp_path / "folder").mkdir()
     assert "it is there, and is no plain file" in said(str(tmp_path / "folder"))
     os.mkfifo(tmp_path / "pipe")
@@ -162,7 +162,7 @@ def test_paths_that_cannot_be_written_are_said(tmp_path):
 
 def test_a_link_is_followed_and_stays_one(path, tmp_path):
     (tmp_path / "elsewhere").mkdir()
-    real = tmp_path / "elsewhere" / "real.weft"
+    real = tmp_path / "elsewhere" / "real.roamlet"
     os.symlink(real, path)
     tasklet, log = begun(path)
     assert os.path.islink(path) and real.stat().st_mode & 0o777 == 0o600 and log == []
@@ -175,7 +175,7 @@ def test_what_a_killed_process_left_half_written_is_taken_over(path):
     os.chmod(path + _file.PARTIAL, 0o644)
     tasklet, log = begun(path)
     assert (number_in(path), log, os.stat(path).st_mode & 0o777) == (0, [], 0o600)
-    assert os.listdir(os.path.dirname(path)) == ["job.weft"]
+    assert os.listdir(os.path.dirname(path)) == ["job.roamlet"]
     tasklet.kill()
 
 
@@ -204,7 +204,7 @@ def test_what_somebody_else_put_there_gets_nothing_of_it(path, tmp_path, kind):
 def test_two_jobs_of_one_process_are_told_apart(path):
     first, log = begun(path)
     _, other_log = begun(path)
-    weft.run()
+    roamlet.run()
     assert log == []
     assert [number for number, _, _ in other_log][:3] == [0, 1, 2]  # as long as the first one lives
     assert "keeps its own there. Give each job a file of its own" in other_log[0][2]
@@ -224,16 +224,16 @@ def test_a_job_that_was_resumed_while_it_still_runs_is_noticed_by_whoever_comes_
     # The same job in another process, which says nothing of this one's.
     other = subprocess.run(
         [sys.executable, "-c", textwrap.dedent("""
-            import sys, weft
-            from weft import snapshot
+            import sys, roamlet
+            from roamlet import snapshot
             snapshot.resume(sys.argv[1])
-            weft.run()
+            roamlet.run()
         """), path],
         capture_output=True, text=True, timeout=60, check=False, cwd=os.getcwd(),
     )  # fmt: skip
     assert (other.returncode, other.stderr) == (0, "")
     assert number_in(path) == 3
-    weft.schedule()
+    roamlet.schedule()
     assert [(number, code) for number, code, _ in log] == [(1, errno.EEXIST)]
     assert "somebody else has written it since this job has" in log[0][2]
     assert number_in(path) == 3
@@ -243,7 +243,7 @@ def test_a_job_that_was_resumed_while_it_still_runs_is_noticed_by_whoever_comes_
 def test_a_file_that_somebody_moved_away_is_written_anew(path):
     tasklet, log = begun(path)
     os.rename(path, path + ".kept")
-    weft.schedule()
+    roamlet.schedule()
     assert (log, number_in(path), number_in(path + ".kept")) == ([], 1, 0)
     tasklet.kill()
 
@@ -262,9 +262,9 @@ def test_one_that_is_being_written_by_another_right_now_is_left_alone(path):
 def test_a_resumed_job_goes_on_writing_the_file_it_came_from(path, tmp_path):
     tasklet, _ = begun(path)
     tasklet.kill()
-    moved = str(tmp_path / "moved.weft")
+    moved = str(tmp_path / "moved.roamlet")
     os.rename(path, moved)
     copy = snapshot.resume(moved)
-    weft.run()
+    roamlet.run()
     assert not copy.alive
     assert (os.path.exists(path), number_in(moved)) == (False, 3)

@@ -7,8 +7,8 @@ import textwrap
 
 import pytest
 
+from roamlet.snapshot import _code
 from tests.snapshot._driving import ROOT
-from weft.snapshot import _code
 
 WORK = """
     import sys
@@ -26,10 +26,10 @@ WORK = """
 SAVE = """
     import sys
     sys.path.insert(0, sys.argv[1])
-    import weft, job
-    from weft import snapshot
-    ch, out = weft.channel(), []
-    tasklet = weft.tasklet(job.work)(ch, out)
+    import roamlet, job
+    from roamlet import snapshot
+    ch, out = roamlet.channel(), []
+    tasklet = roamlet.tasklet(job.work)(ch, out)
     ch.send(1)
     open(sys.argv[2], "wb").write(snapshot.dumps((ch, out), by_value=sys.argv[3:]))
 """
@@ -37,7 +37,7 @@ SAVE = """
 LOAD = """
     import sys
     sys.path.insert(0, sys.argv[1])
-    from weft import snapshot
+    from roamlet import snapshot
     try:
         ch, out = snapshot.loads(open(sys.argv[2], "rb").read())
     except snapshot.BadSnapshot as error:
@@ -107,8 +107,8 @@ def test_a_module_by_value_is_not_needed(run, module, tmp_path):
 
 def test_main_travels_by_value_with_the_globals_it_uses(run, tmp_path):
     script = """
-        import sys, weft
-        from weft import snapshot
+        import sys, roamlet
+        from roamlet import snapshot
         FACTOR = 3
         UNUSED = sys.stdin
         def times(value):
@@ -117,8 +117,8 @@ def test_main_travels_by_value_with_the_globals_it_uses(run, tmp_path):
             add = lambda value: out.append(times(value))
             for number in ch:
                 add(number)
-        ch, out = weft.channel(), []
-        tasklet = weft.tasklet(work)(ch, out)
+        ch, out = roamlet.channel(), []
+        tasklet = roamlet.tasklet(work)(ch, out)
         ch.send(1)
         open(sys.argv[1], "wb").write(snapshot.dumps((ch, out)))
     """

@@ -10,10 +10,10 @@ from _thread import interrupt_main
 
 import pytest
 
-import weft
+import roamlet
+from roamlet import snapshot
+from roamlet.snapshot import _load, _native
 from tests.snapshot._driving import end
-from weft import snapshot
-from weft.snapshot import _load, _native
 
 ran = []
 
@@ -42,8 +42,8 @@ def waits(ch):
 
 def saved(n):
     """The bytes of (channel, out) with a tasklet n calls deep."""
-    ch, out = weft.channel(), []
-    tasklet = weft.tasklet(keeps)(ch, n, out)
+    ch, out = roamlet.channel(), []
+    tasklet = roamlet.tasklet(keeps)(ch, n, out)
     tasklet.run()
     data = snapshot.dumps((ch, out))
     end(tasklet)
@@ -92,9 +92,9 @@ def test_a_signal_between_building_the_frames_and_putting_them_in_place_leaves_n
 
 
 def test_when_one_cannot_be_built_the_others_end_without_their_finally_blocks(monkeypatch):
-    channels = [weft.channel(), weft.channel()]
-    tasklets = [weft.tasklet(keeps)(ch, depth, []) for ch, depth in zip(channels, (3, 600), strict=True)]
-    weft.schedule()
+    channels = [roamlet.channel(), roamlet.channel()]
+    tasklets = [roamlet.tasklet(keeps)(ch, depth, []) for ch, depth in zip(channels, (3, 600), strict=True)]
+    roamlet.schedule()
     data = snapshot.dumps((tasklets, channels))
     for each in tasklets:
         end(each)
@@ -113,16 +113,16 @@ def test_when_one_cannot_be_built_the_others_end_without_their_finally_blocks(mo
     finally:
         sys.setrecursionlimit(limit)
     assert ran == []
-    assert weft.getruncount() == 1
+    assert roamlet.getruncount() == 1
     gc.collect()
 
 
 def test_all_are_put_in_their_places_or_none(monkeypatch):
     """The last one cannot be: it is in the run queue already."""
-    ch, other = weft.channel(), weft.channel()
-    tasklets = [weft.tasklet(waits)(each) for each in (ch, other)]
-    new = weft.tasklet(runs_new)()
-    weft.schedule()
+    ch, other = roamlet.channel(), roamlet.channel()
+    tasklets = [roamlet.tasklet(waits)(each) for each in (ch, other)]
+    new = roamlet.tasklet(runs_new)()
+    roamlet.schedule()
     assert ran == ["new"]
     ran.clear()
     new.bind(runs_new, ()).insert()
@@ -141,16 +141,16 @@ def test_all_are_put_in_their_places_or_none(monkeypatch):
             places[-1][0].remove()
 
     monkeypatch.setattr(_native, "settle_all", refuses)
-    with pytest.raises(ValueError, match=r"<weft\.tasklet .*> cannot be put into this state"):
+    with pytest.raises(ValueError, match=r"<roamlet\.tasklet .*> cannot be put into this state"):
         snapshot.loads(data)
     monkeypatch.setattr(_native, "settle_all", lambda places: interrupted(settle_all, places))
     with pytest.raises(KeyboardInterrupt):
         snapshot.loads(data)
-    assert weft.getruncount() == 1
+    assert roamlet.getruncount() == 1
     monkeypatch.undo()
     _, ch, other = snapshot.loads(data)
-    assert (ch.balance, other.balance, weft.getruncount()) == (-1, -1, 2)
-    weft.run()
+    assert (ch.balance, other.balance, roamlet.getruncount()) == (-1, -1, 2)
+    roamlet.run()
     assert ran == ["new"]
     for each in (ch, other):
         each.send(None)
@@ -160,8 +160,8 @@ def test_all_are_put_in_their_places_or_none(monkeypatch):
 OUT_OF_MEMORY = """
     import gc
     import _testcapi
-    import weft
-    from weft import snapshot
+    import roamlet
+    from roamlet import snapshot
 
     ran = []
 
@@ -175,8 +175,8 @@ OUT_OF_MEMORY = """
         out.append(deep(ch, n))
 
     for depth, step in ((3, 1), (150, 3)):
-        ch, out = weft.channel(), []
-        weft.tasklet(keeps)(ch, depth, out).run()
+        ch, out = roamlet.channel(), []
+        roamlet.tasklet(keeps)(ch, depth, out).run()
         data = snapshot.dumps((ch, out))
         ch.queue.kill()
         ran.clear()
@@ -195,7 +195,7 @@ OUT_OF_MEMORY = """
                 restored[0].queue.kill()
                 ran.clear()
         gc.collect()
-        assert weft.getruncount() == 1
+        assert roamlet.getruncount() == 1
         ch, out = snapshot.loads(data)
         ch.send(1)
         print(failed > 20, out == [depth + 1])

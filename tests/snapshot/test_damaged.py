@@ -9,16 +9,16 @@ import sys
 
 import pytest
 
-import weft
-from weft import _checkpoint, snapshot
-from weft.cli import main
-from weft.snapshot import _load, showing
+import roamlet
+from roamlet import _checkpoint, snapshot
+from roamlet.cli import main
+from roamlet.snapshot import _load, showing
 
 
 def job(path, ch):
     table = {"number": 7, "text": "abc", "channel": ch}
     for number in range(3):
-        weft.checkpoint(path)
+        roamlet.checkpoint(path)
         table[number] = number
     return table
 
@@ -30,10 +30,10 @@ def waits(ch):
 @pytest.fixture
 def path(tmp_path):
     """A checkpoint of job(), with a tasklet that waits in its channel."""
-    path, ch = str(tmp_path / "job.weft"), weft.channel()
-    weft.tasklet(waits)(ch)
-    weft.tasklet(job)(path, ch)
-    weft.run()
+    path, ch = str(tmp_path / "job.roamlet"), roamlet.channel()
+    roamlet.tasklet(waits)(ch)
+    roamlet.tasklet(job)(path, ch)
+    roamlet.run()
     ch.send(None)
     return path
 
@@ -46,9 +46,9 @@ def nothing_is_used(monkeypatch):
         raise AssertionError("it was read")
 
     monkeypatch.setattr(_load.Loader, "__init__", made)
-    before = weft.getruncount(), set(sys.modules), dict(_checkpoint.known)
+    before = roamlet.getruncount(), set(sys.modules), dict(_checkpoint.known)
     yield
-    assert (weft.getruncount(), set(sys.modules), dict(_checkpoint.known)) == before
+    assert (roamlet.getruncount(), set(sys.modules), dict(_checkpoint.known)) == before
 
 
 OF_ANOTHER_PYTHON = "is of CPython", "bytecode"
@@ -59,14 +59,14 @@ def bad_ones(data):
     for position in range(len(data)):
         changed = bytearray(data)
         changed[position] ^= 0x40
-        messages = [(5, "no snapshot of weft's"), (6, "has format"), (8, "is of CPython"), (12, "bytecode")]
+        messages = [(5, "no snapshot of roamlet's"), (6, "has format"), (8, "is of CPython"), (12, "bytecode")]
         message = next((text for end, text in messages if position < end), "is damaged")
         yield f"changed at {position}", bytes(changed), message
     for length in range(len(data)):
-        yield f"{length} bytes long", data[:length], r"no snapshot of weft's|is truncated|is damaged"
+        yield f"{length} bytes long", data[:length], r"no snapshot of roamlet's|is truncated|is damaged"
     yield "too long", data + bytes(100_000), "is damaged"
     for foreign in (b"PK\x03\x04", b"\x7fELF" + bytes(100), b"\x80\x05N.", b"\xff\xfet\0e\0x\0t\0", bytes(100_000)):
-        yield f"foreign: {foreign[:4]!r}", foreign, "no snapshot of weft's"
+        yield f"foreign: {foreign[:4]!r}", foreign, "no snapshot of roamlet's"
 
 
 def refusal_of(function, argument):
@@ -114,20 +114,20 @@ def test_the_commands_say_so_in_a_line(path, command, capsys):
         assert main([command, path]) == 64, what
         out, problem = capsys.readouterr()
         assert out == "", what
-        assert re.fullmatch(f"weft {command}: {re.escape(path)}: .*({message}).*\n", problem), what
+        assert re.fullmatch(f"roamlet {command}: {re.escape(path)}: .*({message}).*\n", problem), what
 
 
 @pytest.mark.parametrize("command", ["resume", "show"])
 def test_a_file_without_end_is_not_read_to_its_end(command, capsys):
     assert main([command, "/dev/zero"]) == 64
-    assert "/dev/zero: these bytes are no snapshot of weft's" in capsys.readouterr().err
+    assert "/dev/zero: these bytes are no snapshot of roamlet's" in capsys.readouterr().err
 
 
 def test_a_checkpoint_that_is_whole_is_resumed(path):
     os.rename(path, path + ".moved")
     copy = snapshot.resume(path + ".moved")
     channel = copy.frame.f_locals["ch"]
-    weft.run()
+    roamlet.run()
     channel.send(None)
     assert not copy.alive
     assert channel.balance == 0

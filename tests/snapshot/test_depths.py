@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from weft.snapshot import _native
+from roamlet.snapshot import _native
 
 KEEPS_NEXT = "CALL_KW" in dis.opmap  # from 3.13 on
 NOTHING_BEHIND = (

@@ -5,11 +5,11 @@ import threading
 
 import pytest
 
-import weft
+import roamlet
+from roamlet import snapshot
 from tests.snapshot import refused
 from tests.snapshot._driving import begun, finished
 from tests.witnesses import Witnesses
-from weft import snapshot
 
 
 def waits(ch, *held):
@@ -33,21 +33,21 @@ def test_a_save_that_is_refused(program):
 
 def test_a_tasklet_that_was_not_saved_dies_with_its_end():
     witnesses = Witnesses()
-    ch = weft.channel()
-    tasklet = weft.tasklet(waits)(ch, witnesses("the frame that was to be saved"), threading.Lock())
-    weft.run()
+    ch = roamlet.channel()
+    tasklet = roamlet.tasklet(waits)(ch, witnesses("the frame that was to be saved"), threading.Lock())
+    roamlet.run()
     witnesses.handles(lambda: snapshot.dumps(tasklet), snapshot.CannotSave)
     ch.send(None)
-    weft.run()
+    roamlet.run()
     witnesses.judge()
 
 
 @pytest.mark.parametrize("cut", [0, 10, -1])
 def test_a_load_of_what_is_damaged(cut):
     witnesses = Witnesses()
-    ch = weft.channel()
-    tasklet = weft.tasklet(waits)(ch, "text")
-    weft.run()
+    ch = roamlet.channel()
+    tasklet = roamlet.tasklet(waits)(ch, "text")
+    roamlet.run()
     data = snapshot.dumps(tasklet)
     witnesses.handles(lambda: snapshot.loads(data[:cut]), snapshot.BadSnapshot)
     witnesses.judge()
@@ -59,10 +59,10 @@ def test_a_checkpoint_that_cannot_be_written(tmp_path):
     path = tmp_path / "no folder" / "job"
 
     def job():
-        weft.checkpoint(path, every=0)
+        roamlet.checkpoint(path, every=0)
 
     def run():
-        weft.spawn(job).join()
+        roamlet.spawn(job).join()
 
     witnesses.handles(run, snapshot.SnapshotError)
     witnesses.judge()
@@ -73,11 +73,11 @@ def test_a_checkpoint_of_what_cannot_be_saved(tmp_path):
 
     def job():
         local = witnesses("the frame that cannot be saved")
-        weft.checkpoint(tmp_path / "job", every=0)
+        roamlet.checkpoint(tmp_path / "job", every=0)
         assert local
 
     def run():
-        weft.spawn(job).join()
+        roamlet.spawn(job).join()
 
     witnesses.handles(run, snapshot.CannotSave)
     witnesses.judge()

@@ -9,9 +9,9 @@ import types
 
 import pytest
 
-import weft
-from weft import snapshot
-from weft.snapshot import _format, _load, _native
+import roamlet
+from roamlet import snapshot
+from roamlet.snapshot import _format, _load, _native
 
 START = _format._START.size
 
@@ -23,9 +23,9 @@ def waits(ch, out):
 
 @pytest.fixture
 def data():
-    ch, out = weft.channel(), []
-    tasklet = weft.tasklet(waits)(ch, out)
-    weft.schedule()
+    ch, out = roamlet.channel(), []
+    tasklet = roamlet.tasklet(waits)(ch, out)
+    roamlet.schedule()
     yield snapshot.dumps((ch, out))
     tasklet.kill()
 
@@ -73,7 +73,7 @@ def test_a_byte_changed_at_any_position_is_refused_before_anything_is_read(data,
                 changed[position] ^= change
                 with pytest.raises(snapshot.BadSnapshot, match=message):
                     snapshot.loads(changed)
-    assert weft.getruncount() == 1
+    assert roamlet.getruncount() == 1
 
 
 def test_a_snapshot_that_ends_early_or_late_is_refused_before_anything_is_read(data, nothing_is_read):
@@ -87,7 +87,7 @@ def test_a_snapshot_that_ends_early_or_late_is_refused_before_anything_is_read(d
 
 def test_foreign_bytes_are_no_snapshot():
     for foreign in (b"", b"\x80\x05N.", b"\x89PNG\r\n\x1a\n", bytes(1000)):
-        with pytest.raises(snapshot.BadSnapshot, match="these bytes are no snapshot of weft's"):
+        with pytest.raises(snapshot.BadSnapshot, match="these bytes are no snapshot of roamlet's"):
             snapshot.loads(foreign)
 
 
@@ -101,13 +101,13 @@ def test_another_python_is_named(data):
 
 
 def test_another_format_is_named(data):
-    with pytest.raises(snapshot.BadSnapshot, match=r"has format 9, and this weft reads format 1"):
+    with pytest.raises(snapshot.BadSnapshot, match=r"has format 9, and this roamlet reads format 1"):
         snapshot.loads(data[:5] + b"\x09" + data[6:])
 
 
 def test_another_platform_is_named(data):
     (_, version, entries), pickles = parts(data)
-    with pytest.raises(snapshot.BadSnapshot, match=r"was made on 'plan9' \(by weft .*\), and this is 'linux'"):
+    with pytest.raises(snapshot.BadSnapshot, match=r"was made on 'plan9' \(by roamlet .*\), and this is 'linux'"):
         snapshot.loads(sealed(("plan9", version, entries), pickles))
 
 
@@ -119,7 +119,7 @@ def test_what_is_sealed_again_but_no_snapshot_is_refused(data):
         with pytest.raises(snapshot.BadSnapshot, match="the snapshot cannot be read here"):
             snapshot.loads(sealed(table, bad))
     for bad in (5, (), ("linux",), ("linux", "1")):
-        with pytest.raises(snapshot.BadSnapshot, match="was not written by weft"):
+        with pytest.raises(snapshot.BadSnapshot, match="was not written by roamlet"):
             snapshot.loads(sealed(bad, pickles))
     for bad in (5, (5,), ((),), (("a", b"b"),), ((("a", "b"), b"c"),)):
         with pytest.raises(snapshot.BadSnapshot, match="the snapshot cannot be read here"):

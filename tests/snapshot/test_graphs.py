@@ -7,9 +7,9 @@ import threading
 
 import pytest
 
-import weft
-from weft import snapshot
-from weft.sync import Event
+import roamlet
+from roamlet import snapshot
+from roamlet.sync import Event
 
 
 def stage(source, target):
@@ -18,43 +18,43 @@ def stage(source, target):
 
 
 def knows_itself(ch, seen):
-    me = weft.getcurrent()
+    me = roamlet.getcurrent()
     value = ch.receive()
     seen.append(value)
     seen.append(me)
 
 
 def test_a_pipeline_goes_on_as_one():
-    channels = [weft.channel() for _ in range(4)]
-    stages = [weft.tasklet(stage)(*pair) for pair in itertools.pairwise(channels)]
-    weft.schedule()
+    channels = [roamlet.channel() for _ in range(4)]
+    stages = [roamlet.tasklet(stage)(*pair) for pair in itertools.pairwise(channels)]
+    roamlet.schedule()
     copies, tasklets = snapshot.loads(snapshot.dumps((channels, stages)))
     copies[0].send(1)
     assert copies[-1].receive() == 4
-    weft.run()
+    roamlet.run()
     assert [each.blocked for each in tasklets] == [True] * 3
     for each in [*stages, *tasklets]:
         each.kill()
 
 
 def test_only_one_end_needs_to_be_named():
-    first, last = weft.channel(), weft.channel()
-    tasklet = weft.tasklet(stage)(first, last)
-    weft.schedule()
+    first, last = roamlet.channel(), roamlet.channel()
+    tasklet = roamlet.tasklet(stage)(first, last)
+    roamlet.schedule()
     copy = snapshot.loads(snapshot.dumps(tasklet))
     source, target = copy.frame.f_locals["source"], copy.frame.f_locals["target"]
     source.send(1)
     assert target.receive() == 2
-    weft.run()
+    roamlet.run()
     copy.kill()
     tasklet.kill()
     del source, target
 
 
 def test_a_cycle_through_the_tasklet_itself_stays_one():
-    ch, seen = weft.channel(), []
-    tasklet = weft.tasklet(knows_itself)(ch, seen)
-    weft.schedule()
+    ch, seen = roamlet.channel(), []
+    tasklet = roamlet.tasklet(knows_itself)(ch, seen)
+    roamlet.schedule()
     copy, its_channel, its_seen = snapshot.loads(snapshot.dumps((tasklet, ch, seen)))
     its_channel.send("value")
     assert its_seen == ["value", copy]
@@ -65,9 +65,9 @@ def test_a_cycle_through_the_tasklet_itself_stays_one():
 
 
 def test_a_long_row_of_tasklets_needs_no_deep_recursion():
-    channels = [weft.channel() for _ in range(3000)]
-    stages = [weft.tasklet(stage)(*pair) for pair in itertools.pairwise(channels)]
-    weft.run()
+    channels = [roamlet.channel() for _ in range(3000)]
+    stages = [roamlet.tasklet(stage)(*pair) for pair in itertools.pairwise(channels)]
+    roamlet.run()
     copy = snapshot.loads(snapshot.dumps(channels[0]))
     restored = []
     while copy.queue is not None:
@@ -89,12 +89,12 @@ def keeps(ch, n, out):
 
 
 def test_deep_tasklets_can_be_saved_and_too_deep_ones_name_the_limit():
-    ch, out = weft.channel(), []
+    ch, out = roamlet.channel(), []
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(30_000)
     try:
-        tasklet = weft.tasklet(keeps)(ch, 20_000, out)
-        weft.schedule()
+        tasklet = roamlet.tasklet(keeps)(ch, 20_000, out)
+        roamlet.schedule()
         data = snapshot.dumps((ch, out))
         tasklet.kill()
         sys.setrecursionlimit(limit)
@@ -109,9 +109,9 @@ def test_deep_tasklets_can_be_saved_and_too_deep_ones_name_the_limit():
 
 
 def test_the_same_tasklet_can_be_saved_often_and_each_copy_is_its_own():
-    ch, out = weft.channel(), []
-    tasklet = weft.tasklet(keeps)(ch, 3, out)
-    weft.schedule()
+    ch, out = roamlet.channel(), []
+    tasklet = roamlet.tasklet(keeps)(ch, 3, out)
+    roamlet.schedule()
     data = snapshot.dumps((ch, out))
     for value in range(5):
         its_channel, its_out = snapshot.loads(data)
@@ -122,9 +122,9 @@ def test_the_same_tasklet_can_be_saved_often_and_each_copy_is_its_own():
 
 
 def test_it_is_restored_in_the_thread_that_loads_it():
-    ch, out = weft.channel(), []
-    tasklet = weft.tasklet(keeps)(ch, 3, out)
-    weft.schedule()
+    ch, out = roamlet.channel(), []
+    tasklet = roamlet.tasklet(keeps)(ch, 3, out)
+    roamlet.schedule()
     data = snapshot.dumps((ch, out))
     tasklet.kill()
     seen = []
@@ -141,11 +141,11 @@ def test_it_is_restored_in_the_thread_that_loads_it():
 
 
 def test_one_of_another_thread_can_be_saved_while_it_waits():
-    ch, done, ready, out = weft.channel(), Event(), Event(), []
+    ch, done, ready, out = roamlet.channel(), Event(), Event(), []
 
     def elsewhere():
-        tasklet = weft.tasklet(keeps)(ch, 3, out)
-        weft.schedule()
+        tasklet = roamlet.tasklet(keeps)(ch, 3, out)
+        roamlet.schedule()
         ready.set()
         done.wait()
         tasklet.kill()
@@ -164,13 +164,13 @@ def test_one_that_another_thread_runs_at_this_moment_is_refused():
     running, done, found = threading.Event(), threading.Event(), []
 
     def runs():
-        found.append(weft.getcurrent())
+        found.append(roamlet.getcurrent())
         running.set()
         done.wait()
 
     def elsewhere():
-        weft.tasklet(runs)()
-        weft.run()
+        roamlet.tasklet(runs)()
+        roamlet.run()
 
     thread = threading.Thread(target=elsewhere)
     thread.start()
@@ -185,16 +185,16 @@ def test_one_that_another_thread_runs_at_this_moment_is_refused():
 
 
 def test_nothing_is_restored_where_nothing_may_be_switched():
-    ch, out = weft.channel(), []
-    tasklet = weft.tasklet(keeps)(ch, 3, out)
-    weft.schedule()
+    ch, out = roamlet.channel(), []
+    tasklet = roamlet.tasklet(keeps)(ch, 3, out)
+    roamlet.schedule()
     data = snapshot.dumps((ch, out))
-    weft.switch_trap(1)
+    roamlet.switch_trap(1)
     try:
         with pytest.raises(RuntimeError, match="switch_trap"):
             snapshot.loads(data)
     finally:
-        weft.switch_trap(-1)
+        roamlet.switch_trap(-1)
     tasklet.kill()
     gc.collect()
     assert out == []

@@ -5,9 +5,9 @@ import gc
 
 import pytest
 
-import weft
+import roamlet
+from roamlet import snapshot
 from tests.snapshot._driving import end
-from weft import snapshot
 
 KEYWORDS = {"z": 1}
 
@@ -126,12 +126,12 @@ def test_a_copy_goes_on_between_any_two_instructions(function):
     function(expected)
     assert expected
     out = []
-    tasklet = weft.tasklet(function)(out)
+    tasklet = roamlet.tasklet(function)(out)
     saved = 0
-    while weft.run(1) is tasklet:
+    while roamlet.run(1) is tasklet:
         copy, its_out = snapshot.loads(snapshot.dumps((tasklet, out)))
         copy.insert()
-        weft.run()
+        roamlet.run()
         assert (its_out, copy.alive) == (expected, False), f"line {tasklet.frame.f_lineno} ({tasklet.frame.f_lasti})"
         saved += 1
         tasklet.insert()
@@ -155,9 +155,9 @@ def thrown_at(ch, out):
 
 
 def test_an_error_that_was_thrown_into_a_handler_of_groups_goes_on_from_there():
-    ch, out = weft.channel(), []
-    tasklet = weft.tasklet(thrown_at)(ch, out)
-    weft.schedule()
+    ch, out = roamlet.channel(), []
+    tasklet = roamlet.tasklet(thrown_at)(ch, out)
+    roamlet.schedule()
     ch.send_exception(LookupError, 2)
     copy, its_channel, its_out = snapshot.loads(snapshot.dumps((tasklet, ch, out)))
     its_channel.send(None)
@@ -174,9 +174,9 @@ def raises_twice(ch, out):
 
 
 def test_the_text_of_a_traceback_does_not_grow_however_often_it_is_saved():
-    ch, out = weft.channel(), []
-    tasklet = weft.tasklet(raises_twice)(ch, out)
-    weft.schedule()
+    ch, out = roamlet.channel(), []
+    tasklet = roamlet.tasklet(raises_twice)(ch, out)
+    roamlet.schedule()
     things = tasklet, ch, out
     for _ in range(5):
         before = things[0]

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-import weft
+import roamlet
+from roamlet import snapshot
+from roamlet.snapshot import _code, _file, _load
 from tests.snapshot import programs
 from tests.snapshot._driving import begun, end, finished, value_at
-from weft import snapshot
-from weft.snapshot import _code, _file, _load
 
 TIMES = 10_000  # cycles in all
 
@@ -87,11 +87,11 @@ def counts(n, out):
 def test_those_that_were_interrupted_leave_nothing():
     def interrupted():
         out = []
-        tasklet = weft.tasklet(counts)(20, out)
-        weft.run(30)
+        tasklet = roamlet.tasklet(counts)(20, out)
+        roamlet.run(30)
         copy, its_out = snapshot.loads(snapshot.dumps((tasklet, out)))
         copy.insert()
-        weft.run()
+        roamlet.run()
         assert its_out == [0]
         tasklet.kill()
 
@@ -108,7 +108,7 @@ def test_what_cannot_be_saved_or_restored_leaves_nothing():
             with contextlib.suppress(snapshot.BadSnapshot):
                 snapshot.loads(data)
         with contextlib.suppress(snapshot.CannotSave):
-            snapshot.dumps((tasklet, ch, weft.getmain()))
+            snapshot.dumps((tasklet, ch, roamlet.getmain()))
 
     check_nothing_grows(refused, 1000)
     end(tasklet)
@@ -120,7 +120,7 @@ def job(path, steps):
         try:
             raise KeyError(step)
         except KeyError as error:
-            if weft.checkpoint(path):
+            if roamlet.checkpoint(path):
                 seen.append((step, repr(error)))
     return seen
 
@@ -131,24 +131,24 @@ def test_checkpoints_and_resumptions_leave_nothing(tmp_path, monkeypatch):
 
 
 def resumed_at_its_last_step(folder):
-    path = str(folder / "job.weft")
+    path = str(folder / "job.roamlet")
 
     def work():
-        weft.tasklet(job)(path, 2)
-        weft.run()
+        roamlet.tasklet(job)(path, 2)
+        roamlet.run()
         copy = snapshot.resume(path)
-        weft.run()
+        roamlet.run()
         assert not copy.alive
 
     return work
 
 
 def test_references_are_those_that_there_were():
-    ch = weft.channel()
+    ch = roamlet.channel()
     shared = object()
     kept = [ch, shared]
-    tasklet = weft.tasklet(holds)(kept)
-    weft.schedule()
+    tasklet = roamlet.tasklet(holds)(kept)
+    roamlet.schedule()
     counts = sys.getrefcount(ch), sys.getrefcount(kept), sys.getrefcount(holds), sys.getrefcount(holds.__code__)
     for _ in range(100):
         try:
@@ -180,14 +180,14 @@ def holds(kept):
 
 
 def test_a_copy_that_nothing_can_wake_is_collected_with_its_channel():
-    ch, out = weft.channel(), []
-    tasklet = weft.tasklet(finishes)(ch, out)
-    weft.schedule()
+    ch, out = roamlet.channel(), []
+    tasklet = roamlet.tasklet(finishes)(ch, out)
+    roamlet.schedule()
     copy = snapshot.loads(snapshot.dumps(tasklet))
     its_out = copy.frame.f_locals["out"]
     del copy
     gc.collect()
-    weft.run()
+    roamlet.run()
     assert its_out == ["finally"]
     assert out == []
     end(tasklet)

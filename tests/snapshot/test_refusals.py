@@ -4,10 +4,10 @@ import gc
 
 import pytest
 
-import weft
+import roamlet
+from roamlet import snapshot
 from tests.snapshot import refused
 from tests.snapshot._driving import begun, finished
-from weft import snapshot
 
 
 @pytest.mark.parametrize("program", refused.CASES, ids=lambda program: program.__name__)
@@ -25,36 +25,36 @@ def test_it_is_refused_with_a_message_that_names_the_place(program):
 
 def test_the_tasklet_that_runs_and_main_are_refused():
     with pytest.raises(snapshot.CannotSave, match="it is the main tasklet of its thread"):
-        snapshot.dumps(weft.getmain())
+        snapshot.dumps(roamlet.getmain())
     said = []
 
     def itself():
         try:
-            snapshot.dumps(weft.getcurrent())
+            snapshot.dumps(roamlet.getcurrent())
         except snapshot.CannotSave as error:
             said.append(str(error))
 
-    weft.tasklet(itself)()
-    weft.run()
+    roamlet.tasklet(itself)()
+    roamlet.run()
     assert "it is running. Another tasklet must save it" in said[0]
 
 
 def sleeper(seconds):
-    weft.sleep(seconds)
+    roamlet.sleep(seconds)
 
 
 def in_a_time_out(ch):
-    with weft.timeout(100):
+    with roamlet.timeout(100):
         ch.receive()
 
 
 def test_other_waits_than_for_one_channel_are_refused():
-    from weft.sync import Lock
+    from roamlet.sync import Lock
 
     lock = Lock()
     lock.acquire()
     for function, args in ((sleeper, (100,)), (lock.acquire, ())):
-        tasklet = weft.tasklet(function)(*args)
+        tasklet = roamlet.tasklet(function)(*args)
         tasklet.run()
         with pytest.raises(snapshot.CannotSave, match="it waits for something else than one channel: a lock, a timer"):
             snapshot.dumps(tasklet)
@@ -63,8 +63,8 @@ def test_other_waits_than_for_one_channel_are_refused():
 
 
 def test_inside_a_time_out_it_is_refused():
-    ch = weft.channel()
-    tasklet = weft.tasklet(in_a_time_out)(ch)
+    ch = roamlet.channel()
+    tasklet = roamlet.tasklet(in_a_time_out)(ch)
     tasklet.run()
     with pytest.raises(snapshot.CannotSave, match="it is inside a scope or a time-out"):
         snapshot.dumps(tasklet)
@@ -72,7 +72,7 @@ def test_inside_a_time_out_it_is_refused():
 
 
 def test_a_channel_where_main_waits_cannot_be_saved():
-    ch, said = weft.channel(), []
+    ch, said = roamlet.channel(), []
 
     def saver():
         try:
@@ -81,9 +81,9 @@ def test_a_channel_where_main_waits_cannot_be_saved():
             said.append(str(error))
         ch.send(1)
 
-    weft.tasklet(saver)()
+    roamlet.tasklet(saver)()
     assert ch.receive() == 1
-    weft.run()
+    roamlet.run()
     assert "it is the main tasklet of its thread" in said[0]
 
 

@@ -8,11 +8,11 @@ import time
 
 import pytest
 
-import weft
-from weft import snapshot
+import roamlet
+from roamlet import snapshot
 
 JOB = """
-    import random, sys, weft
+    import random, sys, roamlet
 
     class Sums:
         def __init__(self):
@@ -33,7 +33,7 @@ JOB = """
             sums.add(number)
             if step % 50 == 0:
                 try:
-                    resumed = weft.checkpoint("job.weft", every=every)
+                    resumed = roamlet.checkpoint("job.roamlet", every=every)
                 finally:
                     total += 1
                 if resumed:
@@ -41,8 +41,8 @@ JOB = """
         print("total", total, sorted(sums.seen.items()), flush=True)
 
     if __name__ == "__main__":
-        weft.tasklet(job)(int(sys.argv[1]), None, random.Random(5))
-        weft.run()
+        roamlet.tasklet(job)(int(sys.argv[1]), None, random.Random(5))
+        roamlet.run()
 """
 
 
@@ -54,7 +54,7 @@ def the_end(text):
 def test_a_job_that_is_killed_ten_times_comes_to_the_right_end(program, python, tmp_path):
     script = program(JOB, "job.py")
     expected = the_end(python(script, "10000").stdout)
-    file = tmp_path / "job.weft"
+    file = tmp_path / "job.roamlet"
     file.unlink()
     rng, words = random.Random(11), [sys.executable, script, "10000"]
     kills = 0
@@ -76,39 +76,39 @@ def test_a_job_that_is_killed_ten_times_comes_to_the_right_end(program, python, 
         if "total" in said:
             break
         kills += 1
-        words = [sys.executable, "-m", "weft", "resume", str(file)]
+        words = [sys.executable, "-m", "roamlet", "resume", str(file)]
     assert kills >= 3, "it was too quick to be killed"
-    done = python("-m", "weft", "resume", str(file))
+    done = python("-m", "roamlet", "resume", str(file))
     assert (done.returncode, done.stderr) == (0, "")
     assert the_end(done.stdout) == expected
     assert done.stdout.startswith("resumed\n")
     assert sorted(each.name for each in tmp_path.iterdir()) in (
-        ["job.py", "job.weft"],
-        ["job.py", "job.weft", "job.weft.partial"],
+        ["job.py", "job.roamlet"],
+        ["job.py", "job.roamlet", "job.roamlet.partial"],
     )
 
 
 def test_resume_in_the_script_itself_finds_its_functions_and_classes(program, python):
     script = program("""
-        import os, weft
-        from weft import snapshot
+        import os, roamlet
+        from roamlet import snapshot
 
         class Thing:
             pass
 
         def job(thing):
             for number in range(3):
-                print(number, weft.checkpoint("job.weft"), type(thing) is Thing, flush=True)
+                print(number, roamlet.checkpoint("job.roamlet"), type(thing) is Thing, flush=True)
                 if number == 1 and not os.path.exists("crashed"):
                     open("crashed", "w").close()
                     os._exit(9)
 
         if __name__ == "__main__":
-            if os.path.exists("job.weft"):
-                print(snapshot.resume("job.weft").alive)
+            if os.path.exists("job.roamlet"):
+                print(snapshot.resume("job.roamlet").alive)
             else:
-                weft.tasklet(job)(Thing())
-            weft.run()
+                roamlet.tasklet(job)(Thing())
+            roamlet.run()
     """)
     assert python(script).stdout == "0 False True\n1 False True\n"
     done = python(script)
@@ -120,13 +120,13 @@ def kept(value, ch):
 
 
 def test_a_file_that_dumps_has_written_is_resumed_as_it_was(tmp_path):
-    ch = weft.channel()
-    tasklet = weft.tasklet(kept)(5, ch)
+    ch = roamlet.channel()
+    tasklet = roamlet.tasklet(kept)(5, ch)
     path = tmp_path / "it"
     path.write_bytes(snapshot.dumps(tasklet))  # it has not begun, and is in the run queue
     copy = snapshot.resume(path)
     assert copy.scheduled and not copy.blocked
-    weft.run()
+    roamlet.run()
     assert copy.blocked and tasklet.blocked
     path.write_bytes(snapshot.dumps(tasklet))
     again = snapshot.resume(path)
@@ -137,15 +137,15 @@ def test_a_file_that_dumps_has_written_is_resumed_as_it_was(tmp_path):
 
 def test_what_is_no_tasklet_is_refused_and_nothing_of_it_is_left(tmp_path):
     path = tmp_path / "it"
-    ch = weft.channel()
-    tasklet = weft.tasklet(kept)(5, ch)
+    ch = roamlet.channel()
+    tasklet = roamlet.tasklet(kept)(5, ch)
     path.write_bytes(snapshot.dumps([tasklet]))
     tasklet.remove()
     with pytest.raises(
-        snapshot.BadSnapshot, match=r"/it: it holds a list and no tasklet: weft\.snapshot\.loads\(\) reads such"
+        snapshot.BadSnapshot, match=r"/it: it holds a list and no tasklet: roamlet\.snapshot\.loads\(\) reads such"
     ):
         snapshot.resume(path)
-    assert weft.getruncount() == 1
+    assert roamlet.getruncount() == 1
     with pytest.raises(FileNotFoundError):
         snapshot.resume(tmp_path / "none")
     path.write_bytes(path.read_bytes()[:-1])

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-import weft
+import roamlet
+from roamlet import snapshot
+from roamlet.snapshot import _plain, showing
 from tests.snapshot.test_format import parts, sealed
-from weft import snapshot
-from weft.snapshot import _plain, showing
 
 
 class Thing:
@@ -44,7 +44,7 @@ def job(path, ch):
 def inner(path):
     empty = None
     del empty
-    weft.checkpoint(path)
+    roamlet.checkpoint(path)
 
 
 def waits(ch):
@@ -53,13 +53,13 @@ def waits(ch):
 
 @pytest.fixture
 def checkpoint(tmp_path):
-    """A checkpoint of job(), in the file job.weft, with a tasklet that waits in its channel and one that has not begun."""
-    path = tmp_path / "job.weft"
-    ch = weft.channel()
-    weft.tasklet(waits)(ch)
-    weft.schedule()
-    weft.tasklet(job)(str(path), [ch, weft.tasklet(waits, (ch,), {})])
-    weft.run()
+    """A checkpoint of job(), in the file job.roamlet, with a tasklet that waits in its channel and one that has not begun."""
+    path = tmp_path / "job.roamlet"
+    ch = roamlet.channel()
+    roamlet.tasklet(waits)(ch)
+    roamlet.schedule()
+    roamlet.tasklet(job)(str(path), [ch, roamlet.tasklet(waits, (ch,), {})])
+    roamlet.run()
     ch.send(None)
     Thing.unpickled = 0
     return path
@@ -76,12 +76,12 @@ def test_a_checkpoint_says_who_wrote_it_and_where_each_tasklet_is(checkpoint):
     assert what["python"] == "{}.{}".format(*sys.version_info[:2])
     assert what["left_out"] == what["classes"] == []
     first, second, third = what["tasklets"]
-    assert first["state"] == "in weft.checkpoint()"
+    assert first["state"] == "in roamlet.checkpoint()"
     assert first["handles"] == "LookupError('handled')"
     source = Path(__file__).read_text().splitlines()
     places = [(each["function"], each["file"], each["text"]) for each in first["frames"]]
-    assert places == [("job", __file__, "inner(path)"), ("inner", __file__, "weft.checkpoint(path)")]
-    assert [source[each["line"] - 1].strip() for each in first["frames"]] == ["inner(path)", "weft.checkpoint(path)"]
+    assert places == [("job", __file__, "inner(path)"), ("inner", __file__, "roamlet.checkpoint(path)")]
+    assert [source[each["line"] - 1].strip() for each in first["frames"]] == ["inner(path)", "roamlet.checkpoint(path)"]
     states = {each["state"]: each for each in (second, third)}
     assert set(states) == {"paused, not begun", "blocked in receive at <channel 1>"}
     assert states["paused, not begun"]["calls"] == f"<function {__name__}.waits>(<channel 1>)"
@@ -113,16 +113,16 @@ def test_nothing_of_it_is_unpickled_or_imported(tmp_path, python, checkpoint):
     showing.described(checkpoint.read_bytes())
     assert Thing.unpickled == 0
     # A process that knows no tests at all: what it would import does not exist.
-    done = python("-m", "weft", "show", str(checkpoint))
+    done = python("-m", "roamlet", "show", str(checkpoint))
     assert (done.returncode, done.stderr) == (0, "")
     assert "return ch.receive()" in done.stdout
 
 
 def test_as_text_it_is_a_traceback_for_each_tasklet(checkpoint):
-    text = showing.text_of(showing.described(checkpoint.read_bytes()), "job.weft", "written yesterday")
-    assert text.startswith("job.weft: a checkpoint, written yesterday by process ")
+    text = showing.text_of(showing.described(checkpoint.read_bytes()), "job.roamlet", "written yesterday")
+    assert text.startswith("job.roamlet: a checkpoint, written yesterday by process ")
     assert re.search(
-        r"tasklet 1, in weft\.checkpoint\(\)\n  handles LookupError\('handled'\)\nTraceback \(most recent call last\):\n"
+        r"tasklet 1, in roamlet\.checkpoint\(\)\n  handles LookupError\('handled'\)\nTraceback \(most recent call last\):\n"
         r'  File ".*test_showing\.py", line \d+, in job\n    inner\(path\)\n      path +=',
         text,
     )
@@ -130,9 +130,9 @@ def test_as_text_it_is_a_traceback_for_each_tasklet(checkpoint):
 
 
 def test_a_plain_snapshot_has_no_lines_but_functions_and_values():
-    ch = weft.channel()
-    tasklet = weft.tasklet(waits)(ch)
-    weft.schedule()
+    ch = roamlet.channel()
+    tasklet = roamlet.tasklet(waits)(ch)
+    roamlet.schedule()
     what = showing.described(snapshot.dumps({"ch": ch}))
     assert what["holds"] == "{'ch': <channel 1>}"
     ((frame,),) = [each["frames"] for each in what["tasklets"]]
@@ -163,7 +163,7 @@ def refused(data):
 
 def test_foreign_and_truncated_and_changed_bytes_are_refused_in_a_line(checkpoint):
     data = checkpoint.read_bytes()
-    assert "no snapshot of weft's" in refused(b"") and "no snapshot of weft's" in refused(pickle.dumps(1))
+    assert "no snapshot of roamlet's" in refused(b"") and "no snapshot of roamlet's" in refused(pickle.dumps(1))
     for length in range(5, len(data), 37):
         assert re.search("truncated|damaged", refused(data[:length]))
     for position in range(12, len(data), 41):

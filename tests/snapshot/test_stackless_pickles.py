@@ -11,8 +11,8 @@ import types
 
 import pytest
 
+from roamlet import snapshot, stackless
 from tests.snapshot._driving import end
-from weft import snapshot, stackless
 
 PICKLES = {
     **{f"C{protocol}": (pickle.dumps, pickle.loads, protocol) for protocol in range(pickle.HIGHEST_PROTOCOL + 1)},

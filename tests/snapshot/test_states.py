@@ -8,11 +8,11 @@ import sys
 
 import pytest
 
-import weft
+import roamlet
+from roamlet import core, snapshot
+from roamlet.snapshot import _native
+from roamlet.snapshot._save import RECORDS
 from tests.snapshot._driving import end
-from weft import core, snapshot
-from weft.snapshot import _native
-from weft.snapshot._save import RECORDS
 
 variable = contextvars.ContextVar("variable", default=0)
 log = []
@@ -38,10 +38,10 @@ def waits_in(ch):
 
 
 def test_one_that_has_not_begun_has_its_arguments_and_its_state():
-    paused = weft.tasklet(note, (1,), {"k": 2})
-    scheduled = weft.tasklet(note)(3)
-    bound, dead = weft.tasklet(note), weft.tasklet(note)(4)
-    weft.run()
+    paused = roamlet.tasklet(note, (1,), {"k": 2})
+    scheduled = roamlet.tasklet(note)(3)
+    bound, dead = roamlet.tasklet(note), roamlet.tasklet(note)(4)
+    roamlet.run()
     log.clear()
     scheduled.bind(note, (3,)).insert()
     copies = copied(paused, scheduled, bound, dead)
@@ -49,31 +49,31 @@ def test_one_that_has_not_begun_has_its_arguments_and_its_state():
         (True, True, False), (True, False, True), (False, False, False), (False, False, False)
     ]  # fmt: skip
     scheduled.remove()
-    weft.run()
+    roamlet.run()
     assert log == [((3,), {})]
     copies[0].run()
     copies[2](5)
-    weft.run()
+    roamlet.run()
     assert log == [((3,), {}), ((1,), {"k": 2}), ((5,), {})]
 
 
 def goes_round(name, times, returns):
     for _ in range(times):
         log.append(name)
-        returned = weft.schedule(name) if name == "a" else weft.schedule()
+        returned = roamlet.schedule(name) if name == "a" else roamlet.schedule()
         returns.append(returned)
 
 
 def test_scheduled_ones_keep_their_order_and_what_schedule_returns():
     returns = []
-    tasklets = [weft.tasklet(goes_round)(name, 3, returns) for name in "abc"]
-    weft.schedule()
+    tasklets = [roamlet.tasklet(goes_round)(name, 3, returns) for name in "abc"]
+    roamlet.schedule()
     assert log == ["a", "b", "c"]
     copies, copied_returns = copied(tasklets, returns)
     for each in tasklets:
         each.remove()
     log.clear()
-    weft.run()
+    roamlet.run()
     assert log == ["a", "b", "c"] * 2
     assert copied_returns == ["a", copies[1], copies[2]] * 3
     for each in tasklets:
@@ -81,14 +81,14 @@ def test_scheduled_ones_keep_their_order_and_what_schedule_returns():
 
 
 def pauses(ch):
-    returned = weft.schedule_remove()  # not inside the call: `log` would be an operand, and copied
+    returned = roamlet.schedule_remove()  # not inside the call: `log` would be an operand, and copied
     log.append(returned)
-    returned = weft.schedule_remove("value")
+    returned = roamlet.schedule_remove("value")
     log.append(returned)
 
 
 def test_its_recursion_depth_is_that_of_its_own_frames():
-    tasklet = weft.tasklet(two_deep)(2)
+    tasklet = roamlet.tasklet(two_deep)(2)
     tasklet.run()
     (copy,) = copied(tasklet)
     (again,) = copied(copy)
@@ -108,18 +108,18 @@ def two_deep(more):
     if more:
         two_deep(more - 1)
         if more == 2:
-            weft.schedule_remove()
+            roamlet.schedule_remove()
             log.append("over")
     else:
-        weft.schedule_remove()
+        roamlet.schedule_remove()
 
 
 def test_a_paused_one_is_paused():
-    tasklet = weft.tasklet(pauses)(None)
+    tasklet = roamlet.tasklet(pauses)(None)
     tasklet.run()
     (copy,) = copied(tasklet)
     assert copy.paused and not copy.scheduled
-    weft.run()
+    roamlet.run()
     assert log == []
     copy.run()
     assert log == [copy] and copy.paused
@@ -141,16 +141,18 @@ def sends_error(ch):
 
 
 def test_those_who_send_are_saved_in_their_order_with_what_they_send():
-    ch = weft.channel()
-    senders = [weft.tasklet(sends)(ch, value) for value in ("first", ["second"])] + [weft.tasklet(sends_error)(ch)]
-    weft.run()
+    ch = roamlet.channel()
+    senders = [roamlet.tasklet(sends)(ch, value) for value in ("first", ["second"])] + [
+        roamlet.tasklet(sends_error)(ch)
+    ]
+    roamlet.run()
     (copy,) = copied(ch)
     assert copy.balance == 3
     assert copy.receive() == "first"
     assert copy.receive() == ["second"]
     with pytest.raises(ValueError, match="why"):
         copy.receive()
-    weft.run()
+    roamlet.run()
     assert log == [None, None, None]
     assert ch.balance == 3
     for each in senders:
@@ -158,9 +160,9 @@ def test_those_who_send_are_saved_in_their_order_with_what_they_send():
 
 
 def test_receivers_keep_their_order():
-    ch = weft.channel()
-    receivers = [weft.tasklet(waits_in)(ch) for _ in range(3)]
-    weft.run()
+    ch = roamlet.channel()
+    receivers = [roamlet.tasklet(waits_in)(ch) for _ in range(3)]
+    roamlet.run()
     (copy,) = copied(ch)
     for value in "xyz":
         copy.send(value)
@@ -170,25 +172,25 @@ def test_receivers_keep_their_order():
 
 
 def test_a_value_on_its_way_arrives():
-    ch = weft.channel()
+    ch = roamlet.channel()
     ch.preference = 0
-    tasklet = weft.tasklet(waits_in)(ch)
-    weft.schedule()
+    tasklet = roamlet.tasklet(waits_in)(ch)
+    roamlet.schedule()
     ch.send("on its way")
     assert tasklet.scheduled and not tasklet.blocked
     (copy,) = copied(tasklet)
-    weft.run()
+    roamlet.run()
     assert [args for args, _ in log] == [("on its way",)] * 2
     assert not copy.alive
 
 
 def test_an_exception_on_its_way_is_raised():
-    ch = weft.channel()
-    tasklet = weft.tasklet(catches)(ch)
-    weft.schedule()
+    ch = roamlet.channel()
+    tasklet = roamlet.tasklet(catches)(ch)
+    roamlet.schedule()
     tasklet.throw(KeyError, "thrown", pending=True)
     copied(tasklet)
-    weft.run()
+    roamlet.run()
     assert log == ["KeyError('thrown')"] * 2
 
 
@@ -200,9 +202,9 @@ def catches(ch):
 
 
 def test_a_copy_can_be_thrown_at_and_killed():
-    ch = weft.channel()
-    tasklet = weft.tasklet(catches)(ch)
-    weft.schedule()
+    ch = roamlet.channel()
+    tasklet = roamlet.tasklet(catches)(ch)
+    roamlet.schedule()
     (first, second) = (copied(tasklet)[0], copied(tasklet)[0])
     first.throw(KeyError, 1)
     second.kill()
@@ -218,36 +220,36 @@ def iterates(ch):
 
 
 def test_a_loop_over_a_channel_that_is_closed_after_it_was_saved_ends():
-    ch = weft.channel()
-    tasklet = weft.tasklet(iterates)(ch)
-    weft.schedule()
+    ch = roamlet.channel()
+    tasklet = roamlet.tasklet(iterates)(ch)
+    roamlet.schedule()
     (copy,) = copied(ch)
     copy.send(1)
     (again,) = copied(copy)
     again.close()
-    weft.run()
+    roamlet.run()
     assert log == [1, "over"]
     ch.close()
     copy.close()
-    weft.run()
+    roamlet.run()
     assert log == [1, "over", "over", "over"]
     assert not tasklet.alive
 
 
 def test_one_whose_loop_was_ended_before_it_was_saved_ends_too():
-    ch = weft.channel()
-    tasklet = weft.tasklet(iterates)(ch)
-    weft.schedule()
+    ch = roamlet.channel()
+    tasklet = roamlet.tasklet(iterates)(ch)
+    roamlet.schedule()
     ch.close()
     copied(tasklet)
-    weft.run()
+    roamlet.run()
     assert log == ["over", "over"]
 
 
 def test_a_closed_channel_is_closed_and_settings_come_along():
-    ch = weft.channel()
-    tasklet = weft.tasklet(waits_in)(ch)
-    weft.schedule()
+    ch = roamlet.channel()
+    tasklet = roamlet.tasklet(waits_in)(ch)
+    roamlet.schedule()
     ch.preference, ch.schedule_all = 1, True
     ch.close()
     (copy,) = copied(ch)
@@ -257,9 +259,9 @@ def test_a_closed_channel_is_closed_and_settings_come_along():
 
 
 def test_a_c_function_as_the_tasklets_function():
-    ch = weft.channel()
-    tasklet = weft.tasklet(ch.receive)()
-    weft.schedule()
+    ch = roamlet.channel()
+    tasklet = roamlet.tasklet(ch.receive)()
+    roamlet.schedule()
     copy, its_channel = copied(tasklet, ch)
     (again, last) = copied(copy, its_channel)
     last.send(1)
@@ -274,15 +276,15 @@ def reads_variable(ch):
 
 
 def test_context_variables_come_along():
-    ch = weft.channel()
+    ch = roamlet.channel()
 
     def start():
         variable.set(7)
         decimal.getcontext().prec = 11
-        return weft.tasklet(reads_variable)(ch)
+        return roamlet.tasklet(reads_variable)(ch)
 
     tasklet = contextvars.copy_context().run(start)
-    weft.schedule()
+    roamlet.schedule()
     (copy,) = copied(ch)
     copy.send(None)
     assert log == [(7, 11)]
@@ -292,16 +294,16 @@ def test_context_variables_come_along():
 
 def test_a_variable_that_is_nobodys_attribute_is_left_out_and_named():
     hidden = contextvars.ContextVar("hidden")
-    ch, other = weft.channel(), weft.channel()
+    ch, other = roamlet.channel(), roamlet.channel()
 
     def start():
         hidden.set(1)
         variable.set(5)
-        weft.tasklet(waits_in)(other)
-        return weft.tasklet(waits_in)(ch)
+        roamlet.tasklet(waits_in)(other)
+        return roamlet.tasklet(waits_in)(ch)
 
     tasklet = contextvars.copy_context().run(start)
-    weft.schedule()
+    roamlet.schedule()
     with pytest.warns(
         snapshot.LeftOut, match=r"left out of the snapshot: the context variables 'hidden', which"
     ) as told:
@@ -318,19 +320,19 @@ def test_a_variable_that_is_nobodys_attribute_is_left_out_and_named():
 
 
 def test_a_variable_that_is_nobodys_attribute_is_refused_where_the_code_itself_has_it():
-    ch = weft.channel()
-    tasklet = weft.tasklet(lambda ch, hidden: ch.receive())(ch, contextvars.ContextVar("hidden"))
-    weft.schedule()
+    ch = roamlet.channel()
+    tasklet = roamlet.tasklet(lambda ch, hidden: ch.receive())(ch, contextvars.ContextVar("hidden"))
+    roamlet.schedule()
     with pytest.raises(snapshot.CannotSave, match="is no module's attribute, by which it would be found again"):
         snapshot.dumps(tasklet)
     tasklet.kill()
 
 
-class Slotted(weft.tasklet):
+class Slotted(roamlet.tasklet):
     __slots__ = ("__dict__", "empty", "kept")
 
 
-class SlottedChannel(weft.channel):
+class SlottedChannel(roamlet.channel):
     __slots__ = ("kept",)
 
 
@@ -338,7 +340,7 @@ def test_attributes_in_slots_are_kept():
     ch = SlottedChannel()
     ch.kept = Slotted(waits_in)(ch)
     ch.kept.kept, ch.kept.plain = [ch], 5
-    weft.schedule()
+    roamlet.schedule()
     (copy,) = copied(ch)
     assert copy.kept.kept[0] is copy
     assert (copy.kept.plain, hasattr(copy.kept, "empty")) == (5, False)
@@ -348,25 +350,25 @@ def test_attributes_in_slots_are_kept():
 
 
 def atomic_levels(ch):
-    with weft.atomic():
-        with weft.atomic():
+    with roamlet.atomic():
+        with roamlet.atomic():
             ch.receive()
-            log.append(weft.getcurrent().atomic)
-        log.append(weft.getcurrent().atomic)
-    log.append(weft.getcurrent().atomic)
+            log.append(roamlet.getcurrent().atomic)
+        log.append(roamlet.getcurrent().atomic)
+    log.append(roamlet.getcurrent().atomic)
 
 
 def test_the_atomic_depth_comes_along():
-    ch = weft.channel()
-    tasklet = weft.tasklet(atomic_levels)(ch)
+    ch = roamlet.channel()
+    tasklet = roamlet.tasklet(atomic_levels)(ch)
     tasklet.set_atomic(True)
-    weft.schedule()
+    roamlet.schedule()
     tasklet.set_atomic(False)
     (copy,) = copied(ch)
     copy.send(None)
     assert log == [True, True, False]
-    with weft.atomic():
-        assert weft.getcurrent().atomic
+    with roamlet.atomic():
+        assert roamlet.getcurrent().atomic
     tasklet.kill()
 
 
@@ -383,9 +385,9 @@ def handles(ch):
 
 
 def test_the_exception_that_is_handled_comes_along_with_its_traceback_as_text():
-    ch = weft.channel()
-    tasklet = weft.tasklet(handles)(ch)
-    weft.schedule()
+    ch = roamlet.channel()
+    tasklet = roamlet.tasklet(handles)(ch)
+    roamlet.schedule()
     (copy,) = copied(ch)
     copy.send(None)
     assert repr(log[0]) == "ZeroDivisionError('division by zero')"
@@ -394,11 +396,11 @@ def test_the_exception_that_is_handled_comes_along_with_its_traceback_as_text():
     tasklet.kill()
 
 
-class Named(weft.tasklet):
+class Named(roamlet.tasklet):
     """Has an attribute of its own."""
 
 
-class Labelled(weft.channel):
+class Labelled(roamlet.channel):
     """Has an attribute of its own."""
 
 
@@ -407,7 +409,7 @@ def test_subclasses_keep_their_class_and_their_attributes():
     ch.label = ["label"]
     tasklet = Named(waits_in)(ch)
     tasklet.name = ch.label
-    weft.schedule()
+    roamlet.schedule()
     copy, its_channel = copied(tasklet, ch)
     assert (type(copy), type(its_channel)) == (Named, Labelled)
     assert copy.name is its_channel.label
@@ -417,9 +419,9 @@ def test_subclasses_keep_their_class_and_their_attributes():
 
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
 def test_pickle_saves_tasklets_and_channels(protocol):
-    ch = weft.channel()
-    tasklet = weft.tasklet(waits_in)(ch)
-    weft.schedule()
+    ch = roamlet.channel()
+    tasklet = roamlet.tasklet(waits_in)(ch)
+    roamlet.schedule()
     copy = pickle.loads(pickle.dumps(tasklet, protocol))
     assert copy.blocked
     its_channel = pickle.loads(pickle.dumps(ch, protocol))
@@ -430,13 +432,13 @@ def test_pickle_saves_tasklets_and_channels(protocol):
 
 
 def test_pickle_leaves_a_scheduled_tasklet_paused_as_stackless_did():
-    tasklet = weft.tasklet(goes_round)("x", 2, [])
-    weft.schedule()
+    tasklet = roamlet.tasklet(goes_round)("x", 2, [])
+    roamlet.schedule()
     copy = pickle.loads(pickle.dumps(tasklet))
     assert copy.paused
-    weft.run()
+    roamlet.run()
     copy.insert()
-    weft.run()
+    roamlet.run()
     assert log == ["x"] * 3
 
 
@@ -450,10 +452,10 @@ def counts(limit, out):
 @pytest.mark.skipif(core.backend == "greenlet", reason="the greenlet backend sees no frames")
 def test_a_preempted_one_goes_on_between_its_instructions():
     out = []
-    tasklet = weft.tasklet(counts)(1000, out)
+    tasklet = roamlet.tasklet(counts)(1000, out)
     copies = []
     while tasklet.alive:
-        weft.run(7)
+        roamlet.run(7)
         if tasklet.alive and len(copies) < 40:
             copies.append(copied(tasklet, out))
             copies.append(copied(*copies[-1]))
@@ -465,7 +467,7 @@ def test_a_preempted_one_goes_on_between_its_instructions():
         assert copy.paused
         copy.insert()
         while copy.alive:
-            weft.run(11)
+            roamlet.run(11)
             if copy.alive:
                 copy.insert()
         assert its_out == [1000]
@@ -473,8 +475,8 @@ def test_a_preempted_one_goes_on_between_its_instructions():
 
 def test_a_preempted_one_can_be_thrown_at():
     out = []
-    tasklet = weft.tasklet(guarded)(out)
-    weft.run(50)
+    tasklet = roamlet.tasklet(guarded)(out)
+    roamlet.run(50)
     (copy, its_out) = copied(tasklet, out)
     tasklet.kill()
     copy.throw(KeyError, "now")
@@ -500,11 +502,11 @@ def without_variables():
 
 
 def test_one_interrupted_with_nothing_in_its_frame_is_refused_and_saved_a_little_later():
-    tasklet = weft.tasklet(without_variables)()
+    tasklet = roamlet.tasklet(without_variables)()
     said = []
     for budget in range(1, 30):
         tasklet.insert()
-        weft.run(budget)
+        roamlet.run(budget)
         try:
             copy = copied(tasklet)[0]
         except snapshot.CannotSave as error:
@@ -547,9 +549,9 @@ def numbers_of(tasklet):
 
 
 def test_where_an_error_was_raised_that_a_handler_may_raise_again_is_kept():
-    ch, out = weft.channel(), []
-    tasklet = weft.tasklet(left_by_an_error)(ch, out)
-    weft.schedule()
+    ch, out = roamlet.channel(), []
+    tasklet = roamlet.tasklet(left_by_an_error)(ch, out)
+    roamlet.schedule()
     for answer in (False, True):
         numbers = numbers_of(tasklet)
         assert [len(each) for each in numbers] == [1, 0]

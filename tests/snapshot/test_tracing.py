@@ -6,11 +6,11 @@ import sys
 
 import pytest
 
-import weft
+import roamlet
+from roamlet import snapshot
+from roamlet.snapshot._travel import discard
 from tests.snapshot import async_programs, programs
 from tests.snapshot._driving import end, saved_at_each_step, wrong_from
-from weft import snapshot
-from weft.snapshot._travel import discard
 
 OURS = {"leaf", "outer", "guarded"}
 HELPERS = {"base", "bridge", "initialised"}
@@ -106,8 +106,8 @@ SEEN = HELPERS if sys.version_info >= (3, 12) else set()
 
 def saved(function, *args):
     """The bytes of (tasklet, channel, out), once it waits."""
-    ch, out = weft.channel(), []
-    tasklet = weft.tasklet(function)(*args, ch, out)
+    ch, out = roamlet.channel(), []
+    tasklet = roamlet.tasklet(function)(*args, ch, out)
     tasklet.run()
     data = snapshot.dumps((tasklet, ch, out))
     end(tasklet)
@@ -172,11 +172,11 @@ def test_one_that_was_saved_inside_a_class_being_called(watch):
 @watches
 @pytest.mark.parametrize("when", ["before it ran", "after it blocked"])
 def test_one_whose_copy_has_moved_ends_in_silence(watch, when):
-    ch, out = weft.channel(), []
+    ch, out = roamlet.channel(), []
     with contextlib.ExitStack() as watching:
         if when == "before it ran":
             events = watching.enter_context(watch())
-        tasklet = weft.tasklet(guarded)(ch, out)
+        tasklet = roamlet.tasklet(guarded)(ch, out)
         tasklet.run()
         if when != "before it ran":
             events = watching.enter_context(watch())

@@ -2,22 +2,22 @@
 
 import pytest
 
-import weft
-from weft import snapshot
+import roamlet
+from roamlet import snapshot
 
 
 def test_it_is_refused_with_the_reason():
-    ch = weft.channel()
-    tasklet = weft.tasklet(ch.receive)()
-    weft.schedule()
-    with pytest.raises(weft.NoCore, match=r"on the greenlet backend|3\.11, 3\.12, 3\.13 and 3\.14"):
+    ch = roamlet.channel()
+    tasklet = roamlet.tasklet(ch.receive)()
+    roamlet.schedule()
+    with pytest.raises(roamlet.NoCore, match=r"on the greenlet backend|3\.11, 3\.12, 3\.13 and 3\.14"):
         snapshot.dumps(tasklet)
     tasklet.kill()
 
 
 def test_so_is_a_checkpoint_and_no_file_is_written(tmp_path):
-    path = tmp_path / "job.weft"
-    weft.tasklet(weft.checkpoint)(path)
-    with pytest.raises(weft.NoCore, match=r"on the greenlet backend|3\.11, 3\.12, 3\.13 and 3\.14"):
-        weft.run()
+    path = tmp_path / "job.roamlet"
+    roamlet.tasklet(roamlet.checkpoint)(path)
+    with pytest.raises(roamlet.NoCore, match=r"on the greenlet backend|3\.11, 3\.12, 3\.13 and 3\.14"):
+        roamlet.run()
     assert list(tmp_path.iterdir()) == []

@@ -17,9 +17,9 @@ from statistics import median
 from time import monotonic
 from typing import NamedTuple
 
-import weft
-from weft import sync
-from weft.io import workers
+import roamlet
+from roamlet import sync
+from roamlet.io import workers
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
@@ -72,10 +72,10 @@ class Load:
             if passed >= told:
                 say(self.progress(passed))
                 told += max(5.0, self.seconds / 60)
-            weft.sleep(min(1.0, self.seconds / 40))
+            roamlet.sleep(min(1.0, self.seconds / 40))
         self.over = True
         while any(thread.is_alive() for thread in threads):
-            weft.sleep(0.01)
+            roamlet.sleep(0.01)
         for thread in threads:
             thread.join()
         say(self.progress(monotonic() - started))
@@ -126,8 +126,8 @@ class Crew:
         self.number = number
         self.random = Random(f"{load.seed}/{number}")
         self.counts: Counter[str] = Counter()
-        self.members: list[weft.tasklet] = []
-        self.helpers: list[weft.tasklet] = []  # are not killed at random: they end with what they serve
+        self.members: list[roamlet.tasklet] = []
+        self.helpers: list[roamlet.tasklet] = []  # are not killed at random: they end with what they serve
 
     def run(self, make_work: "Callable[[Crew], dict[str, Callable[[], None]]]") -> None:
         """The whole life of the thread."""
@@ -137,7 +137,7 @@ class Crew:
             for kind in kinds * 4:
                 self.start(kind, work[kind])
             while not self.load.over:
-                weft.sleep(self.random.uniform(0, 0.02))
+                roamlet.sleep(self.random.uniform(0, 0.02))
                 self.disturb(kinds, work)
             self.end(self.members)
             self.load.nobody_asks.wait(END_SECONDS)  # whoever serves others does so until they have ended, too
@@ -160,7 +160,7 @@ class Crew:
             except Exception as error:
                 self.fail(kind, error)
 
-        self.members.append(weft.tasklet(live)())
+        self.members.append(roamlet.tasklet(live)())
 
     def help(self, serve: Callable[[], None]) -> None:
         """Start a tasklet that serves others and ends by itself."""
@@ -172,7 +172,7 @@ class Crew:
                 self.fail("helper", error)
 
         self.helpers = [one for one in self.helpers if one.alive]
-        self.helpers.append(weft.tasklet(live)())
+        self.helpers.append(roamlet.tasklet(live)())
 
     def disturb(self, kinds: list[str], work: dict[str, Callable[[], None]]) -> None:
         """Kill somebody, of this thread at once or of another one when it runs next, and replace whoever is dead."""
@@ -187,7 +187,7 @@ class Crew:
             kind = self.random.choice(kinds)
             self.start(kind, work[kind])
 
-    def end(self, tasklets: list[weft.tasklet]) -> None:
+    def end(self, tasklets: list[roamlet.tasklet]) -> None:
         """Kill these and wait until they have tidied up."""
         until = monotonic() + END_SECONDS
         while alive := [one for one in tasklets if one.alive]:
@@ -197,7 +197,7 @@ class Crew:
             if monotonic() > until:
                 self.load.failures.append(f"crew {self.number}: {len(alive)} tasklets do not end, {alive[0]!r} is one")
                 break
-            weft.sleep(0.001)
+            roamlet.sleep(0.001)
         tasklets.clear()
 
     def fail(self, where: str, error: BaseException) -> None:

@@ -17,12 +17,12 @@ from tools import unpack_debian
 
 REPOSITORY = Path(__file__).parents[2]
 UNPACKED = REPOSITORY / ".venv" / "slurm"
-NODE = "weft-node"
+NODE = "roamlet-node"
 COMMANDS = ("srun", "salloc", "scancel", "squeue")
 
 # No munge: one machine, one user, and a network that ends here.
 CONFIGURATION = f"""\
-ClusterName=weft
+ClusterName=roamlet
 SlurmctldHost={NODE}(127.0.0.1)
 SlurmUser=root
 AuthType=auth/none
@@ -48,9 +48,9 @@ PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 """
 START = """\
 set -e
-mount -t overlay weft -o "lowerdir={folder}/etc:/etc" /etc
-mount -t overlay weft -o "lowerdir={folder}/usr:{unpacked}/usr:/usr" /usr
-mount -t tmpfs weft /run
+mount -t overlay roamlet -o "lowerdir={folder}/etc:/etc" /etc
+mount -t overlay roamlet -o "lowerdir={folder}/usr:{unpacked}/usr:/usr" /usr
+mount -t tmpfs roamlet /run
 mount -t proc proc /proc
 mkdir -p /run/slurm/state /run/slurm/spool
 echo {node} > /proc/sys/kernel/hostname

@@ -1,7 +1,7 @@
 """A job that computes for a minute is killed by -9 ten times at random, once while it writes, and ends with the right answer from
 its checkpoints. Each time it goes on where its last good checkpoint was, and no kill sets it back behind that.
 
-A minute and a half on 2 cores. WEFT_SOAK_SEED repeats one.
+A minute and a half on 2 cores. ROAMLET_SOAK_SEED repeats one.
 """
 
 import json
@@ -25,7 +25,7 @@ STEPS_TO_CALIBRATE = 300_000
 
 # What it has seen is large, so that writing takes a while in which it can be killed.
 JOB = """
-    import sys, time, weft
+    import sys, time, roamlet
 
     def numbers(limit):
         value = 1
@@ -43,14 +43,14 @@ JOB = """
             total = (total * 31 + value) % 1_000_000_007
             seen[value % 97] = seen.get(value % 97, 0) + 1
             ballast[value % len(ballast)] = step % 256
-            if save and weft.checkpoint("job.weft", every=0.25):
+            if save and roamlet.checkpoint("job.roamlet", every=0.25):
                 note(step)
         print(total, sorted(seen.items()), sum(ballast))
 
     if __name__ == "__main__":
         began = time.process_time()
-        weft.tasklet(job)(int(sys.argv[2]), sys.argv[1] == "save")
-        weft.run()
+        roamlet.tasklet(job)(int(sys.argv[2]), sys.argv[1] == "save")
+        roamlet.run()
         if sys.argv[1] == "rate":
             print(int(sys.argv[2]) / (time.process_time() - began))
 """
@@ -61,8 +61,8 @@ class Job:
 
     def __init__(self, folder, rng):
         self.folder, self.rng = folder, rng
-        self.file = folder / "job.weft"
-        self.partial = folder / "job.weft.partial"
+        self.file = folder / "job.roamlet"
+        self.partial = folder / "job.roamlet.partial"
         self.script = folder / "job.py"
         self.script.write_text(textwrap.dedent(JOB))
         self.in_the_middle = 0  # kills while it wrote
@@ -98,7 +98,7 @@ class Job:
 
     def step_saved(self):
         """Where the job is in its last good checkpoint."""
-        shown = json.loads(self.result("-m", "weft", "show", "--json", self.file))
+        shown = json.loads(self.result("-m", "roamlet", "show", "--json", self.file))
         (frame,) = [frame for tasklet in shown["tasklets"] for frame in tasklet["frames"] if frame["function"] == "job"]
         return int(next(each["value"] for each in frame["variables"] if each["name"] == "step"))
 
@@ -121,11 +121,11 @@ def cpu_seconds(pid):
 @pytest.mark.skipif(not KNOWN, reason="tasklets are not saved on this version or backend")
 @pytest.mark.timeout(3000)
 def test_a_job_of_a_minute_that_is_killed_ten_times_ends_with_the_right_answer(tmp_path, told):
-    seed = int(os.environ.get("WEFT_SOAK_SEED") or time.time())
+    seed = int(os.environ.get("ROAMLET_SOAK_SEED") or time.time())
     job = Job(tmp_path, random.Random(seed))
     *_, rate = job.result(job.script, "rate", STEPS_TO_CALIBRATE).splitlines()
     limit = int(float(rate) * SECONDS)
-    start, go_on = [job.script, "save", limit], ["-m", "weft", "resume", job.file]
+    start, go_on = [job.script, "save", limit], ["-m", "roamlet", "resume", job.file]
     middle = job.rng.randrange(1, KILLS - 2)  # from this kill on, until one has met it while it wrote
     steps = []
     with job.started(job.script, "plain", limit) as undisturbed:
@@ -144,4 +144,4 @@ def test_a_job_of_a_minute_that_is_killed_ten_times_ends_with_the_right_answer(t
     assert steps[0] > 0 and steps[-1] < limit
     assert job.steps_resumed() == steps, "it did not go on where its last checkpoint was"
     assert job.in_the_middle > 0
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["job.py", "job.weft", "resumed"]
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["job.py", "job.roamlet", "resumed"]

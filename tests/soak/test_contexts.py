@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-import weft
+import roamlet
+from roamlet import remote
 from tests.soak import work
-from weft import remote
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(1800)]
 
@@ -79,9 +79,9 @@ def test_contexts_behind_two_hops_that_are_killed_at_any_moment_lose_nothing(cap
     with remote.local() as outer:
         for run in range(RUNS):
             window = dice.choice([0, 0, 5, 200])
-            jobs = remote.channel(window=window) if window else weft.channel()
+            jobs = remote.channel(window=window) if window else roamlet.channel()
             results = remote.channel(window=1000)
-            feeding = [weft.spawn(lambda number=number, jobs=jobs: jobs.send(number)) for number in range(JOBS)]
+            feeding = [roamlet.spawn(lambda number=number, jobs=jobs: jobs.send(number)) for number in range(JOBS)]
             with remote.local(via=outer) as hop, remote.local(via=hop) as first, remote.local(via=hop) as second:
                 calls = [context.spawn(work.answer_jobs, (jobs, results)) for context in (first, second)]
                 said = [results.receive() for _ in range(dice.randrange(JOBS // 2))]
@@ -118,7 +118,7 @@ def test_calls_into_contexts_that_are_killed_at_any_moment_all_end(capsys):
             pid = context.facts.pid
             context.call(work.write_and_return, (0,))
             calls = [context.spawn(work.write_and_return, (number,)) for number in range(20)]
-            weft.sleep(dice.random() * 0.01)
+            roamlet.sleep(dice.random() * 0.01)
             os.kill(pid, signal.SIGKILL)
             for number, call in enumerate(calls):
                 try:

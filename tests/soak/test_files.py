@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from weft import remote
+from roamlet import remote
 
 pytestmark = pytest.mark.soak
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-import weft
-from weft import remote
+import roamlet
+from roamlet import remote
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(900)]
 
@@ -64,22 +64,22 @@ def test_failing_calls_leave_no_memory():
 
 def test_tasklets_and_messages_leave_no_memory():
     def crowd():
-        jobs, results = weft.channel(), weft.channel()
+        jobs, results = roamlet.channel(), roamlet.channel()
 
         def work():
             for job in jobs:
                 results.send(job + 1)
 
-        workers = [weft.tasklet(work)() for _ in range(500)]
+        workers = [roamlet.tasklet(work)() for _ in range(500)]
 
         def feed():
             for number in range(5_000):
                 jobs.send(number)
             jobs.close()
 
-        weft.tasklet(feed)()
+        roamlet.tasklet(feed)()
         assert sum(results.receive() for _ in range(5_000)) == 5_000 * 5_001 // 2
-        weft.run()
+        roamlet.run()
         assert not any(worker.alive for worker in workers)
 
     assert growth(crowd, rounds=200, warm_up=20) < 3_000_000
@@ -87,9 +87,9 @@ def test_tasklets_and_messages_leave_no_memory():
 
 def test_killed_tasklets_leave_no_memory():
     def kill_many():
-        channel = weft.channel()
-        waiting = [weft.tasklet(channel.receive)() for _ in range(2_000)]
-        weft.schedule()
+        channel = roamlet.channel()
+        waiting = [roamlet.tasklet(channel.receive)() for _ in range(2_000)]
+        roamlet.schedule()
         assert channel.balance == -2_000
         for tasklet in waiting:
             tasklet.kill()
@@ -100,7 +100,7 @@ def test_killed_tasklets_leave_no_memory():
 def test_timers_leave_no_memory():
     def sleep_many():
         for _ in range(1_000):
-            weft.tasklet(weft.sleep)(0.001)
-        weft.run()
+            roamlet.tasklet(roamlet.sleep)(0.001)
+        roamlet.run()
 
     assert growth(sleep_many, rounds=200, warm_up=20) < 3_000_000

@@ -9,9 +9,9 @@ import sys
 import journeys
 import pytest
 
-import weft
+import roamlet
+from roamlet import remote
 from tests.snapshot.conftest import KNOWN
-from weft import remote
 
 pytestmark = [
     pytest.mark.soak,
@@ -19,7 +19,7 @@ pytestmark = [
 ]
 
 BARE = getattr(sys, "_base_executable", sys.executable)
-SEEDS = int(os.environ.get("WEFT_SOAK_JOURNEYS", "200"))
+SEEDS = int(os.environ.get("ROAMLET_SOAK_JOURNEYS", "200"))
 COUNT, STEPS = 30, 20
 LOST = (remote.ContextDied, remote.MoveInDoubt)
 
@@ -47,12 +47,14 @@ def test_contexts_are_killed_while_tasklets_wander(told):
         with remote.local(**there) as a, remote.local(via=a, **there) as b, remote.local(**there) as c:
             contexts = (a, b, c)
             for context in contexts:
-                context.allow_moves_to(*contexts, weft.home)
+                context.allow_moves_to(*contexts, roamlet.home)
             ended = remote.channel(window=COUNT)
-            places = [*contexts, weft.home]
-            all_of_them = [weft.spawn(journeys.wanders_for, (places, number, STEPS, ended)) for number in range(COUNT)]
+            places = [*contexts, roamlet.home]
+            all_of_them = [
+                roamlet.spawn(journeys.wanders_for, (places, number, STEPS, ended)) for number in range(COUNT)
+            ]
             for context in chance.sample([b, c], chance.choice([1, 2])):
-                weft.sleep(chance.random() * 0.6)
+                roamlet.sleep(chance.random() * 0.6)
                 os.kill(context.facts.pid, signal.SIGKILL)
             came = [what_came_of(one) for one in all_of_them]
             ended.close()

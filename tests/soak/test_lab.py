@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-import weft_lab
+import roamlet_lab
 
 ROOT = Path(__file__).parents[2]
 TIMES = 3
@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.soak, pytest.mark.timeout(TIMES * 1500)]
 
 
 def test_the_tests_of_labs_pass_three_times_in_a_row(told):
-    if reason := weft_lab.why_not():
+    if reason := roamlet_lab.why_not():
         pytest.skip(reason)
     for number in range(1, TIMES + 1):
         done = subprocess.run(

@@ -1,8 +1,8 @@
 """Half a million points of random programs on each CPython that is here and whose frames are known: tests/snapshot/_fuzz.py says
 what a point is.
 
-Ten minutes and more for each Python on 2 cores, in as many lanes as there are cores. WEFT_SOAK_POINTS says how many points instead,
-WEFT_SOAK_SEED with which seed: another one tries other programs. The other Pythons get weft in build/bench-X.Y.
+Ten minutes and more for each Python on 2 cores, in as many lanes as there are cores. ROAMLET_SOAK_POINTS says how many points
+instead, ROAMLET_SOAK_SEED with which seed: another one tries other programs. The other Pythons get roamlet in build/bench-X.Y.
 """
 
 import contextlib
@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from weft.cli._interpreters import interpreters
-from weft.snapshot import _native
+from roamlet.cli._interpreters import interpreters
+from roamlet.snapshot import _native
 
 ROOT = Path(__file__).resolve().parents[2]
-POINTS = int(os.environ.get("WEFT_SOAK_POINTS", "500000"))
+POINTS = int(os.environ.get("ROAMLET_SOAK_POINTS", "500000"))
 LANES = len(os.sched_getaffinity(0))
 KNOWN = [(3, 11), (3, 12), (3, 13), (3, 14)]
 TELL = 30  # seconds between two lines of progress
@@ -33,8 +33,8 @@ def pythons():
     return [(version, found[version]) for version in KNOWN if version in found and version != own] + [(own, None)]
 
 
-def with_weft(version, path):
-    """An interpreter that has weft as it stands here."""
+def with_roamlet(version, path):
+    """An interpreter that has roamlet as it stands here."""
     if path is None:
         return sys.executable
     venv = ROOT / "build" / "bench-{}.{}".format(*version)
@@ -77,8 +77,8 @@ class Lane:
 @pytest.mark.skipif(not _native.known, reason="the frames of this CPython are not known")
 @pytest.mark.parametrize(("version", "path"), pythons(), ids=lambda each: "{}.{}".format(*each) if each else "")
 def test_half_a_million_points_of_random_programs(version, path, told):
-    python = with_weft(version, path)
-    seed = int(os.environ.get("WEFT_SOAK_SEED") or time.time())
+    python = with_roamlet(version, path)
+    seed = int(os.environ.get("ROAMLET_SOAK_SEED") or time.time())
     name, began = "python{}.{}".format(*version), time.monotonic()
     told(f"{name}: {POINTS:,} points from seed {seed}, in {LANES} lanes")
     lanes = [Lane(python, (seed * 1000 + number) * 1_000_000, -(-POINTS // LANES)) for number in range(LANES)]

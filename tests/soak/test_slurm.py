@@ -5,13 +5,13 @@ import re
 import socket
 
 import pytest
-import weft_sent
+import roamlet_sent
 
-import weft
+import roamlet
+from roamlet import remote
 from tests.remote.raising import raises
 from tests.remote.transports.private_system import PYTHON
 from tests.soak.slurm import NODE, CannotBeMade, running_slurm
-from weft import remote
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(600)]
 
@@ -40,9 +40,9 @@ def test_a_context_is_a_task_of_the_allocation(job):
     with remote.slurm(job=job, python=PYTHON, timeout=30) as context:
         assert context.call(socket.gethostname) == NODE
         assert context.call(os.getenv, ("SLURM_JOB_ID",)) == str(job)
-        assert context.call(weft_sent.add, (1, 2)) == 3
+        assert context.call(roamlet_sent.add, (1, 2)) == 3
         data = os.urandom(3 << 20)
-        assert context.call(weft_sent.echo, (data,)) == data  # no byte is changed on the way
+        assert context.call(roamlet_sent.echo, (data,)) == data  # no byte is changed on the way
 
 
 def test_the_allocation_of_this_process_is_used(job, monkeypatch):
@@ -53,42 +53,42 @@ def test_the_allocation_of_this_process_is_used(job, monkeypatch):
 
 
 def test_many_contexts_fit_into_one_allocation(job):
-    opened = weft.channel()
+    opened = roamlet.channel()
 
     def one(number):
         with remote.slurm(NODE, job=job, python=PYTHON, name=f"task-{number}", timeout=60) as context:
-            opened.send(context.call(weft_sent.echo, (number,)))
+            opened.send(context.call(roamlet_sent.echo, (number,)))
 
     for number in range(12):
-        weft.tasklet(one)(number)
+        roamlet.tasklet(one)(number)
     assert sorted(opened.receive() for _ in range(12)) == list(range(12))
-    weft.run()
+    roamlet.run()
 
 
 def test_refusals_are_named_with_the_next_step(job, slurm):
     with raises(remote.NoAllocation, match="the allocation does not exist, or no longer.*salloc --no-shell"):
         remote.slurm(job=job + 1000, python=PYTHON, timeout=30)
     with raises(remote.TargetNotFound, match="the allocation has no such node"):
-        remote.slurm("weft-other-node", job=job, python=PYTHON, timeout=30)
+        remote.slurm("roamlet-other-node", job=job, python=PYTHON, timeout=30)
     with raises(remote.NoPython, match="the node has no /no/such/python"):
         remote.slurm(job=job, python="/no/such/python", timeout=30)
 
 
 def test_a_context_whose_allocation_is_cancelled_has_died(job, slurm):
     with remote.slurm(job=job, python=PYTHON, timeout=30) as context:
-        done = weft.channel()
+        done = roamlet.channel()
 
         def call():
             try:
-                context.call(weft_sent.never_return)
+                context.call(roamlet_sent.never_return)
             except remote.ContextDied as error:
                 done.send(str(error))
 
-        weft.tasklet(call)()
-        weft.schedule()
+        roamlet.tasklet(call)()
+        roamlet.schedule()
         slurm.run("/usr/bin/scancel", str(job))
-        assert "died while it ran weft_sent.never_return" in done.receive()
-        weft.run()
+        assert "died while it ran roamlet_sent.never_return" in done.receive()
+        roamlet.run()
 
 
 def test_without_an_allocation_nothing_is_started(monkeypatch):

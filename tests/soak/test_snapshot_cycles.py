@@ -6,12 +6,12 @@ import gc
 
 import pytest
 
+from roamlet import snapshot
 from tests.remote.test_travel_growth import check_travel, moves, visits
 from tests.snapshot import programs
 from tests.snapshot._driving import begun, end
 from tests.snapshot.conftest import KNOWN
 from tests.snapshot.test_leaks import check_nothing_grows, cycle, resumed_at_its_last_step
-from weft import snapshot
 
 pytestmark = [
     pytest.mark.soak,

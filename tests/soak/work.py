@@ -6,11 +6,11 @@ import threading
 import time
 from collections.abc import Callable
 
-import weft
+import roamlet
+from roamlet import io, sync
+from roamlet.core import CancelScope
+from roamlet.sync import futures
 from tests.soak.load import Crew
-from weft import io, sync
-from weft.core import CancelScope
-from weft.sync import futures
 
 LINGER_NOT = struct.pack("ii", 1, 0)  # close() resets the connection
 
@@ -29,7 +29,7 @@ class Shared:
         self.event = sync.Event()
         self.queue: sync.Queue = sync.Queue(20)
         self.simple: sync.SimpleQueue = sync.SimpleQueue()
-        self.channel: weft.channel = weft.channel()
+        self.channel: roamlet.channel = roamlet.channel()
         self.addresses: list[object] = []
         self.everybody_serves = threading.Barrier(threads)
 
@@ -60,9 +60,9 @@ def work_of(shared: Shared) -> Callable[[Crew], dict[str, Callable[[], None]]]:
 def doze(crew: Crew) -> None:
     """Let others run, for a moment or for some."""
     if crew.random.random() < 0.5:
-        weft.schedule()
+        roamlet.schedule()
     else:
-        weft.sleep(crew.random.uniform(0, 0.003))
+        roamlet.sleep(crew.random.uniform(0, 0.003))
 
 
 def nest(crew: Crew, depth: int) -> None:
@@ -188,8 +188,8 @@ def waiting(shared: Shared, crew: Crew) -> dict[str, Callable[[], None]]:
 
     def scope() -> None:
         try:
-            with weft.timeout(pick.choice([0.001, 0.01, 0.1])), weft.scope() as inside:
-                inside.service(weft.sleep, (1000,))
+            with roamlet.timeout(pick.choice([0.001, 0.01, 0.1])), roamlet.scope() as inside:
+                inside.service(roamlet.sleep, (1000,))
                 for _ in range(pick.randrange(5)):
                     inside.spawn(nest, (crew, pick.randrange(4)))
                 doze(crew)
@@ -207,7 +207,7 @@ def waiting(shared: Shared, crew: Crew) -> dict[str, Callable[[], None]]:
 
     def executor() -> None:
         with futures.TaskletExecutor(2) as two:
-            made = [two.submit(weft.sleep, pick.uniform(0, 0.003)) for _ in range(4)]
+            made = [two.submit(roamlet.sleep, pick.uniform(0, 0.003)) for _ in range(4)]
             done, rest = futures.wait(
                 made, pick.choice([0, 0.002, 1]), pick.choice(["FIRST_COMPLETED", "ALL_COMPLETED"])
             )
@@ -225,8 +225,8 @@ def waiting(shared: Shared, crew: Crew) -> dict[str, Callable[[], None]]:
             return threading.get_ident()
 
         try:
-            with weft.timeout(pick.choice([None, 0.002, 1.0])):
-                assert weft.call_async(work) != threading.get_ident()
+            with roamlet.timeout(pick.choice([None, 0.002, 1.0])):
+                assert roamlet.call_async(work) != threading.get_ident()
                 assert not fails
         except TimeoutError:
             counts["time-outs"] += 1
@@ -282,7 +282,7 @@ def connecting(shared: Shared, crew: Crew) -> dict[str, Callable[[], None]]:
             connection.recv(1)
             raise AssertionError("something came that nobody has sent")
         with CancelScope(pick.choice([None, None, 0.001, 0.05])) as scope:
-            sender = weft.tasklet(connection.sendall)
+            sender = roamlet.tasklet(connection.sendall)
             scope.adopt(sender)
             sender = sender(data)
             try:

@@ -2,18 +2,18 @@
 
 import pytest
 
-import weft
-from weft import stackless
-from weft.stackless._path.stacklesslib import app
+import roamlet
+from roamlet import stackless
+from roamlet.stackless._path.stacklesslib import app
 
 
 @pytest.fixture(autouse=True)
 def clock():
     """Timers follow a clock that jumps to the next one instead of waiting: no test waits for the time of day."""
     now = [1000.0]
-    weft.core.set_clock(lambda: now[0], lambda seconds: now.__setitem__(0, now[0] + seconds))
+    roamlet.core.set_clock(lambda: now[0], lambda seconds: now.__setitem__(0, now[0] + seconds))
     yield now
-    weft.core.set_clock()
+    roamlet.core.set_clock()
 
 
 @pytest.fixture(autouse=True)

@@ -4,9 +4,9 @@ import threading
 
 import pytest
 
-import weft
+import roamlet
+from roamlet.stackless._path.stacklesslib import errors, threadpool, util
 from tests.stacklesslib.running import running
-from weft.stackless._path.stacklesslib import errors, threadpool, util
 
 
 @pytest.mark.parametrize(
@@ -22,17 +22,17 @@ def test_a_call_elsewhere_gives_its_result_or_its_error(dispatcher):
 
 def test_a_call_in_a_tasklet_that_is_killed_is_cancelled():
     with pytest.raises(errors.CancelledError):
-        util.tasklet_call(lambda: weft.getcurrent().kill())
+        util.tasklet_call(lambda: roamlet.getcurrent().kill())
 
 
 def test_a_call_that_takes_too_long_is_abandoned():
     log = []
     with pytest.raises(errors.TimeoutError):
-        util.tasklet_call(weft.sleep, (2,), timeout=1, on_abandoned=lambda: log.append("abandoned"))
+        util.tasklet_call(roamlet.sleep, (2,), timeout=1, on_abandoned=lambda: log.append("abandoned"))
     with pytest.raises(errors.TimeoutError):
-        util.call_async(lambda: weft.sleep(2), timeout=1, onOrphaned=lambda: log.append("orphaned"))
-    util.tasklet_call(weft.sleep, (0,), on_abandoned=lambda: log.append("never"))
-    weft.run()
+        util.call_async(lambda: roamlet.sleep(2), timeout=1, onOrphaned=lambda: log.append("orphaned"))
+    util.tasklet_call(roamlet.sleep, (0,), on_abandoned=lambda: log.append("never"))
+    roamlet.run()
     assert log == ["abandoned", "orphaned"]
 
 
@@ -47,9 +47,9 @@ def test_a_call_on_a_thread_runs_on_another_thread_and_blocks_its_tasklet_only(a
     caller = running(lambda: log.append(threadpool.call_on_thread(work, **arguments)))
     assert caller.blocked
     go.set()
-    weft.run()
+    roamlet.run()
     while caller.alive:  # a plain thread keeps nobody's run() going
-        weft.schedule()
+        roamlet.schedule()
     assert log != [threading.get_ident()]
     with pytest.raises(ZeroDivisionError):
         threadpool.call_on_thread(divmod, (1, 0), **arguments)
@@ -72,14 +72,14 @@ def test_a_call_on_a_thread_that_nobody_waits_for_any_more_is_abandoned():
     go.set()
     threadpool.call_on_thread(len, ("",), on_abandoned=lambda: log.append("never"))
     while "went on" not in log:
-        weft.schedule()
+        roamlet.schedule()
     assert log == ["abandoned", "too late", "went on"]
 
 
 @pytest.mark.parametrize("arguments", [{}, {"pool": threadpool.DummyThreadPool()}])
 def test_a_call_on_a_thread_that_ends_itself_is_cancelled(arguments):
     def work():
-        raise weft.TaskletExit("why")
+        raise roamlet.TaskletExit("why")
 
     with pytest.raises(errors.CancelledError, match="why"):
         threadpool.call_on_thread(work, **arguments)

@@ -2,10 +2,10 @@
 
 import pytest
 
-import weft
+import roamlet
+from roamlet import stackless
+from roamlet.stackless._path.stacklesslib import base, util
 from tests.stacklesslib.running import running
-from weft import stackless
-from weft.stackless._path.stacklesslib import base, util
 
 
 def test_a_queue_channel_blocks_senders_only_when_it_is_full():
@@ -69,11 +69,11 @@ def test_local_values_are_the_tasklets_own_and_go_with_it():
 
 def test_traps_hold_as_long_as_the_with_does():
     with base.block_trap(), pytest.raises(RuntimeError, match="block"):
-        weft.channel().receive()
-    weft.tasklet(len)("another one")
+        roamlet.channel().receive()
+    roamlet.tasklet(len)("another one")
     with base.switch_trap(), pytest.raises(RuntimeError, match="trap"):
-        weft.schedule()
+        roamlet.schedule()
     with base.ignore_nesting(), base.atomic():
-        weft.schedule()
-    assert not weft.getcurrent().block_trap
-    assert weft.switch_trap(0) == 0
+        roamlet.schedule()
+    assert not roamlet.getcurrent().block_trap
+    assert roamlet.switch_trap(0) == 0

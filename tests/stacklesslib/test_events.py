@@ -4,10 +4,10 @@ import threading
 
 import pytest
 
-import weft
+import roamlet
+from roamlet import stackless
+from roamlet.stackless._path.stacklesslib import app, events, locks, main
 from tests.stacklesslib.running import running
-from weft import stackless
-from weft.stackless._path.stacklesslib import app, events, locks, main
 
 
 @pytest.fixture
@@ -93,8 +93,8 @@ def test_the_main_loop_pumps_calls_events_and_runs_tasklets_until_it_is_stopped(
     loop.add_pump(pump)
     loop.add_pump(pump)
     loop.event_queue.call_soon(log.append, "event")
-    weft.tasklet(log.append)("tasklet")
-    weft.tasklet(failing)()
+    roamlet.tasklet(log.append)("tasklet")
+    roamlet.tasklet(failing)()
     loop.run()
     assert log[:4] == ["pump", "event", "tasklet", "pump"]
     assert "LookupError: printed" in capsys.readouterr().err
@@ -122,7 +122,7 @@ def test_the_wait_of_the_main_loop_lets_tasklets_run_and_ends_when_it_is_interru
     loop.wait()
     assert log == ["slept"]
     assert "LookupError: printed as well" in capsys.readouterr().err
-    weft.tasklet(log.append)("runnable")
+    roamlet.tasklet(log.append)("runnable")
     assert loop.get_wait_time(0) == 0
     stackless.run()
     assert loop.get_wait_time(0) == 3600

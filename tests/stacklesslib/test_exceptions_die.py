@@ -2,10 +2,10 @@
 
 import pytest
 
-import weft
+import roamlet
+from roamlet import stackless
+from roamlet.stackless._path.stacklesslib import errors, futures, util, wait
 from tests.witnesses import Witnesses
-from weft import stackless
-from weft.stackless._path.stacklesslib import errors, futures, util, wait
 
 PATHS = {}
 
@@ -47,7 +47,7 @@ def a_future_that_the_frame_keeps(witnesses):
 
 @path
 def a_future_that_is_cancelled(witnesses):
-    future = futures.tasklet_executor.submit(weft.channel().receive)
+    future = futures.tasklet_executor.submit(roamlet.channel().receive)
     stackless.run()
     future.cancel()
     witnesses.handles(future.result, errors.CancelledError)
@@ -66,7 +66,7 @@ def a_tasklet_with_a_value(witnesses):
 
 @path
 def a_tasklet_with_a_value_that_was_killed(witnesses):
-    local, made = witnesses("the frame with the tasklet"), wait.ValueTasklet(weft.channel().receive)()
+    local, made = witnesses("the frame with the tasklet"), wait.ValueTasklet(roamlet.channel().receive)()
     stackless.run()
     made.kill()
     witnesses.handles(made.get, errors.CancelledError)
@@ -78,7 +78,7 @@ def timeouts(witnesses):
     def waits():
         local = witnesses("the frame with the time-out")
         with util.timeout(0.1):
-            weft.channel().receive()
+            roamlet.channel().receive()
         del local
 
     witnesses.handles(waits, errors.TimeoutError)
@@ -92,8 +92,8 @@ def a_block_that_is_cancelled(witnesses):
     def waits():
         local = witnesses("the frame with the block")
         with util.cancellable() as block:
-            weft.tasklet(block.cancel)()
-            weft.channel().receive()
+            roamlet.tasklet(block.cancel)()
+            roamlet.channel().receive()
         del local
 
     witnesses.handles(waits, errors.CancelledError)
@@ -101,7 +101,7 @@ def a_block_that_is_cancelled(witnesses):
 
 @path
 def a_tasklet_that_fails(witnesses):
-    weft.tasklet(witnesses.fails)()
+    roamlet.tasklet(witnesses.fails)()
     witnesses.handles(stackless.run)
 
 

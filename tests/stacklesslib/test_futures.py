@@ -2,9 +2,9 @@
 
 import pytest
 
-import weft
-from weft import stackless
-from weft.stackless._path.stacklesslib import errors, futures
+import roamlet
+from roamlet import stackless
+from roamlet.stackless._path.stacklesslib import errors, futures
 
 EXECUTORS = {
     "tasklets": lambda: futures.TaskletExecutor(2),
@@ -36,7 +36,7 @@ def test_a_bounded_executor_runs_so_many_at_once_and_refuses_jobs_after_its_end(
 
     def job(name):
         log.append(name)
-        weft.sleep(1)
+        roamlet.sleep(1)
 
     made = [executor.submit(job, name) for name in "abc"]
     stackless.run()
@@ -51,7 +51,7 @@ def test_a_bounded_executor_runs_so_many_at_once_and_refuses_jobs_after_its_end(
 def test_wait_returns_when_it_was_told_to():
     executor = futures.tasklet_executor
     slow, fast, failing = (
-        executor.submit(function, n) for function, n in ((weft.sleep, 3), (weft.sleep, 1), (ord, "ab"))
+        executor.submit(function, n) for function, n in ((roamlet.sleep, 3), (roamlet.sleep, 1), (ord, "ab"))
     )
     done, rest = futures.wait([slow, fast, failing], return_when=futures.FIRST_EXCEPTION)
     assert (done, rest) == ({failing}, {slow, fast})
@@ -71,7 +71,7 @@ def test_a_future_that_is_cancelled_ends_the_tasklet_that_works_on_it():
 
     def working():
         try:
-            weft.sleep(10)
+            roamlet.sleep(10)
         finally:
             log.append("ended")
 

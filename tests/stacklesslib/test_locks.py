@@ -2,10 +2,10 @@
 
 import pytest
 
-import weft
+import roamlet
+from roamlet import stackless
+from roamlet.stackless._path.stacklesslib import errors, locks, wait
 from tests.stacklesslib.running import running
-from weft import stackless
-from weft.stackless._path.stacklesslib import errors, locks, wait
 
 
 @pytest.mark.parametrize("kind", [locks.Lock, locks.RLock, locks.Semaphore, locks.BoundedSemaphore, locks.Condition])
@@ -34,7 +34,7 @@ def test_a_lock_is_not_taken_twice_however_one_asks(kind, arguments, acquired):
     assert lock.acquire()
     answers = []
     running(lambda: answers.append(lock.acquire(*arguments)))
-    weft.run()
+    roamlet.run()
     assert answers == [acquired]
     lock.release()
     assert lock.acquire(True, None) is True
@@ -54,7 +54,7 @@ def test_none_and_negative_time_outs_are_no_limit(forever):
     running(lambda: answers.append(("lock", lock.acquire(True, forever))))
     running(lambda: answers.append(("event", event.wait(forever))))
     running(wait_for_condition)
-    weft.sleep(3600)
+    roamlet.sleep(3600)
     assert answers == []
     lock.release()
     event.set()

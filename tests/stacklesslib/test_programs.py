@@ -1,4 +1,4 @@
-"""stacklesslib for old programs: its modules do what programs expect of them, on weft's own locks, time-outs and workers."""
+"""stacklesslib for old programs: its modules do what programs expect of them, on roamlet's own locks, time-outs and workers."""
 
 import subprocess
 import sys
@@ -6,7 +6,7 @@ import textwrap
 
 import pytest
 
-from weft.stackless._path.stacklesslib import app, base, errors, events, futures, locks, main, threadpool, util, wait
+from roamlet.stackless._path.stacklesslib import app, base, errors, events, futures, locks, main, threadpool, util, wait
 
 
 def test_an_old_program_runs_with_its_main_loop_locks_and_threads(tmp_path):
@@ -53,7 +53,7 @@ def test_an_old_program_runs_with_its_main_loop_locks_and_threads(tmp_path):
             """
         )
     )
-    command = [sys.executable, "-W", "error", "-m", "weft.stackless", str(program)]
+    command = [sys.executable, "-W", "error", "-m", "roamlet.stackless", str(program)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.stdout.splitlines() == ["first 42", "second asynchronous", "timed out after 0.001s", "2"]
     assert done.returncode == 0

@@ -2,29 +2,29 @@
 
 import pytest
 
-import weft
+import roamlet
+from roamlet import stackless
+from roamlet.stackless._path.stacklesslib import errors, util
 from tests.stacklesslib.running import running
-from weft import stackless
-from weft.stackless._path.stacklesslib import errors, util
 
 
 def test_a_time_out_ends_what_blocks_and_a_body_that_is_done_has_none():
     for delay in (None, -1, 5):
         with util.timeout(delay):
-            weft.sleep(1)
+            roamlet.sleep(1)
     with pytest.raises(errors.TimeoutError, match=r"timed out after 0\.5s"), util.timeout(0.5):
-        weft.sleep(1)
+        roamlet.sleep(1)
     assert util.timeout_call(lambda: "result", 1) == (True, "result")
-    good, error = util.timeout_call(lambda: weft.sleep(2), 1)
+    good, error = util.timeout_call(lambda: roamlet.sleep(2), 1)
     assert (good, type(error)) == (False, errors.TimeoutError)
     with pytest.raises(errors.TimeoutError):
-        util.timeout_function(1)(weft.sleep)(2)
+        util.timeout_function(1)(roamlet.sleep)(2)
 
 
 @pytest.mark.parametrize("given", [KeyError, KeyError("instance")])
 def test_a_time_out_raises_what_it_was_given(given):
     with pytest.raises(KeyError) as caught, util.timeout(0.5, exc=given):
-        weft.sleep(1)
+        roamlet.sleep(1)
     assert caught.value is given or given is KeyError
     del caught
 
@@ -35,7 +35,7 @@ def test_of_nested_time_outs_each_is_told_where_it_was_set():
     def inner():
         with util.timeout(5):
             try:
-                weft.sleep(10)
+                roamlet.sleep(10)
             except errors.TimeoutError:
                 log.append("the inner one has not expired")
 
@@ -43,8 +43,8 @@ def test_of_nested_time_outs_each_is_told_where_it_was_set():
         inner()
     with util.timeout(5):
         with pytest.raises(errors.TimeoutError, match="after 1s"), util.timeout(1):
-            weft.sleep(10)
-        weft.sleep(1)
+            roamlet.sleep(10)
+        roamlet.sleep(1)
     assert log == []
 
 
@@ -53,11 +53,11 @@ def test_a_time_out_holds_in_finally_blocks_too():
 
     def tidy_up_slowly():
         try:
-            weft.sleep(10)
+            roamlet.sleep(10)
         finally:
             try:
-                weft.sleep(0.1)
-            except weft.TaskletExit:
+                roamlet.sleep(0.1)
+            except roamlet.TaskletExit:
                 log.append("ended at once")
 
     with pytest.raises(errors.TimeoutError), util.timeout(1):
@@ -86,7 +86,7 @@ def test_what_is_cancelled_ends_with_the_arguments_of_the_cancel():
         try:
             with handle as same:
                 log.append(same is handle)
-                weft.sleep(10)
+                roamlet.sleep(10)
         except errors.CancelledError as error:
             log.append((error.args, handle.match(error), util.cancellable().match(error)))
 

@@ -2,15 +2,15 @@
 
 import pytest
 
-import weft
+import roamlet
+from roamlet import stackless
+from roamlet.stackless._path.stacklesslib import errors, locks, wait
 from tests.stacklesslib.running import running
-from weft import stackless
-from weft.stackless._path.stacklesslib import errors, locks, wait
 
 
 def delayed(seconds):
     """A waitable that is ready in so many seconds."""
-    return wait.ValueTasklet(weft.sleep)(seconds)
+    return wait.ValueTasklet(roamlet.sleep)(seconds)
 
 
 def test_things_are_given_in_the_order_in_which_they_are_ready():
@@ -39,7 +39,7 @@ def test_what_the_caller_does_between_two_things_is_not_limited():
     seen = []
     for event in wait.iwait([first, second], timeout=0.001):
         seen.append(event)
-        weft.sleep(3600)
+        roamlet.sleep(3600)
     assert len(seen) == 2
 
 
@@ -52,7 +52,7 @@ def test_any_is_the_first_and_all_are_all():
 
 
 def test_a_waitable_tasklet_can_be_joined_and_keeps_what_came_of_it():
-    slow = wait.WaitableTasklet(weft.sleep, (2,))
+    slow = wait.WaitableTasklet(roamlet.sleep, (2,))
     stackless.run()
     assert slow.join(0.001) is False
     slow.insert()

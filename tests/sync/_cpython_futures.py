@@ -1,6 +1,6 @@
-"""CPython's own tests of futures, from the interpreter's test package, run on weft.sync.futures. A script.
+"""CPython's own tests of futures, from the interpreter's test package, run on roamlet.sync.futures. A script.
 
-Its modules are imported with weft's Future in place of the standard one, and given weft's functions and a sleep and an Event
+Its modules are imported with roamlet's Future in place of the standard one, and given roamlet's functions and a sleep and an Event
 that block the tasklet only. Prints how many tests ran; ends with status 77 where the interpreter has no such tests.
 """
 
@@ -11,9 +11,9 @@ import time
 import types
 import unittest
 
-import weft
-from weft.sync import futures
-from weft.sync._native import Event
+import roamlet
+from roamlet.sync import futures
+from roamlet.sync._native import Event
 
 # What is not run, and why.
 EXCLUDED = {
@@ -49,8 +49,8 @@ def modules() -> list[types.ModuleType]:
 
 
 def adapted(found: list[types.ModuleType]) -> dict[str, type]:
-    """All classes of the modules, whose functions wait as weft does from here on."""
-    clock = types.SimpleNamespace(**{**vars(time), "sleep": lambda seconds: weft.sleep(seconds / 10)})
+    """All classes of the modules, whose functions wait as roamlet does from here on."""
+    clock = types.SimpleNamespace(**{**vars(time), "sleep": lambda seconds: roamlet.sleep(seconds / 10)})
     classes: dict[str, type] = {}
     for module in found:
         module.futures = futures

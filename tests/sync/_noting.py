@@ -4,11 +4,11 @@ import gc
 from collections.abc import Callable
 from typing import Any
 
-import weft
-from weft import core
+import roamlet
+from roamlet import core
 
 
-def noting(log: list[Any], name: Any, body: Callable[[], Any]) -> "weft.tasklet[[]]":
+def noting(log: list[Any], name: Any, body: Callable[[], Any]) -> "roamlet.tasklet[[]]":
     """A tasklet, already begun, that notes (name, what `body` returned), or (name, the class of what it raised)."""
 
     def run() -> None:
@@ -17,21 +17,21 @@ def noting(log: list[Any], name: Any, body: Callable[[], Any]) -> "weft.tasklet[
         except BaseException as error:
             log.append((name, type(error).__name__))
 
-    tasklet = weft.tasklet(run)()
+    tasklet = roamlet.tasklet(run)()
     tasklet.run()
     return tasklet
 
 
-def holding(log: list[Any], name: Any, lock: Any, steps: int = 1) -> "weft.tasklet[[]]":
+def holding(log: list[Any], name: Any, lock: Any, steps: int = 1) -> "roamlet.tasklet[[]]":
     """A tasklet, already begun, that holds the lock while others run `steps` times, and notes that it did."""
 
     def run() -> None:
         with lock:
             log.append(name)
             for _ in range(steps):
-                weft.schedule()
+                roamlet.schedule()
 
-    tasklet = weft.tasklet(run)()
+    tasklet = roamlet.tasklet(run)()
     tasklet.run()
     return tasklet
 
@@ -46,7 +46,7 @@ def noted_when_collected(body: Callable[[], Any]) -> list[str]:
         finally:
             log.append("ended")
 
-    weft.tasklet(run)().run()
+    roamlet.tasklet(run)().run()
     gc.collect()
     if core.backend == "greenlet":  # which sees no frames
         core.started()[0].kill()

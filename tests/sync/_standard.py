@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-import weft
-from weft import core
+import roamlet
+from roamlet import core
 
 
 def module(name: str) -> ModuleType:
@@ -41,27 +41,27 @@ class Bunch:
         self.may_exit = not wait_before_exit
 
     def task(self) -> None:
-        self.started.append(weft.getcurrentid())
+        self.started.append(roamlet.getcurrentid())
         try:
             self.func()
         except BaseException as error:
             self.errors.append(error)
         finally:
-            self.finished.append(weft.getcurrentid())
+            self.finished.append(roamlet.getcurrentid())
             while not self.may_exit:
-                weft.sleep(0.001)
+                roamlet.sleep(0.001)
 
     def __enter__(self) -> "Bunch":
         for _ in range(self.n):
-            weft.tasklet(self.task)()
+            roamlet.tasklet(self.task)()
         while len(self.started) < self.n:
-            weft.sleep(0.001)
+            roamlet.sleep(0.001)
         return self
 
     def __exit__(self, *_: object) -> None:
         while len(self.finished) < self.n:
-            weft.sleep(0.001)
-        weft.sleep(0.001)
+            roamlet.sleep(0.001)
+        roamlet.sleep(0.001)
         errors, self.errors = self.errors, []
         if errors:
             raise errors[0]
@@ -71,7 +71,7 @@ class Bunch:
 
 
 def _start(function: Callable[..., object], args: tuple[Any, ...]) -> int:
-    weft.tasklet(function)(*args)
+    roamlet.tasklet(function)(*args)
     return 0
 
 
@@ -79,7 +79,7 @@ def _retry(*_: object, **__: object) -> Iterator[None]:
     """support.sleeping_retry and its like: until the caller breaks out, for ten seconds of the virtual clock at most."""
     for _ in range(10_000):
         yield
-        weft.sleep(0.001)
+        roamlet.sleep(0.001)
     raise AssertionError("nothing came of it within 10 s")
 
 
@@ -88,7 +88,7 @@ def _until_all_have_ended(*_: object, **__: object) -> Iterator[None]:
     before = len(core.started())
     yield
     for _ in _retry():
-        if len(core.started()) <= before and weft.getruncount() == 1:
+        if len(core.started()) <= before and roamlet.getruncount() == 1:
             return
 
 
@@ -117,9 +117,9 @@ def with_tasklets(lock_tests: Any) -> Iterator[None]:
         "Bunch": Bunch,
         "start_new_thread": _start,
         "threading_helper": helper,
-        "time": _Delegating(time, monotonic=lambda: now[0], sleep=weft.sleep),
+        "time": _Delegating(time, monotonic=lambda: now[0], sleep=roamlet.sleep),
         "support": _Delegating(lock_tests.support, sleeping_retry=_retry),
-        "wait_threads_blocked": lambda n: weft.sleep(0.01 * n),
+        "wait_threads_blocked": lambda n: roamlet.sleep(0.01 * n),
     }
     try:
         for name, replacement in replaced.items():

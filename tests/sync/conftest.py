@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-import weft
+import roamlet
 from tests.core.conftest import clock  # noqa: F401 - a fixture
 
 
@@ -13,7 +13,7 @@ def run_until_blocked() -> Callable[[], None]:
     """Run the tasklets of this thread until all of them wait."""
 
     def run() -> None:
-        while weft.getruncount() > 1:
-            weft.schedule()
+        while roamlet.getruncount() > 1:
+            roamlet.schedule()
 
     return run

@@ -2,9 +2,9 @@
 
 import pytest
 
-import weft
+import roamlet
+from roamlet import sync
 from tests.sync._noting import noting
-from weft import sync
 
 
 def test_all_go_on_when_the_last_has_come_again_and_again(run_until_blocked):
@@ -102,4 +102,4 @@ def test_its_repr_says_who_waits():
     assert repr(barrier).startswith("<sync.Barrier at 0x") and repr(barrier).endswith(": waiters=0/2>")
     barrier.abort()
     assert repr(barrier).endswith(": broken>")
-    weft.schedule()
+    roamlet.schedule()

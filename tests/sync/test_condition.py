@@ -8,9 +8,9 @@ import weakref
 
 import pytest
 
-import weft
+import roamlet
+from roamlet import core, sync
 from tests.sync._noting import noted_when_collected, noting
-from weft import core, sync
 
 
 class OwnLock:
@@ -20,12 +20,12 @@ class OwnLock:
         self.lock = sync.Lock()
 
     def acquire(self, *args):
-        weft.schedule()
+        roamlet.schedule()
         return self.lock.acquire(*args)
 
     def release(self):
         self.lock.release()
-        weft.schedule()
+        roamlet.schedule()
 
     def __enter__(self):
         return self.acquire()
@@ -106,11 +106,11 @@ def test_a_time_out_says_false_and_holds_the_lock_again(condition, clock):
     log = []
     waiting(log, "late", condition, 2)
     waiting(log, "in time", condition, 5)
-    weft.sleep(3)
+    roamlet.sleep(3)
     assert log == [("late", False)]
     with condition:
         condition.notify()
-    weft.sleep(0.1)
+    roamlet.sleep(0.1)
     assert log == [("late", False), ("in time", True)]
 
 
@@ -170,10 +170,10 @@ def test_wait_for_gives_up_when_its_time_is_over_in_all(condition, clock):
 
     noting(log, "late", waits_for)
     for _ in range(4):
-        weft.sleep(1)
+        roamlet.sleep(1)
         with condition:
             condition.notify_all()
-    weft.sleep(1)
+    roamlet.sleep(1)
     [(_, (found, took))] = log
     assert found == 0
     assert took == pytest.approx(3, abs=0.01)
@@ -245,8 +245,8 @@ def test_at_the_end_of_a_thread_a_waiter_takes_the_lock_back_from_another_thread
                 finally:
                     log.append("finally")
 
-        weft.tasklet(waiter)()
-        weft.run()
+        roamlet.tasklet(waiter)()
+        roamlet.run()
         given_up.wait()  # the thread ends while the lock is held elsewhere
 
     given_up = threading.Event()
@@ -349,7 +349,7 @@ def test_a_notification_is_not_given_to_one_whose_time_was_over(clock, run_until
     waiting(log, "next", condition)
     with condition:
         clock.now += 2
-        weft.sleep(0)  # the timer fires; who was late wants the lock back, which is held
+        roamlet.sleep(0)  # the timer fires; who was late wants the lock back, which is held
         condition.notify()
     run_until_blocked()
     assert sorted(log) == [("late", False), ("next", True)]
@@ -371,7 +371,7 @@ def test_a_lock_of_threading_serves_threads(kind):
     each = threading.Thread(target=thread)
     each.start()
     while not log:
-        weft.sleep(0.001)
+        roamlet.sleep(0.001)
     with condition:
         log.append("go")
         condition.notify()
@@ -404,7 +404,7 @@ def test_a_lock_that_somebody_waits_for_lives_on_when_its_condition_gets_another
             condition.acquire()
         getattr(condition, way)(*([1] if way == "_acquire_restore" else []))
 
-    waiter = weft.spawn(waits)
+    waiter = roamlet.spawn(waits)
     if way == "wait":
         run_until_blocked()
     condition.acquire()
@@ -445,7 +445,7 @@ def test_errors_of_a_lock_are_raised_and_leave_nobody_behind():
 
 def test_its_repr_has_the_lock_and_how_many_wait(run_until_blocked):
     condition, log = sync.Condition(sync.Lock()), []
-    assert repr(condition).startswith("<Condition(<unlocked weft.sync.Lock object at 0x")
+    assert repr(condition).startswith("<Condition(<unlocked roamlet.sync.Lock object at 0x")
     assert repr(condition).endswith(", 0)>")
     waiting(log, "waits", condition)
     assert repr(condition).endswith(", 1)>")

@@ -5,10 +5,10 @@ import threading
 
 import pytest
 
-import weft
+import roamlet
+from roamlet import sync
+from roamlet.sync import _critical, critical_section
 from tests.sync._noting import holding
-from weft import sync
-from weft.sync import _critical, critical_section
 
 
 @pytest.fixture(autouse=True)
@@ -41,7 +41,7 @@ def test_without_a_name_each_place_is_a_section(run_until_blocked):
     def place(name):
         with critical_section():
             log.append(f"{name} in")
-            weft.schedule()
+            roamlet.schedule()
             log.append(f"{name} out")
 
     def other_place():
@@ -49,9 +49,9 @@ def test_without_a_name_each_place_is_a_section(run_until_blocked):
             log.append("other")
 
     for name in "ab":
-        weft.tasklet(place)(name)
-    weft.tasklet(other_place)()
-    weft.run()
+        roamlet.tasklet(place)(name)
+    roamlet.tasklet(other_place)()
+    roamlet.run()
     assert log == ["a in", "other", "a out", "b in", "b out"]
 
 
@@ -67,14 +67,14 @@ def test_a_decorated_function_is_a_section(decorator):
     def adds(value, *, more=1):
         """Add."""
         log.append("in")
-        weft.schedule()
+        roamlet.schedule()
         log.append("out")
         return value + more
 
     results = []
     for value in (1, 10):
-        weft.tasklet(lambda value=value: results.append(adds(value, more=2)))()
-    weft.run()
+        roamlet.tasklet(lambda value=value: results.append(adds(value, more=2)))()
+    roamlet.run()
     assert (results, log) == ([3, 12], ["in", "out", "in", "out"])
     assert (adds.__name__, adds.__doc__) == ("adds", "Add.")
 
@@ -85,7 +85,7 @@ def test_threads_exclude_each_other():
     @critical_section
     def enters():
         inside.append(1)
-        weft.sleep(0)
+        roamlet.sleep(0)
         seen.append(len(inside))
         inside.pop()
 
@@ -101,7 +101,7 @@ def test_what_is_raised_inside_leaves_the_section_free():
     section = critical_section("raises")
     with pytest.raises(LookupError), section:
         raise LookupError
-    assert "<critical section 'raises': <unlocked weft.sync.RLock" in repr(section)
+    assert "<critical section 'raises': <unlocked roamlet.sync.RLock" in repr(section)
 
 
 def test_what_runs_after_its_call_has_returned_is_refused():

@@ -6,9 +6,9 @@ import weakref
 
 import pytest
 
-import weft
+import roamlet
+from roamlet import sync
 from tests.sync._noting import noting
-from weft import sync
 
 
 def test_all_who_wait_are_woken_and_later_ones_do_not_wait(run_until_blocked):
@@ -37,21 +37,21 @@ def test_a_time_out_says_false(clock):
     event, log = sync.Event(), []
     noting(log, "late", lambda: event.wait(1))
     noting(log, "in time", lambda: event.wait(timeout=5))
-    weft.sleep(2)
+    roamlet.sleep(2)
     event.set()
-    weft.sleep(0)
+    roamlet.sleep(0)
     assert log == [("late", False), ("in time", True)]
 
 
 @pytest.mark.parametrize("timeout", [0, 0.0, -1, -1e300])
 def test_a_time_that_is_over_is_no_wait(timeout):
     event, log = sync.Event(), []
-    weft.tasklet(log.append)("another one")
+    roamlet.tasklet(log.append)("another one")
     assert event.wait(timeout) is False
     event.set()
     assert event.wait(timeout) is True
     assert log == []
-    weft.run()
+    roamlet.run()
 
 
 @pytest.mark.parametrize(("timeout", "error"), [(float("nan"), ValueError), (1e10, OverflowError), ("1", TypeError)])

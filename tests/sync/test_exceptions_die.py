@@ -5,10 +5,10 @@ import threading
 
 import pytest
 
-import weft
+import roamlet
+from roamlet import sync
+from roamlet.sync import futures
 from tests.witnesses import Witnesses
-from weft import sync
-from weft.sync import futures
 
 PATHS = {}
 
@@ -35,7 +35,7 @@ def path(function):
 
 @path
 def join(witnesses):
-    kept = weft.spawn(witnesses.fails, (witnesses("an argument"),))
+    kept = roamlet.spawn(witnesses.fails, (witnesses("an argument"),))
     witnesses.handles(kept.join)
     witnesses.judge()
     assert kept.done
@@ -43,7 +43,7 @@ def join(witnesses):
 
 @path
 def joined_twice(witnesses):
-    kept = weft.spawn(witnesses.fails)
+    kept = roamlet.spawn(witnesses.fails)
     witnesses.handles(kept.join)
     witnesses.handles(kept.join)
     witnesses.handles(lambda: kept.result)
@@ -53,7 +53,7 @@ def joined_twice(witnesses):
 
 @path
 def joined_by_the_frame_that_keeps_it(witnesses):
-    local, kept = witnesses("the frame that keeps the tasklet"), weft.spawn(witnesses.fails)
+    local, kept = witnesses("the frame that keeps the tasklet"), roamlet.spawn(witnesses.fails)
     try:
         kept.join()
     except ValueError:
@@ -67,7 +67,7 @@ def joined_though_it_cannot_be_copied(witnesses):
         witnesses.seen.append("raised")
         raise Stubborn("first") if local else None
 
-    kept = weft.spawn(fails)
+    kept = roamlet.spawn(fails)
     witnesses.handles(kept.join, Stubborn)
     witnesses.handles(kept.join, RuntimeError)
     witnesses.judge()
@@ -76,47 +76,47 @@ def joined_though_it_cannot_be_copied(witnesses):
 
 @path
 def joined_after_a_kill(witnesses):
-    kept = weft.spawn(witnesses.handles, (weft.channel().receive, weft.TaskletExit))
-    weft.schedule()
+    kept = roamlet.spawn(witnesses.handles, (roamlet.channel().receive, roamlet.TaskletExit))
+    roamlet.schedule()
     kept.kill()
     kept.join()
-    other = weft.spawn(weft.channel().receive)
-    weft.schedule()
+    other = roamlet.spawn(roamlet.channel().receive)
+    roamlet.schedule()
     other.kill()
-    witnesses.handles(other.join, weft.TaskletKilled)
+    witnesses.handles(other.join, roamlet.TaskletKilled)
 
 
 @path
 def join_that_takes_too_long(witnesses):
-    kept = weft.spawn(witnesses.handles, (weft.channel().receive, weft.TaskletExit))
+    kept = roamlet.spawn(witnesses.handles, (roamlet.channel().receive, roamlet.TaskletExit))
     witnesses.handles(lambda: kept.join(0.0), TimeoutError)
     kept.kill()
 
 
 @path
 def spawned_and_joined_by_nobody(witnesses):
-    weft.spawn(witnesses.fails)
-    witnesses.handles(weft.run)
+    roamlet.spawn(witnesses.fails)
+    witnesses.handles(roamlet.run)
 
 
 @path
 def spawned_and_dropped_after_its_end(witnesses):
-    kept = [weft.spawn(witnesses.fails)]
-    weft.run()
+    kept = [roamlet.spawn(witnesses.fails)]
+    roamlet.run()
     kept.clear()
-    witnesses.handles(weft.run)
+    witnesses.handles(roamlet.run)
 
 
 @path
 def spawned_for_what_ends_programs(witnesses):
-    kept = weft.spawn(witnesses.fails, (), {"kind": KeyboardInterrupt})
-    witnesses.handles(weft.run, KeyboardInterrupt)
-    witnesses.handles(kept.join, weft.TaskletKilled)
+    kept = roamlet.spawn(witnesses.fails, (), {"kind": KeyboardInterrupt})
+    witnesses.handles(roamlet.run, KeyboardInterrupt)
+    witnesses.handles(kept.join, roamlet.TaskletKilled)
 
 
 def in_a_scope(witnesses, *functions):
     local = witnesses("the frame with the scope")
-    with weft.scope() as scope:
+    with roamlet.scope() as scope:
         for function in functions:
             scope.spawn(function)
         if not functions:
@@ -133,7 +133,7 @@ def a_scope_whose_body_fails(witnesses):
 def a_scope_whose_children_fail(witnesses):
     def waits():
         local = witnesses("a child that was cancelled")
-        weft.channel().receive()
+        roamlet.channel().receive()
         del local
 
     functions = (waits, witnesses.fails, witnesses.fails)
@@ -145,9 +145,9 @@ def a_scope_whose_child_is_kept(witnesses):
     children = []
 
     def fails():
-        with weft.scope() as scope:
+        with roamlet.scope() as scope:
             children.append(scope.spawn(witnesses.fails))
-            children.append(scope.service(weft.channel().receive))
+            children.append(scope.service(roamlet.channel().receive))
 
     witnesses.handles(fails, ExceptionGroup)
     witnesses.handles(children[0].join)
@@ -157,7 +157,7 @@ def a_scope_whose_child_is_kept(witnesses):
 
 @path
 def a_scope_that_is_kept(witnesses):
-    kept = weft.scope()
+    kept = roamlet.scope()
 
     def fails():
         with kept:
@@ -181,10 +181,10 @@ def a_scope_whose_child_ends_the_program(witnesses):
 def a_scope_that_is_cancelled(witnesses):
     def waits():
         local = witnesses("the frame with the scope")
-        with weft.scope() as scope:
-            scope.spawn(weft.channel().receive)
-            weft.tasklet(scope.cancel)()
-            weft.channel().receive()
+        with roamlet.scope() as scope:
+            scope.spawn(roamlet.channel().receive)
+            roamlet.tasklet(scope.cancel)()
+            roamlet.channel().receive()
         assert local.name
         witnesses.seen.append("cancelled")
 
@@ -195,23 +195,23 @@ def a_scope_that_is_cancelled(witnesses):
 def a_scope_whose_owner_is_killed(witnesses):
     def waits():
         local = witnesses("the frame with the scope")
-        with weft.scope() as scope:
-            scope.spawn(witnesses.handles, (weft.channel().receive, weft.TaskletExit))
-            weft.channel().receive()
+        with roamlet.scope() as scope:
+            scope.spawn(witnesses.handles, (roamlet.channel().receive, roamlet.TaskletExit))
+            roamlet.channel().receive()
         del local
 
-    owner = weft.tasklet(waits)()
-    weft.schedule()
-    weft.schedule()
+    owner = roamlet.tasklet(waits)()
+    roamlet.schedule()
+    roamlet.schedule()
     owner.kill()
-    weft.run()
+    roamlet.run()
     witnesses.judge()
     assert not owner.alive
 
 
 @path
 def a_scope_that_nobody_can_leave(witnesses):
-    witnesses.handles(lambda: in_a_scope(witnesses, weft.channel().receive), ExceptionGroup)
+    witnesses.handles(lambda: in_a_scope(witnesses, roamlet.channel().receive), ExceptionGroup)
     witnesses.seen.append("deadlock")
 
 
@@ -219,8 +219,8 @@ def a_scope_that_nobody_can_leave(witnesses):
 def a_timeout(witnesses):
     def waits():
         local = witnesses("the frame with the time-out")
-        with weft.timeout(0.0):
-            weft.channel().receive()
+        with roamlet.timeout(0.0):
+            roamlet.channel().receive()
         del local
 
     witnesses.handles(waits, TimeoutError)
@@ -228,15 +228,15 @@ def a_timeout(witnesses):
 
 @path
 def a_timeout_that_is_kept_and_nested(witnesses):
-    kept = weft.timeout(0.0)
+    kept = roamlet.timeout(0.0)
 
     def waits():
         local = witnesses("the frame with the time-outs")
-        with kept, weft.timeout(60), weft.shield():
+        with kept, roamlet.timeout(60), roamlet.shield():
             try:
                 witnesses.fails(local)
             finally:
-                weft.sleep(0.001)
+                roamlet.sleep(0.001)
 
     witnesses.handles(waits)
     witnesses.judge()
@@ -246,9 +246,9 @@ def a_timeout_that_is_kept_and_nested(witnesses):
 @path
 def a_shield(witnesses):
     def waits():
-        with weft.shield(0.0):
+        with roamlet.shield(0.0):
             witnesses("the frame with the shield")
-            weft.channel().receive()
+            roamlet.channel().receive()
 
     witnesses.handles(waits, TimeoutError)
 
@@ -336,7 +336,7 @@ def waiting_for_futures(witnesses):
 def an_executor_that_maps(witnesses):
     with futures.TaskletExecutor(2) as executor:
         witnesses.handles(lambda: list(executor.map(witnesses.fails, range(4))))
-        weft.run()
+        roamlet.run()
         witnesses.judge()
 
 
@@ -353,8 +353,8 @@ def what_waits_for_locks(witnesses):
     lock = sync.Lock()
     lock.acquire()
     for block in (lock.acquire, sync.Semaphore(0).acquire, sync.Event().wait, sync.Queue().get, sync.SimpleQueue().get):
-        waiting = weft.tasklet(witnesses.handles)(block)
-        weft.schedule()
+        waiting = roamlet.tasklet(witnesses.handles)(block)
+        roamlet.schedule()
         waiting.throw(ValueError, "thrown")
         witnesses.judge()
         assert not waiting.alive
@@ -368,7 +368,7 @@ def a_body_of_with_that_fails(witnesses):
         sync.Condition(),
         sync.Semaphore(),
         sync.critical_section(),
-        weft.atomic(),
+        roamlet.atomic(),
     ):
 
         def fails(manager=manager):
@@ -395,10 +395,10 @@ def a_condition_whose_predicate_fails(witnesses):
 @path
 def a_barrier_whose_action_fails(witnesses):
     barrier = sync.Barrier(2, action=witnesses.fails)
-    other = weft.tasklet(witnesses.handles)(barrier.wait, threading.BrokenBarrierError)
-    weft.schedule()
+    other = roamlet.tasklet(witnesses.handles)(barrier.wait, threading.BrokenBarrierError)
+    roamlet.schedule()
     witnesses.handles(barrier.wait)
-    weft.run()
+    roamlet.run()
     witnesses.judge()
     assert barrier.broken
     assert not other.alive
@@ -445,19 +445,19 @@ def queues_that_are_empty_full_or_shut_down(witnesses):
 
 @path
 def a_select_that_fails(witnesses):
-    witnesses.handles(lambda: weft.select(weft.channel(), timeout=0.0), TimeoutError)
+    witnesses.handles(lambda: roamlet.select(roamlet.channel(), timeout=0.0), TimeoutError)
 
 
-@weft.generator
+@roamlet.generator
 def nested(witnesses, when):
     local = witnesses("the generator's frame")
     if when == "first":
         witnesses.fails(local)
     try:
-        weft.yield_(1)
+        roamlet.yield_(1)
         witnesses.fails(local)
     finally:
-        weft.yield_(2) if when == "finally" else None
+        roamlet.yield_(2) if when == "finally" else None
 
 
 @path
@@ -520,17 +520,17 @@ def a_generator_that_is_dropped(witnesses):
 
 @path
 def a_generator_whose_caller_is_killed(witnesses):
-    @weft.generator
+    @roamlet.generator
     def waits():
         local = witnesses("the generator's frame")
-        weft.channel().receive()
-        weft.yield_(local)
+        roamlet.channel().receive()
+        roamlet.yield_(local)
 
     kept = waits()
-    asking = weft.tasklet(witnesses.handles)(lambda: next(kept), weft.TaskletExit)
-    weft.schedule()
+    asking = roamlet.tasklet(witnesses.handles)(lambda: next(kept), roamlet.TaskletExit)
+    roamlet.schedule()
     asking.kill()
-    weft.run()
+    roamlet.run()
     witnesses.judge()
     assert not asking.alive
     del kept

@@ -6,11 +6,11 @@ import weakref
 
 import pytest
 
-import weft
+import roamlet
+from roamlet import core
+from roamlet.sync import futures
+from roamlet.sync.futures import Future, TaskletExecutor
 from tests.core._threads import in_thread
-from weft import core
-from weft.sync import futures
-from weft.sync.futures import Future, TaskletExecutor
 
 
 class Odd(Exception):
@@ -31,11 +31,11 @@ def test_the_errors_and_constants_are_those_of_concurrent_futures():
 
 def test_waiting_for_a_result_lets_others_run():
     future, log = Future(), []
-    weft.tasklet(lambda: log.append(future.result()))()
-    weft.schedule()
+    roamlet.tasklet(lambda: log.append(future.result()))()
+    roamlet.schedule()
     log.append("another runs")
     future.set_result(5)
-    weft.run()
+    roamlet.run()
     assert log == ["another runs", 5]
 
 
@@ -54,10 +54,10 @@ def test_many_wait_in_several_threads():
         thread.start()
     got = []
     for _ in range(4):
-        weft.tasklet(lambda: got.append(future.result()))()
-    weft.schedule()
+        roamlet.tasklet(lambda: got.append(future.result()))()
+    roamlet.schedule()
     future.set_result(1)
-    weft.run()
+    roamlet.run()
     for thread in threads:
         thread.join()
     assert got == [1] * 4
@@ -73,15 +73,15 @@ def test_time_outs_name_the_future_and_the_limit(clock):
 
 def test_a_cancelled_one_says_so():
     future = Future()
-    weft.tasklet(future.cancel)()
+    roamlet.tasklet(future.cancel)()
     with pytest.raises(concurrent.futures.CancelledError, match=r"state=cancelled> was cancelled: it has no result"):
         future.result()
 
 
 def test_whoever_is_killed_while_waiting_leaves_no_trace():
     future = Future()
-    waiting = weft.tasklet(future.result)()
-    weft.schedule()
+    waiting = roamlet.tasklet(future.result)()
+    roamlet.schedule()
     waiting.kill()
     assert future._condition._waiters == []
     future.set_result(1)
@@ -144,8 +144,8 @@ def test_wait_leaves_no_trace_in_futures_however_it_ends(clock):
     pending, done = Future(), Future()
     done.set_result(1)
     assert futures.wait([pending, done], timeout=1) == ({done}, {pending})
-    waiting = weft.tasklet(futures.wait)([pending])
-    weft.schedule()
+    waiting = roamlet.tasklet(futures.wait)([pending])
+    roamlet.schedule()
     waiting.kill()
     assert pending._waiters == []
 
@@ -184,11 +184,11 @@ def test_wait_for_the_first_error_passes_results_by():
     one, two, three = Future(), Future(), Future()
     one.set_result(1)
     log = []
-    weft.tasklet(lambda: log.append(futures.wait([one, two, three], return_when=futures.FIRST_EXCEPTION)))()
-    weft.schedule()
+    roamlet.tasklet(lambda: log.append(futures.wait([one, two, three], return_when=futures.FIRST_EXCEPTION)))()
+    roamlet.schedule()
     assert log == []
     two.set_exception(Odd())
-    weft.run()
+    roamlet.run()
     assert log == [({one, two}, {three})]
 
 
@@ -200,15 +200,15 @@ def test_as_completed_yields_in_the_order_of_completion():
         for future in futures.as_completed(all_of_them):
             got.append(future.result())
 
-    weft.tasklet(collect)()
-    weft.schedule()
+    roamlet.tasklet(collect)()
+    roamlet.schedule()
     for index in (2, 0):
         all_of_them[index].set_result(index)
-    weft.schedule()
+    roamlet.schedule()
     assert got == [2, 0]
     for index in (3, 1):
         all_of_them[index].set_result(index)
-    weft.run()
+    roamlet.run()
     assert got == [2, 0, 3, 1]
 
 
@@ -228,7 +228,7 @@ def test_calls_run_in_tasklets_of_the_thread_that_made_it():
     with TaskletExecutor() as executor:
         ident = in_thread(lambda: executor.submit(threading.get_ident))
         assert ident.result() == threading.get_ident()
-        assert executor.submit(weft.getcurrent).result() is not weft.getcurrent()
+        assert executor.submit(roamlet.getcurrent).result() is not roamlet.getcurrent()
 
 
 def test_no_more_than_max_workers_run_at_once():
@@ -237,7 +237,7 @@ def test_no_more_than_max_workers_run_at_once():
     def call(number):
         running.append(number)
         most.append(len(running))
-        weft.sleep(0)
+        roamlet.sleep(0)
         running.remove(number)
         return number
 
@@ -253,7 +253,7 @@ def test_no_more_than_max_workers_run_at_once():
 def test_map_gives_up_at_its_time_out_and_cancels_what_has_not_begun(monkeypatch):
     now = [100.0]
     monkeypatch.setattr("time.monotonic", lambda: now[0])
-    gate, begun = weft.channel(), []
+    gate, begun = roamlet.channel(), []
 
     def call(number):
         begun.append(number)
@@ -261,7 +261,7 @@ def test_map_gives_up_at_its_time_out_and_cancels_what_has_not_begun(monkeypatch
 
     with TaskletExecutor(max_workers=1) as executor:
         results = executor.map(call, range(3), timeout=5)
-        weft.schedule()
+        roamlet.schedule()
         now[0] += 10
         with pytest.raises(TimeoutError):
             next(results)
@@ -273,20 +273,20 @@ def test_leaving_it_waits_for_all_calls():
     log = []
     with TaskletExecutor(max_workers=2) as executor:
         for number in range(5):
-            executor.submit(lambda number=number: (weft.sleep(0), log.append(number)))
+            executor.submit(lambda number=number: (roamlet.sleep(0), log.append(number)))
     assert sorted(log) == [0, 1, 2, 3, 4]
 
 
 def test_shutdown_cancels_what_has_not_begun_and_tells_who_waits():
-    gate = weft.channel()
+    gate = roamlet.channel()
     executor = TaskletExecutor(max_workers=1)
     first, second = executor.submit(gate.receive), executor.submit(gate.receive)
-    weft.schedule()
+    roamlet.schedule()
     log = []
-    weft.tasklet(lambda: log.append(futures.wait([second]).done))()
-    weft.schedule()
+    roamlet.tasklet(lambda: log.append(futures.wait([second]).done))()
+    roamlet.schedule()
     executor.shutdown(wait=False, cancel_futures=True)
-    weft.schedule()
+    roamlet.schedule()
     assert (log, second.cancelled(), first.running()) == ([{second}], True, True)
     gate.send("result")
     executor.shutdown()
@@ -311,9 +311,9 @@ def test_a_number_of_workers_below_one_is_refused(bad):
 
 def test_a_call_that_is_killed_has_a_cancelled_error_and_the_others_go_on():
     executor = TaskletExecutor(max_workers=1)
-    gate = weft.channel()
+    gate = roamlet.channel()
     first, second = executor.submit(gate.receive), executor.submit(lambda: "second")
-    weft.schedule()
+    roamlet.schedule()
     gate.queue.kill()
     assert second.result() == "second"
     with pytest.raises(concurrent.futures.CancelledError, match="the tasklet that ran .*receive.* was killed"):
@@ -324,8 +324,8 @@ def test_a_call_that_is_killed_has_a_cancelled_error_and_the_others_go_on():
 def test_calls_of_a_thread_that_ends_are_cancelled():
     def other():
         executor = TaskletExecutor(max_workers=1)
-        found = [executor.submit(weft.channel().receive) for _ in range(3)]
-        weft.schedule()
+        found = [executor.submit(roamlet.channel().receive) for _ in range(3)]
+        roamlet.schedule()
         return executor, found
 
     executor, found = in_thread(other)
@@ -355,4 +355,4 @@ def test_a_work_item_runs_where_its_executor_wants():
     futures.WorkItem(cancelled, fails, (), {}).run()
     with pytest.raises(concurrent.futures.CancelledError):
         cancelled.result()
-    assert core.getcurrent() is weft.getmain()
+    assert core.getcurrent() is roamlet.getmain()

@@ -6,17 +6,17 @@ import threading
 
 import pytest
 
-import weft
+import roamlet
+from roamlet import core, sync
 from tests.sync._noting import noting
-from weft import core, sync
 
 TIMES = 200
 ROUNDS = 6
 
 
 def settle():
-    while weft.getruncount() > 1:
-        weft.schedule()
+    while roamlet.getruncount() > 1:
+        roamlet.schedule()
 
 
 def waits_and_kills():
@@ -135,6 +135,6 @@ def test_no_memory_is_left(does, times):
         for _ in range(times):
             does()
         gc.collect()
-        weft.trim()
+        roamlet.trim()
         left.append(sys.getallocatedblocks() - before)
     assert min(left) < times / 4, left

@@ -8,10 +8,10 @@ import weakref
 
 import pytest
 
-import weft
+import roamlet
+from roamlet import core, sync
 from tests.core._threads import in_thread
 from tests.sync._noting import holding, noting
-from weft import core, sync
 
 LOCKS = [
     pytest.param(sync.Lock, id="Lock"),
@@ -42,13 +42,13 @@ def test_who_waits_gets_the_lock_in_the_order_of_arrival(lock, run_until_blocked
 
 def test_a_free_lock_is_taken_without_a_switch(lock):
     log = []
-    weft.tasklet(log.append)("another one")
+    roamlet.tasklet(log.append)("another one")
     with lock:
         assert lock.locked()
     assert lock.acquire(timeout=10)
     lock.release()
     assert log == []
-    weft.run()
+    roamlet.run()
 
 
 @pytest.mark.parametrize(("fair", "taken"), [(False, True), (True, False)])
@@ -90,11 +90,11 @@ def test_a_fair_lock_passes_in_turns_through_tasklets_that_take_it_at_once_again
         for _ in range(3):
             with lock:
                 log.append(name)
-                weft.schedule()
+                roamlet.schedule()
 
     for name in "abc":
-        weft.tasklet(turns)(name)
-    weft.run()
+        roamlet.tasklet(turns)(name)
+    roamlet.run()
     assert "".join(log) == "abcabcabc"
 
 
@@ -106,7 +106,7 @@ def test_a_time_out_ends_the_wait_and_leaves_the_others(lock, clock, run_until_b
     lock.acquire()
     noting(log, "in time", lambda: lock.acquire(timeout=5))
     noting(log, "late", lambda: lock.acquire(timeout=1))
-    weft.sleep(2)
+    roamlet.sleep(2)
     assert log == [("late", False)]
     lock.release()
     run_until_blocked()
@@ -159,7 +159,7 @@ def test_the_longest_time_out_and_minus_one_are_no_nonsense(lock):
 
 def test_releasing_what_is_not_held_says_how_that_comes():
     with pytest.raises(
-        RuntimeError, match=r"release unlocked lock: nobody holds <unlocked weft\.sync\.Lock .* released twice"
+        RuntimeError, match=r"release unlocked lock: nobody holds <unlocked roamlet\.sync\.Lock .* released twice"
     ):
         sync.Lock().release()
     with pytest.raises(
@@ -188,7 +188,7 @@ def test_an_rlock_belongs_to_a_tasklet_and_not_to_its_thread():
 def test_a_lock_is_released_by_another_tasklet_and_by_another_thread():
     lock = sync.Lock()
     lock.acquire()
-    weft.tasklet(lock.release)()
+    roamlet.tasklet(lock.release)()
     assert lock.acquire(timeout=10)
     in_thread(lock.release)
     assert not lock.locked()
@@ -270,11 +270,13 @@ def test_a_cancelled_scope_ends_the_wait_but_does_not_forbid_a_free_lock(lock, r
 def test_a_deadlock_says_who_waits_for_what(lock):
     def holds():
         with lock:
-            weft.channel().receive()
+            roamlet.channel().receive()
 
-    tasklet = weft.tasklet(holds)()
+    tasklet = roamlet.tasklet(holds)()
     tasklet.run()
-    with pytest.raises(weft.Deadlock, match=r"(?s)Nothing can wake any of these .*in test_a_deadlock.* in holds at "):
+    with pytest.raises(
+        roamlet.Deadlock, match=r"(?s)Nothing can wake any of these .*in test_a_deadlock.* in holds at "
+    ):
         lock.acquire()
     tasklet.kill()
     assert not lock.locked()
@@ -291,14 +293,14 @@ def test_threads_and_tasklets_exclude_each_other_on_one_lock(lock):
             with lock:
                 inside.append(1)
                 assert len(inside) == 1
-                weft.schedule()
+                roamlet.schedule()
                 assert len(inside) == 1
                 inside.pop()
                 total.append(1)
-            weft.schedule()
+            roamlet.schedule()
 
     def thread():
-        others = [weft.spawn(lambda: enters(50)) for _ in range(3)]
+        others = [roamlet.spawn(lambda: enters(50)) for _ in range(3)]
         enters(50)
         for each in others:
             each.join()  # run() would not wait for one that waits for another thread's
@@ -345,7 +347,7 @@ def test_a_lock_that_only_its_waiters_know_goes_with_them():
         finally:
             log.append("ended")
 
-    weft.tasklet(waits)().run()
+    roamlet.tasklet(waits)().run()
     gc.collect()
     if core.backend == "greenlet":  # which does not show the collector any frames
         assert log == []
@@ -353,7 +355,7 @@ def test_a_lock_that_only_its_waiters_know_goes_with_them():
     assert log == ["ended"] and core.started() == []
 
 
-class Tasklet(weft.tasklet):
+class Tasklet(roamlet.tasklet):
     pass
 
 
@@ -362,7 +364,7 @@ def test_a_cycle_through_an_rlocks_owner_is_collected():
     owner.lock = sync.RLock()
     alive = weakref.ref(owner.lock)
     owner()
-    weft.run()
+    roamlet.run()
     assert not owner.alive and owner.lock.locked()
     del owner
     assert alive() is not None

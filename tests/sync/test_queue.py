@@ -9,9 +9,9 @@ import weakref
 
 import pytest
 
-import weft
+import roamlet
+from roamlet import sync
 from tests.sync._noting import noted_when_collected, noting
-from weft import sync
 
 KINDS = [sync.Queue, sync.LifoQueue, sync.PriorityQueue]
 ALL = [*KINDS, sync.SimpleQueue]
@@ -76,7 +76,7 @@ def test_an_item_for_one_whose_time_was_over_goes_to_the_next(any_queue, clock, 
     log = []
     noting(log, "late", lambda: any_queue.get(timeout=1))
     noting(log, "next", any_queue.get)
-    weft.sleep(2)
+    roamlet.sleep(2)
     any_queue.put("item")
     run_until_blocked()
     assert log == [("late", "Empty"), ("next", "item")]
@@ -85,7 +85,7 @@ def test_an_item_for_one_whose_time_was_over_goes_to_the_next(any_queue, clock, 
 def test_a_tasklet_of_another_one_overtakes_and_the_item_is_not_given_twice(any_queue, run_until_blocked):
     log = []
     noting(log, "waits", any_queue.get)
-    with weft.atomic():  # get() lets others run now and then
+    with roamlet.atomic():  # get() lets others run now and then
         any_queue.put(1)
         assert any_queue.get() == 1
     run_until_blocked()
@@ -99,7 +99,7 @@ def test_who_was_overtaken_in_a_simple_queue_is_first_in_it_again(run_until_bloc
     items, log = sync.SimpleQueue(), []
     for name in "abc":
         noting(log, name, items.get)
-    with weft.atomic():
+    with roamlet.atomic():
         items.put(0)
         assert items.get() == 0
     run_until_blocked()
@@ -114,10 +114,10 @@ def test_a_busy_consumer_lets_others_run(any_queue):
     for item in range(20_000):
         any_queue.put(item)
     taken_by_then = []
-    weft.tasklet(lambda: taken_by_then.append(20_000 - any_queue.qsize()))()
+    roamlet.tasklet(lambda: taken_by_then.append(20_000 - any_queue.qsize()))()
     for _ in range(20_000):
         any_queue.get()
-    weft.run()
+    roamlet.run()
     assert taken_by_then[0] < 20_000
 
 
@@ -310,7 +310,7 @@ def test_waiting_through_its_conditions_with_a_time_out(clock):
     items.put(1)
     with items.all_tasks_done:
         assert items.all_tasks_done.wait(5) is False
-    weft.tasklet(lambda: (items.get(), items.task_done()))()
+    roamlet.tasklet(lambda: (items.get(), items.task_done()))()
     with items.all_tasks_done:
         assert items.all_tasks_done.wait_for(lambda: not items.unfinished_tasks, 5)
 
@@ -325,7 +325,7 @@ class Unique(sync.Queue):
         self.queue.add(item)
 
     def _get(self):
-        weft.schedule()  # a hook may even switch: the mutex is held
+        roamlet.schedule()  # a hook may even switch: the mutex is held
         return self.queue.pop()
 
 
@@ -460,11 +460,11 @@ def test_nothing_is_lost_or_doubled_between_threads_with_tasklets(kind):
             got.append(items.get())
 
     def thread(number):
-        weft.tasklet(produces)(number * 1000)
-        weft.tasklet(consumes)()
-        weft.run()
-        while weft.core.started():
-            weft.sleep(0.001)
+        roamlet.tasklet(produces)(number * 1000)
+        roamlet.tasklet(consumes)()
+        roamlet.run()
+        while roamlet.core.started():
+            roamlet.sleep(0.001)
 
     threads = [threading.Thread(target=thread, args=(number,)) for number in range(4)]
     for each in threads:

@@ -5,7 +5,7 @@ import weakref
 
 import pytest
 
-import weft
+import roamlet
 from tests.core._threads import in_thread
 
 
@@ -15,7 +15,7 @@ class Odd(Exception):
 
 def fails(error=None, after=None):
     if after is not None:
-        weft.sleep(after)
+        roamlet.sleep(after)
     try:
         raise error or Odd("failed")
     finally:
@@ -25,7 +25,7 @@ def fails(error=None, after=None):
 def notes(log, name, body=None):
     """Run the body, wait for ever without one, and note how that ended."""
     try:
-        (body or weft.channel().receive)()
+        (body or roamlet.channel().receive)()
         log.append(f"{name} is done")
     except BaseException as error:
         log.append(f"{name}: {type(error).__name__}")
@@ -34,7 +34,7 @@ def notes(log, name, body=None):
 
 def descend(s, depth, log):
     """Spawn the next of a chain, and end before it does."""
-    weft.schedule()
+    roamlet.schedule()
     if depth:
         s.spawn(descend, (s, depth - 1, log))
     log.append(depth)
@@ -61,15 +61,15 @@ def left_with(body):
 
 def test_leaving_waits_for_the_children():
     log = []
-    with weft.scope() as s:
+    with roamlet.scope() as s:
         for number in range(3):
-            s.spawn(lambda number=number: log.append(weft.schedule(number)))
+            s.spawn(lambda number=number: log.append(roamlet.schedule(number)))
         assert log == []
     assert log == [0, 1, 2]
 
 
 def test_children_have_results():
-    with weft.scope() as s:
+    with roamlet.scope() as s:
         one = s.spawn(divmod, (7, 2))
         two = s.spawn(int, ["11"], {"base": 2})
         assert one.join() == (3, 1)
@@ -78,18 +78,18 @@ def test_children_have_results():
 
 def test_children_of_children_are_waited_for():
     log = []
-    with weft.scope() as s:
+    with roamlet.scope() as s:
         s.spawn(descend, (s, 3, log))
     assert log == [3, 2, 1, 0]
 
 
 def test_a_scope_without_children_costs_no_switch():
     log = []
-    weft.tasklet(log.append)("another")
-    with weft.scope():
+    roamlet.tasklet(log.append)("another")
+    with roamlet.scope():
         pass
     assert log == []
-    weft.run()
+    roamlet.run()
 
 
 # ---- errors ----
@@ -99,7 +99,7 @@ def test_the_first_error_cancels_the_others_and_the_body():
     log = []
 
     def body():
-        with weft.scope() as s:
+        with roamlet.scope() as s:
             s.spawn(notes, (log, "waits"))
             s.spawn(fails)
             notes(log, "body")
@@ -110,15 +110,15 @@ def test_the_first_error_cancels_the_others_and_the_body():
 
 def test_an_error_comes_as_a_group_also_a_single_one_and_also_the_bodys():
     def of_child():
-        with weft.scope() as s:
+        with roamlet.scope() as s:
             s.spawn(fails)
 
     def of_body():
-        with weft.scope():
+        with roamlet.scope():
             fails()
 
     for body in (of_child, of_body):
-        with pytest.raises(ExceptionGroup, match=r"errors in weft\.scope\(\)") as caught:
+        with pytest.raises(ExceptionGroup, match=r"errors in roamlet\.scope\(\)") as caught:
             body()
         assert [str(error) for error in caught.value.exceptions] == ["failed"]
         del caught
@@ -128,9 +128,9 @@ def test_an_error_of_the_body_cancels_the_children():
     log = []
 
     def body():
-        with weft.scope() as s:
+        with roamlet.scope() as s:
             s.spawn(notes, (log, "child"))
-            weft.schedule()
+            roamlet.schedule()
             fails()
 
     assert left_with(body) == [Odd]
@@ -140,12 +140,12 @@ def test_an_error_of_the_body_cancels_the_children():
 def test_errors_of_finally_blocks_join_the_first():
     def child():
         try:
-            weft.channel().receive()
+            roamlet.channel().receive()
         finally:
             raise ValueError
 
     def body():
-        with weft.scope() as s:
+        with roamlet.scope() as s:
             s.spawn(child)
             s.spawn(child)
             s.spawn(fails)
@@ -155,7 +155,7 @@ def test_errors_of_finally_blocks_join_the_first():
 
 def test_the_body_joins_a_child_that_fails_and_the_error_is_raised_once():
     def body():
-        with weft.scope() as s:
+        with roamlet.scope() as s:
             s.spawn(fails).join()
 
     assert left_with(body) == [Odd]
@@ -171,23 +171,23 @@ def test_who_joins_from_outside_gets_an_error_of_its_own():
             errors.append(error)
 
     def body():
-        with weft.scope() as s:
-            weft.tasklet(outside)(s.spawn(fails))
-            weft.schedule()
+        with roamlet.scope() as s:
+            roamlet.tasklet(outside)(s.spawn(fails))
+            roamlet.schedule()
 
     assert left_with(body) == [Odd]
-    weft.run()
+    roamlet.run()
     assert "comes from" in errors[0].__notes__[0]
     errors.clear()
 
 
 def test_an_error_that_its_scope_has_raised_is_not_raised_in_main_again():
     def body():
-        with weft.scope() as s:
+        with roamlet.scope() as s:
             s.spawn(fails)
 
     assert left_with(body) == [Odd]
-    weft.run()
+    roamlet.run()
 
 
 @pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit])
@@ -195,17 +195,17 @@ def test_an_error_that_its_scope_has_raised_is_not_raised_in_main_again():
 def test_what_ends_programs_comes_as_it_is_with_the_others_as_its_cause(stop, where):
     def child():
         try:
-            weft.channel().receive()
+            roamlet.channel().receive()
         finally:
             raise Odd
 
     def body():
-        with weft.scope() as s:
+        with roamlet.scope() as s:
             s.spawn(child)
             if where == "child":
                 s.spawn(fails, (stop(),))
-                weft.channel().receive()
-            weft.schedule()
+                roamlet.channel().receive()
+            roamlet.schedule()
             fails(stop())
 
     with pytest.raises(stop) as caught:
@@ -216,12 +216,12 @@ def test_what_ends_programs_comes_as_it_is_with_the_others_as_its_cause(stop, wh
 
 def test_nested_scopes_nest_their_groups():
     def inner():
-        with weft.scope() as s:
+        with roamlet.scope() as s:
             s.spawn(fails)
             s.spawn(fails, (ValueError(),))
 
     def body():
-        with weft.scope() as s:
+        with roamlet.scope() as s:
             s.spawn(inner)
 
     assert left_with(body) == [[Odd, ValueError]]
@@ -229,10 +229,10 @@ def test_nested_scopes_nest_their_groups():
 
 def test_an_inner_scope_that_fails_leaves_the_outer_ones_children_alone():
     log = []
-    with weft.scope() as outer:
-        outer.spawn(notes, (log, "outer child", lambda: weft.sleep(0)))
+    with roamlet.scope() as outer:
+        outer.spawn(notes, (log, "outer child", lambda: roamlet.sleep(0)))
         try:
-            with weft.scope() as inner:
+            with roamlet.scope() as inner:
                 inner.spawn(fails)
         except* Odd:
             log.append("caught")
@@ -245,15 +245,15 @@ def test_an_inner_scope_that_fails_leaves_the_outer_ones_children_alone():
 
 def test_cancel_ends_body_and_children_and_raises_nothing():
     log = []
-    with weft.scope() as s:
+    with roamlet.scope() as s:
         s.spawn(notes, (log, "child"))
-        weft.schedule()
+        roamlet.schedule()
         s.cancel()
         assert s.cancelled
         notes(log, "body")
         log.append("not reached")
     assert log == ["body: Cancelled", "child: Cancelled"]
-    weft.sleep(0)
+    roamlet.sleep(0)
 
 
 def test_a_cancelled_child_is_told_so_at_every_blocking_call_unless_it_is_shielded():
@@ -261,26 +261,26 @@ def test_a_cancelled_child_is_told_so_at_every_blocking_call_unless_it_is_shield
 
     def child():
         try:
-            weft.channel().receive()
+            roamlet.channel().receive()
         finally:
             try:
-                notes(log, "again", lambda: weft.sleep(0))
+                notes(log, "again", lambda: roamlet.sleep(0))
             finally:
-                with weft.shield():
-                    notes(log, "shielded", lambda: weft.sleep(0))
+                with roamlet.shield():
+                    notes(log, "shielded", lambda: roamlet.sleep(0))
 
-    with weft.scope() as s:
+    with roamlet.scope() as s:
         kept = s.spawn(child)
-        weft.schedule()
+        roamlet.schedule()
         s.cancel()
     assert log == ["again: Cancelled", "shielded is done"]
-    with pytest.raises(weft.TaskletKilled, match="child was cancelled before it had a result"):
+    with pytest.raises(roamlet.TaskletKilled, match="child was cancelled before it had a result"):
         kept.join()
 
 
 def test_a_child_that_is_spawned_into_a_cancelled_scope_runs_until_it_blocks():
     log = []
-    with weft.scope() as s:
+    with roamlet.scope() as s:
         s.cancel()
         s.spawn(lambda: (log.append("begins"), notes(log, "child")))
     assert log == ["begins", "child: Cancelled"]
@@ -290,35 +290,35 @@ def test_cancelling_an_outer_scope_reaches_all_inside():
     log = []
 
     def nested():
-        with weft.scope() as inner:
+        with roamlet.scope() as inner:
             inner.spawn(notes, (log, "grandchild"))
             notes(log, "inner body")
         log.append("not reached")
 
-    with weft.scope() as outer:
+    with roamlet.scope() as outer:
         outer.spawn(nested)
-        weft.schedule()
-        weft.schedule()
+        roamlet.schedule()
+        roamlet.schedule()
         outer.cancel()
     assert sorted(log) == ["grandchild: Cancelled", "inner body: Cancelled"]
 
 
 def test_what_follows_an_inner_scope_whose_children_were_cancelled_from_outside_does_not_run():
     log = []
-    with weft.scope() as outer:
-        with weft.scope() as inner:
+    with roamlet.scope() as outer:
+        with roamlet.scope() as inner:
             inner.spawn(notes, (log, "child"))
-            weft.schedule()
+            roamlet.schedule()
             outer.cancel()
-            with weft.shield():
-                weft.schedule()
+            with roamlet.shield():
+                roamlet.schedule()
         log.append("not reached")
     assert log == ["child: Cancelled"]
 
 
 def test_a_child_may_cancel_the_scope():
     log = []
-    with weft.scope() as s:
+    with roamlet.scope() as s:
         s.spawn(lambda: s.cancel())
         notes(log, "body")
     assert log == ["body: Cancelled"]
@@ -326,8 +326,8 @@ def test_a_child_may_cancel_the_scope():
 
 def test_a_time_out_around_a_scope_ends_its_children(clock):
     log = []
-    with pytest.raises(TimeoutError, match=r"weft\.timeout\(2\): not done within 2 seconds"):
-        with weft.timeout(2), weft.scope() as s:
+    with pytest.raises(TimeoutError, match=r"roamlet\.timeout\(2\): not done within 2 seconds"):
+        with roamlet.timeout(2), roamlet.scope() as s:
             s.spawn(notes, (log, "child"))
     assert (log, clock.jumps) == (["child: Cancelled"], [2.0])
 
@@ -339,78 +339,78 @@ def test_whoever_is_killed_in_a_scope_ends_its_children_first():
     log = []
 
     def owner():
-        with weft.scope() as s:
+        with roamlet.scope() as s:
             s.spawn(notes, (log, "child"))
             notes(log, "body")
         log.append("not reached")
 
-    killed = weft.tasklet(owner)()
-    weft.schedule()
-    weft.schedule()
+    killed = roamlet.tasklet(owner)()
+    roamlet.schedule()
+    roamlet.schedule()
     killed.kill()
-    weft.run()
+    roamlet.run()
     assert (log, killed.alive) == (["body: TaskletExit", "child: Cancelled"], False)
 
 
 @pytest.mark.parametrize("again", [False, True])
 def test_whoever_is_killed_while_it_waits_for_its_children_still_does(again):
-    log, gate = [], weft.channel()
+    log, gate = [], roamlet.channel()
 
     def child():
         try:
-            weft.channel().receive()
+            roamlet.channel().receive()
         finally:
-            with weft.shield():
+            with roamlet.shield():
                 gate.receive()
             log.append("child has ended")
 
     def owner():
         try:
-            with weft.scope() as s:
+            with roamlet.scope() as s:
                 s.spawn(child)
         except BaseException as error:
             log.append(type(error).__name__)
             raise
 
-    killed = weft.tasklet(owner)()
-    weft.schedule()
-    weft.schedule()
+    killed = roamlet.tasklet(owner)()
+    roamlet.schedule()
+    roamlet.schedule()
     killed.kill()
     if again:
         killed.kill()
     assert log == []
     gate.send(None)
-    weft.run()
+    roamlet.run()
     assert log == ["child has ended", "TaskletExit"]
 
 
 def test_an_error_in_a_child_of_a_killed_tasklet_is_not_lost():
     def child():
         try:
-            weft.channel().receive()
+            roamlet.channel().receive()
         finally:
             raise Odd
 
     def owner():
-        with weft.scope() as s:
+        with roamlet.scope() as s:
             s.spawn(child)
-            weft.channel().receive()
+            roamlet.channel().receive()
 
-    killed = weft.tasklet(owner)()
-    weft.schedule()
-    weft.schedule()
+    killed = roamlet.tasklet(owner)()
+    roamlet.schedule()
+    roamlet.schedule()
     killed.kill()
-    assert left_with(weft.run) == [Odd]
+    assert left_with(roamlet.run) == [Odd]
 
 
 @pytest.mark.parametrize("began", [False, True])
 def test_a_single_child_that_is_killed_ends_quietly(began):
     log = []
-    with weft.scope() as s:
+    with roamlet.scope() as s:
         child = s.spawn(notes, (log, "killed"))
-        s.spawn(notes, (log, "other", lambda: weft.sleep(0)))
+        s.spawn(notes, (log, "other", lambda: roamlet.sleep(0)))
         if began:
-            weft.schedule()
+            roamlet.schedule()
         child.kill()
     assert log == ["killed: TaskletExit"] * began + ["other is done"]
     assert not s.cancelled
@@ -420,18 +420,18 @@ def test_a_single_child_that_is_killed_ends_quietly(began):
 
 
 def test_a_service_is_cancelled_when_the_others_are_done():
-    log, jobs = [], weft.channel()
+    log, jobs = [], roamlet.channel()
 
     def serve():
         try:
             for job in jobs:
                 log.append(job)
         finally:
-            with weft.shield():
-                weft.sleep(0)
+            with roamlet.shield():
+                roamlet.sleep(0)
             log.append("closed")
 
-    with weft.scope() as s:
+    with roamlet.scope() as s:
         service = s.service(serve)
         s.spawn(jobs.send, (1,))
         jobs.send(2)
@@ -441,9 +441,9 @@ def test_a_service_is_cancelled_when_the_others_are_done():
 
 
 def test_a_service_may_end_by_itself_and_has_a_result():
-    with weft.scope() as s:
+    with roamlet.scope() as s:
         service = s.service(lambda: 5)
-        weft.schedule()
+        roamlet.schedule()
     assert service.result == 5
 
 
@@ -451,7 +451,7 @@ def test_a_service_that_fails_cancels_the_others():
     log = []
 
     def body():
-        with weft.scope() as s:
+        with roamlet.scope() as s:
             s.service(fails)
             s.spawn(notes, (log, "child"))
 
@@ -461,21 +461,21 @@ def test_a_service_that_fails_cancels_the_others():
 
 def test_a_service_that_has_not_begun_when_all_others_are_done_runs_until_it_blocks():
     log = []
-    with weft.scope() as s:
+    with roamlet.scope() as s:
         s.service(notes, (log, "service"))
     assert log == ["service: Cancelled"]
 
 
 def test_services_are_used_while_children_end(clock):
-    log, jobs = [], weft.channel()
+    log, jobs = [], roamlet.channel()
 
     def child():
         try:
-            weft.sleep(5)
+            roamlet.sleep(5)
         finally:
             jobs.send("last words")
 
-    with weft.scope() as s:
+    with roamlet.scope() as s:
         s.service(lambda: [log.append(job) for job in jobs])
         s.spawn(child)
     assert log == ["last words"]
@@ -488,22 +488,22 @@ def test_children_in_another_thread():
     log = []
 
     def other(s):
-        child = s.spawn(lambda: log.append(weft.schedule(threading.get_ident())))
+        child = s.spawn(lambda: log.append(roamlet.schedule(threading.get_ident())))
         child.join()
 
-    with weft.scope() as s:
+    with roamlet.scope() as s:
         thread = threading.Thread(target=other, args=(s,))
         s.spawn(thread.start)
-        s.spawn(weft.sleep, (0,)).join()
+        s.spawn(roamlet.sleep, (0,)).join()
         ident = thread.ident
         while not log:
-            weft.sleep(0.001)
+            roamlet.sleep(0.001)
     thread.join()
     assert log == [ident]
 
 
 def test_a_child_in_another_thread_is_cancelled_and_waited_for():
-    log, spawned, done = [], threading.Event(), weft.channel()
+    log, spawned, done = [], threading.Event(), roamlet.channel()
 
     def other(s):
         s.spawn(notes, (log, "child"))
@@ -511,7 +511,7 @@ def test_a_child_in_another_thread_is_cancelled_and_waited_for():
         done.receive()
 
     def body():
-        with weft.scope() as s:
+        with roamlet.scope() as s:
             thread = threading.Thread(target=other, args=(s,))
             thread.start()
             spawned.wait()
@@ -530,7 +530,7 @@ def test_a_child_in_another_thread_is_cancelled_and_waited_for():
 def test_a_scope_in_a_thread_without_tasklets():
     def other():
         log = []
-        with weft.scope() as s:
+        with roamlet.scope() as s:
             s.spawn(log.append, (1,))
         return log
 
@@ -542,13 +542,13 @@ def test_children_end_with_their_thread():
         log = []
 
         def owner():
-            with weft.scope() as s:
+            with roamlet.scope() as s:
                 s.spawn(notes, (log, "child"))
                 notes(log, "body")
 
-        weft.tasklet(owner)()
-        weft.schedule()
-        weft.schedule()
+        roamlet.tasklet(owner)()
+        roamlet.schedule()
+        roamlet.schedule()
         return log
 
     log = in_thread(other)
@@ -561,7 +561,7 @@ def lose(s, spawn, begins):
     def other():
         getattr(s, spawn)(notes, ([], "child"))
         if begins:
-            weft.schedule()
+            roamlet.schedule()
 
     thread = threading.Thread(target=other, name="hasty")
     thread.start()
@@ -574,15 +574,15 @@ def test_a_child_that_ends_with_its_thread_is_an_error_of_the_scope(spawn, begin
     log = []
 
     def body():
-        with weft.scope() as s:
+        with roamlet.scope() as s:
             s.spawn(notes, (log, "other"))
-            weft.schedule()
+            roamlet.schedule()
             lose(s, spawn, begins)
 
     with pytest.raises(ExceptionGroup) as caught:
         body()
     (error,) = caught.value.exceptions
-    assert (type(error), log) == (weft.TaskletKilled, ["other: Cancelled"])
+    assert (type(error), log) == (roamlet.TaskletKilled, ["other: Cancelled"])
     assert str(error).startswith(
         "notes was ended before it was done, because its thread, hasty, has ended: a thread that"
     )
@@ -591,7 +591,7 @@ def test_a_child_that_ends_with_its_thread_is_an_error_of_the_scope(spawn, begin
 
 @pytest.mark.parametrize("begins", [False, True])
 def test_a_child_that_was_cancelled_before_its_thread_ended_is_none(begins):
-    with weft.scope() as s:  # raises nothing
+    with roamlet.scope() as s:  # raises nothing
         s.cancel()
         lose(s, "spawn", begins)
     assert s.cancelled
@@ -600,54 +600,56 @@ def test_a_child_that_was_cancelled_before_its_thread_ended_is_none(begins):
 @pytest.mark.parametrize("begins", [False, True])
 def test_a_child_that_was_killed_in_another_thread_is_none(begins):
     def other(s):
-        child = s.spawn(weft.channel().receive)
+        child = s.spawn(roamlet.channel().receive)
         if begins:
-            weft.schedule()
+            roamlet.schedule()
         child.kill()
         killed.append(not child.alive)
 
     killed = []
-    with weft.scope() as s:  # raises nothing
+    with roamlet.scope() as s:  # raises nothing
         in_thread(lambda: other(s))
     assert killed == [True]
 
 
 def test_the_function_of_a_worker_spawns_nothing_into_the_callers_scope():
-    with weft.scope() as s:
+    with roamlet.scope() as s:
         with pytest.raises(
-            RuntimeError, match=r"<weft\.scope, entered, 0 children, at 0x\w+> takes no tasklets in weft-"
+            RuntimeError, match=r"<roamlet\.scope, entered, 0 children, at 0x\w+> takes no tasklets in roamlet-"
         ):
-            weft.call_async(lambda: s.spawn(print))
+            roamlet.call_async(lambda: s.spawn(print))
 
 
 def test_the_function_of_a_worker_may_have_a_scope_of_its_own():
     def job():
-        with weft.scope() as s:
+        with roamlet.scope() as s:
             return s.spawn(lambda: 5).join()
 
-    assert weft.call_async(job) == 5
+    assert roamlet.call_async(job) == 5
 
 
 # ---- messages and names ----
 
 
 def test_what_cancelled_it_is_named():
-    with weft.scope() as s:
+    with roamlet.scope() as s:
         s.cancel()
-        with pytest.raises(weft.Cancelled, match=r"^weft\.scope\(\) was cancelled$"):
-            weft.sleep(0)
+        with pytest.raises(roamlet.Cancelled, match=r"^roamlet\.scope\(\) was cancelled$"):
+            roamlet.sleep(0)
 
 
 def test_a_scope_has_no_other_names_than_those_for_its_users():
-    names = {name for name in dir(weft.scope) if not name.startswith("_")}
+    names = {name for name in dir(roamlet.scope) if not name.startswith("_")}
     assert names == {"spawn", "service", "cancel", "cancelled"}
 
 
 def test_a_scope_that_is_left_in_another_order_is_named():
-    outer, inner = weft.scope(), weft.timeout(5)
+    outer, inner = roamlet.scope(), roamlet.timeout(5)
     with outer:
         with inner:
-            with pytest.raises(RuntimeError, match=r"^weft\.scope\(\) is left where it is not the innermost scope of"):
+            with pytest.raises(
+                RuntimeError, match=r"^roamlet\.scope\(\) is left where it is not the innermost scope of"
+            ):
                 outer._limit.__exit__(None, None, None)
 
 
@@ -655,30 +657,30 @@ def test_a_scope_that_is_left_in_another_order_is_named():
 
 
 def test_a_scope_that_is_not_entered_or_is_over_takes_no_tasklets():
-    s = weft.scope()
+    s = roamlet.scope()
     for name in ("spawn", "service"):
         with pytest.raises(
-            RuntimeError, match="this scope is not entered, and takes no more tasklets: `with weft.scope"
+            RuntimeError, match="this scope is not entered, and takes no more tasklets: `with roamlet.scope"
         ):
             getattr(s, name)(print)
     with s:
         pass
     for name in ("spawn", "service"):
-        with pytest.raises(RuntimeError, match="this scope is over, and takes no more tasklets: `with weft.scope"):
+        with pytest.raises(RuntimeError, match="this scope is over, and takes no more tasklets: `with roamlet.scope"):
             getattr(s, name)(print)
     with pytest.raises(RuntimeError, match="this scope is over: make a new one"):
         s.__enter__()
 
 
 def test_a_scope_is_entered_once():
-    with weft.scope() as s:
+    with roamlet.scope() as s:
         with pytest.raises(RuntimeError, match="this scope is entered: make a new one"):
             s.__enter__()
 
 
 @pytest.mark.parametrize("name", ["spawn", "service"])
 def test_what_cannot_be_called_is_refused(name):
-    with weft.scope() as s:
+    with roamlet.scope() as s:
         with pytest.raises(TypeError, match=rf"scope\.{name}\(\) takes a callable, and its arguments apart"):
             getattr(s, name)(None)
 
@@ -687,10 +689,10 @@ def test_nobody_can_ever_end_it_is_a_deadlock_and_ends_the_children():
     log = []
 
     def body():
-        with weft.scope() as s:
+        with roamlet.scope() as s:
             s.spawn(notes, (log, "child"))
 
-    assert left_with(body) == [weft.Deadlock]
+    assert left_with(body) == [roamlet.Deadlock]
     assert log == ["child: Cancelled"]
 
 
@@ -698,58 +700,58 @@ def test_children_that_wait_for_ever_in_a_shield_are_killed():
     log = []
 
     def child():
-        with weft.shield():
+        with roamlet.shield():
             notes(log, "child")
 
     def body():
-        with weft.scope() as s:
+        with roamlet.scope() as s:
             s.spawn(child)
 
-    assert left_with(body) == [weft.Deadlock]
+    assert left_with(body) == [roamlet.Deadlock]
     assert log == ["child: TaskletExit"]
 
 
 def test_a_child_that_refuses_to_end_is_given_up():
-    tries, gate = [], weft.channel()
+    tries, gate = [], roamlet.channel()
 
     def child():
-        with weft.shield():
+        with roamlet.shield():
             while True:
                 try:
                     gate.receive()
-                except weft.TaskletExit:
+                except roamlet.TaskletExit:
                     tries.append(1)
                     continue
                 return
 
     def body():
-        with weft.scope() as s:
+        with roamlet.scope() as s:
             s.spawn(child)
 
     with pytest.raises(ExceptionGroup) as caught:
         body()
-    assert [type(error) for error in caught.value.exceptions] == [weft.Deadlock, RuntimeError]
+    assert [type(error) for error in caught.value.exceptions] == [roamlet.Deadlock, RuntimeError]
     assert "did not end when killed: [<Spawned " in str(caught.value.exceptions[1])
     del caught
     assert len(tries) >= 10
     gate.send(None)
-    weft.run()
+    roamlet.run()
 
 
 def test_where_nobody_may_wait_it_is_left_with_an_error():
     log = []
 
     def body():
-        with weft.scope() as s:
+        with roamlet.scope() as s:
             s.spawn(notes, (log, "child"))
-            weft.schedule()
-            weft.getcurrent().block_trap = True
+            roamlet.schedule()
+            roamlet.getcurrent().block_trap = True
 
     try:
         assert left_with(body) == [RuntimeError, RuntimeError]
     finally:
-        weft.getcurrent().block_trap = False
-    weft.run()
+        roamlet.getcurrent().block_trap = False
+    roamlet.run()
     assert log == ["child: TaskletExit"]
 
 
@@ -768,7 +770,7 @@ def test_errors_of_children_make_no_cycle():
 
     def body():
         try:
-            with weft.scope() as s:
+            with roamlet.scope() as s:
                 s.spawn(child, (s,))
         except* Mark as group:
             gone.extend(weakref.ref(error) for error in group.exceptions)
@@ -785,7 +787,7 @@ def test_an_error_of_the_body_makes_no_cycle():
 
     def body():
         try:
-            with weft.scope() as s:
+            with roamlet.scope() as s:
                 gone.append(weakref.ref(s))
                 raise Mark
         except* Mark as group:

@@ -7,7 +7,7 @@ import weakref
 
 import pytest
 
-import weft
+import roamlet
 from tests.core._threads import in_thread
 
 
@@ -15,7 +15,7 @@ from tests.core._threads import in_thread
 def who_was_met_ends():
     """A sender that was met goes on when the test is over."""
     yield
-    weft.run()
+    roamlet.run()
 
 
 def selecting(log, *cases, **options):
@@ -23,13 +23,13 @@ def selecting(log, *cases, **options):
 
     def function():
         try:
-            log.append(weft.select(*cases, **options))
+            log.append(roamlet.select(*cases, **options))
         except BaseException as error:
             log.append(type(error))
             raise
 
-    tasklet = weft.tasklet(function)()
-    weft.schedule()
+    tasklet = roamlet.tasklet(function)()
+    roamlet.schedule()
     return tasklet
 
 
@@ -42,45 +42,45 @@ def ended(*tasklets):
 
 
 def test_a_sender_that_waits_is_met():
-    a, b = weft.channel(), weft.channel()
-    weft.tasklet(b.send)("value")
-    weft.schedule()
-    assert weft.select(a, b) == (b, "value")
+    a, b = roamlet.channel(), roamlet.channel()
+    roamlet.tasklet(b.send)("value")
+    roamlet.schedule()
+    assert roamlet.select(a, b) == (b, "value")
     assert (a.balance, b.balance) == (0, 0)
 
 
 def test_a_receiver_that_waits_is_met():
-    a, b, got = weft.channel(), weft.channel(), []
-    weft.tasklet(lambda: got.append(b.receive()))()
-    weft.schedule()
-    assert weft.select(a, (b, "value")) == (b, None)
+    a, b, got = roamlet.channel(), roamlet.channel(), []
+    roamlet.tasklet(lambda: got.append(b.receive()))()
+    roamlet.schedule()
+    assert roamlet.select(a, (b, "value")) == (b, None)
     assert got == ["value"]
 
 
 def test_an_exception_that_is_sent_is_raised():
-    a, b = weft.channel(), weft.channel()
-    weft.tasklet(a.send_exception)(KeyError, "sent")
-    weft.schedule()
+    a, b = roamlet.channel(), roamlet.channel()
+    roamlet.tasklet(a.send_exception)(KeyError, "sent")
+    roamlet.schedule()
     with pytest.raises(KeyError, match="sent"):
-        weft.select(a, b)
+        roamlet.select(a, b)
     log = []
     waiting = selecting(log, a, b)
-    weft.tasklet(b.send_exception)(KeyError, "later")
+    roamlet.tasklet(b.send_exception)(KeyError, "later")
     with pytest.raises(KeyError, match="later"):
-        weft.run()
+        roamlet.run()
     assert (log, waiting.alive) == ([KeyError], False)
 
 
 def test_of_several_that_are_ready_each_has_its_turn():
-    channels = [weft.channel() for _ in range(4)]
+    channels = [roamlet.channel() for _ in range(4)]
 
     def keep_sending(channel):
         while True:
             channel.send(channel)
 
-    senders = [weft.tasklet(keep_sending)(channel) for channel in channels]
-    weft.schedule()
-    met = [channels.index(weft.select(*channels)[0]) for _ in range(40)]
+    senders = [roamlet.tasklet(keep_sending)(channel) for channel in channels]
+    roamlet.schedule()
+    met = [channels.index(roamlet.select(*channels)[0]) for _ in range(40)]
     assert {channel: met.count(channel) for channel in range(4)} == dict.fromkeys(range(4), 10)
     ended(*senders)
 
@@ -91,62 +91,62 @@ def test_of_several_that_are_ready_each_has_its_turn():
 @pytest.mark.parametrize("preference", [-1, 0, 1])
 @pytest.mark.parametrize("index", [0, 1, 2])
 def test_a_select_that_waits_is_met_by_a_sender(index, preference):
-    channels, log = [weft.channel() for _ in range(3)], []
+    channels, log = [roamlet.channel() for _ in range(3)], []
     for channel in channels:
         channel.preference = preference
     waiting = selecting(log, *channels)
     assert (waiting.blocked, "blocked in select" in repr(waiting)) == (True, True)
     channels[index].send("value")
     assert bool(log) == (preference == -1)
-    weft.run()
+    roamlet.run()
     assert log == [(channels[index], "value")]
     assert [channel.balance for channel in channels] == [0] * 3
 
 
 @pytest.mark.parametrize("preference", [-1, 0, 1])
 def test_a_select_that_waits_is_met_by_a_receiver(preference):
-    a, b, log = weft.channel(), weft.channel(), []
+    a, b, log = roamlet.channel(), roamlet.channel(), []
     a.preference = b.preference = preference
     selecting(log, (a, 1), (b, 2))
     assert b.receive() == 2
     assert bool(log) == (preference == 1)
-    weft.run()
+    roamlet.run()
     assert log == [(b, None)]
 
 
 def test_a_select_that_waits_is_met_by_a_loop_over_the_channel():
-    a, b, log = weft.channel(), weft.channel(), []
+    a, b, log = roamlet.channel(), roamlet.channel(), []
     selecting(log, (a, 1), b)
     for value in a:
         log.append(value)
         a.close()
-    weft.run()
+    roamlet.run()
     assert log == [1, (a, None)]
 
 
 def test_two_selects_on_both_sides_of_a_channel_meet():
-    a, b, c, log = weft.channel(), weft.channel(), weft.channel(), []
+    a, b, c, log = roamlet.channel(), roamlet.channel(), roamlet.channel(), []
     selecting(log, a, (b, "from one"))
     selecting(log, b, (c, "from the other"))
-    weft.run()
+    roamlet.run()
     assert sorted(log, key=str) == sorted([(b, None), (b, "from one")], key=str)
     assert [channel.balance for channel in (a, b, c)] == [0] * 3
 
 
 def test_a_select_that_does_not_wait_meets_one_that_does():
-    a, b, log = weft.channel(), weft.channel(), []
+    a, b, log = roamlet.channel(), roamlet.channel(), []
     selecting(log, a, b)
-    assert weft.select((b, 5), default="nobody") == (b, None)
-    weft.run()
+    assert roamlet.select((b, 5), default="nobody") == (b, None)
+    roamlet.run()
     assert log == [(b, 5)]
-    assert weft.select((b, 6), default="nobody") == (None, "nobody")
+    assert roamlet.select((b, 6), default="nobody") == (None, "nobody")
 
 
 def test_who_waits_at_the_channel_alone_goes_first():
-    channel, log = weft.channel(), []
+    channel, log = roamlet.channel(), []
     selecting(log, channel)
-    alone = weft.tasklet(lambda: log.append(channel.receive()))()
-    weft.schedule()
+    alone = roamlet.tasklet(lambda: log.append(channel.receive()))()
+    roamlet.schedule()
     channel.send("first")
     assert log == [(channel, "first")] or log == ["first"]
     channel.send("second")
@@ -155,7 +155,7 @@ def test_who_waits_at_the_channel_alone_goes_first():
 
 
 def test_selects_at_one_channel_are_met_in_the_order_in_which_they_came():
-    channel, other, logs = weft.channel(), weft.channel(), [[], [], []]
+    channel, other, logs = roamlet.channel(), roamlet.channel(), [[], [], []]
     for log in logs:
         selecting(log, other, channel)
     for number in range(3):
@@ -164,23 +164,23 @@ def test_selects_at_one_channel_are_met_in_the_order_in_which_they_came():
 
 
 def test_a_select_of_one_channel_is_a_receive():
-    channel = weft.channel()
-    weft.tasklet(channel.send)(5)
-    assert weft.select(channel) == (channel, 5)
+    channel = roamlet.channel()
+    roamlet.tasklet(channel.send)(5)
+    assert roamlet.select(channel) == (channel, 5)
 
 
 def test_a_value_that_would_be_a_case_is_a_value():
-    a, log = weft.channel(), []
+    a, log = roamlet.channel(), []
     selecting(log, a)
     a.send((a, 1))
     assert log == [(a, (a, 1))]
 
 
 def test_none_can_be_sent():
-    a, log = weft.channel(), []
+    a, log = roamlet.channel(), []
     selecting(log, (a, None))
     assert a.receive() is None
-    weft.run()
+    roamlet.run()
     assert log == [(a, None)]
 
 
@@ -188,116 +188,116 @@ def test_none_can_be_sent():
 
 
 def test_with_a_default_it_does_not_wait():
-    a, b = weft.channel(), weft.channel()
+    a, b = roamlet.channel(), roamlet.channel()
     marker = object()
-    assert weft.select(a, (b, 1), default=marker) == (None, marker)
-    assert weft.select(a, default=None) == (None, None)
-    weft.tasklet(a.send)(1)
-    weft.schedule()
-    assert weft.select(a, default=None) == (a, 1)
+    assert roamlet.select(a, (b, 1), default=marker) == (None, marker)
+    assert roamlet.select(a, default=None) == (None, None)
+    roamlet.tasklet(a.send)(1)
+    roamlet.schedule()
+    assert roamlet.select(a, default=None) == (a, 1)
 
 
 def still_clean(*channels):
     """Whether nobody is met at these channels."""
     return all(
-        (channel.balance, *weft.select(channel, default=0), *weft.select((channel, 1), default=0))
+        (channel.balance, *roamlet.select(channel, default=0), *roamlet.select((channel, 1), default=0))
         == (0, None, 0, None, 0)
         for channel in channels
     )
 
 
 def test_a_time_out_leaves_no_trace(clock):
-    a, b = weft.channel(), weft.channel()
+    a, b = roamlet.channel(), roamlet.channel()
     with pytest.raises(TimeoutError, match=r"select\(\): none of the 2 channels was ready within 2\.5 seconds"):
-        weft.select(a, (b, 1), timeout=2.5)
+        roamlet.select(a, (b, 1), timeout=2.5)
     assert still_clean(a, b)
     assert clock.jumps == [2.5]
 
 
 def test_who_comes_in_time_leaves_no_timer(clock):
-    a, log = weft.channel(), []
+    a, log = roamlet.channel(), []
     selecting(log, a, timeout=5)
     a.send(1)
-    weft.run()
+    roamlet.run()
     assert (log, clock.jumps) == ([(a, 1)], [])
 
 
 def test_a_kill_leaves_no_trace():
-    a, b, log = weft.channel(), weft.channel(), []
+    a, b, log = roamlet.channel(), roamlet.channel(), []
     selecting(log, a, (b, 1)).kill()
-    assert log == [weft.TaskletExit]
+    assert log == [roamlet.TaskletExit]
     assert still_clean(a, b)
 
 
 def test_between_a_kill_and_its_end_nobody_meets_it():
-    a, b, log = weft.channel(), weft.channel(), []
+    a, b, log = roamlet.channel(), roamlet.channel(), []
     selecting(log, a, (b, 1)).kill(pending=True)
     assert still_clean(a, b)
     assert log == []
-    weft.run()
-    assert log == [weft.TaskletExit]
+    roamlet.run()
+    assert log == [roamlet.TaskletExit]
 
 
 def test_a_scope_and_a_time_out_around_it_end_it(clock):
-    a, b = weft.channel(), weft.channel()
-    with pytest.raises(TimeoutError), weft.timeout(2):
-        weft.select(a, (b, 1))
+    a, b = roamlet.channel(), roamlet.channel()
+    with pytest.raises(TimeoutError), roamlet.timeout(2):
+        roamlet.select(a, (b, 1))
     assert still_clean(a, b)
-    with weft.scope() as s:
-        s.spawn(weft.select, (a, b))
-        weft.schedule()
+    with roamlet.scope() as s:
+        s.spawn(roamlet.select, (a, b))
+        roamlet.schedule()
         s.cancel()
     assert still_clean(a, b)
 
 
 def test_a_value_that_came_before_the_scope_was_cancelled_is_had():
-    a, log = weft.channel(), []
+    a, log = roamlet.channel(), []
     a.preference = 0
-    with weft.scope() as s:
-        s.spawn(lambda: log.append(weft.select(a)))
-        weft.schedule()
+    with roamlet.scope() as s:
+        s.spawn(lambda: log.append(roamlet.select(a)))
+        roamlet.schedule()
         a.send("in time")
         s.cancel()
     assert log == [(a, "in time")]
 
 
 def test_another_exception_than_a_kill_that_comes_with_a_value_waits_for_the_next_call():
-    a, log = weft.channel(), []
+    a, log = roamlet.channel(), []
     a.preference = 0
 
     def function():
-        log.append(weft.select(a))
+        log.append(roamlet.select(a))
         try:
-            weft.sleep(0)
+            roamlet.sleep(0)
         except KeyError as error:
             log.append(error.args)
 
-    tasklet = weft.tasklet(function)()
-    weft.schedule()
+    tasklet = roamlet.tasklet(function)()
+    roamlet.schedule()
     a.send("value")
     tasklet.throw(KeyError, "thrown")
-    weft.run()
+    roamlet.run()
     assert log == [(a, "value"), ("thrown",)]
 
 
 def test_block_trap_and_switch_trap_forbid_the_wait_only():
-    a = weft.channel()
-    weft.tasklet(a.send)(1)
-    weft.schedule()
-    weft.getcurrent().block_trap = True
+    a = roamlet.channel()
+    roamlet.tasklet(a.send)(1)
+    roamlet.schedule()
+    roamlet.getcurrent().block_trap = True
     try:
-        assert weft.select(a) == (a, 1)
+        assert roamlet.select(a) == (a, 1)
         with pytest.raises(RuntimeError, match="does not like to be blocked"):
-            weft.select(a)
+            roamlet.select(a)
     finally:
-        weft.getcurrent().block_trap = False
+        roamlet.getcurrent().block_trap = False
     assert still_clean(a)
 
 
 def test_nobody_can_ever_come_is_a_deadlock():
-    a, b = weft.channel(), weft.channel()
-    with pytest.raises(weft.Deadlock, match="main, blocked in select"):
-        weft.select(a, (b, 1))
+    a, b = roamlet.channel(), roamlet.channel()
+    with pytest.raises(roamlet.Deadlock, match="main, blocked in select"):
+        roamlet.select(a, (b, 1))
     assert still_clean(a, b)
 
 
@@ -305,43 +305,45 @@ def test_nobody_can_ever_come_is_a_deadlock():
 
 
 def test_a_closed_channel_raises_when_no_other_can_be_met():
-    a, b = weft.channel(), weft.channel()
+    a, b = roamlet.channel(), roamlet.channel()
     a.close()
-    weft.tasklet(b.send)(1)
-    weft.schedule()
-    assert weft.select(a, b) == (b, 1)
+    roamlet.tasklet(b.send)(1)
+    roamlet.schedule()
+    assert roamlet.select(a, b) == (b, 1)
     for case in (a, (a, 1)):
-        with pytest.raises(weft.ChannelClosed, match=f"{a!r} was closed and nothing waits in it".replace("(", r"\(")):
-            weft.select(case, b)
-        with pytest.raises(weft.ChannelClosed):
-            weft.select(case, b, default=None)
+        with pytest.raises(
+            roamlet.ChannelClosed, match=f"{a!r} was closed and nothing waits in it".replace("(", r"\(")
+        ):
+            roamlet.select(case, b)
+        with pytest.raises(roamlet.ChannelClosed):
+            roamlet.select(case, b, default=None)
 
 
 def test_what_waits_in_a_closing_channel_is_still_met():
-    a = weft.channel()
-    weft.tasklet(a.send)(1)
-    weft.schedule()
+    a = roamlet.channel()
+    roamlet.tasklet(a.send)(1)
+    roamlet.schedule()
     a.close()
-    assert weft.select(a) == (a, 1)
+    assert roamlet.select(a) == (a, 1)
 
 
 @pytest.mark.parametrize("sends", [False, True])
 def test_closing_ends_a_select_that_waits(sends):
-    a, b, log = weft.channel(), weft.channel(), []
+    a, b, log = roamlet.channel(), roamlet.channel(), []
     selecting(log, b, (a, 1) if sends else a)
     a.close()
-    with pytest.raises(weft.ChannelClosed):
-        weft.run()
-    assert log == [weft.ChannelClosed]
+    with pytest.raises(roamlet.ChannelClosed):
+        roamlet.run()
+    assert log == [roamlet.ChannelClosed]
     assert still_clean(b)
 
 
 def test_a_channel_that_is_opened_again_before_the_select_has_run_is_waited_for():
-    a, log = weft.channel(), []
+    a, log = roamlet.channel(), []
     selecting(log, a)
     a.close()
     a.open()
-    weft.run()
+    roamlet.run()
     assert log == []
     a.send(1)
     assert log == [(a, 1)]
@@ -353,43 +355,43 @@ def test_a_channel_that_is_opened_again_before_the_select_has_run_is_waited_for(
 @pytest.mark.parametrize("bad", [None, 3, (), (1,), [1, 2], ("no channel", 1)])
 def test_what_is_no_case_is_refused(bad):
     with pytest.raises(TypeError, match=r"select\(\) takes channels to receive from and \(channel, value\) pairs"):
-        weft.select(weft.channel(), bad)
+        roamlet.select(roamlet.channel(), bad)
 
 
 def test_three_things_are_no_case():
     with pytest.raises(TypeError, match="takes channels to receive from"):
-        weft.select((weft.channel(), 1, 2))
+        roamlet.select((roamlet.channel(), 1, 2))
 
 
 def test_no_case_at_all_is_refused():
     with pytest.raises(ValueError, match=r"select\(\) takes at least one case"):
-        weft.select()
+        roamlet.select()
 
 
 @pytest.mark.parametrize("twice", [lambda c: (c, c), lambda c: (c, (c, 1)), lambda c: ((c, 1), (c, 2))])
 def test_a_channel_stands_there_once(twice):
-    channel = weft.channel()
+    channel = roamlet.channel()
     with pytest.raises(ValueError, match="stands there twice; one case a channel"):
-        weft.select(*twice(channel), weft.channel())
-    weft.tasklet(channel.send)(1)
-    assert weft.select(channel) == (channel, 1)
+        roamlet.select(*twice(channel), roamlet.channel())
+    roamlet.tasklet(channel.send)(1)
+    assert roamlet.select(channel) == (channel, 1)
 
 
 def test_timeout_and_default_exclude_each_other():
     with pytest.raises(TypeError, match="timeout, to wait so long, or default, not to wait, and not both"):
-        weft.select(weft.channel(), timeout=1, default=None)
+        roamlet.select(roamlet.channel(), timeout=1, default=None)
     with pytest.raises(TypeError, match="unexpected keyword argument 'wait'"):
-        weft.select(weft.channel(), wait=1)
+        roamlet.select(roamlet.channel(), wait=1)
 
 
 @pytest.mark.parametrize(("bad", "error"), [(-1, ValueError), (float("nan"), ValueError), ("1", TypeError)])
 def test_a_time_out_that_is_no_number_from_0_on_is_refused(bad, error):
     with pytest.raises(error, match=r"select\(timeout\) takes a number of seconds"):
-        weft.select(weft.channel(), timeout=bad)
+        roamlet.select(roamlet.channel(), timeout=bad)
 
 
 def test_a_channel_where_a_select_waits_is_not_pickled():
-    channel = weft.channel()
+    channel = roamlet.channel()
     waiting = selecting([], channel)
     with pytest.raises(TypeError, match="tasklets wait there"):
         channel.__reduce__()
@@ -404,13 +406,13 @@ class Value:
 
 
 def test_values_are_freed_however_it_ends():
-    a, b = weft.channel(), weft.channel()
+    a, b = roamlet.channel(), roamlet.channel()
     gone = []
     for how in ("met", "killed", "default", "closed"):
         value = Value()
         gone.append(weakref.ref(value))
         if how == "default":
-            weft.select((a, value), default=None)
+            roamlet.select((a, value), default=None)
         else:
             waiting = selecting([], (a, value), b)
             del value
@@ -420,10 +422,10 @@ def test_values_are_freed_however_it_ends():
                 ended(waiting)
             else:
                 a.close()
-                with pytest.raises(weft.ChannelClosed):
-                    weft.run()
+                with pytest.raises(roamlet.ChannelClosed):
+                    roamlet.run()
         value = waiting = None
-    weft.run()
+    roamlet.run()
     assert [ref() for ref in gone] == [None] * 4
 
 
@@ -431,24 +433,24 @@ def test_a_select_that_nothing_can_wake_is_found_by_the_collector():
     log = []
 
     def function():
-        a, b = weft.channel(), weft.channel()
+        a, b = roamlet.channel(), roamlet.channel()
         try:
-            weft.select(a, (b, 1))
+            roamlet.select(a, (b, 1))
         finally:
             log.append("ended")
 
-    weft.tasklet(function)()
-    weft.schedule()
+    roamlet.tasklet(function)()
+    roamlet.schedule()
     gc.collect()
-    kept = weft.core.started()
+    kept = roamlet.core.started()
     for tasklet in kept:
         tasklet.kill()
     assert log == ["ended"]
-    assert kept == [] or weft.core.backend == "greenlet"  # where frames are not seen, the channels are held
+    assert kept == [] or roamlet.core.backend == "greenlet"  # where frames are not seen, the channels are held
 
 
 def test_a_select_that_somebody_can_wake_is_kept():
-    a, b, log = weft.channel(), weft.channel(), []
+    a, b, log = roamlet.channel(), roamlet.channel(), []
     selecting(log, a, b)
     gc.collect()
     b.send(1)
@@ -459,39 +461,39 @@ def test_a_select_that_somebody_can_wake_is_kept():
 
 
 def test_partners_in_another_thread():
-    a, b = weft.channel(), weft.channel()
+    a, b = roamlet.channel(), roamlet.channel()
     thread = threading.Thread(target=lambda: (b.send("over there"), a.send("and again")))
     thread.start()
-    assert weft.select(a, b) == (b, "over there")
-    assert weft.select(a, b) == (a, "and again")
+    assert roamlet.select(a, b) == (b, "over there")
+    assert roamlet.select(a, b) == (a, "and again")
     thread.join()
 
 
 def test_selects_in_two_threads_meet():
-    a, b = weft.channel(), weft.channel()
+    a, b = roamlet.channel(), roamlet.channel()
     rounds = 300
 
     def other():
-        return [weft.select((a, number), (b, number))[0] is a for number in range(rounds)]
+        return [roamlet.select((a, number), (b, number))[0] is a for number in range(rounds)]
 
     got = []
     thread = threading.Thread(target=lambda: got.append(other()))
     thread.start()
-    values = [weft.select(a, b) for _ in range(rounds)]
+    values = [roamlet.select(a, b) for _ in range(rounds)]
     thread.join()
     assert [value for _, value in values] == list(range(rounds))
     assert [channel is a for channel, _ in values] == got[0]
 
 
 def test_in_a_thread_without_tasklets():
-    assert in_thread(lambda: weft.select(weft.channel(), default="nobody")) == (None, "nobody")
+    assert in_thread(lambda: roamlet.select(roamlet.channel(), default="nobody")) == (None, "nobody")
 
 
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("threads", [0, 2])
 def test_a_storm_of_selects_sends_receives_kills_and_time_outs_loses_nothing(seed, threads):
     """Each value is received once; a value whose sender was killed or gave up is not received."""
-    channels = [weft.channel() for _ in range(4)]
+    channels = [roamlet.channel() for _ in range(4)]
     for number, channel in enumerate(channels):
         channel.preference = (-1, 0, 1, -1)[number]
     received, sent = [], []
@@ -503,7 +505,7 @@ def test_a_storm_of_selects_sends_receives_kills_and_time_outs_loses_nothing(see
             while True:
                 some = choose.sample(channels, choose.randint(1, 3))
                 try:
-                    weft.select(*((channel, value) for channel in some), timeout=choose.choice([0, 0.001, 1]))
+                    roamlet.select(*((channel, value) for channel in some), timeout=choose.choice([0, 0.001, 1]))
                 except TimeoutError:
                     continue
                 sent.append(value)
@@ -514,7 +516,7 @@ def test_a_storm_of_selects_sends_receives_kills_and_time_outs_loses_nothing(see
         while True:
             some = choose.sample(channels, choose.randint(1, 3))
             try:
-                _, value = weft.select(*some, timeout=choose.choice([0.001, 0.01]))
+                _, value = roamlet.select(*some, timeout=choose.choice([0.001, 0.01]))
             except TimeoutError:
                 if len(finished) == senders:
                     return
@@ -522,7 +524,7 @@ def test_a_storm_of_selects_sends_receives_kills_and_time_outs_loses_nothing(see
             received.append(value)
 
     def work(first, step):
-        with weft.scope() as s:
+        with roamlet.scope() as s:
             for name in range(first, senders, step):
                 s.spawn(send, (name, random.Random(seed * 100 + name)))
             for number in range(first, 4, step):

@@ -7,9 +7,9 @@ import weakref
 
 import pytest
 
-import weft
+import roamlet
+from roamlet import sync
 from tests.sync._noting import noted_when_collected, noting
-from weft import sync
 
 KINDS = [sync.Semaphore, sync.BoundedSemaphore]
 
@@ -68,7 +68,7 @@ def test_a_time_out_takes_nothing(clock, run_until_blocked):
     semaphore, log = sync.Semaphore(0), []
     noting(log, "late", lambda: semaphore.acquire(timeout=1))
     noting(log, "in time", lambda: semaphore.acquire(True, 5))
-    weft.sleep(2)
+    roamlet.sleep(2)
     semaphore.release()
     run_until_blocked()
     assert log == [("late", False), ("in time", True)]
@@ -160,11 +160,11 @@ def test_threads_and_tasklets_pass_one_at_a_time_through_one_semaphore():
             with semaphore:
                 inside.append(1)
                 most.append(len(inside))
-                weft.schedule()
+                roamlet.schedule()
                 inside.pop()
 
     def thread():
-        other = weft.spawn(passes)
+        other = roamlet.spawn(passes)
         passes()
         other.join()  # run() would not wait for one that waits for another thread's
 

@@ -3,8 +3,8 @@
 from tests.core._scripts import output_of
 
 HANDLER = """
-    import os, signal, threading, time, weft
-    from weft import sync
+    import os, signal, threading, time, roamlet
+    from roamlet import sync
 
     lock, rlock, items, simple = sync.Lock(), sync.RLock(), sync.Queue(), sync.SimpleQueue()
     semaphore, event, condition = sync.Semaphore(0), sync.Event(), sync.Condition()
@@ -71,5 +71,5 @@ def test_a_handler_waits_as_the_thread_itself():
 
 
 def test_where_tasklets_would_be_held_up_it_is_refused():
-    printed = output_of(HANDLER.replace("TASKLET", "kept = weft.channel(); weft.tasklet(kept.receive)().run()"))
+    printed = output_of(HANDLER.replace("TASKLET", "kept = roamlet.channel(); roamlet.tasklet(kept.receive)().run()"))
     assert printed.startswith("refused: this call would block, and it was made where no tasklet runs")

@@ -6,7 +6,7 @@ import weakref
 
 import pytest
 
-import weft
+import roamlet
 from tests.core._scripts import run_script
 from tests.core._threads import in_thread
 
@@ -42,37 +42,37 @@ class Unrepeatable(Exception):
 
 
 def test_join_returns_what_the_function_returned():
-    spawned = weft.spawn(lambda: 42)
+    spawned = roamlet.spawn(lambda: 42)
     assert (spawned.done, spawned.alive) == (False, True)
     assert spawned.join() == 42
     assert (spawned.done, spawned.alive, spawned.join(), spawned.result) == (True, False, 42, 42)
 
 
 def test_arguments_are_given_apart():
-    assert weft.spawn(divmod, (7, 2)).join() == (3, 1)
-    assert weft.spawn(int, ["11"], {"base": 2}).join() == 3
-    assert weft.spawn(dict, kwargs={"a": 1}).join() == {"a": 1}
+    assert roamlet.spawn(divmod, (7, 2)).join() == (3, 1)
+    assert roamlet.spawn(int, ["11"], {"base": 2}).join() == 3
+    assert roamlet.spawn(dict, kwargs={"a": 1}).join() == {"a": 1}
 
 
 def test_it_runs_when_its_turn_comes():
     order = []
-    weft.tasklet(order.append)("first")
-    weft.spawn(order.append, ("second",))
-    weft.tasklet(order.append)("third")
+    roamlet.tasklet(order.append)("first")
+    roamlet.spawn(order.append, ("second",))
+    roamlet.tasklet(order.append)("third")
     assert order == []
-    weft.run()
+    roamlet.run()
     assert order == ["first", "second", "third"]
 
 
 def test_it_is_a_tasklet_with_the_name_of_its_function():
-    spawned = weft.spawn(fail, (ValueError(),))
-    assert isinstance(spawned, weft.tasklet)
+    spawned = roamlet.spawn(fail, (ValueError(),))
+    assert isinstance(spawned, roamlet.tasklet)
     assert "Spawned fail, scheduled" in repr(spawned)
     spawned.kill()
 
 
 def test_join_raises_what_the_function_raised_and_its_traceback_begins_there():
-    spawned = weft.spawn(fail, (KeyError("lost"),))
+    spawned = roamlet.spawn(fail, (KeyError("lost"),))
     with pytest.raises(KeyError, match="lost") as caught:
         spawned.join()
     names = [entry.name for entry in caught.traceback]
@@ -83,19 +83,19 @@ def test_join_raises_what_the_function_raised_and_its_traceback_begins_there():
 
 
 def test_result_waits_for_nothing():
-    spawned = weft.spawn(lambda: 1)
+    spawned = roamlet.spawn(lambda: 1)
     with pytest.raises(RuntimeError, match=r"has no result yet: join\(\) waits for it"):
         _ = spawned.result
-    weft.run()
+    roamlet.run()
     assert spawned.result == 1
 
 
 def test_several_join_and_each_gets_the_result():
     got = []
-    spawned = weft.spawn(weft.sleep, (0,))
+    spawned = roamlet.spawn(roamlet.sleep, (0,))
     for _ in range(3):
-        weft.tasklet(lambda: got.append(spawned.join()))()
-    weft.run()
+        roamlet.tasklet(lambda: got.append(spawned.join()))()
+    roamlet.run()
     assert got == [None] * 3
 
 
@@ -116,7 +116,7 @@ def join_error(spawned, errors):
 
 
 def test_several_who_join_never_share_a_traceback(errors):
-    spawned = weft.spawn(fail, (OSError(2, "no such thing", "name"),))
+    spawned = roamlet.spawn(fail, (OSError(2, "no such thing", "name"),))
     for _ in range(3):
         join_error(spawned, errors)
     assert len({id(error) for error in errors}) == 3
@@ -131,7 +131,7 @@ def test_several_who_join_never_share_a_traceback(errors):
 
 
 def test_notes_and_fields_of_an_error_are_there_for_all(errors):
-    spawned = weft.spawn(lambda: fail(Unlike(5, reason="odd")))
+    spawned = roamlet.spawn(lambda: fail(Unlike(5, reason="odd")))
     join_error(spawned, errors)
     errors[0].add_note("of the first")
     join_error(spawned, errors)
@@ -140,7 +140,7 @@ def test_notes_and_fields_of_an_error_are_there_for_all(errors):
 
 
 def test_an_error_that_cannot_be_copied_is_named_to_those_who_come_later():
-    spawned = weft.spawn(fail, (Unrepeatable(key=1),))
+    spawned = roamlet.spawn(fail, (Unrepeatable(key=1),))
     with pytest.raises(Unrepeatable):
         spawned.join()
     with pytest.raises(RuntimeError, match=r"Unrepeatable\(\), of which there is no second one"):
@@ -148,19 +148,19 @@ def test_an_error_that_cannot_be_copied_is_named_to_those_who_come_later():
 
 
 def test_joins_that_wait_when_it_fails_get_an_error_each(errors):
-    gate = weft.channel()
-    spawned = weft.spawn(lambda: fail(ValueError(gate.receive())))
+    gate = roamlet.channel()
+    spawned = roamlet.spawn(lambda: fail(ValueError(gate.receive())))
     for _ in range(3):
-        weft.tasklet(join_error)(spawned, errors)
-    weft.schedule()
+        roamlet.tasklet(join_error)(spawned, errors)
+    roamlet.schedule()
     gate.send("late")
-    weft.run()
+    roamlet.run()
     assert [str(error) for error in errors] == ["late"] * 3
     assert len({id(error) for error in errors}) == 3
 
 
 def test_a_time_out_leaves_it_running(clock):
-    spawned = weft.spawn(weft.sleep, (10,))
+    spawned = roamlet.spawn(roamlet.sleep, (10,))
     with pytest.raises(TimeoutError, match=r"Spawned sleep, asleep, at 0x\w+> has not ended within 2\.5 seconds"):
         spawned.join(2.5)
     assert spawned.join(100) is None
@@ -169,115 +169,115 @@ def test_a_time_out_leaves_it_running(clock):
 
 def test_it_cannot_join_itself():
     def function():
-        return weft.getcurrent().join()
+        return roamlet.getcurrent().join()
 
     with pytest.raises(RuntimeError, match="cannot join itself: it would wait for its own end"):
-        weft.spawn(function).join()
+        roamlet.spawn(function).join()
 
 
 @pytest.mark.parametrize("began", [False, True])
 def test_join_of_a_killed_one_says_so(began):
-    spawned = weft.spawn(weft.channel().receive)
+    spawned = roamlet.spawn(roamlet.channel().receive)
     if began:
-        weft.schedule()
+        roamlet.schedule()
     spawned.kill()
     how = "killed before it had a result" if began else "ended before it began"
-    with pytest.raises(weft.TaskletKilled, match=f"receive was {how}"):
+    with pytest.raises(roamlet.TaskletKilled, match=f"receive was {how}"):
         spawned.join()
     assert spawned.done
 
 
 def test_one_that_waits_to_join_learns_of_a_kill(errors):
-    spawned = weft.spawn(weft.channel().receive)
-    weft.tasklet(join_error)(spawned, errors)
-    weft.schedule()
+    spawned = roamlet.spawn(roamlet.channel().receive)
+    roamlet.tasklet(join_error)(spawned, errors)
+    roamlet.schedule()
     spawned.kill()
-    weft.run()
-    assert [type(error) for error in errors] == [weft.TaskletKilled]
+    roamlet.run()
+    assert [type(error) for error in errors] == [roamlet.TaskletKilled]
 
 
 def test_whoever_is_killed_while_joining_leaves_it_alone():
-    gate = weft.channel()
-    spawned = weft.spawn(gate.receive)
-    joiner = weft.tasklet(spawned.join)()
-    weft.schedule()
+    gate = roamlet.channel()
+    spawned = roamlet.spawn(gate.receive)
+    joiner = roamlet.tasklet(spawned.join)()
+    roamlet.schedule()
     joiner.kill()
     gate.send("value")
     assert spawned.join() == "value"
 
 
 def test_an_error_that_nobody_asks_for_is_raised_in_main():
-    weft.spawn(fail, (ValueError("unasked"),))
+    roamlet.spawn(fail, (ValueError("unasked"),))
     with pytest.raises(ValueError, match="unasked") as caught:
-        weft.run()
+        roamlet.run()
     assert caught.traceback[-1].name == "fail"
     del caught
 
 
 def test_an_error_is_raised_in_main_when_the_tasklet_is_dropped_unjoined():
-    spawned = weft.spawn(fail, (ValueError("unasked"),))
-    weft.run()
+    spawned = roamlet.spawn(fail, (ValueError("unasked"),))
+    roamlet.run()
     assert spawned.done
     del spawned
     with pytest.raises(ValueError, match="unasked"):
-        weft.run()
+        roamlet.run()
 
 
 def test_an_error_that_was_joined_is_not_raised_again():
-    spawned = weft.spawn(fail, (ValueError("asked"),))
+    spawned = roamlet.spawn(fail, (ValueError("asked"),))
     with pytest.raises(ValueError, match="asked"):
         spawned.join()
     del spawned
-    weft.run()
+    roamlet.run()
 
 
 def test_a_kill_that_nobody_joins_is_no_error():
-    weft.spawn(weft.channel().receive).kill()
-    spawned = weft.spawn(weft.channel().receive)
-    weft.schedule()
+    roamlet.spawn(roamlet.channel().receive).kill()
+    spawned = roamlet.spawn(roamlet.channel().receive)
+    roamlet.schedule()
     spawned.kill()
     ended = not spawned.alive
     del spawned
-    weft.run()  # raises nothing
+    roamlet.run()  # raises nothing
     assert ended
 
 
 def test_the_error_handler_gets_an_error_that_nobody_asks_for():
     seen = []
-    weft.set_error_handler(lambda kind, value, traceback: seen.append(value))
+    roamlet.set_error_handler(lambda kind, value, traceback: seen.append(value))
     try:
-        weft.spawn(fail, (ValueError("unasked"),))
-        weft.run()
+        roamlet.spawn(fail, (ValueError("unasked"),))
+        roamlet.run()
     finally:
-        weft.set_error_handler(None)
+        roamlet.set_error_handler(None)
     assert [str(error) for error in seen] == ["unasked"]
 
 
 @pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit])
 def test_what_ends_programs_is_raised_in_main_at_once(stop):
-    spawned = weft.spawn(fail, (stop("now"),))
+    spawned = roamlet.spawn(fail, (stop("now"),))
     with pytest.raises(stop, match="now"):
-        weft.run()
-    with pytest.raises(weft.TaskletKilled, match=rf"fail had no result: it raised {stop.__name__}\('now'\)"):
+        roamlet.run()
+    with pytest.raises(roamlet.TaskletKilled, match=rf"fail had no result: it raised {stop.__name__}\('now'\)"):
         spawned.join()
 
 
 def test_join_from_another_thread():
-    spawned = weft.spawn(lambda: "across")
+    spawned = roamlet.spawn(lambda: "across")
     got = []
     thread = threading.Thread(target=lambda: got.append(spawned.join()))
     thread.start()
-    weft.run()
+    roamlet.run()
     thread.join()
     assert got == ["across"]
 
 
 def test_join_of_one_in_another_thread_that_raises():
-    made, go_on, over = threading.Event(), weft.channel(), weft.channel()
+    made, go_on, over = threading.Event(), roamlet.channel(), roamlet.channel()
     spawned = []
 
     def other():
-        spawned.append(weft.spawn(lambda: fail(ValueError(go_on.receive()))))
+        spawned.append(roamlet.spawn(lambda: fail(ValueError(go_on.receive()))))
         made.set()
         over.receive()
 
@@ -294,21 +294,21 @@ def test_join_of_one_in_another_thread_that_raises():
 @pytest.mark.parametrize("begins", [False, True])
 def test_join_of_one_whose_thread_has_ended(begins):
     def other():
-        spawned = weft.spawn(weft.channel().receive)
+        spawned = roamlet.spawn(roamlet.channel().receive)
         if begins:
-            weft.schedule()
+            roamlet.schedule()
         return spawned
 
     spawned = in_thread(other)
     how = "killed before it had a result" if begins else "ended before it began"
-    with pytest.raises(weft.TaskletKilled, match=f"{how}: its thread has ended$"):
+    with pytest.raises(roamlet.TaskletKilled, match=f"{how}: its thread has ended$"):
         spawned.join()
 
 
 def test_an_error_of_a_thread_that_has_ended_is_printed_when_nobody_asks(monkeypatch):
     def other():
-        spawned = weft.spawn(fail, (ValueError("too late"),))
-        weft.run()
+        spawned = roamlet.spawn(fail, (ValueError("too late"),))
+        roamlet.run()
         return spawned
 
     seen = []
@@ -320,13 +320,13 @@ def test_an_error_of_a_thread_that_has_ended_is_printed_when_nobody_asks(monkeyp
 
 def test_an_error_that_nobody_has_asked_for_when_the_program_ends_is_printed():
     done = run_script("""
-        import weft
+        import roamlet
 
         def fail():
             raise ValueError("nobody asked")
 
-        kept = weft.spawn(fail)
-        weft.schedule()
+        kept = roamlet.spawn(fail)
+        roamlet.schedule()
         print("the end")
     """)
     assert (done.returncode, done.stdout) == (0, "the end\n")
@@ -338,7 +338,7 @@ def test_what_cannot_be_called_is_refused(bad):
     with pytest.raises(
         TypeError, match=r"spawn\(\) takes a callable, and its arguments apart: spawn\(function, \(1, 2\)\)"
     ):
-        weft.spawn(bad)
+        roamlet.spawn(bad)
 
 
 @pytest.mark.parametrize("bad", [5, None, "text", b"bytes"])
@@ -347,12 +347,12 @@ def test_an_argument_in_place_of_arguments_is_refused(bad):
         rf"^spawn\(\) takes the function's arguments apart, as a tuple: spawn\(function, \({bad!r},\)\), not {bad!r}$"
     )
     with pytest.raises(TypeError, match=message):
-        weft.spawn(print, bad)
+        roamlet.spawn(print, bad)
 
 
 def test_an_error_of_what_gives_the_arguments_comes_through():
     with pytest.raises(TypeError, match="unsupported operand"):
-        weft.spawn(print, (1 + number for number in [None]))
+        roamlet.spawn(print, (1 + number for number in [None]))
 
 
 def test_what_has_every_attribute_is_called_like_anything_else():
@@ -363,7 +363,7 @@ def test_what_has_every_attribute_is_called_like_anything_else():
         def __call__(self):
             return 5
 
-    assert weft.spawn(Proxy()).join() == 5
+    assert roamlet.spawn(Proxy()).join() == 5
 
 
 class Asynchronous:
@@ -377,7 +377,7 @@ class Asynchronous:
 @pytest.mark.parametrize("name", ["method", "generator"])
 def test_an_async_function_is_refused(name):
     with pytest.raises(TypeError, match=rf"plain function.*{name}.* is async: .*call_async\(lambda: asyncio\.run"):
-        weft.spawn(getattr(Asynchronous(), name))
+        roamlet.spawn(getattr(Asynchronous(), name))
 
 
 def test_nothing_of_a_call_is_kept_but_its_result():
@@ -386,7 +386,7 @@ def test_nothing_of_a_call_is_kept_but_its_result():
 
     thing = Thing()
     gone = weakref.ref(thing)
-    spawned = weft.spawn(id, (thing,))
+    spawned = roamlet.spawn(id, (thing,))
     del thing
     spawned.join()
     assert gone() is None
@@ -399,12 +399,12 @@ def test_an_error_whose_frames_refer_to_its_tasklet_makes_no_cycle():
         pass
 
     def function():
-        me = weft.getcurrent()
+        me = roamlet.getcurrent()
         assert me is not None
         raise Mark
 
     def joins():
-        spawned = weft.spawn(function)
+        spawned = roamlet.spawn(function)
         held.append(weakref.ref(spawned))
         try:
             spawned.join()
@@ -420,11 +420,11 @@ def test_a_tasklet_that_is_dropped_while_it_is_suspended_ends():
 
     def function():
         try:
-            weft.schedule_remove()
+            roamlet.schedule_remove()
         finally:
             log.append("ended")
 
-    spawned = weft.spawn(function)
-    weft.schedule()
+    spawned = roamlet.spawn(function)
+    roamlet.schedule()
     del spawned
     assert log == ["ended"]

@@ -1,4 +1,4 @@
-"""CPython's own tests of futures on weft.sync.futures. Collected where the interpreter came with them, see tests/conftest.py."""
+"""CPython's own tests of futures on roamlet.sync.futures. Collected where the interpreter came with them, see tests/conftest.py."""
 
 import subprocess
 import sys

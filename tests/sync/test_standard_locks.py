@@ -1,4 +1,4 @@
-"""CPython's own lock tests, as this interpreter has them, on weft.sync, with threads.
+"""CPython's own lock tests, as this interpreter has them, on roamlet.sync, with threads.
 
 test_standard_locks_in_tasklets.py runs the same with tasklets of one thread.
 
@@ -10,8 +10,8 @@ Left out, here and nowhere else:
 
 import unittest
 
+from roamlet import sync
 from tests.sync import _standard
-from weft import sync
 
 lock_tests = _standard.module("lock_tests")
 

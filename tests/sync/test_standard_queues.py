@@ -1,11 +1,11 @@
-"""CPython's own queue tests, as this interpreter has them, on weft.sync. None is left out."""
+"""CPython's own queue tests, as this interpreter has them, on roamlet.sync. None is left out."""
 
 import unittest
 
 import pytest
 
+from roamlet import sync
 from tests.sync import _standard
-from weft import sync
 
 test_queue = _standard.module("test_queue")
 

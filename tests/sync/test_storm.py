@@ -1,4 +1,4 @@
-"""Several threads whose tasklets use everything of weft.sync at random, are killed, timed out and cancelled: nothing is lost."""
+"""Several threads whose tasklets use everything of roamlet.sync at random, are killed, timed out and cancelled: nothing is lost."""
 
 import os
 import subprocess
@@ -10,8 +10,8 @@ import pytest
 from tests.core._scripts import output_of
 
 STORM = """
-    import faulthandler, gc, random, sys, threading, weft
-    from weft import core, sync
+    import faulthandler, gc, random, sys, threading, roamlet
+    from roamlet import core, sync
     faulthandler.dump_traceback_later(90, exit=True)
     sys.setswitchinterval(1e-5)
 
@@ -38,7 +38,7 @@ STORM = """
             inside[number] += 1
             assert inside[number] == 1
             if generator.random() < 0.5:
-                weft.schedule()
+                roamlet.schedule()
             assert inside[number] == 1
         finally:
             inside[number] -= 1
@@ -50,7 +50,7 @@ STORM = """
         try:
             within[0] += 1
             assert within[0] <= 3
-            weft.schedule()
+            roamlet.schedule()
         finally:
             within[0] -= 1
             semaphore.release()
@@ -106,14 +106,14 @@ STORM = """
         if kind is not Storm:  # which may hit a tasklet before it has begun
             raise error
 
-    weft.set_error_handler(uncaught)
+    roamlet.set_error_handler(uncaught)
 
     def thread(seed):
-        tasklets = [weft.tasklet(body)(seed * 100 + number) for number in range(8)]
+        tasklets = [roamlet.tasklet(body)(seed * 100 + number) for number in range(8)]
         everybody.extend(tasklets)
-        while core.started() or weft.getruncount() > 1:
+        while core.started() or roamlet.getruncount() > 1:
             try:
-                weft.sleep(0.001)
+                roamlet.sleep(0.001)
             except Storm:  # it hit a tasklet that was just ending
                 continue
 
@@ -142,8 +142,8 @@ def test_a_storm_leaves_everything_free_and_usable(seed):
 def test_a_fork_in_the_middle_leaves_the_child_locks_that_work():
     """The child's one thread uses the locks that threads of the parent wait for and hold."""
     source = """
-        import os, threading, weft
-        from weft import sync
+        import os, threading, roamlet
+        from roamlet import sync
 
         lock, event, condition, items = sync.Lock(), sync.Event(), sync.Condition(), sync.Queue()
         semaphore, simple = sync.Semaphore(0), sync.SimpleQueue()
@@ -171,7 +171,7 @@ def test_a_fork_in_the_middle_leaves_the_child_locks_that_work():
             thread.start()
         for _ in threads:
             ready.acquire()
-        weft.sleep(0.05)  # most of them wait by now; it does not matter who does not yet
+        roamlet.sleep(0.05)  # most of them wait by now; it does not matter who does not yet
         pid = os.fork()
         if pid == 0:
             log = []
@@ -188,7 +188,7 @@ def test_a_fork_in_the_middle_leaves_the_child_locks_that_work():
             log.append(held.acquire(timeout=0.01))
             with condition:
                 condition.notify_all()
-                weft.tasklet(lambda: condition.__enter__() and (condition.notify(), condition.release()))()
+                roamlet.tasklet(lambda: condition.__enter__() and (condition.notify(), condition.release()))()
                 log.append(condition.wait(1))
             print(log, flush=True)
             os._exit(0)
@@ -213,8 +213,8 @@ def test_a_fork_in_the_middle_leaves_the_child_locks_that_work():
 def test_locks_work_until_the_interpreter_ends():
     """In what is called at exit and after it, in daemon threads, and in objects that go with their modules."""
     source = """
-        import atexit, threading, weft
-        from weft import sync
+        import atexit, threading, roamlet
+        from roamlet import sync
 
         lock, items = sync.RLock(), sync.Queue()
 
@@ -227,7 +227,7 @@ def test_locks_work_until_the_interpreter_ends():
         late = Late()
         late.itself = [late]
         atexit.register(lambda: print("exit", lock.acquire(), lock.release()))
-        for call in (items.get, sync.Event().wait, lambda: weft.channel().receive()):
+        for call in (items.get, sync.Event().wait, lambda: roamlet.channel().receive()):
             threading.Thread(target=call, daemon=True).start()
         print("end")
     """

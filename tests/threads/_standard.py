@@ -1,4 +1,4 @@
-"""Run tests of the standard library's own, named by the arguments, in this process: started under `python -m weft.threads`.
+"""Run tests of the standard library's own, named by the arguments, in this process: started under `python -m roamlet.threads`.
 
 Exit status 77: this Python comes without the `test` package.
 """
@@ -7,7 +7,7 @@ import sys
 import threading
 import unittest
 
-from weft import sync
+from roamlet import sync
 
 # Tests that do not pass on our classes, each for a reason that docs/reference/threads.md gives.
 EXCLUDED = {
@@ -29,7 +29,7 @@ def selected(suite: unittest.TestSuite) -> unittest.TestSuite:
 
 
 def main(names: list[str]) -> int:
-    assert threading.Lock is sync.Lock, "this runs under python -m weft.threads"
+    assert threading.Lock is sync.Lock, "this runs under python -m roamlet.threads"
     try:
         import test.support  # noqa: F401 - is it there at all
     except ModuleNotFoundError as error:

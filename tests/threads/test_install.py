@@ -1,16 +1,16 @@
-"""weft.threads: the classes of weft.sync under other names, and in threading and queue while they are installed."""
+"""roamlet.threads: the classes of roamlet.sync under other names, and in threading and queue while they are installed."""
 
 import queue
 import threading
 
 import pytest
 
+from roamlet import sync, threads
+from roamlet.threads._install import NAMES
 from tests.core._scripts import output_of
-from weft import sync, threads
-from weft.threads._install import NAMES
 
 
-def test_each_class_is_the_one_of_weft_sync():
+def test_each_class_is_the_one_of_roamlet_sync():
     for name in threads.__all__:
         if name not in ("install", "uninstall"):
             assert getattr(threads, name) is getattr(sync, name)
@@ -57,12 +57,12 @@ def test_a_wait_without_a_time_out_is_no_deadlock_while_they_are_installed():
     # Ctrl-C ends it, as it ends any program that waits so; without install() it is a Deadlock.
     assert output_of("""
         import os, signal, subprocess, sys, threading, time
-        import weft.threads
+        import roamlet.threads
         try:
-            weft.threads.Event().wait()
-        except weft.Deadlock:
+            roamlet.threads.Event().wait()
+        except roamlet.Deadlock:
             print("deadlock")
-        weft.threads.install()
+        roamlet.threads.install()
         own = os.getpid()
         killer = subprocess.Popen(["sh", "-c", f"sleep 0.3; kill -INT {own}"])
         signal.signal(signal.SIGINT, signal.default_int_handler)

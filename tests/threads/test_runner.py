@@ -1,13 +1,13 @@
-"""`python -m weft.threads`: a program that has threads runs unchanged with weft's locks and queues."""
+"""`python -m roamlet.threads`: a program that has threads runs unchanged with roamlet's locks and queues."""
 
 import os
 
 import pytest
 
+from roamlet.threads.__main__ import FOLDER
 from tests.programs import printed
-from weft.threads.__main__ import FOLDER
 
-HERE = ("-m", "weft.threads")
+HERE = ("-m", "roamlet.threads")
 SHOW = "import queue, sys, threading; print(threading.Lock.__module__, queue.Queue.__module__, sys.argv[1:])\n"
 
 
@@ -23,7 +23,7 @@ SHOW = "import queue, sys, threading; print(threading.Lock.__module__, queue.Que
 )
 def test_the_program_finds_our_classes_however_it_is_given(python, program, words):
     program(SHOW)
-    assert printed(python(*HERE, *words, stdin=SHOW)) == "weft.sync weft.sync ['a', '-b']\n"
+    assert printed(python(*HERE, *words, stdin=SHOW)) == "roamlet.sync roamlet.sync ['a', '-b']\n"
 
 
 def test_the_program_is_what_it_is_under_python_itself(python, program):
@@ -42,37 +42,37 @@ def test_the_sitecustomize_that_was_there_is_imported_too_and_other_folders_are_
     program("import threading; print('other', threading.Lock.__module__)", "folder/sitecustomize.py")
     folder = str(tmp_path / "folder")
     done = python(*HERE, "-c", "import sitecustomize, os; print(sitecustomize.__file__)", PYTHONPATH=folder)
-    assert printed(done) == f"other weft.sync\n{folder}{os.sep}sitecustomize.py\n"
+    assert printed(done) == f"other roamlet.sync\n{folder}{os.sep}sitecustomize.py\n"
 
 
 def test_an_error_in_that_sitecustomize_is_reported_as_ever(python, program, tmp_path):
     program("raise LookupError('of the other')", "folder/sitecustomize.py")
     done = python(*HERE, "-c", SHOW, PYTHONPATH=str(tmp_path / "folder"))
-    assert done.stdout == "weft.sync weft.sync []\n"
+    assert done.stdout == "roamlet.sync roamlet.sync []\n"
     assert "LookupError: of the other" in done.stderr
 
 
 def test_python_processes_that_it_starts_have_our_classes_and_others_their_own(python, program):
     program(f"""\
-        import os, subprocess, sys, weft
+        import os, subprocess, sys, roamlet
         subprocess.run([sys.executable, "-c", {SHOW!r}], check=True)
         hidden = {{**os.environ, "PYTHONPATH": os.environ["PYTHONPATH"]}}
         subprocess.run([sys.executable, "-S", "-c", {SHOW!r}], check=True, env=hidden)
         """)
-    assert printed(python(*HERE, "program.py")) == "weft.sync weft.sync []\n_thread queue []\n"
+    assert printed(python(*HERE, "program.py")) == "roamlet.sync roamlet.sync []\n_thread queue []\n"
 
 
 @pytest.mark.parametrize("words", [("-E", *HERE, "-c", SHOW), (*HERE, "-S", "-c", SHOW), (*HERE, "-bI", "program.py")])
 def test_options_that_would_defeat_it_are_refused(python, words):
     done = python(*words)
     assert (done.returncode, done.stdout) == (2, "")
-    assert "which -E, -I and -S make\nPython ignore" in done.stderr and "weft.threads.install()" in done.stderr
+    assert "which -E, -I and -S make\nPython ignore" in done.stderr and "roamlet.threads.install()" in done.stderr
 
 
 def test_help_and_the_folder(python):
-    assert printed(python(*HERE, "--help")).startswith("usage: python -m weft.threads ")
+    assert printed(python(*HERE, "--help")).startswith("usage: python -m roamlet.threads ")
     assert printed(python(*HERE, "--path")) == FOLDER + "\n"
-    assert printed(python("-c", SHOW, PYTHONPATH=FOLDER)) == "weft.sync weft.sync []\n"
+    assert printed(python("-c", SHOW, PYTHONPATH=FOLDER)) == "roamlet.sync roamlet.sync []\n"
 
 
 # ---- what stands on threading goes on working ----
@@ -107,7 +107,7 @@ def test_concurrent_futures_logging_and_a_queue_listener(python, program):
         listener.stop()
         print(handler.count, type(handler.lock).__module__, type(through).__module__)
         """)
-    assert printed(python(*HERE, "program.py")) == "39800 50 0 True\n400 weft.sync weft.sync\n"
+    assert printed(python(*HERE, "program.py")) == "39800 50 0 True\n400 roamlet.sync roamlet.sync\n"
 
 
 def test_a_threaded_server_of_socketserver(python, program):
@@ -158,7 +158,7 @@ def test_multiprocessing_with_its_queues_locks_pools_and_managers(python, progra
             for _ in workers: tasks.put(None)
             got = sorted(results.get() for _ in range(20))
             for each in workers: each.join()
-            print(got == [(value, value * 2, "weft.sync") for value in range(20)])
+            print(got == [(value, value * 2, "roamlet.sync") for value in range(20)])
             with context.Pool(2) as pool:
                 print(pool.map(doubled, range(5)), pool.apply_async(doubled, (21,)).get(60))
             with context.Manager() as manager:

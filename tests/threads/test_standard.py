@@ -1,4 +1,4 @@
-"""CPython's own tests, as this interpreter has them, run unchanged by `python -m weft.threads`; _standard.py says which are not."""
+"""CPython's own tests, run unchanged by `python -m roamlet.threads`; _standard.py lists those that are left out."""
 
 import importlib.util
 import re
@@ -15,7 +15,7 @@ def passed(*names: str, timeout: float) -> int:
     """Run the tests of these names, none of which may fail; return how many there are."""
     script = "tests.threads._standard"
     done = subprocess.run(
-        [sys.executable, "-m", "weft.threads", "-m", script, *names],
+        [sys.executable, "-m", "roamlet.threads", "-m", script, *names],
         cwd=ROOT,
         capture_output=True,
         text=True,

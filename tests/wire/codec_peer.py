@@ -12,11 +12,11 @@ import sys
 import types
 
 root = sys.argv[1]
-for name in ("weft", "weft.wire"):
+for name in ("roamlet", "roamlet.wire"):
     module = types.ModuleType(str(name))
     module.__path__ = [root + "/" + name.replace(".", "/")]
     sys.modules[name] = module
-from weft.wire import codec  # noqa: E402
+from roamlet.wire import codec  # noqa: E402
 
 if codec.PY2:
     unichr_ = unichr  # noqa: F821

@@ -1,6 +1,6 @@
 """The interpreters of this machine that the payload is tried on: one of each minor version that can be found.
 
-WEFT_TARGET=/path/of/an/interpreter tries that one alone, which is how another implementation is tried.
+ROAMLET_TARGET=/path/of/an/interpreter tries that one alone, which is how another implementation is tried.
 """
 
 import functools
@@ -17,9 +17,9 @@ VERSIONS = [(2, 7)] + [(3, minor) for minor in range(6, 30)]
 def found() -> dict[str, str]:
     """ "major.minor" -> path, oldest first; at least the interpreter that runs the tests."""
     paths: dict[str, str] = {}
-    if chosen := os.environ.get("WEFT_TARGET"):
+    if chosen := os.environ.get("ROAMLET_TARGET"):
         if (answer := version_of(chosen)) is None:
-            raise ValueError(f"WEFT_TARGET={chosen} does not say which Python it is")
+            raise ValueError(f"ROAMLET_TARGET={chosen} does not say which Python it is")
         return {"%d.%d" % answer: chosen}
     for version in VERSIONS:
         name = "%d.%d" % version

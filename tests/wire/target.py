@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from weft.wire import build, bundle, codec, protocol, series
+from roamlet.wire import build, bundle, codec, protocol, series
 
 Frame = tuple[int, int, int, int, bytes]
 CONTEXT = 7
@@ -94,7 +94,7 @@ class Target:
                 self.logs.append(codec.loads(body))
             elif kind == protocol.WANT:
                 name = codec.loads(body)
-                if name.startswith("weft.wire."):
+                if name.startswith("roamlet.wire."):
                     parts = build.ASKED[name.rpartition(".")[2]]
                     self.send(protocol.MODULES, number, bundle.pack([build.part(part) for part in parts]))
                     continue

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from roamlet.wire import build, protocol
 from tests.wire import interpreters
-from weft.wire import build, protocol
 
 WIRE = Path(build.__file__).parent
 ON_TARGETS = ["second_stage", *build.MODULES, *build.PARTS]

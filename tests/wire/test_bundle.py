@@ -4,8 +4,8 @@ import zlib
 
 import pytest
 
-from weft.wire import bundle
-from weft.wire.codec import CodecError
+from roamlet.wire import bundle
+from roamlet.wire.codec import CodecError
 
 MODULES = [
     ("pack", bundle.PACKAGE, b"import pack.one\n", "/a/pack/__init__.py"),

@@ -7,9 +7,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from roamlet.wire import calls, codec, protocol, values
 from tests.wire import interpreters
 from tests.wire.target import CONTEXT, ErrorAnswer, send_part
-from weft.wire import calls, codec, protocol, values
 
 
 @dataclass
@@ -271,11 +271,11 @@ def test_an_exception_arrives_with_its_arguments_and_its_lines(work):
     assert (answer["type"], answer["module"], answer["args"]) == ("ValueError", "builtins", ("no such thing", 42))
     assert "no such thing" in answer["text"]
     line = WORK.splitlines().index('        raise ValueError("no such thing", 42)') + 1
-    assert 'File "weft:/parent/work.py", line %d, in fail' % line in answer["traceback"]
+    assert 'File "roamlet:/parent/work.py", line %d, in fail' % line in answer["traceback"]
     assert 'raise ValueError("no such thing", 42)' in answer["traceback"]
     assert answer["traceback"].endswith("\n")
     assert "calls.py" not in answer["traceback"]
-    assert "weft.wire" not in answer["traceback"]
+    assert "roamlet.wire" not in answer["traceback"]
 
 
 @pytest.mark.parametrize(
@@ -352,7 +352,7 @@ def test_a_module_that_does_not_import_is_told_apart_too(work):
     work.modules({"broken": "x = 1\nraise KeyError('at import')\n"})
     answer = work.call("broken:f")
     assert (answer["reason"], answer["type"], answer["args"]) == (protocol.ERROR_IMPORT, "KeyError", ("at import",))
-    assert "weft:/parent/broken.py" in answer["traceback"]
+    assert "roamlet:/parent/broken.py" in answer["traceback"]
 
 
 def test_a_call_that_cannot_be_read_is_answered(work):

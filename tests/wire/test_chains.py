@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from roamlet.wire import calls, chains, codec, protocol, tasklets
 from tests.wire.target import CONTEXT, Ended, send_part
-from weft.wire import calls, chains, codec, protocol, tasklets
 
 WORK = """
 import gc

@@ -9,9 +9,9 @@ import tracemalloc
 
 import pytest
 
+from roamlet.wire import codec
+from roamlet.wire.codec import CannotTravel, CodecError, dumps, loads
 from tests.wire.damage import damaged
-from weft.wire import codec
-from weft.wire.codec import CannotTravel, CodecError, dumps, loads
 
 PLAIN = [
     None, True, False, 0, 1, -1, 255, 256, 2**31, -(2**31), 2**63 - 1, -(2**63), 2**63, -(2**63) - 1, 2**64, 10**50, -(10**50),

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from roamlet.wire import codec
 from tests.wire import interpreters
-from weft.wire import codec
 
 PROGRAM = Path(__file__).with_name("codec_peer.py")
 SOURCES = Path(codec.__file__).parents[2]
@@ -69,10 +69,10 @@ def test_every_version_reads_what_another_wrote(ask: Ask, name: str) -> None:
 def test_strings_of_2_7_arrive_as_text_when_they_are_utf_8(expression: str, arrives: object) -> None:
     program = (
         "import sys, types\n"
-        "for name in ('weft', 'weft.wire'):\n"
+        "for name in ('roamlet', 'roamlet.wire'):\n"
         "    sys.modules[name] = types.ModuleType(name)\n"
         "    sys.modules[name].__path__ = [sys.argv[1] + '/' + name.replace('.', '/')]\n"
-        "from weft.wire import codec\n"
+        "from roamlet.wire import codec\n"
         f"sys.stdout.write(codec.dumps({expression}))\n"
     )
     command = [interpreters.found()["2.7"], "-BEs", "-c", program, str(SOURCES)]

@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
+from roamlet.wire import build, codec, protocol
 from tests.wire.interpreters import since
 from tests.wire.target import CONTEXT, Ended, Target
-from weft.wire import build, codec, protocol
 
 WORK = """
 import atexit
@@ -213,7 +213,7 @@ def test_a_crash_of_the_interpreter_says_where_on_the_first_stderr(target):
     target.modules({"crash": "import os\nimport signal\n\ndef now():\n    os.kill(os.getpid(), signal.SIGSEGV)\n"})
     target.begin("crash:now")
     line = "[45]" if target.hello["implementation"] == "pypy" else "5"  # there it is "approximate"
-    with pytest.raises(Ended, match=rf"Segmentation fault(.|\n)*weft:/parent/crash.py.* line {line} in now"):
+    with pytest.raises(Ended, match=rf"Segmentation fault(.|\n)*roamlet:/parent/crash.py.* line {line} in now"):
         target.wait_for(protocol.RESULT)
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from roamlet.wire import bundle, codec, protocol
 from tests.remote.native_modules import compile_shared, multi
 from tests.wire import interpreters
 from tests.wire.target import ErrorAnswer, Target, send_part
-from weft.wire import bundle, codec, protocol
 
 FACTS = "import sys, sysconfig; print(sysconfig.get_path('include')); print(sys.implementation.name)"
 WORK = """
@@ -67,7 +67,7 @@ def test_a_module_is_loaded_from_pieces_when_an_import_has_asked_for_it(
     assert target.wait_for(protocol.PIECE)[2:5] == (5, protocol.PIECE, b"")
     for piece in pieces(data):
         target.send(protocol.PIECE, 5, piece)
-    path = "weft:/parent/native.so"
+    path = "roamlet:/parent/native.so"
     assert target.answer(call) == (42, "multi", path, path)
     assert target.call("work:held") == []
 

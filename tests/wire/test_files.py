@@ -1,4 +1,4 @@
-"""The parts of weft.wire.files and weft.wire.trees that decide: order of pieces, names, what a half-written file leaves."""
+"""The parts of roamlet.wire.files and roamlet.wire.trees that decide: order of pieces, names, what a half-written file leaves."""
 
 import errno
 import hashlib
@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from roamlet.wire import files, trees
 from tests.remote.raising import raises
-from weft.wire import files, trees
 
 HOW = {"algorithm": "sha256", "overwrite": True, "resume": False, "key": "key", "sync": False}
 FACTS = [0o100640, 10**18, 0, [0, 0, None, None]]
@@ -62,7 +62,7 @@ def test_the_name_stands_for_the_old_file_until_the_new_one_is_whole(tmp_path):
     one = written(path, b"new content")
     beside = next(other for other in tmp_path.iterdir() if other != path)
     assert path.read_bytes() == b"old"
-    assert (beside.name, beside.stat().st_mode & 0o777) == (".name.weft-key", 0o600)
+    assert (beside.name, beside.stat().st_mode & 0o777) == (".name.roamlet-key", 0o600)
     assert one.finish(11, digest(b"new content"), FACTS, ["time"])
     one.close()
     assert [other.name for other in tmp_path.iterdir()] == ["name"]
@@ -143,8 +143,8 @@ def test_two_transfers_that_would_go_on_with_the_same_are_not_both_let_in(tmp_pa
 
 
 def test_an_unfinished_file_that_somebody_else_could_write_is_not_gone_on_with(tmp_path):
-    (tmp_path / ".name.weft-key").write_bytes(b"half")
-    os.link(tmp_path / ".name.weft-key", tmp_path / "theirs")
+    (tmp_path / ".name.roamlet-key").write_bytes(b"half")
+    os.link(tmp_path / ".name.roamlet-key", tmp_path / "theirs")
     with pytest.raises(PermissionError, match="somebody else made it"):
         written(tmp_path / "name", b"half", {**HOW, "resume": True}, 8)
     assert (tmp_path / "theirs").read_bytes() == b"half"
@@ -159,7 +159,7 @@ def test_a_disk_without_room_is_refused_before_anything_is_written(tmp_path, mon
 
 def test_zeros_take_no_room_where_nothing_was_and_are_written_where_something_was(tmp_path):
     how = {**HOW, "resume": True}
-    (tmp_path / ".name.weft-key").write_bytes(b"")
+    (tmp_path / ".name.roamlet-key").write_bytes(b"")
     one = written(tmp_path / "name", b"ab", how, 1 << 20)
     one.ordered.add(2, (1 << 20) - 2, (1 << 20) - 2)
     assert one.finish(1 << 20, digest(b"ab" + bytes((1 << 20) - 2)), FACTS, [])

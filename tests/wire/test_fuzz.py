@@ -16,12 +16,12 @@ from pathlib import PurePosixPath
 
 import pytest
 
+from roamlet.remote._values import Incoming
+from roamlet.wire import bundle, codec, kinds, protocol, series, values
+from roamlet.wire.codec import CannotTravel, CodecError
 from tests.wire.damage import TAGS, damaged, random_bytes
 from tests.wire.test_codec import PLAIN
 from tests.wire.test_values import KINDS
-from weft.remote._values import Incoming
-from weft.wire import bundle, codec, kinds, protocol, series, values
-from weft.wire.codec import CannotTravel, CodecError
 
 pytestmark = pytest.mark.filterwarnings("ignore:The 'u' type code:DeprecationWarning")
 

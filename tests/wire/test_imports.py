@@ -4,9 +4,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from roamlet.wire import build, bundle, codec, importer, protocol
 from tests.wire.interpreters import since
 from tests.wire.target import ErrorAnswer, packed
-from weft.wire import build, bundle, codec, importer, protocol
 
 WORK = """
 import sys
@@ -65,7 +65,7 @@ def wanted(target, name):
 
 def test_a_module_from_a_bundle_needs_no_question(work):
     work.modules({"plain": "value = 5\n"})
-    assert work.call("work:load", "plain") == ["plain", "weft:/parent/plain.py", 5]
+    assert work.call("work:load", "plain") == ["plain", "roamlet:/parent/plain.py", 5]
     assert not work.wants
 
 
@@ -117,8 +117,8 @@ def test_a_namespace_package_holds_modules(work):
 
 
 def test_the_main_script_comes_under_its_own_name(work):
-    work.modules({"__weft_main__": "value = __name__\nif __name__ == '__main__':\n    raise SystemExit\n"})
-    assert work.call("work:value", "__weft_main__") == "__weft_main__"
+    work.modules({"__roamlet_main__": "value = __name__\nif __name__ == '__main__':\n    raise SystemExit\n"})
+    assert work.call("work:value", "__roamlet_main__") == "__roamlet_main__"
 
 
 def test_known_absent_names_fail_at_once_and_ask_nobody(work):
@@ -250,7 +250,7 @@ def test_sources_are_there_for_inspect(work):
     work.modules({"seen": source})
     text, filename = work.call("work:source", "seen")
     assert text == "def function():\n    return 'h\xe9'\n"
-    assert filename == "weft:/parent/seen.py"
+    assert filename == "roamlet:/parent/seen.py"
 
 
 def test_a_module_that_fails_can_be_imported_again(work):
@@ -281,7 +281,7 @@ def test_a_reload_asks_the_parent_for_the_source_as_it_is_now(work):
 def test_find_spec_tells_what_is_there_and_what_is_not_and_imports_nothing(work):
     work.modules({"here": "raise ZeroDivisionError"}, absent=["known", "why"], reasons={"why": "it stays where it is"})
     text = "from importlib.util import find_spec\nspec = find_spec(%r)\nresult = spec is None or spec.origin"
-    assert work.call("work:run", text % "here") == "weft:/parent/here.py"
+    assert work.call("work:run", text % "here") == "roamlet:/parent/here.py"
     assert work.call("work:run", text % "known") is True
     assert work.call("work:run", text % "why") is True
     assert work.call("work:error", "why")[1] == "No module named why: it stays where it is"
@@ -331,11 +331,11 @@ def test_a_loader_answers_what_pkgutil_and_runpy_ask(work):
         "    loader.get_source('pack.sub'), loader.get_code('pack.sub') is not None,\n"
         "    loader.get_data(pack.__file__) == b'value = 1\\n']\n"
     )
-    assert work.call("work:run", text) == [True, False, "weft:/parent/pack/__init__.py", "x = 2\n", True, True]
+    assert work.call("work:run", text) == [True, False, "roamlet:/parent/pack/__init__.py", "x = 2\n", True, True]
 
 
 def test_a_data_file_is_asked_for_and_its_absence_is_an_error_that_names_it(work):
-    work.modules({"pack": "", "weft.wire.resources": RESOURCES}, packages=["pack"])
+    work.modules({"pack": "", "roamlet.wire.resources": RESOURCES}, packages=["pack"])
     text = "import pkgutil, pack\nresult = pkgutil.get_data('pack', %r)"
     number = work.begin("work:run", text % "some/data.txt")
     work.send(protocol.MODULES, wanted(work, "pack/some/data.txt"), data(("pack/some/data.txt", b"words")))
@@ -353,7 +353,7 @@ def test_a_data_file_is_asked_for_and_its_absence_is_an_error_that_names_it(work
 
 def test_a_question_for_a_data_file_has_a_time_limit(python, start):
     target = start(python, import_timeout=0.2)
-    target.modules({"work": WORK, "pack": "", "weft.wire.resources": RESOURCES}, packages=["pack"])
+    target.modules({"work": WORK, "pack": "", "roamlet.wire.resources": RESOURCES}, packages=["pack"])
     answer = target.call("work:run", "import pkgutil, pack\nresult = pkgutil.get_data('pack', 'data.txt')")
     assert answer["type"] in ("IOError", "OSError", "Problem")
     assert "the parent did not answer within 0.2 seconds" in answer["text"]
@@ -377,40 +377,42 @@ def data(*files):
 RESOURCES = build.part("resources")[2].decode()
 
 
-def test_weft_can_be_imported_but_not_used(work):
-    names = "import weft\nfrom weft import remote\nimport weft.io.deep\nfrom weft.remote import local\n"
+def test_roamlet_can_be_imported_but_not_used(work):
+    names = "import roamlet\nfrom roamlet import remote\nimport roamlet.io.deep\nfrom roamlet.remote import local\n"
     assert work.call("work:run", names + "result = 1") == 1
     answer = work.call("work:run", names + "result = remote.ssh('x')")
     assert answer["type"] == "NoCore"
-    assert answer["text"].startswith("weft.remote.ssh() was called in a context, ")
+    assert answer["text"].startswith("roamlet.remote.ssh() was called in a context, ")
     assert not work.wants
 
 
 def test_a_class_that_is_registered_stays_what_it_is(work):
-    text = "from weft import remote\n@remote.register\nclass Own(object):\n    pass\nresult = Own.__name__\n"
+    text = "from roamlet import remote\n@remote.register\nclass Own(object):\n    pass\nresult = Own.__name__\n"
     assert work.call("work:run", text) == "Own"
-    assert work.call("work:run", "from weft import remote\nresult = remote.register()")["type"] == "NoCore"
+    assert work.call("work:run", "from roamlet import remote\nresult = remote.register()")["type"] == "NoCore"
 
 
-def test_exceptions_of_weft_can_be_caught_raised_and_derived_from(work):
+def test_exceptions_of_roamlet_can_be_caught_raised_and_derived_from(work):
     text = (
-        "import weft\nfrom weft import remote, ChannelClosed\nclass Own(remote.ContextDied):\n    pass\n"
-        "try:\n    raise Own('x')\nexcept weft.remote.ContextDied as error:\n"
-        "    result = [str(error), weft.ChannelClosed is ChannelClosed]\n"
+        "import roamlet\nfrom roamlet import remote, ChannelClosed\nclass Own(remote.ContextDied):\n    pass\n"
+        "try:\n    raise Own('x')\nexcept roamlet.remote.ContextDied as error:\n"
+        "    result = [str(error), roamlet.ChannelClosed is ChannelClosed]\n"
     )
     assert work.call("work:run", text) == ["x", True]
-    caught = "import weft\ntry:\n    1 // 0\nexcept (weft.Deadlock, ZeroDivisionError):\n    result = 'caught'\n"
+    caught = "import roamlet\ntry:\n    1 // 0\nexcept (roamlet.Deadlock, ZeroDivisionError):\n    result = 'caught'\n"
     assert work.call("work:run", caught) == "caught"
 
 
 def test_a_script_that_connects_while_it_is_imported_is_refused_by_name(work):
     work.modules(
-        {"__weft_main__": "from weft import remote\nwith remote.local() as context:\n    pass\ndef f():\n    pass\n"}
+        {
+            "__roamlet_main__": "from roamlet import remote\nwith remote.local() as context:\n    pass\ndef f():\n    pass\n"
+        }
     )
-    answer = work.call("__weft_main__:f")
+    answer = work.call("__roamlet_main__:f")
     assert (answer["reason"], answer["type"]) == (protocol.ERROR_IMPORT, "NoCore")
-    assert "weft.remote.local()" in answer["text"]
-    assert "where there is no core of weft" in answer["text"]
+    assert "roamlet.remote.local()" in answer["text"]
+    assert "where there is no core of roamlet" in answer["text"]
 
 
 def test_hello_names_what_the_target_has(target):
@@ -478,7 +480,7 @@ def test_names_in_directories_zip_files_and_extensions_are_listed(tmp_path, targ
 
 LISTER = """
 import sys
-inventory = sys.modules["weft.wire.inventory"]
+inventory = sys.modules["roamlet.wire.inventory"]
 
 def names(path):
     packages, namespaces = inventory.top_level_names(path[:3])

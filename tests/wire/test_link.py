@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from weft.wire import link, protocol
+from roamlet.wire import link, protocol
 
 
 @pytest.fixture

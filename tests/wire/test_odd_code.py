@@ -2,7 +2,7 @@
 
 import pytest
 
-from weft.wire import bundle, protocol
+from roamlet.wire import bundle, protocol
 
 ODD = """
 import sys
@@ -103,5 +103,5 @@ def test_modules_from_a_folder_with_a_name_outside_of_ascii_can_be_imported(targ
         ("\xe4nderung", bundle.MODULE, source, "/\xe4nderung.py"),
     ]
     target.send(protocol.MODULES, 0, bundle.pack(sent, ["\xfcbrig"], None, {"plain": ["\xe4"]}))
-    assert target.call("plain:where") == "weft:/home/m\xfcller/plain.py"
-    assert 'File "weft:/home/m\xfcller/plain.py", line 5, in fail' in target.call("plain:fail")["traceback"]
+    assert target.call("plain:where") == "roamlet:/home/m\xfcller/plain.py"
+    assert 'File "roamlet:/home/m\xfcller/plain.py", line 5, in fail' in target.call("plain:fail")["traceback"]

@@ -4,8 +4,8 @@ import os
 
 import pytest
 
+from roamlet.wire import protocol
 from tests.wire.target import ErrorAnswer
-from weft.wire import protocol
 
 WORK = """
 from __future__ import print_function
@@ -129,7 +129,7 @@ def test_log_records_arrive_before_the_result(work):
     ((name, level, message, created, filename, line, thread, trace),) = work.logs
     assert (name, level, message, trace) == ("some.logger", 30, "it is 5", None)
     assert created > 1e9
-    assert filename == "weft:/parent/work.py"
+    assert filename == "roamlet:/parent/work.py"
     assert WORK.splitlines()[line - 1].strip().startswith("logging.getLogger(name)")
     assert thread
 

@@ -2,12 +2,12 @@
 
 import pytest
 
+from roamlet.wire import build, codec, protocol
 from tests.wire.interpreters import found, since
 from tests.wire.target import Ended, send_part
-from weft.wire import build, codec, protocol
 
 ECHO = """
-from weft.wire import protocol
+from roamlet.wire import protocol
 
 def install(child):
     def echo(destination, source, identifier, kind, body):
@@ -20,11 +20,11 @@ LOOK = """
 import sys
 
 def loaded():
-    return sorted(name for name in list(sys.modules) if name[:4] != "weft")
+    return sorted(name for name in list(sys.modules) if name[:4] != "roamlet")
 """
 
 
-APART = {"tasklets", "resources", "paths", "metadata", "children"}  # needs weft itself; these come by imports
+APART = {"tasklets", "resources", "paths", "metadata", "children"}  # needs roamlet itself; these come by imports
 
 
 def install(target, name):
@@ -32,22 +32,22 @@ def install(target, name):
 
 
 def test_a_part_takes_frames_that_come_right_behind_it(target):
-    target.modules({"weft.wire.echo": ECHO})
+    target.modules({"roamlet.wire.echo": ECHO})
     install(target, "echo")
     target.send(protocol.LOG, 5, b"abc")
     assert target.wait_for(protocol.PONG, 5)[4] == b"cba"
 
 
-def test_a_part_is_a_module_that_calls_can_import_beside_the_stand_in_of_weft(target):
+def test_a_part_is_a_module_that_calls_can_import_beside_the_stand_in_of_roamlet(target):
     target.modules(
         {
-            "weft.wire.echo": ECHO,
-            "work": "import weft\nfrom weft.wire import echo, codec\nfrom weft.wire.echo import install\n"
-            "def parts():\n    return [echo.__name__, echo.__file__, install is echo.install, repr(weft.channel)]\n",
+            "roamlet.wire.echo": ECHO,
+            "work": "import roamlet\nfrom roamlet.wire import echo, codec\nfrom roamlet.wire.echo import install\n"
+            "def parts():\n    return [echo.__name__, echo.__file__, install is echo.install, repr(roamlet.channel)]\n",
         }
     )
     name, path, same, rest = target.call("work:parts")
-    assert (name, path, same) == ("weft.wire.echo", "weft:weft.wire.echo", True)
+    assert (name, path, same) == ("roamlet.wire.echo", "roamlet:roamlet.wire.echo", True)
     assert "which this context does not have" in rest
 
 
@@ -107,6 +107,6 @@ def test_other_threads_import_while_one_import_waits_for_the_parent(start, versi
 
 def test_every_module_of_the_package_can_be_a_part():
     name, kind, source, origin = build.part("codec")
-    assert (name, kind, origin) == ("weft.wire.codec", 0, "weft/wire/codec.py")
+    assert (name, kind, origin) == ("roamlet.wire.codec", 0, "roamlet/wire/codec.py")
     assert b'"""' not in source
     assert compile(source, origin, "exec")

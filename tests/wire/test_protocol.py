@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from weft.wire import protocol
-from weft.wire.protocol import FrameReader, ProtocolError, frame
+from roamlet.wire import protocol
+from roamlet.wire.protocol import FrameReader, ProtocolError, frame
 
 SOME = [
     (1, 0, 5, protocol.CALL, b"body"),

@@ -7,11 +7,11 @@ import sys
 
 import pytest
 
+from roamlet.wire import build, codec, protocol, router, streams
 from tests.remote.fakes import hostile, script
 from tests.remote.stopping import gone
 from tests.wire.interpreters import found
 from tests.wire.target import CONTEXT, Ended, packed, send_part
-from weft.wire import build, codec, protocol, router, streams
 
 CHILD = 8
 WORK = """

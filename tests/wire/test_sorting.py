@@ -2,9 +2,9 @@
 
 import pytest
 
-from weft.wire import protocol
-from weft.wire.protocol import KIND_CUT, FrameReader, ProtocolError, frame
-from weft.wire.sorting import Cutter, Sorter
+from roamlet.wire import protocol
+from roamlet.wire.protocol import KIND_CUT, FrameReader, ProtocolError, frame
+from roamlet.wire.sorting import Cutter, Sorter
 
 OURS, THEIRS, OTHERS = 1, 2, 3
 STREAM = [

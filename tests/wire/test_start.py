@@ -6,9 +6,9 @@ import subprocess
 
 import pytest
 
+from roamlet.wire import build, codec, protocol
 from tests.wire import interpreters
 from tests.wire.target import CONTEXT, Ended, Target, packed
-from weft.wire import build, codec, protocol
 
 
 def test_frames_that_were_pushed_with_the_payload_are_served(python, start):

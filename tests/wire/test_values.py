@@ -23,10 +23,10 @@ from typing import NamedTuple
 
 import pytest
 
+from roamlet.wire import codec, kinds, values
+from roamlet.wire.codec import CannotTravel, CodecError
+from roamlet.wire.instances import resolve_by_import
 from tests.remote.raising import raises
-from weft.wire import codec, kinds, values
-from weft.wire.codec import CannotTravel, CodecError
-from weft.wire.instances import resolve_by_import
 
 pytestmark = pytest.mark.filterwarnings("ignore:The 'u' type code:DeprecationWarning")
 

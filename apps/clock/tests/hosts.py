@@ -1,12 +1,12 @@
-"""Hosts that are not real: what weft clock would find and do there, kept in dicts. Real ones are in tests/lab."""
+"""Hosts that are not real: what roamlet clock would find and do there, kept in dicts. Real ones are in tests/lab."""
 
 from dataclasses import dataclass, field
 from typing import Any
 
-from weft_clock import units
-from weft_clock.facts import VERSION
-from weft_clock.host import act as host_act
-from weft_clock.host import gather as host_gather
+from roamlet_clock import units
+from roamlet_clock.facts import VERSION
+from roamlet_clock.host import act as host_act
+from roamlet_clock.host import gather as host_gather
 
 NOW = 1_800_000_000
 
@@ -52,7 +52,7 @@ class FakeHost:
 
     def facts(self, paths: Any, asked: Any, program: str) -> dict[str, Any]:
         links = {
-            f"/etc/systemd/system/{'sysinit' if name == 'weft-clock.service' else 'timers'}.target.wants/{name}"
+            f"/etc/systemd/system/{'sysinit' if name == 'roamlet-clock.service' else 'timers'}.target.wants/{name}"
             for name in self.enabled
         }
         found = {
@@ -114,7 +114,7 @@ class FakeHost:
 
 def facts_of(host: FakeHost) -> Any:
     """The facts of a host, as they arrive."""
-    from weft_clock.facts import Facts
-    from weft_clock.plan import ASKED_PATHS, ASKED_UNITS
+    from roamlet_clock.facts import Facts
+    from roamlet_clock.plan import ASKED_PATHS, ASKED_UNITS
 
     return Facts.from_plain(host.facts(ASKED_PATHS, ASKED_UNITS, units.PROGRAM), host.name)

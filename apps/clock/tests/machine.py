@@ -13,7 +13,7 @@ from tools import unpack_debian
 
 __all__ = ["SCRIPT", "SHELLS", "Machine", "Ran", "busybox", "line", "tool"]
 
-SCRIPT = Path(str(resources.files("weft_clock") / "files" / "weft-clock"))
+SCRIPT = Path(str(resources.files("roamlet_clock") / "files" / "roamlet-clock"))
 SHELLS = ("dash", "busybox")
 UNPACKED = Path(__file__).parents[3] / ".venv" / "clock-tools"
 
@@ -49,7 +49,7 @@ def busybox(folder: Path) -> Path:
 
 def line(seconds: int, version: int = 1) -> str:
     """A stamp as it should be: what the script writes is compared with this."""
-    text = f"weft-clock {version} {seconds}"
+    text = f"roamlet-clock {version} {seconds}"
     return f"{text} {hashlib.sha256(text.encode()).hexdigest()}\n"
 
 
@@ -109,10 +109,10 @@ class Machine:
     def around(self) -> dict[str, str]:
         return {
             "PATH": ":".join(map(str, (self.programs, *self.path))),
-            "WEFT_CLOCK_DIR": str(self.stamps),
-            "WEFT_CLOCK_ROOT": str(self.root),
-            "WEFT_CLOCK_NOW": f"cat {self.folder}/clock",
-            "WEFT_CLOCK_SET": f"{self.programs}/set-clock",
+            "ROAMLET_CLOCK_DIR": str(self.stamps),
+            "ROAMLET_CLOCK_ROOT": str(self.root),
+            "ROAMLET_CLOCK_NOW": f"cat {self.folder}/clock",
+            "ROAMLET_CLOCK_SET": f"{self.programs}/set-clock",
             **self.environment,
         }
 

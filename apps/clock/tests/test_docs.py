@@ -1,4 +1,4 @@
-"""The page about weft clock's insides: each weakness of its peers that it lists has a test beside it, and the test is there."""
+"""The page about roamlet clock's insides: each weakness of its peers that it lists has a test beside it, and the test is there."""
 
 import ast
 import re

@@ -5,10 +5,10 @@ import re
 import pytest
 
 from apps.clock.tests.hosts import FakeHost, facts_of
-from weft_clock import units
-from weft_clock.claim import FactsError
-from weft_clock.facts import Facts
-from weft_clock.plan import ASKED_PATHS, ASKED_UNITS
+from roamlet_clock import units
+from roamlet_clock.claim import FactsError
+from roamlet_clock.facts import Facts
+from roamlet_clock.plan import ASKED_PATHS, ASKED_UNITS
 
 
 def plain(**changes):
@@ -18,7 +18,7 @@ def plain(**changes):
 def test_the_facts_of_a_bare_host():
     facts = facts_of(FakeHost("alpha"))
     assert facts.systemd == 252 and facts.paths == {} and facts.status is None
-    assert not facts.units["weft-clock.service"].known
+    assert not facts.units["roamlet-clock.service"].known
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""That no test of weft clock can change the clock of the machine that it runs on."""
+"""That no test of roamlet clock can change the clock of the machine that it runs on."""
 
 import errno
 import os

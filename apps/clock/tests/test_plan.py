@@ -3,13 +3,13 @@
 import pytest
 
 from apps.clock.tests.hosts import NOW, FakeHost, facts_of
-from weft_clock import units
-from weft_clock.actions import Put, Run, diff
-from weft_clock.facts import Facts
-from weft_clock.plan import ASKED_PATHS, ASKED_UNITS, OUR_FILES, Plan, aside, plan_install, plan_remove, wrong
+from roamlet_clock import units
+from roamlet_clock.actions import Put, Run, diff
+from roamlet_clock.facts import Facts
+from roamlet_clock.plan import ASKED_PATHS, ASKED_UNITS, OUR_FILES, Plan, aside, plan_install, plan_remove, wrong
 
-SERVICE = "/etc/systemd/system/weft-clock.service"
-TIMER = "/etc/systemd/system/weft-clock-tick.timer"
+SERVICE = "/etc/systemd/system/roamlet-clock.service"
+TIMER = "/etc/systemd/system/roamlet-clock-tick.timer"
 
 
 def words(plan: Plan) -> list[str]:
@@ -27,14 +27,14 @@ def installed(**settings) -> FakeHost:
 
 def test_a_bare_host_gets_everything_and_its_first_stamp_at_the_end():
     assert words(plan_install(facts_of(FakeHost("alpha")))) == [
-        "write /usr/local/sbin/weft-clock (755)",
-        "write /etc/systemd/system/weft-clock.service (644)",
-        "write /etc/systemd/system/weft-clock-tick.service (644)",
-        "write /etc/systemd/system/weft-clock-tick.timer (644)",
+        "write /usr/local/sbin/roamlet-clock (755)",
+        "write /etc/systemd/system/roamlet-clock.service (644)",
+        "write /etc/systemd/system/roamlet-clock-tick.service (644)",
+        "write /etc/systemd/system/roamlet-clock-tick.timer (644)",
         "have systemd read its units again",
-        "enable weft-clock.service, weft-clock-tick.timer",
-        "start weft-clock.service, weft-clock-tick.timer",
-        "run /usr/local/sbin/weft-clock begin",
+        "enable roamlet-clock.service, roamlet-clock-tick.timer",
+        "start roamlet-clock.service, roamlet-clock-tick.timer",
+        "run /usr/local/sbin/roamlet-clock begin",
     ]
 
 
@@ -59,7 +59,7 @@ def test_a_timer_that_somebody_has_changed_is_written_again_and_restarted():
     assert words(plan) == [
         f"rewrite {TIMER} (644)",
         "have systemd read its units again",
-        "restart weft-clock-tick.timer",
+        "restart roamlet-clock-tick.timer",
     ]
     assert "-OnUnitActiveSec=15d" in diff(plan.actions[0]) and "+OnUnitActiveSec=15min" in diff(plan.actions[0])
     assert wrong(facts_of(host)) == (f"{TIMER} is not as it is installed",)
@@ -68,22 +68,22 @@ def test_a_timer_that_somebody_has_changed_is_written_again_and_restarted():
 def test_a_new_script_needs_no_word_to_systemd():
     host = installed()
     host.files[units.PROGRAM] = ("#!/bin/sh\n", 0o755)
-    assert words(plan_install(facts_of(host))) == ["rewrite /usr/local/sbin/weft-clock (755)"]
+    assert words(plan_install(facts_of(host))) == ["rewrite /usr/local/sbin/roamlet-clock (755)"]
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o777])
 def test_a_script_with_another_mode_is_written_again(mode):
     host = installed()
     host.files[units.PROGRAM] = (host.files[units.PROGRAM][0], mode)
-    assert words(plan_install(facts_of(host))) == ["rewrite /usr/local/sbin/weft-clock (755)"]
+    assert words(plan_install(facts_of(host))) == ["rewrite /usr/local/sbin/roamlet-clock (755)"]
 
 
 def test_units_that_somebody_has_disabled_and_stopped_are_told_and_come_back():
     host = installed()
-    host.enabled.remove("weft-clock.service")
-    host.active.remove("weft-clock-tick.timer")
-    assert words(plan_install(facts_of(host))) == ["enable weft-clock.service", "start weft-clock-tick.timer"]
-    assert wrong(facts_of(host)) == ("weft-clock.service is not enabled", "weft-clock-tick.timer is not active")
+    host.enabled.remove("roamlet-clock.service")
+    host.active.remove("roamlet-clock-tick.timer")
+    assert words(plan_install(facts_of(host))) == ["enable roamlet-clock.service", "start roamlet-clock-tick.timer"]
+    assert wrong(facts_of(host)) == ("roamlet-clock.service is not enabled", "roamlet-clock-tick.timer is not active")
 
 
 def test_a_missing_stamp_is_told_and_made():
@@ -95,10 +95,10 @@ def test_a_missing_stamp_is_told_and_made():
 
 def test_remove_stops_first_and_takes_all_files_and_the_stamps():
     assert words(plan_remove(facts_of(installed()))) == [
-        "stop weft-clock-tick.timer, weft-clock-tick.service, weft-clock.service",
-        "disable weft-clock-tick.timer, weft-clock.service",
+        "stop roamlet-clock-tick.timer, roamlet-clock-tick.service, roamlet-clock.service",
+        "disable roamlet-clock-tick.timer, roamlet-clock.service",
         *(f"remove {path}" for path in OUR_FILES),
-        "remove /var/lib/weft-clock with the stamps in it",
+        "remove /var/lib/roamlet-clock with the stamps in it",
         "have systemd read its units again",
     ]
 
@@ -111,7 +111,7 @@ def test_remove_finds_nothing_to_do_on_a_bare_host():
 def test_remove_takes_links_of_units_whose_files_are_gone():
     host = installed()
     del host.files[SERVICE]
-    assert "remove /etc/systemd/system/sysinit.target.wants/weft-clock.service" in words(plan_remove(facts_of(host)))
+    assert "remove /etc/systemd/system/sysinit.target.wants/roamlet-clock.service" in words(plan_remove(facts_of(host)))
 
 
 def test_remove_without_systemd_takes_the_script_and_the_stamps():
@@ -119,22 +119,22 @@ def test_remove_without_systemd_takes_the_script_and_the_stamps():
     host.files = {units.PROGRAM: host.files[units.PROGRAM]}
     host.enabled.clear()
     assert words(plan_remove(facts_of(host))) == [
-        "remove /usr/local/sbin/weft-clock",
-        "remove /var/lib/weft-clock with the stamps in it",
+        "remove /usr/local/sbin/roamlet-clock",
+        "remove /var/lib/roamlet-clock with the stamps in it",
     ]
     assert wrong(facts_of(host)) == ()
 
 
 def test_a_host_without_systemd_is_refused_with_the_lines_for_cron():
     refusal = plan_install(facts_of(FakeHost("alpha", systemd=None))).refusal
-    assert "@reboot root /usr/local/sbin/weft-clock load" in refusal
-    assert "*/15 * * * * root /usr/local/sbin/weft-clock tick" in refusal
-    assert "weft clock script" in refusal
+    assert "@reboot root /usr/local/sbin/roamlet-clock load" in refusal
+    assert "*/15 * * * * root /usr/local/sbin/roamlet-clock tick" in refusal
+    assert "roamlet clock script" in refusal
 
 
 def test_a_systemd_that_is_too_old_is_refused():
     assert plan_install(facts_of(FakeHost("alpha", systemd=208))).refusal == (
-        "its systemd is 208, and weft clock knows 219 and later"
+        "its systemd is 208, and roamlet clock knows 219 and later"
     )
 
 
@@ -175,7 +175,7 @@ def test_other_software_for_the_same_is_told_of():
 
 def test_a_link_in_place_of_the_folder_is_looked_through():
     plain = installed().facts(ASKED_PATHS, ASKED_UNITS, units.PROGRAM)
-    plain["paths"][units.FOLDER] = {"kind": "link", "mode": 0o777, "uid": 0, "text": "/data/weft-clock"}
+    plain["paths"][units.FOLDER] = {"kind": "link", "mode": 0o777, "uid": 0, "text": "/data/roamlet-clock"}
     facts = Facts.from_plain(plain, "alpha")
     assert plan_install(facts) == Plan()
     assert wrong(facts) == ()

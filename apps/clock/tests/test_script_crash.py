@@ -40,7 +40,7 @@ CASES = {
         {"stamp": SAVED - 900, "stamp.1": SAVED - 1800, "installed": SAVED - 9000}, SAVED - 900, SAVED, "tick"
     ),
     "over a damaged one": Case({"stamp": "corrupt\n", "stamp.1": SAVED - 900}, SAVED - 900, SAVED),
-    "behind one that was killed": Case({"stamp": SAVED - 900, LEFT: "weft-clock 1"}, SAVED - 900, SAVED),
+    "behind one that was killed": Case({"stamp": SAVED - 900, LEFT: "roamlet-clock 1"}, SAVED - 900, SAVED),
     "of the installation": Case(None, OLD, SAVED, "begin"),
     "down, from a future": Case(
         {"stamp": FUTURE, "stamp.1": FUTURE - 900, "installed": SAVED - 9000},
@@ -106,7 +106,7 @@ def faults(machine: Machine, case: Case, before: crash.Contents, operations: lis
         for count, found in after(before, operations):
             # What is in a file that was left is never looked at: the disks that differ in nothing else are tried once.
             contents = {
-                left: b"weft-clock 1 18" if left != path else data
+                left: b"roamlet-clock 1 18" if left != path else data
                 for path, data in found.items()
                 for left in [re.sub(r"\.new\.\d+$", LEFT, path)]
             }
@@ -149,7 +149,7 @@ def test_a_script_that_forgets_one_of_its_steps_is_found_out(one_machine, kind, 
     right, wrong = BROKEN[kind]
     text = one_machine.script.read_text()
     assert text.count(right) == 1
-    one_machine.script = one_machine.folder / "weft-clock"
+    one_machine.script = one_machine.folder / "roamlet-clock"
     one_machine.script.write_text(text.replace(right, wrong))
     found = []
     for name in ("the first", "any other", "behind one that was killed"):

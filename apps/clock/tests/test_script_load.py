@@ -1,4 +1,4 @@
-"""What `weft-clock load` does at a boot: which time it goes by, and that nothing makes it set a clock back or to nonsense."""
+"""What `roamlet-clock load` does at a boot: which time it goes by, and that nothing makes it set a clock back or to nonsense."""
 
 import os
 import subprocess
@@ -24,9 +24,9 @@ NONSENSE = {
     "zeros": (b"\0" * 89, "is damaged"),
     "zeros behind": (line(SAVED + DAY)[:-1].encode() + b"\0" * 20, "is damaged"),
     "torn": (line(SAVED + DAY)[:40].encode(), "is damaged"),
-    "torn in the number": (b"weft-clock 1 18000", "is damaged"),
-    "no number": (b"weft-clock 1 ", "is damaged"),
-    "no checksum": (f"weft-clock 1 {SAVED + DAY}\n".encode(), "is damaged"),
+    "torn in the number": (b"roamlet-clock 1 18000", "is damaged"),
+    "no number": (b"roamlet-clock 1 ", "is damaged"),
+    "no checksum": (f"roamlet-clock 1 {SAVED + DAY}\n".encode(), "is damaged"),
     "wrong checksum": (line(SAVED + DAY).replace("18000", "18001", 1).encode(), "is damaged"),
     "two lines": (line(SAVED + DAY).encode() * 2, "is damaged"),
     "a space behind": (line(SAVED + DAY)[:-1].encode() + b" \n", "is damaged"),
@@ -34,12 +34,12 @@ NONSENSE = {
     "negative": (line(-SAVED).encode(), "is damaged"),
     "a fraction": (line(f"{SAVED + DAY}.5").encode(), "is damaged"),
     "a sum": (line(f"{SAVED}+{DAY}").encode(), "is damaged"),
-    "a command": (b"weft-clock 1 $(reboot) `reboot` *\n", "is damaged"),
+    "a command": (b"roamlet-clock 1 $(reboot) `reboot` *\n", "is damaged"),
     "text of the time": (b"2027-01-15 09:00:00\n", "is damaged"),
     "a later version": (line(SAVED + DAY, version=2).encode(), "was written by another version"),
     "huge number": (line(10**30).encode(), "is damaged"),
     "64 bits": (line(2**63).encode(), "lies beyond"),
-    "huge file": (b"weft-clock 1 1", "is damaged"),  # and a terabyte of zeros
+    "huge file": (b"roamlet-clock 1 1", "is damaged"),  # and a terabyte of zeros
 }
 
 
@@ -53,7 +53,7 @@ def test_a_clock_that_is_behind_is_set_to_the_stamp(machine):
     said = machine.fine("load")
     assert machine.sets == [SAVED]
     assert said == (
-        "weft-clock: the clock is set from 1970-01-01 00:01:40 UTC to 2027-01-15 08:00:00 UTC, "
+        "roamlet-clock: the clock is set from 1970-01-01 00:01:40 UTC to 2027-01-15 08:00:00 UTC, "
         f"by {machine.stamps}/stamp\n"
     )
 
@@ -169,7 +169,7 @@ def test_a_file_of_no_sensible_age_says_nothing_of_the_system(machine, changed):
 
 def test_nothing_at_all_leaves_the_age_of_the_script(machine):
     machine.clock = 0
-    assert "by the age of weft-clock" in machine.fine("load")
+    assert "by the age of roamlet-clock" in machine.fine("load")
     assert machine.sets == [RELEASED]
 
 
@@ -230,7 +230,7 @@ def test_a_clock_from_an_impossible_future_is_told_and_left(machine, shown):
     "command", ["false", "echo", "echo noon", "echo 12:00", "echo 1 2", "echo 1.5", "no-such-command"]
 )
 def test_a_clock_that_cannot_be_read_is_not_set(machine, command):
-    machine.environment["WEFT_CLOCK_NOW"] = command
+    machine.environment["ROAMLET_CLOCK_NOW"] = command
     machine.stamp("stamp", SAVED)
     ran = machine.run("load")
     assert ran.status == 1
@@ -241,7 +241,7 @@ def test_a_clock_that_cannot_be_read_is_not_set(machine, command):
 def test_a_clock_that_cannot_be_set_is_told(machine):
     machine.clock = 100
     machine.stamp("stamp", SAVED)
-    machine.environment["WEFT_CLOCK_SET"] = str(
+    machine.environment["ROAMLET_CLOCK_SET"] = str(
         machine.program("refuse", "#!/bin/sh\necho 'date: cannot set date: Operation not permitted' >&2\nexit 1\n")
     )
     ran = machine.run("load")
@@ -255,7 +255,7 @@ def test_the_real_date_is_asked_in_the_form_that_it_knows(machine):
     now = int(time.time())
     machine.stamp("stamp", now)
     machine.clock = now - 1
-    del (around := dict(machine.around))["WEFT_CLOCK_SET"]
+    del (around := dict(machine.around))["ROAMLET_CLOCK_SET"]
     ran = subprocess.run([*machine.shell, str(SCRIPT), "load"], env=around, capture_output=True, text=True, check=False)
     assert ran.returncode == 1
     assert "(Operation not permitted)" in ran.stderr
@@ -278,7 +278,7 @@ def test_time_zones_and_daylight_saving_change_nothing(one_machine, moment):
     machine = one_machine
     now = machine.under_root("/now")
     set_file = machine.program("set-file", f'#!/bin/sh\necho "$1" >>{machine.folder}/sets\ntouch -d "@$1" {now}\n')
-    machine.environment = {"WEFT_CLOCK_NOW": f"date -u -r {now} +%s", "WEFT_CLOCK_SET": str(set_file)}
+    machine.environment = {"ROAMLET_CLOCK_NOW": f"date -u -r {now} +%s", "ROAMLET_CLOCK_SET": str(set_file)}
     for saved_in, loaded_in in zip(ZONES, [*ZONES[1:], ZONES[0]], strict=True):
         os.utime(now, (moment, moment))
         machine.environment["TZ"] = saved_in
@@ -380,7 +380,7 @@ def test_a_shell_that_counts_in_32_bits_is_refused(one_machine):
 def test_wrong_words_are_answered_with_the_right_ones(machine, words):
     ran = machine.run(*words)
     assert ran.status == 64
-    assert "weft-clock load [--dry-run]" in ran.said
+    assert "roamlet-clock load [--dry-run]" in ran.said
     assert machine.run("--help").printed == ran.said
 
 
@@ -394,12 +394,12 @@ def test_what_it_says_has_a_priority_in_the_journal_alone(machine):
         machine.environment["JOURNAL_STREAM"] = f"{about.st_dev}:{about.st_ino}"
         subprocess.run([*machine.shell, str(SCRIPT), "load"], env=machine.around, stderr=file, check=True)
     assert journal.read_text().startswith("<5>the clock is set from")
-    assert machine.fine("load").startswith("weft-clock: the clock is left")
+    assert machine.fine("load").startswith("roamlet-clock: the clock is left")
 
 
 def test_messages_may_go_to_a_command(machine):
     machine.clock = SAVED
     heard = machine.program("hear", f'#!/bin/sh\necho "$1" >>{machine.folder}/heard\n')
-    machine.environment["WEFT_CLOCK_LOG"] = str(heard)
+    machine.environment["ROAMLET_CLOCK_LOG"] = str(heard)
     assert machine.fine("load") == ""
-    assert (machine.folder / "heard").read_text().startswith("weft-clock: the clock is left as it is")
+    assert (machine.folder / "heard").read_text().startswith("roamlet-clock: the clock is left as it is")

@@ -1,4 +1,4 @@
-"""What `weft-clock save`, `tick` and `begin` write, what they leave alone, and what they do where nothing can be written."""
+"""What `roamlet-clock save`, `tick` and `begin` write, what they leave alone, and what they do where nothing can be written."""
 
 import fcntl
 import os
@@ -21,7 +21,7 @@ FUTURE = SAVED + 5 * 365 * DAY
 
 def test_a_save_writes_the_time_and_keeps_the_one_before(machine):
     machine.clock = SAVED
-    assert machine.fine("save") == "weft-clock: the clock is saved: 2027-01-15 08:00:00 UTC\n"
+    assert machine.fine("save") == "roamlet-clock: the clock is saved: 2027-01-15 08:00:00 UTC\n"
     assert machine.stamped() == {"stamp": line(SAVED)}
     machine.clock = SAVED + 900
     assert machine.fine("tick") == ""
@@ -127,7 +127,7 @@ def readings(machine: Machine, *seconds: int) -> None:
     (machine.folder / "readings").write_text("".join(f"{one}\n" for one in seconds))
     path = machine.folder / "readings"
     command = machine.program("read-clock", f"#!/bin/sh\nhead -n 1 {path}\nsed -i 1d {path}\n")
-    machine.environment["WEFT_CLOCK_NOW"] = str(command)
+    machine.environment["ROAMLET_CLOCK_NOW"] = str(command)
 
 
 @pytest.mark.parametrize("synchronised", [False, True])
@@ -349,27 +349,27 @@ def test_a_read_only_root_is_told(machine):
 @needs_root
 def test_a_read_only_root_without_the_folder_is_told(machine):
     machine.clock = SAVED
-    machine.environment["WEFT_CLOCK_DIR"] = f"{machine.stamps}/var/lib/weft-clock"
+    machine.environment["ROAMLET_CLOCK_DIR"] = f"{machine.stamps}/var/lib/roamlet-clock"
     read_only = f"mount -o remount,ro {machine.stamps}"
     ran = machine.run("save", around=around(machine, "size=64k", read_only))
     assert ran.status == 1
-    assert "weft-clock cannot be made (Read-only file system)" in ran.said
+    assert "roamlet-clock cannot be made (Read-only file system)" in ran.said
 
 
 def test_a_missing_folder_is_made(machine):
     machine.clock = SAVED
-    machine.environment["WEFT_CLOCK_DIR"] = f"{machine.folder}/var/lib/weft-clock"
+    machine.environment["ROAMLET_CLOCK_DIR"] = f"{machine.folder}/var/lib/roamlet-clock"
     machine.fine("save")
-    assert (machine.folder / "var/lib/weft-clock/stamp").read_text() == line(SAVED)
+    assert (machine.folder / "var/lib/roamlet-clock/stamp").read_text() == line(SAVED)
 
 
 def test_a_folder_that_cannot_be_made_is_told(machine):
     machine.clock = SAVED
     (machine.folder / "var").write_text("a file")
-    machine.environment["WEFT_CLOCK_DIR"] = f"{machine.folder}/var/weft-clock"
+    machine.environment["ROAMLET_CLOCK_DIR"] = f"{machine.folder}/var/roamlet-clock"
     ran = machine.run("save")
     assert ran.status == 1
-    assert f"{machine.folder}/var/weft-clock cannot be made" in ran.said
+    assert f"{machine.folder}/var/roamlet-clock cannot be made" in ran.said
 
 
 def test_a_folder_in_place_of_the_stamp_is_told(machine):
@@ -503,7 +503,7 @@ def test_two_saves_at_once(machine, lock):
     machine.stamp("stamp", SAVED)
     machine.stamp("stamp.1", SAVED - 900)
     machine.program("tell", f"#!/bin/sh\nexec date -u +%s -d @$(({SAVED} + $$ % 1000))\n")
-    machine.environment["WEFT_CLOCK_NOW"] = f"{machine.programs}/tell"
+    machine.environment["ROAMLET_CLOCK_NOW"] = f"{machine.programs}/tell"
     for _ in range(2):
         saves = [machine.start("save") for _ in range(6)]
         while any(save.poll() is None for save in saves):
@@ -527,7 +527,7 @@ def without_flock(machine: Machine) -> None:
             if path.name != "flock":
                 (programs / path.name).unlink(missing_ok=True)
                 (programs / path.name).symlink_to(path)
-    script = machine.folder / "weft-clock"
+    script = machine.folder / "roamlet-clock"
     script.write_text(
         SCRIPT.read_text().replace(":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\n", "\n")
     )

@@ -21,7 +21,7 @@ def test_from_the_installation_to_a_damaged_stamp_and_back(tmp_path, words):
         assert machine.fine("tick") == ""
         machine.clock = 100
         assert "and is not synchronised: what was saved stays" in machine.fine("save")
-        machine.stamp("stamp", b"weft-clock 1 \0\xff\n")
+        machine.stamp("stamp", b"roamlet-clock 1 \0\xff\n")
         assert "stamp is damaged; it is left out" in machine.fine("load")
         assert machine.sets == [SAVED]
         machine.synchronised()

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from apps.clock.tests.machine import SCRIPT, tool
+from roamlet_clock import units
 from tools import unpack_debian
-from weft_clock import units
 
 BOTH = pytest.mark.parametrize("time_set", [True, False], ids=["systemd of today", "systemd 219"])
 
@@ -28,10 +28,10 @@ def values(name: str, key: str, time_set: bool = True) -> list[str]:
 def test_each_file_has_its_place_and_the_script_may_be_run(time_set):
     files = units.installed_files(time_set)
     assert [(file.path, file.mode) for file in files] == [
-        ("/usr/local/sbin/weft-clock", 0o755),
-        ("/etc/systemd/system/weft-clock.service", 0o644),
-        ("/etc/systemd/system/weft-clock-tick.service", 0o644),
-        ("/etc/systemd/system/weft-clock-tick.timer", 0o644),
+        ("/usr/local/sbin/roamlet-clock", 0o755),
+        ("/etc/systemd/system/roamlet-clock.service", 0o644),
+        ("/etc/systemd/system/roamlet-clock-tick.service", 0o644),
+        ("/etc/systemd/system/roamlet-clock-tick.timer", 0o644),
     ]
     assert tuple(Path(file.path).name for file in files[1:]) == units.UNITS
     assert set(units.ENABLED) < set(units.UNITS)
@@ -43,42 +43,42 @@ def test_each_file_has_its_place_and_the_script_may_be_run(time_set):
 
 def test_no_setting_of_the_tests_is_set_by_what_is_installed():
     for name in units.UNITS:
-        assert "WEFT_CLOCK" not in text(name)
+        assert "ROAMLET_CLOCK" not in text(name)
         assert "Environment" not in text(name)
 
 
 def test_it_is_loaded_before_everything_that_needs_the_time():
     """wg-quick@ and every other ordinary service start after sysinit.target, so no instance has to be named."""
-    assert values("weft-clock.service", "Before") == ["time-set.target", "sysinit.target", "shutdown.target"]
-    assert values("weft-clock.service", "Wants") == ["time-set.target"]
-    assert values("weft-clock.service", "WantedBy") == ["sysinit.target"]
-    assert values("weft-clock.service", "DefaultDependencies") == ["no"]
-    assert "systemd-timesyncd.service" in values("weft-clock.service", "After")
+    assert values("roamlet-clock.service", "Before") == ["time-set.target", "sysinit.target", "shutdown.target"]
+    assert values("roamlet-clock.service", "Wants") == ["time-set.target"]
+    assert values("roamlet-clock.service", "WantedBy") == ["sysinit.target"]
+    assert values("roamlet-clock.service", "DefaultDependencies") == ["no"]
+    assert "systemd-timesyncd.service" in values("roamlet-clock.service", "After")
 
 
 def test_an_old_systemd_is_not_told_that_the_clock_is_synchronised():
     """Before time-sync.target, without a wish for it: who wants it claims that the clock was compared with others."""
-    assert values("weft-clock.service", "Before", False) == ["time-sync.target", "sysinit.target", "shutdown.target"]
-    assert values("weft-clock.service", "Wants", False) == []
-    assert "time-set" not in text("weft-clock.service", False)
+    assert values("roamlet-clock.service", "Before", False) == ["time-sync.target", "sysinit.target", "shutdown.target"]
+    assert values("roamlet-clock.service", "Wants", False) == []
+    assert "time-set" not in text("roamlet-clock.service", False)
     for time_set in (True, False):
-        assert "Wants=time-sync.target" not in text("weft-clock.service", time_set)
+        assert "Wants=time-sync.target" not in text("roamlet-clock.service", time_set)
 
 
 def test_no_fault_keeps_a_boot_from_going_on_or_the_time_from_being_saved():
-    assert values("weft-clock.service", "ExecStart") == ["-/usr/local/sbin/weft-clock", "load"]
-    assert values("weft-clock.service", "ExecStop") == ["/usr/local/sbin/weft-clock", "save"]
-    assert values("weft-clock.service", "RemainAfterExit") == ["yes"]
-    assert values("weft-clock.service", "Conflicts") == ["shutdown.target"]
-    assert values("weft-clock.service", "TimeoutSec") == ["30"]
-    assert values("weft-clock.service", "Requires") == []
+    assert values("roamlet-clock.service", "ExecStart") == ["-/usr/local/sbin/roamlet-clock", "load"]
+    assert values("roamlet-clock.service", "ExecStop") == ["/usr/local/sbin/roamlet-clock", "save"]
+    assert values("roamlet-clock.service", "RemainAfterExit") == ["yes"]
+    assert values("roamlet-clock.service", "Conflicts") == ["shutdown.target"]
+    assert values("roamlet-clock.service", "TimeoutSec") == ["30"]
+    assert values("roamlet-clock.service", "Requires") == []
 
 
 def test_the_timer_runs_from_the_moment_of_installation_and_by_a_clock_that_nobody_sets():
-    assert values("weft-clock-tick.timer", "OnActiveSec") == ["1s"]
-    assert values("weft-clock-tick.timer", "OnUnitActiveSec") == ["15min"]
-    assert "OnCalendar" not in text("weft-clock-tick.timer")
-    assert values("weft-clock-tick.service", "ExecStart") == ["/usr/local/sbin/weft-clock", "tick"]
+    assert values("roamlet-clock-tick.timer", "OnActiveSec") == ["1s"]
+    assert values("roamlet-clock-tick.timer", "OnUnitActiveSec") == ["15min"]
+    assert "OnCalendar" not in text("roamlet-clock-tick.timer")
+    assert values("roamlet-clock-tick.service", "ExecStart") == ["/usr/local/sbin/roamlet-clock", "tick"]
 
 
 def test_nothing_is_redirected_by_a_line_that_no_shell_reads():
@@ -88,8 +88,8 @@ def test_nothing_is_redirected_by_a_line_that_no_shell_reads():
 
 def test_the_cron_lines_name_the_script():
     assert units.CRON_LINES == (
-        "@reboot root /usr/local/sbin/weft-clock load",
-        "*/15 * * * * root /usr/local/sbin/weft-clock tick",
+        "@reboot root /usr/local/sbin/roamlet-clock load",
+        "*/15 * * * * root /usr/local/sbin/roamlet-clock tick",
     )
 
 
@@ -117,10 +117,10 @@ def verified(folder: Path, time_set: bool, change: tuple[str, str] = ("", "")) -
     """What systemd-analyze says of the units, whose script is in the folder."""
     for file in units.installed_files(time_set):
         path = folder / Path(file.path).name
-        path.write_text(file.text.replace(units.PROGRAM, str(folder / "weft-clock")).replace(*change))
+        path.write_text(file.text.replace(units.PROGRAM, str(folder / "roamlet-clock")).replace(*change))
         path.chmod(file.mode)
     done = checked("systemd-analyze", "systemd", "verify", *(str(folder / name) for name in units.UNITS))
-    ours = [row for row in done.stderr.splitlines() if "weft-clock" in row]
+    ours = [row for row in done.stderr.splitlines() if "roamlet-clock" in row]
     return "\n".join(ours) if ours or not done.returncode else done.stderr
 
 
@@ -131,4 +131,4 @@ def test_systemd_analyze_finds_nothing(tmp_path, time_set):
 
 @pytest.mark.parametrize("change", [("Before=time-set", "Befor=time-set"), ("=30", "=never")])
 def test_systemd_analyze_would_find_something(tmp_path, change):
-    assert "weft-clock.service" in verified(tmp_path, True, change)
+    assert "roamlet-clock.service" in verified(tmp_path, True, change)

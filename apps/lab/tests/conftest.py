@@ -2,7 +2,7 @@
 
 import pytest
 
-from weft_lab import Lab
+from roamlet_lab import Lab
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-import weft_lab
+import roamlet_lab
 from tests.docs.blocks import ROOT, scripts
 
 PAGE = ROOT / "docs/howto/lab.md"
@@ -25,4 +25,4 @@ def test_the_script_of_the_page_prints_what_the_page_says(tmp_path):
 def test_every_public_name_stands_in_the_documentation():
     text = PAGE.read_text(encoding="utf-8") + (ROOT / "apps/lab/README.md").read_text(encoding="utf-8")
     words = set(re.findall(r"\w+", text))
-    assert [name for name in weft_lab.__all__ if name not in words] == []
+    assert [name for name in roamlet_lab.__all__ if name not in words] == []

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from weft.cli import main
-from weft_lab import Lab, LabError, running
-from weft_lab.spaces import BASE, cgroups_of, sweep
+from roamlet.cli import main
+from roamlet_lab import Lab, LabError, running
+from roamlet_lab.spaces import BASE, cgroups_of, sweep
 
 pytestmark = pytest.mark.lab
 
@@ -51,7 +51,7 @@ def assert_nothing_is_left(name, processes, devices):
     assert [one for one in processes if exists(*one)] == []
     assert not (BASE / name).exists()
     assert not any(path.exists() for path in cgroups_of(name))
-    assert f"weft-lab/{name}/" not in Path("/proc/self/mountinfo").read_text()
+    assert f"roamlet-lab/{name}/" not in Path("/proc/self/mountinfo").read_text()
     assert set(os.listdir("/sys/class/net")) == devices
 
 
@@ -78,7 +78,7 @@ def test_two_labs_do_not_see_each_other_though_their_addresses_are_the_same():
 def test_a_lab_ends_with_whoever_built_it_even_by_kill_9(devices):
     program = """
 import sys
-from weft_lab import Lab
+from roamlet_lab import Lab
 lab = Lab(["alpha"], rtt=0).up()
 print(lab.name, flush=True)
 sys.stdin.read()
@@ -153,15 +153,15 @@ def test_the_commands_build_a_lab_that_stays_show_it_and_take_it_down(capfd, dev
     try:
         said = capfd.readouterr().out
         assert f"lab {name}: 4 ms from office to office and back, 0 % loss, no limit of rate" in said
-        assert f"ssh -F /run/weft-lab/{name}/ssh_config alpha" in said
+        assert f"ssh -F /run/roamlet-lab/{name}/ssh_config alpha" in said
         lab = running(name)
         processes = traces(lab)
         assert main(["lab", "up", "--name", name]) == 1
         assert (
-            f"there is a lab '{name}' already; take it down first: weft lab down --name {name}"
+            f"there is a lab '{name}' already; take it down first: roamlet lab down --name {name}"
             in capfd.readouterr().err
         )
-        shell = [sys.executable, "-m", "weft", "lab", "shell", "--name", name]
+        shell = [sys.executable, "-m", "roamlet", "lab", "shell", "--name", name]
         for machine, host in (("alpha", "alpha"), ("beta-client", "beta-client"), ("admin", "admin")):
             done = subprocess.run([*shell, machine, "hostname"], stdout=-1, text=True, check=False)
             assert (done.stdout, done.returncode) == (f"{host}\n", 0)

@@ -6,8 +6,8 @@ import socket
 
 import pytest
 
-from weft import remote
-from weft_lab import CommandFailed, LabError
+from roamlet import remote
+from roamlet_lab import CommandFailed, LabError
 
 pytestmark = pytest.mark.lab
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from weft_lab import LabError, Office, layout
+from roamlet_lab import LabError, Office, layout
 
 
 def test_each_office_has_networks_of_its_own_and_the_addresses_that_the_documentation_names():

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from weft.cli import main
-from weft_lab import Lab, LabError, NotPossible, compiled, debian, running, spaces, units, why_not
-from weft_lab.machine import packed
+from roamlet.cli import main
+from roamlet_lab import Lab, LabError, NotPossible, compiled, debian, running, spaces, units, why_not
+from roamlet_lab.machine import packed
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -47,7 +47,7 @@ def test_without_root_every_command_says_so(monkeypatch, capsys):
     assert "behind sudo" in why_not()
     for words in (["up"], ["status"], ["down"], ["shell", "alpha"], ["set", "--rtt", "1ms"]):
         assert main(["lab", *words]) == 1
-        assert capsys.readouterr().err.startswith("weft lab: a lab takes root")
+        assert capsys.readouterr().err.startswith("roamlet lab: a lab takes root")
     with pytest.raises(NotPossible, match="takes root"):
         Lab(1).up()
 
@@ -99,7 +99,7 @@ def test_a_system_that_cannot_be_built_says_what_went_wrong_and_where_the_rest_s
     for program in programs.iterdir():
         program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
-    monkeypatch.setenv("WEFT_LAB_MIRROR", "http://nowhere.invalid/debian")
+    monkeypatch.setenv("ROAMLET_LAB_MIRROR", "http://nowhere.invalid/debian")
     with pytest.raises(NotPossible, match="ended with 3. It said last: I: Retrieving Release / E: no such mirror"):
         debian.system(tmp_path / "cache")
     assert sorted(path.name for path in (tmp_path / "cache").iterdir()) == [".building", "debian.log"]
@@ -118,7 +118,7 @@ def test_what_a_dead_lab_has_left_is_swept_and_a_live_one_stays(monkeypatch, tmp
     base, groups = tmp_path / "labs", tmp_path / "groups"
     monkeypatch.setattr(spaces, "BASE", base)
     monkeypatch.setattr(spaces, "CGROUPS", groups)
-    (groups / "systemd" / "weft-lab-dead" / "alpha" / "init.scope").mkdir(parents=True)
+    (groups / "systemd" / "roamlet-lab-dead" / "alpha" / "init.scope").mkdir(parents=True)
     for name in ("dead", "live"):
         (base / name / "inside").mkdir(parents=True)
     held = os.open(base / "live", os.O_RDONLY)
@@ -135,8 +135,8 @@ def test_what_a_dead_lab_has_left_is_swept_and_a_live_one_stays(monkeypatch, tmp
 
 
 def test_a_lab_that_is_not_there_is_named(monkeypatch, tmp_path):
-    monkeypatch.setattr("weft_lab.lab.BASE", tmp_path)
-    with pytest.raises(LabError, match="no lab 'lab' is up; build one with: weft lab up"):
+    monkeypatch.setattr("roamlet_lab.lab.BASE", tmp_path)
+    with pytest.raises(LabError, match="no lab 'lab' is up; build one with: roamlet lab up"):
         running("lab")
     with pytest.raises(LabError, match="lab-[0-9a-f]{8} is not up"):
         Lab(1).internet.stats()

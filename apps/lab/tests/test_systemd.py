@@ -5,8 +5,8 @@ import socket
 
 import pytest
 
-from weft import remote
-from weft_lab import Lab, spaces
+from roamlet import remote
+from roamlet_lab import Lab, spaces
 
 pytestmark = pytest.mark.lab
 

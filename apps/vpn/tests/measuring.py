@@ -5,10 +5,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from weft_vpn.facts import Device, Facts, Forwarding, Interface, LivePeer, Route
-from weft_vpn.measured import Bounce, Datagrams, Echo, Measured, Measurements, Sight, Way
-from weft_vpn.network import Endpoint, Network, Site, allowed_ips
-from weft_vpn.orders import SIZES, ways_to
+from roamlet_vpn.facts import Device, Facts, Forwarding, Interface, LivePeer, Route
+from roamlet_vpn.measured import Bounce, Datagrams, Echo, Measured, Measurements, Sight, Way
+from roamlet_vpn.network import Endpoint, Network, Site, allowed_ips
+from roamlet_vpn.orders import SIZES, ways_to
 
 NAMES = ("alpha", "beta", "gamma")
 

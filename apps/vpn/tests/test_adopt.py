@@ -3,15 +3,15 @@
 import pytest
 
 from apps.vpn.tests.servers import OFFICES, Offices, key
-from weft_vpn import lifecycle
-from weft_vpn.adopt import adopted
-from weft_vpn.apply import NotApplied
-from weft_vpn.errors import VpnError
-from weft_vpn.facts import KEPT, Facts
-from weft_vpn.file import parse
-from weft_vpn.network import Site
-from weft_vpn.plan import make_plan
-from weft_vpn.status import status
+from roamlet_vpn import lifecycle
+from roamlet_vpn.adopt import adopted
+from roamlet_vpn.apply import NotApplied
+from roamlet_vpn.errors import VpnError
+from roamlet_vpn.facts import KEPT, Facts
+from roamlet_vpn.file import parse
+from roamlet_vpn.network import Site
+from roamlet_vpn.plan import make_plan
+from roamlet_vpn.status import status
 
 
 def by_hand(name, lan, number, peers, more=""):
@@ -133,7 +133,7 @@ def test_what_apply_would_mend_is_listed():
     found["beta"] = (found["beta"][0], offices["beta"].facts)
     _, remarks = adopted(found, "wg0")
     assert remarks[-3:] == [
-        "The configurations do not agree with each other, or with what runs. `weft vpn apply` would mend:",
+        "The configurations do not agree with each other, or with what runs. `roamlet vpn apply` would mend:",
         "    beta: forwarding of IPv4 is off",
         "    beta: there is no route through wg0 to 192.168.10.0/24",
     ]

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from weft.remote import CallTimeout, ContextDied, HostUnreachable
-from weft_vpn import change as change_module
-from weft_vpn.actions import Hold, LinkUp, Mtu
-from weft_vpn.change import Change, Meeting, Report, SiteReport
-from weft_vpn.host import act as host_act
-from weft_vpn.host import live as host_live
-from weft_vpn.host import meet as host_meet
-from weft_vpn.host import rollback as host_rollback
-from weft_vpn.servers import Answer
+from roamlet.remote import CallTimeout, ContextDied, HostUnreachable
+from roamlet_vpn import change as change_module
+from roamlet_vpn.actions import Hold, LinkUp, Mtu
+from roamlet_vpn.change import Change, Meeting, Report, SiteReport
+from roamlet_vpn.host import act as host_act
+from roamlet_vpn.host import live as host_live
+from roamlet_vpn.host import meet as host_meet
+from roamlet_vpn.host import rollback as host_rollback
+from roamlet_vpn.servers import Answer
 
 DONE = {"done": 1, "error": None, "outcome": None}
 BACK = {"outcome": host_rollback.ROLLED_BACK, "errors": []}
@@ -88,7 +88,7 @@ def clock(monkeypatch):
 
     monkeypatch.setattr(change_module, "time", SimpleNamespace(monotonic=monotonic))
     monkeypatch.setattr(
-        change_module, "weft", SimpleNamespace(sleep=lambda seconds: now.__setitem__(0, now[0] + seconds))
+        change_module, "roamlet", SimpleNamespace(sleep=lambda seconds: now.__setitem__(0, now[0] + seconds))
     )
 
 
@@ -128,7 +128,7 @@ def test_a_tunnel_that_does_not_come_is_told_and_changes_nothing(clock):
     said = []
     report = run(Fleet(strangers={"alpha": ["beta's key"]}), meetings=[MEETING], say=said.append)
     assert report.exit_code == 0
-    assert "no handshake yet: alpha and beta; `weft vpn check` says why" in said
+    assert "no handshake yet: alpha and beta; `roamlet vpn check` says why" in said
 
 
 @pytest.mark.parametrize("answer", [["beta's key"], ContextDied("the connection broke"), "nonsense"])

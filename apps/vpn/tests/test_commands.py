@@ -1,4 +1,4 @@
-"""`weft vpn` at the command line: what is printed, what is asked, which exit codes, what is written. Servers are dicts."""
+"""`roamlet vpn` at the command line: what is printed, what is asked, which exit codes, what is written. Servers are dicts."""
 
 import json
 import sys
@@ -7,12 +7,12 @@ import pytest
 
 from apps.vpn.tests.servers import OFFICES, Offices, key
 from apps.vpn.tests.ssh_servers import ssh_key
-from weft.cli import main
-from weft_vpn import commands, init
-from weft_vpn.apply import Survey
-from weft_vpn.change import Report, SiteReport
-from weft_vpn.plan import make_plan
-from weft_vpn.servers import Answer
+from roamlet.cli import main
+from roamlet_vpn import commands, init
+from roamlet_vpn.apply import Survey
+from roamlet_vpn.change import Report, SiteReport
+from roamlet_vpn.plan import make_plan
+from roamlet_vpn.servers import Answer
 
 
 class World:
@@ -39,7 +39,7 @@ class World:
         say("confirmed")
         return Report(tuple(SiteReport(site.name, "changed") for site in network.sites))
 
-    def weft(self, *words):
+    def roamlet(self, *words):
         return main(["vpn", *words, "-f", str(self.path)])
 
 
@@ -54,21 +54,21 @@ def world(tmp_path, monkeypatch):
 
 
 def test_plan_shows_what_would_change_and_changes_nothing(world, capsys):
-    assert world.weft("plan") == 2
+    assert world.roamlet("plan") == 2
     printed = capsys.readouterr().out
     assert printed.startswith("alpha  root@alpha\n  * there is no private key: make a private key; it stays there\n")
     assert "  * there is no /etc/wireguard/wg0.conf: write the configuration\n" in printed
     assert "      +PublicKey = (made by apply)\n" in printed
     assert '  + [sites.gamma] address = "10.8.1.3"\n' in printed
-    assert printed.endswith("\n18 changes on 3 of 3 servers. `weft vpn apply` makes them, the keys first.\n")
+    assert printed.endswith("\n18 changes on 3 of 3 servers. `roamlet vpn apply` makes them, the keys first.\n")
     assert world.path.read_text() == OFFICES
 
 
 def test_apply_with_yes_writes_the_addresses_and_then_nothing_is_left_to_do(world, capsys):
-    assert world.weft("apply", "--yes") == 0
+    assert world.roamlet("apply", "--yes") == 0
     assert capsys.readouterr().out.endswith("alpha: changed\nbeta: changed\ngamma: changed\n")
     assert 'server = "root@alpha"\naddress = "10.8.1.1"\n' in world.path.read_text()
-    assert world.weft("plan") == 0
+    assert world.roamlet("plan") == 0
     assert capsys.readouterr().out == (
         "alpha  root@alpha  as it should be\nbeta  root@beta  as it should be\ngamma  root@gamma  as it should be\n\n"
         "Nothing to do: every server is as the file says.\n"
@@ -76,11 +76,11 @@ def test_apply_with_yes_writes_the_addresses_and_then_nothing_is_left_to_do(worl
 
 
 def test_a_diff_says_what_would_change_and_no_more(world, capsys):
-    world.weft("apply", "--yes")
+    world.roamlet("apply", "--yes")
     capsys.readouterr()
     world.path.write_text(world.path.read_text().replace("198.51.100.2:51820", "198.51.100.99:51820"))
     world.offices["beta"].do_mtu(1300)
-    assert world.weft("plan") == 2
+    assert world.roamlet("plan") == 2
     assert (
         capsys.readouterr().out
         == f"""\
@@ -108,13 +108,13 @@ gamma  root@gamma
   * wg0 runs otherwise than it is configured: bring the running interface to the configuration, without a restart
       ~ peer beta endpoint 198.51.100.2:51820 -> 198.51.100.99:51820
 
-5 changes on 3 of 3 servers. `weft vpn apply` makes them.
+5 changes on 3 of 3 servers. `roamlet vpn apply` makes them.
 """
     )
 
 
 def test_the_plan_as_json_says_the_same(world, capsys):
-    assert world.weft("plan", "--json") == 2
+    assert world.roamlet("plan", "--json") == 2
     said = json.loads(capsys.readouterr().out)
     assert (said["exit_code"], said["empty"], list(said["sites"])) == (2, False, ["alpha", "beta", "gamma"])
     assert said["sites"]["alpha"][0] == {
@@ -128,21 +128,21 @@ def test_the_plan_as_json_says_the_same(world, capsys):
 def test_a_refusal_and_a_site_out_of_reach_are_shown_and_nothing_is_asked(world, capsys):
     world.offices["beta"].plain["tools"]["wg"] = None
     world.unreachable["gamma"] = "ConnectError: ssh to gamma: no route to host"
-    assert world.weft("apply") == 1
+    assert world.roamlet("apply") == 1
     printed = capsys.readouterr().out
     assert "gamma  root@gamma  out of reach\n    ConnectError: ssh to gamma: no route to host\n" in printed
     assert "  ! there is no wg. Install it there: apt-get install wireguard-tools (or dnf, apk)\n" in printed
     assert "\n1 reason to change nothing: see the lines with !. Planned were " in printed
     del world.offices["beta"].plain["tools"]["wg"]
     world.offices["beta"].plain["tools"]["wg"] = ""
-    assert world.weft("plan") == 1
-    assert "`weft vpn apply --partial` leaves gamma as it is" in capsys.readouterr().out
-    assert world.weft("apply", "--partial", "--yes") == 0
+    assert world.roamlet("plan") == 1
+    assert "`roamlet vpn apply --partial` leaves gamma as it is" in capsys.readouterr().out
+    assert world.roamlet("apply", "--partial", "--yes") == 0
 
 
 def test_without_a_terminal_and_without_yes_nothing_is_done(world, capsys, monkeypatch):
     monkeypatch.setattr(sys.stdin, "isatty", lambda: False, raising=False)
-    assert world.weft("apply") == 1
+    assert world.roamlet("apply") == 1
     assert (
         "there is no terminal to ask on, and nothing was changed; say yes beforehand with --yes"
         in capsys.readouterr().err
@@ -154,7 +154,7 @@ def test_without_a_terminal_and_without_yes_nothing_is_done(world, capsys, monke
 def test_what_is_answered_counts(world, capsys, monkeypatch, answer, code):
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
     monkeypatch.setattr("builtins.input", lambda question: answer)
-    assert world.weft("apply") == code
+    assert world.roamlet("apply") == code
     assert (world.path.read_text() == OFFICES) == (code == 1)
 
 
@@ -162,13 +162,13 @@ def test_a_file_with_a_mistake_is_refused_before_anything_is_connected(world, ca
     monkeypatch.setattr(commands, "look", None)
     world.path.write_text(OFFICES.replace("lans", "lan", 1))
     for words in (["plan"], ["apply", "-y"], ["remove", "alpha", "-y"], ["rotate", "alpha"], ["down"], ["gateway"]):
-        assert world.weft(*words) == 1
-        assert f"weft vpn {words[0]}: {world.path}, line 7: [sites.alpha] has a key 'lan'" in capsys.readouterr().err
+        assert world.roamlet(*words) == 1
+        assert f"roamlet vpn {words[0]}: {world.path}, line 7: [sites.alpha] has a key 'lan'" in capsys.readouterr().err
 
 
 def test_a_site_that_is_not_there_is_refused_with_those_that_are(world, capsys):
     for words in (["remove", "delta"], ["rotate", "alpha", "delta"], ["gateway", "delta"]):
-        assert world.weft(*words) == 1
+        assert world.roamlet(*words) == 1
         assert "there is no site 'delta'; the file has alpha, beta, gamma" in capsys.readouterr().err
 
 
@@ -180,11 +180,11 @@ def test_remove_takes_the_site_out_of_the_file_unless_it_was_rolled_back(world, 
         return Report((SiteReport("alpha", "changed"), SiteReport(name, "changed", "left")), failure)
 
     monkeypatch.setattr(commands.lifecycle, "remove", remove)
-    assert world.weft("remove", "beta", "--yes", "--rollback-after", "9") == 1
+    assert world.roamlet("remove", "beta", "--yes", "--rollback-after", "9") == 1
     assert world.path.read_text() == OFFICES, "it was rolled back"
     failure = None
     capsys.readouterr()
-    assert world.weft("remove", "beta", "--yes", "--rollback-after", "9") == 0
+    assert world.roamlet("remove", "beta", "--yes", "--rollback-after", "9") == 0
     assert capsys.readouterr().out == "alpha: changed\nbeta: changed (left)\n"
     assert (
         world.path.read_text() == OFFICES[: OFFICES.index("[sites.beta]")] + OFFICES[OFFICES.index("[sites.gamma]") :]
@@ -193,17 +193,17 @@ def test_remove_takes_the_site_out_of_the_file_unless_it_was_rolled_back(world, 
 
 def test_a_network_of_ssh_tunnels_has_the_same_ways(world, capsys, monkeypatch):
     world.path.write_text(OFFICES.replace("[network]", '[network]\nbackend = "ssh"'))
-    assert world.weft("plan") == 2
+    assert world.roamlet("plan") == 2
     printed = capsys.readouterr().out
     assert "  * there is no key to call others with: make a key for ssh; its private half stays there\n" in printed
     assert '      +restrict,tunnel="1" (made by apply)\n' in printed
-    assert world.weft("apply", "--yes") == 0
+    assert world.roamlet("apply", "--yes") == 0
     assert 'address = "10.8.1.3"' in world.path.read_text()
     capsys.readouterr()
-    assert world.weft("plan", "--json") == 0
+    assert world.roamlet("plan", "--json") == 0
     assert json.loads(capsys.readouterr().out)["empty"] is True
     world.offices["beta"].edit_file("known_hosts", "")
-    assert world.weft("plan") == 2
+    assert world.roamlet("plan") == 2
     assert f"      +gamma {ssh_key(('host', 'gamma'))}\n" in capsys.readouterr().out
     backends = []
 
@@ -212,9 +212,9 @@ def test_a_network_of_ssh_tunnels_has_the_same_ways(world, capsys, monkeypatch):
         return Report(())
 
     monkeypatch.setattr(commands.lifecycle, "down", down)
-    assert world.weft("down", "--yes") == 0
+    assert world.roamlet("down", "--yes") == 0
     world.path.write_text(OFFICES)
-    assert world.weft("down", "--backend", "ssh", "--yes") == 0 and world.weft("down", "--yes") == 0
+    assert world.roamlet("down", "--backend", "ssh", "--yes") == 0 and world.roamlet("down", "--yes") == 0
     assert backends == ["ssh", "ssh", "wireguard"]
 
 
@@ -231,24 +231,24 @@ def test_a_network_of_ssh_tunnels_has_the_same_ways(world, capsys, monkeypatch):
     ],
 )
 def test_seconds_that_make_no_sense_are_a_wrong_command_line(world, capsys, words):
-    assert world.weft(*words) == 64
+    assert world.roamlet(*words) == 64
     assert "give a number of seconds from" in capsys.readouterr().err
 
 
 def test_with_json_an_error_is_json_too(world, capsys):
     world.path.write_text("[network]\ntunel = 1\n")
-    assert world.weft("plan", "--json") == 1
+    assert world.roamlet("plan", "--json") == 1
     said = capsys.readouterr()
     assert json.loads(said.out) == {"error": said.err.partition(": ")[2].rstrip("\n"), "exit_code": 1}
-    assert world.weft("status", "--json") == 1
+    assert world.roamlet("status", "--json") == 1
     assert "tunel" in json.loads(capsys.readouterr().out)["error"]
 
 
 def test_nothing_that_a_terminal_would_obey_is_shown(world, capsys):
     world.unreachable["gamma"] = "ConnectError: \x1b]0;mine\x07\x1b[2J\x9b1m"
-    assert world.weft("plan") == 1
+    assert world.roamlet("plan") == 1
     world.path.write_text(OFFICES.replace("[sites.gamma]", '[sites."gam\\u001b[2Jma"]'))
-    assert world.weft("plan") == 1
+    assert world.roamlet("plan") == 1
     said = capsys.readouterr()
     assert r"gam\x1b[2Jma" in said.err and "ConnectError: ?]0;mine??[2J?1m" in said.out
     assert all(char.isprintable() or char == "\n" for char in said.out + said.err)
@@ -258,13 +258,13 @@ def test_what_cannot_be_written_is_said_before_any_server_is_changed(world, caps
     def refuse(*_, **__):
         raise OSError(30, "Read-only file system")
 
-    monkeypatch.setattr("weft_vpn.edit.tempfile.mkstemp", refuse)
-    assert world.weft("apply", "--yes") == 1
+    monkeypatch.setattr("roamlet_vpn.edit.tempfile.mkstemp", refuse)
+    assert world.roamlet("apply", "--yes") == 1
     assert "network.toml cannot be written: Read-only file system" in capsys.readouterr().err
     assert not world.offices["alpha"].done
     world.path.unlink()
     world.path.mkdir()
-    assert world.weft("add", "delta=d") == 1
+    assert world.roamlet("add", "delta=d") == 1
     assert "the file cannot be read: [Errno 21] Is a directory" in capsys.readouterr().err
 
 
@@ -306,11 +306,12 @@ def found(world, monkeypatch):
 def test_init_finds_lans_addresses_and_endpoints_and_the_plan_of_its_file_is_what_it_should_be(found, capsys):
     found.path.unlink()
     servers = [f"root@{name}.example.com" for name in ("alpha", "beta", "gamma")]
-    assert found.weft("init", *servers, "--yes") == 0
+    assert found.roamlet("init", *servers, "--yes") == 0
     assert (
         found.path.read_text()
         == """\
-# The offices of this network and how their servers are reached. `weft vpn plan` shows what would change, `weft vpn apply` does it.
+# The offices of this network and how their servers are reached. `roamlet vpn plan` shows what would change, `roamlet vpn apply`
+does it.
 
 [network]
 tunnel = "10.8.1.0/24"
@@ -328,19 +329,19 @@ endpoint = "{name}.example.com:51820"
             for name, lan in (("alpha", 10), ("beta", 20), ("gamma", 30))
         )
     )
-    assert "Look through it; `weft vpn plan` shows what it would change where." in capsys.readouterr().out
-    assert found.weft("plan") == 2
+    assert "Look through it; `roamlet vpn plan` shows what it would change where." in capsys.readouterr().out
+    assert found.roamlet("plan") == 2
 
 
 def test_init_writes_no_file_over_another_one(found, capsys):
-    assert found.weft("init", "alpha", "--yes") == 1
+    assert found.roamlet("init", "alpha", "--yes") == 1
     assert "there is a" in capsys.readouterr().err
     assert found.path.read_text() == OFFICES
 
 
 def test_init_says_every_server_that_it_could_not_look_at(found, capsys):
     found.path.unlink()
-    assert found.weft("init", "alpha", "b=nowhere", "nothing", "--yes") == 1
+    assert found.roamlet("init", "alpha", "b=nowhere", "nothing", "--yes") == 1
     error = capsys.readouterr().err
     assert "    nowhere: no route to host\n    nothing: no route to host" in error
     assert not found.path.exists()
@@ -357,7 +358,7 @@ def test_init_says_every_server_that_it_could_not_look_at(found, capsys):
 )
 def test_init_refuses_words_that_name_no_site_or_one_twice(found, capsys, words, said):
     found.path.unlink()
-    assert found.weft("init", *words, "--yes") == (1 if "call themselves" in said else 64)
+    assert found.roamlet("init", *words, "--yes") == (1 if "call themselves" in said else 64)
     assert said in capsys.readouterr().err
 
 
@@ -366,7 +367,7 @@ def test_init_asks_and_asks_again_where_an_answer_is_none(found, capsys, monkeyp
     answers = iter(["192.168.10.1/24", "192.168.10.0/24, 10.50.0.0/16", "nonsense:x", "vpn.example.org:4711", "", "-"])
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
     monkeypatch.setattr("builtins.input", lambda question: next(answers))
-    assert found.weft("init", "alpha.example.com", "beta.example.com") == 0
+    assert found.roamlet("init", "alpha.example.com", "beta.example.com") == 0
     printed = capsys.readouterr().out
     assert "the network is 192.168.10.0/24" in printed
     assert "give HOST:PORT" in printed
@@ -383,7 +384,7 @@ def test_init_without_an_answer_writes_nothing(found, capsys, monkeypatch):
     found.path.unlink()
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
     monkeypatch.setattr("builtins.input", end)
-    assert found.weft("init", "alpha.example.com") == 1
+    assert found.roamlet("init", "alpha.example.com") == 1
     assert "nothing was written, because there was no answer" in capsys.readouterr().err
     assert not found.path.exists()
 
@@ -393,7 +394,7 @@ def test_init_takes_a_tunnel_that_no_server_uses(found):
     found.offices["alpha"].plain["devices"]["tun9"] = {
         "mtu": 1500, "up": True, "kind": "tun", "addresses": ["10.8.0.1/20"], "accept_ra": None
     }  # fmt: skip
-    assert found.weft("init", "alpha.example.com", "beta.example.com", "--yes", "--hub", "beta", "--sudo") == 0
+    assert found.roamlet("init", "alpha.example.com", "beta.example.com", "--yes", "--hub", "beta", "--sudo") == 0
     text = found.path.read_text()
     assert 'tunnel = "10.8.16.0/24"\ntopology = "hub"\nhub = "beta"\n' in text
     assert 'server = "alpha.example.com"\nsudo = true\n' in text
@@ -402,24 +403,24 @@ def test_init_takes_a_tunnel_that_no_server_uses(found):
 def test_what_init_would_write_is_checked_first(found, capsys):
     found.path.unlink()
     found.offices["beta"].plain = {**found.offices["alpha"].plain, "hostname": "beta"}
-    assert found.weft("init", "alpha.example.com", "beta.example.com", "--yes") == 1
+    assert found.roamlet("init", "alpha.example.com", "beta.example.com", "--yes") == 1
     assert "overlaps 192.168.10.0/24 of alpha" in capsys.readouterr().err
     assert not found.path.exists()
 
 
 def test_init_adopt_takes_over_what_was_made_by_hand(found, capsys):
-    assert found.weft("apply", "--yes") == 0
+    assert found.roamlet("apply", "--yes") == 0
     found.path.unlink()
-    assert found.weft("init", "--adopt", "alpha", "beta", "gamma") == 0
+    assert found.roamlet("init", "--adopt", "alpha", "beta", "gamma") == 0
     assert "Nothing would change: the plan of this file is empty." in capsys.readouterr().err
-    assert found.weft("plan") == 0
+    assert found.roamlet("plan") == 0
 
 
 def test_add_takes_a_site_into_the_file_and_applies(found, capsys):
-    assert found.weft("apply", "--yes") == 0
+    assert found.roamlet("apply", "--yes") == 0
     before = found.path.read_text()
     found.offices.say(OFFICES + '[sites.delta]\nserver = "d"\nlans = ["192.168.40.0/24"]\n')
-    assert found.weft("add", "delta.example.com", "--yes") == 0
+    assert found.roamlet("add", "delta.example.com", "--yes") == 0
     text = found.path.read_text()
     assert text.startswith(before)
     assert (
@@ -434,13 +435,13 @@ lans = ["192.168.40.0/24"]
 endpoint = "delta.example.com:51820"
 """
     )
-    assert found.weft("plan") == 0
+    assert found.roamlet("plan") == 0
 
 
 def test_add_asks_the_ssh_configuration_of_the_network_for_the_host(found):
     found.path.write_text(OFFICES.replace("[network]", '[network]\nssh_config = "hosts"'))
     found.offices.say(OFFICES + '[sites.delta]\nserver = "d"\nlans = ["192.168.40.0/24"]\n')
-    assert found.weft("add", "delta", "--yes") == 0
+    assert found.roamlet("add", "delta", "--yes") == 0
     assert found.asked == [str(found.path.parent / "hosts")]
 
 

@@ -25,12 +25,12 @@ from apps.vpn.tests.measuring import (
     well,
     with_peers,
 )  # fmt: skip
-from weft_vpn.diagnose import diagnose
-from weft_vpn.diagnosis import NAMES, Diagnosis
-from weft_vpn.facts import Route
-from weft_vpn.measured import Bounce, Counters, Datagrams, Way
-from weft_vpn.network import Endpoint
-from weft_vpn.orders import SIZES, gateways_of
+from roamlet_vpn.diagnose import diagnose
+from roamlet_vpn.diagnosis import NAMES, Diagnosis
+from roamlet_vpn.facts import Route
+from roamlet_vpn.measured import Bounce, Counters, Datagrams, Way
+from roamlet_vpn.network import Endpoint
+from roamlet_vpn.orders import SIZES, gateways_of
 
 
 def told(network: Any, facts: Any, found: Any) -> list[tuple[str, str, str]]:

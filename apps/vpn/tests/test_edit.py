@@ -5,10 +5,10 @@ import tomllib
 
 import pytest
 
-from weft_vpn.edit import changed_in_file, new_text, with_changes, with_site, with_value, without_site, write
-from weft_vpn.errors import VpnError
-from weft_vpn.file import parse
-from weft_vpn.plan import FileChange
+from roamlet_vpn.edit import changed_in_file, new_text, with_changes, with_site, with_value, without_site, write
+from roamlet_vpn.errors import VpnError
+from roamlet_vpn.file import parse
+from roamlet_vpn.plan import FileChange
 
 TEXT = """\
 # Ours since 2019. Ask Anna.
@@ -58,7 +58,7 @@ def test_a_site_comes_at_the_end():
     assert (
         text == TEXT + '\n[sites.delta]\nserver = "root@delta"\nsudo = true\nlisten_port = 5\nlans = ["10.0.0.0/8"]\n'
     )
-    with pytest.raises(VpnError, match="there is a site 'alpha' already; `weft vpn remove alpha` takes it out"):
+    with pytest.raises(VpnError, match="there is a site 'alpha' already; `roamlet vpn remove alpha` takes it out"):
         with_site(TEXT, "alpha", {"server": "x"})
 
 

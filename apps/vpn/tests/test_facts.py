@@ -5,7 +5,7 @@ import copy
 import pytest
 
 from apps.vpn.tests.servers import Offices, key
-from weft_vpn.facts import Facts, FactsError
+from roamlet_vpn.facts import Facts, FactsError
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def put(path, value):
 
 
 WRONG = [
-    (put(["version"], 2), "the facts of alpha have version 2, and this weft reads 1"),
+    (put(["version"], 2), "the facts of alpha have version 2, and this roamlet reads 1"),
     (
         put(["hostname"], "a\x1b[2Jb"),
         r"the facts of alpha, hostname: 'a\\x1b\[2Jb' is no line of at most 1000 printable",

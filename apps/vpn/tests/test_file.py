@@ -4,8 +4,8 @@ import ipaddress
 
 import pytest
 
-from weft_vpn.file import NetworkFileError, parse, read
-from weft_vpn.network import Endpoint, Network, allowed_ips
+from roamlet_vpn.file import NetworkFileError, parse, read
+from roamlet_vpn.network import Endpoint, Network, allowed_ips
 
 GOOD = """\
 # the company
@@ -212,7 +212,7 @@ def test_every_mistake_is_said_at_once_in_the_order_of_the_lines():
 
 
 def test_a_file_that_is_not_there_or_no_text_is_refused_by_its_name(tmp_path):
-    with pytest.raises(NetworkFileError, match="network.toml: there is no such file. `weft vpn init` makes one"):
+    with pytest.raises(NetworkFileError, match="network.toml: there is no such file. `roamlet vpn init` makes one"):
         read(tmp_path / "network.toml")
     (tmp_path / "latin").write_bytes(b"# B\xfcro\n")
     with pytest.raises(NetworkFileError, match="latin: the file cannot be read: .*utf-8"):

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from apps.vpn.tests.servers import OFFICES
+from roamlet_vpn.errors import VpnError
+from roamlet_vpn.file import parse
+from roamlet_vpn.gateways import FORMS, option_121, option_121_hex, settings
 from tools import unpack_debian
-from weft_vpn.errors import VpnError
-from weft_vpn.file import parse
-from weft_vpn.gateways import FORMS, option_121, option_121_hex, settings
 
 UNPACKED = Path(__file__).parents[3] / ".venv" / "nftables"
 TWO = OFFICES[: OFFICES.index("[sites.gamma]")].replace(
@@ -48,10 +48,10 @@ In place of the last two, or where clients still go astray: let DHCP give the ro
 
 def test_for_linux_with_nftables():
     assert lines("nftables").splitlines()[1:] == [
-        "nft add table ip weft_vpn",
-        "nft flush table ip weft_vpn",
-        "nft 'add chain ip weft_vpn prerouting { type nat hook prerouting priority dstnat; }'",
-        "nft add rule ip weft_vpn prerouting fib daddr type local udp dport 51820 dnat to 192.168.10.2:51821",
+        "nft add table ip roamlet_vpn",
+        "nft flush table ip roamlet_vpn",
+        "nft 'add chain ip roamlet_vpn prerouting { type nat hook prerouting priority dstnat; }'",
+        "nft add rule ip roamlet_vpn prerouting fib daddr type local udp dport 51820 dnat to 192.168.10.2:51821",
         "nft insert rule inet filter forward ip daddr 192.168.10.2 udp dport 51821 accept",
         "ip route replace 192.168.20.0/24 via 192.168.10.2",
         "ip route replace 10.8.1.0/24 via 192.168.10.2",
@@ -63,11 +63,11 @@ def test_for_linux_with_nftables():
 def test_for_openwrt():
     text = lines("openwrt")
     for line in (
-        "uci set firewall.weft_vpn.src_dport='51820'",
-        "uci set firewall.weft_vpn.dest_ip='192.168.10.2'",
-        "uci set firewall.weft_vpn.dest_port='51821'",
-        "uci set network.weft_vpn_0.target='192.168.20.0/24'",
-        "uci set network.weft_vpn_1.gateway='192.168.10.2'",
+        "uci set firewall.roamlet_vpn.src_dport='51820'",
+        "uci set firewall.roamlet_vpn.dest_ip='192.168.10.2'",
+        "uci set firewall.roamlet_vpn.dest_port='51821'",
+        "uci set network.roamlet_vpn_0.target='192.168.20.0/24'",
+        "uci set network.roamlet_vpn_1.gateway='192.168.10.2'",
         "ip saddr 192.168.10.0/24 ip daddr 192.168.20.0/24 accept",
         "uci add_list dhcp.lan.dhcp_option='121,192.168.20.0/24,192.168.10.2,10.8.1.0/24,192.168.10.2,0.0.0.0/0,192.168.10.1'",
         "uci commit",
@@ -78,9 +78,9 @@ def test_for_openwrt():
 UCI = """#!/bin/sh
 [ "$1" = -q ] && shift
 case "$1 $2" in
-    "show network") echo "network.weft_vpn_7=route"; echo "network.weft_vpn_7.target='10.0.0.0/8'"; echo "network.lan=interface" ;;
-    "get dhcp.lan.dhcp_option") echo "6,192.168.10.1 121,10.0.0.0/8,192.168.10.9" ;;
-    *) echo "uci $*" >> "$SAID" ;;
+    "show network") echo "network.roamlet_vpn_7=route"; echo "network.roamlet_vpn_7.target='10.0.0.0/8'"; echo
+    "network.lan=interface" ;; "get dhcp.lan.dhcp_option") echo "6,192.168.10.1 121,10.0.0.0/8,192.168.10.9" ;; *) echo "uci $*"
+    >> "$SAID" ;;
 esac
 """
 
@@ -93,7 +93,7 @@ def test_openwrt_gets_the_new_routes_in_place_of_the_old_ones(tmp_path):
     environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "SAID": str(tmp_path / "said")}
     subprocess.run(["sh", "-eu"], input=script, text=True, check=True, env=environment)
     said = (tmp_path / "said").read_text().splitlines()
-    assert "uci delete network.weft_vpn_7" in said and "uci delete network.weft_vpn_7.target" not in said
+    assert "uci delete network.roamlet_vpn_7" in said and "uci delete network.roamlet_vpn_7.target" not in said
     assert [line for line in said if "list" in line] == [
         "uci del_list dhcp.lan.dhcp_option=121,10.0.0.0/8,192.168.10.9",
         "uci add_list dhcp.lan.dhcp_option=121,192.168.20.0/24,192.168.10.2,10.8.1.0/24,192.168.10.2,0.0.0.0/0,192.168.10.1",
@@ -122,7 +122,7 @@ def test_addresses_of_ipv6_are_what_they_are_in_each_form():
         .replace('"198.51.100.2:51820"', '"[2001:db8::2]:51820"')
     )
     openwrt = lines("openwrt", text)
-    assert "uci set firewall.weft_vpn.family='ipv6'" in openwrt and "dhcp.lan" not in openwrt
+    assert "uci set firewall.roamlet_vpn.family='ipv6'" in openwrt and "dhcp.lan" not in openwrt
     aws = lines("aws", text)
     assert "Name=network-interface.ipv6-addresses.ipv6-address,Values=fd00:10::2" in aws
     assert "'IpProtocol=udp,FromPort=51821,ToPort=51821,Ipv6Ranges=[{CidrIpv6=2001:db8::2/128}]'" in aws
@@ -145,7 +145,7 @@ def test_for_aws():
 def test_a_server_that_is_the_gateway_needs_no_routes_and_nothing_forwarded(form):
     text = lines(form, TWO.replace('gateway = "192.168.10.1"', 'gateway = "192.168.10.2"'))
     if form != "aws":  # there the gateway is the VPC, whatever the server is
-        for wrong in ("dnat", "DNAT", "route replace", "Static routes", "network.weft_vpn"):
+        for wrong in ("dnat", "DNAT", "route replace", "Static routes", "network.roamlet_vpn"):
             assert wrong not in text
     assert "51821" in text
 

@@ -7,12 +7,12 @@ from contextlib import contextmanager
 import pytest
 
 from apps.vpn.tests.measuring import all_facts, changed, lan, measurements, peer, silent, well, with_peers
-from weft.cli import UsageError
-from weft_vpn import looking
-from weft_vpn.errors import VpnError
-from weft_vpn.measured import Datagrams
-from weft_vpn.servers import Answer
-from weft_vpn.throughput import Throughput
+from roamlet.cli import UsageError
+from roamlet_vpn import looking
+from roamlet_vpn.errors import VpnError
+from roamlet_vpn.measured import Datagrams
+from roamlet_vpn.servers import Answer
+from roamlet_vpn.throughput import Throughput
 
 
 class Servers:
@@ -92,7 +92,7 @@ def test_check_prints_what_is_wrong_and_what_to_do(run, network):
     )
     assert code == 1
     assert "error: wrong-allowed-ips  beta does not send 192.168.10.0/24 to alpha" in out
-    assert "- `weft vpn apply` sets them" in out
+    assert "- `roamlet vpn apply` sets them" in out
 
 
 def test_a_warning_is_no_failure(run, network):
@@ -136,7 +136,7 @@ def test_a_picture_says_of_what_its_exit_code_speaks(run, network, tmp_path):
     found = type(found)(sites={"alpha": found.sites["alpha"]}, unreachable={"beta": "no route"})
     path = tmp_path / "net.svg"
     code, out = run(looking.draw, facts, found, errors={"beta": "no route"}, output=path, offline=False)
-    assert code == 3 and out == f"drawn to {path}: error: server-unreachable; `weft vpn check` says what to do\n"
+    assert code == 3 and out == f"drawn to {path}: error: server-unreachable; `roamlet vpn check` says what to do\n"
 
 
 def test_elsewhere_than_on_a_terminal_no_line_is_wrapped_or_padded(run, network, monkeypatch):

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from apps.vpn.tests.servers import OFFICES, Offices, device, key, route
-from weft_vpn.actions import (
+from roamlet_vpn.actions import (
     MADE_BY_APPLY,
     Addresses,
     EnableUnit,
@@ -21,9 +21,9 @@ from weft_vpn.actions import (
     Up,
     WriteConfig,
 )  # fmt: skip
-from weft_vpn.claim import FactsError
-from weft_vpn.facts import KEPT
-from weft_vpn.wgconf import parsed
+from roamlet_vpn.claim import FactsError
+from roamlet_vpn.facts import KEPT
+from roamlet_vpn.wgconf import parsed
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def test_the_network_that_comes_out_is_what_a_careful_person_would_have_set():
     assert (
         alpha.plain["config"]["text"]
         == f"""\
-# alpha, written by weft vpn: change network.toml, not this file, and run `weft vpn apply`
+# alpha, written by roamlet vpn: change network.toml, not this file, and run `roamlet vpn apply`
 
 [Interface]
 Address = 10.8.1.1/24

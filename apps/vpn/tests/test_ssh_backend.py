@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from apps.vpn.tests.measuring import NAMES, site, well
-from weft_vpn import ssh_backend
-from weft_vpn.host import tunnel
-from weft_vpn.network import Network
-from weft_vpn.ssh_backend import Identity
+from roamlet_vpn import ssh_backend
+from roamlet_vpn.host import tunnel
+from roamlet_vpn.network import Network
+from roamlet_vpn.ssh_backend import Identity
 
 
 def named(network):
@@ -58,7 +58,7 @@ def test_the_scripts():
     network = well(2)
     call, accept = files(network, "alpha")["call-beta"], files(network, "beta")["accept-alpha"]
     for words in (
-        "ip tuntap add dev tun2 mode tun user weft-vpn",
+        "ip tuntap add dev tun2 mode tun user roamlet-vpn",
         "ip address replace 10.8.1.1 peer 10.8.1.2 dev tun2",
         "ip link set dev tun2 mtu 1500 txqueuelen 2000 up",
         "ip route replace 192.168.20.0/24 dev tun2 metric 512",
@@ -67,7 +67,7 @@ def test_the_scripts():
         "ServerAliveCountMax=3",
         "StrictHostKeyChecking=yes",
         "-w 2:1",
-        "weft-vpn@198.51.100.2",
+        "roamlet-vpn@198.51.100.2",
     ):
         assert words in call
     assert "ip route replace 192.168.10.0/24 dev tun1" in accept and "ssh" not in accept
@@ -92,7 +92,7 @@ def test_a_unit_that_calls_is_started_again_for_ever():
         "StartLimitIntervalSec=0",
         "Restart=always",
         "RestartSec=5",
-        "ExecStart=/bin/sh /etc/weft-vpn/call-beta",
+        "ExecStart=/bin/sh /etc/roamlet-vpn/call-beta",
     ):
         assert line in unit.splitlines()
     unit = files(well(2), "beta")["accept-alpha.service"]

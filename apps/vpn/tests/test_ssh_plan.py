@@ -6,10 +6,10 @@ import pytest
 
 from apps.vpn.tests.servers import OFFICES, Offices, device
 from apps.vpn.tests.ssh_servers import ssh_key
-from weft_vpn.actions import MADE_BY_APPLY
-from weft_vpn.claim import FactsError
-from weft_vpn.facts import Facts
-from weft_vpn.ssh_actions import TunnelFile
+from roamlet_vpn.actions import MADE_BY_APPLY
+from roamlet_vpn.claim import FactsError
+from roamlet_vpn.facts import Facts
+from roamlet_vpn.ssh_actions import TunnelFile
 
 SSH = OFFICES.replace("[network]", '[network]\nbackend = "ssh"')
 TWO = SSH[: SSH.index("[sites.gamma]")]
@@ -150,12 +150,12 @@ def device_left_over(server):
         (unit_edited, ["unit call-gamma.service says something else", "call-gamma runs with what it had before"]),
         (
             script_edited,
-            ["/etc/weft-vpn/accept-alpha says something else", "accept-alpha runs with what it had before"],
+            ["/etc/roamlet-vpn/accept-alpha says something else", "accept-alpha runs with what it had before"],
         ),
-        (keys_edited, ["/etc/weft-vpn/authorized_keys says something else"]),
-        (hosts_lost, ["there is no /etc/weft-vpn/known_hosts"]),
+        (keys_edited, ["/etc/roamlet-vpn/authorized_keys says something else"]),
+        (hosts_lost, ["there is no /etc/roamlet-vpn/known_hosts"]),
         (sshd_lost, ["there is no configuration of sshd for tunnels"]),
-        (user_lost, ["there is no user weft-vpn"]),
+        (user_lost, ["there is no user roamlet-vpn"]),
         (key_open, ["the key that it calls with has mode 0644: others may read it"]),
         (device_lost, ["there is no tun1"]),
         (device_down, ["tun1 is down"]),
@@ -193,7 +193,7 @@ def test_a_new_key_changes_only_who_has_it_and_whom_it_calls(offices):
     plan = offices.plan(keys={"beta": offices["beta"].ssh["waiting_key"]})
     assert repairs(plan) == {
         "beta": ["it has a new key", "call-gamma runs with what it had before"],
-        "gamma": ["/etc/weft-vpn/authorized_keys says something else"],
+        "gamma": ["/etc/roamlet-vpn/authorized_keys says something else"],
     }
     with pytest.raises(FactsError, match="beta: .* is no public key of ssh"):
         offices.plan(keys={"beta": ssh_key("beta") + "\nssh-ed25519 AAAA more"})
@@ -204,12 +204,12 @@ def test_a_site_that_goes_is_forgotten_and_one_that_comes_is_called(offices):
     plan = offices.plan()
     assert repairs(plan) == {
         "alpha": [
-            "/etc/weft-vpn/known_hosts says something else",
+            "/etc/roamlet-vpn/known_hosts says something else",
             "call-gamma is there, and no tunnel of this network",
             "tun3 is there, and no tunnel of this network",
         ],
         "beta": [
-            "/etc/weft-vpn/known_hosts is there, and nobody calls or is called any more",
+            "/etc/roamlet-vpn/known_hosts is there, and nobody calls or is called any more",
             "call-gamma is there, and no tunnel of this network",
             "tun3 is there, and no tunnel of this network",
         ],
@@ -294,5 +294,5 @@ def test_in_the_middle_of_a_migration_it_is_said_what_is_left_over(offices):
     wireguard.apply()
     plan = wireguard.plan()
     wireguard.network = replace(wireguard.network, backend="wireguard")
-    assert "`weft vpn down --backend ssh`" in wireguard.plan().notes[0].message
-    assert plan.exit_code == 0 and "`weft vpn down --backend wireguard`" in plan.notes[0].message
+    assert "`roamlet vpn down --backend ssh`" in wireguard.plan().notes[0].message
+    assert plan.exit_code == 0 and "`roamlet vpn down --backend wireguard`" in plan.notes[0].message

@@ -9,9 +9,9 @@ from rich.console import Console
 from apps.vpn.tests.measuring import changed, measurements, silent, well
 from apps.vpn.tests.servers import Offices
 from apps.vpn.tests.test_ssh_plan import TWO
-from weft_vpn import status
-from weft_vpn.diagnose import diagnose
-from weft_vpn.look_tables import status_table
+from roamlet_vpn import status
+from roamlet_vpn.diagnose import diagnose
+from roamlet_vpn.look_tables import status_table
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def test_a_tunnel_that_is_down_says_why(offices):
 def test_a_server_without_tunnels_says_what_makes_them(offices):
     offices["beta"].do_tunnel_down()
     found = status.status(offices.network, facts(offices), {})
-    assert found[1].error == "there are no ssh tunnels: `weft vpn apply` makes them" and not status.is_well(found)
+    assert found[1].error == "there are no ssh tunnels: `roamlet vpn apply` makes them" and not status.is_well(found)
 
 
 def not_there(offices):
@@ -87,18 +87,18 @@ def device_down(offices):
 @pytest.mark.parametrize(
     ("broken", "site", "what", "fix"),
     [
-        (not_there, "alpha", "nobody on the server of alpha calls beta", "weft vpn apply"),
-        (no_device, "beta", "beta has no device for the tunnel with alpha", "weft vpn apply"),
-        (device_down, "alpha", "alpha has no device for the tunnel with beta", "weft vpn apply"),
-        ("Permission denied (publickey).", "beta", "beta does not let alpha in", "weft vpn apply"),
+        (not_there, "alpha", "nobody on the server of alpha calls beta", "roamlet vpn apply"),
+        (no_device, "beta", "beta has no device for the tunnel with alpha", "roamlet vpn apply"),
+        (device_down, "alpha", "alpha has no device for the tunnel with beta", "roamlet vpn apply"),
+        ("Permission denied (publickey).", "beta", "beta does not let alpha in", "roamlet vpn apply"),
         ("Host key verification failed.", "alpha", "who answers at 198.51.100.2 has another key", "port 22 of 198.51"),
         ("ssh: connect to host: Connection timed out", "beta", "alpha does not reach the sshd of beta", "TCP port 22"),
-        ("Tunnel forwarding failed", "beta", "beta does not let alpha have tun1", "weft vpn apply"),
+        ("Tunnel forwarding failed", "beta", "beta does not let alpha have tun1", "roamlet vpn apply"),
         (
             None,
             "alpha",
             "no packet gets through the ssh tunnel between alpha and beta",
-            "sh -x /etc/weft-vpn/call-beta",
+            "sh -x /etc/roamlet-vpn/call-beta",
         ),
     ],
 )

@@ -5,9 +5,9 @@ import ipaddress
 import pytest
 
 from apps.vpn.tests.servers import key
-from weft_vpn.facts import KEPT
-from weft_vpn.network import Endpoint
-from weft_vpn.wgconf import (
+from roamlet_vpn.facts import KEPT
+from roamlet_vpn.network import Endpoint
+from roamlet_vpn.wgconf import (
     InterfacePart,
     PeerPart,
     WgConfig,

@@ -30,7 +30,7 @@ class Refused(Exception):
 # The cycle: a traceback in a local of a frame that it holds.
 
 
-@keeps("WL003")
+@keeps("RL003")
 def exc_info_in_locals(marker, fail):
     try:
         return fail()
@@ -60,7 +60,7 @@ def exc_info_deleted(marker, fail):
             del value, tb
 
 
-@keeps("WL003")
+@keeps("RL003")
 def current_exception_in_a_local(marker, fail):
     try:
         return fail()
@@ -83,7 +83,7 @@ def exc_info_of_the_caller(marker, fail):
         return said()
 
 
-@keeps("WL003")
+@keeps("RL003")
 def traceback_in_a_local(marker, fail):
     try:
         fail()
@@ -101,7 +101,7 @@ def traceback_as_text(marker, fail):
     return text
 
 
-@keeps("WL003")
+@keeps("RL003")
 def exc_info_in_a_finally_clause(marker, fail):
     try:
         fail()
@@ -121,7 +121,7 @@ NOWHERE = Nowhere()
 # Translating one exception into another.
 
 
-@keeps("WL009")
+@keeps("RL009")
 def translated_and_raised_by_name(marker, fail):
     try:
         fail()
@@ -151,7 +151,7 @@ def translated_with_a_finally_clause(marker, fail):
             del new
 
 
-@keeps("WL004")
+@keeps("RL004")
 def cause_of_a_local(marker, fail):
     try:
         fail()
@@ -164,7 +164,7 @@ def cause_of_a_local(marker, fail):
 # Catching into a local.
 
 
-@keeps("WL001")
+@keeps("RL001")
 def caught_into_a_local(marker, fail):
     try:
         result = fail()
@@ -222,7 +222,7 @@ def overwritten_before_the_end(marker, fail):
     return said
 
 
-@keeps("WL001")
+@keeps("RL001")
 def overwritten_on_one_way_only(marker, fail):
     problem = None
     try:
@@ -253,7 +253,7 @@ def with_traceback_none(marker, fail):
     return problem
 
 
-@keeps("WL001")
+@keeps("RL001")
 def frames_cleared_while_one_of_them_runs(marker, fail):
     """clear_frames() passes over a frame that is running, so it does not help in the function that has caught."""
     try:
@@ -264,7 +264,7 @@ def frames_cleared_while_one_of_them_runs(marker, fail):
     return problem
 
 
-@keeps("WL001")
+@keeps("RL001")
 def in_a_tuple(marker, fail):
     try:
         fail()
@@ -273,7 +273,7 @@ def in_a_tuple(marker, fail):
     return outcome
 
 
-@keeps("WL001")
+@keeps("RL001")
 def bound_by_an_expression(marker, fail):
     try:
         fail()
@@ -283,7 +283,7 @@ def bound_by_an_expression(marker, fail):
     return None
 
 
-@keeps("WL001")
+@keeps("RL001")
 def raised_behind_the_clause(marker, fail):
     problem = None
     try:
@@ -309,7 +309,7 @@ def raised_behind_the_clause_with_a_finally(marker, fail):
     return "well"
 
 
-@keeps("WL001")
+@keeps("RL001")
 def kept_from_one_attempt_to_the_next(marker, fail):
     last = None
     for _ in range(3):
@@ -320,7 +320,7 @@ def kept_from_one_attempt_to_the_next(marker, fail):
     raise last
 
 
-@keeps("WL001")
+@keeps("RL001")
 async def in_a_coroutine(marker, fail):
     try:
         await asyncio.sleep(0)
@@ -330,7 +330,7 @@ async def in_a_coroutine(marker, fail):
     return result
 
 
-@keeps("WL001")
+@keeps("RL001")
 def in_a_generator(marker, fail):
     try:
         yield fail()
@@ -352,7 +352,7 @@ async def in_a_coroutine_that_clears(marker, fail):
         result = None
 
 
-@keeps("WL008")
+@keeps("RL008")
 def into_a_variable_of_the_function_around(marker, fail):
     problem = None
 
@@ -384,7 +384,7 @@ def into_a_variable_that_the_function_around_clears(marker, fail):
         problems.clear()
 
 
-@keeps("WL001")
+@keeps("RL001")
 def of_a_group(marker, fail):
     try:
         try:
@@ -418,7 +418,7 @@ def reraise_and_forget(tp, value, tb=None):
         del value, tb
 
 
-@keeps("WL003")
+@keeps("RL003")
 def reraised_by_a_function_and_held_here(marker, fail):
     try:
         fail()
@@ -439,7 +439,7 @@ def reraised_by_a_function_and_cleared_here(marker, fail):
         del caught
 
 
-@keeps("WL002")
+@keeps("RL002")
 def raised_from_a_parameter(marker, fail, problem=None):
     def raises(error):
         raise error
@@ -484,20 +484,20 @@ def raised_by_its_name_within_the_clause(marker, fail):
         raise error
 
 
-@keeps("WL009")
+@keeps("RL009")
 def raised_out_of_a_box(marker, fail):
     box = [Refused("no")]
     problem = box.pop()
     raise problem
 
 
-@keeps("WL007")
+@keeps("RL007")
 def raised_while_it_stays_in_a_box(marker, fail):
     errors = [Refused("no")]
     raise errors[0]
 
 
-@keeps("WL009")
+@keeps("RL009")
 def raised_and_caught_by_the_same_function(marker, fail):
     problem = Refused("no")
     try:
@@ -580,10 +580,10 @@ def left_with(marker, fail):
 
 
 # What these keep is found in a function that they call.
-SITUATIONS["Job.run"] = (lambda marker, fail: Job().run(fail), ["WL004"])
-SITUATIONS["Job.run_and_gather"] = (lambda marker, fail: Job().run_and_gather(fail), ["WL004"])
-SITUATIONS["Job.__exit__"] = (left_with, ["WL004"])
-SITUATIONS["reraise"] = (reraised, ["WL002"])
+SITUATIONS["Job.run"] = (lambda marker, fail: Job().run(fail), ["RL004"])
+SITUATIONS["Job.run_and_gather"] = (lambda marker, fail: Job().run_and_gather(fail), ["RL004"])
+SITUATIONS["Job.__exit__"] = (left_with, ["RL004"])
+SITUATIONS["reraise"] = (reraised, ["RL002"])
 
 
 @frees
@@ -608,7 +608,7 @@ def left_with_but_without_frames(marker, fail):
     return str(leaving)
 
 
-@keeps("WL004")
+@keeps("RL004")
 def put_into_a_future(marker, fail, future=None):
     future = marker.future()
     try:
@@ -631,7 +631,7 @@ def put_into_a_future_and_let_go(marker, fail):
 # Gathered.
 
 
-@keeps("WL007")
+@keeps("RL007")
 def gathered_in_a_list(marker, fail):
     errors = []
     for _ in range(2):
@@ -658,7 +658,7 @@ def gathered_and_raised_and_cleared(marker, fail):
     return "well"
 
 
-@keeps("WL007")
+@keeps("RL007")
 def gathered_by_key(marker, fail):
     outcomes = {}
     try:
@@ -681,7 +681,7 @@ def gathered_as_text(marker, fail):
 # Loops that do not end.
 
 
-@keeps("WL006")
+@keeps("RL006")
 def last_error_of_a_main_loop(marker, fail):
     while True:
         try:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from weft.diagnose import CASES
-from weft.diagnose.check import Unreadable, check_paths, check_source
+from roamlet.diagnose import CASES
+from roamlet.diagnose.check import Unreadable, check_paths, check_source
 
 KEEPS = """
 def job(work):
@@ -25,23 +25,23 @@ def codes(text):
 
 def test_a_finding_points_at_the_statement_and_names_the_mend():
     (finding,) = check_source(KEEPS, "job.py")
-    assert str(finding) == f"job.py:6:9: WL001 {CASES['WL001'].message('result')}"
+    assert str(finding) == f"job.py:6:9: RL001 {CASES['RL001'].message('result')}"
     assert (finding.kind, finding.function, finding.name, finding.keeps) == ("risk", "job", "result", None)
     assert "del result" in finding.mend
 
 
 @pytest.mark.parametrize("line", ["def job(work):", "        result = error"])
 def test_a_comment_accepts_a_finding_where_it_is_and_at_its_function(line):
-    assert check_source(KEEPS.replace(line, f"{line}  # weft: keep, it is shown later")) == []
+    assert check_source(KEEPS.replace(line, f"{line}  # roamlet: keep, it is shown later")) == []
 
 
 @pytest.mark.parametrize("line", ["        return work()", "    return result"])
 def test_a_comment_elsewhere_accepts_nothing(line):
-    assert len(check_source(KEEPS.replace(line, f"{line}  # weft: keep"))) == 1
+    assert len(check_source(KEEPS.replace(line, f"{line}  # roamlet: keep"))) == 1
 
 
 def test_text_that_looks_like_the_comment_is_none():
-    assert len(check_source(KEEPS.replace("result = error", 'result = (error, "# weft: keep")'))) == 1
+    assert len(check_source(KEEPS.replace("result = error", 'result = (error, "# roamlet: keep")'))) == 1
 
 
 def test_what_a_module_or_a_class_keeps_lives_as_long_as_it():
@@ -58,7 +58,7 @@ def test_what_a_module_or_a_class_keeps_lives_as_long_as_it():
             except ImportError as error:
                 problem = error
         """
-    ) == [("WL005", "problem"), ("WL005", "problem")]
+    ) == [("RL005", "problem"), ("RL005", "problem")]
 
 
 def test_text_in_a_module_keeps_nothing():
@@ -80,7 +80,7 @@ def job(work):
 
 
 def test_globals_keep_what_a_function_stores():
-    assert codes(GLOBAL) == [("WL005", "LAST"), ("WL005", "ALL")]
+    assert codes(GLOBAL) == [("RL005", "LAST"), ("RL005", "ALL")]
 
 
 def test_globals_that_another_function_empties_are_trusted_to_it():
@@ -101,7 +101,7 @@ class Job:
 
 
 def test_an_attribute_that_is_empty_at_birth_is_not_emptied_later():
-    assert codes(STORED) == [("WL004", "self.error")]
+    assert codes(STORED) == [("RL004", "self.error")]
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_an_attribute_that_another_method_empties_is_trusted_to_it(statement):
 
 
 def test_an_attribute_that_the_same_method_empties_first_keeps_the_exception_until_the_next_call():
-    assert codes(STORED.replace("        try:", "        self.error = None\n        try:")) == [("WL004", "self.error")]
+    assert codes(STORED.replace("        try:", "        self.error = None\n        try:")) == [("RL004", "self.error")]
 
 
 def test_an_exception_that_is_made_once_gathers_frames():
@@ -130,7 +130,7 @@ def test_an_exception_that_is_made_once_gathers_frames():
     def close():
         raise Class
     """
-    assert codes(text) == [("WL010", "CLOSED")]
+    assert codes(text) == [("RL010", "CLOSED")]
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_a_parameter_that_is_used_as_a_class_is_one(use):
 
 def test_two_names_of_one_exception_are_one_finding():
     text = "def refuse(make):\n    made = make()\n    error = made\n    raise error\n"
-    assert codes(text) == [("WL009", "error, made")]
+    assert codes(text) == [("RL009", "error, made")]
 
 
 def test_files_are_read_in_their_own_encoding_and_what_cannot_be_read_is_said(tmp_path):
@@ -254,6 +254,6 @@ def test_more_ways_than_anybody_waits_for_are_said(tmp_path):
 
 
 def test_ends_of_lines_are_those_of_the_compiler():
-    text = KEEPS.replace("result = error", "result = error  # weft: keep")
+    text = KEEPS.replace("result = error", "result = error  # roamlet: keep")
     assert check_source(text.replace("\n", "\r")) == check_source(text.replace("\n", "\r\n")) == []
     assert len(check_source(KEEPS.replace("\n", "\r"))) == 1

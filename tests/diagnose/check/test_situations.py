@@ -8,8 +8,8 @@ from concurrent.futures import Future
 
 import pytest
 
+from roamlet.diagnose.check import check_source
 from tests.diagnose.check import situations
-from weft.diagnose.check import check_source
 
 FINDINGS = check_source(inspect.getsource(situations), situations.__file__)
 

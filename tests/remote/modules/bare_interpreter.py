@@ -1,6 +1,7 @@
 """A bare interpreter that imports from one bundle alone and tells which names it would have had to ask for.
 
-A second, plain reading of what weft.wire.protocol promises about MODULES, so that it shares no mistake with weft.wire.importer.
+A second, plain reading of what roamlet.wire.protocol promises about MODULES, so that it shares no mistake with
+roamlet.wire.importer.
 """
 
 import json
@@ -9,8 +10,8 @@ import subprocess
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from roamlet.wire import bundle as wire_bundle
 from tests.remote import interpreters
-from weft.wire import bundle as wire_bundle
 
 _LISTING = """
 import sys, pkgutil, json

@@ -8,7 +8,7 @@ from textwrap import dedent
 
 import pytest
 
-from weft.remote import modules
+from roamlet.remote import modules
 
 Make = Callable[..., Path]
 

@@ -9,11 +9,11 @@ import warnings
 
 import pytest
 
+from roamlet.remote import modules
+from roamlet.remote.modules import bundle as bundles
+from roamlet.remote.modules.bounded import Bounded
+from roamlet.wire import bundle as wire_bundle
 from tests.remote.modules.conftest import Make
-from weft.remote import modules
-from weft.remote.modules import bundle as bundles
-from weft.remote.modules.bounded import Bounded
-from weft.wire import bundle as wire_bundle
 
 
 def sources_of(bundle: modules.Bundle | None) -> dict[str, bytes]:
@@ -170,6 +170,6 @@ def test_a_file_that_is_only_opened_does_not_travel(make: Make, bare: frozenset[
     )
     opens, reads = modules.plan("opens", (), bare), modules.plan("reads", (), bare)
     assert opens is not None and reads is not None
-    assert opens.files == ("weft.wire.resources", "weft.wire.paths")
-    assert reads.files == ("reads/words.json", "weft.wire.resources")
+    assert opens.files == ("roamlet.wire.resources", "roamlet.wire.paths")
+    assert reads.files == ("reads/words.json", "roamlet.wire.resources")
     assert modules.plan("reads", reads.names, bare) is None

@@ -9,11 +9,11 @@ from types import ModuleType
 
 import pytest
 
+from roamlet.remote import modules
+from roamlet.remote.errors import CannotTravel, RemoteModuleNotFound
+from roamlet.wire import bundle as wire_bundle
 from tests.remote.modules import bare_interpreter
 from tests.remote.modules.conftest import Make
-from weft.remote import modules
-from weft.remote.errors import CannotTravel, RemoteModuleNotFound
-from weft.wire import bundle as wire_bundle
 
 
 def planned(name: str, has: Collection[str], sent: Collection[str] = ()) -> modules.Bundle:
@@ -491,11 +491,11 @@ def test_a_standard_module_that_the_target_lacks_is_explained(make: Make, bare: 
     )
 
 
-def test_weft_itself_never_travels(make: Make, bare: frozenset[str]) -> None:
-    make({"weaving.py": "import weft\nfrom weft import remote\nfrom weft.remote import modules"})
+def test_roamlet_itself_never_travels(make: Make, bare: frozenset[str]) -> None:
+    make({"weaving.py": "import roamlet\nfrom roamlet import remote\nfrom roamlet.remote import modules"})
     bundle = loaded_plan("weaving", bare)
     assert bundle.modules == ("weaving",)
-    assert not [name for name in bundle.absent if name.startswith("weft")]
+    assert not [name for name in bundle.absent if name.startswith("roamlet")]
 
 
 def test_a_source_that_this_python_cannot_compile_travels_all_the_same(make: Make, bare: frozenset[str]) -> None:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from roamlet.remote.modules import elf
+from roamlet.sync import _native
 from tests.remote.modules.elf_files import shared_object
-from weft.remote.modules import elf
-from weft.sync import _native
 
 SEED = 20
 CHANGED = 3000

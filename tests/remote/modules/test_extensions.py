@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from roamlet.remote.modules import extensions, platforms
+from roamlet.remote.modules.closure import closure
+from roamlet.remote.modules.sources import Location, Missing
 from tests.remote.modules.elf_files import shared_object
-from weft.remote.modules import extensions, platforms
-from weft.remote.modules.closure import closure
-from weft.remote.modules.sources import Location, Missing
 
 HERE = platforms.here()
 SUFFIX = importlib.machinery.EXTENSION_SUFFIXES[0]

@@ -10,12 +10,12 @@ from types import ModuleType
 
 import pytest
 
+from roamlet import remote
+from roamlet.remote import modules
+from roamlet.remote.modules import data
+from roamlet.wire import codec
 from tests.remote.modules.conftest import Make
 from tests.wire import interpreters
-from weft import remote
-from weft.remote import modules
-from weft.remote.modules import data
-from weft.wire import codec
 
 PYTHONS = list(interpreters.found())
 

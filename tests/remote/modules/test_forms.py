@@ -7,11 +7,11 @@ from types import ModuleType
 
 import pytest
 
+from roamlet import remote
+from roamlet.remote import modules
+from roamlet.wire import bundle as wire_bundle
 from tests.remote import interpreters
 from tests.remote.modules.conftest import Make
-from weft import remote
-from weft.remote import modules
-from weft.wire import bundle as wire_bundle
 
 VERSIONS = [version for version in interpreters.found() if version != "2.7"]
 MAGIC = importlib.util.MAGIC_NUMBER
@@ -21,25 +21,25 @@ STANDARD = frozenset({*sys.stdlib_module_names} - {"_zstd"})
 @pytest.fixture
 def sent(make: Make) -> ModuleType:
     make({})
-    return importlib.import_module("weft_source")
+    return importlib.import_module("roamlet_source")
 
 
 def check_looks(context: remote.Context, sent: ModuleType) -> None:
     shown = context.call(sent.shown)
     assert 'raise ValueError("a thread broke")  # the line that tracebacks show' in shown
-    assert f'File "weft:{sent.__file__}", line' in shown
+    assert f'File "roamlet:{sent.__file__}", line' in shown
     text, file = context.call(sent.source)
     assert text == 'def fails():\n    raise ValueError("a thread broke")  # the line that tracebacks show\n'
-    assert file == f"weft:{sent.__file__}"
+    assert file == f"roamlet:{sent.__file__}"
     assert "the line that warnings show" in context.call(sent.warned)
     assert context.call(sent.tested) == (0, 1)
-    assert context.call(sent.pickled).startswith("[Thread('weft'), <function fails at")
+    assert context.call(sent.pickled).startswith("[Thread('roamlet'), <function fails at")
     try:
         context.call(sent.fails)
     except ValueError as error:
         shown = "".join(traceback.format_exception(error))
     assert "the line that tracebacks show" in shown
-    assert f'File "weft:{sent.__file__}", line' in shown
+    assert f'File "roamlet:{sent.__file__}", line' in shown
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -17,9 +17,9 @@ from typing import Any
 
 import pytest
 
+from roamlet.remote import modules
+from roamlet.remote.errors import CannotTravel, FunctionNotFound
 from tests.remote.modules import bare_interpreter
-from weft.remote import modules
-from weft.remote.errors import CannotTravel, FunctionNotFound
 
 
 class Kind:
@@ -166,7 +166,7 @@ def work():
 
 def tell():
     import sys
-    from weft.remote import modules
+    from roamlet.remote import modules
     name = modules.name_of(work)
     bundle = modules.plan(name.module, (), frozenset(sys.stdlib_module_names))
     sys.stdout.write(str(name) + "\\n")
@@ -189,9 +189,9 @@ def test_the_main_script_travels_under_another_name_so_that_its_guard_is_false(t
     (tmp_path / "beside.py").write_text("")
     (tmp_path / "script.py").write_text("import beside\n" + PLAN + GUARD)
     name, body, _ = run("script.py", folder=tmp_path)
-    assert name == "__weft_main__.work"
-    outcome = bare_interpreter.imports_from(sys.executable, [body], "import __weft_main__; __weft_main__.work()")
-    assert outcome == bare_interpreter.Outcome([], None, ["__weft_main__", "beside"])
+    assert name == "__roamlet_main__.work"
+    outcome = bare_interpreter.imports_from(sys.executable, [body], "import __roamlet_main__; __roamlet_main__.work()")
+    assert outcome == bare_interpreter.Outcome([], None, ["__roamlet_main__", "beside"])
 
 
 def test_a_module_started_by_its_name_keeps_its_name_and_its_relative_imports(tmp_path: Path) -> None:
@@ -219,9 +219,9 @@ def test_a_folder_that_is_run_travels_like_a_script(tmp_path: Path) -> None:
     (tmp_path / "__main__.py").write_text("import beside\n" + PLAN + GUARD)
     (tmp_path / "beside.py").write_text("")
     name, body, _ = run(".", folder=tmp_path)
-    assert name == "__weft_main__.work"
-    outcome = bare_interpreter.imports_from(sys.executable, [body], "import __weft_main__")
-    assert outcome == bare_interpreter.Outcome([], None, ["__weft_main__", "beside"])
+    assert name == "__roamlet_main__.work"
+    outcome = bare_interpreter.imports_from(sys.executable, [body], "import __roamlet_main__")
+    assert outcome == bare_interpreter.Outcome([], None, ["__roamlet_main__", "beside"])
 
 
 @pytest.mark.parametrize(

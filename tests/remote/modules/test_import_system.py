@@ -8,9 +8,9 @@ from types import ModuleType
 
 import pytest
 
+from roamlet import remote
 from tests.remote.modules.conftest import Make
 from tests.wire import interpreters
-from weft import remote
 
 PYTHONS = list(interpreters.found())
 

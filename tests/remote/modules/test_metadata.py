@@ -8,35 +8,35 @@ from typing import Any
 
 import pytest
 
+from roamlet import remote
+from roamlet.remote import modules
+from roamlet.remote.modules import distributions
 from tests.remote.modules.conftest import Make
 from tests.wire import interpreters
-from weft import remote
-from weft.remote import modules
-from weft.remote.modules import distributions
 
 PYTHONS = [version for version in interpreters.found() if version not in ("2.7", "3.6", "3.7")]
 
 FILES = {
-    "weft_dist_one/__init__.py": "value = 1\ndef entry():\n    return 'entered'\n",
-    "weft_dist_one/asks.py": (
-        "from importlib import metadata\nversion = metadata.version('weft-dist.one')\ndef told():\n    return version\n"
+    "roamlet_dist_one/__init__.py": "value = 1\ndef entry():\n    return 'entered'\n",
+    "roamlet_dist_one/asks.py": (
+        "from importlib import metadata\nversion = metadata.version('roamlet-dist.one')\ndef told():\n    return version\n"
     ),
-    "weft_dist_one/data.txt": "some data",
-    "Weft_Dist.One-1.5.dist-info/METADATA": "Metadata-Version: 2.1\nName: Weft_Dist.One\nVersion: 1.5\nSummary: a test\n",
-    "Weft_Dist.One-1.5.dist-info/entry_points.txt": "[weft.tests]\none = weft_dist_one:entry\n",
-    "Weft_Dist.One-1.5.dist-info/RECORD": (
-        "weft_dist_one/__init__.py,,\nweft_dist_one/asks.py,,\nweft_dist_one/data.txt,,\nWeft_Dist.One-1.5.dist-info/METADATA,,\n"
+    "roamlet_dist_one/data.txt": "some data",
+    "Roamlet_Dist.One-1.5.dist-info/METADATA": "Metadata-Version: 2.1\nName: Roamlet_Dist.One\nVersion: 1.5\nSummary: a test\n",
+    "Roamlet_Dist.One-1.5.dist-info/entry_points.txt": "[roamlet.tests]\none = roamlet_dist_one:entry\n",
+    "Roamlet_Dist.One-1.5.dist-info/RECORD": (
+        "roamlet_dist_one/__init__.py,,\nroamlet_dist_one/asks.py,,\nroamlet_dist_one/data.txt,,\nRoamlet_Dist.One-1.5.dist-info/METADATA,,\n"
     ),
-    "weft_dist_two.py": "",
-    "weft_dist_two-2.dist-info/METADATA": "Metadata-Version: 2.1\nName: weft-dist-two\nVersion: 2\n",
-    "weft_dist_two-2.dist-info/RECORD": "weft_dist_two.py,,\n",
+    "roamlet_dist_two.py": "",
+    "roamlet_dist_two-2.dist-info/METADATA": "Metadata-Version: 2.1\nName: roamlet-dist-two\nVersion: 2\n",
+    "roamlet_dist_two-2.dist-info/RECORD": "roamlet_dist_two.py,,\n",
 }
 
 
 @pytest.fixture
 def asking(make: Make, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     make(FILES)
-    return importlib.import_module("weft_metadata")
+    return importlib.import_module("roamlet_metadata")
 
 
 def opened(version: str, **options: Any) -> remote.Context:
@@ -46,20 +46,20 @@ def opened(version: str, **options: Any) -> remote.Context:
 @pytest.mark.parametrize("version", PYTHONS)
 def test_versions_entry_points_and_files_are_told(asking: ModuleType, version: str) -> None:
     with opened(version) as context:
-        assert context.call(asking.version, ("weft-dist-one",)) == "1.5"
-        assert context.call(asking.version, ("Weft_Dist.ONE",)) == "1.5"
-        assert context.call(asking.version, ("weft-no-such",)).startswith("PackageNotFoundError")
+        assert context.call(asking.version, ("roamlet-dist-one",)) == "1.5"
+        assert context.call(asking.version, ("Roamlet_Dist.ONE",)) == "1.5"
+        assert context.call(asking.version, ("roamlet-no-such",)).startswith("PackageNotFoundError")
         before = context.stats.round_trips
-        assert context.call(asking.entry_points, ("weft.tests",)) == [("one", "weft_dist_one:entry", "entered")]
+        assert context.call(asking.entry_points, ("roamlet.tests",)) == [("one", "roamlet_dist_one:entry", "entered")]
         assert context.stats.round_trips == before + 1
-        names, text, summary = context.call(asking.files, ("weft-dist-one",))
-        assert "weft_dist_one/__init__.py" in names
-        assert "Weft_Dist.One-1.5.dist-info/METADATA" in names
+        names, text, summary = context.call(asking.files, ("roamlet-dist-one",))
+        assert "roamlet_dist_one/__init__.py" in names
+        assert "Roamlet_Dist.One-1.5.dist-info/METADATA" in names
         assert (text, summary) == ("some data", "a test")
 
 
 def test_a_package_that_asks_for_its_own_version_waits_for_nobody(asking: ModuleType) -> None:
-    asks = importlib.import_module("weft_dist_one.asks")
+    asks = importlib.import_module("roamlet_dist_one.asks")
     with remote.local() as context:
         assert context.call(asks.told) == "1.5"
         assert context.stats.round_trips == 0
@@ -68,16 +68,16 @@ def test_a_package_that_asks_for_its_own_version_waits_for_nobody(asking: Module
 def test_metadata_travel_ahead_for_who_asks_while_he_is_imported(asking: ModuleType, make: Make) -> None:
     make(
         {
-            "weft_dist_two.py": "from importlib.metadata import version\ndef later():\n    return version('x')\n",
-            "weft_finds.py": "from importlib import metadata\ndef later():\n    return metadata.entry_points()\n",
+            "roamlet_dist_two.py": "from importlib.metadata import version\ndef later():\n    return version('x')\n",
+            "roamlet_finds.py": "from importlib import metadata\ndef later():\n    return metadata.entry_points()\n",
         }
     )
     bare = frozenset(sys.stdlib_module_names)
-    for name, expected in (("weft_dist_one.asks", True), ("weft_dist_two", False), ("weft_finds", False)):
+    for name, expected in (("roamlet_dist_one.asks", True), ("roamlet_dist_two", False), ("roamlet_finds", False)):
         bundle = modules.plan(name, (), bare)
         assert bundle is not None
         assert any(one.endswith("/METADATA") for one in bundle.files) is expected
-        assert ("@" in bundle.files) is (name == "weft_finds")
+        assert ("@" in bundle.files) is (name == "roamlet_finds")
 
 
 def test_what_does_not_travel_is_not_told_about(asking: ModuleType) -> None:
@@ -85,27 +85,27 @@ def test_what_does_not_travel_is_not_told_about(asking: ModuleType) -> None:
     another = [version for version in PYTHONS if version != own]  # all packages of this one are there
     if not another:
         pytest.skip("it takes a target of 3.8 or later and of another version than this Python")
-    with opened(another[-1], deny=["weft_dist_two"]) as context:
-        assert context.call(asking.version, ("weft-dist-two",)).startswith("PackageNotFoundError")
+    with opened(another[-1], deny=["roamlet_dist_two"]) as context:
+        assert context.call(asking.version, ("roamlet-dist-two",)).startswith("PackageNotFoundError")
         names = context.call(asking.names)
-        assert "Weft_Dist.One" in names
-        assert "weft-dist-two" not in names
-        assert "weft" not in names
+        assert "Roamlet_Dist.One" in names
+        assert "roamlet-dist-two" not in names
+        assert "roamlet" not in names
 
 
 @pytest.mark.parametrize(
     "name",
     [
         "@../x/METADATA",
-        "@weft-dist-one/../../secret",
-        "@weft-dist-one//etc/passwd",
+        "@roamlet-dist-one/../../secret",
+        "@roamlet-dist-one//etc/passwd",
         "@no-such/METADATA",
         "@/",
         "@@",
-        "@weft-dist-one/direct_url.json",
+        "@roamlet-dist-one/direct_url.json",
     ],
 )
 def test_no_question_leads_out_of_the_metadata(asking: ModuleType, tmp_path: Path, name: str) -> None:
     (tmp_path / "secret").write_text("secret")
-    (tmp_path / "src" / "Weft_Dist.One-1.5.dist-info" / "direct_url.json").write_text("secret")
+    (tmp_path / "src" / "Roamlet_Dist.One-1.5.dist-info" / "direct_url.json").write_text("secret")
     assert distributions.answer(name, frozenset(sys.stdlib_module_names), remote.Modules()) is None

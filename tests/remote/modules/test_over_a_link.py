@@ -5,10 +5,10 @@ from types import ModuleType
 
 import pytest
 
-import weft
+import roamlet
+from roamlet import remote
 from tests.remote.modules.conftest import Make
 from tests.wire import interpreters
-from weft import remote
 
 PYTHONS = list(interpreters.found())
 
@@ -47,7 +47,7 @@ def by_name(name):
 
 @pytest.fixture
 def with_data(make: Make) -> ModuleType:
-    make({"with_data/__init__.py": WITH_DATA, "with_data/words.txt": "warp and weft", "with_data/other.txt": "unused"})
+    make({"with_data/__init__.py": WITH_DATA, "with_data/words.txt": "wool and linen", "with_data/other.txt": "unused"})
     return importlib.import_module("with_data")
 
 
@@ -56,14 +56,14 @@ def test_data_files_that_the_code_names_are_there_and_the_others_are_fetched(
     with_data: ModuleType, version: str
 ) -> None:
     with remote.local(python=interpreters.found()[version]) as context:
-        assert context.call(with_data.by_pkgutil) == "warp and weft"
+        assert context.call(with_data.by_pkgutil) == "wool and linen"
         over_there = context.facts.python[:2]
         if over_there >= (3, 9):
             names = ["__init__.py", "other.txt", "words.txt"]
-            assert context.call(with_data.by_traversable) == ("warp and weft", True, names, False)
+            assert context.call(with_data.by_traversable) == ("wool and linen", True, names, False)
             assert context.stats.round_trips == 1
         if over_there >= (3, 7):
-            assert context.call(with_data.by_old_functions) == ("warp and weft", True)
+            assert context.call(with_data.by_old_functions) == ("wool and linen", True)
         before = context.stats.round_trips
         assert context.call(with_data.by_name, ("other.txt",)) in (b"unused", "unused")
         assert context.call(with_data.by_name, ("other.txt",)) in (b"unused", "unused")
@@ -89,7 +89,7 @@ def test_what_functions_import_when_they_are_called_is_there_before_they_are(mak
     with remote.local(python=interpreters.found()[version]) as context:
         context.call(first.nothing)
         while context.stats.modules < 3:  # the third follows behind the call
-            weft.sleep(0.001)
+            roamlet.sleep(0.001)
         assert context.call(first.run) == "third"
         assert context.stats.round_trips == 0
 
@@ -102,5 +102,5 @@ def test_a_path_to_a_data_file_leads_into_memory(with_data: ModuleType, version:
             if over_there >= least:
                 path, text = context.call(function)
                 assert path.startswith("/proc/")
-                assert text == "warp and weft"
+                assert text == "wool and linen"
         assert context.stats.round_trips == 0

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from roamlet import remote
+from roamlet.remote import modules
+from roamlet.remote.modules import versions
 from tests.remote.modules.conftest import Make
 from tests.remote.raising import raises
-from weft import remote
-from weft.remote import modules
-from weft.remote.modules import versions
 
 APP = """
 def tried(name):

@@ -5,9 +5,9 @@ from types import ModuleType
 
 import pytest
 
+from roamlet import remote
 from tests.remote import interpreters
 from tests.remote.modules.conftest import Make
-from weft import remote
 
 METHODS = {version: ("fork", "spawn", "forkserver") for version in interpreters.found() if version != "2.7"}
 
@@ -16,12 +16,12 @@ METHODS = {version: ("fork", "spawn", "forkserver") for version in interpreters.
 def processes(make: Make) -> ModuleType:
     make(
         {
-            "weft_processes_helper.py": "def doubled(value):\n    return 2 * value\n",
-            "weft_processes_lazy.py": "value = 'lazy'\n",
-            "weft_never_sent.py": "",
+            "roamlet_processes_helper.py": "def doubled(value):\n    return 2 * value\n",
+            "roamlet_processes_lazy.py": "value = 'lazy'\n",
+            "roamlet_never_sent.py": "",
         }
     )
-    return importlib.import_module("weft_processes")
+    return importlib.import_module("roamlet_processes")
 
 
 @pytest.mark.parametrize("version", METHODS)

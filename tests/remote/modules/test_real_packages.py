@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from roamlet.remote import modules
+from roamlet.wire import bundle as wire_bundle
 from tests.remote.modules import bare_interpreter
-from weft.remote import modules
-from weft.wire import bundle as wire_bundle
 
 PACKAGES = ["django.db.models", "requests", "rich.console", "rich.table", "rich.progress"]
 NEWER = [sys.executable, *bare_interpreter.pythons("3.13")]
@@ -35,7 +35,7 @@ def test_a_bare_interpreter_asks_for_nothing_when_the_parent_has_imported_the_pa
 
 PLAN_WITHOUT_IMPORTING = """
 import sys
-from weft.remote import modules
+from roamlet.remote import modules
 bundle = modules.plan({name!r}, (), frozenset({has!r}))
 assert {name!r}.partition(".")[0] not in sys.modules, "planning has imported what it plans"
 sys.stdout.buffer.write(bundle.data)
@@ -109,7 +109,7 @@ def test_dependencies_come_first_unless_modules_import_each_other() -> None:
     bundle = modules.plan(requests.__name__, (), frozenset(sys.stdlib_module_names))
     assert bundle is not None
     order = [name for name, *_ in wire_bundle.unpack(bundle.data)[0]]
-    assert order == ["weft.wire.resources", *bundle.modules, "certifi/cacert.pem"]
+    assert order == ["roamlet.wire.resources", *bundle.modules, "certifi/cacert.pem"]
     assert order.index("certifi.core") < order.index("requests.certs")
     assert order.index("urllib3") < order.index("requests.adapters")
     for name in bundle.modules:

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from roamlet import remote
 from tests.remote.modules.conftest import Make
-from tests.remote.sent import weft_uses
-from weft import remote
+from tests.remote.sent import roamlet_uses
 
 NotLoaded = Callable[..., None]
 
@@ -62,7 +62,7 @@ def server(tmp_path: Path) -> Iterator[tuple[str, Path]]:
 
 def test_djangos_models_need_no_question(context: remote.Context) -> None:
     importlib.import_module("django.db.models")
-    assert context.call(weft_uses.models) == "django.db.models.base"
+    assert context.call(roamlet_uses.models) == "django.db.models.base"
     assert context.stats.round_trips == 0
 
 
@@ -79,7 +79,7 @@ def not_loaded(monkeypatch: pytest.MonkeyPatch) -> NotLoaded:
 
 def test_django_migrates_and_queries_over_there(context: remote.Context) -> None:
     pytest.importorskip("django")
-    assert context.call(weft_uses.django) == (["joan", "grace"], True)
+    assert context.call(roamlet_uses.django) == (["joan", "grace"], True)
     assert context.stats.bytes_down < 2_000_000  # bytecode, of whatever the parent has loaded; no translations
 
 
@@ -87,9 +87,9 @@ def test_jinja2_finds_and_lists_templates_over_there(context: remote.Context, ma
     pytest.importorskip("jinja2")
     page = "{% for name in names %}<p>{{ name }}{% endfor %}{% include 'sub/foot.html' %}"
     names = ("__init__.py", "templates/page.html", "templates/sub/foot.html")
-    make({f"weft_templates/{name}": text for name, text in zip(names, ("", page, "the end"), strict=True)})
-    rendered, missing, listed = context.call(weft_uses.jinja2)
-    assert rendered == "<p>warp<p>&lt;weft&gt;the end"
+    make({f"roamlet_templates/{name}": text for name, text in zip(names, ("", page, "the end"), strict=True)})
+    rendered, missing, listed = context.call(roamlet_uses.jinja2)
+    assert rendered == "<p>warp<p>&lt;roamlet&gt;the end"
     assert missing == "nothing.html"
     assert listed == ["page.html", "sub/foot.html"]
     assert context.stats.round_trips <= 5
@@ -100,20 +100,20 @@ def test_sqlalchemy_selects_over_there(context: remote.Context, not_loaded: NotL
     pytest.importorskip("sqlalchemy")
     if not loaded:
         not_loaded("sqlalchemy")
-    assert context.call(weft_uses.sqlalchemy) == ["weft"]
+    assert context.call(roamlet_uses.sqlalchemy) == ["roamlet"]
     assert context.stats.round_trips <= 6
 
 
 def test_rich_draws_a_table_over_there(context: remote.Context, not_loaded: NotLoaded) -> None:
     pytest.importorskip("rich")
     not_loaded("rich", "pygments")
-    assert "│ weft ✨ │" in context.call(weft_uses.rich)
+    assert "│ roamlet ✨ │" in context.call(roamlet_uses.rich)
     assert context.stats.round_trips <= 6
 
 
 def test_botocore_builds_a_client_from_the_data_files_that_it_needs_and_no_others(context: remote.Context) -> None:
     pytest.importorskip("botocore")
-    endpoint, signed, knows_s3 = context.call(weft_uses.botocore)
+    endpoint, signed, knows_s3 = context.call(roamlet_uses.botocore)
     assert (endpoint, signed, knows_s3) == ("https://sqs.eu-central-1.amazonaws.com", True, True)
     assert context.stats.round_trips <= 8
     assert context.stats.bytes_down < 3_000_000  # its data are some 20 MB
@@ -124,8 +124,8 @@ def test_requests_trusts_whom_certifi_trusts_and_needs_no_question(
 ) -> None:
     pytest.importorskip("requests")
     url, certificate = server
-    certificates, trusted = context.call(weft_uses.requests, (url,))
+    certificates, trusted = context.call(roamlet_uses.requests, (url,))
     assert certificates > 100
     assert not trusted
-    assert context.call(weft_uses.requests_with, (url, str(certificate))) == "woven"
+    assert context.call(roamlet_uses.requests_with, (url, str(certificate))) == "woven"
     assert context.stats.round_trips == 0

@@ -4,7 +4,7 @@ import os
 import random
 import threading
 
-import weft
+import roamlet
 
 ended = []  # in which process what was left
 executed = []  # what a forged pickle has done here
@@ -39,7 +39,7 @@ def goes(places, numbers, visited):
     total = 0
     try:
         for place in places:
-            weft.move_to(place)
+            roamlet.move_to(place)
             total += numbers.receive()
             visited.send((os.getpid(), total))
         return total, places
@@ -54,7 +54,7 @@ def loops(places, numbers):
     for number in numbers:
         taken.append((number, os.getpid()))
         if len(taken) % 3 == 0:
-            weft.move_to(next(places))
+            roamlet.move_to(next(places))
         if len(taken) == 12:
             break
     return taken
@@ -62,45 +62,45 @@ def loops(places, numbers):
 
 def loops_there(place, home, numbers):
     """A loop that begins in a context, goes on at home, and back."""
-    weft.move_to(place)
+    roamlet.move_to(place)
     taken = []
     for number in numbers:
         taken.append((number, os.getpid()))
         if len(taken) in (5, 10):
-            weft.move_to(home if len(taken) == 5 else place)
+            roamlet.move_to(home if len(taken) == 5 else place)
     return taken
 
 
 def tries(place, other):
     """Move to a place, and try to go on to another. What was said, and whether that is where it has been before."""
-    weft.move_to(place)
+    roamlet.move_to(place)
     before = os.getpid()
     try:
-        weft.move_to(other)
-    except weft.NotMoved as error:
+        roamlet.move_to(other)
+    except roamlet.NotMoved as error:
         return str(error), os.getpid() == before
     return "moved", os.getpid() == before
 
 
 def ends(place, other):
     """The same, and it waits there with a finally block."""
-    weft.move_to(place)
+    roamlet.move_to(place)
     try:
-        weft.move_to(other)
-        weft.channel().receive()
+        roamlet.move_to(other)
+        roamlet.channel().receive()
     finally:
         ended.append(os.getpid())
 
 
 def fails(place, other):
-    weft.move_to(place)
-    weft.move_to(other)
+    roamlet.move_to(place)
+    roamlet.move_to(other)
     raise LookupError("no such thing")
 
 
 def waits_at_home(place, channel):
-    weft.move_to(place)
-    weft.move_to(weft.home)
+    roamlet.move_to(place)
+    roamlet.move_to(roamlet.home)
     try:
         return channel.receive(), os.getpid()
     finally:
@@ -115,7 +115,7 @@ def waits(channel):
 
 
 def ends_slowly(place, said, goes):
-    weft.move_to(place)
+    roamlet.move_to(place)
     try:
         said.send("begun")
         goes.receive()
@@ -127,7 +127,7 @@ def ends_slowly(place, said, goes):
 
 def commits_and_says(said):
     """Over there: what is asked of it is done, and answered with nonsense."""
-    from weft.snapshot import _guests
+    from roamlet.snapshot import _guests
 
     commit = _guests.commit
 
@@ -148,7 +148,7 @@ def numbers():
 
 def holds_much(place, other):
     """What a function may hold when it moves on."""
-    weft.move_to(place)
+    roamlet.move_to(place)
     offset, generator = 10, numbers()
     next(generator)
 
@@ -161,75 +161,75 @@ def holds_much(place, other):
     try:
         raise LookupError("handled")
     except LookupError as error:
-        weft.move_to(other)
+        roamlet.move_to(other)
         items[0](next(generator))
         generator.close()
         return add(100), offset, len(large), repr(error), os.getpid()
 
 
 def holds_a_lock(place, other):
-    weft.move_to(place)
+    roamlet.move_to(place)
     lock = threading.Lock()
     try:
-        weft.move_to(other)
+        roamlet.move_to(other)
     except TypeError as error:
         return str(error), lock.acquire(timeout=0)
 
 
 def holds_a_channel_of_there(place, other):
-    weft.move_to(place)
-    channel = weft.channel()
+    roamlet.move_to(place)
+    channel = roamlet.channel()
     try:
-        weft.move_to(other)
+        roamlet.move_to(other)
     except TypeError as error:
         return str(error), channel.balance
 
 
 def visits(place, other):
-    weft.move_to(place)
-    with weft.at(other):
+    roamlet.move_to(place)
+    with roamlet.at(other):
         pass
 
 
 def leaves_a_block(place, other):
-    with weft.at(place):
-        weft.move_to(other)
+    with roamlet.at(place):
+        roamlet.move_to(other)
 
 
 def goes_home():
-    weft.move_to(weft.home)
+    roamlet.move_to(roamlet.home)
 
 
 def starts_one(place):
-    weft.move_to(place)
-    return weft.spawn(goes_home).join()
+    roamlet.move_to(place)
+    return roamlet.spawn(goes_home).join()
 
 
 def calls(place, other):
-    weft.move_to(place)
+    roamlet.move_to(place)
     return other.call(os.getpid)
 
 
 def comes_and_visits(place):
     """Home again, it uses the context for all that contexts are for."""
-    weft.move_to(place)
+    roamlet.move_to(place)
     there = os.getpid()
-    weft.move_to(weft.home)
-    with weft.at(place):
+    roamlet.move_to(roamlet.home)
+    with roamlet.at(place):
         visited = os.getpid()
-    weft.move_to(place)
+    roamlet.move_to(place)
     again = os.getpid()
-    weft.move_to(weft.home)
+    roamlet.move_to(roamlet.home)
     return there == visited == again == place.call(os.getpid), os.getpid()
 
 
 def sends_what_it_is_told(place, other, forged):
     """Over there: let the next tasklet that moves on say something else than it should."""
-    weft.move_to(place)
-    from weft.snapshot import _guests
+    roamlet.move_to(place)
+    from roamlet.snapshot import _guests
 
     _guests.Departure.said = lambda self: _guests.Departs(*forged)
-    weft.move_to(other)
+    roamlet.move_to(other)
     return "moved"
 
 
@@ -237,44 +237,44 @@ def guests():
     """How many tasklets have come to this process, and have not been taken from it yet."""
     import sys
 
-    return len(sys.modules["weft.snapshot._guests"]._here)
+    return len(sys.modules["roamlet.snapshot._guests"]._here)
 
 
 def can_guests():
     """The same where perhaps none has ever come."""
     import sys
 
-    return guests() if "weft.snapshot._guests" in sys.modules else 0
+    return guests() if "roamlet.snapshot._guests" in sys.modules else 0
 
 
 def tries_at_first(place):
     try:
-        weft.move_to(place)
-    except weft.NotMoved as error:
+        roamlet.move_to(place)
+    except roamlet.NotMoved as error:
         return str(error)
 
 
 def goes_in_a_time_out(place, other):
-    weft.move_to(place)
+    roamlet.move_to(place)
     try:
-        with weft.timeout(100):
-            weft.move_to(other)
+        with roamlet.timeout(100):
+            roamlet.move_to(other)
     except TypeError as error:
         return str(error)
 
 
 def holds_more(place, other, size):
-    weft.move_to(place)
+    roamlet.move_to(place)
     large = bytes(size)
     try:
-        weft.move_to(other)
+        roamlet.move_to(other)
     except TypeError as error:
         return str(error) if len(large) == size else ""
 
 
 def steps(places):
     for place in places:
-        weft.move_to(place)
+        roamlet.move_to(place)
         yield os.getpid()
 
 
@@ -290,7 +290,7 @@ def wanders(places, seed, said):
     chance, step = random.Random(seed), 0
     try:
         while True:
-            weft.move_to(chance.choice(places))
+            roamlet.move_to(chance.choice(places))
             step += 1
             said.send((seed, step))
     finally:
@@ -299,20 +299,20 @@ def wanders(places, seed, said):
 
 
 def comes_home_and_tries(place, other):
-    weft.move_to(place)
+    roamlet.move_to(place)
     there = os.getpid()
-    weft.move_to(weft.home)
+    roamlet.move_to(roamlet.home)
     said = tries_at_first(other)
-    weft.move_to(place)
+    roamlet.move_to(place)
     assert os.getpid() == there
     return said, there
 
 
 def is_killed_there(place, other):
-    weft.move_to(place)
-    weft.tasklet(weft.getcurrent().kill)()
+    roamlet.move_to(place)
+    roamlet.tasklet(roamlet.getcurrent().kill)()
     try:
-        weft.move_to(other)
+        roamlet.move_to(other)
     finally:
         ended.append(os.getpid())
 
@@ -324,8 +324,8 @@ def wanders_for(places, seed, steps, ended):
         while step < steps:
             step += 1
             try:
-                weft.move_to(chance.choice(places))
-            except weft.WeftError:
+                roamlet.move_to(chance.choice(places))
+            except roamlet.RoamletError:
                 continue
         return step
     finally:

@@ -7,7 +7,7 @@ import sys
 import threading
 import weakref
 
-import weft
+import roamlet
 
 ended = []  # in which process what was left
 made = []  # where somebody waits at a Gate
@@ -50,7 +50,7 @@ def is_being_made():
 
 def there():
     """How many tasklets have come to this process, and have not been taken from it yet."""
-    return len(sys.modules["weft.snapshot._guests"]._here)
+    return len(sys.modules["roamlet.snapshot._guests"]._here)
 
 
 def objects():
@@ -87,12 +87,12 @@ def begins(channel):
 
 
 def paused(channel):
-    weft.schedule_remove()
+    roamlet.schedule_remove()
     return channel.receive(), os.getpid()
 
 
 def scheduled(channel):
-    weft.schedule()
+    roamlet.schedule()
     return channel.receive(), os.getpid()
 
 
@@ -217,6 +217,6 @@ def notes(channel, noted):
 def forever(channel):
     try:
         channel.send(channel.receive())
-        weft.channel().receive()
+        roamlet.channel().receive()
     finally:
         ended.append(os.getpid())

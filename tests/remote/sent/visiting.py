@@ -4,7 +4,7 @@ import os
 import sys
 import threading
 
-import weft
+import roamlet
 
 ended = []  # in which process what was left
 here = os.getpid
@@ -22,7 +22,7 @@ def changes(context):
     first, found, same = os.getpid(), [1], ("same",)
     before, unknown = same, object()
     kept = unknown
-    with weft.at(context):
+    with roamlet.at(context):
         there = away(first)
         found.append(2)
         first = first
@@ -33,7 +33,7 @@ def in_a_loop(context):
     first, found = os.getpid(), []
     for number in range(5):
         if number % 2:
-            with weft.at(context):
+            with roamlet.at(context):
                 number = number * 10, away(first)
         found.append(number)
     return found
@@ -43,7 +43,7 @@ def returns(context):
     first = os.getpid()
     try:
         for number in range(3):
-            with weft.at(context):
+            with roamlet.at(context):
                 if number == 1:
                     return number, away(first)
     finally:
@@ -53,7 +53,7 @@ def returns(context):
 def breaks_and_continues(context):
     count = 0
     while True:
-        with weft.at(context):
+        with roamlet.at(context):
             count += 1
             if count > 3:
                 break
@@ -67,14 +67,14 @@ def nests(context):
     first = os.getpid()
     with open(os.devnull) as file:
         file = file.name
-        with weft.at(context):
+        with roamlet.at(context):
             try:
                 with open(os.devnull) as other:
                     other = other.name
             finally:
                 inner = away(first)
     try:
-        with weft.at(context):
+        with roamlet.at(context):
             last = away(first)
     finally:
         ended.append(os.getpid())
@@ -89,7 +89,7 @@ def shares_a_variable(context):
         count += 1
         return count
 
-    with weft.at(context):
+    with roamlet.at(context):
         add()
         add()
     return count, add()
@@ -99,14 +99,14 @@ def in_a_handler(context):
     try:
         raise LookupError("handled")
     except LookupError:
-        with weft.at(context):
+        with roamlet.at(context):
             there = 1
         return there, repr(sys.exc_info()[1])
 
 
 def deletes(context):
     one, two = 1, 2
-    with weft.at(context):
+    with roamlet.at(context):
         del one
         two += 1
     return sorted(locals()), two
@@ -116,7 +116,7 @@ def calls(context, channel):
     def double(number):
         return 2 * number
 
-    with weft.at(context):
+    with roamlet.at(context):
         value = double(channel.receive())
         channel.send(value)
     return value
@@ -130,7 +130,7 @@ def below(context):
 def raises(context):
     count = 1
     try:
-        with weft.at(context):
+        with roamlet.at(context):
             count = 2
             raise LookupError("there")
     except LookupError as error:
@@ -138,19 +138,19 @@ def raises(context):
 
 
 def always_raises(context):
-    with weft.at(context):
+    with roamlet.at(context):
         raise SystemExit(3)
 
 
 def brings_a_function(context):
-    with weft.at(context):
+    with roamlet.at(context):
         made = lambda: 1  # noqa: E731
     return made  # noqa: RET504 - it is a variable that comes back
 
 
 def dies(context):
     try:
-        with weft.at(context):
+        with roamlet.at(context):
             os._exit(3)
     finally:
         ended.append(os.getpid())
@@ -158,10 +158,10 @@ def dies(context):
 
 def waits(context, channel):
     try:
-        with weft.at(context):
+        with roamlet.at(context):
             try:
                 channel.send("there")
-                weft.channel().receive()
+                roamlet.channel().receive()
             finally:
                 ended.append(os.getpid())
     finally:
@@ -171,20 +171,20 @@ def waits(context, channel):
 def holds_a_lock(context):
     lock = threading.Lock()
     try:
-        with weft.at(context):
+        with roamlet.at(context):
             pass
     except TypeError as error:
         return str(error), lock.acquire(timeout=0)
 
 
 def in_a_time_out(context):
-    with weft.timeout(100), weft.at(context):
+    with roamlet.timeout(100), roamlet.at(context):
         pass
 
 
 def in_a_generator(context):
     def generator():
-        with weft.at(context):
+        with roamlet.at(context):
             yield 1
 
     for _ in generator():
@@ -192,4 +192,4 @@ def in_a_generator(context):
 
 
 def by_hand(context):
-    weft.at(context).__enter__()
+    roamlet.at(context).__enter__()

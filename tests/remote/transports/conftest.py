@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from roamlet import io
 from tests.remote.transports.private_system import OPEN, CannotBeMade, PrivateSystem, make
-from weft import io
 
 
 @pytest.fixture

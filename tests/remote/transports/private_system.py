@@ -10,24 +10,24 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+from roamlet import remote
 from tools import unpack_debian
-from weft import remote
 
 REPOSITORY = Path(__file__).parents[3]
 UNPACKED = REPOSITORY / ".venv" / "privileges"
 PYTHON = "/usr/bin/python3"  # for accounts that may not look into the home of whoever runs the tests
 PASSWORD = "correct horse: it's 'battery' $taple"
-CALLER, FREE, STRANGER, OTHER = "weft-caller", "weft-free", "weft-stranger", "weft-other"
+CALLER, FREE, STRANGER, OTHER = "roamlet-caller", "roamlet-free", "roamlet-stranger", "roamlet-other"
 FIRST_NUMBER = 61001
 OPEN = {"sudo": remote.sudo, "su": remote.su, "doas": remote.doas}
 
 SUDOERS = f"""\
 Defaults timestamp_timeout=0, lecture=never, !fqdn
-Defaults:weft-tty requiretty
+Defaults:roamlet-tty requiretty
 root ALL=(ALL) NOPASSWD: ALL
 {CALLER} ALL=(ALL) ALL
 {FREE} ALL=(ALL) NOPASSWD: ALL
-weft-tty ALL=(ALL) ALL
+roamlet-tty ALL=(ALL) ALL
 """
 DOAS = f"permit nopass root\npermit {CALLER}\npermit nopass {FREE}\n"
 PAM = """\
@@ -39,8 +39,8 @@ session required pam_permit.so
 ENTER = """\
 #!/bin/sh
 exec unshare --mount --propagation private sh -c '
-mount -t overlay weft -o "lowerdir={etc}:{unpacked}/etc:/etc" /etc &&
-mount -t overlay weft -o "lowerdir={unpacked}/usr:/usr" /usr || exit 125
+mount -t overlay roamlet -o "lowerdir={etc}:{unpacked}/etc:/etc" /etc &&
+mount -t overlay roamlet -o "lowerdir={unpacked}/usr:/usr" /usr || exit 125
 user=$1; shift
 exec setpriv --reuid="$user" --regid="$user" --init-groups "$@"' sh "$@"
 """
@@ -94,8 +94,8 @@ def _write_accounts(etc: Path) -> None:
         ["openssl", "passwd", "-6", "-stdin"], input=PASSWORD + "\n", capture_output=True, text=True, check=True
     ).stdout.strip()
     files = {name: Path("/etc", name).read_text() for name in ("passwd", "group", "shadow")}
-    for number, user in enumerate([CALLER, FREE, STRANGER, OTHER, "weft-tty", "weft-closed"], FIRST_NUMBER):
-        shell = "/usr/sbin/nologin" if user == "weft-closed" else "/bin/sh"
+    for number, user in enumerate([CALLER, FREE, STRANGER, OTHER, "roamlet-tty", "roamlet-closed"], FIRST_NUMBER):
+        shell = "/usr/sbin/nologin" if user == "roamlet-closed" else "/bin/sh"
         files["passwd"] += f"{user}:x:{number}:{number}:a test's:/tmp:{shell}\n"
         files["group"] += f"{user}:x:{number}:\n"
         files["shadow"] += f"{user}:{hashed}:19000:0:99999:7:::\n"

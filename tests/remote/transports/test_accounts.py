@@ -9,14 +9,14 @@ import tempfile
 from pathlib import Path
 
 import pytest
-import weft_sent
+import roamlet_sent
 
+from roamlet import remote
+from roamlet.remote import _process
 from tests.remote.fakes import script
 from tests.remote.raising import raises
 from tests.remote.stopping import gone
 from tests.remote.transports.private_system import CALLER, FREE, OPEN, OTHER, PASSWORD, PYTHON, STRANGER
-from weft import remote
-from weft.remote import _process
 
 ASKS_FOR = {"sudo": CALLER, "su": OTHER, "doas": CALLER}  # whose password it wants, called by CALLER
 
@@ -34,7 +34,7 @@ def test_the_password_that_was_given_is_typed_at_the_prompt(kind, called_by):
     called_by(CALLER)
     with OPEN[kind](OTHER, python=PYTHON, password=PASSWORD) as context:
         assert context.call(getpass.getuser) == OTHER
-        assert context.call(weft_sent.add, (1, 2)) == 3
+        assert context.call(roamlet_sent.add, (1, 2)) == 3
 
 
 @pytest.mark.parametrize("kind", OPEN)
@@ -56,7 +56,7 @@ def test_a_function_is_asked_with_the_prompt_and_who_asks(kind, called_by):
 @pytest.mark.parametrize("kind", OPEN)
 def test_a_password_in_the_environment_is_used_and_not_handed_on(kind, called_by, monkeypatch):
     called_by(CALLER)
-    monkeypatch.setenv(f"WEFT_{kind.upper()}_PASSWORD", PASSWORD)
+    monkeypatch.setenv(f"ROAMLET_{kind.upper()}_PASSWORD", PASSWORD)
     with OPEN[kind](OTHER, python=PYTHON) as context:
         assert context.call(getpass.getuser) == OTHER
         processes = _processes_below(context._link.process._popen.pid)
@@ -74,7 +74,7 @@ while :; do read _ || sleep 1; done
 @pytest.fixture
 def stubborn():
     """The path, for every account, of a command that ignores all signals that can be ignored, and never answers."""
-    with tempfile.TemporaryDirectory(prefix="weft-") as folder:
+    with tempfile.TemporaryDirectory(prefix="roamlet-") as folder:
         os.chmod(folder, 0o755)
         yield script(Path(folder), STUBBORN)
 
@@ -102,9 +102,9 @@ def _processes_below(pid):
 
 
 def test_no_command_below_a_context_gets_a_password_of_the_environment(monkeypatch):
-    monkeypatch.setenv("WEFT_SSH_PASSWORD", PASSWORD)
+    monkeypatch.setenv("ROAMLET_SSH_PASSWORD", PASSWORD)
     with remote.local() as context:
-        assert context.call(os.getenv, ("WEFT_SSH_PASSWORD",)) is None
+        assert context.call(os.getenv, ("ROAMLET_SSH_PASSWORD",)) is None
 
 
 @pytest.mark.parametrize("kind", OPEN)
@@ -128,7 +128,7 @@ def test_a_wrong_password_is_an_error_and_is_typed_once(kind, called_by):
 @pytest.mark.parametrize("kind", OPEN)
 def test_without_a_password_where_one_is_wanted_the_error_says_how_to_give_one(kind, called_by):
     called_by(CALLER)
-    with raises(remote.AuthenticationFailed, match=f"and none was given.*password=.*WEFT_{kind.upper()}_PASSWORD"):
+    with raises(remote.AuthenticationFailed, match=f"and none was given.*password=.*ROAMLET_{kind.upper()}_PASSWORD"):
         OPEN[kind](OTHER, python=PYTHON)
 
 
@@ -156,10 +156,10 @@ def test_rules_that_want_no_password_are_asked_without_one(kind, called_by):
         ("sudo", STRANGER, {"password": PASSWORD}, remote.NotAllowed,
          "rules do not let this user do that.*not in the sudoers file.*sudo -l"),
         ("doas", STRANGER, {"password": PASSWORD}, remote.NotAllowed, "rules do not let this user do that.*doas.conf"),
-        ("sudo", "weft-tty", {}, remote.NotAllowed, "requiretty.*Give a password="),
-        ("sudo", "root", {"user": "weft-nobody-at-all"}, remote.TargetNotFound, "there is no user weft-nobody-at-all"),
-        ("su", "root", {"user": "weft-nobody-at-all"}, remote.TargetNotFound, "there is no user weft-nobody-at-all"),
-        ("doas", "root", {"user": "weft-nobody-at-all"}, remote.TargetNotFound, "there is no user weft-nobody-at-all"),
+        ("sudo", "roamlet-tty", {}, remote.NotAllowed, "requiretty.*Give a password="),
+        ("sudo", "root", {"user": "roamlet-nobody-at-all"}, remote.TargetNotFound, "there is no user roamlet-nobody-at-all"),
+        ("su", "root", {"user": "roamlet-nobody-at-all"}, remote.TargetNotFound, "there is no user roamlet-nobody-at-all"),
+        ("doas", "root", {"user": "roamlet-nobody-at-all"}, remote.TargetNotFound, "there is no user roamlet-nobody-at-all"),
         ("sudo", "root", {"python": "/no/such/python"}, remote.NoPython, "no interpreter /no/such/python"),
         ("doas", "root", {"python": "/no/such/python"}, remote.NoPython, "no interpreter /no/such/python"),
         ("su", "root", {"python": "/no/such/python"}, remote.NoPython, "there is no /no/such/python, or this user may not"),
@@ -174,14 +174,14 @@ def test_a_refusal_is_named_with_the_next_step(kind, user, options, error, says,
 
 def test_su_reaches_an_account_that_nobody_logs_in_to_when_root_asks(called_by):
     called_by("root")
-    with remote.su("weft-closed", python=PYTHON) as context:
-        assert context.call(getpass.getuser) == "weft-closed"
+    with remote.su("roamlet-closed", python=PYTHON) as context:
+        assert context.call(getpass.getuser) == "roamlet-closed"
 
 
 def test_who_asks_on_the_terminal_later_gets_an_end_of_file(called_by):
     called_by(CALLER)
     with remote.doas(OTHER, python=PYTHON, password=PASSWORD) as context:
-        assert context.call(weft_sent.ask_on_the_terminal, ("And now? ",)) == ""
+        assert context.call(roamlet_sent.ask_on_the_terminal, ("And now? ",)) == ""
 
 
 @pytest.mark.parametrize("kind", OPEN)

@@ -3,12 +3,12 @@
 import sys
 
 import pytest
-import weft_sent
+import roamlet_sent
 
+from roamlet import remote
+from roamlet.remote._link import Link
 from tests.remote.raising import raises
 from tests.remote.transports import standin
-from weft import remote
-from weft.remote._link import Link
 
 OPEN = {
     "docker": (standin.DOCKER, remote.docker),
@@ -37,7 +37,7 @@ def test_a_context_is_opened_with_the_words_that_the_command_knows(kind, command
     what, function = OPEN[kind]
     command = what.install(commands)
     with function("web", python=sys.executable) as context:
-        assert context.call(weft_sent.add, (1, 2)) == 3
+        assert context.call(roamlet_sent.add, (1, 2)) == 3
         assert context.name == "web"
     (words,) = command.calls
     before = len(CALLED[kind])
@@ -51,7 +51,7 @@ def test_each_opens_contexts_behind_another(commands):
     with remote.local(name="hop") as hop:
         for kind, (_, function) in OPEN.items():
             with function("web", python=sys.executable, via=hop) as context:
-                assert context.call(weft_sent.add, (1, 2)) == 3
+                assert context.call(roamlet_sent.add, (1, 2)) == 3
                 assert context.name == "hop/web"
             (words,) = installed[kind].calls
             assert words[: len(CALLED[kind])] == CALLED[kind]
@@ -114,7 +114,7 @@ def test_options_stand_where_the_command_takes_them(kind, options, words, comman
     what, function = OPEN[kind]
     command = what.install(commands)
     with function("web", python=sys.executable, **options) as context:
-        assert context.call(weft_sent.add, (1, 2)) == 3
+        assert context.call(roamlet_sent.add, (1, 2)) == 3
     assert command.calls[0][: len(words)] == words
 
 
@@ -231,8 +231,8 @@ def test_a_command_that_has_failed_before_anything_is_sent_to_it_says_why_as_wel
 @pytest.mark.parametrize(
     ("end", "says"),
     [
-        ((weft_sent.die_with, (137,)), "its process ended with exit code 137; somebody killed it"),
-        ((weft_sent.kill_self, (9,)), r"the docker to it was ended by signal 9 \(SIGKILL\)"),
+        ((roamlet_sent.die_with, (137,)), "its process ended with exit code 137; somebody killed it"),
+        ((roamlet_sent.kill_self, (9,)), r"the docker to it was ended by signal 9 \(SIGKILL\)"),
     ],
 )
 def test_a_container_that_is_stopped_under_a_context_is_told_from_a_client_that_is_killed(end, says, commands):

@@ -24,8 +24,8 @@ def run(python, program):
 def test_the_child_goes_on_in_the_memory_of_its_parent_and_nothing_travels(run):
     said = run("""
         import os
-        import weft
-        from weft import remote
+        import roamlet
+        from roamlet import remote
 
         STATE = {"asked": 0}
 
@@ -34,8 +34,8 @@ def test_the_child_goes_on_in_the_memory_of_its_parent_and_nothing_travels(run):
             return STATE["asked"]
 
         def through_tasklets(value):
-            channel = weft.channel()
-            weft.tasklet(channel.send)(value)
+            channel = roamlet.channel()
+            roamlet.tasklet(channel.send)(value)
             return channel.receive()
 
         def is_the_same_module():
@@ -59,7 +59,7 @@ def test_the_child_goes_on_in_the_memory_of_its_parent_and_nothing_travels(run):
 def test_the_parents_descriptors_buffers_and_handlers_are_not_the_childs(run, tmp_path):
     said = run("""
         import atexit, logging, os, signal, socket, sys
-        from weft import remote
+        from roamlet import remote
 
         ours, theirs = socket.socketpair()
         file = open("file", "w")
@@ -74,7 +74,7 @@ def test_the_parents_descriptors_buffers_and_handlers_are_not_the_childs(run, tm
             os.kill(os.getpid(), signal.SIGUSR1)
 
         def password():
-            return os.environ.get("WEFT_SUDO_PASSWORD")
+            return os.environ.get("ROAMLET_SUDO_PASSWORD")
 
         if __name__ == "__main__":
             atexit.register(print, "the end of", os.getpid())
@@ -98,7 +98,7 @@ def test_the_parents_descriptors_buffers_and_handlers_are_not_the_childs(run, tm
                 print(file.read())
             atexit.unregister(print)
             atexit.register(print, "the end")
-        """, WEFT_SUDO_PASSWORD="xyzzy")  # fmt: skip
+        """, ROAMLET_SUDO_PASSWORD="xyzzy")  # fmt: skip
     assert said.splitlines() == [
         "a line in the buffer; /dev/null None",
         "b''",
@@ -113,7 +113,7 @@ def test_the_parents_descriptors_buffers_and_handlers_are_not_the_childs(run, tm
 def test_a_fork_beside_other_threads_is_refused_unless_the_caller_answers_for_them(run):
     said = run("""
         import os, threading
-        from weft import remote
+        from roamlet import remote
 
         if __name__ == "__main__":
             wait = threading.Event()
@@ -127,7 +127,7 @@ def test_a_fork_beside_other_threads_is_refused_unless_the_caller_answers_for_th
                 print(context.call(os.getppid) == os.getpid(), context.call(threading.active_count) < 6)
                 wait.set()
                 thread.join()
-                with remote.local() as other, remote.fork() as inner:  # weft's own threads are no obstacle
+                with remote.local() as other, remote.fork() as inner:  # roamlet's own threads are no obstacle
                     print(inner.call(os.getppid) == os.getpid(), other.call(os.getppid) == os.getpid())
         """)
     first, second, *rest = said.splitlines()
@@ -136,11 +136,11 @@ def test_a_fork_beside_other_threads_is_refused_unless_the_caller_answers_for_th
     assert rest == ["True True", "True True"]
 
 
-def test_a_fork_while_a_callback_blocks_weft_s_own_thread_is_refused(run):
+def test_a_fork_while_a_callback_blocks_roamlet_s_own_thread_is_refused(run):
     said = run("""
         import threading
-        from weft import remote
-        from weft.remote import _fork
+        from roamlet import remote
+        from roamlet.remote import _fork
 
         _fork.PATIENCE = 0.2
         blocked, go_on = threading.Event(), threading.Event()
@@ -161,14 +161,14 @@ def test_a_fork_while_a_callback_blocks_weft_s_own_thread_is_refused(run):
                 with remote.fork() as forked:
                     print(forked.call(len, ("abc",)))
         """)
-    assert "its thread weft-callbacks did not come to a rest within 0.2 seconds" in said
+    assert "its thread roamlet-callbacks did not come to a rest within 0.2 seconds" in said
     assert said.endswith("3\n")
 
 
 def test_a_forked_child_ends_with_its_parent_and_its_siblings_do_not_keep_it(program, tmp_path):
     path = program("""
         import os
-        from weft import remote
+        from roamlet import remote
 
         if __name__ == "__main__":
             with remote.fork() as first, remote.fork() as second:
@@ -186,7 +186,7 @@ def test_a_forked_child_ends_with_its_parent_and_its_siblings_do_not_keep_it(pro
 
 
 def test_an_unknown_argument_is_refused():
-    from weft import remote
+    from roamlet import remote
 
     with pytest.raises(TypeError, match=r"remote.fork\(\) takes no argument 'python'; beside its own: name, timeout"):
         remote.fork(python="python3")
@@ -196,8 +196,8 @@ def test_a_value_that_is_not_plain_harms_no_context_of_a_forked_one(run):
     said = run("""
         import datetime
         import logging
-        import weft
-        from weft import remote
+        import roamlet
+        from roamlet import remote
 
         def take(channel):
             try:
@@ -207,11 +207,11 @@ def test_a_value_that_is_not_plain_harms_no_context_of_a_forked_one(run):
 
         def through_a_context_of_its_own():
             logging.disable()
-            channel = weft.channel()
+            channel = roamlet.channel()
             with remote.local() as behind:
                 said = []
                 for value in (datetime.date(2020, 1, 1), "plain"):
-                    weft.tasklet(channel.send)(value)
+                    roamlet.tasklet(channel.send)(value)
                     said.append(behind.call(take, (channel,)))
                 return said
 

@@ -7,10 +7,10 @@ from collections.abc import Callable
 import journeys
 import pytest
 
-import weft
+import roamlet
+from roamlet import remote
 from tests.remote.sshd import Sshd
 from tests.snapshot.conftest import KNOWN
-from weft import remote
 
 BARE = getattr(sys, "_base_executable", sys.executable)
 
@@ -26,11 +26,11 @@ def test_in_one_loop_through_sudo_ssh_and_a_second_hop_and_home(called_by: Calla
     ):
         root.allow_moves_to(alpha)
         alpha.allow_moves_to(behind)
-        behind.allow_moves_to(weft.home)
-        numbers: weft.channel[int] = weft.channel()
-        visited: weft.channel[tuple[int, int]] = weft.channel()
-        places = [weft.home, root, alpha, behind, weft.home]
-        going = weft.spawn(journeys.goes, (places, numbers, visited))
+        behind.allow_moves_to(roamlet.home)
+        numbers: roamlet.channel[int] = roamlet.channel()
+        visited: roamlet.channel[tuple[int, int]] = roamlet.channel()
+        places = [roamlet.home, root, alpha, behind, roamlet.home]
+        going = roamlet.spawn(journeys.goes, (places, numbers, visited))
         pids = [os.getpid(), *(context.facts.pid for context in (root, alpha, behind)), os.getpid()]
         for number, pid in enumerate(pids):
             numbers.send(number)

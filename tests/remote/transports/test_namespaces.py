@@ -8,19 +8,19 @@ import sys
 from pathlib import Path
 
 import pytest
-import weft_sent
+import roamlet_sent
 
+from roamlet import remote
 from tests.remote.raising import raises
 from tests.remote.transports.private_system import PYTHON
 from tests.remote.transports.standin import StandIn
 from tools import unpack_debian
-from weft import remote
 
 REPOSITORY = Path(__file__).parents[3]
 UNPACKED = REPOSITORY / ".venv" / "containers"
 
 MAKE = """
-hostname weft-inside && mount -t tmpfs weft /mnt && echo here > /mnt/weft-marker && mount -t proc proc /proc && echo ready
+hostname roamlet-inside && mount -t tmpfs roamlet /mnt && echo here > /mnt/roamlet-marker && mount -t proc proc /proc && echo ready
 cat
 """
 
@@ -57,22 +57,22 @@ def inside(request):
 
 def test_a_context_is_opened_in_the_namespaces_of_a_process(inside):
     with remote.setns(inside, python=sys.executable) as context:
-        assert context.call(socket.gethostname) == "weft-inside"
-        assert context.call(os.listdir, ("/mnt",)) == ["weft-marker"]
+        assert context.call(socket.gethostname) == "roamlet-inside"
+        assert context.call(os.listdir, ("/mnt",)) == ["roamlet-marker"]
         assert context.facts.pid < 20  # the number that it has in there
         assert context.name == str(inside)
-    assert not os.path.exists("/mnt/weft-marker")
+    assert not os.path.exists("/mnt/roamlet-marker")
 
 
 def test_only_the_namespaces_that_are_named_are_entered(inside):
     with remote.setns(inside, namespaces=["uts"], python=sys.executable) as context:
-        assert context.call(socket.gethostname) == "weft-inside"
-        assert not context.call(os.path.exists, ("/mnt/weft-marker",))
+        assert context.call(socket.gethostname) == "roamlet-inside"
+        assert not context.call(os.path.exists, ("/mnt/roamlet-marker",))
 
 
 def test_without_python_the_file_system_inside_is_searched(inside):
     with remote.setns(inside) as context:
-        assert context.call(weft_sent.add, (1, 2)) == 3
+        assert context.call(roamlet_sent.add, (1, 2)) == 3
 
 
 ASKS = {
@@ -92,7 +92,7 @@ def _stand_in(runtime, prints):
 def test_the_first_process_of_a_container_is_asked_for(runtime, inside, commands):
     command = _stand_in(runtime, str(inside)).install(commands)
     with remote.setns(container="web", runtime=runtime, python=sys.executable) as context:
-        assert context.call(socket.gethostname) == "weft-inside"
+        assert context.call(socket.gethostname) == "roamlet-inside"
         assert context.name == "web"
     assert command.calls[0][-1] == "web"
 
@@ -100,7 +100,7 @@ def test_the_first_process_of_a_container_is_asked_for(runtime, inside, commands
 def test_a_machine_that_machinectl_knows_is_entered(inside, commands):
     command = _stand_in("machinectl", str(inside)).install(commands)
     with remote.nspawn(machine="web", python=sys.executable) as context:
-        assert context.call(socket.gethostname) == "weft-inside"
+        assert context.call(socket.gethostname) == "roamlet-inside"
     assert command.calls == [["show", "--property=Leader", "--value", "--", "web"]]
 
 
@@ -182,7 +182,7 @@ def nspawn():
         pytest.skip(f"no systemd-nspawn: {reason}")
     libraries = unpack_debian.environment(UNPACKED)["LD_LIBRARY_PATH"]
     return (
-        "#!/bin/sh\nexec unshare --mount --propagation private sh -c 'mount -t tmpfs weft /run && "
+        "#!/bin/sh\nexec unshare --mount --propagation private sh -c 'mount -t tmpfs roamlet /run && "
         f'LD_LIBRARY_PATH="{libraries}" exec {UNPACKED}/usr/bin/systemd-nspawn "$@"\' sh "$@"\n'
     )
 
@@ -199,7 +199,7 @@ def tree(nspawn, commands, tmp_path):
     for name in ("bin", "sbin", "lib", "lib64"):
         (root / name).symlink_to(f"usr/{name}")
     shutil.copy("/etc/os-release", root / "etc" / "os-release")
-    (root / "etc" / "weft-marker").touch()
+    (root / "etc" / "roamlet-marker").touch()
     return root
 
 
@@ -207,11 +207,11 @@ ALONE = ["--register=no", "--keep-unit"]  # no systemd runs where tests run
 
 
 def test_a_context_is_opened_in_a_new_container_of_a_directory(tree):
-    borrowed = [*ALONE, "--bind-ro=/usr", "--hostname=weft-container"]
+    borrowed = [*ALONE, "--bind-ro=/usr", "--hostname=roamlet-container"]
     with remote.nspawn(str(tree), python=PYTHON, nspawn_args=borrowed, timeout=60) as context:
-        assert context.call(socket.gethostname) == "weft-container"
-        assert context.call(os.path.exists, ("/etc/weft-marker",))
-        assert context.call(weft_sent.add, (1, 2)) == 3
+        assert context.call(socket.gethostname) == "roamlet-container"
+        assert context.call(os.path.exists, ("/etc/roamlet-marker",))
+        assert context.call(roamlet_sent.add, (1, 2)) == 3
         assert context.name == "tree"
 
 

@@ -7,10 +7,10 @@ import traceback
 
 import pytest
 
+from roamlet import remote
+from roamlet.remote._prompts import Answers, Held, environment
 from tests.remote.fakes import script
 from tests.remote.raising import raises
-from weft import remote
-from weft.remote._prompts import Answers, Held, environment
 
 SECRET = "s3cret-and-nowhere"
 
@@ -37,7 +37,7 @@ def test_what_cannot_be_typed_is_refused_before_anything_is_started(function, pa
 
 
 def test_a_password_is_wiped_where_it_was_held_and_is_in_no_repr():
-    answers = Answers(Held(SECRET), "WEFT_SU_PASSWORD", "su to 'root'")
+    answers = Answers(Held(SECRET), "ROAMLET_SU_PASSWORD", "su to 'root'")
     held = answers._secret
     assert bytes(held) == SECRET.encode()
     assert SECRET not in repr(answers)
@@ -51,11 +51,11 @@ def test_a_password_is_wiped_where_it_was_held_and_is_in_no_repr():
 def test_a_password_that_was_given_is_typed_only_where_one_is_asked_for_and_nothing_is_shown():
     for prompt, hidden in (("Verification code: ", True), ("Password: ", False)):
         with raises(remote.AuthenticationFailed, match="the password that was given is not for that.*Give a function"):
-            Answers(Held(SECRET), "WEFT_SU_PASSWORD", "su to 'root'").answer(prompt, hidden=hidden)
+            Answers(Held(SECRET), "ROAMLET_SU_PASSWORD", "su to 'root'").answer(prompt, hidden=hidden)
 
 
 def test_a_function_is_asked_for_everything_but_for_nothing_twice():
-    answers = Answers(Held(lambda prompt, who: prompt[::-1]), "WEFT_SU_PASSWORD", "su to 'root'")
+    answers = Answers(Held(lambda prompt, who: prompt[::-1]), "ROAMLET_SU_PASSWORD", "su to 'root'")
     assert bytes(answers.answer("Code", hidden=False)) == b"edoC\n"
     with raises(remote.AuthenticationFailed, match="what was typed at 'Code' was not accepted.*typed once"):
         answers.answer("Code", hidden=False)
@@ -65,13 +65,13 @@ def test_a_function_is_asked_for_everything_but_for_nothing_twice():
     ("value", "error"), [(None, TypeError), (b"x", TypeError), ("a\nb", ValueError), ("", ValueError)]
 )
 def test_a_function_that_returns_no_password_is_told(value, error):
-    answers = Answers(Held(lambda prompt, who: value), "WEFT_SU_PASSWORD", "su to 'root'")
+    answers = Answers(Held(lambda prompt, who: value), "ROAMLET_SU_PASSWORD", "su to 'root'")
     with raises(error, match="the function that was given as password="):
         answers.answer("Password: ", hidden=True)
 
 
 def test_the_prompts_of_one_command_have_an_end():
-    answers = Answers(Held(lambda prompt, who: "x"), "WEFT_SU_PASSWORD", "su to 'root'")
+    answers = Answers(Held(lambda prompt, who: "x"), "ROAMLET_SU_PASSWORD", "su to 'root'")
     with raises(remote.AuthenticationFailed, match="asks again"):
         for number in range(100):
             answers.answer(f"Code {number}", hidden=True)
@@ -84,7 +84,7 @@ def test_the_language_of_messages_changes_alone(monkeypatch):
     monkeypatch.setenv("LC_ALL", "de_DE.UTF-8")
     monkeypatch.setenv("LC_TIME", "fr_FR.UTF-8")
     monkeypatch.setenv("LANGUAGE", "de")
-    monkeypatch.setenv("WEFT_SUDO_PASSWORD", SECRET)
+    monkeypatch.setenv("ROAMLET_SUDO_PASSWORD", SECRET)
     theirs = environment(translated=True, asked=False)
     language = {name: value for name, value in theirs.items() if name.startswith(("LC_", "LANG"))}
     assert language == {"LANG": "de_DE.UTF-8", "LC_MESSAGES": "C"}
@@ -141,7 +141,7 @@ def test_a_password_is_in_no_frame_of_a_call_that_was_wrong(function, options):
         function(**options)
     except (TypeError, ValueError) as error:
         ours = error.__traceback__.tb_next
-        while "weft/remote" not in ours.tb_frame.f_code.co_filename:
+        while "roamlet/remote" not in ours.tb_frame.f_code.co_filename:
             ours = ours.tb_next
         shown = traceback.TracebackException(type(error), error, ours, capture_locals=True)
         assert SECRET not in "".join(shown.format())
@@ -173,12 +173,12 @@ def test_a_command_under_another_account_that_may_not_be_killed_is_hung_up_on(co
 def test_the_time_that_a_person_takes_to_type_does_not_count(commands):
     import sys
 
-    import weft
+    import roamlet
 
     _fake_sudo(commands, f"os.execv({sys.executable!r}, sys.argv[sys.argv.index('--') + 1 :])")
 
     def slowly(prompt, who):
-        weft.sleep(1.5)
+        roamlet.sleep(1.5)
         return SECRET
 
     with remote.sudo(password=slowly, python=sys.executable, timeout=1.2) as context:

@@ -5,12 +5,12 @@ import os
 import resource
 
 import pytest
-import weft_sent
+import roamlet_sent
 
+from roamlet import remote
 from tests.remote.interpreters import found
 from tests.remote.raising import raises
 from tests.remote.transports.private_system import CALLER, OPEN, OTHER, PASSWORD, PYTHON
-from weft import remote
 
 VERSIONS = {version: path for version, path in found().items() if version in ("2.7", "3.6", "own")}
 
@@ -21,7 +21,7 @@ def test_the_password_is_typed_over_there(kind, called_by):
     with remote.local() as via:
         with OPEN[kind](OTHER, python=PYTHON, password=PASSWORD, via=via) as context:
             assert context.call(getpass.getuser) == OTHER
-            assert context.call(weft_sent.add, (1, 2)) == 3
+            assert context.call(roamlet_sent.add, (1, 2)) == 3
         while terminals(via):  # it is closed behind the context
             pass
 
@@ -54,7 +54,7 @@ def test_a_wrong_password_is_an_error_over_there_too(kind, called_by):
         with raises(remote.AuthenticationFailed, match="not accepted|does not take the password") as caught:
             OPEN[kind](OTHER, python=PYTHON, password="wrong-" + PASSWORD, via=via)
         assert PASSWORD not in str(caught.value)
-        assert via.call(weft_sent.add, (1, 2)) == 3
+        assert via.call(roamlet_sent.add, (1, 2)) == 3
 
 
 @pytest.mark.parametrize("kind", ["su"])  # the others are told not to ask
@@ -74,22 +74,22 @@ def test_what_the_function_raises_comes_out_and_the_context_in_between_goes_on(c
     with remote.local() as via:
         with raises(LookupError, match="the vault is closed"):
             remote.sudo(OTHER, password=password, via=via)
-        assert via.call(weft_sent.add, (1, 2)) == 3
+        assert via.call(roamlet_sent.add, (1, 2)) == 3
 
 
 def test_where_calls_are_tasklets_prompts_keep_none_of_them_waiting(called_by):
     called_by(CALLER)
     with remote.local(tasklets=True) as via:
         with remote.su(OTHER, python=PYTHON, password=PASSWORD, via=via, timeout=8) as context:
-            assert context.call(weft_sent.add, (1, 2)) == 3
+            assert context.call(roamlet_sent.add, (1, 2)) == 3
 
 
 def test_a_terminal_that_cannot_be_had_is_an_error_of_connecting():
     with remote.local() as via:
         with raises(remote.TargetNotFound, match="there is no user nobody-of-this-name"):
             remote.su("nobody-of-this-name", via=via)
-        assert via.call(weft_sent.add, (1, 2)) == 3
+        assert via.call(roamlet_sent.add, (1, 2)) == 3
         via.call(resource.setrlimit, (resource.RLIMIT_NOFILE, (3, 3)))
         with raises(remote.ConnectError, match="was not started: it got no terminal in 'local': .*Too many open files"):
             remote.su("nobody-of-this-name", via=via)
-        assert via.call(weft_sent.add, (1, 2)) == 3
+        assert via.call(roamlet_sent.add, (1, 2)) == 3

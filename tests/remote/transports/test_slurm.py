@@ -3,11 +3,11 @@
 import sys
 
 import pytest
-import weft_sent
+import roamlet_sent
 
+from roamlet import remote
 from tests.remote.raising import raises
 from tests.remote.transports.standin import StandIn
-from weft import remote
 
 SRUN = StandIn(
     "srun",
@@ -22,7 +22,7 @@ SRUN = StandIn(
 def test_a_context_is_one_task_of_the_job_on_the_node(commands):
     command = SRUN.install(commands)
     with remote.slurm("node-7", job=42, python=sys.executable, slurm_args=["--mem=0"]) as context:
-        assert context.call(weft_sent.add, (1, 2)) == 3
+        assert context.call(roamlet_sent.add, (1, 2)) == 3
         assert context.name == "node-7"
     (words,) = command.calls
     ours = ["--ntasks=1", "--nodes=1", "--overlap", "--unbuffered", "--mpi=none", "--mem=0", "--"]
@@ -36,7 +36,7 @@ def test_the_allocation_of_this_process_is_not_taken_for_one_elsewhere(commands,
         with raises(remote.NoAllocation, match="so srun was not started"):
             remote.slurm(via=via)
         with remote.slurm(via=via, job=42, python=sys.executable) as context:
-            assert context.call(weft_sent.add, (1, 2)) == 3
+            assert context.call(roamlet_sent.add, (1, 2)) == 3
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,13 @@ import subprocess
 import tempfile
 
 import pytest
-import weft_sent
+import roamlet_sent
 
+from roamlet import remote
 from tests.remote.raising import raises
 from tests.remote.sshd import running_sshd, server_environment
 from tests.remote.transports.private_system import CALLER, PASSWORD, PYTHON
 from tools.unpack_debian import CannotUnpack
-from weft import remote
 
 PASSPHRASE = "open sesame, 'please'"
 
@@ -45,7 +45,7 @@ def _configuration(server):
     }
     hosts = {
         "target": {},
-        "jump": {"HostKeyAlias": "weft-second-name"},
+        "jump": {"HostKeyAlias": "roamlet-second-name"},
         "behind": {"ProxyJump": "jump"},
         "unknown": {"UserKnownHostsFile": server.folder / "known_hosts_empty"},
         "with-key": {
@@ -76,11 +76,11 @@ def ssh(server):
 def test_the_password_that_was_given_is_typed(ssh):
     with ssh("target", PASSWORD, python=PYTHON) as context:
         assert context.call(getpass.getuser) == CALLER
-        assert context.call(weft_sent.add, (1, 2)) == 3
+        assert context.call(roamlet_sent.add, (1, 2)) == 3
 
 
 def test_a_password_in_the_environment_counts(ssh, monkeypatch):
-    monkeypatch.setenv("WEFT_SSH_PASSWORD", PASSWORD)
+    monkeypatch.setenv("ROAMLET_SSH_PASSWORD", PASSWORD)
     with ssh("target", python=PYTHON) as context:
         assert context.call(getpass.getuser) == CALLER
 
@@ -101,14 +101,14 @@ def test_a_wrong_password_is_an_error_and_is_typed_once(ssh):
         remote.AuthenticationFailed, match="does not take the password; it accepts .*password.*typed once"
     ) as caught:
         ssh("target", password)
-    assert asked == [(f"{CALLER}@weft-loopback's password:", "ssh to 'target'")]
+    assert asked == [(f"{CALLER}@roamlet-loopback's password:", "ssh to 'target'")]
     assert PASSWORD not in str(caught.value)
 
 
 def test_a_jump_host_does_not_get_the_password_of_the_host_behind_it(ssh):
     with raises(
         remote.AuthenticationFailed,
-        match=f'it asks "{CALLER}@weft-second-name\'s password:", and the password .* not for that',
+        match=f'it asks "{CALLER}@roamlet-second-name\'s password:", and the password .* not for that',
     ):
         ssh("behind", PASSWORD)
 
@@ -122,7 +122,7 @@ def test_a_function_is_asked_for_the_jump_host_and_for_the_host_behind_it(ssh):
 
     with ssh("behind", password, python=PYTHON) as context:
         assert context.call(getpass.getuser) == CALLER
-    assert asked == [f"{CALLER}@weft-second-name's password:", f"{CALLER}@weft-loopback's password:"]
+    assert asked == [f"{CALLER}@roamlet-second-name's password:", f"{CALLER}@roamlet-loopback's password:"]
 
 
 def test_whether_a_host_key_is_the_right_one_is_not_answered_for_the_user(ssh):
@@ -137,14 +137,14 @@ def test_a_connection_that_is_shared_asks_once(ssh):
         asked.append(prompt)
         return PASSWORD
 
-    with tempfile.TemporaryDirectory(prefix="weft-") as folder:  # its path leaves room for the name of a socket
+    with tempfile.TemporaryDirectory(prefix="roamlet-") as folder:  # its path leaves room for the name of a socket
         shared = ("-oControlMaster=auto", f"-oControlPath={folder}/s", "-oControlPersist=60")
         try:
             with (
                 ssh("target", password, *shared, python=PYTHON),
                 ssh("target", password, *shared, python=PYTHON) as second,
             ):
-                assert second.call(weft_sent.add, (1, 2)) == 3
+                assert second.call(roamlet_sent.add, (1, 2)) == 3
             assert len(asked) == 1
         finally:
             subprocess.run(["ssh", "-O", "exit", "-F", "none", *shared, "target"], capture_output=True, check=False)
@@ -155,7 +155,7 @@ def locked_key(server):
     """A key with a passphrase, which lets in whoever runs the tests."""
     path = server.folder / "locked_key"
     if not path.exists():
-        keygen = ["ssh-keygen", "-q", "-t", "ed25519", "-N", PASSPHRASE, "-C", "weft-test", "-f", str(path)]
+        keygen = ["ssh-keygen", "-q", "-t", "ed25519", "-N", PASSPHRASE, "-C", "roamlet-test", "-f", str(path)]
         subprocess.run(keygen, check=True, stdin=subprocess.DEVNULL)
         with (server.folder / "authorized_keys").open("a") as keys:
             keys.write(path.with_suffix(".pub").read_text())
@@ -164,7 +164,7 @@ def locked_key(server):
 
 def test_the_passphrase_of_a_key_is_typed(ssh, locked_key):
     with ssh("with-key", PASSPHRASE, python=PYTHON) as context:
-        assert context.call(weft_sent.add, (1, 2)) == 3
+        assert context.call(roamlet_sent.add, (1, 2)) == 3
 
 
 def test_a_wrong_passphrase_is_an_authentication_failure(ssh, locked_key):
@@ -173,7 +173,7 @@ def test_a_wrong_passphrase_is_an_authentication_failure(ssh, locked_key):
 
 
 def test_a_key_of_the_agent_needs_no_passphrase(ssh, locked_key, server, monkeypatch):
-    with tempfile.TemporaryDirectory(prefix="weft-") as folder:
+    with tempfile.TemporaryDirectory(prefix="roamlet-") as folder:
         socket = f"{folder}/agent"
         agent = subprocess.Popen(["ssh-agent", "-D", "-a", socket], stdout=subprocess.PIPE, text=True)
         try:

@@ -1,6 +1,6 @@
 """What the tests call on a host that is another Python, of 2.7 perhaps."""
 
-from weft_clock.host import commands
+from roamlet_clock.host import commands
 
 
 def use_folders(folders):

@@ -2,9 +2,9 @@
 
 import pytest
 
-from weft_clock.actions import Reload, Remove, Run, Systemctl
-from weft_clock.host import commands
-from weft_clock.host.act import act
+from roamlet_clock.actions import Reload, Remove, Run, Systemctl
+from roamlet_clock.host import commands
+from roamlet_clock.host.act import act
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def test_files_and_a_folder_are_removed_twice(tmp_path):
 def test_a_folder_with_a_folder_in_it_is_somebody_elses(tmp_path):
     (tmp_path / "stamps/inner").mkdir(parents=True)
     done = act([Remove(str(tmp_path / "stamps"), folder=True).plain()])
-    assert done["done"] == 0 and done["error"].endswith("stamps holds what is not of weft clock: inner")
+    assert done["done"] == 0 and done["error"].endswith("stamps holds what is not of roamlet clock: inner")
 
 
 def test_systemctl_is_told_in_order_and_its_refusal_ends_the_row(said):
@@ -57,7 +57,7 @@ def test_what_the_script_says_comes_up_and_so_does_its_failure(tmp_path):
 @pytest.mark.parametrize("action", [{"do": "format"}, "remove", None])
 def test_what_is_no_action_is_refused_before_anything_is_done(tmp_path, action):
     (tmp_path / "unit").touch()
-    with pytest.raises(ValueError, match="is no action; is it of another version of weft"):
+    with pytest.raises(ValueError, match="is no action; is it of another version of roamlet"):
         act([Remove(str(tmp_path / "unit")).plain(), action])
     assert (tmp_path / "unit").exists()
 
@@ -68,7 +68,7 @@ def test_a_file_that_is_not_ours_is_left_with_everything_beside_it(tmp_path):
     for name in ("stamp", "stamp.1", "notes", "stamp.10\x1b"):
         (folder / name).touch()
     done = act([Remove(str(folder), folder=True).plain()])
-    assert done["error"] == f"{folder} holds what is not of weft clock: notes, stamp.10?"
+    assert done["error"] == f"{folder} holds what is not of roamlet clock: notes, stamp.10?"
     assert sorted(path.name for path in folder.iterdir()) == ["notes", "stamp", "stamp.1", "stamp.10\x1b"]
 
 

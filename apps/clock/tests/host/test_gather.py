@@ -7,20 +7,20 @@ import sys
 import pytest
 
 from apps.clock.tests.host import over_there
+from roamlet import remote
+from roamlet_clock import units
+from roamlet_clock.facts import Facts
+from roamlet_clock.host import commands
+from roamlet_clock.host import gather as host_gather
+from roamlet_clock.host.act import act
+from roamlet_clock.host.gather import gather
+from roamlet_clock.plan import ASKED_PATHS, ASKED_UNITS
 from tests.remote import interpreters
-from weft import remote
-from weft_clock import units
-from weft_clock.facts import Facts
-from weft_clock.host import commands
-from weft_clock.host import gather as host_gather
-from weft_clock.host.act import act
-from weft_clock.host.gather import gather
-from weft_clock.plan import ASKED_PATHS, ASKED_UNITS
 
 SHOW = """#!/bin/sh
 case "$*" in
     --version) echo "systemd 219"; echo "+PAM";;
-    *weft-clock.service) printf 'LoadState=loaded\\nUnitFileState=enabled\\nActiveState=active\\nResult=success\\n';;
+    *roamlet-clock.service) printf 'LoadState=loaded\\nUnitFileState=enabled\\nActiveState=active\\nResult=success\\n';;
     *) printf 'LoadState=not-found\\nUnitFileState=\\nActiveState=inactive\\nResult=success\\n';;
 esac
 """
@@ -51,7 +51,7 @@ def test_a_bare_host(root):
     facts = asked(root)
     assert facts.systemd == 219 and not facts.time_set and facts.status is None
     assert facts.rtc is None and facts.clock_file is None and facts.paths == {} and facts.missing == {}
-    assert facts.units["weft-clock.service"].active == "active" and not facts.units["soft-hwclock.service"].known
+    assert facts.units["roamlet-clock.service"].active == "active" and not facts.units["soft-hwclock.service"].known
     assert facts.is_root is (os.geteuid() == 0)
 
 
@@ -63,16 +63,16 @@ def test_a_host_that_no_systemd_has_booted(root):
 
 def test_files_folders_and_links_are_described(root):
     (root / "usr/local/sbin").mkdir(parents=True)
-    program(root / "usr/local/sbin/weft-clock", '#!/bin/sh\necho stamp=7\necho "floor_by=a b=c"\n')
-    (root / "var/lib/weft-clock").mkdir(parents=True)
-    (root / "var/lib/weft-clock/stamp").touch()
+    program(root / "usr/local/sbin/roamlet-clock", '#!/bin/sh\necho stamp=7\necho "floor_by=a b=c"\n')
+    (root / "var/lib/roamlet-clock").mkdir(parents=True)
+    (root / "var/lib/roamlet-clock/stamp").touch()
     (root / "etc/systemd/system/sysinit.target.wants").mkdir(parents=True)
-    (root / "etc/systemd/system/sysinit.target.wants/weft-clock.service").symlink_to("../weft-clock.service")
+    (root / "etc/systemd/system/sysinit.target.wants/roamlet-clock.service").symlink_to("../roamlet-clock.service")
     facts = asked(root)
     assert facts.paths[units.PROGRAM].text.startswith("#!/bin/sh") and facts.paths[units.PROGRAM].mode == 0o755
     assert facts.paths[units.FOLDER].names == ("stamp",)
-    link = facts.paths["/etc/systemd/system/sysinit.target.wants/weft-clock.service"]
-    assert (link.kind, link.text) == ("link", "../weft-clock.service")
+    link = facts.paths["/etc/systemd/system/sysinit.target.wants/roamlet-clock.service"]
+    assert (link.kind, link.text) == ("link", "../roamlet-clock.service")
     assert facts.status == {"stamp": "7", "floor_by": "a b=c"}
 
 
@@ -83,7 +83,7 @@ def test_a_script_that_fails_and_a_systemctl_that_hangs_are_told(root, monkeypat
     assert facts.systemd is None and "systemctl --version did not end within 0 seconds" in facts.missing["systemd"]
     monkeypatch.setattr(commands, "PATIENCE", 20)
     program(root / "bin/systemctl", SHOW)
-    program(root / "usr/local/sbin/weft-clock", "echo no sha256sum here >&2; exit 1\n")
+    program(root / "usr/local/sbin/roamlet-clock", "echo no sha256sum here >&2; exit 1\n")
     assert asked(root).missing["status"].endswith("status: no sha256sum here")
 
 
@@ -116,28 +116,28 @@ def test_the_kernel_is_asked_and_answers_or_does_not():
 @pytest.mark.parametrize("version", [name for name in ("2.7", "3.6") if name in interpreters.found()] or ["own"])
 def test_the_oldest_pythons_gather_and_act_too(version, root):
     """2.7 is all that CentOS 7 has, whose systemd is the oldest that is meant."""
-    (root / "var/lib/weft-clock").mkdir(parents=True)
+    (root / "var/lib/roamlet-clock").mkdir(parents=True)
     for name in (b"stamp", "\u00fc b".encode()):
-        (root / "var/lib/weft-clock" / os.fsdecode(name)).touch()
+        (root / "var/lib/roamlet-clock" / os.fsdecode(name)).touch()
     (root / "etc/systemd/system").mkdir(parents=True)
-    (root / "etc/systemd/system/weft-clock.service").symlink_to(os.fsdecode(b"no text \xff"))
-    program(root / "usr/local/sbin/weft-clock", "echo stamp=7; echo 'floor_by=\u00e4 \x1b[0m'\n")
+    (root / "etc/systemd/system/roamlet-clock.service").symlink_to(os.fsdecode(b"no text \xff"))
+    program(root / "usr/local/sbin/roamlet-clock", "echo stamp=7; echo 'floor_by=\u00e4 \x1b[0m'\n")
     asking = (list(ASKED_PATHS), list(ASKED_UNITS), units.PROGRAM, str(root))
-    folder = str(root / "var/lib/weft-clock")
+    folder = str(root / "var/lib/roamlet-clock")
     with remote.local(interpreters.found().get(version, sys.executable)) as context:
         context.call(over_there.use_folders, (f"{root}/bin:/usr/bin:/bin",))
         plain = context.call(gather, asking)
         refused = context.call(act, ([{"do": "remove", "path": folder, "folder": True}],))
-        (root / "var/lib/weft-clock/\u00fc b").unlink()
+        (root / "var/lib/roamlet-clock/\u00fc b").unlink()
         done = context.call(
             act, ([{"do": "systemctl", "words": ["show", "x"]}, {"do": "remove", "path": folder, "folder": True}],)
         )
         hung = context.call(over_there.run_shortly, ("sleep", "60"))
     facts = Facts.from_plain(plain, "oldest")
-    assert facts.systemd == 219 and facts.units["weft-clock.service"].active == "active" and facts.missing == {}
+    assert facts.systemd == 219 and facts.units["roamlet-clock.service"].active == "active" and facts.missing == {}
     assert facts.paths[units.FOLDER].names == ("stamp", "\u00fc b")
-    assert facts.paths["/etc/systemd/system/weft-clock.service"].text == "no text \ufffd"
+    assert facts.paths["/etc/systemd/system/roamlet-clock.service"].text == "no text \ufffd"
     assert facts.status == {"stamp": "7", "floor_by": "\u00e4 ?[0m"}
-    assert refused == {"done": 0, "error": f"{folder} holds what is not of weft clock: \u00fc b", "said": []}
+    assert refused == {"done": 0, "error": f"{folder} holds what is not of roamlet clock: \u00fc b", "said": []}
     assert done == {"done": 2, "error": None, "said": []} and not os.path.exists(folder)
     assert hung == "sleep 60 did not end within 0 seconds"

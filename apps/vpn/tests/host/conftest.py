@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from weft_vpn.host import forward, live, rollback, system
+from roamlet_vpn.host import forward, live, rollback, system
 
 # What it was told stands in `said`, what it was fed in `synced`.
 WG = """#!/bin/sh
@@ -69,6 +69,6 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Server:
     monkeypatch.setattr(system, "public_key", lambda private: public(private) if system.is_key(private) else None)
     monkeypatch.setattr(system, "FOLDER", str(tmp_path / "wireguard"))
     monkeypatch.setattr(rollback, "FOLDER", str(tmp_path / "rollbacks"))
-    monkeypatch.setattr(forward, "SYSCTL_FILE", str(tmp_path / "sysctl.d" / "99-weft-vpn.conf"))
+    monkeypatch.setattr(forward, "SYSCTL_FILE", str(tmp_path / "sysctl.d" / "99-roamlet-vpn.conf"))
     monkeypatch.setattr(live, "has_systemd", lambda: False)
     return made

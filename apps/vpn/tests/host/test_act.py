@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from apps.vpn.tests.host.conftest import key, public
-from weft_vpn.host import act, forward, gather, live, rollback, system
+from roamlet_vpn.host import act, forward, gather, live, rollback, system
 
 PEER = public(key("peer"))
 TOKEN = "0123456789abcdef"
@@ -277,7 +277,7 @@ def test_a_configuration_is_put_aside_beside_those_of_before(server, monkeypatch
 
 
 def test_what_is_no_action_is_refused_before_anything_is_done(server):
-    with pytest.raises(ValueError, match="is no action; is it of another version of weft"):
+    with pytest.raises(ValueError, match="is no action; is it of another version of roamlet"):
         act.act("wg0", [{"do": "make_key"}, {"do": "format"}], TOKEN, 10)
     assert not server.waiting.exists() and not os.path.exists(rollback.FOLDER)
 

@@ -6,11 +6,11 @@ import time
 import pytest
 
 from apps.vpn.tests.host.conftest import key, public
+from roamlet import remote
+from roamlet_vpn.facts import Facts
+from roamlet_vpn.host import gather as host_gather
+from roamlet_vpn.host.gather import gather
 from tests.remote import interpreters
-from weft import remote
-from weft_vpn.facts import Facts
-from weft_vpn.host import gather as host_gather
-from weft_vpn.host.gather import gather
 
 OWN, PEER, OTHER, SHARED = key("own"), public(key("peer")), key("other"), key("shared")
 ADDRESSES = [
@@ -152,5 +152,5 @@ def test_forwarding_after_a_restart_is_what_the_files_say(server, monkeypatch, f
 @pytest.mark.skipif("3.6" not in interpreters.found(), reason="there is no Python 3.6 on this machine")
 def test_the_oldest_python_gathers_too():
     with remote.local(interpreters.found()["3.6"]) as oldest:
-        facts = Facts.from_plain(oldest.call(gather, ("weft-none0",)), "oldest")
+        facts = Facts.from_plain(oldest.call(gather, ("roamlet-none0",)), "oldest")
     assert facts.python.startswith("3.6.") and facts.interface is None and facts.devices

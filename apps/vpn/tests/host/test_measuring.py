@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from weft_vpn.host import counters, echo, probe, stream, watch
+from roamlet_vpn.host import counters, echo, probe, stream, watch
 
 MARK = 0x12345678
 
@@ -141,7 +141,7 @@ def test_a_stream_is_counted_where_it_arrives():
 ALONE = """
 import sys
 sys.path[:0] = [%r]
-from weft_vpn.host import probe
+from roamlet_vpn.host import probe
 order = {"mark": 99, "interval": 0.01, "wait": 0.2, "patience": 0.5, "port": 9, "bounces": [], "routes": ["127.0.0.1"],
          "settings": ["net/ipv4/ip_forward"],
          "datagrams": [{"number": 5, "to": "127.0.0.1", "port": 9, "sizes": [100, 200, 65000]}],

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from apps.vpn.tests.host.conftest import key, public
-from weft_vpn.host import live, meet, system
+from roamlet_vpn.host import live, meet, system
 
 PEER, OTHER = public(key("peer")), public(key("other"))
 TOKEN = "0123456789abcdef"

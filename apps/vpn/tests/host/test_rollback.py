@@ -9,10 +9,10 @@ import time
 
 import pytest
 
-from weft_vpn.host import rollback, system
+from roamlet_vpn.host import rollback, system
 
 TOKEN, OTHER = "0123456789abcdef", "fedcba9876543210"
-NONE = "weft-none0"  # an interface that no machine has
+NONE = "roamlet-none0"  # an interface that no machine has
 
 
 @pytest.fixture
@@ -189,10 +189,10 @@ def test_a_route_by_another_device_that_was_replaced_comes_back(server, files):
     )
     table = server.folder / "routes"
     table.write_text(
-        "192.168.20.0/24 via 10.1.1.1 dev eth1 proto static \n192.168.20.0/24 dev weft-none0 scope link metric 5\n"
+        "192.168.20.0/24 via 10.1.1.1 dev eth1 proto static \n192.168.20.0/24 dev roamlet-none0 scope link metric 5\n"
     )
     rollback.arm(TOKEN, NONE, 30, [], (), ["192.168.20.0/24"])
-    table.write_text("192.168.20.0/24 dev weft-none0 scope link\n")
+    table.write_text("192.168.20.0/24 dev roamlet-none0 scope link\n")
     assert rollback.roll_back(TOKEN) == {"outcome": rollback.ROLLED_BACK, "errors": []}
     assert "ip -4 route replace 192.168.20.0/24 via 10.1.1.1 dev eth1 proto static\n" in server.said
     assert server.said.count("replace") == 1

@@ -6,7 +6,7 @@ import stat
 import pytest
 
 from apps.vpn.tests.host.conftest import key
-from weft_vpn.host import system
+from roamlet_vpn.host import system
 
 SECRET, SHARED, PUBLIC = key("a"), key("shared"), key("public")
 
@@ -41,8 +41,8 @@ def test_what_a_command_says_is_shown_without_keys(server):
 
 
 def test_a_program_that_is_not_there_is_named(server):
-    with pytest.raises(system.CannotDo, match="weft-none cannot be run here: No such file"):
-        system.run(["weft-none"])
+    with pytest.raises(system.CannotDo, match="roamlet-none cannot be run here: No such file"):
+        system.run(["roamlet-none"])
 
 
 def test_a_command_that_hangs_is_ended(server):

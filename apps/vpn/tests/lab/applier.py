@@ -1,4 +1,4 @@
-"""`weft vpn apply` in a process of its own that kills itself at a certain step: python -m apps.vpn.tests.lab.applier LAB STEP
+"""`roamlet vpn apply` in a process of its own that kills itself at a certain step: python -m apps.vpn.tests.lab.applier LAB STEP
 
 STEP is the beginning of what apply says when it comes there; or the name of a call on the servers with how far it gets, as in
 "make_key after one": before anybody is called, after one server was, or after all were; or "acting N": the first server is held
@@ -10,12 +10,12 @@ import signal
 import sys
 from dataclasses import replace
 
-import weft_lab
+import roamlet_lab
 from apps.vpn.tests.lab import dying
 from apps.vpn.tests.lab.conftest import Patient, company
-from weft_vpn.apply import apply
-from weft_vpn.host import act as host_act
-from weft_vpn.network import Network
+from roamlet_vpn.apply import apply
+from roamlet_vpn.host import act as host_act
+from roamlet_vpn.network import Network
 
 ROLLBACK_AFTER = 200.0  # longer than anything here takes: the tests let the time of a rollback run out
 IMPOSSIBLE = {"do": "routes", "add": ["192.0.2.0/99"], "remove": []}
@@ -57,7 +57,7 @@ class Dying(Patient):
 
 
 def main(lab_name: str, step: str) -> None:
-    lab = weft_lab.running(lab_name)
+    lab = roamlet_lab.running(lab_name)
     network = company(lab).network
     rotating = [site.name for site in network.sites] if step.startswith(ROTATING) else []
     step = step.removeprefix(ROTATING)

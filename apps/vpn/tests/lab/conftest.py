@@ -1,4 +1,4 @@
-"""Offices for the tests of weft vpn: built once for each module, their servers made bare again before each test."""
+"""Offices for the tests of roamlet vpn: built once for each module, their servers made bare again before each test."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-import weft_lab
-from weft_lab import Lab, Machine
-from weft_vpn.apply import apply
-from weft_vpn.change import Report
-from weft_vpn.network import Endpoint, Network, Site
-from weft_vpn.servers import Servers
+import roamlet_lab
+from roamlet_lab import Lab, Machine
+from roamlet_vpn.apply import apply
+from roamlet_vpn.change import Report
+from roamlet_vpn.network import Endpoint, Network, Site
+from roamlet_vpn.servers import Servers
 
 # What runs on a server as a tunnel and its surroundings; the private key is left to `wg show`, which hides it.
 STATE = """
@@ -20,16 +20,16 @@ STATE = """
     ip -o address show dev wg0 2>/dev/null | awk '{print $3, $4}' | grep -v fe80
     ip route show dev wg0 2>/dev/null
     ip -o link show dev wg0 2>/dev/null | grep -o 'mtu [0-9]*'
-    sha256sum /etc/wireguard/wg0.conf /etc/sysctl.d/99-weft-vpn.conf 2>&1
+    sha256sum /etc/wireguard/wg0.conf /etc/sysctl.d/99-roamlet-vpn.conf 2>&1
     stat -c '%a %U %n' /etc/wireguard/*.conf 2>/dev/null
     cat /proc/sys/net/ipv4/ip_forward
 """
 BARE = """
-    for folder in /run/weft-vpn/*/; do [ -e $folder/armed ] && mv $folder/armed $folder/disarmed; done 2>/dev/null
+    for folder in /run/roamlet-vpn/*/; do [ -e $folder/armed ] && mv $folder/armed $folder/disarmed; done 2>/dev/null
     [ -d /run/systemd/system ] && systemctl disable --now wg-quick@wg0
     ip link del dev wg0
     timeout 60 sh -c 'while wg show wg0; do sleep 0.05; done'  # a WireGuard that is a process ends a little later
-    rm -rf /etc/wireguard/* /etc/sysctl.d/99-weft-vpn.conf /run/weft-vpn
+    rm -rf /etc/wireguard/* /etc/sysctl.d/99-roamlet-vpn.conf /run/roamlet-vpn
     echo 0 > /proc/sys/net/ipv4/ip_forward
     true
 """
@@ -141,7 +141,7 @@ def company(lab: Lab) -> Company:
 
 
 def built(**options: Any) -> Iterator[Company]:
-    if reason := weft_lab.why_not():
+    if reason := roamlet_lab.why_not():
         pytest.skip(reason)
     with Lab(offices=3, rtt=0.080, **options) as lab:
         yield company(lab)

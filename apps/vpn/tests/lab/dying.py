@@ -5,11 +5,11 @@ import json
 import os
 import time
 
-from weft_vpn.host import act as host_act
-from weft_vpn.host import rollback as host_rollback
-from weft_vpn.host import system as host_system
+from roamlet_vpn.host import act as host_act
+from roamlet_vpn.host import rollback as host_rollback
+from roamlet_vpn.host import system as host_system
 
-HELD, GO_ON = "/run/weft-held", "/run/weft-go-on"
+HELD, GO_ON = "/run/roamlet-held", "/run/roamlet-go-on"
 
 
 def act_until(steps, interface, actions, token, rollback_after):
@@ -71,5 +71,9 @@ def forgotten_pieces():
     """Temporary files that nobody has finished, on a server."""
     folders = ("/etc/wireguard", "/etc/sysctl.d")
     return [
-        name for folder in folders if os.path.isdir(folder) for name in os.listdir(folder) if name.startswith(".weft-")
+        name
+        for folder in folders
+        if os.path.isdir(folder)
+        for name in os.listdir(folder)
+        if name.startswith(".roamlet-")
     ]

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from apps.vpn.tests.lab import dying
-from weft_vpn.host import rollback as host_rollback
+from roamlet_vpn.host import rollback as host_rollback
 
 NAMES = ("alpha", "beta", "gamma")
 ROOT = Path(__file__).parents[4]
@@ -55,6 +55,6 @@ def settled(offices):
         left = servers.each(dying.forgotten_pieces, everywhere)
         assert all(answer.get() == [] for answer in left.values())
     # The outcome is written after everything else.
-    until = f"for i in $(seq {10 * PATIENCE}); do ls /run/weft-vpn/*/rolling >/dev/null 2>&1 || exit 0; sleep 0.1; done; exit 1"
+    until = f"for i in $(seq {10 * PATIENCE}); do ls /run/roamlet-vpn/*/rolling >/dev/null 2>&1 || exit 0; sleep 0.1; done; exit 1"
     for name in NAMES:
         offices.server(name).run(["sh", "-c", until], timeout=2 * PATIENCE)

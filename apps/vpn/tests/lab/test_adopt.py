@@ -2,8 +2,8 @@
 
 import pytest
 
-from weft.cli import main
-from weft_vpn.file import read
+from roamlet.cli import main
+from roamlet_vpn.file import read
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
 

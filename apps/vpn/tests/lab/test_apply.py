@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from weft_vpn import lifecycle
-from weft_vpn.apply import NotApplied, apply, look
+from roamlet_vpn import lifecycle
+from roamlet_vpn.apply import NotApplied, apply, look
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
 
@@ -33,7 +33,7 @@ def test_two_offices_are_joined_and_applying_again_changes_nothing(offices):
 
 def mtimes(offices, name):
     return offices.server(name).shell(
-        "stat -c '%n %Y %Z' /etc/wireguard /etc/wireguard/* /etc/sysctl.d/99-weft-vpn.conf"
+        "stat -c '%n %Y %Z' /etc/wireguard /etc/wireguard/* /etc/sysctl.d/99-roamlet-vpn.conf"
     )
 
 
@@ -78,7 +78,7 @@ def test_no_private_key_leaves_its_server(offices, tmp_path, capfd, monkeypatch,
     assert report.exit_code == 0, report.lines()
     # It has looked while things were done, here and over there.
     assert any(words.startswith(b"ssh\0") for words in seen)
-    assert any(b"/run/weft-vpn/" in words for words in seen)
+    assert any(b"/run/roamlet-vpn/" in words for words in seen)
     keys = [
         offices.server(name).shell("sed -n 's/^PrivateKey = //p' /etc/wireguard/wg0.conf").strip()
         for name in ("alpha", "beta", "gamma")
@@ -208,7 +208,7 @@ DRIFTS = [
     ("wg set wg0 peer $(wg genkey | wg pubkey) allowed-ips 10.99.0.0/24", "wg0 runs otherwise than it is configured"),
     ("ip route del 192.168.10.0/24 dev wg0", "there is no route through wg0 to 192.168.10.0/24"),
     ("echo 0 > /proc/sys/net/ipv4/ip_forward", "forwarding of IPv4 is off"),
-    ("sed -i /^net/d /etc/sysctl.d/99-weft-vpn.conf", "forwarding of IPv4 is on, but off again after a restart"),
+    ("sed -i /^net/d /etc/sysctl.d/99-roamlet-vpn.conf", "forwarding of IPv4 is on, but off again after a restart"),
     ("sed -i 's/^Persistent.*/PersistentKeepalive = 7/' /etc/wireguard/wg0.conf", "wg0.conf says something else"),
     ("ip link set dev wg0 mtu 1300", "wg0 has the MTU 1300, and 80 less than the way to its peers is 1420"),
     ("wg set wg0 peer $(wg show wg0 peers) persistent-keepalive 7", "wg0 runs otherwise than it is configured"),

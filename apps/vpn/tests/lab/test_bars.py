@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from weft.cli import main
-from weft_vpn.network import Network
+from roamlet.cli import main
+from roamlet_vpn.network import Network
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
 

@@ -8,13 +8,13 @@ from dataclasses import replace
 
 import pytest
 
-from weft.cli import main
-from weft_lab import Lab
-from weft_vpn import looking
-from weft_vpn.apply import apply
-from weft_vpn.edit import new_text
-from weft_vpn.network import Endpoint, Network, Site, allowed_ips
-from weft_vpn.servers import Servers
+from roamlet.cli import main
+from roamlet_lab import Lab
+from roamlet_vpn import looking
+from roamlet_vpn.apply import apply
+from roamlet_vpn.edit import new_text
+from roamlet_vpn.network import Endpoint, Network, Site, allowed_ips
+from roamlet_vpn.servers import Servers
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from apps.vpn.tests.lab.test_checks import applied, checked, network_of, settled
-from weft_lab import Lab
+from roamlet_lab import Lab
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(120)]
 

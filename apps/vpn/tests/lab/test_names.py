@@ -9,13 +9,13 @@ from dataclasses import replace
 import pytest
 
 from apps.vpn.tests.lab.conftest import company
-from weft_lab import Lab
-from weft_vpn.host.names import SILENT
-from weft_vpn.network import Endpoint
+from roamlet_lab import Lab
+from roamlet_vpn.host.names import SILENT
+from roamlet_vpn.network import Endpoint
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(600)]
 
-SERVICE = "weft-vpn-names@wg0.service"
+SERVICE = "roamlet-vpn-names@wg0.service"
 STARTS = f"journalctl -q -o short-unix --no-pager -u {SERVICE} | grep -F ': Starting ' | cut -d. -f1"
 
 

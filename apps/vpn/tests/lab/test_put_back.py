@@ -1,22 +1,22 @@
-"""What weft vpn has taken over on a server is given back, and what it must not lose is not lost, with real devices and routes."""
+"""What roamlet vpn has taken over on a server is given back, and what it must keep is kept, with real devices and routes."""
 
 from ipaddress import ip_network
 
 import pytest
 
-from weft_vpn.actions import EnableUnit, Routes
-from weft_vpn.change import Change
-from weft_vpn.lifecycle import down
+from roamlet_vpn.actions import EnableUnit, Routes
+from roamlet_vpn.change import Change
+from roamlet_vpn.lifecycle import down
 
 pytestmark = pytest.mark.lab
 
-FORWARDING = "cat /proc/sys/net/ipv4/ip_forward; ls /etc/sysctl.d/99-weft-vpn.conf 2>/dev/null || :"
+FORWARDING = "cat /proc/sys/net/ipv4/ip_forward; ls /etc/sysctl.d/99-roamlet-vpn.conf 2>/dev/null || :"
 
 
 def test_forwarding_is_off_again_when_the_network_is_down_unless_somebody_needs_it(offices):
     network = offices.of("alpha", "beta")
     assert offices.apply(network).exit_code == 0
-    assert offices.server("alpha").shell(FORWARDING) == "1\n/etc/sysctl.d/99-weft-vpn.conf\n"
+    assert offices.server("alpha").shell(FORWARDING) == "1\n/etc/sysctl.d/99-roamlet-vpn.conf\n"
     offices.server("beta").shell("ip link add br9 type bridge; ip link set br9 up")
     with offices.servers(network) as servers:
         assert down(network, servers).exit_code == 0

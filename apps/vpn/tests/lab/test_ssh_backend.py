@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from apps.vpn.tests.lab.test_checks import network_of, servers_of
-from weft_lab import Lab
-from weft_vpn import lifecycle
-from weft_vpn.apply import apply
-from weft_vpn.throughput import throughput
+from roamlet_lab import Lab
+from roamlet_vpn import lifecycle
+from roamlet_vpn.apply import apply
+from roamlet_vpn.throughput import throughput
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
 SECONDS = 3.0
@@ -51,7 +51,7 @@ def test_from_ssh_to_wireguard_without_a_gap_and_more_than_twice_as_fast(lab):
         assert "tun" not in office.server.run(["ip", "-o", "link"]).stdout
         assert (
             office.server.run(
-                ["sh", "-c", "ls -d /etc/weft-vpn /etc/ssh/sshd_config.d/weft-vpn.conf"], check=False
+                ["sh", "-c", "ls -d /etc/roamlet-vpn /etc/ssh/sshd_config.d/roamlet-vpn.conf"], check=False
             ).stdout
             == ""
         )

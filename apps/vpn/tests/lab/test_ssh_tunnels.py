@@ -7,35 +7,35 @@ import pytest
 
 from apps.vpn.tests.lab.conftest import company as company_of
 from apps.vpn.tests.lab.conftest import made_bare
-from weft_lab import Lab
-from weft_vpn import lifecycle
-from weft_vpn.apply import look
-from weft_vpn.host import act as host_act
-from weft_vpn.host import rollback as host_rollback
-from weft_vpn.status import Watching, is_well
+from roamlet_lab import Lab
+from roamlet_vpn import lifecycle
+from roamlet_vpn.apply import look
+from roamlet_vpn.host import act as host_act
+from roamlet_vpn.host import rollback as host_rollback
+from roamlet_vpn.status import Watching, is_well
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
 TOKEN = "0123456789abcdef"
 DOWN = 600.0  # seconds
 
 STATE = """
-    cd /etc/weft-vpn && sha256sum *
-    stat -c '%n %a %U' /etc/weft-vpn/* /etc/systemd/system/weft-vpn-ssh-* /etc/ssh/sshd_config.d/weft-vpn.conf
+    cd /etc/roamlet-vpn && sha256sum *
+    stat -c '%n %a %U' /etc/roamlet-vpn/* /etc/systemd/system/roamlet-vpn-ssh-* /etc/ssh/sshd_config.d/roamlet-vpn.conf
     for device in $(ip -o link | grep -o 'tun[0-9]*:' | tr -d : | sort); do
         ip -d link show $device | grep -o 'user [a-z-]*\\|qlen [0-9]*'; ip -o address show $device | grep -o 'inet .*'
         ip route show dev $device | sed 's/ linkdown//'
     done
-    ls /etc/systemd/system/multi-user.target.wants | grep weft
-    id -un weft-vpn
-    cat /proc/sys/net/ipv4/ip_forward /etc/sysctl.d/99-weft-vpn.conf
+    ls /etc/systemd/system/multi-user.target.wants | grep roamlet
+    id -un roamlet-vpn
+    cat /proc/sys/net/ipv4/ip_forward /etc/sysctl.d/99-roamlet-vpn.conf
 """
 NOTHING = """
-    systemctl disable --now $(ls /etc/systemd/system | grep ^weft-vpn-ssh-)
-    for pid in /run/weft-vpn-ssh-*.pid; do kill -- -$(cat $pid); done
-    pkill -u weft-vpn
+    systemctl disable --now $(ls /etc/systemd/system | grep ^roamlet-vpn-ssh-)
+    for pid in /run/roamlet-vpn-ssh-*.pid; do kill -- -$(cat $pid); done
+    pkill -u roamlet-vpn
     for device in $(ip -o link | grep -o 'tun[0-9]*:' | tr -d :); do ip link del $device; done
-    rm -rf /etc/weft-vpn /etc/systemd/system/weft-vpn-ssh-* /etc/ssh/sshd_config.d/weft-vpn.conf /run/weft-vpn-ssh-*
-    userdel weft-vpn
+    rm -rf /etc/roamlet-vpn /etc/systemd/system/roamlet-vpn-ssh-* /etc/ssh/sshd_config.d/roamlet-vpn.conf /run/roamlet-vpn-ssh-*
+    userdel roamlet-vpn
     true
 """
 
@@ -89,7 +89,7 @@ def planned(company, network):
 
 
 def well(company, network):
-    """Whether the tunnels are up, as `weft vpn status` has it; ssh takes its time to connect, and to notice that it must again."""
+    """Whether the tunnels are up, as `roamlet vpn status` has it; ssh takes its time to connect, and to connect again."""
     with company.servers(network) as servers:
         watching = Watching(network, servers)
         deadline = time.monotonic() + 60
@@ -110,20 +110,20 @@ def test_each_drift_is_found_and_mended_and_then_nothing_is_left_to_do(company):
     assert well(company, network) is None
     assert company.reaches("alpha", "gamma") and company.reaches("gamma", "beta")
     before = {name: state(company, name) for name in ("alpha", "beta", "gamma")}
-    assert "/etc/weft-vpn/id_ed25519 600 root\n" in before["alpha"]
+    assert "/etc/roamlet-vpn/id_ed25519 600 root\n" in before["alpha"]
     drifts = {  # beta is called by alpha, by its tun1, and calls gamma, by its tun3
         "echo 0 > /proc/sys/net/ipv4/ip_forward": "forwarding of IPv4 is off",
-        "sed -i s/ServerAliveInterval=5/ServerAliveInterval=50/ /etc/weft-vpn/call-gamma": "call-gamma says something else",
-        "echo 'ssh-ed25519 AAAA any' >> /etc/weft-vpn/authorized_keys": "authorized_keys says something else",
-        "rm /etc/weft-vpn/known_hosts": "there is no /etc/weft-vpn/known_hosts",
-        "sed -i s/PermitTTY/#PermitTTY/ /etc/ssh/sshd_config.d/weft-vpn.conf": "sshd for tunnels says something else",
+        "sed -i s/ServerAliveInterval=5/ServerAliveInterval=50/ /etc/roamlet-vpn/call-gamma": "call-gamma says something else",
+        "echo 'ssh-ed25519 AAAA any' >> /etc/roamlet-vpn/authorized_keys": "authorized_keys says something else",
+        "rm /etc/roamlet-vpn/known_hosts": "there is no /etc/roamlet-vpn/known_hosts",
+        "sed -i s/PermitTTY/#PermitTTY/ /etc/ssh/sshd_config.d/roamlet-vpn.conf": "sshd for tunnels says something else",
         "ip link set tun1 txqueuelen 500": "tun1 has a queue of 500 packets",
         "ip link set tun1 mtu 1300": "tun1 has the MTU 1300",
         "ip route del 192.168.10.0/24 dev tun1": "no route through tun1 to 192.168.10.0/24",
         "ip route add 192.168.77.0/24 dev tun1": "tun1 has a route to 192.168.77.0/24",
         "ip address add 10.9.9.9/32 dev tun1": "tun1 has the address 10.9.9.9",
-        "chmod 644 /etc/weft-vpn/id_ed25519": "has mode 0644",
-        "kill -- -$(cat /run/weft-vpn-ssh-call-gamma.pid)": "nothing keeps the tunnel: it is inactive",
+        "chmod 644 /etc/roamlet-vpn/id_ed25519": "has mode 0644",
+        "kill -- -$(cat /run/roamlet-vpn-ssh-call-gamma.pid)": "nothing keeps the tunnel: it is inactive",
     }
     for command in drifts:
         company.server("beta").shell(command)
@@ -161,17 +161,17 @@ def test_sites_come_and_go_and_keys_are_replaced_and_the_other_tunnels_do_not_no
     assert {name: state(company, name) for name in ("alpha", "beta")} == {
         name: before[name] for name in ("alpha", "beta")
     }
-    assert "tun" not in state(company, "gamma") and "weft-vpn" not in state(company, "gamma")
-    key = company.server("alpha").shell("cat /etc/weft-vpn/id_ed25519.pub")
+    assert "tun" not in state(company, "gamma") and "roamlet-vpn" not in state(company, "gamma")
+    key = company.server("alpha").shell("cat /etc/roamlet-vpn/id_ed25519.pub")
     with company.servers(two) as servers:
         assert lifecycle.rotate(two, servers, ["alpha"], rollback_after=120).exit_code == 0
-    assert company.server("alpha").shell("cat /etc/weft-vpn/id_ed25519.pub") != key
+    assert company.server("alpha").shell("cat /etc/roamlet-vpn/id_ed25519.pub") != key
     assert well(company, two) is None and company.reaches("alpha", "beta")
     with company.servers(two) as servers:
         assert lifecycle.down(two, servers, rollback_after=120).exit_code == 0
         assert not lifecycle.down(two, servers, rollback_after=120).changed
     for name in ("alpha", "beta"):
-        assert re.findall("tun|weft", state(company, name)) == []
+        assert re.findall("tun|roamlet", state(company, name)) == []
 
 
 def test_what_fails_on_one_server_leaves_nothing_on_any(company):
@@ -182,7 +182,7 @@ def test_what_fails_on_one_server_leaves_nothing_on_any(company):
         report = company.apply(network)
     finally:
         company.server("beta").shell("sed -i 's/^#Include/Include/' /etc/ssh/sshd_config")
-    assert report.exit_code == 1 and "sshd does not read /etc/ssh/sshd_config.d/weft-vpn.conf" in str(report.failure)
+    assert report.exit_code == 1 and "sshd does not read /etc/ssh/sshd_config.d/roamlet-vpn.conf" in str(report.failure)
     assert [site.state for site in report.sites] == ["rolled back", "rolled back"]
     # The keys were made before, and wait.
     found = {name: re.sub(r"(?m)^.*id_ed25519.new.*\n", "", state(company, name)) for name in before}
@@ -235,9 +235,9 @@ def test_units_bring_the_tunnel_back_after_either_server_was_restarted(booted_co
     report = company.apply(network)
     assert report.exit_code == 0, report.lines()
     assert well(company, network) is None
-    assert company.server("alpha").shell("systemctl is-active weft-vpn-ssh-call-beta").strip() == "active"
-    company.server("alpha").shell("systemctl disable --now weft-vpn-ssh-call-beta")
-    company.server("beta").shell("sed -i s/oneshot/simple/ /etc/systemd/system/weft-vpn-ssh-accept-alpha.service")
+    assert company.server("alpha").shell("systemctl is-active roamlet-vpn-ssh-call-beta").strip() == "active"
+    company.server("alpha").shell("systemctl disable --now roamlet-vpn-ssh-call-beta")
+    company.server("beta").shell("sed -i s/oneshot/simple/ /etc/systemd/system/roamlet-vpn-ssh-accept-alpha.service")
     plan = planned(company, network)
     assert [[action.repairs for action in actions] for actions in plan.sites.values()] == [
         ["nothing keeps the tunnel: it is inactive"],
@@ -262,7 +262,7 @@ def test_a_line_that_is_down_for_ten_minutes_ends_no_tunnel(company, booted_comp
         assert well(one, tunnels(one, "alpha", "beta")) is None
         one.lab.internet.cut("beta")
     time.sleep(DOWN)
-    tries = "systemctl show --value -p NRestarts weft-vpn-ssh-call-beta"
+    tries = "systemctl show --value -p NRestarts roamlet-vpn-ssh-call-beta"
     assert int(booted_company.server("alpha").shell(tries)) > DOWN / 60
     for one in companies:
         one.lab.internet.mend("beta")

@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from weft_vpn import lifecycle
-from weft_vpn.apply import look
-from weft_vpn.host import act as host_act
-from weft_vpn.host import rollback as host_rollback
-from weft_vpn.network import Endpoint
+from roamlet_vpn import lifecycle
+from roamlet_vpn.apply import look
+from roamlet_vpn.host import act as host_act
+from roamlet_vpn.host import rollback as host_rollback
+from roamlet_vpn.network import Endpoint
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
 TOKEN = "0123456789abcdef"
@@ -62,7 +62,7 @@ def test_the_rollback_is_a_unit_that_needs_no_session(booted):
     # The connection is closed, and every session with it.
     alpha = booted.server("alpha")
     assert "wg0" not in alpha.run(["ip", "link"]).stdout
-    assert f"weft-vpn-rollback-{TOKEN}" in alpha.shell("systemctl list-units --plain --no-legend 'weft-vpn-*'")
+    assert f"roamlet-vpn-rollback-{TOKEN}" in alpha.shell("systemctl list-units --plain --no-legend 'roamlet-vpn-*'")
     until(lambda: booted.state("alpha") == before)
     assert alpha.shell("systemctl is-enabled wg-quick@wg0").strip() == "enabled"
     with booted.servers() as servers:
@@ -116,13 +116,13 @@ def test_both_addresses_change_and_the_names_are_followed(booted):
     report = booted.apply(network)
     assert report.exit_code == 0, report.lines()
     assert booted.reaches("alpha", "beta") and not booted.apply(network).changed
-    timer = "systemctl is-enabled weft-vpn-names@wg0.timer; systemctl is-active weft-vpn-names@wg0.timer"
+    timer = "systemctl is-enabled roamlet-vpn-names@wg0.timer; systemctl is-active roamlet-vpn-names@wg0.timer"
     for name in ("alpha", "beta"):
         assert booted.server(name).shell(timer).split() == ["enabled", "active"]
     for name in ("alpha", "beta"):  # a restart of the gateways, and with it everything that anybody has learnt
         booted.lab.internet.renumber(name)
     # The script as the timer runs it, but to it all peers have been silent for long: a real silence takes minutes.
-    late = "PATH=/tmp/late:$PATH sh /etc/wireguard/weft-vpn-names wg0"
+    late = "PATH=/tmp/late:$PATH sh /etc/wireguard/roamlet-vpn-names wg0"
     for name in ("alpha", "beta"):
         server = booted.server(name)
         server.shell(
@@ -130,7 +130,7 @@ def test_both_addresses_change_and_the_names_are_followed(booted):
         )
         if name == "alpha":  # its peer has not been silent yet, so what was learnt stays
             before = booted.dump(name)[0][2]
-            server.shell("systemctl start weft-vpn-names@wg0.service")
+            server.shell("systemctl start roamlet-vpn-names@wg0.service")
             assert booted.dump(name)[0][2] == before
         server.shell(late)
         server.shell("rm -r /tmp/late")
@@ -143,4 +143,4 @@ def test_both_addresses_change_and_the_names_are_followed(booted):
         ),
     )
     assert booted.apply(plain).exit_code == 0
-    assert "weft-vpn" not in booted.server("alpha").shell("ls /etc/wireguard /etc/systemd/system")
+    assert "roamlet-vpn" not in booted.server("alpha").shell("ls /etc/wireguard /etc/systemd/system")

@@ -1,3 +1,0 @@
-"""A soft hardware clock for machines without one, put on many of them at once over ssh. An app on weft's public names."""
-
-__version__ = "0.1.0"

@@ -1,0 +1,202 @@
+"""`roamlet vpn`: parses, and calls one function a command. What a command does stands in commands.py, or in the module named
+with it.
+
+This module is imported for `roamlet --help`, so it imports nothing that takes time; a command's module is imported when it runs.
+"""
+
+import argparse
+import json
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["add_parser"]
+
+FILE = "network.toml"
+FAILED = 1  # exit code
+
+EPILOG = """\
+A first network:
+  roamlet vpn init alpha=root@alpha.example.com beta=root@beta.example.com     looks around there and writes network.toml
+  roamlet vpn plan                                                            what would change where; changes nothing
+  roamlet vpn apply                                                           does it; a server that is cut off takes it back
+  roamlet vpn check                                                           what does not work, why, and what to do about it
+  roamlet vpn gateway                                                         what to set on each gateway, line by line
+
+Exit code: 0 all is well; 1 something failed or was refused; 2 plan: something would change; 3 done, but some site was out of reach;
+64 wrong command line, nothing was touched; 130 interrupted."""
+
+Parsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+
+
+def add_parser(commands: Parsers) -> None:
+    """Declare `roamlet vpn` and its commands."""
+    parser = commands.add_parser(
+        "vpn",
+        help="join the LANs of several offices",
+        description="Join the LANs of several offices by WireGuard, from one file, over ssh.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    subcommands = parser.add_subparsers(metavar="COMMAND", dest="vpn_command", required=True)
+    _init(subcommands)
+    plan = command(subcommands, "plan", "commands:plan", "show what would change on which server; changes nothing")
+    plan.add_argument("--json", action="store_true", help="one JSON object, for other programs")
+    apply = command(subcommands, "apply", "commands:apply", "make the servers what the file says")
+    _changing(apply)
+    _partial(apply)
+    _lifecycle(subcommands)
+    _looking(subcommands)
+    gateway = command(subcommands, "gateway", "commands:gateway", "print what to set on the gateway of each site")
+    gateway.add_argument("sites", metavar="SITE", nargs="*", help="of these sites alone")
+    gateway.add_argument(
+        "--as",
+        dest="form",
+        choices=("text", "nftables", "openwrt", "aws"),
+        default="text",
+        help="as words or as commands",
+    )
+
+
+def command(subcommands: Parsers, name: str, function: str, text: str) -> argparse.ArgumentParser:
+    """Declare one; `function` is MODULE:NAME in this package, takes the options and returns the exit code."""
+    parser = subcommands.add_parser(name, help=text, description=text[:1].upper() + text[1:] + ".", allow_abbrev=False)
+    parser.add_argument(
+        "-f", "--file", metavar="FILE", type=Path, default=Path(FILE), help=f"the network; {FILE} if not given"
+    )
+    parser.add_argument("--ssh-config", metavar="FILE", help="for ssh -F, instead of the one that the network names")
+    parser.set_defaults(command=run, function=function)
+    return parser
+
+
+def run(options: argparse.Namespace) -> int:
+    """Carry the command out, and say on stderr what went wrong, with --json on stdout too. Blocks until it is done."""
+    # Inside: it brings the core with it.
+    from roamlet import RoamletError
+    from roamlet_vpn.errors import shown
+
+    module, _, name = options.function.partition(":")
+    function = getattr(import_module(f"roamlet_vpn.{module}"), name)
+    try:
+        return int(function(options))
+    except RoamletError as error:
+        print(f"roamlet vpn {options.vpn_command}: {shown(error)}", file=sys.stderr)
+        if getattr(options, "json", False):
+            print(json.dumps({"error": str(error), "exit_code": FAILED}))
+        return FAILED
+
+
+def _seconds(lowest: float, highest: float) -> "Callable[[str], float]":
+    """Reads a number of seconds in this range."""
+
+    def read(text: str) -> float:
+        try:
+            number = float(text)
+        except ValueError:
+            number = -1.0
+        if not lowest <= number <= highest:
+            raise argparse.ArgumentTypeError(f"{text!r}: give a number of seconds from {lowest:g} to {highest:g}")
+        return number
+
+    return read
+
+
+def _init(subcommands: Parsers) -> None:
+    parser = command(subcommands, "init", "init:init", "look around on the servers and write the file of a network")
+    parser.add_argument(
+        "servers",
+        metavar="[SITE=]SERVER",
+        nargs="+",
+        help="as ssh takes it: [USER@]HOST[:PORT]; the site is called as the host calls itself, unless a name is given",
+    )
+    parser.add_argument("--sudo", action="store_true", help="become root there by sudo")
+    parser.add_argument("--via", metavar="SERVER", help="go through this host")
+    parser.add_argument(
+        "--tunnel", metavar="NETWORK", help="the range of the tunnel; 10.8.1.0/24, or the next one that is free"
+    )
+    parser.add_argument(
+        "--hub", metavar="SITE", help="let all others talk through this site; without it, each with each"
+    )
+    parser.add_argument("--adopt", action="store_true", help="take over what wg-quick configurations made by hand say")
+    parser.add_argument("--interface", metavar="NAME", default="wg0", help="of the tunnel; wg0 if not given")
+    parser.add_argument("-y", "--yes", action="store_true", help="do not ask; take what was found")
+
+
+def _lifecycle(subcommands: Parsers) -> None:
+    add = command(subcommands, "add", "commands:add", "take a further site into the file, and apply")
+    add.add_argument("site", metavar="[SITE=]SERVER", help="as for init")
+    add.add_argument("--sudo", action="store_true", help="become root there by sudo")
+    add.add_argument("--via", metavar="SERVER", help="go through this host")
+    _changing(add)
+    _partial(add)
+    remove = command(subcommands, "remove", "commands:remove", "take a site out of the file and out of the network")
+    remove.add_argument("site", metavar="SITE")
+    _changing(remove)
+    _partial(remove)
+    rotate = command(
+        subcommands, "rotate", "commands:rotate", "give sites new keys; their peers learn them in the same change"
+    )
+    rotate.add_argument("sites", metavar="SITE", nargs="+")
+    _changing(rotate)
+    down = command(subcommands, "down", "commands:down", "take the tunnels away on all servers; their keys stay there")
+    down.add_argument("--keep-config", action="store_true", help="leave the configurations where they are")
+    down.add_argument(
+        "--backend",
+        choices=("wireguard", "ssh"),
+        help="the tunnels of this kind, whatever the file says: those that are left over",
+    )
+    _changing(down)
+    _partial(down)
+
+
+def _looking(subcommands: Parsers) -> None:
+    status = command(subcommands, "status", "looking:status", "show handshakes, endpoints and rates of all tunnels")
+    check = command(subcommands, "check", "looking:check", "measure from all servers at once, and name what is wrong")
+    for parser in (status, check):
+        parser.add_argument(
+            "--json", action="store_true", help="one JSON object, for other programs; with --watch one a line"
+        )
+        parser.add_argument(
+            "--watch",
+            metavar="SECONDS",
+            nargs="?",
+            type=_seconds(0.1, 86400),
+            const=2.0 if parser is status else 30.0,
+            help="go on until Ctrl-C, every so many seconds",
+        )
+    check.add_argument(
+        "--throughput", action="store_true", help="also load each tunnel fully, one way and then the other"
+    )
+    check.add_argument("--seconds", metavar="N", type=_seconds(0.1, 60), default=5.0, help="for so long each; 5")
+    check.add_argument(
+        "--client",
+        metavar="SITE=ADDRESS",
+        action="append",
+        default=[],
+        help="a host in the site's LAN to ask, instead of those that the server knows; as often as you like",
+    )
+    check.add_argument("--svg", metavar="FILE", type=Path, help="also draw what was found")
+    picture = command(subcommands, "picture", "looking:draw", "draw the network as an SVG, with what a check finds")
+    picture.add_argument(
+        "-o", "--output", metavar="FILE", type=Path, default=Path("network.svg"), help="network.svg if not given"
+    )
+    picture.add_argument("--offline", action="store_true", help="from the file alone; connect to nobody")
+
+
+def _changing(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-y", "--yes", action="store_true", help="do not ask before anything is changed")
+    parser.add_argument(
+        "--rollback-after",
+        metavar="SECONDS",
+        type=_seconds(5, 3600),
+        help="a server that is not heard of for so long rolls back; 60",
+    )
+
+
+def _partial(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--partial", action="store_true", help="go on without the servers that cannot be reached")

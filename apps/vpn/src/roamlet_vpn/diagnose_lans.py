@@ -1,0 +1,275 @@
+"""What lies behind the servers: routes of theirs, of their gateways and of the hosts there, forwarding and firewalls. Pure.
+
+Each echo for a host of a far LAN carries a mark and is seen wherever it passes a server, so that the place where it ends is known.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from roamlet_vpn.diagnosis import ERROR, WARNING, Diagnosis, Severity, listed, with_and
+from roamlet_vpn.facts import Facts
+from roamlet_vpn.measured import Bounce, Echo, Measurements
+from roamlet_vpn.network import Address, Lan, Network, Site, ssh_device
+from roamlet_vpn.orders import gateway_of, lan_device, ways_to
+
+__all__ = ["behind_servers"]
+
+
+def behind_servers(
+    network: Network, facts: Mapping[str, Facts], measurements: Measurements, broken: Iterable[frozenset[str]]
+) -> list[Diagnosis]:
+    """What is wrong there. `broken` are the pairs of sites whose servers do not reach each other: nothing is said of those."""
+    rules = _Lans(network, facts, measurements, frozenset(broken))
+    return [*rules.servers(), *rules.gateways(), *rules.hosts()]
+
+
+class _Lans:
+    def __init__(
+        self,
+        network: Network,
+        facts: Mapping[str, Facts],
+        measurements: Measurements,
+        broken: frozenset[frozenset[str]],
+    ) -> None:
+        self.network = network
+        self.facts = facts
+        self.measurements = measurements
+        self.broken = broken
+        self.named: set[str] = set()  # sites of which a fault of the server was told: it explains its LAN's silence
+
+    def servers(self) -> Iterator[Diagnosis]:
+        """Routes and forwarding of each server."""
+        for site in self.network.sites:
+            measured = self.measurements.sites.get(site.name)
+            if measured is None:
+                continue
+            for version, setting in ((4, "net/ipv4/ip_forward"), (6, "net/ipv6/conf/all/forwarding")):
+                if measured.settings.get(setting) == "0" and any(lan.version == version for lan in site.lans):
+                    self.named.add(site.name)
+                    yield Diagnosis(
+                        "forwarding-off",
+                        ERROR,
+                        site.name,
+                        None,
+                        f"the server of {site.name} does not pass IPv{version} packets on between the tunnel and its LAN",
+                        f"{setting.replace('/', '.')} is 0 there",
+                        (
+                            "`roamlet vpn apply` sets it, and keeps it over a restart",
+                            f"at once, by hand, on {site.server}: `sysctl -w {setting.replace('/', '.')}=1`",
+                        ),
+                    )
+            yield from self._routes(site)
+
+    def _routes(self, site: Site) -> Iterator[Diagnosis]:
+        ways = self.measurements.sites[site.name].ways
+        for peer in self.network.sites:
+            device = self._device(site, peer)
+            if peer.name == site.name or device is None:
+                continue
+            wrong = [address for address in ways_to(peer) if address in ways and ways[address].dev != device]
+            if not wrong:
+                continue
+            self.named.add(site.name)
+            lans = [lan for lan in peer.lans if any(address in lan for address in wrong)]
+            taken = ways[wrong[0]]
+            yield Diagnosis(
+                "server-route-missing",
+                ERROR,
+                site.name,
+                peer.name,
+                f"the server of {site.name} does not send {listed(lans)} of {peer.name} into the tunnel",
+                f"a packet for {wrong[0]} would leave by {taken.dev or 'no device at all'}"
+                + (f" to {taken.via}" if taken.via else ""),
+                (
+                    "`roamlet vpn apply` adds the route; `wg syncconf` and a reload do not",
+                    *(f"at once, by hand, on {site.server}: `ip route replace {lan} dev {device}`" for lan in lans),
+                ),
+            )
+
+    def _device(self, site: Site, peer: Site) -> str | None:
+        """The device of the tunnel; None where that is not known."""
+        if self.network.backend == "wireguard":
+            there = self.facts.get(site.name)
+            return self.network.interface if there is not None and there.interface is not None else None
+        return None if site.name == peer.name else ssh_device(self.network, site, peer)
+
+    def gateways(self) -> Iterator[Diagnosis]:
+        """What each LAN's gateway does with packets for the other LANs."""
+        for site in self.network.sites:
+            there = [one for one in self.measurements.bounces if one.site == site.name and one.error is None]
+            measured = self.measurements.sites.get(site.name)
+            if measured is None or "watch" in measured.missing:
+                continue
+            for version in (4, 6):
+                family = [one for one in there if one.gateway.version == version]
+                # Hosts that answer from afar have routes of their own, and do not need the gateway. Those of IPv6 are not asked.
+                silent = [one for one in family if version == 6 or not self._hosts_answer(one.peer, site.name)]
+                unrouted = [one for one in silent if not one.request_back]
+                if unrouted:
+                    yield self._unrouted(site, unrouted, version)
+                stateful = [one for one in family if one.request_back and not one.reply_back]
+                if stateful:
+                    yield self._stateful(site, stateful, version)
+
+    def _unrouted(self, site: Site, bounces: list[Bounce], version: int) -> Diagnosis:
+        lans = [lan for one in bounces for lan in self.network.site(one.peer).lans if lan.version == version]
+        return Diagnosis(
+            "gateway-route-missing",
+            self._weight(site, bounces),
+            site.name,
+            None,
+            f"the gateway of {site.name}, {bounces[0].gateway}, does not send {listed(lans)} to the server",
+            f"packets for {with_and(one.peer for one in bounces)} that the server handed to it did not come back",
+            (
+                f"on that gateway, route {listed(lans)} to {bounces[0].source or site.lan_address}; "
+                f"`roamlet vpn gateway {site.name}` prints the exact lines",
+                f"or give the hosts of the LAN these routes themselves, by {_handed_out(version)}",
+            ),
+        )
+
+    def _stateful(self, site: Site, bounces: list[Bounce], version: int) -> Diagnosis:
+        lans = [lan for one in bounces for lan in self.network.site(one.peer).lans if lan.version == version]
+        own = listed(lan for lan in site.lans if lan.version == version)
+        ip = "ip" if version == 4 else "ip6"
+        to = bounces[0].source or site.lan_address
+        far = listed(lans)
+        return Diagnosis(
+            "stateful-gateway",
+            self._weight(site, bounces),
+            site.name,
+            None,
+            f"the gateway of {site.name}, {bounces[0].gateway}, drops answers of its LAN to far ones: it is stateful, and sees "
+            "only one direction of each connection, because the server hands packets to hosts of the LAN directly",
+            "a request for a far LAN that the server handed to it came back, an answer that belongs to no connection did not"
+            + (
+                "; hosts that answer all the same have a route of their own, maybe only for minutes, by an ICMP redirect"
+                if version == 4 and any(self._hosts_answer(one.peer, site.name) for one in bounces)
+                else ""
+            ),
+            (
+                f"on that gateway, accept what goes from {own} to {far} before whatever drops `ct state invalid`, such as: "
+                f"`nft insert rule {ip} filter forward {ip} saddr {_nft(site.lans, version)} "
+                f"{ip} daddr {_nft(lans, version)} accept`",
+                f"or let the hosts send to {to} directly, by {_handed_out(version)}: {far} via {to}",
+                f"`roamlet vpn gateway {site.name}` prints the exact lines for both",
+            ),
+        )
+
+    def _weight(self, site: Site, bounces: list[Bounce]) -> Severity:
+        """An error where a host was seen that is up and does not answer, else a warning: there may be no host that needs it."""
+        four = [one for one in bounces if one.gateway.version == 4]
+        return ERROR if any(self._silent_hosts(one.peer, site) for one in four) else WARNING
+
+    def _hosts_answer(self, site: str, peer: str) -> bool:
+        return any(echo.answered for echo in self.measurements.echoes_of(site, peer, "client"))
+
+    def _silent_hosts(self, site: str, peer: Site) -> list[Echo]:
+        """Echoes from `site` to hosts of `peer` that were lost, although its own server reaches those hosts."""
+        if frozenset((site, peer.name)) in self.broken or self._hosts_answer(site, peer.name):
+            return []
+        up = {echo.to for echo in self.measurements.echoes_of(peer.name, None, "own client") if echo.answered}
+        return [echo for echo in self.measurements.echoes_of(site, peer.name, "client") if echo.to in up]
+
+    def hosts(self) -> Iterator[Diagnosis]:
+        """Where echoes for far servers and hosts end, unless what was told already explains it."""
+        for peer in self.network.sites:
+            unanswering: dict[Address, list[str]] = {}
+            for site in self.network.sites:
+                if site.name == peer.name or {site.name, peer.name} & self.named:
+                    continue
+                if frozenset((site.name, peer.name)) in self.broken:
+                    continue
+                yield from self._server_of(site, peer)
+                for echo in self._silent_hosts(site.name, peer)[:1]:
+                    yield from self._host(echo, site, peer, unanswering)
+            for address, sites in unanswering.items():
+                yield self._client(peer, address, sites)
+
+    def _server_of(self, site: Site, peer: Site) -> Iterator[Diagnosis]:
+        """Whether the far server answers at its address in the LAN."""
+        lan, tunnel = (self.measurements.echo(site.name, peer.name, kind) for kind in ("lan", "tunnel"))
+        if lan is None or lan.answered or tunnel is None or not tunnel.answered or not lan.sent:
+            return
+        came_in = any(sight.site == peer.name and not sight.out and sight.kind == "request" for sight in lan.trail)
+        yield Diagnosis(
+            "lan-unreachable",
+            ERROR,
+            peer.name if came_in else site.name,
+            site.name if came_in else peer.name,
+            f"the server of {peer.name} does not answer {site.name} at its LAN address {lan.to}",
+            f"echoes from {lan.source} {'came in there' if came_in else 'did not come in there'}, while {tunnel.to} answers",
+            (
+                f"look at the firewall of {peer.server if came_in else site.server} (`nft list ruleset`, `iptables -S`)",
+                "and at strict reverse path filtering: `sysctl net.ipv4.conf.all.rp_filter` should be 0 or 2",
+            ),
+        )
+
+    def _host(self, echo: Echo, site: Site, peer: Site, unanswering: dict[Address, list[str]]) -> Iterator[Diagnosis]:
+        """Where an echo for a host ends that is up; `unanswering` collects hosts with which it ends there."""
+        there = self.facts[peer.name]
+        tunnel, lan = self._device(peer, site), lan_device(peer, there)
+        if tunnel is None or lan is None or not echo.seen(peer.name, tunnel, False, "request"):
+            return
+        if not echo.seen(peer.name, lan, True, "request"):
+            yield self._firewall(
+                peer, f"echoes from {site.name} for {echo.to} came in by {tunnel} and did not leave by {lan}"
+            )
+        elif echo.seen(peer.name, lan, False, "reply"):
+            if not echo.seen(peer.name, tunnel, True, "reply"):
+                yield self._firewall(
+                    peer, f"answers of {echo.to} to {site.name} came in by {lan} and did not leave by {tunnel}"
+                )
+        elif not self._gateway_explains(site, peer):
+            unanswering.setdefault(echo.to, []).append(site.name)
+
+    def _gateway_explains(self, site: Site, peer: Site) -> bool:
+        return any(
+            one.error is None and not (one.request_back and one.reply_back)
+            for one in self.measurements.bounces
+            if (one.site, one.peer, one.gateway.version) == (peer.name, site.name, 4)
+        )
+
+    def _firewall(self, peer: Site, evidence: str) -> Diagnosis:
+        return Diagnosis(
+            "server-firewall",
+            ERROR,
+            peer.name,
+            None,
+            f"the server of {peer.name} drops packets between the tunnel and its LAN, although it forwards",
+            evidence,
+            (
+                f"let its firewall forward them, such as: `iptables -I FORWARD -i {self.network.interface} -j ACCEPT; "
+                f"iptables -I FORWARD -o {self.network.interface} -j ACCEPT` (Docker sets the policy of FORWARD to DROP)",
+                "`nft list ruleset` shows which rule it is",
+            ),
+        )
+
+    def _client(self, peer: Site, address: Address, sites: list[str]) -> Diagnosis:
+        far = listed(lan for name in sites for lan in self.network.site(name).lans)
+        gateway = gateway_of(peer, self.facts[peer.name])
+        return Diagnosis(
+            "client-route-missing",
+            ERROR,
+            peer.name,
+            None,
+            f"{address} in {peer.name} does not answer {with_and(sites)}, though it answers its own server",
+            f"echoes left the server for it, no answer came in, and the gateway {gateway or ''} does its part".replace(
+                "  ", " "
+            ),
+            (
+                f"see whether it sends {far} to the gateway or to {peer.lan_address}: `ip route get {self._some(sites)}` there",
+                "see whether its own firewall answers strangers: that of Windows drops echoes from other networks",
+            ),
+        )
+
+    def _some(self, sites: list[str]) -> str:
+        site = self.network.site(sites[0])
+        return str(site.lan_address or site.lans[0].network_address + 1)
+
+
+def _handed_out(version: int) -> str:
+    return "DHCP option 121" if version == 4 else "router advertisements (their route information option)"
+
+
+def _nft(lans: Iterable[Lan], version: int) -> str:
+    some = [str(lan) for lan in lans if lan.version == version]
+    return some[0] if len(some) == 1 else "{ " + ", ".join(some) + " }"

@@ -1,0 +1,180 @@
+"""Contexts on the servers of a network, and one function called on all of them at once. Knows no plan and changes nothing.
+
+A server that cannot be reached, or fails, is an error of that site alone: what to make of it is the caller's affair.
+"""
+
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Generic, TypeVar
+
+import roamlet
+from roamlet import remote
+from roamlet_vpn.errors import VpnError
+from roamlet_vpn.facts import Facts
+from roamlet_vpn.host import gather as host_gather
+from roamlet_vpn.network import SERVER, Network, Site
+
+__all__ = ["Answer", "OpenSite", "Servers", "open_site"]
+
+T = TypeVar("T")
+
+AT_ONCE = 32
+CONNECTING = 20.0  # seconds
+GATHERING = 60.0
+
+OpenSite = Callable[[Site, float], remote.Context]
+"""Opens a context under root on the server of a site, within so many seconds."""
+
+
+@dataclass(frozen=True)
+class Answer(Generic[T]):
+    """What one server returned, if `error` is None."""
+
+    value: T | None = None
+    error: Exception | None = None
+
+    def get(self) -> T:
+        """The value; raises the error if there is one."""
+        if self.error is not None:
+            raise self.error
+        return self.value  # type: ignore[return-value]
+
+
+def open_site(
+    site: Site, timeout: float = CONNECTING, *, ssh_config: str | None = None, fresh: bool = False
+) -> remote.Context:
+    """A context under root on the site's server, by ssh and, where the file says so, sudo.
+
+    `fresh` uses no connection that is open already (ControlMaster): it proves that a new one can be made. Blocks this tasklet only.
+    Raises what remote.ssh and remote.sudo do.
+    """
+    match = SERVER.fullmatch(site.server)
+    if match is None:
+        raise VpnError(f"{site.name}: {site.server!r} is no server; write HOST, USER@HOST or USER@HOST:PORT")
+    words = ["-F", ssh_config] if ssh_config else []
+    if site.via:
+        words += ["-J", site.via]  # the keys stay with who types, and the host on the way needs no Python
+    if fresh:
+        words += ["-o", "ControlMaster=no", "-o", "ControlPath=none"]
+    outer = remote.ssh(
+        match["ip"] or match["host"],
+        user=match["user"],
+        port=int(match["port"]) if match["port"] else None,
+        python=None if site.sudo else site.python,
+        ssh_args=words,
+        name=site.name,
+        timeout=timeout,
+    )
+    if not site.sudo:
+        return outer
+    try:
+        return remote.sudo(via=outer, python=site.python, name=site.name, timeout=timeout)
+    except BaseException:
+        outer.close()
+        raise
+
+
+class Servers:
+    """The servers of a network: `contexts` of those that could be reached, `failed` with the error of each other, both by site.
+
+    `with` closes all. Only to be used in one thread.
+    """
+
+    def __init__(
+        self, network: Network, *, ssh_config: str | None = None, at_once: int = AT_ONCE, open: OpenSite | None = None
+    ):
+        self.network = network
+        self.at_once = at_once
+        config = ssh_config or network.ssh_config
+        self._open: OpenSite = open or functools.partial(open_site, ssh_config=config)
+        self._open_fresh: OpenSite = open or functools.partial(open_site, ssh_config=config, fresh=True)
+        self._before: list[remote.Context] = []  # those that a fresh one has taken the place of
+        self.contexts: dict[str, remote.Context] = {}
+        self.failed: dict[str, Exception] = {}
+
+    def connect(
+        self, names: Iterable[str] | None = None, *, timeout: float = CONNECTING, fresh: bool = False
+    ) -> dict[str, Exception]:
+        """Open a context to each of these sites, all without; returns the errors of those that cannot be reached now.
+
+        A fresh one takes the place of the one that was there, which stays as it is until close(); others are opened where none is.
+        Blocks for `timeout` seconds and little more.
+        """
+        open_one = self._open_fresh if fresh else self._open
+        wanted = [self.network.site(name) for name in (self._all() if names is None else names)]
+        wanted = [site for site in wanted if fresh or site.name not in self.contexts or self.contexts[site.name].closed]
+        opened = remote.open_all([functools.partial(open_one, site, timeout) for site in wanted], at_once=self.at_once)
+        errors = {
+            wanted[result.index].name: _kept(result.error) for result in opened.failed if result.error is not None
+        }
+        reached = [site.name for site in wanted if site.name not in errors]
+        for name, context in zip(reached, opened.contexts, strict=True):
+            if name in self.contexts:
+                self._before.append(self.contexts[name])
+            self.contexts[name] = context
+            self.failed.pop(name, None)
+        self.failed.update({name: error for name, error in errors.items() if name not in self.contexts})
+        return errors
+
+    def _all(self) -> list[str]:
+        return [site.name for site in self.network.sites]
+
+    def each(
+        self, function: Callable[..., T], arguments: Mapping[str, Sequence[Any]], *, timeout: float = GATHERING
+    ) -> dict[str, Answer[T]]:
+        """Call the function on these sites' servers, with the arguments of each; all answers, by site in the same order.
+
+        A site without a context answers with the error for which it has none. Blocks until all have answered.
+        """
+        called = {name: roamlet.spawn(self._ask, (name, function, args, timeout)) for name, args in arguments.items()}
+        return {name: call.join() for name, call in called.items()}
+
+    def _ask(self, name: str, function: Callable[..., T], args: Sequence[Any], timeout: float) -> Answer[T]:
+        try:
+            if name not in self.contexts:
+                raise self.failed.get(name) or VpnError(f"{name}: there is no connection to its server")
+            return Answer(self.contexts[name].call(function, args, None, timeout))
+        except Exception as error:
+            return Answer(error=_kept(error))
+
+    def facts(self, names: Iterable[str] | None = None) -> dict[str, Answer[Facts]]:
+        """The facts of these sites, all without: gathered on all servers at once, and checked here."""
+        wanted = dict.fromkeys(self._all() if names is None else names, (self.network.interface,))
+        checked: dict[str, Answer[Facts]] = {}
+        for name, answer in self.each(host_gather.gather, wanted).items():
+            try:
+                checked[name] = Answer(Facts.from_plain(answer.get(), name))
+            except Exception as error:
+                checked[name] = Answer(error=_kept(error))
+        return checked
+
+    def close(self) -> None:
+        """Close all contexts, many at once, and then those that they were opened through, which for sudo is ssh.
+
+        Blocks this tasklet only.
+        """
+        contexts = [*self.contexts.values(), *self._before]
+        self.contexts.clear()
+        self._before.clear()
+        ways = [context.via for context in contexts if context.via is not None]
+        for several in (contexts, ways):
+            remote.Opened(several, []).close()
+
+    def __enter__(self) -> "Servers":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _kept(error: Exception) -> Exception:
+    """The error without the frames that it has passed: what is kept longer than those would keep them, in a cycle."""
+    link: BaseException | None = error
+    while link is not None:
+        link.__traceback__ = None
+        link = link.__cause__ or link.__context__
+    return error

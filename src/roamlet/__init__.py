@@ -1,0 +1,89 @@
+"""roamlet: Stackless Python for today's CPython. The public names of tasklets and channels.
+
+`roamlet.remote` has the contexts on other machines, `roamlet.io` the calls that wait for descriptors and processes,
+`roamlet.stackless` the module for programs that were written for Stackless. Its live attributes (`stackless.current`) are
+functions here: a module with a __getattr__ of its own makes each `roamlet.name` 25 ns slower.
+"""
+
+from roamlet._at import at
+from roamlet._checkpoint import checkpoint
+from roamlet._generator import generator, yield_
+from roamlet._move import NotMoved, home, move_to
+from roamlet.core import (
+    Cancelled,
+    ChannelClosed,
+    Deadlock,
+    NoCore,
+    RoamletError,
+    TaskletExit,
+    atomic,
+    channel,
+    get_channel_callback,
+    get_schedule_callback,
+    get_thread_info,
+    getcurrent,
+    getcurrentid,
+    getmain,
+    getruncount,
+    run,
+    schedule,
+    schedule_remove,
+    select,
+    set_channel_callback,
+    set_error_handler,
+    set_schedule_callback,
+    sleep,
+    switch_trap,
+    tasklet,
+    trim,
+)
+from roamlet.io import call_async, responsive
+from roamlet.sync._outcome import TaskletKilled
+from roamlet.sync._scope import scope
+from roamlet.sync._spawn import spawn
+from roamlet.sync._timeout import shield, timeout
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Cancelled",
+    "ChannelClosed",
+    "Deadlock",
+    "NoCore",
+    "NotMoved",
+    "RoamletError",
+    "TaskletExit",
+    "TaskletKilled",
+    "at",
+    "atomic",
+    "call_async",
+    "channel",
+    "checkpoint",
+    "generator",
+    "get_channel_callback",
+    "get_schedule_callback",
+    "get_thread_info",
+    "getcurrent",
+    "getcurrentid",
+    "getmain",
+    "getruncount",
+    "home",
+    "move_to",
+    "responsive",
+    "run",
+    "schedule",
+    "schedule_remove",
+    "scope",
+    "select",
+    "set_channel_callback",
+    "set_error_handler",
+    "set_schedule_callback",
+    "shield",
+    "sleep",
+    "spawn",
+    "switch_trap",
+    "tasklet",
+    "timeout",
+    "trim",
+    "yield_",
+]

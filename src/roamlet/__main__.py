@@ -1,0 +1,8 @@
+"""`python -m roamlet`: the same as the `roamlet` command."""
+
+import sys
+
+from roamlet.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,70 @@
+"""The `roamlet` command: parses, hands over to one file a command, and turns errors into messages and exit codes.
+
+0 all is well · 1 something failed · 3 hosts out of reach · 64 the command line is wrong, nothing was touched · 130 interrupted
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+
+from roamlet.cli import bench, demo, leaks, resume, run, shell, show
+from roamlet.cli._apps import commands_of_apps
+from roamlet.cli._errors import USAGE, UsageError
+from roamlet.cli._options import refuse_unknown
+
+__all__ = ["UsageError", "main"]
+
+COMMANDS = (demo, run, shell, resume, show, leaks, bench)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line `argv` (default: sys.argv) and return the exit code. Prints; blocks until it is done."""
+    words = sys.argv[1:] if argv is None else argv
+    try:
+        parser = _parser(words)
+    except UsageError as error:
+        print(error, file=sys.stderr)
+        return USAGE
+    except KeyboardInterrupt:  # while a command of another package was imported
+        print("roamlet: interrupted", file=sys.stderr)
+        return 130
+    try:
+        refuse_unknown(parser, words)
+        options = parser.parse_args(words)
+        if options.roamlet_command is None and not options.version:
+            parser.error("name a COMMAND; `roamlet --help` lists them")
+    except SystemExit as exit_of_argparse:
+        # argparse leaves by itself after --help, without a code or with 0, and after a wrong word, with its message on stderr.
+        return USAGE if exit_of_argparse.code else 0
+    if options.version:
+        # Looked up only when asked for: reading the package's metadata takes longer than all parsing.
+        print(f"roamlet {version('roamlet')}")
+        return 0
+    try:
+        return int(options.command(options))
+    except UsageError as error:
+        print(f"roamlet {options.roamlet_command}: {error}", file=sys.stderr)
+        return USAGE
+    except KeyboardInterrupt:
+        print(f"roamlet {options.roamlet_command}: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        # Whoever read our output has gone, `| head` for one. Nothing more can be said to anybody.
+        sys.stderr.close()
+        return 1
+
+
+def _parser(words: Sequence[str] | None = None) -> argparse.ArgumentParser:
+    """What understands the command line `words`; without, that of roamlet's own commands."""
+    parser = argparse.ArgumentParser(
+        prog="roamlet", description="Tasklets and channels for CPython whose code travels.", allow_abbrev=False
+    )
+    parser.add_argument("--version", action="store_true", help="show roamlet's version and exit")
+    # A destination that no option of a command takes for itself, as `--name` would take "name".
+    commands = parser.add_subparsers(metavar="COMMAND", dest="roamlet_command")
+    for command in COMMANDS:
+        command.add_parser(commands)
+    for app in commands_of_apps(words, tuple(commands.choices)) if words is not None else ():
+        app.add_parser(commands)
+    return parser

@@ -1,0 +1,10 @@
+"""What is wrong with a command line; found before anything is touched."""
+
+__all__ = ["USAGE", "UsageError"]
+
+USAGE = 64
+"""The exit code, EX_USAGE of sysexits.h: no other end has it, and argparse's own 2 is a result of `roamlet vpn plan`."""
+
+
+class UsageError(Exception):
+    """The command cannot be carried out as written. The message says which word is wrong and shows a right one."""

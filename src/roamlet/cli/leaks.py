@@ -1,0 +1,154 @@
+"""`roamlet leaks`: runs a program and says which lines keep exceptions, and memory with them; or reads that from sources."""
+
+import argparse
+import contextlib
+import json
+import os
+import sys
+from collections.abc import Iterable
+from typing import IO, TYPE_CHECKING
+
+from roamlet.cli._errors import UsageError
+from roamlet.cli._script import code_of_module, code_of_script, run_as_main
+
+if TYPE_CHECKING:
+    from roamlet.diagnose import Finding
+
+__all__ = ["add_parser"]
+
+FOUND = 1
+UNREADABLE = 2
+
+DESCRIPTION = """\
+Run SCRIPT, or MODULE with -m, as python does, and report at its end which lines kept exceptions alive: in cycles through their
+tracebacks, which only the cyclic collector frees, and in what lives on; what each keeps, and how it is mended. The collector is off
+meanwhile, so that no cycle gets away, unless --collector is given.
+
+With --check, run nothing and read the sources in files and folders. A comment `# roamlet: keep` accepts a finding, on its line
+or on that of its function.
+
+Exit code: 1 something was found; else that of the program, or 0. 2 a source cannot be read or parsed. 64 the command line is wrong
+and nothing has run."""
+
+
+def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Declare `roamlet leaks`."""
+    parser = commands.add_parser(
+        "leaks",
+        help="find the exceptions that keep memory alive",
+        usage="roamlet leaks [--json] [-o FILE] [--collector] [--only PATH] [-m] SCRIPT|MODULE [ARG ...]\n"
+        "       roamlet leaks [--json] [-o FILE] --check PATH [PATH ...]",
+        description=DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="one JSON object per line and finding, on stdout, for other programs"
+    )
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", help="write the findings to FILE: the program has stdout and stderr"
+    )
+    parser.add_argument(
+        "--collector", action="store_true", help="leave the cyclic collector on: for programs that run long"
+    )
+    parser.add_argument(
+        "--only",
+        action="append",
+        default=[],
+        metavar="PATH",
+        help="report what the files of PATH keep, and not other people's",
+    )
+    parser.add_argument("-m", dest="module", action="store_true", help="what follows is the name of a module")
+    parser.add_argument("--check", action="store_true", help="read the sources in PATHs, run nothing")
+    parser.add_argument("words", metavar="SCRIPT [ARG ...]", nargs=argparse.REMAINDER)
+    parser.set_defaults(command=leaks)
+
+
+def leaks(options: argparse.Namespace) -> int:
+    """Carry the command out and return the exit code. Raises UsageError before anything of the program has run."""
+    words = options.words[1:] if options.words[:1] == ["--"] else options.words
+    if not words:
+        raise UsageError(
+            "name what to look at: `roamlet leaks SCRIPT`, `roamlet leaks -m MODULE` or `roamlet leaks --check PATH`"
+        )
+    if options.check:
+        return _checked(options, words)
+    only = [_there(path) for path in options.only]
+    program = code_of_module(words[0]) if options.module else code_of_script(words[0])
+    # Inside: loading the core takes longer than all of `roamlet --help`.
+    from roamlet.diagnose.leaks import watch
+
+    out = _opened(options) or (sys.stdout if options.json else sys.stderr)  # of now: the program may put others there
+    with watch(collector=options.collector) as seen:
+        status = run_as_main(program, words[1:])
+    with contextlib.suppress(AttributeError, ValueError):  # it may have taken it away, or closed it
+        sys.stdout.flush()
+    findings = [one for one in seen.findings if not only or any(_lies_in(one.path, path) for path in only)]
+    _print(findings, options, out)
+    return FOUND if findings else status
+
+
+def _there(path: str) -> str:
+    if not os.path.exists(path):
+        raise UsageError(f"--only {path}: there is no such file or folder")
+    return os.path.realpath(path)
+
+
+def _lies_in(path: str, place: str) -> bool:
+    return os.path.realpath(path) == place or os.path.realpath(path).startswith(place.rstrip(os.sep) + os.sep)
+
+
+def _checked(options: argparse.Namespace, paths: list[str]) -> int:
+    """What the sources in `paths` say of themselves, as soon as a file is read."""
+    # Inside: as above.
+    from roamlet.diagnose import Finding
+    from roamlet.diagnose.check import check_paths
+
+    out = _opened(options) or contextlib.nullcontext(sys.stdout)
+    status = 0
+    with out as stream:
+        for each in check_paths(paths):
+            if not isinstance(each, Finding):
+                status = UNREADABLE
+                _say(str(each), sys.stderr)
+                continue
+            status = status or FOUND
+            mend = f"{each}\n    in {each.function}\n    mend: {each.mend}"
+            _say(json.dumps(each.plain()) if options.json else mend, stream)
+    return status
+
+
+def _opened(options: argparse.Namespace) -> IO[str] | None:
+    try:
+        return open(options.output, "w", encoding="utf-8") if options.output else None
+    except OSError as error:
+        raise UsageError(f"-o {options.output}: {error.strerror}") from error
+
+
+def _print(findings: "Iterable[Finding]", options: argparse.Namespace, out: IO[str]) -> None:
+    # Inside: as above.
+    from roamlet.diagnose.leaks import report
+
+    if options.json:
+        text = "\n".join(json.dumps(finding.plain()) for finding in findings)
+    else:
+        text = report(findings)
+    if not _open(out) and sys.__stderr__ is not None:  # the program has closed it
+        out = sys.__stderr__
+    if text:
+        _say(text, out)
+    if options.output:
+        out.close()
+
+
+def _open(stream: IO[str]) -> bool:
+    try:
+        return not stream.closed
+    except (AttributeError, ValueError):  # there was none, or its descriptor was taken away
+        return False
+
+
+def _say(text: str, stream: IO[str]) -> None:
+    """Print it, whatever letters the stream can take."""
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    print(text.encode(encoding, "backslashreplace").decode(encoding), file=stream, flush=True)

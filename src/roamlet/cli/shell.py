@@ -1,0 +1,223 @@
+"""`roamlet shell HOST`: a Python prompt over there. Lines are edited and remembered here; statements run there."""
+
+import argparse
+import contextlib
+import functools
+import os
+import queue
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from roamlet.cli._errors import UsageError
+from roamlet.cli._hints import for_one_host
+from roamlet.cli._inventory import Host, Inventory, hosts_from, read_inventory
+from roamlet.cli.run import add_way, check_python, hops, with_way
+
+if TYPE_CHECKING:
+    from roamlet.remote import Context
+
+__all__ = ["add_parser"]
+
+LOCAL = "local"
+HISTORY = 5000  # lines
+PATIENCE = 2.0  # seconds that an interrupted statement has before we say that it cannot be interrupted
+
+DESCRIPTION = """\
+A Python prompt in the interpreter of HOST (or of this machine: local). Modules that are here and not there can be imported.
+
+Ctrl-C interrupts the statement that runs; Ctrl-D at an empty prompt leaves."""
+
+
+def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Declare `roamlet shell`."""
+    parser = commands.add_parser(
+        "shell",
+        help="a Python prompt on a host",
+        description=DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add_way(parser)
+    parser.add_argument("host", metavar="HOST", help=f"[USER@]HOST[:PORT], a host of -i, or {LOCAL}")
+    parser.set_defaults(command=shell)
+
+
+def shell(options: argparse.Namespace) -> int:
+    """Carry the command out and return its exit code: that of sys.exit() over there, 1 when the host is or was lost."""
+    # Inside: loading the core and the remote layer takes longer than all of `roamlet --help`.
+    from roamlet.remote import RemoteError
+
+    check_python(options.python)
+    inventory = read_inventory(options.inventory) if options.inventory else Inventory()
+    if options.host == LOCAL and LOCAL not in inventory.settings:
+        host = Host(LOCAL, None, python=options.python)
+    else:
+        found = with_way(hosts_from([options.host], inventory), options, inventory)
+        if len(found) != 1:
+            raise UsageError(f"{options.host!r} names {len(found)} hosts; a prompt is on one")
+        host = found[0]
+    if os.getcwd() not in sys.path and "" not in sys.path:
+        sys.path.insert(0, os.getcwd())  # what lies in the current folder can be imported over there
+    try:
+        with hops(options, inventory) as way, way.opened(host, Pieces()) as context:
+            return Prompt(context, host.name).run()
+    except RemoteError as error:
+        print(f"roamlet shell: {for_one_host(str(error))}", file=sys.stderr)
+        return 1
+
+
+class Pieces:
+    """Prints what is printed over there as it comes, without waiting for the end of a line."""
+
+    pieces = True
+
+    def __call__(self, context: str, stream: str, text: str) -> None:
+        out = sys.stderr if stream == "stderr" else sys.stdout
+        out.write(text)
+        out.flush()
+
+
+class Prompt:
+    """Reads statements, has them run, and turns Ctrl-C into an interrupt over there."""
+
+    def __init__(self, context: "Context", name: str, inp: IO[str] | None = None) -> None:
+        # Inside: see shell().
+        from roamlet.remote.shell import Shell
+
+        self._name = name
+        self._shell = Shell(context)
+        self._in = inp or sys.stdin
+        self._typed = self._in.isatty()
+
+    def run(self) -> int:
+        """Until the input ends or the statement exits; returns the exit code."""
+        if self._typed:
+            print(f"{self._shell.version}, in {self._name}. Ctrl-D leaves.", flush=True)
+        lines: list[str] = []
+        with line_editing(self._complete) if self._typed else contextlib.nullcontext():
+            while True:
+                try:
+                    lines.append(self._read(self._shell.prompts[bool(lines)]))
+                except EOFError:
+                    if not lines:
+                        if self._typed:
+                            print()
+                        return 0
+                    lines.append("")  # the last statement of a file may want an empty line behind it
+                except KeyboardInterrupt:
+                    print("\nKeyboardInterrupt", file=sys.stderr)
+                    lines = []
+                    continue
+                answer = self._enter("\n".join(lines))
+                if answer == "more" and lines[-2:] != ["", ""]:
+                    continue
+                lines = []
+                if not isinstance(answer, str):
+                    return self._exit_code(answer.status)
+
+    def _read(self, prompt: str) -> str:
+        if self._typed:
+            return input(prompt)
+        line = self._in.readline()
+        if not line:
+            raise EOFError
+        return line.rstrip("\n")
+
+    def _exit_code(self, status: Any) -> int:
+        if isinstance(status, str):
+            print(status, file=sys.stderr)
+            return 1
+        return int(status or 0) & 0xFF
+
+    def _enter(self, source: str) -> Any:
+        """Run it in a thread, so that Ctrl-C, which strikes this one, ends no waiting for the answer."""
+        answers: queue.SimpleQueue[Callable[[], Any]] = queue.SimpleQueue()
+
+        def work() -> None:
+            try:
+                value = self._shell.enter(source)
+                answers.put(lambda: value)
+            except Exception as error:
+                failure = error.with_traceback(None)
+                answers.put(functools.partial(_raised, failure))
+
+        thread = threading.Thread(target=work, name="roamlet-shell")
+        thread.start()
+        try:
+            answer = self._wait(answers)
+        finally:
+            thread.join(PATIENCE)
+        try:
+            return answer()
+        finally:
+            del answer  # an error's traceback holds this frame
+
+    def _wait(self, answers: "queue.SimpleQueue[Callable[[], Any]]") -> Callable[[], Any]:
+        asked = False
+        while True:
+            try:
+                with contextlib.suppress(queue.Empty):
+                    return answers.get(timeout=PATIENCE if asked else None)
+                print(
+                    f"The statement in {self._name} goes on: it is inside of a call that Python does not interrupt there, or it "
+                    "catches KeyboardInterrupt. Ctrl-C again leaves it alone and ends this prompt.",
+                    file=sys.stderr,
+                )
+                return answers.get()
+            except KeyboardInterrupt:
+                if asked:
+                    raise
+                asked = True
+                if not self._shell.interrupt():
+                    print(f"Nothing in {self._name} can be interrupted: its Python has no ctypes.", file=sys.stderr)
+
+    def _complete(self, text: str) -> list[str]:
+        try:
+            return self._shell.complete(text)
+        except Exception:  # readline would print the traceback into the line
+            return []
+
+
+def _raised(error: Exception) -> None:
+    try:
+        raise error
+    finally:
+        del error  # its traceback holds this frame
+
+
+@contextlib.contextmanager
+def line_editing(complete: Callable[[str], list[str]]) -> Iterator[None]:
+    """Editing, history in a private file, and completion by Tab, where Python has readline."""
+    try:
+        # Inside: it takes hold of the terminal, and not every Python has it.
+        import readline
+    except ImportError:
+        yield
+        return
+    path = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state", "roamlet", "shell_history")
+    with contextlib.suppress(OSError):
+        readline.read_history_file(path)
+    found: list[str] = []
+
+    def completer(text: str, number: int) -> str | None:
+        if number == 0:
+            found[:] = complete(text) if text else ["\t"]
+        return found[number] if number < len(found) else None
+
+    before = readline.get_completer(), readline.get_completer_delims()
+    readline.set_history_length(HISTORY)
+    readline.set_completer(completer)
+    readline.set_completer_delims(" \t\n`~!@#$%^&*()-=+[{]}\\|;:'\",<>/?")
+    readline.parse_and_bind("tab: complete")
+    try:
+        yield
+    finally:
+        readline.set_completer(before[0])
+        readline.set_completer_delims(before[1])
+        with contextlib.suppress(OSError):
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
+            readline.write_history_file(path)

@@ -1,0 +1,299 @@
+/* `with roamlet.atomic():` the process-wide lock that atomic code excludes other atomic code with, in every thread.
+
+   It is re-entrant for its tasklet, or for its thread while no tasklet runs there; a tasklet that is switched away gives
+   it up and takes it back before it goes on. The GIL guards all that is here: taking a free lock is two stores. Who
+   finds it taken waits at the gate with the GIL released. The gate is a lock that is held while nobody needs to look
+   again; whoever releases atomic while others wait opens it for one of them. First come, first served is not promised. */
+
+#define ATOMIC_PATIENCE_US 1000000 /* a wait this long is reported, with the owner and its line */
+
+static PyThreadState *atomic_owner; /* of the thread that is in atomic code; NULL: nobody */
+static uint64_t atomic_owner_id;    /* its id: a later thread may have its address */
+static PyThread_type_lock atomic_gate;
+static int atomic_waiters;
+static bool atomic_gate_open;
+static __thread int thread_atomic __attribute__((tls_model("initial-exec"))); /* depth where no tasklet runs */
+
+/* Let one of those who wait look again. */
+static void
+atomic_open_gate(void)
+{
+    if (!atomic_gate_open) {
+        atomic_gate_open = true;
+        PyThread_release_lock(atomic_gate);
+    }
+}
+
+static inline void
+atomic_own(PyThreadState *own)
+{
+    atomic_owner = own;
+    atomic_owner_id = own->id;
+}
+
+static inline void
+atomic_release(void)
+{
+    atomic_owner = NULL;
+    if (unlikely(atomic_waiters > 0))
+        atomic_open_gate();
+}
+
+/* Whether the owner's thread has ended, or was not copied into this forked process: it never gives atomic up. */
+static bool
+atomic_owner_gone(PyThreadState *own)
+{
+    PyThreadState *t = PyInterpreterState_ThreadHead(PyThreadState_GetInterpreter(own));
+    while (t != NULL && !(t == atomic_owner && t->id == atomic_owner_id))
+        t = PyThreadState_Next(t);
+    return t == NULL;
+}
+
+/* Warn that the owner has kept atomic for long: it is in a blocking call that roamlet does not know. -1 with an exception
+   set when warnings are errors. Runs Python code. */
+static int
+atomic_report(void)
+{
+    PyThreadState *owner = atomic_owner;
+    PyFrameObject *frame = owner != NULL ? PyThreadState_GetFrame(owner) : NULL;
+    PyCodeObject *code;
+    int failed;
+    if (frame == NULL) {
+        PyErr_Clear();
+        return 0;
+    }
+    code = PyFrame_GetCode(frame);
+    failed = PyErr_WarnFormat(PyExc_RuntimeWarning, 1,
+                              "waiting for roamlet.atomic() for more than a second: thread %lu is in it, in %U at %U:%d. Does it "
+                              "block there in a call that is not roamlet's? Leave atomic() before such calls",
+                              owner->thread_id, code->co_name, code->co_filename, PyFrame_GetLineNumber(frame));
+    Py_DECREF(code);
+    Py_DECREF(frame);
+    return failed;
+}
+
+/* The tasklet whose depth counts now; NULL: the thread's own. */
+static inline Tasklet *
+atomic_tasklet(void)
+{
+    Scheduler *scheduler = this_scheduler;
+    return likely(scheduler != NULL && !scheduler->idle) ? scheduler->current : NULL;
+}
+
+static inline int *
+atomic_depth(Tasklet *tasklet)
+{
+    return likely(tasklet != NULL) ? &tasklet->atomic : &thread_atomic;
+}
+
+/* Wait until atomic is free and take it. With `interruptible` signal handlers and a warning that is an error end the
+   wait: -1 with an exception set; a signal handler that makes the caller atomic ends it too. Without, it never fails.
+   Releases the GIL; may run Python code, which may switch unless the scheduler forbids it. */
+static __attribute__((noinline)) int
+atomic_wait(bool interruptible)
+{
+    PyThreadState *own = PyThreadState_Get();
+    bool reported = false;
+    int failed = 0;
+    if (atomic_owner_gone(own))
+        atomic_owner = NULL;
+    atomic_waiters++;
+    while (atomic_owner != NULL && !failed && (!interruptible || *atomic_depth(atomic_tasklet()) == 0)) {
+        PyLockStatus status;
+        Py_BEGIN_ALLOW_THREADS
+        status = PyThread_acquire_lock_timed(atomic_gate, ATOMIC_PATIENCE_US, interruptible);
+        Py_END_ALLOW_THREADS
+        if (status == PY_LOCK_ACQUIRED) {
+            atomic_gate_open = false;
+            continue;
+        }
+        if (interruptible) /* a signal that came just before the wait did not end it */
+            failed = PyErr_CheckSignals();
+        if (failed || status == PY_LOCK_INTR || atomic_owner == NULL ||
+            (interruptible && *atomic_depth(atomic_tasklet()) != 0))
+            continue;
+        if (atomic_owner_gone(own))
+            atomic_owner = NULL;
+        else if (!reported) {
+            reported = true;
+            failed = atomic_report();
+            if (failed && !interruptible) {
+                PyErr_WriteUnraisable(NULL);
+                failed = 0;
+            }
+        }
+    }
+    atomic_waiters--;
+    if (failed) {
+        if (atomic_owner == NULL && atomic_waiters > 0) /* the wake-up was ours: pass it on */
+            atomic_open_gate();
+        return -1;
+    }
+    atomic_own(own);
+    return 0;
+}
+
+/* A tasklet that is atomic goes on. Releases the GIL; may run Python code (a warning), which must not switch. */
+static inline void
+atomic_take_back(PyThreadState *own)
+{
+    if (likely(atomic_owner == NULL))
+        atomic_own(own);
+    else
+        (void)atomic_wait(false);
+}
+
+/* One level deeper. -1 with an exception set and nothing changed. May release the GIL. */
+static inline int
+atomic_enter(void)
+{
+    Tasklet *tasklet = atomic_tasklet();
+    int *depth = atomic_depth(tasklet);
+    if (*depth == 0) {
+        if (likely(atomic_owner == NULL))
+            atomic_own(PyThreadState_Get());
+        else {
+            if (atomic_wait(true) < 0)
+                return -1;
+            tasklet = atomic_tasklet(); /* a signal handler may have made the thread's scheduler */
+            depth = atomic_depth(tasklet);
+        }
+        if (likely(tasklet != NULL))
+            tasklet->special |= SPECIAL_ATOMIC;
+    }
+    ++*depth;
+    return 0;
+}
+
+/* One level up. -1 with an exception set when there is none. */
+static inline int
+atomic_leave(void)
+{
+    Tasklet *tasklet = atomic_tasklet();
+    int *depth = atomic_depth(tasklet);
+    if (unlikely(*depth <= 0)) {
+        PyErr_SetString(PyExc_RuntimeError, "this tasklet is not atomic: each __exit__ of roamlet.atomic() belongs to one __enter__ "
+                                            "in the same tasklet");
+        return -1;
+    }
+    if (--*depth == 0) {
+        if (likely(tasklet != NULL))
+            tasklet->special &= (uint8_t)~SPECIAL_ATOMIC;
+        atomic_release();
+    }
+    return 0;
+}
+
+/* set_atomic(flag) of any tasklet: of the current one it enters or leaves at once, of another before it goes on. */
+static int
+atomic_set_flag(Tasklet *tasklet, bool flag)
+{
+    if (tasklet->atomic_flag == flag)
+        return 0;
+    if (tasklet == atomic_tasklet()) {
+        if ((flag ? atomic_enter() : atomic_leave()) < 0)
+            return -1;
+    } else if (tasklet == tasklet->scheduler->current && !tasklet->scheduler->idle) {
+        PyErr_SetString(PyExc_RuntimeError, "set_atomic(): the tasklet runs now, in another thread; it can only do that itself");
+        return -1;
+    } else {
+        tasklet->atomic += flag ? 1 : -1;
+        if (tasklet->atomic > 0)
+            tasklet->special |= SPECIAL_ATOMIC;
+        else
+            tasklet->special &= (uint8_t)~SPECIAL_ATOMIC;
+    }
+    tasklet->atomic_flag = flag;
+    return 0;
+}
+
+/* The thread's first scheduler appears inside atomic code: main goes on with it. */
+static void
+atomic_to_main(Tasklet *main)
+{
+    main->atomic = thread_atomic;
+    if (thread_atomic > 0)
+        main->special |= SPECIAL_ATOMIC;
+    thread_atomic = 0;
+}
+
+/* ---- the type ---- */
+
+static PyObject *atomic_instance;
+
+static PyObject *
+Atomic_new(PyTypeObject *Py_UNUSED(type), PyObject *args, PyObject *kwargs)
+{
+    if (PyTuple_GET_SIZE(args) > 0 || (kwargs != NULL && PyDict_GET_SIZE(kwargs) > 0)) {
+        PyErr_SetString(PyExc_TypeError, "atomic() takes no arguments: with roamlet.atomic(): ...");
+        return NULL;
+    }
+    return Py_NewRef(atomic_instance);
+}
+
+static PyObject *
+Atomic_vectorcall(PyObject *type, PyObject *const *args, size_t flags, PyObject *names)
+{
+    (void)type;
+    (void)args;
+    if (unlikely(PyVectorcall_NARGS(flags) != 0 || names != NULL)) {
+        PyErr_SetString(PyExc_TypeError, "atomic() takes no arguments: with roamlet.atomic(): ...");
+        return NULL;
+    }
+    return Py_NewRef(atomic_instance);
+}
+
+static PyObject *
+Atomic_enter(PyObject *self, PyObject *Py_UNUSED(unused))
+{
+    return likely(atomic_enter() == 0) ? Py_NewRef(self) : NULL;
+}
+
+static PyObject *
+Atomic_exit(PyObject *Py_UNUSED(self), PyObject *const *Py_UNUSED(args), Py_ssize_t Py_UNUSED(count))
+{
+    if (unlikely(atomic_leave() < 0))
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(atomic_doc, "atomic()\n--\n\n"
+"A context manager: code inside it excludes all other atomic code, in every thread of the process, and is not preempted.\n\n"
+"It does not exclude code that is not atomic. Re-entrant for its tasklet; works in threads without tasklets too. A tasklet\n"
+"may block, switch or be killed inside: it gives atomic up and has it again, at the same depth, before it goes on. Blocks\n"
+"the whole thread, with the GIL released, while another thread is in atomic code; a wait of more than a second is reported\n"
+"by a RuntimeWarning that names the owner's line. Waiters are not served in order.");
+PyDoc_STRVAR(atomic_enter_doc, "__enter__($self, /)\n--\n\nGo one level deeper into atomic code; wait while another thread is in it.");
+PyDoc_STRVAR(atomic_exit_doc, "__exit__($self, /, *args)\n--\n\nLeave one level. RuntimeError when the tasklet is not atomic.");
+
+static PyMethodDef Atomic_methods[] = {
+    {"__enter__", Atomic_enter, METH_NOARGS, atomic_enter_doc},
+    {"__exit__", (PyCFunction)(void (*)(void))Atomic_exit, METH_FASTCALL, atomic_exit_doc},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyTypeObject Atomic_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "roamlet.atomic",
+    .tp_doc = atomic_doc,
+    .tp_basicsize = sizeof(PyObject),
+    .tp_flags = Py_TPFLAGS_DEFAULT,
+    .tp_new = Atomic_new,
+    .tp_vectorcall = Atomic_vectorcall,
+    .tp_methods = Atomic_methods,
+};
+
+/* Once a process. -1 with an exception set. */
+static int
+atomic_prepare(void)
+{
+    if (atomic_instance != NULL)
+        return 0;
+    atomic_gate = PyThread_allocate_lock();
+    if (atomic_gate == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    PyThread_acquire_lock(atomic_gate, WAIT_LOCK);
+    atomic_instance = PyType_GenericAlloc(&Atomic_Type, 0);
+    return atomic_instance != NULL ? 0 : -1;
+}

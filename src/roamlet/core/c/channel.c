@@ -1,0 +1,629 @@
+/* Channels: Stackless's rendezvous between tasklets. A value passes when a sender and a receiver meet; `preference`
+   decides who of the two runs on. Partners may live in different threads: the one that waited becomes runnable in its
+   own, and nobody switches. */
+
+/* Let the tasklet that waits at the head of the channel go; its reference passes to the caller. */
+static inline Tasklet *
+channel_take_head(Channel *channel)
+{
+    Tasklet *peer = channel->head;
+    channel->head = peer->next;
+    if (channel->head != NULL)
+        channel->head->prev = NULL;
+    else
+        channel->tail = NULL;
+    channel->balance -= peer->blocked;
+    if (unlikely(peer->timer >= 0)) { /* it waits in a scope that has a deadline */
+        timer_cancel(peer->scheduler, peer);
+        tasklet_unlimited(peer);
+    }
+    peer->next = peer->prev = NULL;
+    peer->blocked = NOT_BLOCKED;
+    peer->waiting_on = NULL;
+    peer->iterating = false;
+    return peer;
+}
+
+/* Put the current tasklet, out of the ring, at the end of the channel's queue, which takes its reference. */
+static inline void
+channel_queue(Channel *channel, Tasklet *tasklet, int direction)
+{
+    tasklet->next = NULL;
+    tasklet->prev = channel->tail;
+    if (channel->tail != NULL)
+        channel->tail->next = tasklet;
+    else
+        channel->head = tasklet;
+    channel->tail = tasklet;
+    channel->balance += direction;
+    tasklet->blocked = (int8_t)direction;
+    tasklet->waiting_on = (PyObject *)channel;
+}
+
+/* Whether meeting `peer` means a switch at once. `direction` is the current tasklet's own. */
+static inline bool
+channel_switches(Scheduler *scheduler, Channel *channel, Tasklet *peer, int direction)
+{
+    return (channel->preference == -direction || channel->schedule_all) && peer->scheduler == scheduler &&
+           !scheduler->idle && !scheduler->polling && !collection_forbids(scheduler);
+}
+
+/* `peer` met the current tasklet: make it runnable, and switch when the channel says so. Steals peer.
+   0, or -1 with the exception set that the current tasklet was woken with. */
+static inline int
+channel_go_on(Scheduler *scheduler, Channel *channel, Tasklet *peer, bool switches)
+{
+    Tasklet *current = scheduler->current, *target = peer;
+    PyObject *unused;
+    if (!switches) {
+        ring_append(peer->scheduler, peer);
+        if (unlikely(peer->scheduler->sleeping))
+            scheduler_ring(peer->scheduler);
+        return 0;
+    }
+    scheduler->meeting = true;
+    if (channel->schedule_all) {
+        ring_append(scheduler, peer);
+        target = current->next;
+    } else
+        ring_link(current->next, peer);
+    if (scheduler_switch(scheduler, current, target, &unused) < 0)
+        return -1;
+    Py_XDECREF(unused);
+    return 0;
+}
+
+static PyObject *channel_callback; /* of set_channel_callback; NULL: none */
+
+/* Tell the channel callback what the current tasklet is about to do. Runs Python code, which may not switch.  -1 with an exception set when it does. */
+static __attribute__((noinline)) int
+channel_announce(Channel *channel, int direction)
+{
+    Scheduler *scheduler = this_scheduler;
+    PyObject *callback, *result;
+    if (scheduler->announcing) {
+        PyErr_SetString(PyExc_RuntimeError, "Recursive channel call due to callbacks! A channel callback must not use channels");
+        return -1;
+    }
+    callback = Py_NewRef(channel_callback);
+    scheduler->announcing = true;
+    result = PyObject_CallFunction(callback, "OOOO", channel, scheduler->current, direction > 0 ? Py_True : Py_False,
+                                   channel->balance * direction >= 0 ? Py_True : Py_False);
+    scheduler->announcing = false;
+    if (result == NULL)
+        PyErr_WriteUnraisable(callback);
+    Py_XDECREF(result);
+    Py_DECREF(callback);
+    return 0;
+}
+
+static void
+channel_closed_error(Channel *channel)
+{
+    PyErr_Format(ChannelClosed, "Send/receive operation on a closed channel: %R was closed and nothing waits in it; "
+                 "open() lets it be used again", channel);
+}
+
+/* Put it at the head instead: it gives back what came from there. */
+static void
+channel_queue_first(Channel *channel, Tasklet *tasklet)
+{
+    tasklet->prev = NULL;
+    tasklet->next = channel->head;
+    if (channel->head != NULL)
+        channel->head->prev = tasklet;
+    else
+        channel->tail = tasklet;
+    channel->head = tasklet;
+    channel->balance++;
+    tasklet->blocked = BLOCKED_SEND;
+    tasklet->waiting_on = (PyObject *)channel;
+}
+
+/* What an operation does when nobody is there to meet. */
+enum {
+    WAITS,
+    ITERATES, /* waits; a closed channel gives NULL without an exception, which ends a loop */
+    ONLY_NOW, /* gives NULL without an exception */
+    GIVES_BACK, /* waits in front of all others, in a closed channel too */
+};
+
+/* Of select.c: those who wait at several channels are met behind those who wait at this one alone. */
+static int select_receives(Scheduler *scheduler, Channel *channel, PyObject *value, bool is_error);
+static int select_sends(Scheduler *scheduler, Channel *channel, PyObject **value);
+static bool select_waits(Channel *channel, int direction);
+static void select_channel_closes(Channel *channel);
+
+/* Send `value` (borrowed), an exception to raise in the receiver when is_error. */
+static inline __attribute__((always_inline)) PyObject *
+channel_send_value(Channel *channel, PyObject *value, bool is_error, PyObject *const *operands, int how)
+{
+    Scheduler *scheduler = scheduler_get();
+    Tasklet *current, *next;
+    PyObject *unused;
+    if (unlikely(scheduler == NULL || (channel_callback != NULL && channel_announce(channel, 1) < 0)))
+        return NULL;
+again:
+    if (channel->balance < 0) {
+        bool switches = channel_switches(scheduler, channel, channel->head, 1);
+        if (switches) {
+            if (unlikely(scheduler_may_suspend(scheduler) < 0))
+                return NULL;
+            /* The hub, looked at on the way, woke the receiver; or another thread's is the first now. */
+            if (unlikely(channel->balance >= 0 || channel->head->scheduler != scheduler))
+                goto again;
+        }
+        if (unlikely(channel->head->tempval != NULL)) { /* set from outside while it waited: this value takes its place */
+            Py_CLEAR(channel->head->tempval);
+            goto again; /* what was dropped may have run code */
+        }
+        Tasklet *peer = channel_take_head(channel);
+        assert(!peer->raises);
+        peer->tempval = Py_NewRef(value);
+        peer->raises = is_error;
+        if (unlikely(channel_go_on(scheduler, channel, peer, switches) < 0))
+            return NULL;
+        Py_RETURN_NONE;
+    }
+    if (unlikely(channel->cases != NULL)) {
+        int met = select_receives(scheduler, channel, value, is_error);
+        if (met != 0)
+            return met > 0 ? Py_NewRef(Py_None) : NULL;
+        if (channel->balance < 0)
+            goto again;
+    }
+    if (how == ONLY_NOW)
+        return NULL;
+    if (unlikely(channel->closing) && how != GIVES_BACK) {
+        channel_closed_error(channel);
+        return NULL;
+    }
+    if (unlikely(scheduler_may_block(scheduler) < 0))
+        return NULL;
+    if (unlikely(channel->balance < 0 || (channel->closing && how != GIVES_BACK) || (channel->cases != NULL && select_waits(channel, BLOCKED_RECEIVE))))
+        goto again;
+    current = scheduler->current;
+    if (unlikely(current->tempval != NULL)) {
+        tempval_forget(current);
+        goto again;
+    }
+    if (unlikely(current->scope != NULL) && scope_arm(scheduler, current, ROAMLET_NEVER, false) < 0)
+        return NULL;
+    current->tempval = Py_NewRef(value);
+    current->sends_error = is_error;
+    next = scheduler_leave(current, operands);
+    if (how == GIVES_BACK)
+        channel_queue_first(channel, current);
+    else
+        channel_queue(channel, current, BLOCKED_SEND);
+    if (unlikely(scheduler_suspend(scheduler, current, next, &unused) < 0))
+        return NULL;
+    Py_XDECREF(unused);
+    Py_RETURN_NONE;
+}
+
+static inline __attribute__((always_inline)) PyObject *
+channel_receive_value(Channel *channel, int how, PyObject *const *operands)
+{
+    Scheduler *scheduler = scheduler_get();
+    Tasklet *current, *next;
+    PyObject *value;
+    if (unlikely(scheduler == NULL || (channel_callback != NULL && channel_announce(channel, -1) < 0)))
+        return NULL;
+again:
+    if (channel->balance > 0) {
+        bool is_error, switches = channel_switches(scheduler, channel, channel->head, -1);
+        if (switches) {
+            if (unlikely(scheduler_may_suspend(scheduler) < 0))
+                return NULL;
+            if (unlikely(channel->balance <= 0 || channel->head->scheduler != scheduler))
+                goto again;
+        }
+        Tasklet *peer = channel_take_head(channel);
+        value = peer->tempval;
+        is_error = peer->sends_error;
+        peer->tempval = NULL;
+        peer->sends_error = false;
+        if (unlikely(value == NULL)) /* taken away from outside while it waited */
+            value = Py_NewRef(Py_None);
+        if (unlikely(channel_go_on(scheduler, channel, peer, switches) < 0)) {
+            PyObject *raised = error_take();
+            Py_DECREF(value);
+            error_raise(raised);
+            return NULL;
+        }
+        if (unlikely(is_error)) {
+            error_raise(value);
+            return NULL;
+        }
+        return value;
+    }
+    if (unlikely(channel->cases != NULL)) {
+        int met = select_sends(scheduler, channel, &value);
+        if (met != 0)
+            return met > 0 ? value : NULL;
+        if (channel->balance > 0)
+            goto again;
+    }
+    if (how == ONLY_NOW)
+        return NULL;
+    if (unlikely(channel->closing)) {
+        if (how != ITERATES)
+            channel_closed_error(channel);
+        return NULL;
+    }
+    if (unlikely(scheduler_may_block(scheduler) < 0))
+        return NULL;
+    if (unlikely(channel->balance > 0 || channel->closing || (channel->cases != NULL && select_waits(channel, BLOCKED_SEND))))
+        goto again;
+    current = scheduler->current;
+    if (unlikely(current->scope != NULL) && scope_arm(scheduler, current, ROAMLET_NEVER, false) < 0)
+        return NULL;
+    next = scheduler_leave(current, operands);
+    channel_queue(channel, current, BLOCKED_RECEIVE);
+    current->iterating = how == ITERATES;
+    current->timed_out = false;
+    if (unlikely(scheduler_suspend(scheduler, current, next, &value) < 0))
+        return NULL;
+    if (unlikely(current->timed_out)) { /* woken by close() while iterating; a tempval set from outside is no value of the channel's */
+        current->timed_out = false;
+        Py_XDECREF(value);
+        return NULL;
+    }
+    return likely(value != NULL) ? value : Py_NewRef(Py_None); /* taken away from outside */
+}
+
+/* The two for calls that come seldom: copies of the code above are for send and receive alone. */
+static __attribute__((noinline)) PyObject *
+channel_send_seldom(Channel *channel, PyObject *value, bool is_error, int how)
+{
+    return channel_send_value(channel, value, is_error, NULL, how);
+}
+
+static __attribute__((noinline)) PyObject *
+channel_receive_seldom(Channel *channel, int how)
+{
+    return channel_receive_value(channel, how, NULL);
+}
+
+static PyObject *
+Channel_send(PyObject *self, PyObject *const *args, Py_ssize_t count)
+{
+    if (unlikely(count != 1)) {
+        PyErr_Format(PyExc_TypeError, "channel.send() takes exactly one argument (%zd given)", count);
+        return NULL;
+    }
+    return channel_send_value((Channel *)self, args[0], false, arguments_end(args, count, NULL), WAITS);
+}
+
+static PyObject *
+Channel_give_back(PyObject *self, PyObject *const *args, Py_ssize_t count)
+{
+    int is_exception = 0;
+    if (count < 1 || count > 2) {
+        PyErr_Format(PyExc_TypeError, "channel.give_back() takes a value and whether it is an exception (%zd arguments given)", count);
+        return NULL;
+    }
+    if (count == 2 && (is_exception = PyObject_IsTrue(args[1])) < 0)
+        return NULL;
+    if (is_exception && !PyExceptionInstance_Check(args[0])) {
+        PyErr_Format(PyExc_TypeError, "channel.give_back(): %R is no exception instance", args[0]);
+        return NULL;
+    }
+    return channel_send_seldom((Channel *)self, args[0], is_exception, GIVES_BACK);
+}
+
+static PyObject *
+Channel_receive(PyObject *self, PyObject *const *args, Py_ssize_t count)
+{
+    if (unlikely(count != 0)) {
+        PyErr_Format(PyExc_TypeError, "channel.receive() takes no arguments (%zd given)", count);
+        return NULL;
+    }
+    return channel_receive_value((Channel *)self, WAITS, arguments_end(args, count, NULL));
+}
+
+static PyObject *
+Channel_next(PyObject *self)
+{
+    return channel_receive_value((Channel *)self, ITERATES, switch_iterated(__builtin_return_address(0)));
+}
+
+/* The exception object for (type or instance, value or arguments): a new reference, NULL with an exception set. */
+static PyObject *
+error_build(PyObject *type, PyObject *args, const char *what)
+{
+    if (PyExceptionInstance_Check(type) && PyTuple_GET_SIZE(args) == 0)
+        return Py_NewRef(type);
+    if (PyExceptionClass_Check(type)) {
+        PyObject *error = PyObject_CallObject(type, args);
+        if (error != NULL && !PyExceptionInstance_Check(error)) {
+            PyErr_Format(PyExc_TypeError, "%s: calling %R gave %R, which is no exception", what, type, error);
+            Py_CLEAR(error);
+        }
+        return error;
+    }
+    PyErr_Format(PyExc_TypeError, "%s takes an exception class with its arguments, or one exception instance, not %R", what, type);
+    return NULL;
+}
+
+static PyObject *
+Channel_send_exception(PyObject *self, PyObject *args)
+{
+    PyObject *rest, *error, *result;
+    if (PyTuple_GET_SIZE(args) < 1) {
+        PyErr_SetString(PyExc_TypeError, "send_exception() takes at least 1 argument: an exception class and its arguments, as in "
+                                         "send_exception(ValueError, 'why')");
+        return NULL;
+    }
+    rest = PyTuple_GetSlice(args, 1, PyTuple_GET_SIZE(args));
+    error = rest != NULL ? error_build(PyTuple_GET_ITEM(args, 0), rest, "send_exception()") : NULL;
+    Py_XDECREF(rest);
+    if (error == NULL)
+        return NULL;
+    result = channel_send_seldom((Channel *)self, error, true, WAITS);
+    Py_DECREF(error);
+    return result;
+}
+
+/* The exception of Stackless's (exc, val=None, tb=None) triple, as raise took it. A new reference or NULL. */
+static PyObject *
+error_from_triple(PyObject *type, PyObject *value, PyObject *traceback, const char *what)
+{
+    PyObject *args, *error;
+    if (traceback != Py_None && !PyTraceBack_Check(traceback)) {
+        PyErr_Format(PyExc_TypeError, "%s: the third argument is a traceback or None, not %.100s", what, Py_TYPE(traceback)->tp_name);
+        return NULL;
+    }
+    if (value != Py_None && PyExceptionInstance_Check(value) && PyExceptionClass_Check(type))
+        error = Py_NewRef(value);
+    else {
+        args = value == Py_None ? PyTuple_New(0) : PyTuple_Check(value) ? Py_NewRef(value) : PyTuple_Pack(1, value);
+        error = args != NULL ? error_build(type, args, what) : NULL;
+        Py_XDECREF(args);
+    }
+    if (error != NULL && traceback != Py_None && PyException_SetTraceback(error, traceback) < 0)
+        Py_CLEAR(error);
+    return error;
+}
+
+static PyObject *
+Channel_send_throw(PyObject *self, PyObject *args)
+{
+    PyObject *type, *value = Py_None, *traceback = Py_None, *error, *result;
+    if (!PyArg_ParseTuple(args, "O|OO:send_throw", &type, &value, &traceback))
+        return NULL;
+    error = error_from_triple(type, value, traceback, "send_throw()");
+    if (error == NULL)
+        return NULL;
+    result = channel_send_seldom((Channel *)self, error, true, WAITS);
+    Py_DECREF(error);
+    return result;
+}
+
+static PyObject *
+Channel_send_sequence(PyObject *self, PyObject *values)
+{
+    Py_ssize_t count = 0;
+    PyObject *iterator = PyObject_GetIter(values), *value;
+    if (iterator == NULL)
+        return NULL;
+    while ((value = PyIter_Next(iterator)) != NULL) {
+        PyObject *sent = channel_send_seldom((Channel *)self, value, false, WAITS);
+        Py_DECREF(value);
+        if (sent == NULL)
+            break;
+        Py_DECREF(sent);
+        count++;
+    }
+    Py_DECREF(iterator);
+    return PyErr_Occurred() ? NULL : PyLong_FromSsize_t(count);
+}
+
+static PyObject *
+Channel_close(PyObject *self, PyObject *Py_UNUSED(unused))
+{
+    Channel *channel = (Channel *)self;
+    Tasklet *t, *after;
+    channel->closing = true;
+    for (t = channel->head; t != NULL; t = after) { /* runs no Python code: the queue stays as it is */
+        after = t->next;
+        if (t->iterating) {
+            t->timed_out = true;
+            scheduler_wake(t);
+        }
+    }
+    if (channel->cases != NULL)
+        select_channel_closes(channel);
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+Channel_open(PyObject *self, PyObject *Py_UNUSED(unused))
+{
+    ((Channel *)self)->closing = false;
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+Channel_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    Channel *channel;
+    if (type->tp_init == PyBaseObject_Type.tp_init && (PyTuple_GET_SIZE(args) > 0 || (kwargs != NULL && PyDict_GET_SIZE(kwargs) > 0))) {
+        PyErr_SetString(PyExc_TypeError, "channel() takes no arguments: it has no buffer whose size could be given");
+        return NULL;
+    }
+    channel = (Channel *)type->tp_alloc(type, 0);
+    if (channel != NULL)
+        channel->preference = -1;
+    return (PyObject *)channel;
+}
+
+/* Nobody refers to the channel, so nobody can be blocked on it: a blocked tasklet's call holds a reference to it. */
+static void
+Channel_dealloc(PyObject *self)
+{
+    Channel *channel = (Channel *)self;
+    PyObject_GC_UnTrack(self);
+    if (channel->weakrefs != NULL)
+        PyObject_ClearWeakRefs(self);
+    assert(channel->head == NULL && channel->cases == NULL);
+    Py_TYPE(self)->tp_free(self);
+}
+
+static int
+Channel_traverse(PyObject *self, visitproc visit, void *arg)
+{
+    for (Tasklet *t = ((Channel *)self)->head; t != NULL; t = t->next)
+        Py_VISIT(t);
+    for (SelectCase *waiting = ((Channel *)self)->cases; waiting != NULL; waiting = waiting->next)
+        Py_VISIT(waiting->select);
+    return 0;
+}
+
+static PyObject *
+Channel_repr(PyObject *self)
+{
+    Channel *channel = (Channel *)self;
+    const char *state = !channel->closing ? "" : channel->balance == 0 ? " closed" : " closing";
+    Py_ssize_t waiting = Py_ABS(channel->balance);
+    if (waiting == 0)
+        return PyUnicode_FromFormat("<%s at %p%s>", Py_TYPE(self)->tp_name, self, state);
+    return PyUnicode_FromFormat("<%s at %p%s, %zd %s waiting>", Py_TYPE(self)->tp_name, self, state, waiting,
+                                channel->balance < 0 ? "to receive" : "to send");
+}
+
+static PyObject *
+Channel_get_balance(PyObject *self, void *Py_UNUSED(closure))
+{
+    return PyLong_FromSsize_t(((Channel *)self)->balance);
+}
+
+static PyObject *
+Channel_get_queue(PyObject *self, void *Py_UNUSED(closure))
+{
+    Tasklet *head = ((Channel *)self)->head;
+    return Py_NewRef(head != NULL ? (PyObject *)head : Py_None);
+}
+
+static PyObject *
+Channel_get_closing(PyObject *self, void *Py_UNUSED(closure))
+{
+    return PyBool_FromLong(((Channel *)self)->closing);
+}
+
+static PyObject *
+Channel_get_closed(PyObject *self, void *Py_UNUSED(closure))
+{
+    return PyBool_FromLong(((Channel *)self)->closing && ((Channel *)self)->balance == 0);
+}
+
+static PyObject *
+Channel_get_preference(PyObject *self, void *Py_UNUSED(closure))
+{
+    return PyLong_FromLong(((Channel *)self)->preference);
+}
+
+static int
+Channel_set_preference(PyObject *self, PyObject *value, void *Py_UNUSED(closure))
+{
+    int overflow;
+    long preference;
+    if (value == NULL || !PyLong_Check(value)) {
+        PyErr_SetString(PyExc_TypeError, "preference must be set to an integer: -1 (the receiver runs first), 1 (the sender) or 0 (neither)");
+        return -1;
+    }
+    preference = PyLong_AsLongAndOverflow(value, &overflow);
+    if (overflow != 0)
+        preference = overflow;
+    ((Channel *)self)->preference = (preference > 0) - (preference < 0); /* the sign alone counts, as in Stackless */
+    return 0;
+}
+
+static PyObject *
+Channel_get_schedule_all(PyObject *self, void *Py_UNUSED(closure))
+{
+    return PyBool_FromLong(((Channel *)self)->schedule_all);
+}
+
+static int
+Channel_set_schedule_all(PyObject *self, PyObject *value, void *Py_UNUSED(closure))
+{
+    if (value == NULL || !PyLong_Check(value)) {
+        PyErr_SetString(PyExc_TypeError, "schedule_all must be set to a bool or integer");
+        return -1;
+    }
+    ((Channel *)self)->schedule_all = PyObject_IsTrue(value);
+    return 0;
+}
+
+PyDoc_STRVAR(send_doc, "send($self, value, /)\n--\n\n"
+"Pass `value` to the receiver that has waited longest; wait for one when there is none.\n\n"
+"Blocks this tasklet only, until the value was received. Switches: with preference -1 (the default) a waiting receiver\n"
+"runs at once and this tasklet after it. The receiver may live in another thread. Raises ChannelClosed on a closed\n"
+"channel, Deadlock (in main) when nobody can ever receive.");
+PyDoc_STRVAR(give_back_doc, "give_back($self, value, is_exception=False, /)\n--\n\n"
+"Send a value that was received, and could not be used, to whoever receives next: in front of all who wait to send.\n\n"
+"Blocks as send does, in a closed channel too. What is given back last is received first. is_exception: it is an exception\n"
+"instance, which the receiver raises.");
+PyDoc_STRVAR(receive_doc, "receive($self, /)\n--\n\n"
+"Take the value of the sender that has waited longest; wait for one when there is none.\n\n"
+"Blocks this tasklet only. Switches to the sender when preference is 1. Raises what was sent with send_exception,\n"
+"ChannelClosed when the channel is closed and empty, Deadlock (in main) when nobody can ever send. First come, first\n"
+"served among receivers, which may live in several threads.");
+PyDoc_STRVAR(send_exception_doc, "send_exception($self, exception, /, *args)\n--\n\n"
+"Like send, but the receiver raises exception(*args). `exception` is a class, or an instance without args.");
+PyDoc_STRVAR(send_throw_doc, "send_throw($self, exc, val=None, tb=None, /)\n--\n\n"
+"Like send, but the receiver raises the exception of this (type, value, traceback) triple.");
+PyDoc_STRVAR(send_sequence_doc, "send_sequence($self, values, /)\n--\n\n"
+"Send each of an iterable's values; return how many there were. Blocks as send does.");
+PyDoc_STRVAR(close_doc, "close($self, /)\n--\n\n"
+"Let nobody new wait here: what waits already may still be met. `for` loops over the channel end now, or when they have\n"
+"taken what waits. Does not switch.");
+PyDoc_STRVAR(open_doc, "open($self, /)\n--\n\nUndo close.");
+PyDoc_STRVAR(channel_doc, "channel()\n--\n\n"
+"A meeting place of tasklets: send and receive pass one value each, without a buffer.\n\n"
+"Iterating receives until the channel is closed. Thread-safe.");
+
+static PyMethodDef Channel_methods[] = {
+    {"send", (PyCFunction)(void (*)(void))Channel_send, METH_FASTCALL, send_doc},
+    {"receive", (PyCFunction)(void (*)(void))Channel_receive, METH_FASTCALL, receive_doc},
+    {"send_exception", Channel_send_exception, METH_VARARGS, send_exception_doc},
+    {"send_throw", Channel_send_throw, METH_VARARGS, send_throw_doc},
+    {"give_back", (PyCFunction)(void (*)(void))Channel_give_back, METH_FASTCALL, give_back_doc},
+    {"send_sequence", Channel_send_sequence, METH_O, send_sequence_doc},
+    {"close", Channel_close, METH_NOARGS, close_doc},
+    {"open", Channel_open, METH_NOARGS, open_doc},
+    {"__reduce__", Channel_reduce, METH_NOARGS, channel_reduce_doc},
+    {"__setstate__", Channel_setstate, METH_O, setstate_doc},
+    {"__class_getitem__", Py_GenericAlias, METH_O | METH_CLASS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef Channel_getset[] = {
+    {"balance", Channel_get_balance, NULL, "How many tasklets wait here: senders count up, receivers down.", NULL},
+    {"queue", Channel_get_queue, NULL, "The tasklet that has waited longest, or None.", NULL},
+    {"closing", Channel_get_closing, NULL, "Whether close() was called.", NULL},
+    {"closed", Channel_get_closed, NULL, "Whether it is closing and nobody waits here any more.", NULL},
+    {"preference", Channel_get_preference, Channel_set_preference,
+     "Who runs when two meet: -1 the receiver (default), 1 the sender, 0 whoever ran already. Its sign counts.", NULL},
+    {"schedule_all", Channel_get_schedule_all, Channel_set_schedule_all,
+     "When true, every operation lets the next tasklet run, whatever the preference.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyTypeObject Channel_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "roamlet.channel",
+    .tp_doc = channel_doc,
+    .tp_basicsize = sizeof(Channel),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+    .tp_new = Channel_new,
+    .tp_dealloc = Channel_dealloc,
+    .tp_traverse = Channel_traverse,
+    .tp_repr = Channel_repr,
+    .tp_iter = PyObject_SelfIter,
+    .tp_iternext = Channel_next,
+    .tp_weaklistoffset = offsetof(Channel, weakrefs),
+    .tp_methods = Channel_methods,
+    .tp_getset = Channel_getset,
+};

@@ -1,0 +1,70 @@
+/* What the cyclic collector is doing, and its marks in the head of an object. */
+#ifndef ROAMLET_CPYTHON_COLLECTOR_H
+#define ROAMLET_CPYTHON_COLLECTOR_H
+
+#if ROAMLET_VERSION_KNOWN
+#ifndef Py_BUILD_CORE
+#define Py_BUILD_CORE 1
+#endif
+#undef _PyGC_FINALIZED /* defined for those who do not include pycore_gc.h */
+#if PY_VERSION_HEX >= 0x030E0000
+#include "internal/pycore_gc.h"
+#include "internal/pycore_interp_structs.h"
+#else
+#include "internal/pycore_interp.h"
+#endif
+#undef atomic_init /* of <stdatomic.h>, which comes along */
+
+/* Whether a collection is under way, in this thread or, where its finalizers give the GIL up, in another. */
+static inline bool
+collector_runs(PyThreadState *tstate)
+{
+    return tstate->interp->gc.collecting != 0;
+}
+
+/* Keep the collection under way from finalizing `object`. Whether it is garbage that would have been finalized. */
+static inline bool
+garbage_spare(PyObject *object)
+{
+    PyGC_Head *head = (PyGC_Head *)object - 1;
+    if (!PyObject_IS_GC(object) ||
+        (head->_gc_prev & (_PyGC_PREV_MASK_COLLECTING | _PyGC_PREV_MASK_FINALIZED)) != _PyGC_PREV_MASK_COLLECTING)
+        return false;
+    head->_gc_prev |= _PyGC_PREV_MASK_FINALIZED;
+    return true;
+}
+
+/* Undo garbage_spare. */
+static inline void
+garbage_spare_no_longer(PyObject *object)
+{
+    PyGC_Head *head = (PyGC_Head *)object - 1;
+    head->_gc_prev &= ~(uintptr_t)_PyGC_PREV_MASK_FINALIZED;
+}
+
+#else
+
+/* What the collector does is not known: nothing is under way, nothing can be spared. */
+static inline bool
+collector_runs(PyThreadState *tstate)
+{
+    (void)tstate;
+    return false;
+}
+
+static inline bool
+garbage_spare(PyObject *object)
+{
+    (void)object;
+    return false;
+}
+
+static inline void
+garbage_spare_no_longer(PyObject *object)
+{
+    (void)object;
+}
+
+#endif
+
+#endif

@@ -1,0 +1,191 @@
+/* CPython 3.14, and with FRAMES_END 3.15: C recursion is no longer counted. The stack pointer is compared with the bounds of
+   the C stack instead, which the sliced backend never leaves and the stacks backend swaps.
+
+   What else is new in the thread state and stays the thread's, for all of its tasklets:
+   - asyncio_running_loop, asyncio_running_task: an event loop belongs to its thread, as it did when asyncio kept it itself;
+   - generator_return_kind (3.15): written just before an eval loop returns and read by whoever called it, with no call
+     in between in which a switch could happen; jit_exit (3.15) likewise, between two traces;
+   - delete_later: objects whose deallocation waits for a shallower stack; any tasklet may take them from there;
+   - last_profiled_frame (3.15): a remote profiler's mark, compared with a frame that is popped and never followed. It fits
+     one tasklet's chain of frames and is not met in another's;
+   - datastack_cached_chunk: free memory;
+   - lazy_imports (3.15): the lazy imports that this thread resolves now. Imports know threads and not tasklets: one that
+     switches in the middle of an import was the same on all versions;
+   - critical_section, c_stack_refs: of free-threaded builds, which are refused (see cpython.h). */
+#ifndef Py_BUILD_CORE
+#define Py_BUILD_CORE 1
+#endif
+#include "internal/pycore_genobject.h"
+#include "internal/pycore_interpframe_structs.h"
+#include "internal/pycore_pythonrun.h"
+#include "internal/pycore_tstate.h"
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+#include "internal/pycore_stackref.h"
+#pragma GCC diagnostic pop
+
+#define RECURSION_REMAINING py_recursion_remaining
+#define RECURSION_LIMIT py_recursion_limit
+#define TRACED_EVENT what_event
+#define NO_TRACED_EVENT (-1)
+#define ENTRY_FRAMES_ON_C_STACK 1
+#define C_STACK_MEASURED 1
+#ifndef FRAMES_END
+#define FRAMES_END(tstate) NULL
+#define FRAME_IS_END(frame) false
+#endif
+
+typedef struct {
+    struct _PyInterpreterFrame *frame;
+    PyObject *executor; /* owned: the machine code that the tasklet runs, NULL without CPython's JIT */
+#ifdef ROAMLET_SWITCH_STACKS
+    uintptr_t stack_top, soft_limit, hard_limit;
+#endif
+} VersionFields;
+
+#include "current_frame.h"
+
+typedef struct {
+    char unused;
+} VersionThread;
+
+/* The JIT frees code that is out of use once no thread state says that it runs it. That of a suspended tasklet is said by
+   none, so a reference keeps it. */
+static inline __attribute__((always_inline)) void
+version_save(VersionFields *saved, PyThreadState *tstate)
+{
+    saved->frame = tstate->current_frame;
+    saved->executor = Py_XNewRef(tstate->current_executor);
+#ifdef ROAMLET_SWITCH_STACKS
+    saved->stack_top = ((_PyThreadStateImpl *)tstate)->c_stack_top;
+    saved->soft_limit = ((_PyThreadStateImpl *)tstate)->c_stack_soft_limit;
+    saved->hard_limit = ((_PyThreadStateImpl *)tstate)->c_stack_hard_limit;
+#endif
+}
+
+static inline __attribute__((always_inline)) void
+version_load(VersionFields *saved, PyThreadState *tstate)
+{
+    tstate->current_frame = saved->frame;
+    tstate->current_executor = saved->executor;
+    Py_XDECREF(saved->executor); /* deallocating one runs no Python code */
+#ifdef ROAMLET_SWITCH_STACKS
+    ((_PyThreadStateImpl *)tstate)->c_stack_top = saved->stack_top;
+    ((_PyThreadStateImpl *)tstate)->c_stack_soft_limit = saved->soft_limit;
+    ((_PyThreadStateImpl *)tstate)->c_stack_hard_limit = saved->hard_limit;
+#endif
+}
+
+static inline void
+version_thread(VersionThread *thread, PyThreadState *tstate)
+{
+    (void)thread;
+    (void)tstate;
+}
+
+/* Instead: tasklets start on C stacks of their own, as threads do. */
+static inline UNUSED void
+version_thread_own(VersionThread *thread)
+{
+    (void)thread;
+}
+
+static inline void
+version_fresh(VersionFields *fresh, VersionRoot *root, VersionThread *thread, PyThreadState *tstate)
+{
+    (void)root;
+    (void)thread;
+    (void)tstate;
+    fresh->frame = FRAMES_END(tstate);
+    fresh->executor = NULL;
+}
+
+static inline void
+version_resumed(PyThreadState *tstate)
+{
+    (void)tstate;
+}
+
+#ifdef ROAMLET_SWITCH_STACKS
+/* After version_fresh: the tasklet will run on the stack [low, high). Below `low` nothing needs to be accessible. The margins are CPython's own for a thread's stack. */
+static inline void
+version_stack_limits(VersionFields *fresh, const void *low, const void *high)
+{
+    fresh->stack_top = (uintptr_t)high;
+    fresh->hard_limit = (uintptr_t)low + _PyOS_STACK_MARGIN_BYTES;
+    fresh->soft_limit = (uintptr_t)low + 2 * _PyOS_STACK_MARGIN_BYTES;
+}
+
+/* Whether the limits lie where this was built to find them. They come behind the public part of the thread state, which a
+   later patch release may have made longer. */
+static inline bool
+version_limits_found(PyThreadState *tstate)
+{
+    _PyThreadStateImpl *impl = (_PyThreadStateImpl *)tstate;
+    uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+    return impl->c_stack_hard_limit != 0 && impl->c_stack_soft_limit == impl->c_stack_hard_limit + _PyOS_STACK_MARGIN_BYTES &&
+           impl->c_stack_soft_limit < here && here < impl->c_stack_top;
+}
+#endif
+
+/* Whether a C call of the eval loop begins here. */
+static inline bool
+frame_is_entry(const _PyInterpreterFrame *frame)
+{
+    return frame->owner >= FRAME_OWNED_BY_INTERPRETER && !FRAME_IS_END(frame);
+}
+
+static inline PyCodeObject *
+frame_code(_PyInterpreterFrame *frame)
+{
+    return (PyCodeObject *)PyStackRef_AsPyObjectBorrow(frame->f_executable);
+}
+
+/* The function the frame executes; the frame owns it, or has it from the one that called it. */
+static inline PyObject *
+frame_function(_PyInterpreterFrame *frame)
+{
+    return PyStackRef_AsPyObjectBorrow(frame->f_funcobj);
+}
+
+/* The generator or coroutine that a frame which says so is owned by: borrowed. */
+static inline PyGenObject *
+frame_generator(_PyInterpreterFrame *frame)
+{
+    return _PyGen_GetGeneratorFromFrame(frame);
+}
+
+/* A call's operands are (callable, NULL) or (method, self), then the arguments. */
+#define CALLABLE_BELOW_SELF 1
+
+/* The eval loop stores its stack pointer before it calls anything that may run Python code, with no operand below that has
+   already been given away: CPython's own collectors count on that. Arguments of a call from C are copied for it. */
+#define OPERANDS_STORED 1
+
+/* Visit what a slot of a frame owns. What is tagged is no reference (empty, an integer, a wrapped pointer), or one without a
+   count: to an immortal object, or borrowed from a slot of this frame or of one that called it, where it is visited. */
+static inline int
+slot_visit(_PyStackRef slot, visitproc visit, void *arg)
+{
+    if ((slot.bits & Py_TAG_BITS) == 0)
+        Py_VISIT((PyObject *)slot.bits);
+    return 0;
+}
+
+/* Visit what a suspended frame owns. */
+static inline int
+frame_visit_stored(_PyInterpreterFrame *frame, visitproc visit, void *arg)
+{
+    int failed = slot_visit(frame->f_executable, visit, arg);
+    if (!failed)
+        failed = slot_visit(frame->f_funcobj, visit, arg);
+    for (const _PyStackRef *slot = frame->localsplus; !failed && slot < frame->stackpointer; slot++)
+        failed = slot_visit(*slot, visit, arg);
+    if (failed)
+        return failed;
+    Py_VISIT(frame->frame_obj);
+    Py_VISIT(frame->f_locals);
+    return 0;
+}
+
+#include "fields.h"

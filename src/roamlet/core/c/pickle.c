@@ -1,0 +1,123 @@
+/* Saving tasklets and channels with pickle. Where frames are involved roamlet.snapshot does it, which is above the core: it
+   is named here as a pickle names what it needs, and imported when somebody asks for it. */
+
+/* What roamlet.snapshot makes of an object with frames: a new reference, or NULL with an exception set. */
+static PyObject *
+snapshot_reduce(PyObject *object)
+{
+    PyObject *module = PyImport_ImportModule("roamlet.snapshot");
+    PyObject *result = module != NULL ? PyObject_CallMethod(module, "_reduce", "O", object) : NULL;
+    Py_XDECREF(module);
+    return result;
+}
+
+/* The attributes that a subclass's instance may have, or None. A new reference; NULL with an exception set. */
+static PyObject *
+instance_attributes(PyObject *self)
+{
+    PyObject *attributes = PyObject_GetAttrString(self, "__dict__");
+    if (attributes == NULL && PyErr_ExceptionMatches(PyExc_AttributeError)) {
+        PyErr_Clear();
+        return Py_NewRef(Py_None);
+    }
+    return attributes;
+}
+
+/* Put back what instance_attributes gave (borrowed). -1 with an exception set. */
+static int
+instance_restore(PyObject *self, PyObject *attributes)
+{
+    PyObject *own, *result;
+    if (attributes == Py_None)
+        return 0;
+    own = PyObject_GetAttrString(self, "__dict__");
+    result = own != NULL ? PyObject_CallMethod(own, "update", "O", attributes) : NULL;
+    Py_XDECREF(own);
+    Py_XDECREF(result);
+    return result != NULL ? 0 : -1;
+}
+
+/* What pickle calls to make an object of `type` without its __init__, with `state` (stolen, NULL after an error) to be set
+   on it: a new reference, or NULL with an exception set. */
+static PyObject *
+reduced(PyTypeObject *type, PyObject *state)
+{
+    PyObject *copyreg = state != NULL ? PyImport_ImportModule("copyreg") : NULL;
+    PyObject *new_object = copyreg != NULL ? PyObject_GetAttrString(copyreg, "__newobj__") : NULL;
+    PyObject *result = new_object != NULL ? Py_BuildValue("O(O)O", new_object, type, state) : NULL;
+    Py_XDECREF(copyreg);
+    Py_XDECREF(new_object);
+    Py_XDECREF(state);
+    return result;
+}
+
+static PyObject *
+Tasklet_reduce(PyObject *self, PyObject *Py_UNUSED(unused))
+{
+    Tasklet *tasklet = (Tasklet *)self;
+    PyObject *none = Py_None, *attributes;
+    if (tasklet->state == TASKLET_STARTED || tasklet == tasklet->scheduler->main)
+        return snapshot_reduce(self);
+    attributes = instance_attributes(self);
+    if (attributes == NULL)
+        return NULL;
+    return reduced(Py_TYPE(self), Py_BuildValue("OOON", tasklet->function != NULL ? tasklet->function : none,
+                                                tasklet->state == TASKLET_NEW ? tasklet->args : none,
+                                                tasklet->state == TASKLET_NEW && tasklet->kwargs != NULL ? tasklet->kwargs : none,
+                                                attributes));
+}
+
+static PyObject *
+Tasklet_setstate(PyObject *self, PyObject *state)
+{
+    PyObject *function, *args, *kwargs, *attributes, *bound;
+    if (!PyTuple_Check(state)) {
+        PyErr_Format(PyExc_TypeError, "__setstate__() takes what __reduce__() gave, not %R", state);
+        return NULL;
+    }
+    if (!PyArg_ParseTuple(state, "OOOO:__setstate__", &function, &args, &kwargs, &attributes))
+        return NULL;
+    bound = PyObject_CallMethod(self, "bind", "OOO", function, args, kwargs);
+    Py_XDECREF(bound);
+    return bound != NULL && instance_restore(self, attributes) == 0 ? Py_NewRef(Py_None) : NULL;
+}
+
+static PyObject *
+Channel_reduce(PyObject *self, PyObject *Py_UNUSED(unused))
+{
+    Channel *channel = (Channel *)self;
+    PyObject *attributes;
+    if (channel->balance != 0 || channel->cases != NULL)
+        return snapshot_reduce(self);
+    attributes = instance_attributes(self);
+    if (attributes == NULL)
+        return NULL;
+    return reduced(Py_TYPE(self), Py_BuildValue("iOON", channel->preference, channel->schedule_all ? Py_True : Py_False,
+                                                channel->closing ? Py_True : Py_False, attributes));
+}
+
+static PyObject *
+Channel_setstate(PyObject *self, PyObject *state)
+{
+    Channel *channel = (Channel *)self;
+    PyObject *attributes;
+    int preference, schedule_all, closing;
+    if (!PyTuple_Check(state)) {
+        PyErr_Format(PyExc_TypeError, "__setstate__() takes what __reduce__() gave, not %R", state);
+        return NULL;
+    }
+    if (!PyArg_ParseTuple(state, "ippO:__setstate__", &preference, &schedule_all, &closing, &attributes))
+        return NULL;
+    if (instance_restore(self, attributes) < 0)
+        return NULL;
+    channel->preference = (preference > 0) - (preference < 0);
+    channel->schedule_all = schedule_all;
+    channel->closing = closing;
+    Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(setstate_doc, "__setstate__($self, state, /)\n--\n\nTake over what __reduce__() saved.");
+PyDoc_STRVAR(tasklet_reduce_doc, "__reduce__($self, /)\n--\n\n"
+"Save what a tasklet that has not started will call, or that it has ended; one under way as roamlet.snapshot does, TypeError where\n"
+"that cannot.");
+PyDoc_STRVAR(channel_reduce_doc, "__reduce__($self, /)\n--\n\nSave the channel's settings; TypeError while tasklets wait here.");

@@ -1,0 +1,62 @@
+"""`# roamlet: keep`: the comments by which somebody accepts a finding."""
+
+import ast
+import io
+import re
+import tokenize
+import warnings
+
+__all__ = ["accepts", "kept_lines", "lines_of"]
+
+KEEP = re.compile(r"#\s*roamlet:\s*keep\b")
+
+
+def kept_lines(text: str) -> frozenset[int]:
+    """The lines that have such a comment; in a string it is none. Of what is no source, those before it breaks off."""
+    if not KEEP.search(text):
+        return frozenset()
+    kept = set()
+    try:
+        # Ends of lines as the compiler takes them.
+        for token in tokenize.generate_tokens(io.StringIO(text, newline=None).readline):
+            if token.type == tokenize.COMMENT and KEEP.search(token.string):
+                kept.add(token.start[0])
+    except (tokenize.TokenError, SyntaxError):  # no source, or that of another version: what came before counts
+        pass
+    return frozenset(kept)
+
+
+def accepts(text: str, line: int) -> bool:
+    """Whether the statement in `line` has such a comment, or the `def` of the function that it stands in.
+
+    Raises SyntaxError for what cannot be parsed, unless there is no such comment or `line` has it itself.
+    """
+    kept = kept_lines(text)
+    if not kept or line in kept:
+        return bool(kept)
+    statement: ast.stmt | None = None
+    function: ast.AST | None = None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what the compiler has said of the file already
+        todo: list[ast.AST] = [ast.parse(text)]
+    while todo:
+        for node in ast.iter_child_nodes(todo.pop()):
+            first, last = getattr(node, "lineno", None), getattr(node, "end_lineno", None)
+            if first is not None and last is not None and not first <= line <= last:
+                continue
+            todo.append(node)
+            if isinstance(node, ast.stmt):
+                statement = node  # one within another is met behind it
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
+                function = node
+    if statement is not None and not kept.isdisjoint(lines_of(statement)):
+        return True
+    return function is not None and getattr(function, "lineno", None) in kept
+
+
+def lines_of(node: ast.stmt | ast.expr | ast.arg | ast.excepthandler) -> range:
+    """The lines of a statement; of one with a body, its first alone."""
+    first = node.lineno
+    body = getattr(node, "body", None)
+    last = body[0].lineno - 1 if isinstance(body, list) else node.end_lineno or first
+    return range(first, max(first, last) + 1)

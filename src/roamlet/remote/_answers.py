@@ -1,0 +1,193 @@
+"""From the answer to a call to its value, or to the exception that the caller gets."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from roamlet.remote import _failures, _values
+from roamlet.remote._facts import Facts
+from roamlet.remote._link import Answer
+from roamlet.remote._values import Incoming
+from roamlet.remote.errors import (
+    CannotTravel,
+    ChainBroken,
+    FunctionExited,
+    FunctionNotFound,
+    ProtocolError,
+    RemoteError,
+    RemoteModuleNotFound,
+)
+from roamlet.wire import codec, protocol
+
+VALUES = b"V"  # the beginning of what is not plain: see roamlet.wire.values
+IMPORT_ERRORS = ("ImportError", "ModuleNotFoundError")
+FIELDS = (("reason", str), ("type", str), ("module", str), ("text", str), ("traceback", str))
+
+
+@dataclass(frozen=True)
+class Refused:
+    """What came is a value, and cannot be made here. `path`: where in it."""
+
+    why: str
+    path: str
+
+
+class Failure:
+    """The body of ERROR, checked."""
+
+    def __init__(self, said: Any) -> None:
+        if not isinstance(said, dict):
+            raise ValueError("ERROR is no dict")
+        for name, kind in FIELDS:
+            if type(said.get(name)) is not kind:
+                raise ValueError(f"ERROR says {name}={said.get(name)!r:.80}")
+        self.reason: str = said["reason"]
+        self.type_name: str = said["type"]
+        self.module: str = said["module"]
+        self.text: str = said["text"]
+        self.traceback: str = said["traceback"]
+        self.args: Any = said.get("args")
+        self.fields: Any = said.get("fields")
+
+
+def value(answer: Answer, name: str, facts: Facts, function: str, refer: Callable[[int], object] | None = None) -> Any:
+    """The result of a call of `function` in the context `name`, or raise its error. `refer`: see codec.loads.
+
+    Raises ProtocolError when the bytes are no answer; the caller of this closes the context then.
+    """
+    kind, body = answer
+    if kind == protocol.RESULT and body[:1] != VALUES:
+        try:
+            return codec.loads(body, refer)
+        except (codec.CannotTravel, ValueError):
+            pass  # what is wrong is found out below
+    said, problem = _decoded(kind, body, refer)
+    if isinstance(said, Refused):
+        raise _refused(said, name, facts, function)
+    if problem:
+        raise ProtocolError(
+            f"{name!r} answered {function} with bytes that are no value, so it was closed: {problem}.\n"
+            "    Something over there writes to descriptors that are not its own, or it means ill.",
+            context=name,
+            function=function,
+        )
+    if isinstance(said, Failure):
+        raise _error(said, name, facts, function)
+    return said
+
+
+def _decoded(kind: int, body: bytes, refer: Callable[[int], object] | None) -> tuple[Any, str]:
+    """The value, or a Failure, and why the bytes are neither. A value is never a Failure: codec makes plain types only."""
+    try:
+        said = Incoming().loads(body, refer)
+        return (said if kind == protocol.RESULT else Failure(said)), ""
+    except codec.CannotTravel as error:
+        return Refused(str(error), error.path), ""
+    except ValueError as error:
+        return None, str(error)
+
+
+def _refused(refused: Refused, name: str, facts: Facts, function: str) -> CannotTravel:
+    where = f"{name!r} ({facts.implementation} {facts.version})"
+    travel = CannotTravel(
+        f"{function} ran in {where}, but what it returned cannot be taken: {refused.why}.",
+        context=name,
+        function=function,
+    )
+    travel.path = refused.path or None
+    return travel
+
+
+def _error(failure: Failure, name: str, facts: Facts, function: str) -> Exception:
+    where = f"{name!r} ({facts.implementation} {facts.version})"
+    about = {"context": name, "function": function}
+    if failure.reason == protocol.ERROR_IMPORT:
+        return _noted(_import_error(failure, where, about), failure, about)
+    if failure.reason == protocol.ERROR_FUNCTION:
+        return FunctionNotFound(
+            f"{function} is not there in {where}: {failure.text}.\n"
+            "    Its module over there is another one than here: the target's own packages come before the parent's.",
+            **about,
+        )
+    if failure.reason == protocol.ERROR_RESULT:
+        travel = CannotTravel(
+            f"{function} ran in {where}, but what it returned cannot travel: {failure.text}.\n"
+            "    Return what you need of it as plain values.",
+            **about,
+        )
+        travel.path = failure.text.partition(" cannot travel")[0]
+        return travel
+    if failure.reason == protocol.ERROR_MESSAGE and failure.type_name == "CannotTravel":
+        return CannotTravel(f"{function} was not run in {where}: {failure.text}", **about)
+    if failure.reason != protocol.ERROR_RAISED:
+        kind = ChainBroken if failure.reason == protocol.ERROR_CHAIN else RemoteError
+        return kind(f"{function} was not run in {where}: {failure.text or failure.reason}", **about)
+    if (failure.module, failure.type_name) == ("builtins", "SystemExit"):
+        code = failure.args[0] if isinstance(failure.args, tuple) and failure.args else None
+        left = FunctionExited(
+            f"{function} called sys.exit({'' if code is None else repr(code)}) in {where}. The context lives on.\n"
+            "    Let the function return, or raise an exception of its own.",
+            type_name="SystemExit",
+            traceback=failure.traceback,
+            **about,
+        )
+        left.code = code
+        return _noted(left, failure, about)
+    own = _values.registered_error(failure.module, failure.type_name, failure.args, failure.fields)
+    if own is not None:
+        _failures.add_traceback(own, failure.traceback, name, function)
+        return own
+    return _failures.rebuilt(
+        module=failure.module,
+        type_name=failure.type_name,
+        args=failure.args,
+        text=failure.text,
+        traceback=failure.traceback,
+        context=name,
+        function=function,
+    )
+
+
+def _import_error(failure: Failure, where: str, about: dict[str, str]) -> RemoteError:
+    """The function was never run: its module did not come about over there."""
+    module = about["function"].rpartition(".")[0]
+    if failure.type_name in IMPORT_ERRORS:
+        return RemoteModuleNotFound(
+            f"{about['function']} was not run in {where}: importing {module} failed there: {_first_cause(failure)}.\n"
+            "    Pure Python modules travel by themselves when they can be imported here; what needs a compiler must be "
+            "installed over there.",
+            type_name=failure.type_name,
+            traceback=failure.traceback,
+            **about,
+        )
+    if failure.type_name == "NoCore":
+        return RemoteError(
+            f"{about['function']} was not run in {where}: its module {module} starts something of roamlet while it is imported "
+            f"there: {failure.text}.\n"
+            "    Put that part under  if __name__ == '__main__':  so that it runs here alone.",
+            type_name=f"{failure.module}.{failure.type_name}",
+            traceback=failure.traceback,
+            **about,
+        )
+    return RemoteError(
+        f"{about['function']} was not run in {where}: importing {module} failed there: {failure.type_name}: {failure.text}.\n"
+        "    The module runs on that Python as it stands here; does it use what that version lacks?",
+        type_name=f"{failure.module}.{failure.type_name}",
+        traceback=failure.traceback,
+        **about,
+    )
+
+
+def _first_cause(failure: Failure) -> str:
+    """What was missing first, and then the error itself: packages catch the one and give advice that is about other causes."""
+    for line in failure.traceback.splitlines():
+        name, _, text = line.partition(": ")
+        if name in IMPORT_ERRORS and text and not failure.text.startswith(text):
+            became = " ".join(failure.text.split()).rstrip(".")
+            return f"{text}.\n    What became of that: {became}"
+    return failure.text.rstrip(".")
+
+
+def _noted(error: RemoteError, failure: Failure, about: dict[str, str]) -> RemoteError:
+    _failures.add_traceback(error, failure.traceback, about["context"], about["function"])
+    return error

@@ -1,0 +1,38 @@
+"""Frames out of the bytes of one context, which is believed nothing: what is stored of a frame is bounded before it is whole.
+
+What lies behind an intermediary is told apart by roamlet.wire.sorting first.
+"""
+
+from roamlet.wire import protocol
+
+ROOT = 0
+MOST_ASIDE = 1 << 22  # bytes of a message that this side takes apart on the thread that all links share
+LARGEST = {protocol.STREAM: 1 << 17, protocol.WANT: 1 << 11}  # where it is less, because no child of ours sends more
+
+
+def refuse_large(kind: int, size: int) -> None:
+    """Raise ValueError for a message that is larger than any context sends. Answers have limits of their own."""
+    if size > LARGEST.get(kind, MOST_ASIDE) and kind not in (protocol.RESULT, protocol.ERROR):
+        raise ValueError(f"a {protocol.kind_name(kind)} message of {size} bytes")
+
+
+class Frames(protocol.FrameReader):
+    """Keeps bodies that come in several frames for the context `identifier` alone, and no more of them than it may send."""
+
+    def __init__(self, identifier: int) -> None:
+        protocol.FrameReader.__init__(self)
+        self._ends = (ROOT, identifier, False)  # no modules come up
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing of an unfinished frame is held."""
+        return not self._parts
+
+    def _joined(self, ends: tuple[int, int, bool], identifier: int, kind: int, piece: bytes) -> bytes | None:
+        if ends != self._ends:
+            raise ValueError(f"a frame from {ends[1]} to {ends[0]} on the link of {self._ends[1]}")
+        held = self._cut.get(ends)
+        if held is not None:
+            refuse_large(held[1], len(held[2]) + len(piece))
+        joined: bytes | None = protocol.FrameReader._joined(self, ends, identifier, kind, piece)
+        return joined

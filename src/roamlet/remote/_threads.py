@@ -1,0 +1,143 @@
+"""The background threads that contexts share: one for the links, one for users' callbacks, one for finding modules.
+
+Each runs tasklets. They exist while a context is open: the first `acquire` makes them, the last `release` ends them and
+waits until they have ended. What is separate here is separate because it may take long: a callback that blocks its thread
+stalls no call, and neither does a large package that is being read and compressed.
+"""
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable
+
+from roamlet import io
+from roamlet.core import Waiter, mark_service_thread, tasklet
+
+JOIN = 5.0  # seconds
+
+Job = Callable[[], None]
+
+_log = logging.getLogger("roamlet.remote")
+
+
+class TaskletThread:
+    """An OS thread that runs each job as a tasklet of its own."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        # Re-entrant: the collector may run a context's __del__ in the middle of `post`, which posts as well.
+        self._lock = threading.RLock()
+        self._jobs: deque[Job] = deque()
+        self._wake: Waiter[None] = Waiter()
+        self._ending = False
+        self._wakers = 0
+        self._thread = io.start_thread(self._main, name)
+
+    def post(self, job: Job) -> bool:
+        """Run `job` there soon, behind those before it. Thread-safe, never blocks. What it raises is logged.
+
+        False when the thread is ending: hardly anybody is left then who could need it, and it is dropped.
+        """
+        with self._lock:
+            if self._ending:
+                return False
+            self._jobs.append(job)
+        self._wake.succeed()
+        return True
+
+    def may_wake(self, change: int) -> None:
+        """So many more things, or fewer, through which this thread may wake tasklets that it does not know of.
+
+        While there are any, whoever waits on a channel alone is taken for no deadlock. Thread-safe, never blocks.
+        """
+        with self._lock:
+            self._wakers += change
+            ident = self._thread.ident
+            if ident is not None:
+                mark_service_thread(not self._wakers, ident)
+
+    @property
+    def thread(self) -> threading.Thread:
+        return self._thread
+
+    def is_current(self) -> bool:
+        return threading.current_thread() is self._thread
+
+    def stop(self) -> None:
+        """Let the jobs that were posted start, then end the thread. Their tasklets must not need it any more."""
+        with self._lock:
+            self._ending = True
+        self._wake.succeed()
+
+    def join(self) -> None:
+        """Wait until the thread has ended; it was told to. Blocks the calling thread, for an instant.
+
+        A callback of the user's that blocks its thread for ever is left behind in it.
+        """
+        if not self.is_current():
+            self._thread.join(JOIN)
+
+    def _main(self) -> None:
+        while True:
+            wake = self._wake = (
+                Waiter()
+            )  # set before the look at the jobs: whoever posts after that look wakes this one
+            while self._jobs:
+                tasklet(_guarded)(self._jobs.popleft())
+            if self._ending:
+                return
+            wake.wait()
+
+
+def _guarded(job: Job) -> None:
+    """An error that left its tasklet would be raised in the thread's main tasklet and end all the others with it."""
+    try:
+        job()
+    except Exception:
+        _log.exception("a background job of roamlet.remote failed; this is a mistake in roamlet")
+
+
+class Threads:
+    """The three threads, and how many contexts need them."""
+
+    def __init__(self) -> None:
+        self.links = TaskletThread("roamlet-links")
+        self.callbacks = TaskletThread("roamlet-callbacks")
+        self.modules = TaskletThread("roamlet-modules")
+        self.users = 0
+
+
+_lock = threading.Lock()
+_threads: Threads | None = None
+
+
+def acquire() -> Threads:
+    """The threads, for one more context. Pair it with `release`."""
+    global _threads  # noqa: PLW0603 - they belong to the process
+    with _lock:
+        if _threads is None:
+            _threads = Threads()
+        _threads.users += 1
+        return _threads
+
+
+def release(threads: Threads) -> None:
+    """One context less; the last one ends the threads."""
+    global _threads  # noqa: PLW0603 - they belong to the process
+    with _lock:
+        threads.users -= 1
+        if threads.users:
+            return
+        if _threads is threads:
+            _threads = None
+    for thread in (threads.links, threads.callbacks, threads.modules):
+        thread.stop()
+    for thread in (threads.links, threads.callbacks, threads.modules):
+        thread.join()
+
+
+def forget_after_fork() -> None:
+    """In a forked child: the threads stayed with the parent, and so did their locks, in whatever state."""
+    global _threads, _lock  # noqa: PLW0603 - they belong to the process
+    _lock = threading.Lock()
+    _threads = None

@@ -1,0 +1,173 @@
+"""The files of a package that are no code, and what lies in its folders: answers to questions that a target asks.
+
+Reads directories and zip archives here, and sends nothing. What may be read: the files of packages that can travel, below
+the directories of the package itself; of namespace packages, which any directory may be, only those that the parent has
+imported. No question leads out of a package.
+"""
+
+import os
+import zipfile
+import zipimport
+from collections.abc import Collection, Iterator
+
+from roamlet.wire import codec
+
+from .policy import Modules
+from .sources import Location, find, is_loaded
+
+LARGEST = 1 << 26
+"""In bytes: a larger file is not given by a question; files are for context.put."""
+MOST_ENTRIES = 5000
+"""How much of a tree one answer tells; the folders beyond are named, and asked about in their turn."""
+_NO_DATA = (".pyc", ".pyo")
+
+
+def data_of(name: str, has: Collection[str], policy: Modules) -> bytes | None:
+    """What lies at "package/path in it", or, for "package/path/", the listing of that folder; None when there is nothing.
+
+    `has` are the top-level names that the target takes from itself. Never raises for a name that makes no sense.
+    Thread-safe; blocks for the time of reading.
+    """
+    package, _, path = name.partition("/")
+    parts = path.rstrip("/").split("/") if path.rstrip("/") else []
+    if not parts and not name.endswith("/"):
+        return None
+    if any(part in ("", ".", "..") or "\0" in part for part in parts) or package.partition(".")[0] in has:
+        return None
+    location = find(package)
+    if not isinstance(location, Location) or not location.is_package or policy.refusal(package):
+        return None
+    if location.is_namespace and (not is_loaded(package) or any(part.startswith(".") for part in parts)):
+        return None
+    if name.endswith("/"):
+        try:
+            return _listing(location.search or (), parts)
+        except OSError:  # something was removed while it was looked at
+            return None
+    for place in location.search or ():
+        data = _file_in(place, parts)
+        if data is not None:
+            return data
+    return None
+
+
+def read(path: str) -> bytes:
+    """What is in a file, be it in a zip archive. Raises OSError when it is not there."""
+    if os.path.isfile(path):
+        with open(path, "rb") as file:
+            return file.read()
+    place, _, name = path.rpartition("/")
+    data = _file_in(place, [name])
+    if data is None:
+        raise FileNotFoundError(2, "No such file, nor an archive that has it", path)
+    return data
+
+
+def _file_in(place: str, parts: list[str]) -> bytes | None:
+    if parts[-1].endswith(_NO_DATA):
+        return None
+    if os.path.isdir(place):
+        path = os.path.join(place, *parts)
+        try:
+            if not os.path.isfile(path) or os.stat(path).st_size > LARGEST:
+                return None
+            with open(path, "rb") as file:
+                return file.read()
+        except OSError:
+            return None
+    archive, prefix = _archive(place)
+    if archive is None:
+        return None
+    try:
+        with zipfile.ZipFile(archive) as opened:
+            information = opened.getinfo(prefix + "/".join(parts))
+            return None if information.file_size > LARGEST else opened.read(information)
+    except (KeyError, OSError, zipfile.BadZipFile, RuntimeError, NotImplementedError):
+        return None
+
+
+def _listing(places: Collection[str], parts: list[str]) -> bytes | None:
+    """Paths, sizes and the folders left out, as roamlet.wire.resources reads them; folders that several places have are merged."""
+    found: dict[str, int] = {}
+    unlisted: list[str] = []
+    is_there = False
+    for place in places:
+        folder = os.path.join(place, *parts)
+        if os.path.isdir(folder):
+            is_there = True
+            entries = _entries(folder, unlisted)
+        else:
+            entries = _entries_in_archive(place, parts)
+        for path, size in entries:
+            found.setdefault(path, size)
+    if not found and not is_there:
+        return None
+    data: bytes = codec.dumps((list(found), list(found.values()), unlisted))
+    return data
+
+
+def _entries(folder: str, unlisted: list[str]) -> Iterator[tuple[str, int]]:
+    """Everything below a directory, level by level: (path, size), a folder's path ends in "/"."""
+    count = 0
+    level = [""]
+    while level:
+        deeper: list[str] = []
+        for head in level:
+            if count >= MOST_ENTRIES:
+                unlisted.append(head)
+                continue
+            try:
+                with os.scandir(os.path.join(folder, head)) as items:
+                    inside = sorted(items, key=lambda item: item.name)
+            except OSError:
+                continue
+            for item in inside:
+                if item.name == "__pycache__" or item.name.endswith(_NO_DATA) or not _is_text(item.name):
+                    continue
+                count += 1
+                if item.is_dir():
+                    yield f"{head}{item.name}/", 0
+                    if head.count("/") < 32:  # a link to a folder above would go on for ever
+                        deeper.append(f"{head}{item.name}/")
+                elif item.is_file():
+                    yield head + item.name, item.stat().st_size
+        level = deeper
+
+
+def _entries_in_archive(place: str, parts: list[str]) -> Iterator[tuple[str, int]]:
+    archive, prefix = _archive(place)
+    if archive is None:
+        return
+    prefix += "".join(part + "/" for part in parts)
+    try:
+        with zipfile.ZipFile(archive) as opened:
+            members = opened.infolist()
+    except (OSError, zipfile.BadZipFile):
+        return
+    folders: set[str] = set()
+    for member in members:
+        if not member.filename.startswith(prefix) or member.filename.endswith(_NO_DATA):
+            continue
+        path = member.filename[len(prefix) :]
+        at = path.find("/")
+        while at >= 0:
+            if path[: at + 1] not in folders:
+                folders.add(path[: at + 1])
+                yield path[: at + 1], 0
+            at = path.find("/", at + 1)
+        if path and not path.endswith("/"):
+            yield path, member.file_size
+
+
+def _archive(place: str) -> tuple[str | None, str]:
+    """The zip archive that a place of sys.path or of a package lies in, and the place's path inside, which ends in "/"."""
+    try:
+        importer = zipimport.zipimporter(place)
+    except (ImportError, OSError):
+        return None, ""
+    return importer.archive, importer.prefix.replace(os.sep, "/")
+
+
+def _is_text(name: str) -> bool:
+    """False for a name whose bytes are no text: it could not be asked for."""
+    return name.isprintable()

@@ -1,0 +1,140 @@
+"""What a target is told about the distributions that modules come from: answers to "@...", see roamlet.wire.metadata.
+
+Only distributions of which at least one module may travel are told about; nothing else of an installation is read.
+"""
+
+import importlib.metadata
+import re
+import sys
+from collections.abc import Collection, Hashable
+
+from roamlet.wire import codec
+
+from . import standard
+from .bounded import Bounded
+from .policy import Modules
+from .sources import stamp_of
+
+ALL = "@"
+_PRIVATE = ("direct_url.json",)  # where it was installed from, which may hold a password
+_tops: Bounded[tuple[str, Hashable], frozenset[str]] = Bounded(1024)
+_owners: Bounded[Hashable, dict[str, list[str]]] = Bounded(1)
+
+
+def answer(name: str, has: Collection[str], policy: Modules) -> bytes | None:
+    """The bytes for "@", "@name/file", "@name/" or "@name/@"; None when there is nothing to tell. Never raises."""
+    try:
+        return _answer(name, has, policy)
+    except Exception:  # metadata are written by anybody: what cannot be read is not there
+        return None
+
+
+def _answer(name: str, has: Collection[str], policy: Modules) -> bytes | None:
+    data: bytes
+    if name == ALL:
+        return index(has, policy)[0]
+    key, slash, file = name[1:].partition("/")
+    if not slash or not re.fullmatch(r"[a-z0-9-]+", key) or re.search(r"(^|/)\.\.?(/|$)|^/|\0", file):
+        return None
+    distribution = importlib.metadata.distribution(key)
+    if not _may_travel(distribution, has, policy):
+        return None
+    folder = getattr(distribution, "_path", None)
+    if file == "@":
+        data = codec.dumps((str(distribution.locate_file("")), str(folder)))
+        return data
+    if not file:
+        files = [one for one in folder.iterdir() if one.is_file()] if folder is not None else []
+        data = codec.dumps(([one.name for one in files], [one.stat().st_size for one in files], []))
+        return data
+    text = None if file in _PRIVATE else distribution.read_text(file)
+    return None if text is None else text.encode("utf-8")
+
+
+def index(has: Collection[str], policy: Modules) -> tuple[bytes, set[str]]:
+    """The bytes for "@", and the top-level names about which `has` was consulted. What cannot be read is left out."""
+    found: dict[str, tuple[str, str, str]] = {}
+    tops: set[str] = set()
+    for one in importlib.metadata.distributions():
+        try:
+            tops |= _tops_of(one)
+            if _may_travel(one, has, policy):
+                entry = (one.metadata["Name"], one.version, one.read_text("entry_points.txt") or "")
+                found.setdefault(normal(entry[0]), entry)
+        except Exception:  # as above
+            continue
+    data: bytes = codec.dumps(list(found.values()))
+    return data, tops
+
+
+def owners_of(top: str) -> list[tuple[str, str]]:
+    """The metadata files that say who a top-level package belongs to: (name in a bundle, path), for those with a folder."""
+    key = tuple((entry, stamp_of(entry)) for entry in sys.path)
+    owners = _owners.get(key)
+    if owners is None:
+        try:
+            owners = {package: list(names) for package, names in importlib.metadata.packages_distributions().items()}
+        except Exception:  # as above
+            owners = {}
+        _owners.put(key, owners)
+    found = []
+    for name in owners.get(top, ()):
+        try:
+            folder = getattr(importlib.metadata.distribution(name), "_path", None)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+        if folder is not None:
+            files = [file for file in ("METADATA", "entry_points.txt") if (folder / file).is_file()]
+            found += [(f"@{normal(name)}/{file}", str(folder / file)) for file in files]
+    return found
+
+
+def versions_of(top: str) -> set[str]:
+    """The versions of the distributions that a top-level package here belongs to."""
+    names = importlib.metadata.packages_distributions().get(top, ())
+    return {importlib.metadata.version(name) for name in names}
+
+
+def normal(name: str) -> str:
+    """The name of a distribution as it stands in questions."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def trim() -> None:
+    """Forget which package belongs to what."""
+    _tops.clear()
+    _owners.clear()
+
+
+def renew() -> None:
+    """Make this usable in a forked process."""
+    _tops.renew()
+    _owners.renew()
+
+
+def _may_travel(distribution: importlib.metadata.Distribution, has: Collection[str], policy: Modules) -> bool:
+    tops = _tops_of(distribution)
+    return any(not standard.stays_here(top) and top not in has and not policy.refusal(top) for top in tops)
+
+
+def _tops_of(distribution: importlib.metadata.Distribution) -> frozenset[str]:
+    place = str(getattr(distribution, "_path", ""))
+    key = (place, stamp_of(place))
+    tops = _tops.get(key) if place else None
+    if tops is None:
+        tops = frozenset(_top_level(distribution))
+        if place:
+            _tops.put(key, tops)
+    return tops
+
+
+def _top_level(distribution: importlib.metadata.Distribution) -> set[str]:
+    declared = (distribution.read_text("top_level.txt") or "").split()
+    if declared:
+        return set(declared)
+    tops = set()
+    for file in distribution.files or ():
+        top = file.parts[0]
+        if file.suffix == ".py" or (len(file.parts) > 1 and top.isidentifier()):
+            tops.add(top.partition(".")[0])
+    return {top for top in tops if top.isidentifier() and top != "__pycache__"}

@@ -1,0 +1,57 @@
+"""A Python prompt in a context: its near end, without a terminal. roamlet.cli.shell has that."""
+
+import secrets
+from typing import TYPE_CHECKING, Any
+
+from roamlet.wire import shell as wire
+
+if TYPE_CHECKING:
+    from roamlet.remote.context import Context
+
+__all__ = ["Shell"]
+
+DELIVERY = 5.0  # seconds for what was printed to be handed on
+INTERRUPT = 5.0
+
+
+class Shell:
+    """Statements that run in one namespace over there, one after the other. Modules that they import travel.
+
+    `version` is the interpreter's line about itself, `prompts` are its two prompts.
+    """
+
+    def __init__(self, context: "Context") -> None:
+        context._shipping.need("shell")
+        self._context = context
+        self._token = secrets.token_hex(8)
+        version, first, second = map(str, context.call(wire.start, (self._token,)))
+        self.version = version
+        self.prompts = first, second
+
+    def enter(self, source: str) -> "str | Exit":
+        """Run `source` if it is a whole statement: "done", "more" when lines are missing, or an Exit.
+
+        What it printed has been handed on when this returns; a traceback is printed over there like everything else. Blocks this
+        tasklet until the statement has ended. Raises what Context.call does when the context ends meanwhile.
+        """
+        answer: Any = self._context.call(wire.enter, (self._token, source))
+        self._context._link.output.wait_until_delivered(DELIVERY)
+        if isinstance(answer, list) and len(answer) == 2:
+            return Exit(answer[1])
+        return "more" if answer == "more" else "done"
+
+    def interrupt(self) -> bool:
+        """Raise KeyboardInterrupt in the statement that runs, once it takes its next step. False when that cannot be done."""
+        return self._context.call(wire.interrupt, (self._token,), timeout=INTERRUPT) is True
+
+    def complete(self, text: str) -> list[str]:
+        """What the word `text` may become. This runs code over there: that of the objects whose attributes are asked for."""
+        found: Any = self._context.call(wire.complete, (self._token, text), timeout=INTERRUPT)
+        return [word for word in found if isinstance(word, str)] if isinstance(found, list) else []
+
+
+class Exit:
+    """The statement called sys.exit(). `status` is what it gave: None, a number or a text."""
+
+    def __init__(self, status: Any) -> None:
+        self.status: int | str | None = status if status is None or isinstance(status, int) else str(status)

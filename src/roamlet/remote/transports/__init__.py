@@ -1,0 +1,90 @@
+"""How another interpreter is started; one file a transport. It starts nothing itself.
+
+A transport knows two things: the command that starts a Python which speaks the protocol on its descriptors 0 and 1, and
+what the words mean that this command says when it fails.
+"""
+
+import signal
+from typing import Protocol
+
+from roamlet.remote._prompts import Answers
+from roamlet.remote.errors import ConnectError, NoPython
+
+SHOWN = 16
+
+
+class Transport(Protocol):
+    """One way to one Python."""
+
+    @property
+    def name(self) -> str:
+        """What the context is called where nobody gave it a name."""
+
+    @property
+    def to(self) -> str:
+        """The target as it stands in messages: "ssh to 'alpha'"."""
+
+    @property
+    def pythons(self) -> tuple[str, ...]:
+        """The interpreters to try, in this order."""
+
+    @property
+    def answers(self) -> Answers | None:
+        """What answers it when it asks on its terminal. None: it gets no terminal, and must not ask."""
+
+    @property
+    def asks_on_stdin(self) -> bool:
+        """Whether it asks on stdin instead, as su does; what it runs then finds its stdin and stderr as 3 and 4."""
+
+    @property
+    def translated(self) -> bool:
+        """Whether its messages are in the user's language, and `explain` reads them: it is then started to say them in English."""
+
+    def argv(self, token: str) -> list[str]:
+        """The command to start. It holds no secret: everybody on the machine can read it. `token` marks the start line."""
+
+    def cannot_start(self, number: int) -> ConnectError:
+        """Why the command itself could not be started; `number` is an errno."""
+
+    def missing(self) -> NoPython:
+        """None of `pythons` is there."""
+
+    def explain(self, exit_code: int | None, said: list[str]) -> ConnectError:
+        """Why the command ended before the context was ready, from its exit code and the lines on its stderr.
+
+        `exit_code` is negative for a signal, None when the command still ran after it had closed its pipes.
+        """
+
+    def describe_end(self, exit_code: int | None) -> str:
+        """How a context ended that was ready once: a clause for ContextDied."""
+
+
+def quoted(said: list[str]) -> str:
+    """What a command said last, for a message: of much, the beginning and the end."""
+    lines = [line for line in said if line.strip()]
+    if len(lines) > SHOWN:
+        lines = [*lines[: SHOWN // 2], "...", *lines[-SHOWN // 2 :]]
+    return "\n".join(f"        {line}" for line in lines) if lines else "        (nothing)"
+
+
+def ended(exit_code: int | None) -> str:
+    """An exit code in words: "ended with exit code 3", "was ended by signal 9"."""
+    if exit_code is None:
+        return "has closed its pipes but not ended yet"
+    if exit_code < 0:
+        return f"was ended by signal {-exit_code} ({_signal_name(-exit_code)})"
+    return f"ended with exit code {exit_code}"
+
+
+def none_of(pythons: tuple[str, ...], path: str) -> str:
+    """That none of the interpreters that were tried is there, as a clause; `path` says whose PATH it was."""
+    if len(pythons) == 1 and "/" in pythons[0]:
+        return f"there is no {pythons[0]}, or this user may not run it"
+    return f"there is no Python of these names on the PATH {path}: {', '.join(pythons)}"
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return "a real-time signal"

@@ -1,0 +1,33 @@
+"""What saving and restoring can fail with. Other layers' errors keep their own homes."""
+
+from roamlet.core import RoamletError
+
+
+class SnapshotError(RoamletError):
+    """The base of what roamlet.snapshot raises itself."""
+
+    __module__ = "roamlet.snapshot"  # where users find it
+
+
+class CannotSave(SnapshotError, TypeError):
+    """Something cannot be saved; the message names the frame and the variable, or what stands between two frames."""
+
+    __module__ = "roamlet.snapshot"  # where users find it
+
+
+class BadSnapshot(SnapshotError, ValueError):
+    """These bytes cannot be restored here: damaged, of another Python, or of other code. Nothing of them was used."""
+
+    __module__ = "roamlet.snapshot"  # where users find it
+
+
+class CannotWrite(SnapshotError, OSError):
+    """A checkpoint was not written; the last good one is as it was. `errno` says why, as far as the system did."""
+
+    __module__ = "roamlet.snapshot"  # where users find it
+
+
+class LeftOut(UserWarning):
+    """Context variables that cannot be found again by name were left out of a snapshot; the message names them."""
+
+    __module__ = "roamlet.snapshot"  # where users find it

@@ -1,0 +1,361 @@
+"""Saving: a graph of objects with tasklets and channels in it, as a row of pickles that share one memo.
+
+What could lead from one object to the next without end (tasklets, channels, cells) is saved as an empty object first; their
+contents follow in the order in which they were met, each as a pickle of its own. So no chain of tasklets is too long for
+the C stack.
+"""
+
+import contextvars
+import copyreg
+import io
+import marshal
+import pickle
+import sys
+import traceback
+import types
+from collections.abc import Callable, Collection, Generator
+from typing import Any
+
+from roamlet.core import NoCore, atomic, channel, tasklet
+from roamlet.snapshot import _load, _native
+from roamlet.snapshot._code import Reference, code_reference, fingerprint, function_reference
+from roamlet.snapshot._contexts import items_of, place_of
+from roamlet.snapshot._errors import CannotSave
+from roamlet.sync import Event
+
+Reduced = tuple[Any, ...]
+
+# The members of what _native.capture() returns.
+(
+    STATE,
+    FUNCTION,
+    ARGS,
+    KWARGS,
+    CONTEXT,
+    DIRECTION,
+    CHANNEL,
+    VALUE,
+    FLAGS,
+    ATOMIC,
+    RECORDS,
+    BEFORE,
+    END,
+    RETURNS,
+    HANDLED,
+) = range(15)
+STARTED = 2
+RAISES = 1
+SCHEDULED = 32
+
+PLAIN_RECORD = 5  # the length of a frame's record; a generator's has that generator next
+
+_ENDED_GENERATOR_STATE = 2  # the length of what generator_get() says of a generator that has no frame to save
+
+
+class Saver(pickle.Pickler):
+    """Writes one graph. `table` has the code that it names, `captured` the tasklets that were read, with their records."""
+
+    def __init__(self, file: io.BytesIO, by_value: Collection[str] = ()) -> None:
+        super().__init__(file, 5)
+        self.by_value = frozenset(by_value)
+        self.table: dict[tuple[Reference, bytes], int] = {}
+        self.functions: dict[types.FunctionType, int | types.FunctionType] = {}
+        self.queue: list[object] = []
+        self.captured: list[tuple[tasklet[Any], list[tuple[Any, ...]]]] = []
+        self.executing: dict[int, Generator[Any, Any, Any]] = {}  # generators whose frames are still to be met
+        self.met: set[int] = set()
+        self.positions: dict[int, dict[tasklet[Any], int]] = {}
+        self.left_out: dict[contextvars.ContextVar[Any], None] = {}
+
+    def save(self, root: object) -> None:
+        """Write the root and all that belongs to it."""
+        self.dump(root)
+        done = 0
+        while done < len(self.queue):
+            self.dump(self.contents(self.queue[done]))
+            done += 1
+        for key, generator in self.executing.items():
+            if key not in self.met:
+                raise CannotSave(f"cannot save {generator!r}: it is running, in a tasklet that is not saved with it")
+
+    # ---- code ----
+
+    def _number(self, reference: Reference, code: types.CodeType) -> int:
+        key = reference, fingerprint(code)  # a decorated function and what it wraps have the same name
+        return self.table.setdefault(key, len(self.table))
+
+    def resolve(self, function: types.FunctionType) -> int | types.FunctionType:
+        """How a record names this function: by its number in the table, or by value."""
+        reference = None if function.__module__ in self.by_value else function_reference(function)
+        return function if reference is None else self._number(reference, function.__code__)
+
+    def functions_by_number(self) -> dict[Any, types.FunctionType]:
+        """Whom the numbers in records mean."""
+        return {number: function for function, number in self.functions.items() if isinstance(number, int)}
+
+    def function(self, function: types.FunctionType) -> Any:
+        if function.__module__ in _PLAIN:
+            return NotImplemented
+        known = self.functions.get(function)
+        if known is None:
+            self.functions[function] = known = self.resolve(function)
+        if isinstance(known, int):
+            return _load.function, (known,)
+        space = function.__globals__
+        where = space.get("__name__")
+        module = sys.modules.get(where) if isinstance(where, str) else None
+        if not isinstance(where, str) or module is None or module.__dict__ is not space:
+            raise TypeError(f"the globals of {function!r} are no module's that could be found again")
+        used = {}
+        if self.carries_globals(where):
+            used = {name: space[name] for name in sorted(_names_in(function.__code__)) if name in space}
+        state = (used, function.__qualname__, function.__module__, function.__defaults__, function.__kwdefaults__,
+                 function.__dict__, function.__doc__)  # fmt: skip
+        new = (function.__code__, where, function.__name__, function.__closure__)
+        return _load.new_function, new, state, None, None, _load.set_function
+
+    def refusal(self, value: object) -> str | None:
+        """Why this very value is not saved, where that depends on what is being saved."""
+        return None
+
+    def sees_to(self, value: object) -> bool:
+        """Whether this very value is saved in a way of its own, whatever is in it."""
+        return False
+
+    def carries_globals(self, where: str) -> bool:
+        """Whether functions by value of this module bring the globals along that they use."""
+        return where == "__main__" or where in self.by_value
+
+    def code(self, code: types.CodeType) -> Reduced:
+        where = _module_of(code)
+        reference = None if where in self.by_value else code_reference(code, where)
+        if reference is None:
+            return _load.code, (marshal.dumps(code),)
+        return _load.nested, (self._number(reference, code), reference[2])
+
+    # ---- tasklets and channels ----
+
+    def contents(self, item: object) -> object:
+        """What is to be put into an object that was saved empty."""
+        if isinstance(item, tasklet):
+            return self.tasklet_contents(item)
+        if isinstance(item, channel):
+            return self.channel_contents(item)
+        assert isinstance(item, types.CellType)
+        try:
+            return (item.cell_contents,)
+        except ValueError:  # it is empty
+            return ()
+
+    def capture(self, item: tasklet[Any]) -> tuple[Any, ...]:
+        return _native.capture(item, self.functions, self.resolve)
+
+    def tasklet_contents(self, item: tasklet[Any]) -> Reduced:
+        captured = self.capture(item)
+        position = self.position(item) if captured[FLAGS] & SCHEDULED else 0
+        place = position, items_of(captured[CONTEXT], self.left_out), _attributes(item)
+        if captured[STATE] != STARTED:
+            if captured[FLAGS] & RAISES:
+                raise CannotSave(
+                    f"cannot save {item!r}: an exception was thrown into it, and it has not begun. Let it run first"
+                )
+            call = captured[FUNCTION : KWARGS + 1]
+            return captured[STATE], *call, captured[FLAGS], captured[ATOMIC], captured[VALUE], *place
+        records = captured[RECORDS]
+        self.captured.append((item, records))
+        for record in records:
+            if len(record) > PLAIN_RECORD:
+                self.met.add(id(record[PLAIN_RECORD]))
+        goes_on = captured[HANDLED], captured[BEFORE], captured[END], captured[RETURNS]
+        waits = *captured[DIRECTION : VALUE + 1], captured[FLAGS], captured[ATOMIC]
+        return STARTED, records, *goes_on, *waits, *place
+
+    def channel_contents(self, item: channel[Any]) -> Reduced:
+        if _native.selects(item):
+            raise CannotSave(f"cannot save {item!r}: tasklets wait there in select(), which is not saved")
+        waiting = []
+        each = item.queue
+        while each is not None:
+            waiting.append(each)
+            each = each.next
+        return item.preference, item.schedule_all, item.closing, waiting, _attributes(item)
+
+    def position(self, item: tasklet[Any]) -> int:
+        """Where a scheduled tasklet stands in the run queue of its thread."""
+        places = self.positions.get(item.thread_id)
+        if places is None:
+            places = self.positions[item.thread_id] = {}
+            each: tasklet[Any] | None = item
+            while each is not None and each not in places:
+                places[each] = len(places)
+                each = each.next
+            first = next((at for each, at in places.items() if each.is_current), 0)
+            self.positions[item.thread_id] = places = {each: (at - first) % len(places) for each, at in places.items()}
+        return places.get(item, 0)
+
+    # ---- everything else that pickle does not know ----
+
+    def generator(self, generator: Any) -> Reduced:
+        state = _native.generator_get(generator)
+        if len(state) == _ENDED_GENERATOR_STATE:
+            if state[1] is None:
+                if isinstance(generator, types.AsyncGeneratorType):
+                    return _load.ended_async_generator, ()
+                return _load.ended_generator, (isinstance(generator, types.CoroutineType),)
+            self.executing[id(generator)] = generator
+            return (
+                _load.new_generator,
+                (state[1],),
+                (None, _name(generator), generator.__qualname__),
+                None,
+                None,
+                _load.set_generator,
+            )
+        content = (state[0], *state[2:])
+        return (
+            _load.new_generator,
+            (state[1],),
+            (content, _name(generator), generator.__qualname__),
+            None,
+            None,
+            _load.set_generator,
+        )
+
+    def reducer_override(self, item: Any) -> Any:
+        """How an object is saved; pickle's own way for what it knows."""
+        kind = type(item)
+        reduce = _REDUCERS.get(kind)
+        if reduce is not None:
+            return reduce(self, item)
+        if isinstance(item, BaseException):
+            return _exception(item)
+        if isinstance(item, (tasklet, channel)):
+            self.queue.append(item)
+            return (_load.tasklet if isinstance(item, tasklet) else _load.channel), (kind,)
+        return NotImplemented
+
+
+def save(saver: Saver, root: object) -> None:
+    """Let the saver write the root and what it reaches. CannotSave names the variable that keeps it from that."""
+    try:
+        saver.save(root)
+    except (CannotSave, NoCore, MemoryError, KeyboardInterrupt):
+        raise
+    except Exception as error:
+        from roamlet.snapshot._why import explained  # seldom needed, and it imports us
+
+        raise explained(saver, root, error) from error
+
+
+_PLAIN = {_load.__name__, "copyreg"}  # whose functions are names in the pickles themselves
+
+
+def _names_in(code: types.CodeType) -> set[str]:
+    """All global names that the code, or code nested in it, may use."""
+    names = set(code.co_names)
+    for each in code.co_consts:
+        if isinstance(each, types.CodeType):
+            names |= _names_in(each)
+    return names
+
+
+_modules: dict[str, str] = {}  # by file
+
+
+def _module_of(code: types.CodeType) -> str | None:
+    name = _modules.get(code.co_filename)
+    if name is not None and getattr(sys.modules.get(name), "__file__", None) == code.co_filename:
+        return name
+    for name, module in list(sys.modules.items()):
+        if name != "__main__" and getattr(module, "__file__", None) == code.co_filename:
+            if len(_modules) > 1000:
+                _modules.clear()
+            _modules[code.co_filename] = name
+            return name
+    return None
+
+
+Attributes = dict[str, object] | tuple[dict[str, object] | None, dict[str, object]]  # alone, or with those in slots
+
+
+def _attributes(item: object) -> Attributes | None:
+    if type(item) in (tasklet, channel):
+        return None
+    plain = getattr(item, "__dict__", None) or None
+    names: list[str] = copyreg._slotnames(type(item))  # type: ignore[attr-defined]
+    slots = {name: getattr(item, name) for name in names if hasattr(item, name)}
+    return (plain, slots) if slots else plain
+
+
+def _name(generator: Any) -> str:
+    return str(generator.__name__)
+
+
+def _queued(make: Callable[..., object]) -> Callable[[Saver, Any], Reduced]:
+    def reduce(saver: Saver, item: object) -> Reduced:
+        saver.queue.append(item)
+        return make, ()
+
+    return reduce
+
+
+def _exception(error: BaseException) -> Any:
+    kind = type(error)
+    if not isinstance(kind.__reduce__, types.MethodDescriptorType) or kind.__reduce_ex__ is not object.__reduce_ex__:
+        return NotImplemented  # it has a way of its own
+    made = error.__reduce__()
+    assert isinstance(made, tuple)
+    attributes = dict(made[2]) if len(made) > 2 and made[2] else {}
+    found = error.__traceback__
+    state = (attributes, error.__cause__, error.__context__, error.__suppress_context__, _text_of(found), found)
+    return _load.exception, (kind, made[1]), state, None, None, _load.set_exception
+
+
+def _text_of(found: types.TracebackType | None) -> str:
+    """The lines of a traceback, without what stands for lines that a snapshot has as text."""
+    lines = traceback.format_tb(found)
+    while found is not None and found.tb_next is not None:
+        found = found.tb_next
+    if found is not None and found.tb_frame is _load.SAVED_FRAME:
+        lines.pop()
+    return "".join(lines)
+
+
+def _refused(what: str) -> Callable[[Saver, Any], Reduced]:
+    def reduce(saver: Saver, item: object) -> Reduced:
+        raise TypeError(what)
+
+    return reduce
+
+
+def _only_referent(item: Any) -> Any:
+    """The dictionary behind a view of it, itself and not a proxy; the coroutine behind its __await__()."""
+    import gc  # only for this
+
+    (found,) = gc.get_referents(item)
+    return found
+
+
+_REDUCERS: dict[type, Callable[[Saver, Any], Any]] = {
+    types.FunctionType: Saver.function,
+    types.CodeType: Saver.code,
+    types.GeneratorType: Saver.generator,
+    types.CoroutineType: Saver.generator,
+    types.CellType: _queued(_load.cell),
+    tasklet: _queued(_load.plain_tasklet),
+    channel: _queued(_load.plain_channel),
+    type: lambda saver, item: NotImplemented,
+    types.MethodType: lambda saver, item: (_load.method, (item.__func__, item.__self__)),
+    types.ModuleType: lambda saver, item: (_load.module, (item.__name__,)),
+    types.TracebackType: lambda saver, item: (_load.saved_traceback, ()),
+    contextvars.ContextVar: lambda saver, item: (_load.variable, place_of(item)),
+    contextvars.Context: lambda saver, item: (_load.context, (items_of(item, saver.left_out),)),
+    type({}.keys()): lambda saver, item: (dict.keys, (_only_referent(item),)),
+    type({}.values()): lambda saver, item: (dict.values, (_only_referent(item),)),
+    type({}.items()): lambda saver, item: (dict.items, (_only_referent(item),)),
+    type(atomic()): lambda saver, item: (atomic, ()),
+    Event: lambda saver, item: (_load.event, (item.is_set(),)),  # who waits for it is refused, or stays behind
+    types.AsyncGeneratorType: Saver.generator,
+    _load.AwaitedType: lambda saver, item: (_load.awaited, (_only_referent(item),)),
+    types.FrameType: _refused("frames are saved with their tasklet alone"),
+}

@@ -1,0 +1,1 @@
+"""The folder that `python -m roamlet.stackless` puts on PYTHONPATH. It holds the one module that Stackless adds to Python."""

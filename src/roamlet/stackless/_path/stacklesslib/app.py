@@ -1,0 +1,114 @@
+"""What a program takes from here, sleep() and locks, it gets for the mode that it runs in: with tasklets, or with threads alone.
+
+Unlike in the old library the mode at first is that of tasklets: its locks and its sleep() do in a thread without tasklets what
+those of `threading` and `time` do, so nothing has to be pumped before they can be used.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import roamlet
+
+from . import events
+
+__all__ = [
+    "Condition",
+    "Event",
+    "Lock",
+    "RLock",
+    "Semaphore",
+    "event_queue",
+    "install_stackless",
+    "install_vanilla",
+    "sleep",
+]
+
+
+def _sleep_tasklet(delay: float) -> None:
+    roamlet.sleep(max(delay, 0))
+
+
+class _Installed(dict[str, Any]):
+    """What the mode gives out, by name. Installs the mode of tasklets when something is asked for before anything was installed."""
+
+    def __missing__(self, name: str) -> Any:
+        install_stackless()
+        return self[name]
+
+
+_installed = _Installed()
+
+
+def sleep(delay: float) -> None:
+    """Block this tasklet for so many seconds; 0 and less let others run. After install_vanilla() it blocks the thread."""
+    _installed["sleep"](delay)
+
+
+def Event() -> Any:
+    """An event for the mode that is installed."""
+    return _installed["Event"]()
+
+
+def Lock() -> Any:
+    """A lock for the mode that is installed."""
+    return _installed["Lock"]()
+
+
+def RLock() -> Any:
+    """A re-entrant lock for the mode that is installed."""
+    return _installed["RLock"]()
+
+
+def Condition() -> Any:
+    """A condition for the mode that is installed."""
+    return _installed["Condition"]()
+
+
+def Semaphore() -> Any:
+    """A semaphore for the mode that is installed."""
+    return _installed["Semaphore"]()
+
+
+class _EventQueue:
+    """The event queue of the mode that is installed, whoever has taken this name when."""
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        function: Callable[..., Any] = getattr(_installed["event_queue"], name)
+        return function
+
+    def __len__(self) -> int:
+        return len(_installed["event_queue"])
+
+
+event_queue = _EventQueue()
+
+
+def install_vanilla() -> None:
+    """Give out what blocks the thread: time.sleep() and the locks of threading. Nobody pumps events."""
+    _installed.update(
+        sleep=time.sleep,
+        Event=threading.Event,
+        Lock=threading.Lock,
+        RLock=threading.RLock,
+        Condition=threading.Condition,
+        Semaphore=threading.Semaphore,
+        event_queue=events.DummyEventQueue(),
+    )
+
+
+def install_stackless() -> None:
+    """Give out what blocks the tasklet only."""
+    # Inside: locks and main import this module.
+    from . import locks, main
+
+    _installed.update(
+        sleep=_sleep_tasklet,
+        Event=locks.Event,
+        Lock=locks.Lock,
+        RLock=locks.RLock,
+        Condition=locks.Condition,
+        Semaphore=locks.Semaphore,
+        event_queue=main.event_queue,
+    )

@@ -1,0 +1,64 @@
+/* roamlet.sync._native: one translation unit for the locks and queues. Independent of the switching backend: everything that waits
+   does so through the core's table of functions. */
+#include "sync.h"
+
+#include "arguments.h"
+
+static PyObject *Deadlock, *TaskletExit, *Cancelled, *CancelScope; /* of roamlet.core */
+
+#include "lock.c"
+#include "rlock.c"
+#include "semaphore.c"
+#include "event.c"
+#include "condition.c"
+#include "simple_queue.c"
+#include "queue.c"
+
+static PyObject *
+native_wait_for_signals(PyObject *Py_UNUSED(module), PyObject *on)
+{
+    int truth = PyObject_IsTrue(on);
+    if (truth < 0)
+        return NULL;
+    wait_flags = truth ? ROAMLET_WAIT_HUB : 0;
+    Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(wait_for_signals_doc, "wait_for_signals($module, on, /)\n--\n\n"
+"Let waits of all threads end by signal handlers too: never take them for a deadlock. For `python -m roamlet.threads`.");
+
+static PyMethodDef native_methods[] = {
+    {"wait_for_signals", native_wait_for_signals, METH_O, wait_for_signals_doc},
+    {NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef native_module = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "roamlet.sync._native",
+    .m_doc = "Locks, conditions, semaphores, events and queues in C.",
+    .m_size = 0,
+    .m_methods = native_methods,
+};
+
+PyMODINIT_FUNC
+PyInit__native(void)
+{
+    PyTypeObject *const types[] = {&Lock_Type,  &RLock_Type, &Condition_Type, &Semaphore_Type,     &BoundedSemaphore_Type, &Event_Type,
+                             &Queue_Type, &LifoQueue_Type, &PriorityQueue_Type, &SimpleQueue_Type, NULL};
+    PyObject *core, *module;
+    if ((api = roamlet_import_api()) == NULL || (core = PyImport_ImportModule("roamlet.core._core")) == NULL)
+        return NULL;
+    Deadlock = PyObject_GetAttrString(core, "Deadlock");
+    TaskletExit = Deadlock != NULL ? PyObject_GetAttrString(core, "TaskletExit") : NULL;
+    Cancelled = TaskletExit != NULL ? PyObject_GetAttrString(core, "Cancelled") : NULL;
+    CancelScope = Cancelled != NULL ? PyObject_GetAttrString(core, "CancelScope") : NULL;
+    Py_DECREF(core);
+    if (CancelScope == NULL || queues_prepare() < 0 || (module = PyModule_Create(&native_module)) == NULL)
+        return NULL;
+    for (PyTypeObject *const *type = types; *type != NULL && module != NULL; type++)
+        if (PyModule_AddType(module, *type) < 0)
+            Py_CLEAR(module);
+    if (module != NULL && PyModule_AddObjectRef(module, "ShutDown", ShutDown) < 0)
+        Py_CLEAR(module);
+    return module;
+}

@@ -1,0 +1,260 @@
+"""The parent's half of a start: makes the payload, the command line that runs it, and reads what comes back first.
+
+Runs on the parent only, on Python 3.11 and later. Starts no process and moves no byte: that is for transports.
+
+How a start goes, without ever waiting for an answer::
+
+    token = build.new_token()
+    process = start(build.command("/usr/bin/python3", token))         # or the words of build.shell_command(...) behind ssh
+    write(build.preamble({"id": 7, "name": "alpha"}) + whatever_frames)
+    scanner = build.StartScanner(token)
+    while not scanner.feed(read()): pass
+    frames = protocol.FrameReader().feed(scanner.rest)                # HELLO is the first
+"""
+
+import ast
+import functools
+import io
+import re
+import secrets
+import tokenize
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import resources
+from typing import Any
+
+from roamlet.wire import bundle, codec, protocol
+
+# In the order in which they are executed over there: each after what it imports.
+MODULES = (
+    "protocol", "codec", "bundle", "link", "standin", "importer", "inventory", "stdio", "logs", "life", "calls",
+    "child",
+)  # fmt: skip
+# Pieces that travel when a context needs them, see PART in roamlet.wire.protocol.
+PARTS = (
+    "extensions",
+    "folders",
+    "files",
+    "trees",
+    "channels",
+    "heartbeat",
+    "chains",
+    "detached",
+    "resources",
+    "paths",
+    "metadata",
+    "versions",
+    "children",
+    "tasklets",
+    "series",
+    "kinds",
+    "instances",
+    "values",
+    "functions",
+    "router",
+    "sorting",
+    "kept",
+    "streams",
+    "prompts",
+    "shell",
+)  # fmt: skip
+FOR_CHILDREN = ("protocol", "codec", "bundle", "standin", "importer")  # what roamlet.wire.children hands on
+_BELOW_VALUES = ("kinds", "instances")
+STANDS_ON = {  # parts that need others, which go ahead of them
+    "paths": ("resources",),
+    "values": _BELOW_VALUES,
+    "series": (*_BELOW_VALUES, "values"),
+    "functions": (*_BELOW_VALUES, "values"),
+    "router": ("sorting", "kept", "streams"),
+    "files": ("folders",),
+}
+ASKED = {  # those that a target may ask for, and what comes with them
+    "series": ("series",),  # which it asks for behind values
+    "values": (*_BELOW_VALUES, "values"),
+}
+CALLED = (
+    "trees",
+    "versions",
+    "prompts",
+    "shell",
+)  # those whose functions are called: imported by the call, and not before
+OLDEST = "Python 2.7 or 3.6"
+NOISE_LIMIT = 1 << 20  # bytes that may precede the start line
+_NOISE_KEPT = 1 << 14
+
+# -B: compiled modules would be files. -E -s: neither the environment nor the user's own site-packages. The login directory
+# leaves sys.path before anything is imported. Together this is -I, which 2.7 does not know.
+_LAUNCH = "import sys;sys.path[:]=[p for p in sys.path if p];exec(sys.argv[1].replace(chr(64),chr(10)))"
+_CHECK = "import sys;v=sys.version_info;sys.exit(v<(2,7)or(3,)<v<(3,6))"
+_UNQUOTABLE = re.compile(r"[\"'$`\\!%@\n\0]")
+
+
+def new_token() -> str:
+    """Return a fresh random token for one start."""
+    return secrets.token_hex(12)
+
+
+def command(python: str, token: str, first: str = "") -> list[str]:
+    """Return the argument list that starts a context with the interpreter at `python`, no shell in between.
+
+    `first`: lines of Python to be executed before everything else.
+    """
+    return [python, "-BEs", "-c", first + _LAUNCH, *_arguments(token)]
+
+
+def shell_command(pythons: Sequence[str], token: str) -> str:
+    """Return one line for the login shell of another machine, be it sh, csh or fish: the first of `pythons` that will do.
+
+    When none does, the first that exists is started anyway and says why it will not (TOO_OLD), or the start line is NO_PYTHON.
+    Checking costs about 8 ms there; a single name is not checked. Raises ValueError for a name that cannot be quoted.
+    """
+    for python in pythons:
+        if not python or python.startswith("-") or _UNQUOTABLE.search(python):
+            raise ValueError(
+                f"{python!r} cannot be the name of an interpreter: it would need quoting that not every shell has"
+            )
+    names = " ".join(f'"{python}"' for python in pythons)
+    first, second, *_ = words = _arguments(token)[1:]
+    start = f'exec "$p" -BEs -c "{_LAUNCH}" "{_first_stage()}" {" ".join(words)}'
+    script = f'for p in {names}; do command -v "$p" >/dev/null 2>&1 && {start}; done; '
+    if len(pythons) > 1:
+        check = f'"$p" -BESsc "{_CHECK}" </dev/null >/dev/null 2>&1'
+        script = f"for p in {names}; do {check} && {start}; done; " + script
+    script += f'echo {first}"{second}{protocol.NO_PYTHON} {" ".join(pythons)}"'
+    return f"sh -c '{script}'"
+
+
+def preamble(config: Mapping[str, Any]) -> bytes:
+    """Return what a fresh context reads first: the payload, then CONFIG. `config`: see roamlet.wire.protocol; id is required."""
+    return payload() + configuration(config)
+
+
+def configuration(config: Mapping[str, Any]) -> bytes:
+    """Return the CONFIG frame alone: for a context that has the payload already."""
+    return protocol.frame(config["id"], 0, 0, protocol.CONFIG, codec.dumps(dict(config), "config"))
+
+
+def _arguments(token: str) -> list[str]:
+    half = len(token) // 2
+    return [_first_stage(), token[:half], token[half:], str(len(payload()))]
+
+
+@functools.cache
+def _first_stage() -> str:
+    source = strip(_read("first_stage"), keep_lines=False).strip("\n")
+    if found := _UNQUOTABLE.search(source.replace("\n", " ")):
+        raise AssertionError(f"the first stage contains {found.group()!r}, which some shell would not leave alone")
+    return source.replace("\n", "@")
+
+
+@functools.cache
+def payload() -> bytes:
+    """Return the compressed payload. Made once in a process, in about 50 ms."""
+    parts = [strip(_read("second_stage")), "roamlet\n", "roamlet.wire\n"]
+    parts.extend(f"roamlet.wire.{name}\n" + strip(_read(name)) for name in MODULES)
+    return zlib.compress("\0".join(parts).encode("ascii"), 9)
+
+
+@functools.cache
+def part(name: str) -> tuple[str, int, bytes, str]:
+    """Return the module roamlet.wire.`name` as it stands in a bundle: a part of the package that travels when it is needed."""
+    return f"roamlet.wire.{name}", bundle.MODULE, strip(_read(name)).encode("ascii"), f"roamlet/wire/{name}.py"
+
+
+def _read(name: str) -> str:
+    return resources.files("roamlet.wire").joinpath(name + ".py").read_text("utf-8")
+
+
+def strip(source: str, keep_lines: bool = True) -> str:
+    """Return `source` without comments and docstrings, indented by single spaces.
+
+    `keep_lines`: every statement stays in its line, so that tracebacks from over there point into the real file. Otherwise
+    empty lines go.
+    """
+    docstrings = dict(_docstring_lines(ast.parse(source)))
+    lines = source.splitlines()
+    depth = 0
+    indent: dict[int, int] = {}  # of each line that may be re-indented; the inside of a long string is not among them
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.INDENT:
+            depth += 1
+        elif token.type == tokenize.DEDENT:
+            depth -= 1
+        elif token.type == tokenize.COMMENT:
+            lines[token.start[0] - 1] = lines[token.start[0] - 1][: token.start[1]]
+        elif token.type not in (tokenize.NL, tokenize.NEWLINE, tokenize.ENDMARKER):
+            indent.setdefault(token.start[0], depth)
+            if token.type == tokenize.STRING:
+                indent.update((line, -1) for line in range(token.start[0] + 1, token.end[0] + 1))
+    result = []
+    for number, line in enumerate(lines, 1):
+        if number in docstrings:
+            text = docstrings[number]
+        elif not line.strip():
+            text = ""
+        elif indent.get(number, -1) >= 0:
+            text = " " * indent[number] + line.strip()
+        else:
+            text = line
+        if text or keep_lines:
+            result.append(text)
+    return "\n".join(result).rstrip() + "\n"
+
+
+def _docstring_lines(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Each line of a docstring, and what stands there instead: nothing, or `pass` where it is the whole body."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+            first = node.body[0] if node.body else None
+            if (
+                isinstance(first, ast.Expr)
+                and isinstance(first.value, ast.Constant)
+                and isinstance(first.value.value, str)
+            ):
+                alone = len(node.body) == 1 and not isinstance(node, ast.Module)
+                yield first.lineno, " " * first.col_offset + "pass" if alone else ""
+                for line in range(first.lineno + 1, (first.end_lineno or first.lineno) + 1):
+                    yield line, ""
+
+
+class StartScanner:
+    """Find the start line in what a target prints, behind whatever its login shell printed before.
+
+    Attributes, once `feed` has returned True: `status` (protocol.STARTED and so on), `text` of the start line, `rest`: the bytes
+    behind it, frames if the status is STARTED. `noise`: what came before, its end if it is long; also while the line has not come.
+    """
+
+    def __init__(self, token: str) -> None:
+        self.status: int | None = None
+        self.text = ""
+        self.noise = b""
+        self.rest = b""
+        self._token = token.encode()
+        self._data = b""
+        self._seen = 0
+
+    def feed(self, data: bytes) -> bool:
+        """Take what was read; return whether the start line is complete.
+
+        Raises ProtocolError when NOISE_LIMIT bytes have come without one.
+        """
+        self._data += data
+        self._seen += len(data)
+        self.noise, token, behind = self._data.partition(self._token)
+        self.noise = self.noise[-_NOISE_KEPT:]
+        line, newline, rest = behind.partition(b"\n")
+        if not newline:
+            self._data = self.noise + token + behind
+            if self._seen > NOISE_LIMIT:
+                raise protocol.ProtocolError(
+                    f"the other side printed {self._seen} bytes, and no context started; a login shell over there prints "
+                    f"without end. It ends with: {self._data[-200:]!r}"
+                )
+            return False
+        status, _, text = line.partition(b" ")
+        if not status.isdigit():
+            raise protocol.ProtocolError(f"the start line cannot be read: {line[:200]!r}")
+        self.status = int(status)
+        self.text = text.decode("utf-8", "replace")
+        self.rest = rest
+        return True

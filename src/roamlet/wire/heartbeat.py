@@ -1,0 +1,59 @@
+"""A target that ends by itself when its parent has said nothing for too long, though the link is not broken.
+
+A part of the payload that travels when somebody asks for it; see roamlet.wire.protocol. Costs one wake-up for each time that the
+parent asks whether this side is there, and none where nobody has asked for it.
+"""
+
+import os
+import threading
+import time
+
+# 2.7 has the other one only, which nobody can set either: seconds since the system was started.
+_clock = getattr(time, "monotonic", lambda: os.times()[4])
+_watch = None
+
+
+class Watch(object):
+    """Notes when something came, and ends the process when nothing has for `seconds`; None: however long."""
+
+    def __init__(self, child):
+        self.seconds = None
+        self._child = child
+        self._changed = threading.Event()
+        self._last = _clock()
+        self._read = child._link.read
+        child._link.read = self._came
+        thread = threading.Thread(target=self._run, name="roamlet-heartbeat")
+        thread.daemon = True
+        thread.start()
+
+    def _came(self):
+        frames = self._read()
+        self._last = _clock()
+        return frames
+
+    def expect(self, seconds):
+        self.seconds = seconds
+        self._last = _clock()
+        self._changed.set()
+
+    def _run(self):
+        while True:
+            self._changed.wait()
+            self._changed.clear()
+            while self.seconds is not None:
+                left = self._last + self.seconds - _clock()
+                if left < 0:
+                    self._child.life.end(False, "the parent has said nothing for %g seconds" % self.seconds)
+                    return
+                time.sleep(max(left, self.seconds / 4.0))
+
+
+def expect(seconds):
+    """From now on, end this process when nothing has come for so many seconds; None: no longer."""
+    _watch.expect(seconds)
+
+
+def install(child):
+    global _watch  # noqa: PLW0603 - the process is the context
+    _watch = Watch(child)

@@ -1,0 +1,130 @@
+"""Bundles that an intermediary keeps for the contexts behind it, and hands on while they arrive.
+
+Runs on the target; see roamlet.wire.protocol for what that means: KEEP and INSERT. Only the thread that reads the link comes here,
+but for `body_of` and `frames_of`.
+"""
+
+from roamlet.wire import bundle, link, protocol
+from roamlet.wire.protocol import HEADER, HEADER_SIZE, KIND_CUT
+
+_LEVEL = 6  # of a bundle that is put together here
+
+
+class Shelf(object):
+    """All bundles that are kept."""
+
+    def __init__(self):
+        self._kept = {}  # number -> Kept
+
+    def keep(self, identifier, length, last):
+        """Return what takes the bytes of a KEEP frame as they come, header included; `last`: the bundle ends with it."""
+        if not identifier:
+            self._kept.clear()
+            return _ignore
+        kept = self._kept.get(identifier)
+        if kept is None or kept.body is not None:
+            kept = self._kept[identifier] = Kept()
+        return kept.sink(length, last)
+
+    def insert(self, said, write, make):
+        """Do what the body of INSERT says. Raises KeyError for a bundle that was neither kept nor announced.
+
+        `write` (None: it must be whole) is given the frames of a bundle that is still coming, bytes after bytes. Of any other,
+        as soon as all is there, `make` gets the list of what `frames_of` takes.
+        """
+        goal, identifier, kind, main = said[:4]
+        main = self._kept[main]
+        picks = [(self._kept[key], start, stop) for key, start, stop in said[4]] if len(said) > 4 else ()
+        if write is not None and len(said) == 4 and main.body is None:
+            main.follow(_cut_into(write, goal, identifier, kind))
+            return
+
+        def whole():
+            made = [goal, identifier, kind, main.body]
+            if len(said) > 4:
+                made.append([(kept.body, start, stop) for kept, start, stop in picks])
+            make(made)
+
+        _when_whole([main] + [kept for kept, _, _ in picks], whole)
+
+
+class Kept(object):
+    """One bundle, from before its first byte on. `body` is None until the last one has come."""
+
+    def __init__(self):
+        self.body = None
+        self._parts = []
+        self._followers = []
+
+    def sink(self, length, last):
+        """See Shelf.keep."""
+        left = [HEADER_SIZE + length]
+
+        def take(data):
+            piece = data if left[0] <= length else data[HEADER_SIZE:]  # the header comes whole, with what comes first
+            left[0] -= len(data)
+            self._take(piece, last and not left[0])
+
+        return take
+
+    def _take(self, piece, last):
+        if not piece and not last:
+            return
+        self._parts.append(piece)
+        followers = self._followers
+        if last:
+            self.body = b"".join(self._parts)
+            self._parts = self._followers = None
+        for follower in followers:
+            follower(piece, last)
+
+    def follow(self, follower):
+        """Call `follower(piece, last)` for each piece that has come, and for each that will. Only before the last one."""
+        for piece in self._parts:
+            follower(piece, False)
+        self._followers.append(follower)
+
+
+def _when_whole(bundles, function):
+    """Call `function()` as soon as all these are whole: now, perhaps."""
+    for kept in bundles:
+        if kept.body is None:
+            # When this one is whole, the others are looked at.
+            kept.follow(lambda piece, last: _when_whole(bundles, function) if last else None)
+            return
+    function()
+
+
+def _cut_into(write, goal, identifier, kind):
+    """Return a follower that makes each piece a frame of its own, to be joined by `goal`: others may come in between."""
+
+    def follower(piece, last):
+        write(HEADER.pack(goal, 0, identifier, len(piece), kind if last else kind | KIND_CUT))
+        if piece:
+            write(piece)
+
+    return follower
+
+
+def _ignore(data):
+    pass
+
+
+def body_of(main, picks=None):
+    """The body of a bundle that is kept, or of one that is put together out of several."""
+    if picks is None:
+        return main
+    unpacked = {}
+    modules = []
+    for body, start, stop in picks:
+        if id(body) not in unpacked:
+            unpacked[id(body)] = bundle.unpack(body)[0]
+        modules.extend(unpacked[id(body)][start:stop])
+    _, absent, reasons, complete = bundle.unpack(main)
+    return bundle.pack(modules, absent, reasons, complete, _LEVEL)
+
+
+def frames_of(goal, identifier, kind, main, picks=None):
+    """The frame of INSERT, cut into what a pipe takes: the rest of a large one is not copied with each write."""
+    data = protocol.frame(goal, 0, identifier, kind, body_of(main, picks))
+    return [data[start : start + link.CHUNK] for start in range(0, len(data), link.CHUNK)]

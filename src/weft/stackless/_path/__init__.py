@@ -1,1 +1,0 @@
-"""The folder that `python -m weft.stackless` puts on PYTHONPATH. It holds the one module that Stackless adds to Python."""

@@ -1,0 +1,35 @@
+"""What the tests let contexts start: processes that import this module, which only memory has."""
+
+import multiprocessing
+import os
+
+from roamlet_processes_helper import doubled
+
+
+def work(value):
+    import roamlet_processes_lazy
+
+    return doubled(value), roamlet_processes_lazy.value, os.getpid() != os.getppid()
+
+
+def absent(name):
+    try:
+        __import__(name)
+    except ImportError as error:
+        return str(error)
+    return None
+
+
+def mapped(method, values):
+    import roamlet_processes_lazy  # noqa: F401 - what is imported here is there
+
+    with multiprocessing.get_context(method).Pool(1) as pool:
+        return pool.map(work, values), pool.apply(absent, ("roamlet_never_sent",))
+
+
+def executed(values):
+    from concurrent.futures import ProcessPoolExecutor
+
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, mp_context=context) as executor:
+        return list(executor.map(doubled, values))

@@ -1,8 +1,0 @@
-"""A module that can be imported where it lies, and fails where it is sent. The common syntax of 2.7 and 3.6+."""
-
-if __file__.startswith("weft:"):
-    raise ValueError("not over there")
-
-
-class Stays(object):
-    pass
