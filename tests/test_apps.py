@@ -1,8 +1,12 @@
 """The apps stand on roamlet's public names alone: none of their sources has a private module or name of roamlet's."""
 
 import ast
+import importlib
+import tomllib
 
 import pytest
+
+import roamlet
 from tests.docs.blocks import ROOT
 
 SOURCES = sorted((ROOT / "apps").glob("*/src/**/*.py"))
@@ -36,3 +40,11 @@ def test_a_private_name_is_seen():
         "roamlet.remote._link",
         "roamlet.cli._errors",
     ]
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "apps").glob("*/pyproject.toml")), ids=lambda path: path.parent.name)
+def test_an_app_is_pinned_to_the_roamlet_of_its_own_version(path):
+    project = tomllib.loads(path.read_text(encoding="utf-8"))["project"]
+    own = importlib.import_module(project["name"].replace("-", "_")).__version__
+    assert own == roamlet.__version__
+    assert f"roamlet == {own}" in project["dependencies"]
