@@ -2,7 +2,7 @@
 
 | bytes | what |
 | --- | --- |
-| 5 | `MAGIC` |
+| 8 | `MAGIC` |
 | 1 | `FORMAT` |
 | 2 | major and minor version of CPython |
 | 4 | its bytecode's number |
@@ -31,7 +31,7 @@ from roamlet.snapshot._errors import BadSnapshot
 MAGIC = b"\x93roamlet"
 FORMAT = 1
 _DIGEST = 16
-_START = struct.Struct(f"<5sBBB4s{_DIGEST}s")
+_START = struct.Struct(f"<{len(MAGIC)}sBBB4s{_DIGEST}s")
 _LENGTH = struct.Struct("<I")
 
 

@@ -320,7 +320,7 @@ class Importer(object):
     def exec_module(self, module):
         """See importlib.abc.Loader."""
         name = module.__name__
-        while self._eager and name[:10] != "roamlet.wire.":
+        while self._eager and not name.startswith("roamlet.wire."):
             part = self._eager.pop()
             __import__(part)
             sys.modules[part].install(self)
@@ -515,7 +515,7 @@ def native(name):
 
 
 def _is_standin(name):
-    return name == "roamlet" or (name[:5] == "roamlet." and name[:10] != "roamlet.wire.")
+    return name == "roamlet" or (name.startswith("roamlet.") and not name.startswith("roamlet.wire."))
 
 
 def _directory(kind, filename):
@@ -524,7 +524,7 @@ def _directory(kind, filename):
 
 def _portions(name, path):
     """The target's own directories that belong to a namespace package of the parent's (3.x)."""
-    places = [os.path.join(entry, name) for entry in path if entry[:5] != PREFIX]
+    places = [os.path.join(entry, name) for entry in path if entry[: len(PREFIX)] != PREFIX]
     return [place for place in places if os.path.isdir(place) and not os.path.exists(place + "/__init__.py")]
 
 
