@@ -56,6 +56,6 @@ def test_one_object_is_one_object():
 @pytest.mark.parametrize("code", CASES)
 def test_each_case_has_its_code_and_a_mend_with_the_name_filled_in(code):
     case = CASES[code]
-    assert re.fullmatch(r"WL\d{3}", code) and case.code == code
+    assert re.fullmatch(r"RL\d{3}", code) and case.code == code
     assert "held_here" in case.message("held_here")
     assert not re.search(r"[{}]", case.message("held_here") + case.mended("held_here"))

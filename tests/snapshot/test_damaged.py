@@ -59,7 +59,7 @@ def bad_ones(data):
     for position in range(len(data)):
         changed = bytearray(data)
         changed[position] ^= 0x40
-        messages = [(5, "no snapshot of roamlet's"), (6, "has format"), (8, "is of CPython"), (12, "bytecode")]
+        messages = [(8, "no snapshot of roamlet's"), (9, "has format"), (11, "is of CPython"), (15, "bytecode")]
         message = next((text for end, text in messages if position < end), "is damaged")
         yield f"changed at {position}", bytes(changed), message
     for length in range(len(data)):

@@ -144,7 +144,7 @@ def test_a_plain_snapshot_has_no_lines_but_functions_and_values():
 
 def test_a_snapshot_of_another_python_is_shown_too(checkpoint):
     data = bytearray(checkpoint.read_bytes())
-    data[7] = 99
+    data[10] = 99
     assert showing.described(bytes(data))["python"] == "3.99"
     with pytest.raises(snapshot.BadSnapshot, match=r"is of CPython 3\.99"):
         snapshot.loads(data)
@@ -164,9 +164,9 @@ def refused(data):
 def test_foreign_and_truncated_and_changed_bytes_are_refused_in_a_line(checkpoint):
     data = checkpoint.read_bytes()
     assert "no snapshot of roamlet's" in refused(b"") and "no snapshot of roamlet's" in refused(pickle.dumps(1))
-    for length in range(5, len(data), 37):
+    for length in range(8, len(data), 37):
         assert re.search("truncated|damaged", refused(data[:length]))
-    for position in range(12, len(data), 41):
+    for position in range(15, len(data), 41):
         changed = bytearray(data)
         changed[position] ^= 0x40
         assert "damaged" in refused(bytes(changed))
