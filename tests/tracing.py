@@ -18,11 +18,9 @@ def strace() -> list[str]:
     command = [installed] if installed else []
     if not command:
         try:
-            folder = unpack_debian.unpack(UNPACKED, ["strace"])
+            command = unpack_debian.command(unpack_debian.unpack(UNPACKED, ["strace"]), "strace")
         except unpack_debian.CannotUnpack as error:
             pytest.skip(f"strace is not installed: {error}")
-        libraries = unpack_debian.environment(folder)["LD_LIBRARY_PATH"]
-        command = ["env", f"LD_LIBRARY_PATH={libraries}", f"{folder}/usr/bin/strace"]
     if subprocess.run([*command, "true"], capture_output=True, check=False).returncode:
         pytest.skip("nothing can be traced on this machine")
     return command

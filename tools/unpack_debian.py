@@ -4,7 +4,8 @@
 
 The packages and whatever they need that is missing are downloaded with apt (no root needed, only package lists that
 `apt-get update` has filled) and unpacked with dpkg-deb. Running it again with the same packages does nothing. As a
-module: `unpack(folder, packages)` and `environment(folder)`, the variables with which the unpacked programs find each other.
+module: `unpack(folder, packages)`; `command(folder, name)`, the words that run one of the unpacked programs; and
+`environment(folder)`, the variables with which the unpacked programs find each other.
 """
 
 import os
@@ -61,6 +62,24 @@ def environment(folder: Path) -> dict[str, str]:
         "PATH": os.pathsep.join([*programs, os.environ.get("PATH", os.defpath)]),
         "LD_LIBRARY_PATH": os.pathsep.join(filter(None, [*libraries, os.environ.get("LD_LIBRARY_PATH", "")])),
     }
+
+
+def command(folder: Path, name: str) -> list[str]:
+    """The words that run the unpacked program `name`. Each program among them is an absolute path.
+
+    A stand-in of the name of any of these programs, first on PATH, is not taken for it. Raises CannotUnpack where the
+    packages have no such program.
+    """
+    for part in ("usr/sbin", "usr/bin", "sbin", "bin"):
+        program = folder / part / name
+        if os.access(program, os.X_OK):
+            break
+    else:
+        packages = (folder / ".packages").read_text().strip()
+        raise CannotUnpack(f"there is no program {name} in {packages}")
+    libraries = environment(folder)["LD_LIBRARY_PATH"]
+    env = shutil.which("env", path=os.defpath)
+    return [env, f"LD_LIBRARY_PATH={libraries}", str(program)] if libraries and env else [str(program)]
 
 
 def _missing(packages: list[str]) -> list[str]:

@@ -25,16 +25,14 @@ def tool(name: str, package: str) -> list[str]:
     """The command that runs a program: the installed one, or one unpacked into a private folder. Raises CannotUnpack."""
     if installed := shutil.which(name):
         return [installed]
-    folder = unpack_debian.unpack(UNPACKED / package, [package])
-    around = unpack_debian.environment(folder)
-    found = shutil.which(name, path=around["PATH"])
-    if found is None:
-        raise unpack_debian.CannotUnpack(f"{package} has no {name}")
-    return ["env", f"LD_LIBRARY_PATH={around['LD_LIBRARY_PATH']}", found]
+    return unpack_debian.command(unpack_debian.unpack(UNPACKED / package, [package]), name)
 
 
 def busybox(folder: Path) -> Path:
-    """A folder in which every program of busybox has its name; made in `folder`. Raises CannotUnpack."""
+    """A folder in which every program of busybox has its name; made in `folder`. Raises CannotUnpack.
+
+    It is first on PATH later, so nothing in it may look up a program there: `env` in it would find itself.
+    """
     command = tool("busybox", "busybox")
     made = folder / "busybox"
     made.mkdir()

@@ -78,9 +78,10 @@ def test_for_openwrt():
 UCI = """#!/bin/sh
 [ "$1" = -q ] && shift
 case "$1 $2" in
-    "show network") echo "network.roamlet_vpn_7=route"; echo "network.roamlet_vpn_7.target='10.0.0.0/8'"; echo
-    "network.lan=interface" ;; "get dhcp.lan.dhcp_option") echo "6,192.168.10.1 121,10.0.0.0/8,192.168.10.9" ;; *) echo "uci $*"
-    >> "$SAID" ;;
+    "show network") echo "network.roamlet_vpn_7=route"; echo "network.roamlet_vpn_7.target='10.0.0.0/8'"
+        echo "network.lan=interface" ;;
+    "get dhcp.lan.dhcp_option") echo "6,192.168.10.1 121,10.0.0.0/8,192.168.10.9" ;;
+    *) echo "uci $*" >> "$SAID" ;;
 esac
 """
 
@@ -197,15 +198,13 @@ def nft():
     """The command, installed or unpacked into a private folder, in a network namespace of its own."""
     if os.geteuid() != 0:
         pytest.skip("nft checks rules for root alone")
-    command = ["unshare", "--net"]
+    command = ["nft"]
     if shutil.which("nft") is None:
         try:
-            folder = unpack_debian.unpack(UNPACKED, ["nftables"])
+            command = unpack_debian.command(unpack_debian.unpack(UNPACKED, ["nftables"]), "nft")
         except unpack_debian.CannotUnpack as error:
             pytest.skip(f"nft is not installed: {error}")
-        libraries = unpack_debian.environment(folder)["LD_LIBRARY_PATH"]
-        return [*command, "env", f"LD_LIBRARY_PATH={libraries}", str(folder / "usr/sbin/nft")]
-    return [*command, "nft"]
+    return ["unshare", "--net", *command]
 
 
 def test_nft_takes_the_rules_of_its_form(nft):
