@@ -10,7 +10,10 @@ from tests import conftest as of_roamlet
 from tests.conftest import (  # noqa: F401 - hooks and fixtures, found by their names
     hub_of_the_main_thread,
     leaves_nothing_behind,
+    pytest_cmdline_main,
+    pytest_fixture_setup,
     pytest_runtest_makereport,
+    pytest_runtest_protocol,
     pytest_sessionstart,
 )
 

@@ -3,6 +3,8 @@
 After each test there is one runnable tasklet, and no thread, file descriptor, child process or uncollected object of
 roamlet that was not there before. A test that must leave something says what and why:
     @pytest.mark.leaves("fds", reason="the descriptor belongs to a target that is being killed")
+
+A test that does not pass is not judged so, but nothing that it or its fixtures started goes on running: tests/supervised.py.
 """
 
 import gc
@@ -17,11 +19,16 @@ import pytest
 
 from roamlet import io
 from roamlet.core import mark_service_signal
+from tests import supervised
 from tests.leftovers import KINDS, Inventory
 from tests.programs import program, python  # noqa: F401 - fixtures for all folders
 from tests.tracing import strace  # noqa: F401 - a fixture for all folders
 
 DID_NOT_PASS = pytest.StashKey[bool]()
+RAN_BEFORE = pytest.StashKey[frozenset[supervised.Process]]()
+
+# Processes of fixtures that serve several tests: they outlive one that fails.
+of_fixtures: set[supervised.Process] = set()
 
 
 def _allowed_leftovers(item: pytest.Item) -> frozenset[str]:
@@ -79,12 +86,45 @@ def leaves_nothing_behind(request: pytest.FixtureRequest) -> Iterator[None]:
         pytest.fail("the test left something behind:\n  " + "\n  ".join(problems), pytrace=False)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main() -> None:
+    """Nothing but plugins has been loaded yet."""
+    supervised.supervise()
+
+
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
     if not report.passed:
         item.stash[DID_NOT_PASS] = True
+    if call.excinfo is not None and str(call.excinfo.value).startswith("Timeout (>"):
+        end_what_it_started(item)  # before its fixtures wait for the same processes that it has waited for
     return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef: pytest.FixtureDef[object]) -> Generator[None, object, object]:
+    if fixturedef.scope == "function":
+        return (yield)
+    before = supervised.running()
+    value = yield
+    of_fixtures.update(supervised.running() - before)
+    return value
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    item.stash[RAN_BEFORE] = supervised.running()
+    done = yield
+    if item.stash.get(DID_NOT_PASS, False):
+        end_what_it_started(item)
+    return done
+
+
+def end_what_it_started(item: pytest.Item) -> None:
+    supervised.end(lambda: supervised.running() - item.stash[RAN_BEFORE] - of_fixtures)
 
 
 # Not every installation of CPython has its own tests of futures; `make test-all` runs them with each that has.

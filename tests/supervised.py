@@ -1,0 +1,144 @@
+"""Which processes the tests have started, and how they are ended: also those that have left their parents and sessions.
+
+pytest runs in a child of the process that was started. That one is a child subreaper (prctl(2)): a process whose parent has
+ended becomes its child, so whatever the tests have started is found below it. It ends all of that when pytest has ended,
+however that was. pytest itself is no subreaper: the orphans would be its children, which no test expects.
+
+No policy here: tests/conftest.py decides what is ended when.
+"""
+
+import contextlib
+import ctypes
+import os
+import select
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple, NoReturn
+
+PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
+
+# What was killed and does not end is stuck in the kernel, or its user is not ours: no use in waiting on.
+PATIENCE_SECONDS = 10.0
+
+_supervisor: int | None = None
+
+
+class Process(NamedTuple):
+    pid: int
+    since: int
+    """When it started, in ticks since boot: a later process of the same number is another one."""
+
+
+def supervise() -> None:
+    """Go on in a child of this process; this process waits for it, ends what it leaves, and exits as it did.
+
+    To be called before there is a second thread. Does nothing when called again, or where there are no subreapers.
+    """
+    global _supervisor
+    if _supervisor is not None or not sys.platform.startswith("linux"):
+        return
+    prctl = ctypes.CDLL(None).prctl
+    if prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+        return  # an emulator that does not know it
+    sys.stdout.flush()
+    sys.stderr.flush()
+    _supervisor = os.getpid()
+    child = os.fork()
+    if child:
+        _stand_by(child)
+    prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != _supervisor:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _stand_by(child: int) -> NoReturn:
+    """Wait for the child, reaping orphans; end whatever else there is; end as the child did."""
+    for number in (signal.SIGINT, signal.SIGQUIT):  # a terminal sends them to the child too
+        signal.signal(number, signal.SIG_IGN)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda received, _: os.kill(child, received))
+    pid = 0
+    while pid != child:
+        pid, status = os.waitpid(-1, 0)
+    end(lambda: _below(os.getpid()), reap=True)
+    if os.WIFSIGNALED(status):
+        signal.signal(os.WTERMSIG(status), signal.SIG_DFL)
+        os.kill(os.getpid(), os.WTERMSIG(status))
+    os._exit(os.waitstatus_to_exitcode(status) if os.WIFEXITED(status) else 1)
+
+
+def running() -> frozenset[Process]:
+    """Every process that the tests have started and that has not ended; without the supervisor and pytest itself."""
+    if _supervisor is None:
+        return frozenset()
+    return frozenset(one for one in _below(_supervisor) if one.pid != os.getpid())
+
+
+def end(look: Callable[[], frozenset[Process]], reap: bool = False) -> frozenset[Process]:
+    """Kill what `look` finds until it finds nothing, for what they start meanwhile is found too. Returns what was killed.
+
+    Blocks until they have ended, PATIENCE_SECONDS at most for each. With `reap`, zombies of this process are waited for.
+    """
+    ended: frozenset[Process] = frozenset()
+    while found := look() - ended:
+        handles = list(_killed(found))
+        poll = select.poll()
+        for handle in handles:
+            poll.register(handle, select.POLLIN)
+            poll.poll(PATIENCE_SECONDS * 1000)
+            poll.unregister(handle)
+            os.close(handle)
+        ended |= found
+    with contextlib.suppress(ChildProcessError):
+        while reap and os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    return ended
+
+
+def _killed(processes: frozenset[Process]) -> Iterator[int]:
+    """Send SIGKILL to each; yield descriptors that become readable when they have ended."""
+    for process in processes:
+        try:
+            handle = os.pidfd_open(process.pid)
+        except ProcessLookupError:
+            continue
+        try:
+            if _started(process.pid) == process.since:
+                signal.pidfd_send_signal(handle, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):  # gone, or of a user whom this one may not touch
+            os.close(handle)
+        else:
+            yield handle
+
+
+def _below(pid: int) -> frozenset[Process]:
+    """The descendants of the process that have not ended."""
+    found = set()
+    waiting = [pid]
+    while waiting:
+        for child in _children(waiting.pop()):
+            waiting.append(child)
+            if (since := _started(child)) is not None:
+                found.add(Process(child, since))
+    return frozenset(found)
+
+
+def _children(pid: int) -> list[int]:
+    children: list[int] = []
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                children += map(int, (task / "children").read_text().split())
+    return children
+
+
+def _started(pid: int) -> int | None:
+    """When the process started; None when it has ended, whether it was waited for or not."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    return None if fields[0] in "ZX" else int(fields[19])
