@@ -24,7 +24,7 @@ help:
 	@echo 'make test-lab   the tests in offices of network namespaces, at most 10 minutes on 2 cores (root)'
 	@echo 'make lab-demo   three offices on this machine joined by roamlet vpn, shown, and taken down again (root)'
 	@echo 'make soak       the tests that take longer'
-	@echo 'make cleanroom  clone into fresh Debian systems and make demo and test there (root, takes long)'
+	@echo 'make cleanroom  clone into fresh Debian systems and make demo and test there (root, takes an hour)'
 	@echo 'make try-aarch64  the core tests on an emulated aarch64 (takes a quarter of an hour)'
 
 # Stamps: each is newer than what it was made from. The packages first, then the C core alone when only it has changed.

@@ -4,7 +4,7 @@ After each test there is one runnable tasklet, and no thread, file descriptor, c
 roamlet that was not there before. A test that must leave something says what and why:
     @pytest.mark.leaves("fds", reason="the descriptor belongs to a target that is being killed")
 
-A test that does not pass is not judged so, but nothing that it or its fixtures started goes on running: tests/supervised.py.
+A test that does not pass is not judged so, but nothing that it or its fixtures started goes on running: tools/supervised.py.
 """
 
 import gc
@@ -19,10 +19,10 @@ import pytest
 
 from roamlet import io
 from roamlet.core import mark_service_signal
-from tests import supervised
 from tests.leftovers import KINDS, Inventory
 from tests.programs import program, python  # noqa: F401 - fixtures for all folders
 from tests.tracing import strace  # noqa: F401 - a fixture for all folders
+from tools import supervised
 
 DID_NOT_PASS = pytest.StashKey[bool]()
 RAN_BEFORE = pytest.StashKey[frozenset[supervised.Process]]()

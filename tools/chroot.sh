@@ -10,13 +10,20 @@ mirror_of() {
 }
 
 # Ends the script that asks when it cannot make systems: `$1` says what they are to be and `$2` what to type as root.
+# debootstrap is installed where it is missing.
 need_chroots() {
     if [ "$(id -u)" != 0 ]; then
         echo "$1 is a chroot, which takes root: sudo $2" >&2
         exit 1
     fi
+    if command -v debootstrap >/dev/null; then return; fi
+    if command -v apt-get >/dev/null; then
+        echo 'installing debootstrap, which is missing here'
+        { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends debootstrap; } \
+            >/dev/null 2>&1 </dev/null || true
+    fi
     if ! command -v debootstrap >/dev/null; then
-        echo 'debootstrap is missing. Type: apt-get update && apt-get install -y debootstrap' >&2
+        echo 'debootstrap is missing, and could not be installed. Type: apt-get update && apt-get install -y debootstrap' >&2
         exit 1
     fi
 }
@@ -61,7 +68,8 @@ unmount_system() {
     umount --recursive --lazy "$1/dev"
 }
 
-# Runs `$3...` in the system `$1` as the user `$2`, with the network settings of this machine and nothing else of it.
+# Runs `$3...` in the system `$1` as the user `$2`, with the network settings of this machine and nothing else of it, and with
+# what $INSIDE_SETTINGS says: words without spaces.
 inside() {
     root=$1
     user=$2
@@ -72,7 +80,7 @@ inside() {
         case ${setting#*=} in /*) if [ -e "$root${setting#*=}" ]; then printf '%s\n' "$setting"; fi ;; *) printf '%s\n' "$setting" ;; esac
     done)
     # shellcheck disable=SC2086 # one word a setting
-    env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME="$home" LANG=C.UTF-8 $settings \
+    env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME="$home" LANG=C.UTF-8 $settings ${INSIDE_SETTINGS:-} \
         chroot --userspec="$(id_in "$root" "$user")" "$root" sh -c "cd && $*" 2>&1
 }
 

@@ -1,38 +1,57 @@
 #!/bin/sh
 # Does a fresh clone work on a fresh Debian? Makes systems with debootstrap that hold python3, git, gcc and make and nothing
-# more, clones this repository's HEAD inside each, and types there what README.md says. Needs root, takes long; the
-# systems are in build/cleanroom and go away afterwards, the logs stay.
+# more, clones this repository's HEAD inside each, and types there what README.md says. Needs root.
 #
-#   tools/cleanroom.sh                            all three:
-#   tools/cleanroom.sh demo-test                  as root: make demo, make test
-#   tools/cleanroom.sh test-demo                  as root: make test, make demo
-#   tools/cleanroom.sh user                       as a user: the one line to type is printed; with it typed, both pass
-#   SUITE=trixie tools/cleanroom.sh               another release
+#   tools/cleanroom.sh               all of these, one after the other:
+#   tools/cleanroom.sh root          as root, with the other Pythons of this machine: make demo, make test; what CI runs
+#   tools/cleanroom.sh bare          as root, without other Pythons: make test, make demo
+#   tools/cleanroom.sh user          as a user: the one line to type is printed; with it typed, both pass
+#   tools/cleanroom.sh locale        in Turkish, where messages are translated and "I".lower() is not "i" in C
+#   tools/cleanroom.sh space         in a folder with a space in its name
+#   TEST_ARGS='-k ssh -x' tools/cleanroom.sh space         with these words for pytest
+#   SUITE=trixie tools/cleanroom.sh                        another release
 #
 # Inside, apt and pip find their registries as they do outside: the sources, keys, certificates and pip settings of this
-# machine are copied in.
+# machine are copied in. The systems are in build/cleanroom and go away afterwards, the logs stay; the system that they are
+# copied from, and the archives of apt and pip, are kept in $XDG_CACHE_HOME/roamlet or ~/.cache/roamlet.
 set -eu
 cd "$(dirname "$0")/.."
 # shellcheck source=tools/chroot.sh
 . tools/chroot.sh
 suite=${SUITE:-bookworm}
-mirror=$(mirror_of "$suite")
+packages=python3,git,gcc,make,ca-certificates
 room=$PWD/build/cleanroom
-base=$room/base-$suite
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/roamlet/cleanroom
+base=$cache/$suite-$(echo "$packages" | cksum | cut -d' ' -f1)
+archives=$cache/apt-$suite
+CLONE='git clone -q /roamlet.git'
 
 need_chroots 'A clean room' 'make cleanroom'
 with_mounts_of_its_own "$@"
 
 make_base() {
-    if [ -e "$base/.complete" ]; then return; fi
-    echo "== debootstrap $suite"
-    rm -rf "$base"
-    mkdir -p "$base"
-    debootstrap --variant=minbase --include=python3,git,gcc,make,ca-certificates "$suite" "$base" "$mirror" \
-        >"$room/debootstrap.log" 2>&1 || { tail -n 20 "$room/debootstrap.log"; exit 1; }
-    copy_settings "$base"
-    copy_sources "$base"
-    touch "$base/.complete"
+    if [ -d "$base" ]; then return; fi
+    echo "== debootstrap $suite, once: it is kept in $base"
+    unfinished=$base.$$
+    mkdir -p "$unfinished"
+    if ! debootstrap --variant=minbase --include="$packages" "$suite" "$unfinished" "$(mirror_of "$suite")" \
+        >"$room/debootstrap.log" 2>&1; then
+        tail -n 20 "$room/debootstrap.log"
+        rm -rf --one-file-system "$unfinished"
+        exit 1
+    fi
+    chroot "$unfinished" useradd --create-home somebody
+    keep_archives "$unfinished"
+    rm -f "$unfinished"/var/cache/apt/archives/*.deb
+    # Another one may have been first; both are the same.
+    mv -T "$unfinished" "$base" 2>/dev/null || rm -rf --one-file-system "$unfinished"
+}
+
+# apt's archives outlive the system `$1`. A package is one file in all systems: it is not written to again.
+keep_archives() {
+    mkdir -p "$archives"
+    find "$1/var/cache/apt/archives" -name '*.deb' -exec cp -n -t "$archives" {} +
+    find "$archives" -name '*.deb' -mtime +90 -delete
 }
 
 # This machine's own sources for the suite.
@@ -43,68 +62,133 @@ copy_sources() {
     done
 }
 
-# A fresh system of the name `$1`, with a user and a bundle of HEAD to clone from. Prints nothing.
+# A fresh system of the name `$1`, with a user, and a repository to clone HEAD from. Its steps are run by `$2` in this
+# environment: `$3...`. Sets `system`, `user`, `lent` and `INSIDE_SETTINGS`.
 make_system() {
     system=$room/$1
-    rm -rf "$system"
+    user=$2
+    shift 2
+    rm -rf --one-file-system "$system"
     cp -a "$base" "$system"
-    # shellcheck disable=SC2046 # the name of the branch, or none
-    git bundle create -q "$system/roamlet.bundle" HEAD $(git branch --show-current)
-    chmod 644 "$system/roamlet.bundle"
-    chroot "$system" useradd --create-home somebody
+    copy_settings "$system"
+    copy_sources "$system"
+    find "$archives" -name '*.deb' -exec cp -n -t "$system/var/cache/apt/archives" {} +
+    # By its protocol: a clone of files would hold what a shallow one lacks, or names of folders that are not in the system.
+    git clone -q --bare "file://$PWD" "$system/roamlet.git"
+    chroot "$system" chown -R "$user:" /roamlet.git
     mount_system "$system"
+    mkdir -p "$cache/pip-$user" "$system/var/cache/pip"
+    mount --bind "$cache/pip-$user" "$system/var/cache/pip"
+    chroot "$system" chown "$user:" /var/cache/pip
+    INSIDE_SETTINGS="PIP_CACHE_DIR=/var/cache/pip $*"
+    lent=
+}
+
+# The versions that pyenv has here, at their own place in the system, where nothing can change them.
+lend_other_pythons() {
+    versions=${PYENV_ROOT:-$HOME/.pyenv}/versions
+    if ! [ -d "$versions" ]; then
+        echo "no other Pythons are lent: there is no $versions"
+        return
+    fi
+    lent=$system$versions
+    mkdir -p "$lent"
+    mount --bind "$versions" "$lent"
+    mount -o remount,bind,ro "$lent"
+    INSIDE_SETTINGS="$INSIDE_SETTINGS PYENV_ROOT=${versions%/versions}"
 }
 
 drop_system() {
-    unmount_system "$room/$1"
-    rm -rf --one-file-system "${room:?}/$1"
-}
-
-# Reports `$2...` as passed or failed under the name `$1`; the output goes to a log and its end to the screen.
-step() {
-    name=$1
-    shift
-    started=$(date +%s)
-    if "$@" >"$room/$name.log" 2>&1; then verdict=passed; else verdict=FAILED; status=1; fi
-    echo "$name: $verdict after $(($(date +%s) - started)) s: $(grep . "$room/$name.log" | tail -n 1)"
-    if [ $verdict = FAILED ]; then tail -n 40 "$room/$name.log" | sed 's/^/    /'; fi
-}
-
-CLONE='git clone -q /roamlet.bundle roamlet'
-
-as_root() {
-    make_system "$1"
-    step "$1-1-clone" inside "$room/$1" root "$CLONE"
-    step "$1-2-make-$2" inside "$room/$1" root "cd roamlet && make $2"
-    step "$1-3-make-$3" inside "$room/$1" root "cd roamlet && make $3"
-    drop_system "$1"
-}
-
-as_user() {
-    make_system user
-    step user-1-clone inside "$room/user" somebody "$CLONE"
-    if inside "$room/user" somebody 'cd roamlet && make demo' >"$room/user-2-refused.log"; then
-        echo 'user-2: passed without anything missing'
-    else
-        line=$(grep '^sudo ' "$room/user-2-refused.log" || true)
-        echo "user-2: refused, and says: $line"
-        if [ -z "$line" ]; then status=1; fi
-        step user-3-typed inside "$room/user" root "$(echo "$line" | sed 's/sudo //g')"
+    keep_archives "$system"
+    unmount_system "$system"
+    umount "$system/var/cache/pip"
+    if [ -n "$lent" ]; then umount "$lent"; fi
+    # What is still mounted there would be emptied, on whatever machine it is.
+    if findmnt --list --noheadings --output TARGET | grep -qF "$system/"; then
+        echo "the tests left something mounted in $system, which stays:"
+        findmnt --list | grep -F "$system/"
+        status=1
+        return
     fi
-    step user-4-make-demo inside "$room/user" somebody 'cd roamlet && make demo'
-    step user-5-make-test inside "$room/user" somebody 'cd roamlet && make test'
-    drop_system user
+    rm -rf --one-file-system "$system"
+}
+
+# Runs `$3` in the system as the user `$2` and reports it as passed or failed under the name `$1`. The output goes to a log;
+# what pytest says behind its dots to the screen as well, and all of it where it failed.
+step() {
+    log=$room/$1.log
+    started=$(date +%s)
+    if inside "$system" "$2" "$3" >"$log" </dev/null; then verdict=passed; else verdict=FAILED; status=1; fi
+    if [ $verdict = FAILED ]; then sed 's/^/    /' "$log"; else sed '1,/\[100%\]$/d' "$log"; fi
+    echo "$1: $verdict after $(($(date +%s) - started)) s: $(grep . "$log" | tail -n 1)"
+}
+
+# Makes the targets `$3...` in the folder `$2` of the user, in the system of the name `$1`.
+make_there() {
+    name=$1
+    folder=$2
+    shift 2
+    for target in "$@"; do
+        words=$target
+        if [ "$target" = test ]; then words="test ARGS='${TEST_ARGS:-}'"; fi
+        step "$name-make-$target" "$user" "cd '$folder' && make $words"
+    done
+}
+
+in_root() {
+    make_system root root
+    lend_other_pythons
+    step root-clone root "$CLONE roamlet"
+    make_there root roamlet demo test
+}
+
+in_bare() {
+    make_system bare root
+    step bare-clone root "$CLONE roamlet"
+    make_there bare roamlet test demo
+}
+
+in_user() {
+    make_system user somebody
+    step user-clone somebody "$CLONE roamlet"
+    log=$room/user-refused.log
+    if inside "$system" somebody 'cd roamlet && make demo' >"$log" </dev/null; then
+        echo 'user-refused: passed without anything missing'
+    else
+        line=$(grep '^sudo ' "$log" || true)
+        echo "user-refused: it says: $line"
+        if [ -z "$line" ]; then status=1; fi
+        step user-typed root "$(echo "$line" | sed 's/sudo //g')"
+    fi
+    make_there user roamlet demo test
+}
+
+in_locale() {
+    make_system locale root LANG=tr_TR.UTF-8
+    lend_other_pythons
+    step locale-made root 'apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq locales >/dev/null &&
+        localedef -i tr_TR -f UTF-8 tr_TR.UTF-8'
+    step locale-clone root "$CLONE roamlet"
+    make_there locale roamlet demo test
+}
+
+in_space() {
+    make_system space root
+    lend_other_pythons
+    step space-clone root "$CLONE 'a folder/roamlet'"
+    make_there space 'a folder/roamlet' demo test
 }
 
 status=0
-mkdir -p "$room"
+mkdir -p "$room" "$cache"
 make_base
-for scenario in ${*:-demo-test test-demo user}; do
+for scenario in ${*:-root bare user locale space}; do
     case $scenario in
-        demo-test) as_root demo-test demo test ;;
-        test-demo) as_root test-demo test demo ;;
-        user) as_user ;;
-        *) echo "no such clean room: $scenario; there are demo-test, test-demo and user" >&2; exit 2 ;;
+        root | bare | user | locale | space)
+            "in_$scenario"
+            drop_system
+            ;;
+        *) echo "no such clean room: $scenario; there are root, bare, user, locale and space" >&2; exit 2 ;;
     esac
 done
 exit $status

@@ -6,6 +6,7 @@
 #   tools/test_all.sh                    everything
 #   FOLDERS='tests/core' tools/test_all.sh -x      these folders; further words go to pytest
 #   PYTHON=/path/to/python3.14 tools/test_all.sh   with this one alone
+#   WITHOUT='3.11' tools/test_all.sh               with every version but these
 set -u
 cd "$(dirname "$0")/.." || exit
 
@@ -44,7 +45,7 @@ report=
 mkdir -p build
 for python in $(candidates); do
     version=$(version_of "$python") || continue
-    case " $seen " in *" $version "*) continue ;; esac
+    case " $seen ${WITHOUT:-} " in *" $version "*) continue ;; esac
     seen="$seen $version"
     venv=build/venv-$version
     echo "== Python $version ($python)"

@@ -1,10 +1,10 @@
-"""Which processes the tests have started, and how they are ended: also those that have left their parents and sessions.
+"""Which processes have been started from here, and how they are ended: also those that have left their parents and sessions.
 
-pytest runs in a child of the process that was started. That one is a child subreaper (prctl(2)): a process whose parent has
-ended becomes its child, so whatever the tests have started is found below it. It ends all of that when pytest has ended,
-however that was. pytest itself is no subreaper: the orphans would be its children, which no test expects.
+What calls `supervise` goes on in a child of the process that was started. That one is a child subreaper (prctl(2)): a process
+whose parent has ended becomes its child, so whatever was started is found below it. It ends all of that when its child has
+ended, however that was. The child itself is no subreaper: orphans would be its own children, which no test expects.
 
-No policy here: tests/conftest.py decides what is ended when.
+No policy here: tests/conftest.py decides what of the tests is ended when, and tools/ci.py is one such run as a whole.
 """
 
 import contextlib
@@ -23,7 +23,8 @@ PR_SET_CHILD_SUBREAPER = 36
 # What was killed and does not end is stuck in the kernel, or its user is not ours: no use in waiting on.
 PATIENCE_SECONDS = 10.0
 
-_supervisor: int | None = None
+# The process that stands by: none, or one.
+_supervisor: list[int] = []
 
 
 class Process(NamedTuple):
@@ -37,20 +38,19 @@ def supervise() -> None:
 
     To be called before there is a second thread. Does nothing when called again, or where there are no subreapers.
     """
-    global _supervisor
-    if _supervisor is not None or not sys.platform.startswith("linux"):
+    if _supervisor or not sys.platform.startswith("linux"):
         return
     prctl = ctypes.CDLL(None).prctl
     if prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         return  # an emulator that does not know it
     sys.stdout.flush()
     sys.stderr.flush()
-    _supervisor = os.getpid()
+    _supervisor.append(os.getpid())
     child = os.fork()
     if child:
         _stand_by(child)
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != _supervisor:
+    if os.getppid() not in _supervisor:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -63,7 +63,7 @@ def _stand_by(child: int) -> NoReturn:
     pid = 0
     while pid != child:
         pid, status = os.waitpid(-1, 0)
-    end(lambda: _below(os.getpid()), reap=True)
+    end(lambda: below(os.getpid()), reap=True)
     if os.WIFSIGNALED(status):
         signal.signal(os.WTERMSIG(status), signal.SIG_DFL)
         os.kill(os.getpid(), os.WTERMSIG(status))
@@ -71,10 +71,8 @@ def _stand_by(child: int) -> NoReturn:
 
 
 def running() -> frozenset[Process]:
-    """Every process that the tests have started and that has not ended; without the supervisor and pytest itself."""
-    if _supervisor is None:
-        return frozenset()
-    return frozenset(one for one in _below(_supervisor) if one.pid != os.getpid())
+    """Every process started since `supervise` that has not ended; without the supervisor and this process."""
+    return frozenset(one for pid in _supervisor for one in below(pid) if one.pid != os.getpid())
 
 
 def end(look: Callable[[], frozenset[Process]], reap: bool = False) -> frozenset[Process]:
@@ -114,7 +112,7 @@ def _killed(processes: frozenset[Process]) -> Iterator[int]:
             yield handle
 
 
-def _below(pid: int) -> frozenset[Process]:
+def below(pid: int) -> frozenset[Process]:
     """The descendants of the process that have not ended."""
     found = set()
     waiting = [pid]
