@@ -213,7 +213,7 @@ def test_roamlet_first_used_inside_a_greenlet_does_not_take_it_for_main():
             try:
                 channel.receive()
             except RuntimeError as error:
-                print(str(error)[:60])
+                print(str(error)[:63])
             return channel, tasklet
         channel, tasklet = greenlet.greenlet(guest).switch()
         print(channel.receive())

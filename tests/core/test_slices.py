@@ -416,7 +416,7 @@ if hasattr(sys, "monitoring"):  # new in 3.12
 
 
 def watchers() -> list[Path]:
-    return [task for task in Path("/proc/self/task").iterdir() if name_of(task) == "roamlet-watchdog"]
+    return [task for task in Path("/proc/self/task").iterdir() if name_of(task) == "roamlet-watch"]
 
 
 def name_of(task: Path) -> str:
@@ -446,7 +446,7 @@ def test_the_watcher_starts_with_the_first_slice_and_ends_at_exit_at_once():
         import roamlet
 
         def watchers():
-            return sum((task / "comm").read_text() == "roamlet-watchdog\\n" for task in Path("/proc/self/task").iterdir())
+            return sum((task / "comm").read_text() == "roamlet-watch\\n" for task in Path("/proc/self/task").iterdir())
 
         roamlet.tasklet(sum)([])
         roamlet.run(100)

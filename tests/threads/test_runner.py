@@ -66,7 +66,7 @@ def test_python_processes_that_it_starts_have_our_classes_and_others_their_own(p
 def test_options_that_would_defeat_it_are_refused(python, words):
     done = python(*words)
     assert (done.returncode, done.stdout) == (2, "")
-    assert "which -E, -I and -S make\nPython ignore" in done.stderr and "roamlet.threads.install()" in done.stderr
+    assert "which -E, -I and -S\nmake Python ignore" in done.stderr and "roamlet.threads.install()" in done.stderr
 
 
 def test_help_and_the_folder(python):

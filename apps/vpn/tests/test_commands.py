@@ -310,8 +310,8 @@ def test_init_finds_lans_addresses_and_endpoints_and_the_plan_of_its_file_is_wha
     assert (
         found.path.read_text()
         == """\
-# The offices of this network and how their servers are reached. `roamlet vpn plan` shows what would change, `roamlet vpn apply`
-does it.
+# The offices of this network and how their servers are reached. `roamlet vpn plan` shows what would change,
+# `roamlet vpn apply` does it.
 
 [network]
 tunnel = "10.8.1.0/24"

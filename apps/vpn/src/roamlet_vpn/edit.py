@@ -30,8 +30,8 @@ __all__ = [
 Value = str | int | bool | list[str]
 
 HEAD = """\
-# The offices of this network and how their servers are reached. `roamlet vpn plan` shows what would change, `roamlet vpn apply`
-does it.
+# The offices of this network and how their servers are reached. `roamlet vpn plan` shows what would change,
+# `roamlet vpn apply` does it.
 """
 
 

@@ -202,7 +202,7 @@ watcher_start(void)
         return -1;
     }
 #ifdef __linux__
-    pthread_setname_np(watcher.thread, "roamlet-watchdog");
+    pthread_setname_np(watcher.thread, "roamlet-watch"); /* at most 15 characters */
 #endif
     watcher_ident = (unsigned long)watcher.thread;
     watcher.running = true;
