@@ -9,6 +9,7 @@ import roamlet_channels_sent as sent
 
 import roamlet
 from roamlet import remote
+from roamlet.remote.channels import Luggage
 from tests.remote import interpreters
 from tests.remote.raising import raises
 
@@ -249,6 +250,19 @@ def test_what_nobody_uses_over_there_any_more_is_let_go_here(context):
     assert len(context._link.channels._given) == 1
     context.call(sent.drop)
     assert not context._link.channels._given
+
+
+def test_a_receive_is_heard_although_the_channel_was_let_go_while_it_was_on_its_way_again(everywhere):
+    channel = roamlet.channel()
+    on_its_way = Luggage(everywhere._link.channels)
+    on_its_way.refer(channel)  # as by a message that arrives when the first call has let go of the channel
+    for number in range(3):
+        call = everywhere.spawn(sent.receive, (channel,))
+        with roamlet.timeout(60):
+            channel.send(number)
+        assert call.join() == [number]
+    on_its_way.let_go()
+    assert not everywhere._link.channels._given
 
 
 def test_a_value_that_cannot_travel_is_refused_where_it_is_sent(context):

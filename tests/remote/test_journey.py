@@ -62,6 +62,19 @@ def test_it_goes_from_context_to_context_and_home_with_its_channels(a: remote.Co
             assert context.call(journeys.left) == []
 
 
+def test_it_goes_round_and_round_and_is_heard_at_each_stop(a: remote.Context, b: remote.Context) -> None:
+    b.allow_moves_to(a, roamlet.home)
+    numbers: roamlet.channel[int] = roamlet.channel()
+    visited: roamlet.channel[Any] = roamlet.channel()
+    going = roamlet.spawn(journeys.hops, ([a, b, roamlet.home], 60, numbers, visited))
+    total = 0
+    for hop in range(60):
+        numbers.send(hop)
+        total += hop
+        assert visited.receive() == (hop, total)
+    assert going.join() == total
+
+
 def test_what_was_sent_ahead_of_a_loop_is_neither_lost_nor_taken_twice(a: remote.Context, b: remote.Context) -> None:
     b.allow_moves_to(roamlet.home)
     numbers: roamlet.channel[int] = roamlet.channel()

@@ -4,7 +4,9 @@ import collections
 import os
 import random
 import signal
+import subprocess
 import sys
+from pathlib import Path
 
 import journeys
 import pytest
@@ -21,6 +23,7 @@ pytestmark = [
 BARE = getattr(sys, "_base_executable", sys.executable)
 SEEDS = int(os.environ.get("ROAMLET_SOAK_JOURNEYS", "200"))
 COUNT, STEPS = 30, 20
+HOPS, RUNS, AT_A_TIME = 1000, 20, 5  # programs at a time, so that each waits for the processor again and again
 LOST = (remote.ContextDied, remote.MoveInDoubt)
 
 
@@ -64,3 +67,21 @@ def test_contexts_are_killed_while_tasklets_wander(told):
         assert all(times == 1 for times in ends.values()), seed
         outcomes.update(came)
     told(f"{SEEDS} times {COUNT} tasklets: {dict(outcomes)}")
+
+
+@pytest.mark.timeout(1800)
+def test_a_thousand_hops_over_three_places_under_load(told):
+    command = [sys.executable, str(Path(__file__).with_name("hops.py")), str(HOPS)]
+    running, left = [], RUNS
+    try:
+        while left or running:
+            while left and len(running) < AT_A_TIME:
+                running.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True))
+                left -= 1
+            said = running[0].communicate()[0]
+            assert (running.pop(0).returncode, said) == (0, f"{HOPS} hops\n")
+    finally:
+        for program in running:
+            program.kill()
+            program.communicate()
+    told(f"{RUNS} times {HOPS} hops")

@@ -13,7 +13,7 @@ up    A  u32 epoch, u64 wanted, u64 taken   values are wanted up to this total, 
       W  u32 request                        withdraw a send that has not happened; answered by the D of the send
       Q  u32 request                        answered by D with tuple balance, closing, closed
       C, O                                  close, open
-      R  u32 count                          so many references to it are gone over here
+      R  u32 count                          so many references to it are gone over here; after B when an epoch was open
 down  N  u32 window                         of a channel that has one: precedes its first reference
       V  u32 epoch, value                   one value of those that were wanted
       E  u32 epoch, failure                 an exception instead, as with X
@@ -323,7 +323,9 @@ class Channel(object):
 
     def __del__(self):
         references, self._references = self._references, 0  # nobody takes it for alive from now on
-        self._home.gone.append((self._number, references))
+        # An epoch that is not ended here would never end: another Channel of this number may be there already, so that references
+        # are left, and what that one asks for waits for the end of this one's.
+        self._home.gone.append((self._number, references, self._epoch, self._taken))
         self._home.tidy()
 
 
@@ -386,7 +388,7 @@ class Channels(object):
     def __init__(self, child):
         self.lock = threading.Lock()
         self.numbers = itertools.count(1)
-        self.gone = collections.deque()  # (number, references) of channels that nobody holds any more
+        self.gone = collections.deque()  # (number, references, epoch, taken) of channels that have no reference any more
         self.left = collections.deque()  # (channel, window) of loops that have ended
         self._link = child._link
         self._pool = child.pool
@@ -608,7 +610,10 @@ class Channels(object):
             )  # with the channel, so that it is not gone before this was said
         if not self.gone:
             return None, 0, None
-        number, references = self.gone.popleft()
+        number, references, epoch, taken = self.gone.popleft()
+        if epoch is not None:
+            self.gone.appendleft((number, references, None, 0))
+            return None, number, BACK.pack(b"B", epoch, taken)
         known = self._known.get(number)
         channel = known() if known is not None else None
         if known is not None and (channel is None or not channel._references):

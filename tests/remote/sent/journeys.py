@@ -47,6 +47,16 @@ def goes(places, numbers, visited):
         ended.append(os.getpid())
 
 
+def hops(places, count, numbers, visited):
+    """So many steps around the places, with one receive and one send at each. Their sum."""
+    total = 0
+    for hop in range(count):
+        roamlet.move_to(places[hop % len(places)])
+        total += numbers.receive()
+        visited.send((hop, total))
+    return total
+
+
 def loops(places, numbers):
     """The same in one loop over the channel, which has values sent ahead of it in a context. What it has taken where."""
     taken = []
