@@ -147,3 +147,39 @@ def test_what_code_does_decides_its_fingerprint():
              "def f(a): return a in {1, 2}", "def f(a): return a in {1, 3}"]  # fmt: skip
     assert len({of(each) for each in same}) == 1
     assert len({of(each) for each in [*same, *other]}) == 1 + len(other)
+
+
+TWICE = """
+    import functools
+
+    def says(tag):
+        def decorate(function):
+            @functools.wraps(function)
+            def wrapper(ch, out):
+                for _ in range(2):
+                    out.append(tag)
+                    function(ch, out)
+            return wrapper
+        return decorate
+
+    @says("outer")
+    @says("inner")
+    def work(ch, out):
+        out.append(ch.receive())
+"""
+
+
+def test_two_uses_of_one_decorator_are_told_apart(run, tmp_path):
+    (tmp_path / "job.py").write_text(textwrap.dedent(TWICE))
+    run(SAVE, tmp_path, tmp_path / "saved")
+    script = LOAD.replace("ch.send(2)", "[ch.send(number) for number in (2, 3, 4)]")
+    out = run(script, tmp_path, tmp_path / "saved")
+    assert out == "['outer', 'inner', 1, 'inner', 2, 'outer', 'inner', 3, 'inner', 4]"
+
+
+def test_another_number_of_uses_is_another_version(run, tmp_path):
+    (tmp_path / "job.py").write_text(textwrap.dedent(TWICE))
+    run(SAVE, tmp_path, tmp_path / "saved")
+    (tmp_path / "job.py").write_text(textwrap.dedent(TWICE).replace('@says("inner")\n', ""))
+    said = run(LOAD, tmp_path, tmp_path / "saved")
+    assert "job.work was wrapped 2 times by one decorator where it was saved, and is wrapped once here" in said

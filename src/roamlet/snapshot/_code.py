@@ -1,7 +1,8 @@
 """Functions and code by reference: where they are found again, and whether they are still the same.
 
-A reference is (module, qualified name, path): the path leads from the function's code through co_consts to code nested in it, and
-is empty for the function itself. Its fingerprint is of what the code does; file names and line numbers are left out.
+A reference is (module, qualified name, path, layer): the path leads from the function's code through co_consts to code nested in it, and
+is empty for the function itself. Its fingerprint is of what the code does; file names and line numbers are left out. Decorators may have
+put several functions of one code around each other under one name: the layer is (which of them from the outside in, how many they are).
 """
 
 import hashlib
@@ -13,7 +14,10 @@ from types import CodeType, FunctionType, MethodType, ModuleType
 
 from roamlet.snapshot._errors import BadSnapshot
 
-Reference = tuple[str, str, tuple[int, ...]]
+Layer = tuple[int, int]
+Reference = tuple[str, str, tuple[int, ...], Layer]
+
+ALONE: Layer = (0, 1)
 
 FINGERPRINT = 8  # bytes
 
@@ -100,14 +104,22 @@ def reference_in(module: ModuleType, where: str, function: FunctionType) -> Refe
     name = function.__qualname__
     if "<" in name:
         return None
-    if module.__dict__.get(name) is function:
-        return where, name, ()
+    found = module.__dict__.get(name)
+    if found is function and "__wrapped__" not in function.__dict__:
+        return where, name, (), ALONE
     try:
-        if any(each is function for each in _unwrapped(_look_up(module, name))):
-            return where, name, ()
+        layers = _functions_at(module, name)
     except (AttributeError, KeyError):
-        pass
-    return None
+        return None
+    mark = fingerprint(function.__code__)
+    same = [each for each in layers if each is function or fingerprint(each.__code__) == mark]
+    index = next((index for index, each in enumerate(same) if each is function), None)
+    return None if index is None else (where, name, (), (index, len(same)))
+
+
+def _functions_at(module: ModuleType, name: str) -> list[FunctionType]:
+    """The functions of this qualified name, from the outside in. AttributeError or KeyError."""
+    return [each for each in _unwrapped(_look_up(module, name)) if isinstance(each, FunctionType)]
 
 
 def _path_to(code: CodeType, wanted: CodeType) -> tuple[int, ...] | None:
@@ -128,11 +140,10 @@ def code_reference(code: CodeType, where: str | None) -> Reference | None:
     if module is None or "<" in name:
         return None
     try:
-        for each in _unwrapped(_look_up(module, name)):
-            if isinstance(each, FunctionType):
-                path = () if each.__code__ is code else _path_to(each.__code__, code)
-                if path is not None:
-                    return where or "", name, path
+        for each in _functions_at(module, name):
+            path = () if each.__code__ is code else _path_to(each.__code__, code)
+            if path is not None:
+                return where or "", name, path, ALONE
     except (AttributeError, KeyError):
         pass
     return None
@@ -149,7 +160,7 @@ def _nested(code: CodeType, path: tuple[int, ...]) -> CodeType | None:
 
 def resolve(reference: Reference, wanted: bytes) -> FunctionType:
     """The function that the reference names, or in whose code it lies. May import; BadSnapshot where that is not as it was."""
-    where, name, path = reference
+    where, name, path, (index, count) = reference
     try:
         module = sys.modules.get(where) or import_module(where)
     except ImportError as error:
@@ -158,22 +169,38 @@ def resolve(reference: Reference, wanted: bytes) -> FunctionType:
             f"save with by_value=[{where!r}]"
         ) from error
     found = module.__dict__.get(name)
-    if not path and type(found) is FunctionType and fingerprint(found.__code__) == wanted:
+    if (
+        not path
+        and type(found) is FunctionType
+        and "__wrapped__" not in found.__dict__
+        and fingerprint(found.__code__) == wanted
+    ):
         return found
     try:
-        candidates = [each for each in _unwrapped(_look_up(module, name)) if isinstance(each, FunctionType)]
+        candidates = _functions_at(module, name)
     except (AttributeError, KeyError):
         candidates = []
-    for each in candidates:
-        code = _nested(each.__code__, path)
-        if code is not None and fingerprint(code) == wanted:
-            return each
-    what = "is another version here" if candidates else "does not exist here"
+    codes = [_nested(each.__code__, path) for each in candidates]
+    same = [
+        each for each, code in zip(candidates, codes, strict=True) if code is not None and fingerprint(code) == wanted
+    ]
+    if same and (path or len(same) == count):
+        return same[index]
+    if same:
+        what = (
+            f"was wrapped {_times(count)} by one decorator where it was saved, and is wrapped {_times(len(same))} here"
+        )
+    else:
+        what = "is another version here" if candidates else "does not exist here"
     file = getattr(module, "__file__", None) or "built in"
     raise BadSnapshot(
         f"{where}.{name} {what} ({file}): the snapshot was made with other code, whose frames do not fit it. Restore it with the "
         "version of the module that it was saved with"
     )
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
 
 
 def referenced_code(function: FunctionType, path: tuple[int, ...]) -> CodeType:

@@ -176,7 +176,7 @@ class _View:
 
     def _function(self, function: Any) -> str:
         if isinstance(function, int):
-            module, name, path = self.references[function]
+            module, name, path, *_ = self.references[function]
             return _readable(f"{module}.{name}" + "".join(f"[{each}]" for each in path))
         if isinstance(function, Made) and function.by("function"):
             return self._function(function.args[0])

@@ -388,7 +388,9 @@ class Channels(object):
     def __init__(self, child):
         self.lock = threading.Lock()
         self.numbers = itertools.count(1)
-        self.gone = collections.deque()  # (number, references, epoch, taken) of channels that have no reference any more
+        self.gone = (
+            collections.deque()
+        )  # (number, references, epoch, taken) of channels that have no reference any more
         self.left = collections.deque()  # (channel, window) of loops that have ended
         self._link = child._link
         self._pool = child.pool
