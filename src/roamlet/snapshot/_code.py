@@ -1,8 +1,9 @@
 """Functions and code by reference: where they are found again, and whether they are still the same.
 
-A reference is (module, qualified name, path, layer): the path leads from the function's code through co_consts to code nested in it, and
-is empty for the function itself. Its fingerprint is of what the code does; file names and line numbers are left out. Decorators may have
-put several functions of one code around each other under one name: the layer is (which of them from the outside in, how many they are).
+A reference is (module, qualified name, path, layer): the path leads from the function's code through co_consts to code nested in
+it, and is empty for the function itself. Its fingerprint is of what the code does; file names and line numbers are left out.
+Decorators may have put several functions of one code around each other under one name: the layer is which of them it is, from the
+outside in, and how many they are.
 """
 
 import hashlib
