@@ -53,6 +53,7 @@ def _load_backend() -> ModuleType:
 # Under one name, whichever it is: types and pickles must not tell the backends apart.
 sys.modules["roamlet.core._core"] = _load_backend()
 
+from roamlet.core import _imports  # noqa: E402
 from roamlet.core._core import (  # noqa: E402
     Cancelled,
     CancelScope,
@@ -134,6 +135,9 @@ __all__ = [
     "threads",
     "trim",
 ]
+
+# From here on whoever imports a module has its lock for itself, not for its whole thread.
+_imports.install()
 
 # The main thread's tasklets end before the interpreter does, with their finally blocks; other threads' with their thread.
 atexit.register(end_thread)

@@ -265,6 +265,22 @@ class Waiter(Generic[T]):
     @classmethod
     def __class_getitem__(cls, item: Any, /) -> GenericAlias: ...
 
+@final
+class ModuleLock:
+    """The import system's lock of the module `name`, which belongs to a tasklet.
+
+    acquire() raises importlib's _DeadlockError where the owner waits for the calling tasklet.
+    """
+
+    def __new__(cls, name: str) -> Self: ...
+    def acquire(self) -> Literal[True]:
+        """Take the lock, once more if it is the calling tasklet's; wait while another has it. Returns True.
+
+        Blocks this tasklet only; the thread where tasklets cannot be switched. Thread-safe.
+        """
+    def release(self) -> None:
+        """Undo one acquire(). Never switches. RuntimeError when the lock is not the calling tasklet's."""
+
 @overload
 def select(
     *cases: channel[Any] | tuple[channel[Any], Any], timeout: float | None = None

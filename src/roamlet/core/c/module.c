@@ -20,6 +20,7 @@
 #include "select.c"
 #include "tasklet.c"
 #include "collector.c"
+#include "module_lock.c"
 #include "inspect.c"
 #include "preempt.c"
 #include "run.c"
@@ -320,7 +321,7 @@ MODULE_INIT(void)
     }
     if (switch_module_init() < 0 || PyType_Ready(&Tasklet_Type) < 0 || PyType_Ready(&Channel_Type) < 0 ||
         PyType_Ready(&Waiter_Type) < 0 || PyType_Ready(&Select_Type) < 0 || PyType_Ready(&Atomic_Type) < 0 ||
-        PyType_Ready(&CancelScope_Type) < 0 || atomic_prepare() < 0)
+        PyType_Ready(&CancelScope_Type) < 0 || PyType_Ready(&ModuleLock_Type) < 0 || atomic_prepare() < 0)
         return NULL;
     module = PyModule_Create(&core_module);
     if (module == NULL)
@@ -328,6 +329,7 @@ MODULE_INIT(void)
     if (PyModule_AddObjectRef(module, "tasklet", (PyObject *)&Tasklet_Type) < 0 ||
         PyModule_AddObjectRef(module, "channel", (PyObject *)&Channel_Type) < 0 ||
         PyModule_AddObjectRef(module, "Waiter", (PyObject *)&Waiter_Type) < 0 ||
+        PyModule_AddObjectRef(module, "ModuleLock", (PyObject *)&ModuleLock_Type) < 0 ||
         PyModule_AddObjectRef(module, "atomic", (PyObject *)&Atomic_Type) < 0 ||
         PyModule_AddObjectRef(module, "CancelScope", (PyObject *)&CancelScope_Type) < 0 || add_api(module) < 0 ||
         PyModule_AddStringConstant(module, "backend", BACKEND) < 0 || add_exceptions(module) < 0)

@@ -27,7 +27,8 @@ static int preempt_expire(Scheduler *scheduler);
 
 #if WATCH_BY_MONITORING || WATCH_BY_TRACING
 
-/* A module that is half imported must not be seen by another tasklet: an import is never interrupted. */
+/* Whether this is inside an import, which is never interrupted: what importlib changes in several steps (its table of locks, sys.modules and
+   the parent's attribute) it protects against other threads, not against this one's other tasklets. */
 static bool
 preempt_importing(PyThreadState *tstate)
 {
