@@ -308,3 +308,36 @@ def test_an_error_handler_may_switch():
     roamlet.tasklet(log.append)("other")
     roamlet.run()
     assert log == ["other", "handled"]
+
+
+def test_a_channel_callback_sees_what_is_sent_as_tempval_and_keeps_nothing():
+    channel, seen = roamlet.channel(), []
+    receiver = roamlet.tasklet(lambda: [channel.receive() for _ in range(2)])()
+    roamlet.run()
+
+    def callback(channel, tasklet, sending, willblock):
+        seen.append((sending, tasklet is roamlet.getmain(), tasklet.tempval))
+        tasklet.tempval = "set in the callback"
+
+    roamlet.set_channel_callback(callback)
+    main = roamlet.getmain()
+    channel.send("sent")
+    assert main.tempval is None
+    with pytest.raises(LookupError):
+        channel.send_exception(LookupError)  # raised in the receiver, which does not catch it
+    roamlet.set_channel_callback(None)
+    assert seen == [(True, True, "sent"), (False, False, None), (True, True, None)]
+    assert main.tempval is None and not receiver.alive
+
+
+def test_a_channel_callback_leaves_an_error_that_is_thrown_at_its_tasklet_meanwhile():
+    channel = roamlet.channel()
+
+    def callback(channel, tasklet, sending, willblock):
+        in_thread(lambda: tasklet.throw(LookupError, pending=True))
+
+    roamlet.set_channel_callback(callback)
+    sender = roamlet.tasklet(channel.send)("sent")
+    with pytest.raises(LookupError):
+        roamlet.run()
+    assert not sender.alive and channel.balance == 0

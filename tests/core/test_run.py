@@ -307,3 +307,19 @@ def test_switch_trap_takes_small_integers(change):
     finally:
         roamlet.switch_trap(-(2**31 - 1))
     assert roamlet.switch_trap() == 0
+
+
+@pytest.mark.parametrize("call", ["run", "switch"])
+def test_what_cannot_run_is_told_so_before_a_switch_trap(call):
+    channel = roamlet.channel()
+    blocked = roamlet.tasklet(channel.receive)()
+    roamlet.run()
+    roamlet.switch_trap(1)
+    try:
+        with pytest.raises(RuntimeError, match="^You cannot run a blocked tasklet"):
+            getattr(blocked, call)()
+        with pytest.raises(RuntimeError, match="^You cannot run an unbound"):
+            getattr(roamlet.tasklet(int), call)()
+    finally:
+        roamlet.switch_trap(-1)
+    channel.send(None)

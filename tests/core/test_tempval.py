@@ -169,3 +169,41 @@ def test_an_exception_on_its_way_is_not_lost():
     assert tasklet.tempval is None
     roamlet.run()
     assert not tasklet.alive
+
+
+@pytest.mark.parametrize("call", [roamlet.schedule, roamlet.schedule_remove])
+def test_a_value_given_to_schedule_is_in_transit_and_can_be_replaced(call):
+    got = []
+    tasklets = [roamlet.tasklet(lambda: got.append(call("given")))() for _ in range(3)]
+    roamlet.schedule()
+    assert [tasklet.tempval for tasklet in tasklets] == ["given"] * 3
+    tasklets[1].tempval = "set"
+    tasklets[2].tempval = None
+    for tasklet in tasklets:
+        tasklet.insert()
+    roamlet.run()
+    assert got == ["given", "set", None]
+
+
+def test_schedule_with_a_value_and_alone_has_nothing_in_transit():
+    assert roamlet.schedule(retval="given") == "given"
+    assert roamlet.getcurrent().tempval is None
+
+
+@pytest.mark.parametrize("call", [roamlet.schedule, roamlet.schedule_remove])
+def test_one_that_is_killed_with_a_value_in_transit_drops_it(call):
+    class Given:
+        pass
+
+    value = Given()
+    gone = weakref.ref(value)
+
+    def function(values):
+        call(values.pop())
+
+    tasklet = roamlet.tasklet(function)([value])
+    del value
+    roamlet.schedule()
+    assert tasklet.tempval is gone()
+    tasklet.kill()
+    assert gone() is None

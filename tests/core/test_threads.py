@@ -617,3 +617,39 @@ def test_open_descriptors_do_not_grow_with_threads():
     for _ in range(20):
         in_thread(lambda: roamlet.sleep(0))
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+@pytest.mark.parametrize("number", [-2, 1 << 70])
+def test_what_cannot_be_an_id_of_a_thread_is_refused_as_in_stackless(number):
+    for call in (roamlet.tasklet(int).bind_thread, roamlet.get_thread_info):
+        with pytest.raises(OverflowError, match=f"bad thread: {number} is no id of a thread"):
+            call(number)
+
+
+def test_minus_one_is_the_calling_thread():
+    assert roamlet.get_thread_info(-1) == roamlet.get_thread_info()
+    made = in_thread(lambda: roamlet.tasklet(int))
+    made.bind_thread(-1)
+    assert made.thread_id == threading.get_ident()
+
+
+def test_a_destructor_that_runs_after_a_threads_tasklets_have_ended_gets_no_new_ones():
+    said = []
+
+    class Late:
+        def __del__(self):
+            for call in (roamlet.getmain, roamlet.getcurrent, lambda: roamlet.tasklet(int), roamlet.schedule):
+                try:
+                    said.append(call())
+                except RuntimeError as error:
+                    said.append(str(error))
+            said.append(roamlet.channel().balance)
+
+    local = threading.local()
+
+    def body():
+        roamlet.getmain()
+        local.late = Late()  # goes after what the thread had first
+
+    in_thread(body)
+    assert said == ["this thread is ending, and its tasklets have ended: nothing can run in one any more"] * 4 + [0]

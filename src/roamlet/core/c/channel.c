@@ -75,23 +75,38 @@ channel_go_on(Scheduler *scheduler, Channel *channel, Tasklet *peer, bool switch
 
 static PyObject *channel_callback; /* of set_channel_callback; NULL: none */
 
-/* Tell the channel callback what the current tasklet is about to do. Runs Python code, which may not switch.  -1 with an exception set when it does. */
+/* Tell the channel callback what the current tasklet is about to do. Meanwhile `value` (borrowed), which it sends, is its tempval, as in
+   Stackless; NULL: it receives. Runs Python code, which may not switch. -1 with an exception set when it does. */
 static __attribute__((noinline)) int
-channel_announce(Channel *channel, int direction)
+channel_announce(Channel *channel, int direction, PyObject *value, bool is_error)
 {
     Scheduler *scheduler = this_scheduler;
-    PyObject *callback, *result;
+    PyObject *callback, *result, *own = NULL;
+    Tasklet *current;
     if (scheduler->announcing) {
         PyErr_SetString(PyExc_RuntimeError, "Recursive channel call due to callbacks! A channel callback must not use channels");
         return -1;
     }
     callback = Py_NewRef(channel_callback);
+    current = scheduler->current;
+    if (!current->raises) { /* else its tempval is on its way to be raised */
+        own = current->tempval;
+        current->tempval = Py_XNewRef(value);
+        current->sends_error = is_error;
+    }
     scheduler->announcing = true;
-    result = PyObject_CallFunction(callback, "OOOO", channel, scheduler->current, direction > 0 ? Py_True : Py_False,
+    result = PyObject_CallFunction(callback, "OOOO", channel, current, direction > 0 ? Py_True : Py_False,
                                    channel->balance * direction >= 0 ? Py_True : Py_False);
     scheduler->announcing = false;
     if (result == NULL)
         PyErr_WriteUnraisable(callback);
+    if (!current->raises) { /* nobody has thrown at it meanwhile */
+        PyObject *shown = current->tempval;
+        current->tempval = own;
+        current->sends_error = false;
+        own = shown;
+    }
+    Py_XDECREF(own);
     Py_XDECREF(result);
     Py_DECREF(callback);
     return 0;
@@ -141,7 +156,7 @@ channel_send_value(Channel *channel, PyObject *value, bool is_error, PyObject *c
     Scheduler *scheduler = scheduler_get();
     Tasklet *current, *next;
     PyObject *unused;
-    if (unlikely(scheduler == NULL || (channel_callback != NULL && channel_announce(channel, 1) < 0)))
+    if (unlikely(scheduler == NULL || (channel_callback != NULL && channel_announce(channel, 1, value, is_error) < 0)))
         return NULL;
 again:
     if (channel->balance < 0) {
@@ -208,7 +223,7 @@ channel_receive_value(Channel *channel, int how, PyObject *const *operands)
     Scheduler *scheduler = scheduler_get();
     Tasklet *current, *next;
     PyObject *value;
-    if (unlikely(scheduler == NULL || (channel_callback != NULL && channel_announce(channel, -1) < 0)))
+    if (unlikely(scheduler == NULL || (channel_callback != NULL && channel_announce(channel, -1, NULL, false) < 0)))
         return NULL;
 again:
     if (channel->balance > 0) {

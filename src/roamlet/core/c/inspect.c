@@ -337,7 +337,7 @@ PyDoc_STRVAR(setup_doc, "setup($self, /, *args, **kwargs)\n--\n\n"
 PyDoc_STRVAR(bind_thread_doc, "bind_thread($self, thread_id=None, /)\n--\n\n"
 "Let a tasklet that has not started run in another thread, by default the calling one. RuntimeError for one that is in a\n"
 "run queue or has started, and for one that has ended before another has run in its thread; ValueError when the thread\n"
-"does not live or has not used roamlet.");
+"does not live or has not used roamlet, OverflowError for what cannot be an id. -1 is the calling thread.");
 PyDoc_STRVAR(set_atomic_doc, "set_atomic($self, flag, /)\n--\n\n"
 "Make the tasklet atomic, as `with roamlet.atomic():` does, or end that; one that is suspended when it goes on. Returns what\n"
 "was set before, so that it can be restored. Levels of `with` stay as they are.");

@@ -157,6 +157,10 @@ scheduler_vanished(Scheduler *scheduler)
     Py_XDECREF(dead);
 }
 
+/* The thread state whose scheduler has ended in this thread: what is left of the thread's dictionary may still run code, and a
+   scheduler made by that would never end. A thread of C code that calls in again has another thread state, and begins anew. */
+static __thread uint64_t ended_in; /* its number; 0: none */
+
 /* The thread's dictionary is being cleared: the thread ends. */
 static void
 scheduler_thread_ends(PyObject *capsule)
@@ -197,6 +201,7 @@ scheduler_thread_ends(PyObject *capsule)
         scheduler->hub->close(scheduler->hub);
     scheduler->hub = NULL;
     this_scheduler = NULL;
+    ended_in = PyThreadState_GetID(scheduler->tstate);
     main->next = main->prev = NULL;
     main->state = TASKLET_UNBOUND;
     scheduler->main = scheduler->current = NULL;
@@ -208,8 +213,14 @@ scheduler_thread_ends(PyObject *capsule)
 static Scheduler *
 scheduler_create(void)
 {
-    PyObject *threads = PyThreadState_GetDict(), *capsule = NULL;
-    Scheduler *scheduler = PyMem_Calloc(1, sizeof *scheduler);
+    PyObject *threads, *capsule = NULL;
+    Scheduler *scheduler;
+    if (ended_in == PyThreadState_GetID(PyThreadState_Get())) {
+        PyErr_SetString(PyExc_RuntimeError, "this thread is ending, and its tasklets have ended: nothing can run in one any more");
+        return NULL;
+    }
+    threads = PyThreadState_GetDict();
+    scheduler = PyMem_Calloc(1, sizeof *scheduler);
     if (scheduler == NULL) {
         PyErr_NoMemory();
         return NULL;
@@ -260,10 +271,22 @@ thread_id_from(PyObject *object, unsigned long *id)
     *id = PyLong_AsUnsignedLong(object);
     if (PyErr_Occurred()) {
         PyErr_Clear();
-        PyErr_Format(PyExc_ValueError, "bad thread: %R is no id of a thread; threading.get_ident() returns one", object);
+        PyErr_Format(PyExc_OverflowError, "bad thread: %R is no id of a thread; threading.get_ident() returns one", object);
         return false;
     }
     return true;
+}
+
+/* Whether it is -1, Stackless's id of the calling thread. Cannot fail. */
+static bool
+thread_id_is_own(PyObject *object)
+{
+    long id = PyLong_Check(object) ? PyLong_AsLong(object) : 0;
+    if (id == -1 && PyErr_Occurred()) {
+        PyErr_Clear();
+        return false;
+    }
+    return id == -1;
 }
 
 /* Whether a thread with this id lives; *scheduler is its scheduler, NULL when it has none. */
@@ -300,7 +323,7 @@ core_get_thread_info(PyObject *Py_UNUSED(module), PyObject *args, PyObject *kwar
     unsigned long id = 0, flags = 0;
     if (scheduler == NULL || !PyArg_ParseTupleAndKeywords(args, kwargs, "|Ok:get_thread_info", names, &thread, &flags))
         return NULL;
-    if (thread != NULL && thread != Py_None) {
+    if (thread != NULL && thread != Py_None && !thread_id_is_own(thread)) {
         if (!thread_id_from(thread, &id))
             return NULL;
         if (!thread_find(id, &scheduler)) {
@@ -333,7 +356,7 @@ core_threads(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
 }
 
 PyDoc_STRVAR(get_thread_info_doc, "get_thread_info(thread_id=None, flags=0)\n--\n\n"
-"(main tasklet, current tasklet, number of runnable tasklets) of a thread, by default the calling one.\n\n"
+"(main tasklet, current tasklet, number of runnable tasklets) of a thread, by default the calling one, as is -1.\n\n"
 "The current tasklet is None while the thread waits for something to run, both are while it has not used roamlet. flags is\n"
 "accepted and ignored. RuntimeError when there is no such thread.");
 PyDoc_STRVAR(threads_doc, "threads()\n--\n\nA list of the ids of all threads, the oldest first.");

@@ -43,7 +43,7 @@ static PyObject *
 core_schedule(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count, PyObject *names)
 {
     Scheduler *scheduler = scheduler_get();
-    PyObject *value, *result;
+    PyObject *value, *given;
     if (unlikely(scheduler == NULL))
         return NULL;
     if (unlikely(count > 1 || (names != NULL && count > 0) || (names != NULL && PyTuple_GET_SIZE(names) != 1) ||
@@ -57,15 +57,17 @@ core_schedule(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t cou
         return Py_NewRef(count == 1 || names != NULL ? args[0] : (PyObject *)current);
     if (unlikely(scheduler_may_suspend(scheduler) < 0))
         return NULL;
-    result = count == 1 || names != NULL ? args[0] : (PyObject *)current;
+    given = count == 1 || names != NULL ? args[0] : NULL;
     tempval_forget(current);
     if (current->next != current || unlikely(scheduler->interrupt_pending)) { /* alone, it still gives way to a soft run() */
+        if (given != NULL && current->tempval == NULL)
+            current->tempval = Py_NewRef(given);
         if (unlikely(scheduler_switch(scheduler, current, current->next, &value) < 0))
             return NULL;
-        if (unlikely(value != NULL)) /* somebody set its tempval meanwhile */
-            return value;
+        if (given != NULL || unlikely(value != NULL)) /* its tempval, which others may have set, or taken away */
+            return value != NULL ? value : Py_NewRef(Py_None);
     }
-    return Py_NewRef(result);
+    return Py_NewRef(given != NULL ? given : (PyObject *)current);
 }
 
 static PyObject *
@@ -73,16 +75,19 @@ core_schedule_remove(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssiz
 {
     static const char *const keywords[] = {"retval"};
     Scheduler *scheduler = scheduler_get();
-    PyObject *given[1] = {NULL}, *result, *value;
+    PyObject *given[1] = {NULL}, *value;
+    Tasklet *current;
     if (scheduler == NULL || arguments_take("schedule_remove", keywords, 1, given, args, count, names) < 0)
         return NULL;
     tempval_forget(scheduler->current);
     if (scheduler_may_suspend(scheduler) < 0)
         return NULL;
-    result = given[0] != NULL ? given[0] : (PyObject *)scheduler->current;
+    current = scheduler->current;
+    if (given[0] != NULL && current->tempval == NULL)
+        current->tempval = Py_NewRef(given[0]);
     if (scheduler_pause(scheduler, NULL, arguments_end(args, count, names), &value) < 0)
         return NULL;
-    return value != NULL ? value : Py_NewRef(result);
+    return value != NULL ? value : Py_NewRef(given[0] != NULL ? Py_None : (PyObject *)current);
 }
 
 static PyObject *

@@ -133,8 +133,9 @@ refuse_held(Tasklet *tasklet)
     PyErr_Format(PyExc_RuntimeError, "%R is on its way to another process: it can be killed, and nothing else", tasklet);
 }
 
+/* Whether the tasklet may be made runnable: 0, or -1 with an exception set. */
 static int
-tasklet_insert(Tasklet *tasklet)
+tasklet_may_insert(Tasklet *tasklet)
 {
     if (thread_gone(tasklet) < 0)
         return -1;
@@ -142,10 +143,8 @@ tasklet_insert(Tasklet *tasklet)
         refuse_held(tasklet);
         return -1;
     }
-    if (tasklet->blocked == BLOCKED_RUN) {
-        scheduler_wake(tasklet);
+    if (tasklet->blocked == BLOCKED_RUN)
         return 0;
-    }
     if (tasklet->blocked != NOT_BLOCKED) {
         PyErr_Format(PyExc_RuntimeError, "You cannot run a blocked tasklet: %R waits for its channel or wake-up", tasklet);
         return -1;
@@ -153,6 +152,18 @@ tasklet_insert(Tasklet *tasklet)
     if (!tasklet_alive(tasklet)) {
         PyErr_SetString(PyExc_RuntimeError, "You cannot run an unbound(dead) tasklet: bind it to a function and arguments first");
         return -1;
+    }
+    return 0;
+}
+
+static int
+tasklet_insert(Tasklet *tasklet)
+{
+    if (tasklet_may_insert(tasklet) < 0)
+        return -1;
+    if (tasklet->blocked == BLOCKED_RUN) {
+        scheduler_wake(tasklet);
+        return 0;
     }
     if (tasklet->next == NULL) {
         ring_append(tasklet->scheduler, (Tasklet *)Py_NewRef((PyObject *)tasklet));
@@ -276,8 +287,7 @@ Tasklet_bind_thread(PyObject *self, PyObject *args)
     unsigned long id;
     if (to == NULL || !PyArg_ParseTuple(args, "|O:bind_thread", &thread))
         return NULL;
-    if (thread != Py_None && !(PyLong_Check(thread) && PyLong_AsLong(thread) == -1 && !PyErr_Occurred())) {
-        PyErr_Clear();
+    if (thread != Py_None && !thread_id_is_own(thread)) {
         if (!thread_id_from(thread, &id))
             return NULL;
         if (!thread_find(id, &to) || to == NULL) {
@@ -353,7 +363,7 @@ Tasklet_run(PyObject *self, PyObject *Py_UNUSED(unused))
         return NULL;
     if (tasklet == scheduler->current)
         Py_RETURN_NONE;
-    if (tasklet->scheduler == scheduler && scheduler_may_suspend(scheduler) < 0)
+    if (tasklet_may_insert(tasklet) < 0 || (tasklet->scheduler == scheduler && scheduler_may_suspend(scheduler) < 0))
         return NULL;
     if (tasklet_insert(tasklet) < 0)
         return NULL;
@@ -390,7 +400,7 @@ Tasklet_switch(PyObject *self, PyObject *const *args, Py_ssize_t count)
     }
     if (tasklet == scheduler->current)
         Py_RETURN_NONE;
-    if (scheduler_may_suspend(scheduler) < 0)
+    if (tasklet_may_insert(tasklet) < 0 || scheduler_may_suspend(scheduler) < 0)
         return NULL;
     if (tasklet->scheduler != scheduler) {
         PyErr_SetString(PyExc_RuntimeError, "can't switch to a different thread: insert() makes the tasklet runnable there");
