@@ -18,6 +18,7 @@ from roamlet import remote
 from roamlet.remote import _descriptors
 from tests.remote.fakes import hostile, script
 from tests.remote.raising import raises
+from tests.remote.stopping import gone
 
 # ---- what cannot be, before anything is started
 
@@ -127,6 +128,25 @@ def test_an_interpreter_that_never_answers_is_given_up_in_time_and_killed(tmp_pa
     path = script(tmp_path, "#!/bin/sh\necho waiting for a tape >&2\nexec sleep 600\n")
     with raises(remote.ConnectTimeout, match=r"was not ready within 2 seconds, and said so far:\n +waiting for a tape"):
         remote.local(path, timeout=2)
+
+
+def test_a_time_limit_is_kept_though_the_process_ignores_that_it_is_told_to_end(tmp_path):
+    pid_file = tmp_path / "pid"
+    path = script(tmp_path, f"#!/bin/sh\ntrap '' TERM\necho $$ >{pid_file}\nwhile :; do sleep 0.05; done\n")
+    with raises(remote.ConnectTimeout, match="was not ready within 1 seconds"):
+        remote.local(path, timeout=1)
+    pid = int(pid_file.read_text())
+    assert not gone(pid, seconds=0)  # nobody has waited for what takes longer,
+    assert gone(pid, seconds=20)  # and it is ended all the same
+
+
+def test_a_program_that_ends_leaves_no_process_that_ignored_its_end(tmp_path):
+    pid_file = tmp_path / "pid"
+    path = script(tmp_path, f"#!/bin/sh\ntrap '' TERM\necho $$ >{pid_file}\nwhile :; do sleep 0.05; done\n")
+    program = f"from roamlet import remote\nremote.local({path!r}, timeout=1)\n"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert "ConnectTimeout" in done.stderr
+    assert gone(int(pid_file.read_text()), seconds=0)
 
 
 # ---- ssh

@@ -32,6 +32,21 @@ def test_a_context_that_is_stopped_is_given_up(python):
         assert type(caught.value) is remote.ContextDied
 
 
+def test_a_context_that_is_stuck_before_its_heartbeat_begins_is_given_up():
+    with remote.local() as context:
+        stop(context.facts.pid)
+        with raises(remote.ContextDied, match=r"nothing came from it for 0.4 seconds, though it was asked"):
+            context.heartbeat(0.4)
+
+
+def test_a_context_that_is_stuck_when_its_heartbeat_is_to_end_is_given_up_by_that():
+    with remote.local() as context:
+        context.heartbeat(0.4)
+        stop(context.facts.pid)
+        with raises(remote.ContextDied, match=r"nothing came from it for 0.4 seconds, though it was asked"):
+            context.heartbeat(None)
+
+
 def test_a_context_behind_another_that_is_stopped_is_given_up_and_the_other_lives_on():
     with remote.local() as hop, remote.local(via=hop) as behind:
         behind.heartbeat(0.4)

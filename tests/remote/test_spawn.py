@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import threading
+import types
 
 import pytest
 import roamlet_channels_sent as sent
@@ -10,6 +11,7 @@ import roamlet_sent
 
 import roamlet
 from roamlet import remote
+from roamlet.remote import _answers
 from roamlet.sync._outcome import TaskletKilled
 from tests.remote import interpreters
 from tests.remote.raising import raises
@@ -61,6 +63,37 @@ def test_a_call_that_is_killed_twice_is_told_once(everywhere):
     assert list(told) == ["two"]
     with raises(TaskletKilled):
         call.join(20)
+
+
+MANY = 300_000  # rows of 5 bytes and more: enough for decoding to look at the time
+
+
+def test_decoding_counts_against_the_time_of_join_and_can_be_done_again(context):
+    call = context.spawn(roamlet_sent.rows, (MANY,))
+    call.join()
+    with pytest.raises(
+        TimeoutError, match=r"has ended, but its result was not decoded within 1e-09 seconds; join\(\) again"
+    ):
+        call.join(1e-9)
+    assert call.join(0) == call.result == roamlet_sent.rows(MANY)
+
+
+def test_decoding_counts_against_the_time_of_a_call(context, monkeypatch):
+    monkeypatch.setattr(_answers, "time", types.SimpleNamespace(monotonic=lambda: float("inf")))
+    late = rf"^roamlet_sent.rows in '{context.name}' answered with \d+ bytes, which were not decoded within 60 seconds"
+    with raises(remote.CallTimeout, match=late):
+        context.call(roamlet_sent.rows, (MANY,), timeout=60)
+    with context.chain() as chain, raises(remote.CallTimeout, match=late):
+        chain.call(roamlet_sent.rows, (MANY,), timeout=60)
+    with raises(remote.CallTimeout, match=late):
+        asyncio.run(context.acall(roamlet_sent.rows, (MANY,), timeout=60))
+    assert context.call(roamlet_sent.add, (1, 2)) == 3
+
+
+def test_a_result_of_too_many_pieces_is_refused_and_nothing_else_is_harmed(context):
+    with raises(remote.CannotTravel, match="too large for one message|more than 4194304 pieces"):
+        context.call(roamlet_sent.empty_values, (4_200_000,))
+    assert context.call(roamlet_sent.add, (1, 2)) == 3
 
 
 def test_a_call_that_runs_is_not_done(everywhere):

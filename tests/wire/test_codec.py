@@ -197,6 +197,75 @@ def test_a_value_that_grows_beyond_any_message_is_refused_early(monkeypatch):
         dumps(value)
 
 
+def small(monkeypatch):
+    """Let messages be large, and have too many pieces, from sizes on that a test can make and count."""
+    monkeypatch.setattr(codec, "_MAX_PIECES", 1000)
+    monkeypatch.setattr(codec, "_LARGE", 100)
+    monkeypatch.setattr(codec, "_STRIDE", 64)
+
+
+FLAT = {
+    "list": [None] * 1001,
+    "tuple": (True,) * 1001,
+    "dict": dict.fromkeys(range(501)),
+    "set": {*range(900), *map(str, range(200))},
+    "rows": [(number, None) for number in range(334)],
+    "behind a list": [[None] * 900, *[None] * 101],
+}
+
+
+@pytest.mark.parametrize("value", FLAT.values(), ids=FLAT)
+def test_a_value_of_too_many_pieces_is_refused_by_its_sender_and_by_its_receiver(value, monkeypatch):
+    data = dumps(value)
+    assert loads(data) == value
+    small(monkeypatch)
+    with pytest.raises(CannotTravel, match=r"too large for one message, in bytes or in pieces \(1000\)"):
+        dumps(value)
+    with pytest.raises(CodecError, match="it has more than 1000 pieces"):
+        loads(data)
+
+
+def test_what_its_sender_takes_is_taken_by_its_receiver_to_the_last_piece(monkeypatch):
+    small(monkeypatch)
+    shapes = (
+        lambda n: [None] * n,
+        lambda n: {number: [] for number in range(n)},
+        lambda n: [[None] * (n // 2), *[()] * (n // 2), *[None] * 3],
+        lambda n: [{1.5, "a", number} for number in range(n)],
+    )
+    for shape in shapes:
+        taken = []
+        for count in range(1010):
+            try:
+                data = dumps(shape(count))
+            except CannotTravel:
+                continue
+            taken.append(count)
+            assert loads(data) == shape(count)
+        assert taken == list(range(len(taken))) and 150 < len(taken) < 1010
+
+
+TIMED = {
+    "list": [None] * 900,
+    "tuples": [()] * 900,
+    "dict": dict.fromkeys(range(450)),
+    "ints": list(range(9000)),
+    "floats": [0.5] * 9000,
+    "texts": ["ab"] * 9000,
+    "set": {*range(400), *map(str, range(400))},
+}
+
+
+@pytest.mark.parametrize("value", TIMED.values(), ids=TIMED)
+def test_decoding_ends_when_there_is_no_more_time(value, monkeypatch):
+    small(monkeypatch)
+    data = dumps(value)
+    looks = iter([False, True])
+    with pytest.raises(codec.OutOfTime, match="was not decoded in time"):
+        loads(data, until=lambda: next(looks))
+    assert loads(data, until=lambda: False) == value
+
+
 def test_a_message_has_a_largest_size(monkeypatch):
     monkeypatch.setattr(codec, "MAX_BODY", 1000)
     assert loads(dumps(b"x" * 995)) == b"x" * 995

@@ -338,6 +338,30 @@ def test_one_list_in_many_places_is_refused_before_it_fills_the_memory(monkeypat
         values.dumps(value)
 
 
+def test_pieces_and_time_are_bounded_for_instances_too(monkeypatch):
+    many = [Point(number, Ellipsis) for number in range(300)]
+    data = values.dumps(many)
+    assert values.loads(data, resolve=resolve_by_import) == many
+    monkeypatch.setattr(codec, "_LARGE", 100)
+    monkeypatch.setattr(codec, "_STRIDE", 64)
+    with pytest.raises(codec.OutOfTime):
+        codec.loads(values.to_decode(data, resolve_by_import), until=lambda: True)
+    monkeypatch.setattr(codec, "_MAX_PIECES", 1000)
+    with pytest.raises(CannotTravel, match="more than 1000 pieces"):
+        values.dumps(many)
+    with pytest.raises(CodecError, match="more than 1000 pieces"):
+        values.loads(data, resolve=resolve_by_import)
+    taken = 0
+    for count in range(150, 300):
+        try:
+            data = values.dumps(many[:count])
+        except CannotTravel:
+            break
+        taken = count
+        assert values.loads(data, resolve=resolve_by_import) == many[:count]
+    assert 150 < taken < 299
+
+
 def test_nothing_is_made_of_classes_unless_somebody_says_so():
     data = values.dumps([Point(1, 2)])
     with pytest.raises(CannotTravel, match=r"test_values\.Point, and no classes are made of what comes this way"):

@@ -1,5 +1,6 @@
 """From the answer to a call to its value, or to the exception that the caller gets."""
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -50,18 +51,27 @@ class Failure:
         self.fields: Any = said.get("fields")
 
 
-def value(answer: Answer, name: str, facts: Facts, function: str, refer: Callable[[int], object] | None = None) -> Any:
+def value(
+    answer: Answer,
+    name: str,
+    facts: Facts,
+    function: str,
+    refer: Callable[[int], object] | None = None,
+    deadline: float | None = None,
+) -> Any:
     """The result of a call of `function` in the context `name`, or raise its error. `refer`: see codec.loads.
 
-    Raises ProtocolError when the bytes are no answer; the caller of this closes the context then.
+    Raises codec.OutOfTime when it is large, and has not been decoded by `deadline` (time.monotonic), and ProtocolError
+    when the bytes are no answer; the caller of this closes the context then.
     """
     kind, body = answer
+    until = None if deadline is None else lambda: time.monotonic() > deadline
     if kind == protocol.RESULT and body[:1] != VALUES:
         try:
-            return codec.loads(body, refer)
+            return codec.loads(body, refer, until=until)
         except (codec.CannotTravel, ValueError):
             pass  # what is wrong is found out below
-    said, problem = _decoded(kind, body, refer)
+    said, problem = _decoded(kind, body, refer, until)
     if isinstance(said, Refused):
         raise _refused(said, name, facts, function)
     if problem:
@@ -76,10 +86,12 @@ def value(answer: Answer, name: str, facts: Facts, function: str, refer: Callabl
     return said
 
 
-def _decoded(kind: int, body: bytes, refer: Callable[[int], object] | None) -> tuple[Any, str]:
+def _decoded(
+    kind: int, body: bytes, refer: Callable[[int], object] | None, until: Callable[[], bool] | None
+) -> tuple[Any, str]:
     """The value, or a Failure, and why the bytes are neither. A value is never a Failure: codec makes plain types only."""
     try:
-        said = Incoming().loads(body, refer)
+        said = Incoming().loads(body, refer, until)
         return (said if kind == protocol.RESULT else Failure(said)), ""
     except codec.CannotTravel as error:
         return Refused(str(error), error.path), ""

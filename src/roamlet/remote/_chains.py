@@ -19,7 +19,7 @@ from roamlet.remote._waiting import deadline_of, limit
 from roamlet.remote.errors import ChainBroken, RemoteError
 from roamlet.sync import Lock
 from roamlet.sync._outcome import duplicate
-from roamlet.wire import chains, protocol
+from roamlet.wire import chains, codec, protocol
 
 if TYPE_CHECKING:  # context makes these
     from roamlet.remote.context import Context, Request
@@ -114,7 +114,11 @@ class Chain:
                 raise late
             finally:
                 del late, call  # its traceback holds this frame
-        return call.join(0)
+        try:
+            return call._taken(deadline)
+        except codec.OutOfTime:
+            pass  # raised out here, so that the error holds no other one with its frames
+        raise context._too_late(timeout, call.name, sent=True, came=call._size)
 
     def spawn(
         self,
@@ -417,10 +421,10 @@ class ChainedCall(RemoteCall[R]):
         if then is not None:
             then()
 
-    def join(self, timeout: float | None = None) -> R:
-        """As RemoteCall.join. Raises ChainBroken when it was not run, because a call before it in its chain has failed."""
+    def _taken(self, deadline: float | None) -> R:
+        """As RemoteCall._taken. Raises ChainBroken when it was not run, because a call before it in its chain has failed."""
         try:
-            return super().join(timeout)
+            return super()._taken(deadline)
         except ChainBroken as broken:
             error: BaseException = broken.with_traceback(None)
         finally:

@@ -33,6 +33,7 @@ from roamlet.remote.transports.fork import Fork
 from roamlet.remote.transports.local import Local
 from roamlet.wire import build, protocol
 
+MOMENT = 0.1  # seconds beyond a time limit for a process to end that does so when it is told to
 SCARCE = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM)
 
 _numbers = itertools.count(1)
@@ -108,7 +109,7 @@ def _connect(
     except BaseException as error:
         if isinstance(error, ConnectError) and isinstance(process, Tunnel):
             _say_where(error, process)
-        link.close(patience=0)
+        _give_up(link, deadline)
         raise
     if isinstance(process, Process):
         process.is_ready = True
@@ -120,16 +121,23 @@ def _connect(
     link.wanted_piece = shipping.answer_piece
     try:
         _versions.agree(shipping, link, facts, policy, deadline)
-    except BaseException:
-        link.close(patience=0)
-        raise
-    if tasklets:
-        try:
+        if tasklets:
             _tasklets.start(shipping, link, facts, deadline, has_core=isinstance(transport, Fork))
-        except BaseException:
-            link.close(patience=0)
-            raise
+    except BaseException:
+        _give_up(link, deadline)
+        raise
     return Context(link, shipping, facts, threads, via)
+
+
+def _give_up(link: Link, deadline: float) -> None:
+    """End what was not to become a context. Blocks this tasklet until it is gone, but not beyond `deadline` and a moment.
+
+    A process that ignores SIGTERM, or has left its pipes to another one, takes seconds to end: the caller has a time limit, and the
+    thread for links ends it without him.
+    """
+    _threads.acquire()  # abandon() lets go of them once more
+    link.abandon(patience=0)
+    link.ended.wait(max(MOMENT, deadline - time.monotonic()))
 
 
 def _with_terminal(

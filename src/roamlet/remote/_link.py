@@ -646,12 +646,12 @@ class Link:
         self.stalled = why
         self.process.kill()
 
-    def abandon(self) -> None:
-        """End it because nobody holds it any more, and let go of the threads. Never blocks."""
-        self._threads.links.post(self._end_and_release)
+    def abandon(self, patience: float = PATIENCE) -> None:
+        """End it because nobody holds it any more, as `close` does, and let go of the threads. Never blocks."""
+        self._threads.links.post(functools.partial(self._end_and_release, patience))
 
-    def _end_and_release(self) -> None:
-        self.close(PATIENCE)
+    def _end_and_release(self, patience: float) -> None:
+        self.close(patience)
         release(self._threads)
 
     def leave_to_parent(self) -> None:

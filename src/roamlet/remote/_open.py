@@ -1,7 +1,8 @@
 """The functions that open contexts, one for each transport: what remote.local, remote.ssh and their like are.
 
 All block this tasklet only, are thread-safe, and can be called many at once. All raise a ConnectError that says what was wrong,
-after `timeout` seconds at the latest, and leave nothing behind then. Close the context, best by `with`.
+after `timeout` seconds at the latest, and leave nothing behind then; a process that takes longer to end is ended in the background.
+Close the context, best by `with`.
 """
 
 from collections.abc import Sequence

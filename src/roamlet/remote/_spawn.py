@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from roamlet.core import ChannelClosed, TaskletExit
 from roamlet.remote._link import Answer
-from roamlet.remote._waiting import limit
+from roamlet.remote._waiting import deadline_of, limit
 from roamlet.remote._window import WindowChannel
 from roamlet.remote.errors import RemoteError
 from roamlet.sync import Event
 from roamlet.sync._outcome import TaskletKilled, duplicate
-from roamlet.wire import protocol
+from roamlet.wire import codec, protocol
 
 if TYPE_CHECKING:  # context makes these
     from roamlet.remote.context import Context, Request
@@ -87,21 +87,34 @@ class RemoteCall(Generic[R]):
         """Block this tasklet until the call has ended; return what its function returned, or raise what context.call would.
 
         Any number of tasklets of any thread may join. Raises TaskletKilled when it was killed, TimeoutError when it has not ended
-        within `timeout` seconds.
+        within `timeout` seconds, or a large result was not decoded by then; 0 sets decoding no limit.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         if not self._ended.wait(limit(deadline)):
             raise TimeoutError(f"{self!r} has not ended within {timeout} seconds")
+        try:
+            return self._taken(deadline if timeout else None)
+        except codec.OutOfTime:
+            pass  # raised out here, so that the error holds no other one with its frames
+        raise TimeoutError(f"{self!r} has ended, but its result was not decoded within {timeout} seconds; join() again")
+
+    def _taken(self, deadline: float | None) -> R:
+        """What join() returns or raises, once it has ended. Raises codec.OutOfTime where a large result takes until `deadline`."""
         self._asked_for = True
         if self._error is not None:
             raise duplicate(self._error) or RemoteError(f"{self.name} failed: {self._error!r}")
         assert self._answer is not None  # it has ended
         try:
-            return self._context._value(self._answer, self._request.text)  # type: ignore[no-any-return]
+            return self._context._value(self._answer, self._request.text, deadline)  # type: ignore[no-any-return]
         except RemoteError as error:
             if not self._killed or error.type_name not in (None, "roamlet.TaskletExit"):
                 raise
         raise self._was_killed()
+
+    @property
+    def _size(self) -> int:
+        """Bytes of its answer."""
+        return 0 if self._answer is None else len(self._answer[1])
 
     @property
     def done(self) -> bool:
@@ -239,6 +252,7 @@ async def acall(
 ) -> R:
     import asyncio  # here, because it takes 30 ms to import and few need it
 
+    deadline = deadline_of(timeout)
     loop = asyncio.get_running_loop()
     ended = loop.create_future()
     call: RemoteCall[R] = RemoteCall(context, context._prepared(function, args, kwargs), None)
@@ -266,4 +280,8 @@ async def acall(
         call._asked_for = True
     if late and not call.done:
         raise context._too_late(timeout, call.name, sent=call._number is not None)
-    return call.result
+    try:
+        return call._taken(deadline)
+    except codec.OutOfTime:
+        pass  # as in join()
+    raise context._too_late(timeout, call.name, sent=True, came=call._size)

@@ -63,11 +63,16 @@ class Incoming:
     def __init__(self) -> None:
         self.strangers = False
 
-    def loads(self, body: bytes, refer: Callable[[int], Any] | None = None) -> Any:
-        """The value of a body, be it plain or not. Raises CodecError, or codec.CannotTravel for what may not be made here."""
+    def loads(
+        self, body: bytes, refer: Callable[[int], Any] | None = None, until: Callable[[], bool] | None = None
+    ) -> Any:
+        """The value of a body, be it plain or not. Raises CodecError, or codec.CannotTravel for what may not be made here.
+
+        `until`: see codec.loads.
+        """
         if body[:1] != b"V":
-            return codec.loads(body, refer)
-        value = codec.loads(values.to_decode(body, self.resolve), refer)
+            return codec.loads(body, refer, until=until)
+        value = codec.loads(values.to_decode(body, self.resolve), refer, until=until)
         if self.strangers:
             path, stranger = _find_stranger(value, "result", set()) or ("result", Stranger("an unknown class"))
             raise codec.CannotTravel(

@@ -2,6 +2,7 @@
 
 import atexit
 import os
+import time
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -148,8 +149,8 @@ class Context:
         module needs keeps this thread busy (0.1 s for Django, a millisecond from then on).
 
         Raises what the function raised: the same type when it is one of Python's own, else RemoteError; CallTimeout after
-        `timeout` seconds; ContextDied when the other side dies first, ContextClosed when the context is closed; FunctionNotFound,
-        CannotTravel and RemoteModuleNotFound where the function, a value or a module cannot go.
+        `timeout` seconds, decoding a large result included; ContextDied when the other side dies first, ContextClosed when the
+        context is closed; FunctionNotFound, CannotTravel and RemoteModuleNotFound where the function, a value or a module cannot go.
         """
         deadline = deadline_of(timeout)
         request = self._prepared(function, args, kwargs, lent=True)
@@ -157,10 +158,13 @@ class Context:
         if answer is None:  # raised out here, so that the error holds no other one with its frames
             raise self._too_late(timeout, request.text, sent=number is not None)
         try:
-            return self._value(answer, request.text)  # type: ignore[no-any-return]
+            return self._value(answer, request.text, deadline)  # type: ignore[no-any-return]
+        except codec.OutOfTime:
+            pass  # raised out here, as above
         except (ImportError, AttributeError) as error:
             say_versions(self, error)
             raise
+        raise self._too_late(timeout, request.text, sent=True, came=len(answer[1]))
 
     def spawn(
         self,
@@ -283,24 +287,29 @@ class Context:
     def heartbeat(self, seconds: float | None) -> None:
         """From now on, take the other side for dead when nothing has come from it for so many seconds, though it was asked.
 
-        Calls raise ContextDied then. It is asked four times within `seconds`, and ends by itself when it hears nothing for that
-        long. None: no longer, which is how a context begins. Choose more than the longest call into C code that keeps the
-        interpreter's lock over there, and more than the line takes for what it buffers. Blocks this tasklet for a round trip;
-        raises what `call` does.
+        Calls raise ContextDied then, this one too where it is stuck already. It is asked four times within `seconds`, and ends by
+        itself when it hears nothing for that long. None: no longer, which is how a context begins. Choose more than the longest
+        call into C code that keeps the interpreter's lock over there, and more than the line takes for what it buffers. Blocks
+        this tasklet for a round trip; raises what `call` does.
         """
         if seconds is not None and (
             isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not seconds > 0
         ):
             raise ValueError(f"heartbeat() takes a number of seconds above 0, or None, not {seconds!r}")
-        old, self._heartbeat = self._heartbeat, None
-        if old is not None:
-            old.stop()
-        self._shipping.need("heartbeat")
-        self.call(heartbeat.expect, (seconds,))
-        threads = self._threads
+        # The asking begins before the target is told, and the old one stops after it: a context may be stuck already, and one that
+        # is told to expect questions must get some even when this tasklet is killed meanwhile.
+        old, threads = self._heartbeat, self._threads
         if seconds is not None and threads is not None:
+            if old is not None:
+                old.stop()
             self._heartbeat = Heartbeat(self._link, seconds)
             threads.links.post(self._heartbeat.run)
+        self._shipping.need("heartbeat")
+        self.call(heartbeat.expect, (seconds,))
+        if seconds is None and old is not None:
+            old.stop()
+            if self._heartbeat is old:
+                self._heartbeat = None
 
     def _prepared(
         self,
@@ -403,9 +412,10 @@ class Context:
             self._shipping.need("channels", deadline)
             luggage.announce()
 
-    def _value(self, answer: Answer, text: str) -> Any:
+    def _value(self, answer: Answer, text: str, deadline: float | None = None) -> Any:
+        """What the answer says. Raises codec.OutOfTime: see _answers.value."""
         try:
-            return _answers.value(answer, self.name, self.facts, text, self._link.channels.resolve)
+            return _answers.value(answer, self.name, self.facts, text, self._link.channels.resolve, deadline)
         except ProtocolError:
             self._link.break_off("an answer that is no value")
             raise
@@ -524,9 +534,13 @@ class Context:
         refused.path = path
         return refused
 
-    def _too_late(self, timeout: float | None, function: str, *, sent: bool) -> CallTimeout:
+    def _too_late(self, timeout: float | None, function: str, *, sent: bool, came: int = 0) -> CallTimeout:
+        """`came`: bytes of the answer, of one that was not decoded in time."""
         timeout = timeout and round(timeout, 3)  # of what is left of a limit for several calls, no more can be read
-        if sent:
+        if came:
+            what = f"{function} in {self.name!r} answered with {came} bytes, which were not decoded within {timeout} seconds"
+            hint = "Give it a longer timeout=, or let it return less, or its values in lists of one type."
+        elif sent:
             what = f"{function} in {self.name!r} did not answer within {timeout} seconds"
             hint = "If it has not begun it will not begin; if it runs, it goes on, and what it returns is dropped."
         else:
@@ -606,6 +620,9 @@ def _close_all() -> None:
     try:
         for context in list(_open):
             context.close()
+        deadline = time.monotonic() + DELIVERY
+        for link in list(alive):  # of contexts that did not come about in time, and are being ended
+            link.ended.wait(max(0.0, deadline - time.monotonic()))
     except KeyboardInterrupt:
         pass  # Ctrl-C again, by somebody who has no patience: what is left over there notices by itself
 

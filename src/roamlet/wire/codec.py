@@ -31,7 +31,13 @@ MAX_DEPTH = 128  # containers within containers
 BULK = 8
 FEW = 256  # keys, which may all have one hash
 BIG = 1 << 20  # bytes; where somebody knows how, larger ones are not copied into the message but sent behind it
-_MAX_PIECES = MAX_BODY // 32  # of an encoded value: what holds one list many times over must not fill the memory
+_MAX_PIECES = (
+    MAX_BODY // 32
+)  # of a value: what holds one list many times over must not fill the memory, or take minutes to decode
+_LARGE = 1 << 20  # bytes of a message whose decoding is watched
+_STRIDE = (
+    1 << 12
+)  # values, and for those of the homogeneous forms a hundred times as many, between two looks at the time
 PY2 = sys.version_info[0] == 2
 
 _U32 = struct.Struct(">I")
@@ -55,6 +61,10 @@ _HASHED_WELL = set([text_type, bytes])  # nobody can know beforehand which of th
 
 class CodecError(WireError, ValueError):
     """The bytes are no value: cut, garbled, or made by somebody who means ill."""
+
+
+class OutOfTime(WireError):
+    """`until` of loads has said that there is no more time; what was decoded so far is dropped."""
 
 
 class CannotTravel(WireError, TypeError):
@@ -121,6 +131,8 @@ def dumps(value, root="value", parts=None, refer=None, otherwise=None, head=None
             out.refer = refer
             out.large = True
             _ENCODE[type(value)](value, out, MAX_DEPTH)
+        if len(out) > _MAX_PIECES:
+            raise _Refused
         if head:
             out[0] = head
         data = b"".join(out)
@@ -226,7 +238,7 @@ def _encode_tuple(value, out, depth):
 
 
 def _encode_items(tag, value, out, depth):
-    if not depth or len(out) > _MAX_PIECES:
+    if not depth or len(out) + len(value) > _MAX_PIECES:
         raise _Refused
     out.append(_TAG_U32.pack(tag, len(value)))
     depth -= 1
@@ -262,7 +274,7 @@ def _encode_bulk(value, out, int_tag, float_tag, text_tag):
 
 
 def _encode_dict(value, out, depth):
-    if not depth or len(out) > _MAX_PIECES:
+    if not depth or len(out) + 2 * len(value) > _MAX_PIECES:
         raise _Refused
     out.append(_TAG_U32.pack(b"d", len(value)))
     depth -= 1
@@ -374,8 +386,8 @@ def _explain(value, root, parts, refer):
         if error is not None:
             return error
     return CannotTravel(
-        "%s cannot travel: it is too large for one message, or another thread changed it meanwhile; send it in parts, or "
-        "send a copy" % root,
+        "%s cannot travel: it is too large for one message, in bytes or in pieces (%d), or another thread changed it meanwhile; "
+        "send it in parts, or send a copy" % (root, _MAX_PIECES),
         root,
     )
 
@@ -446,28 +458,39 @@ def _advice(value):
 # ---- decoding
 
 
-class _Referred(bytearray if PY2 else bytes):
-    """Bytes that may name things by number."""
+class Watched(bytearray if PY2 else bytes):
+    """Bytes that may name things by number, and whose decoding is bounded: in pieces, and in time."""
+
+    refer = None
+    until = None
+    left = 0
 
 
-def loads(data, refer=None, start=0):
+def loads(data, refer=None, start=0, until=None):
     """Return the value that `data` (bytes) holds from `start` on. Thread-safe; does not block; runs nobody's code but `refer`'s.
 
-    `refer(number)` returns what the other side has named so, or raises CodecError; without it no number is taken.
-    Raises CodecError when the bytes are no value, hold more than one, or nest deeper than MAX_DEPTH.
+    `refer(number)` returns what the other side has named so, or raises CodecError; without it no number is taken. `until()` is
+    asked now and then while a large message is decoded; where it returns true, OutOfTime is raised.
+    Raises CodecError when the bytes are no value, hold more than one, nest deeper than MAX_DEPTH, or have more pieces than the
+    other side's `dumps` sends.
     """
     if data == b"N":
         return None
+    is_watched = len(data) > _LARGE
     if type(data) is not bytes:  # one of roamlet.wire.values
         data.refer = refer
-    elif refer is not None and data[start : start + 1] != b"b" and b"r" in data:
-        data = _Referred(data)
+        data.until = until
+        data.left = _MAX_PIECES
+    elif data[start : start + 1] != b"b" and (is_watched or (refer is not None and b"r" in data)):
+        data = Watched(data)
         data.refer = refer
+        data.until = until
+        data.left = _MAX_PIECES
     elif PY2:
         data = bytearray(data)
     try:
         value, position = _DECODE[data[start]](data, start + 1, MAX_DEPTH)
-    except CannotTravel:
+    except (CannotTravel, OutOfTime):
         raise
     except (IndexError, struct.error, UnicodeError, TypeError, OverflowError, AttributeError) as error:
         # Cut in the middle, no UTF-8, an unhashable key, a tag of roamlet.wire.values where none may be.
@@ -546,11 +569,45 @@ def _count(data, position, size):
     return count, position + 4
 
 
+def spend(data, count):
+    """Count so many more pieces of a message of more than _LARGE bytes. Raises CodecError when they are too many, OutOfTime."""
+    left = data.left
+    data.left -= count
+    if data.left < 0:
+        raise CodecError("a message is garbled: it has more than %d pieces" % _MAX_PIECES)
+    if left // _STRIDE != data.left // _STRIDE:
+        _watch(data)
+
+
+def _watch(data):
+    """Raise OutOfTime when whoever wants the value of this message has no more time for it."""
+    until = getattr(data, "until", None)
+    if until is not None and until():
+        raise OutOfTime("a message of %d bytes was not decoded in time" % len(data))
+
+
+def _decode_many(data, position, depth, count):
+    """Decode so many values, with looks at the time; return them as a list."""
+    items = []
+    while count:
+        some = min(count, _STRIDE)
+        count -= some
+        for _ in range(some):
+            item, position = _DECODE[data[position]](data, position + 1, depth)
+            items.append(item)
+        _watch(data)
+    return items, position
+
+
 def _decode_list(data, position, depth):
     if not depth:
         raise CodecError("a message nests deeper than %d containers" % MAX_DEPTH)
     count, position = _count(data, position, 1)
     depth -= 1
+    if len(data) > _LARGE:
+        spend(data, count)
+        if count > _STRIDE:
+            return _decode_many(data, position, depth, count)
     items = []
     for _ in range(count):
         item, position = _DECODE[data[position]](data, position + 1, depth)
@@ -568,6 +625,8 @@ def _decode_dict(data, position, depth):
         raise CodecError("a message nests deeper than %d containers" % MAX_DEPTH)
     count, position = _count(data, position, 2)
     depth -= 1
+    if len(data) > _LARGE:
+        spend(data, 2 * count)
     if count > FEW:
         return _decode_large_dict(data, position, depth, count)
     result = {}
@@ -578,15 +637,10 @@ def _decode_dict(data, position, depth):
 
 
 def _decode_large_dict(data, position, depth, count):
-    keys = []
-    items = []
-    for _ in range(count):
-        item, position = _DECODE[data[position]](data, position + 1, depth)
-        keys.append(item)
-        item, position = _DECODE[data[position]](data, position + 1, depth)
-        items.append(item)
+    items, position = _decode_many(data, position, depth, 2 * count)
+    keys = items[::2]
     check_keys(keys)
-    return dict(zip(keys, items)), position  # noqa: B905 - 2.7 knows no strict
+    return dict(zip(keys, items[1::2])), position  # noqa: B905 - 2.7 knows no strict
 
 
 def check_keys(keys):
@@ -622,13 +676,25 @@ def _decode_frozenset(data, position, depth):
 
 
 def _decode_ints(data, position, depth):
-    count, position = _count(data, position, 8)
-    return struct.Struct(">%dq" % count).unpack_from(data, position), position + 8 * count
+    return _unpacked(data, position, "q")
 
 
 def _decode_floats(data, position, depth):
+    return _unpacked(data, position, "d")
+
+
+def _unpacked(data, position, form):
+    """The tuple of numbers of 8 bytes each that follow their count, and where it ends."""
     count, position = _count(data, position, 8)
-    return struct.Struct(">%dd" % count).unpack_from(data, position), position + 8 * count
+    stop = position + 8 * count
+    if count <= 100 * _STRIDE:
+        return struct.Struct(">%d%s" % (count, form)).unpack_from(data, position), stop
+    items = []
+    for start in range(position, stop, 800 * _STRIDE):
+        some = min(stop - start, 800 * _STRIDE) // 8
+        items.extend(struct.Struct(">%d%s" % (some, form)).unpack_from(data, start))
+        _watch(data)
+    return tuple(items), stop
 
 
 def _decode_texts(data, position, depth):
@@ -636,10 +702,12 @@ def _decode_texts(data, position, depth):
     sizes = struct.Struct(">%dI" % count).unpack_from(data, position)
     position += 4 * count
     items = []
-    for size in sizes:
-        stop = position + size
-        items.append(_from_utf8(data[position:stop]))
-        position = stop
+    for start in range(0, count, 100 * _STRIDE):
+        for size in sizes[start : start + 100 * _STRIDE]:
+            stop = position + size
+            items.append(_from_utf8(data[position:stop]))
+            position = stop
+        _watch(data)
     return tuple(items), position
 
 

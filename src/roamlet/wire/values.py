@@ -33,10 +33,9 @@ _KIND = [struct.pack(">cB", b"k", number) for number in range(64)]
 default_resolve = None  # what makes instances in messages that codec.loads decodes
 
 
-class Message(bytearray if PY2 else bytes):
+class Message(codec.Watched):
     """The bytes of a message with what decoding it needs besides."""
 
-    refer = None
     buffers = ()
     resolve = None
     makers = None  # a list in the middle of decoding
@@ -78,6 +77,8 @@ class Packer(object):
             refusal = error.why, error.type_name, error.steps[::-1]
         except (RuntimeError, BufferError) as error:
             refusal = "%s; send a copy, if another thread changes it meanwhile" % error, type_name(type(value)), []
+        if refusal is None and len(self.out) > codec._MAX_PIECES:
+            refusal = _too_many(), type_name(type(value)), []
         if refusal is None:
             return b"V" + codec.dumps(self._table) + b"".join(self.out)
         why, name, steps = refusal
@@ -153,23 +154,19 @@ class Packer(object):
             raise error.at(steps(index))
         self._around.discard(id(value))
 
-    def enter(self, value, depth):
-        """Refuse what contains itself, or lies too deep, or has become too many pieces."""
+    def enter(self, value, depth, count=1):
+        """Refuse what contains itself, or lies too deep, or becomes too many pieces with `count` more."""
         if id(value) in self._around:
             raise Refusal("it contains itself", value)
         if not depth:
             raise Refusal("it lies more than %d containers deep" % MAX_DEPTH, value)
-        if len(self.out) > codec._MAX_PIECES:
-            raise Refusal(
-                "with it the message has more than %d pieces (what is reached in several ways is sent as often); send it in parts"
-                % codec._MAX_PIECES,
-                value,
-            )
+        if len(self.out) + count > codec._MAX_PIECES:
+            raise Refusal(_too_many(), value)
         self._around.add(id(value))
 
     def items(self, tag, items, value, depth):
         """Encode the items of the list or tuple `value`."""
-        self.enter(value, depth)
+        self.enter(value, depth, len(items))
         self.out.append(_TAG_U32.pack(tag, len(items)))
         index = -1
         try:
@@ -191,7 +188,7 @@ class Packer(object):
 
     def put_dict(self, value, depth):
         pairs = list(value.items())
-        self.enter(value, depth)
+        self.enter(value, depth, 2 * len(pairs))
         self.out.append(_TAG_U32.pack(b"d", len(pairs)))
         key = done = None
         try:
@@ -238,6 +235,13 @@ class Packer(object):
             self.aside.append(value)
         else:
             self.put(bytearray(value.view.tobytes()), depth)
+
+
+def _too_many():
+    return (
+        "with it the message has more than %d pieces (what is reached in several ways is sent as often); send it in parts"
+        % codec._MAX_PIECES
+    )
 
 
 _CONTAINERS = {
@@ -295,14 +299,16 @@ def _decode_message(data, position, depth):
     if not isinstance(data, Message):
         message = Message(data)
         message.refer = getattr(data, "refer", None)
+        message.until = getattr(data, "until", None)
         message.resolve = default_resolve
     try:
         table, position = _DECODE[message[1]](message, 2, MAX_DEPTH)
         if type(table) is not list or len(table) > _MOST_CLASSES:
             raise CodecError("a message is garbled: its table of classes is none")
         message.makers = [_maker(message, entry) for entry in table]
+        message.left = codec._MAX_PIECES  # the sender counts those of the value alone
         return _DECODE[message[position]](message, position + 1, MAX_DEPTH)
-    except (CodecError, CannotTravel, MemoryError):
+    except (CodecError, CannotTravel, MemoryError, codec.OutOfTime):
         raise
     except ImportError as error:
         raise CannotTravel("a value cannot travel: %s" % error)
@@ -332,6 +338,8 @@ def _decode_instance(data, position, depth):
         raise CodecError("a message nests deeper than %d containers" % MAX_DEPTH)
     count, make = data.makers[_U32.unpack_from(data, position)[0]]
     position += 4
+    if len(data) > codec._LARGE:
+        codec.spend(data, count)
     values = []
     for _ in range(count):
         item, position = _DECODE[data[position]](data, position + 1, depth - 1)
@@ -342,6 +350,8 @@ def _decode_instance(data, position, depth):
 def _decode_kind(data, position, depth):
     if not depth:
         raise CodecError("a message nests deeper than %d containers" % MAX_DEPTH)
+    if len(data) > codec._LARGE:
+        codec.spend(data, 1)
     number = data[position]
     if data.makers is None or not 0 < number < len(KINDS):
         raise CodecError("a message is garbled: unknown kind of value %d at %d" % (number, position))

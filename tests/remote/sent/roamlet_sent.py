@@ -49,6 +49,14 @@ def zeros(count):
     return b"\0" * count
 
 
+def rows(count):
+    return [(number, None) for number in range(count)]
+
+
+def empty_values(count):
+    return [None] * count
+
+
 def raise_value_error():
     raise ValueError("not good", 17)
 
