@@ -108,6 +108,17 @@ def test_without_any_python_the_shell_says_so(shell):
     assert (status, text) == (protocol.NO_PYTHON, "python-that-is-nowhere python9")
 
 
+@pytest.mark.parametrize("path", ["/nowhere", ""])
+def test_a_login_without_sh_and_python_on_its_path_starts_one_of_the_usual_places(path, monkeypatch):
+    usual = shutil.which("python3", path="/usr/local/bin:/usr/bin:/bin")
+    if usual is None:
+        pytest.skip("this machine has no python3 in the usual places")
+    shell = shutil.which("sh")
+    monkeypatch.setenv("PATH", path)
+    status, text, _ = first_answer(shell, ["python3"])
+    assert (status, text) == (protocol.STARTED, "")
+
+
 def test_a_name_with_a_space_is_one_name(tmp_path):
     (tmp_path / "my python").symlink_to(sys.executable)
     status, _, _ = first_answer("sh", [str(tmp_path / "my python")])

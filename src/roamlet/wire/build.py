@@ -89,6 +89,12 @@ _CHECK = "import sys;v=sys.version_info;sys.exit(v<(2,7)or(3,)<v<(3,6))"
 _UNQUOTABLE = re.compile(r"[\"'$`\\!%@\n\0]")
 
 
+# Where Python is looked for besides, when the login's PATH lacks even the system's own folder.
+_PLACES = (
+    'case ":$PATH:" in *:/usr/bin:*) ;; *) PATH="${PATH:+$PATH:}/usr/local/bin:/usr/bin:/bin"; export PATH;; esac; '
+)
+
+
 def new_token() -> str:
     """Return a fresh random token for one start."""
     return secrets.token_hex(12)
@@ -121,7 +127,7 @@ def shell_command(pythons: Sequence[str], token: str) -> str:
         check = f'"$p" -BESsc "{_CHECK}" </dev/null >/dev/null 2>&1'
         script = f"for p in {names}; do {check} && {start}; done; " + script
     script += f'echo {first}"{second}{protocol.NO_PYTHON} {" ".join(pythons)}"'
-    return f"sh -c '{script}'"
+    return f"/bin/sh -c '{_PLACES}{script}'"  # not by PATH, which some login shells are left without
 
 
 def preamble(config: Mapping[str, Any]) -> bytes:
