@@ -136,7 +136,7 @@ def test_a_time_limit_is_kept_though_the_process_ignores_that_it_is_told_to_end(
     with raises(remote.ConnectTimeout, match="was not ready within 1 seconds"):
         remote.local(path, timeout=1)
     pid = int(pid_file.read_text())
-    assert not gone(pid, seconds=0)  # nobody has waited for what takes longer,
+    assert not gone(pid, seconds=0)  # the caller has not waited for what takes longer,
     assert gone(pid, seconds=20)  # and it is ended all the same
 
 

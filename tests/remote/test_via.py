@@ -321,7 +321,9 @@ def test_what_does_not_start_behind_is_named_and_leaves_nothing(chain, tmp_path)
     with raises(TypeError, match="via= takes the context that is to start the new one"):
         remote.local(via="alpha")
     deadline = time.monotonic() + 20
-    while alpha.call(roamlet_sent.children):  # it was told to end, and nobody waits longer for that than for its start
+    while alpha.call(
+        roamlet_sent.children
+    ):  # it was told to end; the caller does not wait for that beyond its time limit
         assert time.monotonic() < deadline
         roamlet.sleep(0.02)
 

@@ -7,6 +7,7 @@ table; everything else becomes a RemoteError with the type's name and the remote
 import builtins
 from typing import Any
 
+from roamlet._escapes import escaped
 from roamlet.remote.errors import RemoteError
 from roamlet.remote.modules.main_script import name_here
 
@@ -47,9 +48,9 @@ def rebuilt(
 
 
 def add_traceback(error: Exception, traceback: str, context: str, function: str) -> None:
-    """Attach the remote traceback as a note: text, so that it keeps no frame alive."""
+    """Attach the remote traceback as a note: text, so that it keeps no frame alive; escaped, as Python prints notes as they are."""
     if traceback:
-        error.add_note(f"In {context}, called as {function}:\n{_indented(traceback)}")
+        error.add_note(f"In {context}, called as {function}:\n{_indented(escaped(traceback))}")
 
 
 def _builtin(module: str, type_name: str, args: Any) -> Exception | None:

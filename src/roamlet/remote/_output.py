@@ -12,6 +12,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
+from roamlet._escapes import print_escaped
 from roamlet.core import TaskletExit, Waiter, getcurrent, schedule, tasklet
 from roamlet.remote._threads import TaskletThread
 from roamlet.sync import Event
@@ -202,8 +203,7 @@ def _nearest_logger(name: str) -> logging.Logger:
 
 
 def _print(context: str, stream: str, line: str) -> None:
-    """The default: this process's own streams, as they are at that moment."""
+    """The default: this process's own streams, as they are at that moment; a terminal is not handed what it would obey."""
     target = sys.stderr if stream == "stderr" else sys.stdout
     if target is not None:
-        target.write(line + "\n")
-        target.flush()
+        print_escaped(line, target)

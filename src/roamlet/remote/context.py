@@ -150,7 +150,8 @@ class Context:
 
         Raises what the function raised: the same type when it is one of Python's own, else RemoteError; CallTimeout after
         `timeout` seconds, decoding a large result included; ContextDied when the other side dies first, ContextClosed when the
-        context is closed; FunctionNotFound, CannotTravel and RemoteModuleNotFound where the function, a value or a module cannot go.
+        context is closed; FunctionNotFound, CannotTravel and RemoteModuleNotFound where the function, a value or a module
+        cannot go.
         """
         deadline = deadline_of(timeout)
         request = self._prepared(function, args, kwargs, lent=True)
@@ -289,7 +290,7 @@ class Context:
 
         Calls raise ContextDied then, this one too where it is stuck already. It is asked four times within `seconds`, and ends by
         itself when it hears nothing for that long. None: no longer, which is how a context begins. Choose more than the longest
-        call into C code that keeps the interpreter's lock over there, and more than the line takes for what it buffers. Blocks
+        call into C code that keeps the target's interpreter lock, and more than the line takes for what it buffers. Blocks
         this tasklet for a round trip; raises what `call` does.
         """
         if seconds is not None and (

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from roamlet import _move
+from roamlet._escapes import escaped
 from roamlet.core import RoamletError, tasklet
 
 
@@ -35,7 +36,7 @@ class RemoteError(RoamletError):
         type_name: str | None = None,
         traceback: str | None = None,
     ) -> None:
-        super().__init__(message)
+        super().__init__(escaped(message))  # it quotes what targets say, and Python prints it as it is
         self.context = context
         self.function = function
         self.type_name = type_name

@@ -580,7 +580,7 @@ def spend(data, count):
 
 
 def _watch(data):
-    """Raise OutOfTime when whoever wants the value of this message has no more time for it."""
+    """Raise OutOfTime when the caller of loads has no more time for this message."""
     until = getattr(data, "until", None)
     if until is not None and until():
         raise OutOfTime("a message of %d bytes was not decoded in time" % len(data))
