@@ -1,102 +1,86 @@
-"""Hosts for commands of apps: from words to contexts that are all open at once, and all closed at the end."""
+"""`roamlet hosts`: what -H and -i mean, as a table and as JSON, without touching any host."""
 
 import argparse
-import os
+import io
+import json
 
 import pytest
 
-from roamlet import remote
-from roamlet.cli import UsageError
-from roamlet.cli.hosts import add_options, hosts_of, message_of, reached
-from roamlet.remote import HostUnreachable
+from roamlet.cli import _parser, main
+from roamlet.cli import hosts as command
+
+TOML = """
+[groups]
+web = ["web[01-03]", "deploy@extra:2222"]
+everything = ["web", "db"]
+
+[hosts.db]
+address = "10.0.0.7"
+python = "/usr/bin/python3.8"
+via = "gate"
+ssh_args = ["-o", "ProxyJump=gate"]
+
+[hosts.alone]
+port = 2200
+"""
 
 
-def options(*words):
-    parser = argparse.ArgumentParser()
-    add_options(parser)
-    return parser.parse_args(words)
+@pytest.fixture
+def inventory(tmp_path):
+    path = tmp_path / "hosts.toml"
+    path.write_text(TOML)
+    return str(path)
 
 
-def test_words_ranges_groups_and_this_machine(tmp_path):
-    inventory = tmp_path / "hosts.toml"
-    inventory.write_text('[groups]\nweb = ["web[1-2]"]\n[hosts.web2]\nport = 2222\nssh_args = ["-v"]\n')
-    conf = str(tmp_path / "conf")
-    (tmp_path / "conf").touch()
-    found = hosts_of(options("web", "me@db:22", "--local", "-i", str(inventory), "--ssh-config", conf))
-    assert [host.name for host in found] == ["web1", "web2", "me@db:22", "local"]
-    assert found[1].port == 2222 and found[1].ssh_args == ("-F", conf, "-v")
-    assert found[2].user == "me" and found[3].address is None
+def printed(*words):
+    out = io.StringIO()
+    options: argparse.Namespace = _parser().parse_args(["hosts", *words])
+    assert command.hosts(options, out) == 0
+    return out.getvalue()
+
+
+def test_without_hosts_all_groups_and_hosts_of_the_inventory_are_shown(inventory):
+    said = printed("-i", inventory)
+    lines = said.splitlines()
+    assert lines[0] == "web: 4 hosts: deploy@extra:2222,web[01-03]"
+    assert lines[1] == "everything: 5 hosts: db,deploy@extra:2222,web[01-03]"
+    assert lines[-1] == "6 hosts"
+    assert all(
+        name in said for name in ("web01", "web02", "web03", "10.0.0.7", "alone", "2200", "ProxyJump=gate", "gate")
+    )
+
+
+def test_each_host_is_one_object_with_what_is_known_of_it(inventory):
+    db, extra = map(
+        json.loads, printed("-i", inventory, "-H", "db,deploy@extra:2222", "--json", "-o", "Port=5").splitlines()
+    )
+    assert db == {
+        "host": "db", "address": "10.0.0.7", "local": False, "user": None, "port": None, "python": "/usr/bin/python3.8",
+        "via": "gate", "ssh_args": ["-o", "Port=5", "-o", "ProxyJump=gate"], "groups": ["everything"],
+    }  # fmt: skip
+    assert (extra["user"], extra["port"], extra["groups"]) == ("deploy", 2222, ["web", "everything"])
+
+
+def test_columns_that_say_nothing_are_left_out(inventory):
+    said = printed("-H", "a[1-2]")
+    assert "a1" in said and "a2" in said and "port" not in said and said.endswith("\n2 hosts\n")
+    assert printed("-H", "a").endswith("\n1 host\n")
+
+
+def test_ansibles_local_hosts_are_this_machine(tmp_path):
+    (tmp_path / "hosts").write_text("[here]\nlocalhost ansible_connection=local\n")
+    assert "this machine" in printed("-i", str(tmp_path / "hosts"))
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "name a HOST, or this machine with --local"),
-        (["a", "a"], "HOST names 'a' more than once"),
-        (["a", "--python=-x"], "give the name or path of an interpreter"),
-        (["a", "--ssh-config", "/no/such"], "--ssh-config /no/such: there is no such file"),
-        (["a", "--ssh-config", "/"], "--ssh-config /: ssh needs a file that this user may read"),
-        (["a", "-i", "/no/such"], "-i /no/such: the file cannot be read: No such file or directory$"),
+        ([], "name hosts with -H, or an inventory with -i"),
+        (["-H", "a b"], "'a b' is no host name"),
+        (["-i", "/no/such.toml"], "-i /no/such.toml: the file cannot be read"),
+        (["-H", "a", "--ssh-config", "/no/such"], "--ssh-config /no/such: there is no such file"),
     ],
 )
-def test_what_names_no_hosts_is_refused(words, message):
-    with pytest.raises(UsageError, match=message):
-        hosts_of(options(*words))
-
-
-def test_those_that_can_be_reached_are_open_together_and_the_others_have_their_errors(monkeypatch):
-    asked = []
-
-    def ssh(address, **settings):
-        asked.append((address, settings.get("ssh_args")))
-        if address == "gone":
-            raise HostUnreachable("no route")
-        return remote.local(name=settings["name"])
-
-    monkeypatch.setattr(remote, "ssh", ssh)
-    chosen = options("a", "gone", "b", "--ssh-config", "none")  # ssh's word for no file
-    with reached(hosts_of(chosen), chosen) as hosts:
-        assert list(hosts.contexts) == ["a", "b"]
-        pids = {context.call(os.getpid) for context in hosts.contexts.values()}
-        assert len(pids) == 2 and os.getpid() not in pids
-        assert message_of(hosts.failed["gone"]) == "no route"
-        kept = list(hosts.contexts.values())
-        hosts.failed.clear()
-    assert all(context.closed for context in kept)
-    assert sorted(asked) == [("a", ("-F", "none")), ("b", ("-F", "none")), ("gone", ("-F", "none"))]
-
-
-def test_the_host_on_the_way_is_reached_with_the_same_configuration(monkeypatch):
-    asked = []
-
-    def ssh(address, **settings):
-        asked.append((address, settings["ssh_args"], "via" in settings))
-        return remote.local(name=settings["name"])
-
-    monkeypatch.setattr(remote, "ssh", ssh)
-    chosen = options("a", "--via", "gate", "--ssh-config", "none")
-    with reached(hosts_of(chosen), chosen):
-        pass
-    assert asked == [("gate", ("-F", "none"), False), ("a", ("-F", "none"), True)]
-
-
-def test_all_are_closed_when_the_block_ends_with_an_error():
-    chosen = options("--local")
-    kept = []
-
-    def fail():
-        with reached(hosts_of(chosen), chosen) as hosts:
-            kept.extend(hosts.contexts.values())
-            raise LookupError
-
-    with pytest.raises(LookupError):
-        fail()
-    assert kept[0].closed
-
-
-def test_messages_are_for_the_command_line_and_obey_no_escapes():
-    assert (
-        message_of(HostUnreachable("\x1b[2Jno\nroute; another one as python="))
-        == "?[2Jno\nroute; another one as --python PATH"
-    )
-    assert message_of(KeyError()) == "KeyError"
+def test_what_means_no_host_is_refused(words, message, capsys):
+    assert main(["hosts", *words]) == 64
+    assert message in capsys.readouterr().err

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from roamlet import remote
-from roamlet.cli import _parser, main
+from roamlet.cli import _parser, _way, main
 from roamlet.cli import run as command
 from roamlet.cli._errors import UsageError
 from roamlet.cli._inventory import Host, Inventory
@@ -256,6 +256,6 @@ def test_a_password_that_nobody_can_be_asked_for_is_a_mistake_in_the_command_lin
     monkeypatch.setattr("getpass.getpass", ask)
     words = ["run", "--local", "1", "--ask-password", "platform:system"]
     with pytest.raises(UsageError, match="give --sudo too, or leave it out"):
-        command.hops(_parser().parse_args(words), Inventory())
+        _way.hops(_parser().parse_args(words), Inventory())
     with pytest.raises(UsageError, match="no terminal to ask on; give the password in ROAMLET_SUDO_PASSWORD"):
-        command.hops(_parser().parse_args([*words, "--sudo"]), Inventory())
+        _way.hops(_parser().parse_args([*words, "--sudo"]), Inventory())

@@ -250,7 +250,7 @@ def test_nothing_that_a_terminal_would_obey_is_shown(world, capsys):
     world.path.write_text(OFFICES.replace("[sites.gamma]", '[sites."gam\\u001b[2Jma"]'))
     assert world.roamlet("plan") == 1
     said = capsys.readouterr()
-    assert r"gam\x1b[2Jma" in said.err and "ConnectError: ?]0;mine??[2J?1m" in said.out
+    assert r"gam\x1b[2Jma" in said.err and r"ConnectError: \x1b]0;mine\x07\x1b[2J\x9b1m" in said.out
     assert all(char.isprintable() or char == "\n" for char in said.out + said.err)
 
 

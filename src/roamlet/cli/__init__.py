@@ -8,14 +8,15 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 
-from roamlet.cli import bench, demo, leaks, resume, run, shell, show
+from roamlet._escapes import escaped, escaped_for, print_escaped
+from roamlet.cli import bench, demo, get, hosts, leaks, put, resume, run, shell, show
 from roamlet.cli._apps import commands_of_apps
 from roamlet.cli._errors import USAGE, UsageError
 from roamlet.cli._options import refuse_unknown
 
-__all__ = ["UsageError", "main"]
+__all__ = ["UsageError", "escaped", "escaped_for", "main", "print_escaped"]
 
-COMMANDS = (demo, run, shell, resume, show, leaks, bench)
+COMMANDS = (demo, run, shell, put, get, hosts, resume, show, leaks, bench)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
+from roamlet._escapes import print_escaped
+
 if TYPE_CHECKING:
     from roamlet.cli._inventory import Host
     from roamlet.remote import Context, OutputFunction
@@ -14,7 +16,7 @@ __all__ = ["Hops", "hand_on"]
 
 def hand_on(context: str, stream: str, line: str) -> None:
     """What is printed over there goes to stderr, with the host in front: stdout holds the results and nothing else."""
-    print(f"{context}: {line}", file=sys.stderr, flush=True)
+    print_escaped(f"{context}: {line}", sys.stderr)
 
 
 class Hops:

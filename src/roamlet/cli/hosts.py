@@ -1,127 +1,109 @@
-"""For commands of apps: hosts named as for `roamlet run`, from the words of a command line to open contexts, many at once."""
+"""`roamlet hosts`: what -H and -i mean. Touches no network."""
 
 import argparse
-import os
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import TYPE_CHECKING
+import json
+import shlex
+import sys
+from typing import IO, Any
 
 from roamlet.cli._errors import UsageError
-from roamlet.cli._hints import for_one_host
-from roamlet.cli._inventory import Host, Inventory, hosts_from, read_inventory
-from roamlet.cli._opening import hand_on
-from roamlet.cli.run import add_way, check_python, hops, with_way
+from roamlet.cli._inventory import Host, Inventory, folded, hosts_from
+from roamlet.cli._way import add_hosts, add_way, inventory_of, targets_of
 
-if TYPE_CHECKING:
-    from roamlet.remote import Context
+__all__ = ["add_parser"]
 
-__all__ = ["Host", "Reached", "add_options", "hosts_of", "message_of", "reached"]
+COLUMNS = ("host", "address", "user", "port", "python", "via", "ssh arguments", "groups")
 
-LOCAL = "local"
-AT_ONCE = 50  # each is a process of ssh here while it is open
+DESCRIPTION = """\
+The hosts that -H means, and how each would be reached, by what -i and the command line say. No host is reached, and what ssh's own
+configuration adds is not shown. Without -H: the groups of -i, and all its hosts."""
 
 
-@dataclass
-class Reached:
-    """`contexts` of the hosts that could be reached, `failed` with the error of each other; both by the name of the host."""
-
-    contexts: "dict[str, Context]" = field(default_factory=dict)
-    failed: dict[str, Exception] = field(default_factory=dict)
-
-
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Declare HOST..., --local and the options of `roamlet run` that say how to get to a host; they end up in `options`."""
-    parser.add_argument(
+def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Declare `roamlet hosts`."""
+    parser = commands.add_parser(
         "hosts",
-        metavar="HOST",
-        nargs="*",
-        help="hosts that ssh reaches: [USER@]HOST[:PORT], ranges as in web[01-20], groups of -i, @FILE with one a line",
+        help="show which hosts -H and -i mean",
+        description=DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
     )
-    parser.add_argument("--local", action="store_true", help="this machine, in place of hosts or beside them")
+    add_hosts(parser)
     add_way(parser)
-    parser.add_argument("--ssh-config", metavar="FILE", help="for ssh -F")
+    parser.add_argument("--json", action="store_true", help="one JSON object per line and host, for other programs")
+    parser.set_defaults(command=hosts)
 
 
-def hosts_of(options: argparse.Namespace) -> list[Host]:
-    """The hosts that the options of add_options() name, each once. Touches no network. Raises roamlet.cli.UsageError."""
-    check_python(options.python)
-    _check_ssh_config(options.ssh_config)
-    inventory = _inventory(options)
-    try:
-        found = with_way(hosts_from(options.hosts, inventory), options, inventory) if options.hosts else []
-    except UsageError as error:
-        raise UsageError(str(error).replace("-H", "HOST")) from None  # which is how `roamlet run` takes them
-    if options.local:
-        found.append(Host(LOCAL, None, python=options.python))
-    if not found:
-        raise UsageError("name a HOST, or this machine with --local")
-    if len({host.name for host in found}) < len(found):
-        raise UsageError(f"a host is called {LOCAL!r}, as this machine is with --local; do one of them at a time")
-    return [_configured(host, options) for host in found]
+def hosts(options: argparse.Namespace, out: IO[str] | None = None) -> int:
+    """Carry the command out: print, and return 0. Raises UsageError for what means no hosts."""
+    out = out or sys.stdout
+    if options.hosts is None and options.inventory is None:
+        raise UsageError("name hosts with -H, or an inventory with -i, for example: roamlet hosts -H 'web[01-20]'")
+    inventory = inventory_of(options)
+    words = options.hosts or _all_words(inventory)
+    found = targets_of(words, options, inventory) if words else []
+    groups = {name: {host.name for host in hosts_from([name], inventory)} for name in inventory.groups}
+    of = {host.name: [name for name, members in groups.items() if host.name in members] for host in found}
+    if options.json:
+        for host in found:
+            print(json.dumps(_plain(host, of[host.name])), file=out)
+        return 0
+    if options.hosts is None:
+        for name, members in groups.items():
+            print(f"{name}: {_counted(len(members))}{': ' if members else ''}{folded(sorted(members))}", file=out)
+    _print_table(found, of, out)
+    print(_counted(len(found)), file=out)
+    return 0
 
 
-@contextmanager
-def reached(hosts: Sequence[Host], options: argparse.Namespace, *, at_once: int = AT_ONCE) -> Iterator[Reached]:
-    """Contexts on the hosts, opened `at_once` at a time, as the options say; closed at the end of the `with`.
-
-    Asks for sudo's password first, if it is to. What is printed over there goes to stderr, with the host in front. Blocks this
-    tasklet only. Raises roamlet.cli.UsageError; a host that cannot be reached is in `failed`.
-    """
-    # Inside: loading the core and the remote layer takes longer than all of `roamlet --help`.
-    from roamlet import remote
-
-    with hops(options, _inventory(options), partial(_configured, options=options)) as way:
-        closing: list[ExitStack] = []
-
-        def opened(host: Host) -> "Context":
-            stack = ExitStack()
-            context = stack.enter_context(way.opened(host, hand_on))
-            closing.append(stack)
-            return context
-
-        try:
-            done = remote.open_all([partial(opened, host) for host in hosts], at_once=at_once)
-            found = Reached(failed={hosts[one.index].name: one.error for one in done.failed if one.error is not None})
-            names = [host.name for host in hosts if host.name not in found.failed]
-            found.contexts.update(zip(names, done.contexts, strict=True))
-            yield found
-        finally:
-            _close(closing)
+def _all_words(inventory: Inventory) -> list[str]:
+    """What -H would have to say for all that an inventory knows."""
+    return list(dict.fromkeys([*inventory.groups, *inventory.settings]))
 
 
-def message_of(error: Exception) -> str:
-    """What the error of a host says, in words of the command line and without anything that a terminal would obey."""
-    # Inside: as in reached().
-    from roamlet.remote import RemoteError
-
-    text = str(error) or type(error).__name__
-    text = for_one_host(text) if isinstance(error, RemoteError) else text
-    return "".join(char if char.isprintable() or char == "\n" else "?" for char in text)
+def _counted(number: int) -> str:
+    return f"{number} host" if number == 1 else f"{number} hosts"
 
 
-def _inventory(options: argparse.Namespace) -> Inventory:
-    return read_inventory(options.inventory) if options.inventory else Inventory()
+def _plain(host: Host, groups: list[str]) -> dict[str, Any]:
+    return {
+        "host": host.name,
+        "address": host.address,
+        "local": host.address is None,
+        "user": host.user,
+        "port": host.port,
+        "python": host.python,
+        "via": host.via,
+        "ssh_args": list(host.ssh_args),
+        "groups": groups,
+    }
 
 
-def _check_ssh_config(path: str | None) -> None:
-    """Raises UsageError where ssh could not read it: it would say so once for each host, as if that one were out of reach."""
-    if path is None or path == "none":  # which is ssh's word for no file
-        return
-    if os.path.isdir(path) or not os.access(path, os.R_OK):
-        why = "there is no such file" if not os.path.exists(path) else "ssh needs a file that this user may read"
-        raise UsageError(f"--ssh-config {path}: {why}")
+def _print_table(found: list[Host], of: dict[str, list[str]], out: IO[str]) -> None:
+    # Inside: it takes longer to load than most of this command.
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
 
-
-def _configured(host: Host, options: argparse.Namespace) -> Host:
-    return replace(host, ssh_args=("-F", options.ssh_config, *host.ssh_args)) if options.ssh_config else host
-
-
-def _close(stacks: list[ExitStack]) -> None:
-    """All at once. Blocks this tasklet only."""
-    # Inside: as in reached().
-    import roamlet
-
-    for closed in [roamlet.spawn(stack.close) for stack in stacks]:
-        closed.join()
+    rows = [
+        (
+            host.name,
+            "this machine" if host.address is None else host.address,
+            host.user or "",
+            str(host.port or ""),
+            host.python or "",
+            host.via or "",
+            shlex.join(host.ssh_args),
+            " ".join(of[host.name]),
+        )
+        for host in found
+    ]
+    console = Console(file=out, soft_wrap=False, width=None if out.isatty() else 200)
+    table = Table()
+    used = [index for index in range(len(COLUMNS)) if index < 2 or any(row[index] for row in rows)]
+    for index in used:
+        table.add_column(COLUMNS[index], overflow="fold", no_wrap=index == 0)
+    for row in rows:
+        table.add_row(*(Text(row[index]) for index in used))
+    if rows:
+        console.print(table)

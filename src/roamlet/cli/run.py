@@ -1,154 +1,132 @@
-"""`roamlet run`: one function on many hosts at once. Decides what to do from the words, does it, prints; no transport here."""
+"""`roamlet run`: a function, a script or a shell command on many hosts at once. Decides from the words what to do; no transport."""
 
 import argparse
-import json
 import os
-import re
 import shutil
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
 from roamlet.cli._errors import UsageError
-from roamlet.cli._hints import for_command_line
-from roamlet.cli._inventory import Host, Inventory, folded, hosts_from, read_inventory
+from roamlet.cli._inventory import Host, Inventory
 from roamlet.cli._named_function import arguments_from, function_named
-from roamlet.cli._opening import Hops, hand_on
+from roamlet.cli._opening import Hops
+from roamlet.cli._outcomes import Lines, Style, carry_out, shown
 from roamlet.cli._progress import Progress
+from roamlet.cli._way import (
+    add_at_once,
+    add_hosts,
+    add_way,
+    check_at_once,
+    check_python,
+    hops,
+    inventory_of,
+    targets_of,
+)
 
 if TYPE_CHECKING:
-    from roamlet.cli._fan_out import Outcome
+    from roamlet.remote import Context, OutputFunction
 
 __all__ = ["add_parser"]
 
 # More local interpreters than this on one machine is a slip of the finger; each takes a process and some 10 MB.
 MOST_LOCAL = 256
-AT_ONCE = 50  # hosts; each is a process of ssh here while it runs
-
-FAILED, UNREACHABLE = 1, 3  # exit codes
-
-# The last place of a traceback that is no library's, in the text that comes with an error from over there.
-PLACE = re.compile(r'File "(?:roamlet:)?([^"]+)", line (\d+), in (\S+)')
+MOST_PRINTED = 1 << 26  # characters of one host that are kept for --group and --json
 
 EPILOG = """\
-Each ARG is read as JSON where it is JSON (3, true, [1, 2], "text"), else as plain text; --text leaves all of them text.
+What is run is one of
+  MODULE:FUNCTION   a function, imported on this machine and sent; each ARG is read as JSON where it is JSON (3, true, [1, 2],
+                    "text"), else as plain text; --text leaves all of them text. One line per host says what it returned
+  SCRIPT.py         a file of this machine, run as a program by the target's Python; ARGs are its sys.argv
+  -c COMMAND        by the target's /bin/sh; ARGs are its $1, $2, ...
+Of the last two, what is printed comes line by line with the host in front.
 
   roamlet run --local 3 platform:platform
   roamlet run -H alpha,beta --timeout 10 shutil:which rsync
-  roamlet run -H 'web[01-20],@more-hosts' --group platform:python_version
-  roamlet run -i hosts.toml -H web,db --sudo mychecks:firewall
+  roamlet run -H 'web[01-20],@more-hosts' --group -c 'uname -r'
+  roamlet run -i hosts.toml -H web,db --sudo cleanup.py --older-than 30
 
-Exit code: 0 all succeeded, 1 the function failed on at least one host, 64 wrong command line (nothing was touched), 3 it failed
-nowhere, but some hosts could not be reached, 130 interrupted."""
+Exit code: 0 all succeeded, 1 it failed on at least one host, or ended there with another status than 0, 64 wrong command line
+(nothing was touched), 3 it failed nowhere, but some hosts could not be reached, 130 interrupted."""
 
 
-class Context(Protocol):
-    """What a context offers that this command uses."""
+class CanCall(Protocol):
+    """What a context offers that this command uses for functions."""
 
     def call(self, function: Callable[..., Any], args: Sequence[Any] = ..., *, timeout: float | None = ...) -> Any:
-        """Run function(*args) over there and return what it returns."""
+        """Run function(*args) on the target and return what it returns."""
 
 
-Connect = Callable[[Host], AbstractContextManager[Context]]
+Connect = Callable[[Host], AbstractContextManager[CanCall]]
+Start = Callable[["Context"], int]
+
+
+class Unsuccessful(Exception):
+    """A script or command has ended, and not with 0. `printed`: what it printed, for --group; `fields`: the same for --json."""
+
+    def __init__(self, message: str, printed: list[str], fields: dict[str, Any]) -> None:
+        super().__init__(message)
+        self.printed = printed
+        self.fields = fields
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Declare `roamlet run` and its options."""
     parser = commands.add_parser(
         "run",
-        help="run a function on many hosts at once",
-        description="Run MODULE:FUNCTION with ARGs on every host at once; one line per host as results come.",
+        help="run a function, a script or a shell command on many hosts at once",
+        description="Run a function, a script or a shell command on every host at once.",
+        usage="roamlet run (--local N | -H HOST[,HOST...]) [options] (MODULE:FUNCTION | SCRIPT.py | -c COMMAND) [ARG ...]",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument("--local", metavar="N", type=int, help="N interpreters on this machine")
-    where.add_argument(
-        "-H",
-        "--hosts",
-        metavar="HOST[,HOST...]",
-        action="append",
-        help="hosts that ssh reaches: [USER@]HOST[:PORT], ranges as in web[01-20], groups of -i, @FILE with one a line",
-    )
+    add_hosts(where)
     add_way(parser)
-    parser.add_argument("--timeout", metavar="SECONDS", type=float, help="how long the call may take on each host")
-    parser.add_argument(
-        "--at-once", metavar="N", type=int, default=AT_ONCE, help=f"so many hosts at a time (default: {AT_ONCE})"
-    )
+    parser.add_argument("--timeout", metavar="SECONDS", type=float, help="how long it may take on each host")
+    add_at_once(parser)
     parser.add_argument(
         "--group", action="store_true", help="equal results once, with the hosts that gave them, at the end"
     )
     parser.add_argument("--json", action="store_true", help="one JSON object per line and host, for other programs")
     parser.add_argument("--text", action="store_true", help="pass every ARG as text, whatever it looks like")
-    parser.add_argument("function", metavar="MODULE:FUNCTION", help="imported here, sent there")
-    parser.add_argument("args", metavar="ARG", nargs="*", default=[], help="arguments of the function")
+    parser.add_argument("-c", dest="shell_command", metavar="COMMAND", help="run COMMAND by /bin/sh")
+    parser.add_argument("what", metavar="MODULE:FUNCTION | SCRIPT.py", nargs="?", help="what is run")
+    parser.add_argument("args", metavar="ARG", nargs="*", default=[], help="arguments of what is run")
     parser.set_defaults(command=run)
-
-
-def add_way(parser: argparse.ArgumentParser) -> None:
-    """Declare the options that say how to get to a host."""
-    parser.add_argument(
-        "-i",
-        "--inventory",
-        metavar="FILE",
-        type=Path,
-        help="groups and settings of hosts: TOML, or Ansible's INI or JSON",
-    )
-    parser.add_argument("--via", metavar="HOST", help="go through this host, which then runs the rest of the way")
-    parser.add_argument("--sudo", action="store_true", help="as root over there, by sudo")
-    parser.add_argument(
-        "--ask-password", action="store_true", help="ask for sudo's password once, before anything is touched"
-    )
-    parser.add_argument("--python", metavar="PATH", help="the interpreter over there, instead of the one found")
 
 
 def run(options: argparse.Namespace, connect: Connect | None = None, out: IO[str] | None = None) -> int:
     """Carry the command out and return its exit code. Raises UsageError before anything is touched.
 
-    `connect` makes the context of a target (default: by roamlet.remote), `out` takes the output (default: stdout).
+    `connect` makes the context of a target for a function (default: by roamlet.remote), `out` takes the output (default: stdout).
     """
     out = out or sys.stdout
-    inventory = read_inventory(options.inventory) if options.inventory else Inventory()
+    inventory = inventory_of(options)
     targets = _targets(options, inventory)
     if options.timeout is not None and not 0 < options.timeout < float("inf"):
         raise UsageError(f"--timeout {options.timeout:g}: give a number of seconds above 0, for example --timeout 10")
-    if options.at_once < 1:
-        raise UsageError(f"--at-once {options.at_once}: give a number of hosts, 1 or more")
-    function = function_named(options.function)
+    check_at_once(options)
+    start = _started(options)
+    if start is not None:
+        with hops(options, inventory) as way:
+            return _run_program(options, targets, way, start, out)
+    function = function_named(options.what)
     args = arguments_from(options.args, as_text=options.text)
+    style = Style(shown, lambda value: {"value": value}, as_json=options.json, group=options.group)
     if connect is not None:
-        return _run(options, targets, partial(_call, connect, function, args, options.timeout), out)
+        work = partial(_call, connect, function, args, options.timeout)
+        return carry_out(targets, work, out, style, options.at_once)
     with hops(options, inventory) as way:
-        by_roamlet: Connect = partial(way.opened, output=hand_on)
-        return _run(options, targets, partial(_call, by_roamlet, function, args, options.timeout), out)
-
-
-def hops(
-    options: argparse.Namespace, inventory: Inventory, changed: Callable[[Host], Host] = lambda host: host
-) -> Hops:
-    """What opens contexts as the command line says; asks for a password if it is to. Raises UsageError when it cannot.
-
-    `changed` is what becomes of hosts on the way.
-    """
-    password = None
-    if options.ask_password:
-        if not options.sudo:
-            raise UsageError("--ask-password asks for sudo's password: give --sudo too, or leave it out")
-        # Inside: hardly anybody asks.
-        from getpass import getpass
-
-        try:
-            password = getpass("password for sudo: ")
-        except EOFError:
-            raise UsageError(
-                "--ask-password: there is no terminal to ask on; give the password in ROAMLET_SUDO_PASSWORD"
-            ) from None
-    return Hops(lambda name: changed(hosts_from([name], inventory)[0]), sudo=options.sudo, password=password)
+        progress = Progress(len(targets), sys.stderr)
+        by_roamlet: Connect = partial(way.opened, output=Lines(progress))
+        work = partial(_call, by_roamlet, function, args, options.timeout)
+        return carry_out(targets, work, out, style, options.at_once, progress)
 
 
 def _call(
@@ -168,172 +146,128 @@ def _call(
         progress.move(target.name, "done")
 
 
-def _run(
-    options: argparse.Namespace, targets: Sequence[Host], call: Callable[[Progress, Host], Any], out: IO[str]
-) -> int:
-    # Inside: loading the core and the remote layer takes longer than all of `roamlet --help`.
-    from roamlet.cli._fan_out import fan_out
-    from roamlet.remote import ConnectError
-
-    progress = Progress(len(targets), sys.stderr)
-    width = max(len(target.name) for target in targets)
-    outcomes: list[Outcome[Host, Any]] = []
-    try:
-        for outcome in fan_out(targets, partial(call, progress), at_once=options.at_once):
-            if outcome.error is not None or options.group:
-                outcomes.append(outcome)
-            if options.json or not options.group:
-                progress.wipe()
-                print(_json_line(outcome) if options.json else _line(outcome, width), file=out, flush=True)
-                progress.show()
-    finally:
-        progress.wipe()
-    failed = [outcome for outcome in outcomes if outcome.error is not None]
-    if not options.json:
-        if options.group:
-            print_groups(outcomes, out)
-        if failed:
-            _print_failures(failed, len(targets), out)
-    if not failed:
-        return 0
-    return UNREACHABLE if all(isinstance(outcome.error, ConnectError) for outcome in failed) else FAILED
-
-
-def print_groups(outcomes: "Sequence[Outcome[Host, Any]]", out: IO[str]) -> None:
-    """Equal results together, the most frequent first; failures by the first line of their message, whatever host it names."""
-    groups: dict[str, list[Outcome[Host, Any]]] = {}
-    for outcome in outcomes:
-        groups.setdefault(_what_anywhere(outcome), []).append(outcome)
-    for what, same in sorted(groups.items(), key=lambda item: -len(item[1])):
-        if len(same) == 1:
-            print(f"1 host: {_what(same[0])}", file=out)
-        else:
-            print(f"{len(same)} hosts: {what}", file=out)
-        print(f"    {folded(sorted(outcome.target.name for outcome in same))}", file=out)
-
-
-def _what_anywhere(outcome: "Outcome[Host, Any]") -> str:
-    """`_what`, with HOST for the name of a host that failed: what 200 hosts refuse in one way is one group."""
-    what = _what(outcome)
-    return what if outcome.error is None else what.replace(repr(outcome.target.name), "HOST")
-
-
 def _targets(options: argparse.Namespace, inventory: Inventory) -> list[Host]:
+    if options.local is None:
+        return targets_of(options.hosts, options, inventory)
     check_python(options.python)
-    if options.local is not None:
-        if options.via is not None:
+    for option in ("via", "ssh_config", "ssh_options"):
+        if getattr(options, option):
+            word = {"via": "--via", "ssh_config": "--ssh-config", "ssh_options": "-o"}[option]
             raise UsageError(
-                "--local and --via: local interpreters run on this machine, and nothing is on the way to them"
+                f"--local and {word}: local interpreters run on this machine, and nothing is on the way to them"
             )
-        if options.python is not None and shutil.which(options.python) is None:
-            there = (
-                "that is no program that can be started"
-                if os.path.exists(options.python)
-                else "there is no such program"
-            )
-            raise UsageError(f"--python {options.python!r}: {there} on this machine")
-        if not 1 <= options.local <= MOST_LOCAL:
-            raise UsageError(f"--local {options.local}: give a number from 1 to {MOST_LOCAL}, for example --local 3")
-        return [Host(f"local-{number}", None, python=options.python) for number in range(1, options.local + 1)]
-    return with_way(hosts_from(options.hosts, inventory), options, inventory)
+    if options.python is not None and shutil.which(options.python) is None:
+        there = (
+            "that is no program that can be started" if os.path.exists(options.python) else "there is no such program"
+        )
+        raise UsageError(f"--python {options.python!r}: {there} on this machine")
+    if not 1 <= options.local <= MOST_LOCAL:
+        raise UsageError(f"--local {options.local}: give a number from 1 to {MOST_LOCAL}, for example --local 3")
+    return [Host(f"local-{number}", None, python=options.python) for number in range(1, options.local + 1)]
 
 
-def check_python(python: str | None) -> None:
-    """Raise UsageError for what is no name of an interpreter."""
-    if python is not None and (not python.strip() or python.startswith("-")):
-        raise UsageError(f"--python {python!r}: give the name or path of an interpreter, for example python3.8")
+# ---- scripts and shell commands
 
 
-def with_way(hosts: list[Host], options: argparse.Namespace, inventory: Inventory) -> list[Host]:
-    """The hosts with what the command line says of all of them; what it says wins over the inventory."""
-    if options.via is not None:
-        hosts_from([options.via], inventory)  # so that a word which names none is refused before anything is touched
-    changed = {key: value for key, value in (("via", options.via), ("python", options.python)) if value is not None}
-    return [replace(host, **changed) for host in hosts]
-
-
-def _line(outcome: "Outcome[Host, Any]", width: int) -> str:
-    return f"{outcome.target.name:{width}}  {outcome.seconds:7.2f} s  {_what(outcome)}"
-
-
-def _what(outcome: "Outcome[Host, Any]") -> str:
-    return f"ok      {_shown(outcome.value)}" if outcome.error is None else f"FAILED  {_headline(outcome.error)}"
-
-
-def _shown(value: Any, text: Callable[[Any], str] = repr) -> str:
-    """`value` as text; what a host sends may be an int that Python makes no text of, and ends this command for no other."""
+def _started(options: argparse.Namespace) -> Start | None:
+    """What runs a script or a command in a context; None where a function is named. Raises UsageError."""
+    if options.shell_command is not None:
+        if not options.shell_command.strip() or "\0" in options.shell_command:
+            raise UsageError("-c: there is no command; give one as a single word, for example -c 'uname -r'")
+        words = [options.what, *options.args] if options.what is not None else []
+        return partial(_command, options.shell_command, words, options.timeout)
+    if options.what is None:
+        raise UsageError("what is to be run is required: MODULE:FUNCTION, SCRIPT.py or -c COMMAND")
+    if not options.what.endswith(".py") or ":" in options.what:
+        return None
     try:
-        return text(value)
-    except ValueError as error:
-        return f"<{type(value).__name__} that cannot be shown: {error}>"
+        with open(options.what, "rb") as file:
+            source = file.read()
+    except OSError as error:
+        raise UsageError(f"{options.what}: the script cannot be read: {error.strerror}") from None
+    # Its neighbours can be imported, as where python runs it.
+    sys.path.insert(0, os.path.dirname(os.path.abspath(options.what)))
+    return partial(_script, options.what, source, options.args, options.timeout)
 
 
-def _message(error: Exception) -> str:
-    """The error's text; what roamlet itself proposes there, as it is done here."""
-    # Inside: as in _run.
-    from roamlet.remote import RemoteError
+def _command(text: str, words: list[str], timeout: float | None, context: "Context") -> int:
+    # Inside: loading the core and the remote layer takes longer than all of `roamlet --help`.
+    from roamlet.remote.programs import run_command
 
-    text = _shown(error, str)
-    return for_command_line(text) if isinstance(error, RemoteError) and type(error) is not RemoteError else text
+    return run_command(context, text, words, timeout)
 
 
-def _reason(error: Exception) -> list[str]:
-    """The lines of an error's message, the type's name in front unless the message has it."""
-    lines = _message(error).splitlines() or [""]
-    name = type(error).__name__
-    return lines if lines[0].startswith(name) else [f"{name}: {lines[0]}".rstrip(": "), *lines[1:]]
+def _script(path: str, source: bytes, words: list[str], timeout: float | None, context: "Context") -> int:
+    # Inside: see _command().
+    from roamlet.remote.programs import run_script
+
+    return run_script(context, path, source, words, timeout)
 
 
-def _headline(error: Exception) -> str:
-    """One line: the message's first, without an announcement of lines that do not follow, and where it was raised."""
-    first = re.sub(r"(,? and said|\. The last lines of its stderr):?$", "", _reason(error)[0])
-    place = _place(error)
-    return f"{first} ({place})" if place else first
+class Printed:
+    """Keeps what one host prints, for --group and --json."""
+
+    def __init__(self) -> None:
+        self._lines: list[tuple[str, str]] = []
+        self._size = 0
+
+    def __call__(self, context: str, stream: str, line: str) -> None:
+        self._size += len(line) + 1
+        if self._size <= MOST_PRINTED:
+            self._lines.append((stream, line))
+
+    def text(self, stream: str) -> str:
+        """All of one stream."""
+        return "".join(line + "\n" for of, line in self._lines if of == stream)
+
+    def lines(self) -> list[str]:
+        """All lines in the order in which they came, set in."""
+        return [f"        {line}" for _, line in self._lines]
+
+    def check(self) -> None:
+        """Raise Unsuccessful where not all could be kept."""
+        if self._size > MOST_PRINTED:
+            why = f"it printed more than {MOST_PRINTED} characters, which --group and --json do not keep"
+            raise Unsuccessful(why, [], {})
 
 
-def _traceback(error: Exception) -> str:
-    """The traceback from over there, which roamlet.remote attaches as a note; empty when there is none."""
-    return "\n".join(getattr(error, "__notes__", ()))
+def _run_program(options: argparse.Namespace, targets: Sequence[Host], way: Hops, start: Start, out: IO[str]) -> int:
+    kept = options.group or options.json
+    style = Style(
+        lambda printed: "".join("\n" + line for line in printed.lines()),
+        lambda printed: {"status": 0, **_fields(printed)},
+        as_json=options.json,
+        group=options.group,
+        each=False,
+    )
+    progress = Progress(len(targets), sys.stderr)
+
+    def work(progress: Progress, target: Host) -> Printed:
+        printed = Printed()
+        output: OutputFunction = printed if kept else Lines(progress, out)
+        try:
+            progress.move(target.name, "connecting")
+            with way.opened(target, output) as context:
+                progress.move(target.name, "running")
+                status = start(context)
+        finally:
+            progress.move(target.name, "done")
+        printed.check()
+        if status:
+            raise Unsuccessful(_ended(status), printed.lines(), {"status": status, **_fields(printed)})
+        return printed
+
+    return carry_out(targets, work, out, style, options.at_once, progress)
 
 
-def _place(error: Exception) -> str:
-    """Where over there the error was raised: FILE:LINE in FUNCTION; empty when that is not known."""
-    places = PLACE.findall(_traceback(error))
-    return "{}:{} in {}".format(*places[-1]) if places else ""
+def _fields(printed: Printed) -> dict[str, Any]:
+    return {"stdout": printed.text("stdout"), "stderr": printed.text("stderr")}
 
 
-def _json_line(outcome: "Outcome[Host, Any]") -> str:
-    fields: dict[str, Any] = {
-        "host": outcome.target.name,
-        "ok": outcome.error is None,
-        "seconds": round(outcome.seconds, 3),
-    }
-    if outcome.error is None:
-        fields["value"] = outcome.value
-    else:
-        fields["error"] = type(outcome.error).__name__
-        fields["message"] = _message(outcome.error)
-        fields["traceback"] = _traceback(outcome.error) or None
+def _ended(status: int) -> str:
+    if status >= 0:
+        return f"exit status {status}"
     try:
-        return json.dumps(fields, ensure_ascii=False, allow_nan=False)
-    except (TypeError, ValueError):
-        # Plain values that JSON has no word for (bytes, sets, NaN): as Python writes them, and said so.
-        return json.dumps({**fields, "value": _shown(outcome.value), "repr": True}, ensure_ascii=False)
-
-
-def _print_failures(failed: "Sequence[Outcome[Host, Any]]", total: int, out: IO[str]) -> None:
-    # Inside: the table is needed only when something failed.
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    console = Console(file=out, soft_wrap=False, width=None if out.isatty() else 132)
-    table = Table(show_lines=len(failed) > 1)
-    table.add_column("host", no_wrap=True)
-    table.add_column("why", overflow="fold")
-    for outcome in failed:
-        assert outcome.error is not None
-        why = [*_reason(outcome.error), *_traceback(outcome.error).splitlines()]
-        table.add_row(Text(outcome.target.name), Text("\n".join(why)))
-    console.print(f"{len(failed)} of {total} failed:", highlight=False)
-    console.print(table)
+        return f"ended by {signal.Signals(-status).name}"
+    except ValueError:
+        return f"ended by signal {-status}"

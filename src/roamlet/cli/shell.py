@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from roamlet._escapes import escaped, print_escaped
 from roamlet.cli._errors import UsageError
 from roamlet.cli._hints import for_one_host
-from roamlet.cli._inventory import Host, Inventory, hosts_from, read_inventory
-from roamlet.cli.run import add_way, check_python, hops, with_way
+from roamlet.cli._inventory import Host
+from roamlet.cli._way import add_way, check_python, hops, inventory_of, targets_of
 
 if TYPE_CHECKING:
     from roamlet.remote import Context
@@ -46,16 +47,18 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 
 def shell(options: argparse.Namespace) -> int:
-    """Carry the command out and return its exit code: that of sys.exit() over there, 1 when the host is or was lost."""
+    """Carry the command out and return its exit code: that of sys.exit() on the target, 1 when a statement that no person has typed
+    has failed, or the host is or was lost.
+    """
     # Inside: loading the core and the remote layer takes longer than all of `roamlet --help`.
     from roamlet.remote import RemoteError
 
     check_python(options.python)
-    inventory = read_inventory(options.inventory) if options.inventory else Inventory()
+    inventory = inventory_of(options)
     if options.host == LOCAL and LOCAL not in inventory.settings:
         host = Host(LOCAL, None, python=options.python)
     else:
-        found = with_way(hosts_from([options.host], inventory), options, inventory)
+        found = targets_of([options.host], options, inventory)
         if len(found) != 1:
             raise UsageError(f"{options.host!r} names {len(found)} hosts; a prompt is on one")
         host = found[0]
@@ -65,7 +68,7 @@ def shell(options: argparse.Namespace) -> int:
         with hops(options, inventory) as way, way.opened(host, Pieces()) as context:
             return Prompt(context, host.name).run()
     except RemoteError as error:
-        print(f"roamlet shell: {for_one_host(str(error))}", file=sys.stderr)
+        print_escaped(f"roamlet shell: {for_one_host(str(error))}", sys.stderr)
         return 1
 
 
@@ -75,9 +78,7 @@ class Pieces:
     pieces = True
 
     def __call__(self, context: str, stream: str, text: str) -> None:
-        out = sys.stderr if stream == "stderr" else sys.stdout
-        out.write(text)
-        out.flush()
+        print_escaped(text, sys.stderr if stream == "stderr" else sys.stdout, end="")
 
 
 class Prompt:
@@ -95,7 +96,7 @@ class Prompt:
     def run(self) -> int:
         """Until the input ends or the statement exits; returns the exit code."""
         if self._typed:
-            print(f"{self._shell.version}, in {self._name}. Ctrl-D leaves.", flush=True)
+            print_escaped(f"{self._shell.version}, in {self._name}. Ctrl-D leaves.", sys.stdout)
         lines: list[str] = []
         with line_editing(self._complete) if self._typed else contextlib.nullcontext():
             while True:
@@ -117,10 +118,12 @@ class Prompt:
                 lines = []
                 if not isinstance(answer, str):
                     return self._exit_code(answer.status)
+                if answer == "failed" and not self._typed:
+                    return 1  # as python ends a program that it reads from there
 
     def _read(self, prompt: str) -> str:
         if self._typed:
-            return input(prompt)
+            return input(escaped(prompt))
         line = self._in.readline()
         if not line:
             raise EOFError
@@ -128,7 +131,7 @@ class Prompt:
 
     def _exit_code(self, status: Any) -> int:
         if isinstance(status, str):
-            print(status, file=sys.stderr)
+            print_escaped(status, sys.stderr)
             return 1
         return int(status or 0) & 0xFF
 
@@ -176,7 +179,7 @@ class Prompt:
 
     def _complete(self, text: str) -> list[str]:
         try:
-            return self._shell.complete(text)
+            return [word for word in self._shell.complete(text) if word.isprintable()]
         except Exception:  # readline would print the traceback into the line
             return []
 

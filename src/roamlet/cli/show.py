@@ -2,8 +2,10 @@
 
 import argparse
 import json
+import sys
 import time
 
+from roamlet._escapes import print_escaped
 from roamlet.cli._errors import UsageError
 
 __all__ = ["add_parser"]
@@ -38,7 +40,8 @@ def show(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps({"file": options.file, **what}))
     else:
-        print(showing.text_of(what, options.file, _when(what.get("saved"))), end="")
+        # Its names and texts are somebody else's, as what targets send.
+        print_escaped(showing.text_of(what, options.file, _when(what.get("saved"))), sys.stdout, end="")
     return 0
 
 

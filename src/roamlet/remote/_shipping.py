@@ -32,6 +32,7 @@ PURPOSES = {
     "prompts": "the terminal for a password",
     "channels": "a channel",
     "shell": "a prompt",
+    "programs": "a script or command",
 }
 
 

@@ -29,7 +29,7 @@ class Shell:
         self.prompts = first, second
 
     def enter(self, source: str) -> "str | Exit":
-        """Run `source` if it is a whole statement: "done", "more" when lines are missing, or an Exit.
+        """Run `source` if it is a whole statement: "done", "failed" when it raised, "more" when lines are missing, or an Exit.
 
         What it printed has been handed on when this returns; a traceback is printed over there like everything else. Blocks this
         tasklet until the statement has ended. Raises what Context.call does when the context ends meanwhile.
@@ -38,7 +38,7 @@ class Shell:
         self._context._link.output.wait_until_delivered(DELIVERY)
         if isinstance(answer, list) and len(answer) == 2:
             return Exit(answer[1])
-        return "more" if answer == "more" else "done"
+        return answer if answer in ("more", "failed") else "done"
 
     def interrupt(self) -> bool:
         """Raise KeyboardInterrupt in the statement that runs, once it takes its next step. False when that cannot be done."""

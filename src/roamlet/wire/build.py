@@ -57,6 +57,7 @@ PARTS = (
     "streams",
     "prompts",
     "shell",
+    "programs",
 )  # fmt: skip
 FOR_CHILDREN = ("protocol", "codec", "bundle", "standin", "importer")  # what roamlet.wire.children hands on
 _BELOW_VALUES = ("kinds", "instances")

@@ -11,10 +11,24 @@ _lock = threading.Lock()
 _shells = {}
 
 
+class _Interpreter(code.InteractiveInterpreter):
+    """Knows whether the last statement has raised, or was none."""
+
+    failed = False
+
+    def showtraceback(self):
+        self.failed = True
+        code.InteractiveInterpreter.showtraceback(self)
+
+    def showsyntaxerror(self, *args, **kwargs):
+        self.failed = True
+        code.InteractiveInterpreter.showsyntaxerror(self, *args, **kwargs)
+
+
 class _Shell(object):
     def __init__(self):
         self.namespace = {"__name__": "__console__", "__doc__": None}
-        self.interpreter = code.InteractiveInterpreter(self.namespace)
+        self.interpreter = _Interpreter(self.namespace)
         self.thread = None
 
 
@@ -26,13 +40,16 @@ def start(token):
 
 
 def enter(token, source):
-    """Run `source` if it is a whole statement. Return "more" when it is none yet, "done", or ["exit", code]."""
+    """Run `source` if it is a whole statement. Return "more" when lines are missing, "done", "failed", or ["exit", code]."""
     shell = _shells[token]
+    shell.interpreter.failed = False
     try:
         with _lock:
             shell.thread = threading.current_thread().ident
         try:
-            return "more" if shell.interpreter.runsource(source, "<stdin>", "single") else "done"
+            if shell.interpreter.runsource(source, "<stdin>", "single"):
+                return "more"
+            return "failed" if shell.interpreter.failed else "done"
         except SystemExit as error:
             status = error.code
             return ["exit", status if status is None or type(status) is int else str(status)]
@@ -41,7 +58,7 @@ def enter(token, source):
     except KeyboardInterrupt:  # it came when the statement had just ended
         _leave(shell)
         sys.stderr.write("KeyboardInterrupt\n")
-        return "done"
+        return "failed"
 
 
 def _leave(shell):

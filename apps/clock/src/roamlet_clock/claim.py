@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from roamlet.cli import escaped
 from roamlet_clock.errors import ClockError
 
 __all__ = ["Claim", "FactsError"]
@@ -49,7 +50,7 @@ class Claim:
     def text(self) -> str:
         if not isinstance(self.value, str) or len(self.value) > LONGEST:
             raise self.wrong("text")
-        return "".join(char if char.isprintable() or char in "\n\t" else "?" for char in self.value)
+        return escaped(self.value)
 
     def flag(self) -> bool:
         if not isinstance(self.value, bool):

@@ -4,7 +4,7 @@ import argparse
 import sys
 from typing import TypeAlias
 
-from roamlet.cli.hosts import add_options
+from roamlet.cli.targets import add_options
 
 __all__ = ["add_parser"]
 

@@ -5,7 +5,7 @@ import json
 import sys
 from collections.abc import Callable, Mapping
 
-from roamlet.cli.hosts import Reached, hosts_of, message_of, reached
+from roamlet.cli.targets import Reached, hosts_of, message_of, reached
 from roamlet.remote import ConnectError, Context
 from roamlet_clock import units
 from roamlet_clock.apply import Answer, Done, carry_out, each, look

@@ -1,6 +1,7 @@
 """The errors of roamlet vpn that are no part of one concept alone. All derive from VpnError, and so from roamlet.RoamletError."""
 
 from roamlet import RoamletError
+from roamlet.cli import escaped
 
 __all__ = ["VpnError", "shown"]
 
@@ -10,5 +11,5 @@ class VpnError(RoamletError):
 
 
 def shown(text: object) -> str:
-    """Text that may have come from a server or a file, without what a terminal would obey: that stands as `?`. Lines stay."""
-    return "".join(char if char.isprintable() or char in "\n\t" else "?" for char in str(text))
+    """Text that may have come from a server or a file; what a terminal would obey is shown as an escape. Lines stay."""
+    return escaped(str(text))

@@ -1,0 +1,106 @@
+"""What `roamlet put` and `roamlet get` share: the options of a transfer, and how it is told."""
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from typing import IO, TYPE_CHECKING, Any
+
+from roamlet.cli._errors import UsageError
+from roamlet.cli._inventory import Host, Inventory
+from roamlet.cli._outcomes import Lines, Style, carry_out
+from roamlet.cli._progress import Progress
+from roamlet.cli._way import add_at_once, add_hosts, add_way, check_at_once, hops
+
+if TYPE_CHECKING:
+    from roamlet.remote import Context
+    from roamlet.remote.files import Transferred
+
+__all__ = ["add_options", "check", "copy", "settings_of"]
+
+Transfer = Callable[["Context", Host], "Transferred"]
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of a transfer, and those that say where."""
+    add_hosts(parser, required=True)
+    add_way(parser)
+    add_at_once(parser)
+    parser.add_argument("--json", action="store_true", help="one JSON object per line and host, for other programs")
+    parser.add_argument("--mode", metavar="OCTAL", help="permissions of a file, such as 640, instead of its own")
+    parser.add_argument("--owner", action="store_true", help="user and group too")
+    parser.add_argument("--no-times", action="store_true", help="do not copy the time of the last change")
+    parser.add_argument("--no-overwrite", action="store_true", help="refuse what is there already")
+    parser.add_argument("--parents", action="store_true", help="make the folders that are missing on the way")
+    parser.add_argument("--resume", action="store_true", help="go on with what an interrupted transfer has left")
+    parser.add_argument(
+        "--symlinks", choices=("keep", "follow", "skip"), default="keep", help="within a folder (default: keep)"
+    )
+
+
+def check(options: argparse.Namespace) -> None:
+    """Raise UsageError for what can be no transfer."""
+    check_at_once(options)
+    settings_of(options)
+
+
+def settings_of(options: argparse.Namespace) -> dict[str, Any]:
+    """The options as Context.put and Context.get take them. Raises UsageError."""
+    mode = None
+    if options.mode is not None:
+        try:
+            mode = int(options.mode.removeprefix("0o"), 8)
+        except ValueError:
+            mode = -1
+        if not 0 <= mode <= 0o7777:
+            raise UsageError(f"--mode {options.mode}: give octal permissions, for example --mode 640")
+    return {
+        "mode": mode,
+        "owner": options.owner,
+        "times": not options.no_times,
+        "overwrite": not options.no_overwrite,
+        "parents": options.parents,
+        "resume": options.resume,
+        "symlinks": options.symlinks,
+    }
+
+
+def copy(
+    options: argparse.Namespace,
+    targets: Sequence[Host],
+    inventory: Inventory,
+    transfer: Transfer,
+    out: IO[str] | None = None,
+) -> int:
+    """Do it for every target, print how it went, and return the exit code. Blocks until all are done."""
+    out = out or sys.stdout
+    progress = Progress(len(targets), sys.stderr)
+    with hops(options, inventory) as way:
+
+        def work(progress: Progress, target: Host) -> "Transferred":
+            try:
+                progress.move(target.name, "connecting")
+                with way.opened(target, Lines(progress)) as context:
+                    progress.move(target.name, "running")
+                    return transfer(context, target)
+            finally:
+                progress.move(target.name, "done")
+
+        return carry_out(targets, work, out, Style(_shown, _fields, as_json=options.json), options.at_once, progress)
+
+
+def _shown(done: "Transferred") -> str:
+    files = "" if done.checksum is not None else f" in {done.files} file{'' if done.files == 1 else 's'}"
+    resumed = f", {done.resumed:,} of them were there" if done.resumed else ""
+    skipped = f", left out: {', '.join(done.skipped)}" if done.skipped else ""
+    return f"{done.path}  {done.bytes:,} bytes{files}{resumed}{skipped}"
+
+
+def _fields(done: "Transferred") -> dict[str, Any]:
+    return {
+        "path": done.path,
+        "bytes": done.bytes,
+        "files": done.files,
+        "checksum": done.checksum,
+        "resumed": done.resumed,
+        "skipped": list(done.skipped),
+    }

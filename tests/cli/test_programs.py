@@ -1,0 +1,179 @@
+"""`roamlet run` of scripts and of shell commands, in real contexts: output with the host in front, exit status, summary."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from roamlet import remote
+from roamlet.cli import main
+from roamlet.remote.programs import run_command, run_script
+from tests.remote import interpreters
+from tests.remote.raising import raises
+from tests.remote.stopping import gone
+
+LIMIT = 60
+PYTHONS = list(interpreters.found().values())
+ENDS = [PYTHONS[0], PYTHONS[-1]]
+
+SCRIPT = """
+import sys, threading
+import beside
+
+def later():
+    print("later %s" % beside.NAME)
+
+if __name__ == "__main__":
+    threading.Thread(target=later).start()
+    print(" ".join(sys.argv[1:]))
+    if "fail" in sys.argv:
+        raise LookupError("as asked")
+    sys.exit({"no": None, "text": "enough"}.get(sys.argv[1], 5))
+"""
+
+
+def roamlet(folder, *words):
+    return subprocess.run(
+        [sys.executable, "-W", "error", "-m", "roamlet", "run", *words],
+        cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT, check=False,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "scripts").mkdir()
+    (tmp_path / "scripts/job.py").write_text(SCRIPT)
+    (tmp_path / "scripts/beside.py").write_text("NAME = 'neighbour'\n")
+    return tmp_path
+
+
+def test_what_a_command_prints_comes_with_the_host_in_front(tmp_path):
+    done = roamlet(tmp_path, "--local", "2", "-c", "echo to $1; echo and $2 >&2", "out", "a b")
+    assert (done.returncode, sorted(done.stdout.splitlines())) == (0, ["local-1: to out", "local-2: to out"])
+    assert sorted(done.stderr.splitlines()) == ["local-1: and a b", "local-2: and a b"]
+
+
+def test_a_status_other_than_0_is_told_at_the_end_and_is_the_exit_code(tmp_path):
+    done = roamlet(tmp_path, "--local", "2", "-c", "mkdir once 2>/dev/null || exit 7")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "FAILED  exit status 7" in done.stderr and "1 of 2 failed:" in done.stderr
+    done = roamlet(tmp_path, "--local", "1", "-c", "kill -9 $$")
+    assert done.returncode == 1 and "ended by SIGKILL" in done.stderr
+
+
+def test_a_group_is_what_printed_the_same_and_ended_the_same(tmp_path):
+    done = roamlet(
+        tmp_path, "--local", "3", "--group", "-c", "echo one; mkdir once 2>/dev/null || { echo two >&2; exit 1; }"
+    )
+    assert done.returncode == 1
+    first, second = done.stdout.split("1 host: ")
+    assert first.startswith("2 hosts: FAILED  exit status 1\n    local-[") and second.startswith("ok\n    local-")
+    assert sorted(first.splitlines()[2:]) == ["        one", "        two"] and second.splitlines()[2:] == [
+        "        one"
+    ]
+
+
+@pytest.mark.parametrize("python", ENDS)
+def test_a_script_runs_as_a_program_with_its_neighbours(folder, python):
+    words = ["--local", "1", "--python", python, "--json", "scripts/job.py"]
+    done = roamlet(folder, *words, "no", "3")
+    assert (done.returncode, done.stderr) == (0, "")
+    answer = json.loads(done.stdout)
+    assert sorted(answer.pop("stdout").splitlines()) == ["later neighbour", "no 3"] and answer.pop("seconds")
+    assert answer == {"host": "local-1", "ok": True, "status": 0, "stderr": ""}
+    for word, status, said in (("5", 5, ""), ("text", 1, "enough\n")):
+        answer = json.loads(roamlet(folder, *words, word).stdout)
+        assert (answer["ok"], answer["status"], answer["stderr"]) == (False, status, said)
+        assert answer["message"] == f"exit status {status}"
+
+
+@pytest.mark.parametrize("python", ENDS)
+def test_the_traceback_of_a_script_is_that_of_the_script_alone(folder, python):
+    done = roamlet(folder, "--local", "1", "--python", python, "scripts/job.py", "fail")
+    lines = [line.removeprefix("local-1: ") for line in done.stderr.splitlines()]
+    assert done.returncode == 1
+    assert lines[lines.index("Traceback (most recent call last):") :][:4] == [
+        "Traceback (most recent call last):",
+        '  File "scripts/job.py", line 12, in <module>',
+        '    raise LookupError("as asked")',
+        "LookupError: as asked",
+    ]
+    (folder / "scripts/job.py").write_text("print('no'\n")
+    done = roamlet(folder, "--local", "1", "--python", python, "scripts/job.py")
+    assert done.returncode == 1 and "SyntaxError" in done.stderr and done.stdout == ""
+
+
+@pytest.mark.parametrize("python", ENDS)
+def test_a_command_that_takes_too_long_is_killed_with_what_it_started(python, tmp_path):
+    lines = []
+    with remote.local(python, output=lambda context, stream, line: lines.append(line)) as context:
+        with raises(
+            remote.CallTimeout, match=r"the command in 'local' had not ended within 0.5 seconds, and was killed"
+        ):
+            run_command(context, "sleep 100 & echo $!; wait", timeout=0.5)
+        assert context.call(os.getpid) == context.facts.pid
+        context._link.output.wait_until_delivered(LIMIT)
+        assert gone(int(lines[0]), seconds=LIMIT)
+        assert run_command(context, "exit 4", timeout=LIMIT) == 4
+
+
+def test_a_command_ends_with_its_context(tmp_path):
+    pids = []
+    with remote.local(output=lambda context, stream, line: pids.append(int(line))) as context:
+        context._background(lambda: run_and_forget(context))
+        while not pids:
+            context.call(os.getpid)
+    assert gone(pids[0], seconds=LIMIT)
+
+
+def run_and_forget(context):
+    with raises(remote.ContextClosed):
+        run_command(context, "echo $$; exec sleep 100")
+
+
+def test_a_script_in_the_library_gives_its_status(folder, monkeypatch):
+    monkeypatch.syspath_prepend(folder / "scripts")
+    lines = []
+    with remote.local(output=lambda *line: lines.append(line[1:])) as context:
+        assert run_script(context, "job.py", SCRIPT.encode(), ["7"]) == 5
+        assert run_script(context, "x.py", b"import sys\nsys.stderr.write('kept')\n") == 0
+    assert sorted(lines) == [("stderr", "kept"), ("stdout", "7"), ("stdout", "later neighbour")]
+    sys.modules.pop("beside", None)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["nowhere.py"], "nowhere.py: the script cannot be read: No such file or directory"),
+        (["."], "'.' is not of the form MODULE:FUNCTION"),
+        (["-c", " "], "-c: there is no command"),
+        ([], "what is to be run is required: MODULE:FUNCTION, SCRIPT.py or -c COMMAND"),
+        (
+            ["--ssh-config", "/dev/null", "-c", "true"],
+            "--local and --ssh-config: local interpreters run on this machine",
+        ),
+        (["-o", "Port=2", "-c", "true"], "--local and -o"),
+    ],
+    ids=" ".join,
+)
+def test_what_cannot_be_run_is_refused_before_anything_is_touched(words, message, capsys):
+    assert main(["run", "--local", "1", *words]) == 64
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["Port", "=5", "-v", " "])
+def test_what_is_no_option_of_ssh_is_refused(option, capsys):
+    assert main(["run", "-H", "a", f"-o{option}", "-c", "true"]) == 64
+    assert "give an option of ssh and its value, for example -o ConnectTimeout=5" in capsys.readouterr().err
+
+
+def test_an_interrupt_ends_the_commands(tmp_path):
+    command = [sys.executable, "-m", "roamlet", "run", "--local", "2", "-c", "echo $$; exec sleep 100"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        pids = [int(process.stdout.readline().rpartition(" ")[2]) for _ in range(2)]
+        process.send_signal(signal.SIGINT)
+        assert process.wait(LIMIT) == 130
+    assert all(gone(pid, seconds=LIMIT) for pid in pids)
