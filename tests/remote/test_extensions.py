@@ -2,6 +2,7 @@
 
 import contextlib
 import importlib
+import logging
 import os
 import shlex
 import subprocess
@@ -18,7 +19,11 @@ from tests.remote import interpreters
 from tests.remote.modules.conftest import Make, make  # noqa: F401
 from tests.remote.native_modules import SUFFIX, compile_shared, multi, single
 
-for large in ("numpy", "pydantic"):  # here, as numpy cannot be imported again once a fixture has forgotten it
+for large in (
+    "numpy",
+    "pydantic",
+    "PIL._imagingft",
+):  # here, as numpy cannot be imported again once a fixture has forgotten it
     with contextlib.suppress(ImportError):
         importlib.import_module(large)
 
@@ -78,6 +83,26 @@ USES = {
             from native import chained
             return chained.answer()
 
+        def through_a_cycle():
+            from native import cyclic
+            return cyclic.answer()
+
+        def through_the_same_again():
+            from native import cyclic, again
+            return again.answer()
+
+        def by_a_name_that_is_not_its_own():
+            from native import renamed
+            return renamed.answer()
+
+        def which_twin():
+            from native import doubled
+            return doubled.KIND, doubled.__loader__.__class__.__name__, doubled.__file__.rpartition(".")[2]
+
+        def which_fallback():
+            from native import unloadable
+            return unloadable.KIND, type(unloadable.__loader__).__name__, unloadable.__file__.rpartition(".")[2]
+
         def missing_library():
             from native import lacking
 
@@ -105,6 +130,22 @@ USES = {
             return results
     """,
 }
+
+DRAWS = """
+    from PIL import Image, ImageDraw, ImageFont
+
+    def width():
+        font = ImageFont.load_default(20)
+        assert isinstance(font, ImageFont.FreeTypeFont)
+        image = Image.new("L", (200, 40))
+        ImageDraw.Draw(image).text((0, 0), "roamlet", fill=255, font=font)
+        return image.getbbox()[2]
+"""
+USES_TWIN = """
+    def kind():
+        from twin_package import only
+        return only.KIND
+"""
 
 
 @pytest.fixture
@@ -162,8 +203,40 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "int nowhere(void) { return 1; }", folder / "libroamletnowhere.so", "-Wl,-soname,libroamletnowhere.so"
     )
     compile_shared(multi("lacking", "nowhere()", "int nowhere(void);"), native / f"lacking{SUFFIX}", str(nowhere))
+    compile_shared(multi("unloadable", "nowhere()", "int nowhere(void);"), native / f"unloadable{SUFFIX}", str(nowhere))
+    (native / "unloadable.py").write_text("KIND = 'python'\n")
+    compile_in_a_cycle(libraries)
+    cyclic = (*beside[:3], "-l:libroamletping.so")
+    declared = "int ping(int n);"
+    compile_shared(multi("cyclic", "ping(5)", declared), native / f"cyclic{SUFFIX}", *cyclic)
+    compile_shared(multi("again", "ping(3)", declared), native / f"again{SUFFIX}", *cyclic)
+    compile_shared("int unnamed(void) { return 51; }", libraries / "libroamletunnamed.so")
+    renamed = (*beside[:3], "-l:libroamletunnamed.so")
+    compile_shared(multi("renamed", "unnamed()", "int unnamed(void);"), native / f"renamed{SUFFIX}", *renamed)
+    compile_shared(with_kind(multi("doubled")), native / f"doubled{SUFFIX}")
+    (native / "doubled.py").write_text("KIND = 'python'\ndef answer():\n    return 42\n")
     (native / "__init__.py").write_text("")
     return folder
+
+
+def compile_in_a_cycle(folder: Path) -> None:
+    """ping needs pong, which needs ping and tail, which needs pong."""
+    own = ("-Wl,-rpath,$ORIGIN", "-L", str(folder))
+    functions = {
+        "ping": "int pong(int n); int ping(int n) { return n ? pong(n - 1) + 1 : 0; }",
+        "pong": "int tail(int n); int ping(int n); int pong(int n) { return n ? ping(n - 1) + 1 : tail(0); }",
+        "tail": "int pong(int n); int tail(int n) { return n ? pong(n - 1) : 100; }",
+    }
+    needed = {"ping": ("pong",), "pong": ("ping", "tail"), "tail": ("pong",)}
+    for with_needed in (False, True):  # the first time there is nothing that could be linked against
+        for name, source in functions.items():
+            libraries = [f"-l:libroamlet{one}.so" for one in needed[name]] if with_needed else []
+            soname = f"-Wl,-soname,libroamlet{name}.so"
+            compile_shared(source, folder / f"libroamlet{name}.so", soname, *own, "-Wl,--no-as-needed", *libraries)
+
+
+def with_kind(source: str) -> str:
+    return source.replace('"phase", "multi"', '"KIND", "native"')
 
 
 @pytest.fixture
@@ -218,6 +291,67 @@ def test_libraries_are_loaded_in_the_order_in_which_they_need_each_other(
 ) -> None:
     assert bare.call(native.through_libraries) == 47
     assert bare.stats.round_trips <= 3  # nobody has loaded it here, so it goes when it is asked for
+
+
+def test_libraries_that_need_each_other_are_loaded_together(bare: remote.Context, native: ModuleType) -> None:
+    assert bare.call(native.through_a_cycle) == 105
+    assert bare.call(native.through_the_same_again) == 103
+    assert "memfd" not in bare.call(native.inherited)
+
+
+def test_a_library_without_a_name_of_its_own_is_found_by_that_of_its_file(
+    bare: remote.Context, native: ModuleType
+) -> None:
+    assert bare.call(native.by_a_name_that_is_not_its_own) == 51
+
+
+def test_a_pillow_wheel_draws_text_from_memory(bare: remote.Context, make: Make) -> None:  # noqa: F811
+    pytest.importorskip("PIL._imagingft")
+    make({"draws.py": DRAWS})
+    draws = importlib.import_module("draws")
+    assert bare.call(draws.width) == draws.width() > 0
+
+
+def test_an_extension_module_is_sent_although_a_python_file_lies_beside_it(
+    bare: remote.Context, native: ModuleType, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert bare.call(native.which_twin) == ("native", "Loader", "so")
+    assert not [one for one in caplog.records if one.levelno >= logging.WARNING]
+
+
+def test_the_python_file_takes_the_place_of_what_cannot_be_loaded_and_a_warning_says_so(
+    bare_python: str, native: ModuleType, caplog: pytest.LogCaptureFixture
+) -> None:
+    with remote.local(python=bare_python) as context:
+        assert context.call(native.which_fallback) == ("python", "Importer", "py")
+    (warning,) = [one.getMessage() for one in caplog.records if one.levelno >= logging.WARNING]
+    assert warning == (
+        f"{context.name} runs native.unloadable uncompiled: the Python file beside it is sent in its place. "
+        "The extension module was sent, but could not be loaded there. Install native over there"
+    )
+
+
+@pytest.mark.parametrize("version", [name for name in interpreters.others() if name in ("2.7", "3.13", "3.8")])
+def test_the_python_file_goes_where_the_extension_module_cannot_run_and_a_warning_says_so(
+    native: ModuleType,
+    compiled: Path,
+    make: Make,  # noqa: F811
+    version: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    make({"twin_package/__init__.py": "", "twin_package/only.py": "KIND = 'python'", "uses_twin.py": USES_TWIN})
+    (Path(importlib.import_module("twin_package").__file__ or "").parent / f"only{SUFFIX}").hardlink_to(
+        compiled / "native" / f"doubled{SUFFIX}"
+    )
+    uses_twin = importlib.import_module("uses_twin")
+    with remote.local(python=interpreters.found()[version]) as context:
+        assert context.call(uses_twin.kind) == "python"
+    (warning,) = [one.getMessage() for one in caplog.records if one.levelno >= logging.WARNING]
+    assert warning.startswith(
+        f"{context.name} runs twin_package.only uncompiled: the Python file beside it is sent in its place. "
+        f"twin_package.only is an extension module (only{SUFFIX}), which cannot be sent: it is built for cpython "
+    )
+    assert f"and over there is cpython {version}" in warning
 
 
 def test_threads_that_import_the_same_at_once_share_what_comes(bare: remote.Context, native: ModuleType) -> None:

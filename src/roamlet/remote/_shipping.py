@@ -4,7 +4,7 @@ Which modules those are is decided in modules/. Nothing is sent twice on a link,
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from roamlet.core import Waiter
@@ -69,6 +69,7 @@ class Shipping:
         self._parts: set[str] = set()
         self._own: set[str] = set()
         self._brought: set[str] = set()
+        self._warned: set[str] = set()  # packages some of whose modules run as Python over there
         self._waves: list[Event] = []  # each is set when what was to go behind a call has been sent
         # Held from the plan until its frames are queued: nobody's call may overtake the modules that it counts on.
         self._order = Lock(fair=True)
@@ -300,6 +301,22 @@ class Shipping:
                 self._parts.add(EXTENSIONS)
             self._pieces.push(bundle.certain)
             self.modules += len(bundle.modules)
+            self._warn(bundle.replaced)
+
+    def _warn(self, replaced: Collection[modules.Missing]) -> None:
+        """Say, once for each package, that Python files are sent in place of its extension modules."""
+        packages: dict[str, list[modules.Missing]] = {}
+        for one in replaced:
+            packages.setdefault(one.name.partition(".")[0], []).append(one)
+        for package in packages.keys() - self._warned:
+            self._warned.add(package)
+            first, *others = packages[package]
+            more = f", and those of {', '.join(one.name for one in others)} in theirs" if others else ""
+            self._link.output.say(
+                logging.WARNING,
+                f"{self._link.name} runs {first.name} uncompiled: the Python file beside it is sent in its place{more}. "
+                f"{first.reason}",
+            )
 
     def _modules_frame(self, number: int, data: bytes, deadline: float | None = None) -> bytes:
         return self._link.bundle_frame(number, data, deadline)

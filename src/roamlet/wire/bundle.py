@@ -10,7 +10,9 @@ Layout: one zlib, xz or zstd stream, which says by its first bytes what it is, o
               with CODE added hold marshalled bytecode of the target's own magic in place of the source. A DATA is no
               module: a data file "package/path in it"; what lies in a folder, "package/path/" (see roamlet.wire.resources); or
               what "@..." asks for (see roamlet.wire.metadata). Of an EXTENSION the source is a codec value: (is a package,
-              list of (number of a file, its name, its size)), in the order of loading; the files come as PIECEs
+              list of (number of a file, the name that others need it by, its size, the name that it gives itself), whether a
+              Python file can take its place); libraries in the order in which the linker is to search them, the module last;
+              the files come as PIECEs
     absent    list of str: full names that an import may ask for and that are nowhere; they cost no round trip
     reasons   dict: absent name -> a sentence that ends the message of its ImportError (which Python has it, say)
     complete  dict: package -> list of str, the last parts of all its submodules at the parent: any other submodule is

@@ -4,16 +4,18 @@ A part of the payload, sent ahead of the first bundle that announces an extensio
 roamlet.wire.protocol for what that means.
 
 Each file becomes a memfd, which the dynamic linker opens below /proc and which is closed once it is loaded. The libraries that a
-module needs are loaded first: the linker takes what is loaded already by its soname, and never looks for a path then.
+module needs are loaded before it, because the linker takes what is loaded already by its soname and never looks for a path then. As
+libraries may need each other, all of them are loaded in one step: by a small shared object, made here, that needs each by its path.
 """
 
 import errno
 import os
+import struct
 import sys
 import threading
 import zlib
 
-from roamlet.wire import codec, protocol
+from roamlet.wire import bundle, codec, protocol
 
 _ExtensionFileLoader = sys.modules["_frozen_importlib_external"].ExtensionFileLoader
 _imp = sys.modules["_imp"]
@@ -21,6 +23,8 @@ _CLOEXEC = 1
 _NOEXEC_SEAL = 8  # Linux 6.3+, which may be told to refuse memory without it; nothing here is ever run as a program
 _SYSCALLS = {"x86_64": 319, "i386": 356, "i686": 356, "aarch64": 279, "riscv64": 279, "ppc64le": 360, "s390x": 350}
 _NOW = 2  # RTLD_NOW; local
+_HEAD = 64  # bytes of the header of an ELF file
+_PAGE = 1 << 16  # the largest one of all Linux
 
 
 def install(child):
@@ -38,20 +42,25 @@ class _File(object):
     """One shared object on its way. `path` is set once it is loaded or about to be, `problem` when it cannot come."""
 
     def __init__(self):
-        self.asked = self.whole = self.loaded = False
+        self.asked = self.whole = False
+        self.head = b""  # its first bytes, which say for which machine it is
         self.path = self.problem = self.fd = None
         self.size = 0
         self._unpacker = zlib.decompressobj()
 
     def add(self, piece, label):
+        self.write(self._unpacker.decompress(piece), label)
+        self.whole = self._unpacker.eof
+
+    def write(self, data, label):
         if self.fd is None:
             self.fd = _memory(label)
-        data = self._unpacker.decompress(piece)
+        if len(self.head) < _HEAD:
+            self.head += data[: _HEAD - len(self.head)]
         self.size += len(data)
         data = memoryview(data)
         while data:
             data = data[os.write(self.fd, data) :]
-        self.whole = self._unpacker.eof
 
     def close(self):
         if self.fd is not None:
@@ -70,6 +79,7 @@ class Extensions(object):
         self._pieces = 0  # that have come so far
         self._loading = threading.RLock()
         self._paths = 0
+        self._names = set()  # (number, name) of the libraries that are loaded
         self._lost = None
 
     # ---- what the link brings
@@ -109,8 +119,8 @@ class Extensions(object):
 
     def spec(self, name, announced, filename):
         """Return the spec of a module that a bundle has announced. Asks for nothing: that is for the import."""
-        is_package, files = codec.loads(announced)
-        loader = Loader(name, filename, self, files, is_package)
+        is_package, files, has_twin = codec.loads(announced)
+        loader = Loader(name, filename, self, files, is_package, has_twin)
         spec = type(sys.__spec__)(name, loader, origin=filename, is_package=is_package)
         spec.has_location = True
         if is_package:
@@ -122,19 +132,32 @@ class Extensions(object):
 
         Raises ImportError, naming the module and what is missing; what has come is kept then, for another attempt.
         """
-        for number, _, _ in files:
+        for number, _, _, _ in files:
             self._ask(number)
-        for number, label, size in files:
+        for number, label, size, _ in files:
             self._wait(spec.name, number, label, size)
         with self._loading:
             try:
-                for number, _, _ in files[:-1]:
-                    self._load_library(self._files[number])
+                self._load_libraries([file for file in files[:-1] if (file[0], file[1]) not in self._names])
                 return self._load_module(self._files[files[-1][0]], spec)
             except (ImportError, EnvironmentError) as error:
                 problem = str(error)
+            for number, label, _, _ in files:
+                problem = problem.replace(self._path_of(self._files[number]), label)
             text = "%s came from the parent, but cannot be loaded here: %s. Install %s over there, or the library that is missing"
             raise _problem(spec.name, text % (spec.name, problem, spec.name.partition(".")[0]))
+
+    def take_twin(self, spec):
+        """Let the Python file beside an extension module take its place, as it cannot be loaded. False when there is none."""
+        try:
+            self._importer._pull("!" + spec.name)
+        except ImportError:
+            return False
+        kind, _, filename = self._importer._modules[spec.name]
+        if kind == bundle.EXTENSION:
+            return False
+        spec.loader, spec.origin = self._importer, filename
+        return True
 
     def _ask(self, number):
         with self._changed:
@@ -165,20 +188,40 @@ class Extensions(object):
             if file.problem is not None:
                 raise _problem(name, "%s of %s cannot be used here: %s" % (label, name, file.problem))
 
-    def _load_library(self, file):
-        if not file.loaded:
-            # Imported here because few modules bring libraries, and some Pythons are built without it.
-            import _ctypes
+    def _load_libraries(self, files):
+        """Load them in one step, whichever of them need each other, in the order in which the linker is to search them."""
+        if not files:
+            return
+        # Imported here because few modules bring libraries, and some Pythons are built without it.
+        import _ctypes
 
-            _ctypes.dlopen(self._path_of(file), _NOW)
-            file.loaded = True
-            file.close()
+        joints = []
+        needed = []
+        try:
+            for number, label, _, soname in files:
+                path = self._path_of(self._files[number])
+                if label != soname:  # whoever needs it asks for this name, which it does not say of itself
+                    path = self._joint(joints, files, [path], label)
+                needed.append(path)
+            _ctypes.dlopen(self._joint(joints, files, needed), _NOW)
+        finally:
+            for joint in joints:
+                joint.close()
+        for number, label, _, _ in files:
+            self._names.add((number, label))
+            self._files[number].close()
+
+    def _joint(self, joints, files, needed, soname=""):
+        """Return the path of a new shared object that needs these paths; add it to `joints`, which are closed once it is loaded."""
+        joint = _File()
+        joints.append(joint)
+        joint.write(joined(self._files[files[0][0]].head, needed, soname), "roamlet-joint")
+        return self._path_of(joint)
 
     def _load_module(self, file, spec):
         inner = type(spec)(spec.name, spec.loader, origin=self._path_of(file), is_package=False)
         inner.submodule_search_locations = spec.submodule_search_locations
         module = _imp.create_dynamic(inner)
-        file.loaded = True
         file.close()
         module.__file__ = spec.origin
         return module
@@ -198,14 +241,20 @@ class Extensions(object):
 class Loader(_ExtensionFileLoader):
     """Loads one extension module; for inspect and its like it is the interpreter's own kind."""
 
-    def __init__(self, name, path, extensions, files, is_package):
+    def __init__(self, name, path, extensions, files, is_package, has_twin):
         _ExtensionFileLoader.__init__(self, name, path)
         self._extensions = extensions
         self._files = files
         self._is_package = is_package
+        self._has_twin = has_twin
 
     def create_module(self, spec):
-        return self._extensions.load(spec, self._files)
+        try:
+            return self._extensions.load(spec, self._files)
+        except ImportError:
+            if not self._has_twin or not self._extensions.take_twin(spec):
+                raise
+        return None
 
     def exec_module(self, module):
         _imp.exec_dynamic(module)
@@ -218,6 +267,47 @@ class Loader(_ExtensionFileLoader):
 
     def get_resource_reader(self, name):
         return self._extensions._importer.get_resource_reader(name)
+
+
+def joined(head, needed, soname=""):
+    """Return the bytes of a shared object without any code that needs these others and is for the machine that `head` says.
+
+    `head` is the header of an ELF file for that machine, `needed` are names or paths, `soname` is its own name.
+    """
+    wide = head[4:5] == b"\2"
+    order = "<" if head[5:6] == b"\1" else ">"
+    header, segment, word, symbol = (64, 56, "Q", 24) if wide else (52, 32, "I", 16)
+    strings = b"\0"
+    entries = []
+    for tag, names in ((1, needed), (14, [soname] if soname else [])):  # DT_NEEDED, DT_SONAME
+        for name in names:
+            entries.append((tag, len(strings)))
+            strings += name.encode("utf-8") + b"\0"
+    strings += b"\0" * (-len(strings) % 8)
+    start = header + 3 * segment
+    length = 2 * struct.calcsize(order + word) * (len(entries) + 6)
+    symbols = start + length
+    table = symbols + symbol
+    names = table + 16
+    size = names + len(strings)
+    # DT_HASH, STRTAB, SYMTAB, STRSZ, SYMENT, and the end
+    entries += [(4, table), (5, names), (6, symbols), (10, len(strings)), (11, symbol), (0, 0)]
+    flags = head[48:52] if wide else head[36:40]
+    parts = [head[:16], struct.pack(order + "HHI" + 3 * word, 3, _machine(head, order), 1, 0, header, 0), flags]
+    parts.append(struct.pack(order + "6H", header, segment, 3, 0, 0, 0))
+    # What is loaded: all of it, for the linker to write into; the dynamic section; and that no stack need be executable.
+    for kind, at, count, align in ((1, 0, size, _PAGE), (2, start, length, 8), (0x6474E551, 0, 0, 16)):
+        if wide:
+            parts.append(struct.pack(order + "IIQQQQQQ", kind, 6, at, at, at, count, count, align))
+        else:
+            parts.append(struct.pack(order + "8I", kind, at, at, at, count, count, 6, align))
+    parts += [struct.pack(order + 2 * word, *entry) for entry in entries]
+    parts += [b"\0" * symbol, struct.pack(order + "4I", 1, 1, 0, 0), strings]
+    return b"".join(parts)
+
+
+def _machine(head, order):
+    return struct.unpack(order + "H", head[18:20])[0]
 
 
 def _problem(name, text, kind=ImportError):

@@ -53,22 +53,22 @@ def reason(found: Location | Missing) -> str:
     return found.reason
 
 
-def test_libraries_beside_it_go_first_each_behind_what_it_needs(write: Write) -> None:
+def test_libraries_beside_it_go_first_in_the_order_in_which_the_linker_searches_them(write: Write) -> None:
     write("pkg.libs/libdeep.so.1")
     write("pkg.libs/liba.so", needed=("libc.so.6", "libdeep.so.1"), search="$ORIGIN")
     write("pkg.libs/libb.so", needed=("libdeep.so.1", "liba.so"), search="${ORIGIN}/../pkg.libs")
     path = write(
         f"pkg/one{SUFFIX}", needed=("libb.so", "liba.so", "libstdc++.so.6", "libc.so.6"), search="$ORIGIN/../pkg.libs"
     )
-    assert names(fitting(path)) == ["libdeep.so.1", "liba.so", "libb.so", f"one{SUFFIX}"]
+    assert names(fitting(path)) == ["libb.so", "liba.so", "libdeep.so.1", f"one{SUFFIX}"]
 
 
 def test_libraries_that_need_each_other_end(write: Write) -> None:
     write("pkg/liba.so", needed=("libb.so",), search="$ORIGIN")
     write("pkg/libb.so", needed=("liba.so",), search="$ORIGIN")
     assert names(fitting(write(f"pkg/one{SUFFIX}", needed=("liba.so",), search="$ORIGIN"))) == [
-        "libb.so",
         "liba.so",
+        "libb.so",
         f"one{SUFFIX}",
     ]
 

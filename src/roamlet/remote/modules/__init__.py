@@ -11,12 +11,14 @@ from .main_script import name_over_there, script
 from .platforms import Platform
 from .policy import Modules, packers_of
 from .shared import Extension, SharedFile
+from .sources import Missing
 from .versions import asked_about, decided, versions_here
 
 __all__ = [
     "Bundle",
     "Extension",
     "FunctionName",
+    "Missing",
     "Modules",
     "Platform",
     "SharedFile",

@@ -43,7 +43,8 @@ class Bundle:
     `modules` are the names of the modules in it, dependencies first; `absent` are the names that it says are nowhere,
     `files` are data files that these modules name, as "package/file name", and the parts of roamlet.wire that serve them.
     `extensions` are the modules among them of which only an announcement is in `data`: their files are to follow, at once for
-    those in `certain`, which an import over there is going to load, for the others once it asks.
+    those in `certain`, which an import over there is going to load, for the others once it asks. `replaced` are the extension
+    modules in whose place a Python file is sent, as they cannot run over there.
     `source_size` is the size of the sources before compression. `second_wave(sent)` gives what the functions of these
     modules import when they are called, less what `sent` names, or None; it takes as long as `plan`, so that it is best
     asked for behind the call.
@@ -57,6 +58,7 @@ class Bundle:
     extensions: tuple[Extension, ...] = field(repr=False)
     certain: tuple[Extension, ...] = field(repr=False)
     second_wave: SecondWave = field(repr=False, compare=False)
+    replaced: tuple[Missing, ...] = field(default=(), repr=False)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -154,12 +156,23 @@ def pull(
     if name.startswith("!"):
         name = name[1:]
         policy = dataclasses.replace(policy, bytecode=False)
+        if name.partition(".")[0] not in has and not policy.refusal(name) and (twin := _twin(name)) is not None:
+            return twin
     sent = {one for one in sent if one != name}
     answer = _bundle_of(name, sent, has, policy, platform)
     if answer is None:
         data, size = _body((), {name: ""}, {})
         answer = Bundle((), (name,), (), data, size, (), (), lambda sent: None)
     return answer
+
+
+def _twin(name: str) -> Bundle | None:
+    """The Python file beside an extension module that could not be loaded over there."""
+    location = sources.find(name)
+    if isinstance(location, Missing) or location.compiled is None:
+        return None
+    why = f"The extension module was sent, but could not be loaded there. Install {name.partition('.')[0]} over there"
+    return dataclasses.replace(of_locations((location,)), replaced=(Missing(name, why),))
 
 
 def _data(name: str, found: bytes | None) -> Bundle:
@@ -268,8 +281,17 @@ def _remaining(
     native = tuple(one.native for one in modules if one.native is not None)
     # What the parent itself has loaded on its way to `root` is certain to be loaded on the same way over there.
     certain = tuple(one for one in native if root and (one.name == root or sources.is_loaded(one.name)))
+    replaced = tuple(one.compiled for one in modules if one.compiled is not None)
     return Bundle(
-        names, tuple(absent), file_names, data, size, native, certain, lambda sent: second_wave({*names, *sent})
+        names,
+        tuple(absent),
+        file_names,
+        data,
+        size,
+        native,
+        certain,
+        lambda sent: second_wave({*names, *sent}),
+        replaced,
     )
 
 

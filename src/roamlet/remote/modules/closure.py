@@ -154,7 +154,7 @@ class _Walk:
         if parent := name.rpartition(".")[0]:
             yield parent
         location = self.found[name]
-        has_run = is_loaded(name) and not (isinstance(location, Location) and location.is_twin)
+        has_run = is_loaded(name) and not (isinstance(location, Location) and location.compiled is not None)
         policy = _Policy.TRIED if has_run else _Policy.LOADED if name in self.failing else _Policy.EVERYTHING
         for one in imports.at_import:
             yield from self.follow(one, policy)
@@ -319,8 +319,9 @@ class _Walk:
                 self.add_metadata(location.name.partition(".")[0])
             if imports.asks_all and not any(one.name == distributions.ALL for one in result.files):
                 self.add_index()
-            if location.origin is not None:
-                result.stamps[location.origin] = stamp_of(location.origin)
+            for one in (location, location.twin):
+                if one is not None and one.origin is not None:
+                    result.stamps[one.origin] = stamp_of(one.origin)
             result.stamps.update((place, stamp_of(place)) for place in location.search or ())
         loaded = _loaded_submodules()
         for location in result.modules:

@@ -5,7 +5,8 @@ Decided from its file name, from what its ELF files ask for, and from what the o
 
 import os
 import re
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable
+from dataclasses import replace
 from pathlib import Path
 
 from . import elf, platforms
@@ -26,15 +27,23 @@ _named: Bounded[tuple[str, Hashable], frozenset[str]] = Bounded(2048)
 def fitting(found: Location | Missing, target: Platform | None) -> Location | Missing:
     """What `sources.find` has found; in place of an extension module one that can travel to `target`, or the reason why not.
 
+    A Python file beside an extension module stays what travels only where the extension module cannot run; `compiled` says why.
     Reads some kilobytes of each file the first time; thread-safe. Raises nothing: what cannot be read cannot travel.
     """
+    if isinstance(found, Location) and found.compiled is not None:
+        compiled = fitting(found.compiled, target)
+        if isinstance(compiled, Missing):
+            return replace(found, compiled=compiled)
+        assert compiled.native is not None
+        native = replace(compiled.native, has_twin=True)
+        return replace(compiled, native=native, twin=found, stamp=(compiled.stamp, found.stamp))
     if not isinstance(found, Missing) or not found.origin or target is None:
         return found
     path = found.origin
     try:
-        files = list(_files(path))
+        files = _files(path)
         problem = _problem(path, files, target)
-        shared = tuple(shared_file(one) for one, _ in files)
+        shared = tuple(shared_file(one, its.soname) for one, its in files)
     except (elf.BadObject, OSError) as error:
         problem = f": {error}"
         shared = ()
@@ -47,9 +56,10 @@ def fitting(found: Location | Missing, target: Platform | None) -> Location | Mi
 
 
 def named_in(native: Extension) -> frozenset[str]:
-    """Names of modules of its own package that stand in an extension module: what its C code may import.
+    """Names of modules of its own package that stand in an extension module, and of mypyc's: what its C code may import.
 
-    Code that Cython made imports by such names. A name proves nothing; whether there is such a module is for the caller to see.
+    Code that Cython made imports by such names. What mypyc made imports the module that holds the code of a whole group, which may
+    lie at the top level. A name proves nothing; whether there is such a module is for the caller to see.
     Reads the whole file the first time, some 10 ms for 10 MB; thread-safe. What cannot be read names nothing.
     """
     file = native.files[-1]
@@ -60,7 +70,7 @@ def named_in(native: Extension) -> frozenset[str]:
             data = Path(file.path).read_bytes()
         except OSError:
             data = b""
-        found = re.findall(re.escape(package.encode()) + rb"(?:\.[A-Za-z_]\w*)+", data, re.ASCII)
+        found = re.findall(re.escape(package.encode()) + rb"(?:\.[A-Za-z_]\w*)+|\b\w+__mypyc\b", data, re.ASCII)
         known = frozenset(name.decode("ascii") for name in found) - {native.name}
         _named.put((native.name, file.stamp), known)
     return known
@@ -139,23 +149,24 @@ def _glibc(one: elf.SharedObject) -> tuple[int, int]:
     return max(found)
 
 
-def _files(path: str) -> Iterator[tuple[str, elf.SharedObject]]:
-    """The file, behind the libraries that it finds by its own search path here; each behind what it needs itself."""
-    done: set[str] = set()
+def _files(path: str) -> list[tuple[str, elf.SharedObject]]:
+    """The file, behind the libraries that it finds by its own search path here, and those that they find in turn.
 
-    def visit(path: str, inherited: tuple[str, ...]) -> Iterator[tuple[str, elf.SharedObject]]:
-        done.add(path)
-        one = _object(path)
-        origin = os.path.dirname(os.path.abspath(path))
-        own = tuple(place.replace("${ORIGIN}", origin).replace("$ORIGIN", origin) for place in one.search)
+    The libraries are in the order in which the linker searches them: level by level.
+    """
+    found = {path: _object(path)}
+    waiting: list[tuple[str, tuple[str, ...]]] = [(path, ())]
+    for file, inherited in waiting:
+        origin = os.path.dirname(os.path.abspath(file))
+        own = tuple(place.replace("${ORIGIN}", origin).replace("$ORIGIN", origin) for place in found[file].search)
         places = (*own, *inherited)
-        for name in one.needed:
+        for name in found[file].needed:
             library = None if _SYSTEM.fullmatch(name) or "/" in name else _in_places(name, places)
-            if library is not None and library not in done:
-                yield from visit(library, places)
-        yield path, one
-
-    return visit(path, ())
+            if library is not None and library not in found:
+                found[library] = _object(library)
+                waiting.append((library, places))
+    (module, *libraries) = found.items()
+    return [*libraries, module]
 
 
 def _in_places(name: str, places: tuple[str, ...]) -> str | None:

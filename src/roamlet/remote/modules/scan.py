@@ -62,9 +62,11 @@ def scan(location: Location) -> Imports:
     """The imports of a module. Thread-safe; reads and perhaps compiles its source the first time, then remembers.
 
     A source that does not compile on this Python has no known imports, and `problem` says why: it may still be right
-    for the target's Python, so it travels all the same.
+    for the target's Python, so it travels all the same. An extension module is taken to import what the Python file beside it does.
     """
-    if location.is_namespace or location.native is not None:
+    if location.native is not None:
+        return scan(location.twin) if location.twin is not None else _NOTHING
+    if location.is_namespace:
         return _NOTHING
     known = _known.get(location.name)
     if known is not None and known[0] == location.stamp:
@@ -82,6 +84,8 @@ def scan_certain(location: Location) -> list[Import]:
 
     From the syntax tree, as bytecode does not show what an `else` belongs to. Not remembered: it is asked about few modules.
     """
+    if location.native is not None:
+        return []
     try:
         tree = ast.parse(location.read())
     except (SyntaxError, ValueError, OSError, ImportError, RecursionError):

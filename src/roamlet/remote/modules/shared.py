@@ -31,6 +31,8 @@ class SharedFile:
     path: str
     size: int
     stamp: Hashable
+    soname: str = ""
+    """The name that it gives itself."""
 
     def pieces(self) -> Iterator[bytes]:
         """One zlib stream in pieces, for a link each; kept for the next link while there is room.
@@ -62,24 +64,27 @@ class SharedFile:
 
 @dataclass(frozen=True, slots=True)
 class Extension:
-    """An extension module that can run over there. `files` are loaded in this order; the last one holds the module."""
+    """An extension module that can run over there. The last one of `files` holds it, the others are libraries, for the linker to
+    search in this order. `has_twin`: a Python file can take its place.
+    """
 
     name: str
     is_package: bool
     files: tuple[SharedFile, ...]
+    has_twin: bool = False
 
     def announcement(self) -> bytes:
         """What stands in a bundle in place of a source: see roamlet.wire.bundle."""
-        files = [(one.number, os.path.basename(one.path), one.size) for one in self.files]
-        return bytes(codec.dumps((self.is_package, files), "extension"))
+        files = [(one.number, os.path.basename(one.path), one.size, one.soname) for one in self.files]
+        return bytes(codec.dumps((self.is_package, files, self.has_twin), "extension"))
 
 
-def shared_file(path: str) -> SharedFile:
+def shared_file(path: str, soname: str = "") -> SharedFile:
     """The file at `path`; one file has one number, by whatever path it is reached. Raises OSError. Thread-safe."""
     identity = _identity(os.stat(path))
     with _lock:
         number = _numbers.setdefault(identity, len(_numbers) + 1)
-    return SharedFile(number, path, identity[3], identity)
+    return SharedFile(number, path, identity[3], identity, soname)
 
 
 def trim() -> None:

@@ -43,8 +43,10 @@ class Location:
     """The name that `loader` knows the module by, when it is another one."""
     native: Extension | None = None
     """What travels in place of a source, for an extension module that can run over there."""
-    is_twin: bool = False
-    """Whether this is the Python twin of an extension module: what the parent has run is not what travels."""
+    twin: "Location | None" = None
+    """The Python file beside an extension module: it tells what the module imports."""
+    compiled: "Missing | None" = None
+    """The extension module that this Python file stands in for, which is what the parent itself imports."""
 
     @property
     def is_namespace(self) -> bool:
@@ -297,13 +299,12 @@ def _without_spec(name: str) -> Location | Missing:
 
 
 def _beside_extension(name: str, is_package: bool, origin: str, places: tuple[str, ...] | None) -> Location | Missing:
-    """The Python twin that compiled packages (mypyc, Cython) put beside the extension module; without one it stays here."""
+    """An extension module, which is what Python imports; a Python file beside it (mypyc, Cython) can stand in for it.
+
+    Whether it has to is decided in extensions.py, for each target.
+    """
     suffix = next((suffix for suffix in _EXTENSION_SUFFIXES if origin.endswith(suffix)), "")
-    twin = origin.removesuffix(suffix) + ".py"
-    stamp = stamp_of(twin) if suffix else None
-    if stamp is not None:
-        return Location(name, is_package, twin, (twin, stamp), places, is_twin=True)
-    return Missing(
+    compiled = Missing(
         name,
         f"{name} is an extension module ({os.path.basename(origin)}), which cannot be sent: "
         f"it is built for one machine. Install {name.partition('.')[0]} over there",
@@ -311,6 +312,11 @@ def _beside_extension(name: str, is_package: bool, origin: str, places: tuple[st
         origin,
         places if is_package else None,
     )
+    twin = origin.removesuffix(suffix) + ".py"
+    stamp = stamp_of(twin) if suffix else None
+    if stamp is None:
+        return compiled
+    return Location(name, is_package, twin, (twin, stamp), places, compiled=compiled)
 
 
 def _from_odd_loader(
