@@ -50,7 +50,7 @@ def sqlalchemy():
     table.create(engine)
     with engine.begin() as connection:
         connection.execute(table.insert(), [{"name": "warp"}, {"name": "roamlet"}])
-        rows = connection.execute(sqlalchemy.select(table.c.name).where(table.c.name.like("we%")))
+        rows = connection.execute(sqlalchemy.select(table.c.name).where(table.c.name.like("roam%")))
         return [row.name for row in rows]
 
 
