@@ -12,12 +12,11 @@ from roamlet.core import schedule
 from roamlet.remote._link import ROOT, Link
 from roamlet.remote._threads import TaskletThread
 from roamlet.remote.errors import RemoteError
-from roamlet.remote.modules import Extension, SharedFile
+from roamlet.remote.modules import SMALL, Extension, SharedFile
 from roamlet.wire import protocol
 
 MORE = b"+"
 NOTHING = b"!"
-SMALL = 1 << 20  # bytes
 
 
 class Pieces:

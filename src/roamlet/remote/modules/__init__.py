@@ -10,11 +10,12 @@ from .functions import FunctionName, code_of, name_of
 from .main_script import name_over_there, script
 from .platforms import Platform
 from .policy import Modules, packers_of
-from .shared import Extension, SharedFile
+from .shared import SMALL, Extension, SharedFile
 from .sources import Missing
 from .versions import asked_about, decided, versions_here
 
 __all__ = [
+    "SMALL",
     "Bundle",
     "Extension",
     "FunctionName",

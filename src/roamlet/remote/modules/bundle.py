@@ -280,7 +280,12 @@ def _remaining(
     file_names = (*(one.name for one in files), *(f"roamlet.wire.{part}" for part in parts))
     native = tuple(one.native for one in modules if one.native is not None)
     # What the parent itself has loaded on its way to `root` is certain to be loaded on the same way over there.
-    certain = tuple(one for one in native if root and (one.name == root or sources.is_loaded(one.name)))
+    # A small one with a Python file beside it is imported where that would be, which would travel as well.
+    certain = tuple(
+        one
+        for one in native
+        if root and (one.name == root or sources.is_loaded(one.name) or (one.has_twin and one.size <= shared.SMALL))
+    )
     replaced = tuple(one.compiled for one in modules if one.compiled is not None)
     return Bundle(
         names,
