@@ -119,6 +119,28 @@ def test_abi3_goes_to_other_versions_and_no_ending_to_the_same_only(write: Write
     assert names(fitting(write("pkg/two.so"))) == ["two.so"]
 
 
+@pytest.mark.parametrize(
+    ("tags", "fits"), [("cp310-abi3", False), ("cp39-abi3", True), ("cp310-abi3 cp38-abi3", True), ("", True)]
+)
+def test_the_tag_of_its_wheel_tells_the_oldest_python_of_an_abi3_module(
+    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tags: str, fits: bool
+) -> None:
+    path = write("tagged/one.abi3.so")
+    about = tmp_path / "tagged-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: tagged\nVersion: 1.0\n")
+    (about / "RECORD").write_text("tagged/one.abi3.so,,\n")
+    (about / "WHEEL").write_text("".join(f"Tag: {tag}-manylinux_2_17_x86_64\n" for tag in tags.split()))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    older = replace(HERE, libc="glibc 2.31", python=(3, 9), suffixes=(SUFFIX.replace("-3", "-9"), ".abi3.so", ".so"))
+    found = extensions.fitting(Missing("tagged.one", "", True, path), older)
+    assert isinstance(found, Location) is fits
+    if not fits:
+        text = f"it is built for {HERE.implementation} 3.10 or later (abi3) on linux "
+        assert text in reason(found)
+        assert "and over there is" in reason(found)
+
+
 def test_a_file_for_another_processor_is_refused_whatever_its_name_says(write: Write) -> None:
     assert "on linux s390x" in reason(fitting(write(f"pkg/one{SUFFIX}", machine=22)))
 

@@ -4,9 +4,11 @@ Only distributions of which at least one module may travel are told about; nothi
 """
 
 import importlib.metadata
+import os
 import re
 import sys
 from collections.abc import Collection, Hashable
+from pathlib import Path
 
 from roamlet.wire import codec
 
@@ -93,6 +95,22 @@ def versions_of(top: str) -> set[str]:
     """The versions of the distributions that a top-level package here belongs to."""
     names = importlib.metadata.packages_distributions().get(top, ())
     return {importlib.metadata.version(name) for name in names}
+
+
+def oldest_python(path: str) -> tuple[int, int] | None:
+    """The oldest Python that the abi3 extension module at `path` was built for; None when nothing tells.
+
+    What tells is the tag of the wheel that it was installed from: cp39-abi3-... is for 3.9 and later.
+    """
+    try:
+        for distribution in importlib.metadata.distributions(path=[str(place) for place in Path(path).parents]):
+            tags = re.findall(r"^Tag: *cp3(\d{1,3})-abi3-", distribution.read_text("WHEEL") or "", re.MULTILINE)
+            files = [file for file in distribution.files or () if file.name == Path(path).name] if tags else []
+            if any(os.path.realpath(str(distribution.locate_file(file))) == os.path.realpath(path) for file in files):
+                return 3, min(map(int, tags))
+    except Exception:  # as above
+        return None
+    return None
 
 
 def normal(name: str) -> str:

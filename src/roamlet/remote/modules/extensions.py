@@ -9,7 +9,7 @@ from collections.abc import Hashable
 from dataclasses import replace
 from pathlib import Path
 
-from . import elf, platforms
+from . import distributions, elf, platforms
 from .bounded import Bounded
 from .platforms import Platform
 from .shared import Extension, SharedFile, shared_file
@@ -22,6 +22,7 @@ LARGEST = 256 << 20
 _SYSTEM = re.compile(r"(ld-linux.*|ld64|lib(c|m|dl|rt|pthread|util|resolv|anl|mvec|crypt|python\d.*))\.so(\..*)?")
 _read: Bounded[tuple[str, Hashable], elf.SharedObject] = Bounded(2048)
 _named: Bounded[tuple[str, Hashable], frozenset[str]] = Bounded(2048)
+_since: Bounded[tuple[str, Hashable], tuple[tuple[int, int] | None]] = Bounded(2048)
 
 
 def fitting(found: Location | Missing, target: Platform | None) -> Location | Missing:
@@ -91,12 +92,14 @@ def trim() -> None:
     """Forget what stood in ELF files."""
     _read.clear()
     _named.clear()
+    _since.clear()
 
 
 def renew() -> None:
     """Make this usable in a forked process."""
     _read.renew()
     _named.renew()
+    _since.renew()
 
 
 def _problem(path: str, files: list[tuple[str, elf.SharedObject]], target: Platform) -> str:
@@ -104,13 +107,16 @@ def _problem(path: str, files: list[tuple[str, elf.SharedObject]], target: Platf
     here = platforms.here()
     suffix = next(one for one in here.suffixes if path.endswith(one))
     needs = max((_glibc(one) for _, one in files), default=(0, 0))
+    oldest = _oldest(path) if suffix == ".abi3.so" else None
     fits = (
         suffix in target.suffixes
         and bool(target.triplet)
         and target.triplet == here.triplet
         and (target.system, target.implementation) == (here.system, here.implementation)
-        # An ending without a version says nothing; abi3 does not say since when, the dynamic linker over there will.
+        # An ending without a version says nothing. That of abi3 does not say since when: where no wheel tells either, the dynamic
+        # linker over there will.
         and (suffix != ".so" or target.python == here.python)
+        and (oldest is None or target.python >= oldest)
         and all(_is_for(one, target) for _, one in files)
         and target.glibc is not None
         and target.glibc >= needs
@@ -126,11 +132,23 @@ def _problem(path: str, files: list[tuple[str, elf.SharedObject]], target: Platf
         else "another libc than glibc"
     )
     abi = suffix.strip(".").removesuffix(".so") if suffix != ".so" else here.abi
-    version = "3" if suffix == ".abi3.so" else f"{here.python[0]}.{here.python[1]}"
+    version = f"{here.python[0]}.{here.python[1]}"
+    if suffix == ".abi3.so":
+        version = "3" if oldest is None else f"{oldest[0]}.{oldest[1]} or later"
     return (
         f": it is built for {here.implementation} {version} ({abi}) on {here.system} {', '.join(machines)} with {libc}, and over "
         f"there is {target}"
     )
+
+
+def _oldest(path: str) -> tuple[int, int] | None:
+    """See distributions.oldest_python; remembered until the file changes."""
+    key = (path, stamp_of(path))
+    known = _since.get(key)
+    if known is None:
+        known = (distributions.oldest_python(path),)
+        _since.put(key, known)
+    return known[0]
 
 
 def _is_for(one: elf.SharedObject, target: Platform) -> bool:
