@@ -156,6 +156,8 @@ class Importer(object):
             self._pull(name)
         found = self._modules.get(name)
         if found is None and name in self._reasons and _an_import_asks():
+            if not dot and not codec.PY2 and _has_own(name, self):  # by a path that code has added
+                return None
             raise _not_found(name, "No module named %s: %s" % (name, self._reasons[name]))
         return found
 
@@ -466,14 +468,38 @@ class Importer(object):
 
 
 class _Place(object):
-    """What pkgutil asks for the modules in a package. Finding them is the work of the importer itself."""
+    """What pkgutil asks for the modules in a package. Finding them is the work of the importer itself.
+
+    But for those that go by another name: a package that code has renamed (setuptools._distutils, which is called distutils then),
+    or has put into sys.path (setuptools._vendor).
+    """
 
     def __init__(self, importer, path):
         self._importer = importer
         self._path = path
 
     def find_spec(self, name, target=None):
-        return None
+        folder, below = os.path.normpath(self._path), []
+        while folder and folder not in self._importer.paths:
+            folder, _, last = folder.rpartition("/")
+            below.insert(0, last)
+        package = self._importer.paths.get(folder, "@")
+        last = name.rpartition(".")[2]
+        real = ".".join([package] + below + [last])
+        if package[:1] == "@" or real == name or not self._importer.is_package(package):
+            return None
+        if below:  # one question for whatever is looked for in it
+            resources = self._importer._resources()
+            entries = resources.folder_of(self._importer, package, "/".join(below)) or ()
+            if not any(entry.rpartition("/")[2].partition(".")[0] == last for entry in entries):
+                return None
+        spec = self._importer.find_spec(real)
+        if spec is None:
+            return None
+        if spec.loader is self._importer:
+            spec.loader = _Renamed(spec.loader, real)
+        spec.name = name
+        return spec
 
     def find_module(self, name, path=None):
         return None
@@ -481,6 +507,28 @@ class _Place(object):
     def iter_modules(self, prefix=""):
         modules = self._importer._resources().modules_in(self._importer, self._path)
         return [(prefix + name, is_package) for name, is_package in modules]
+
+
+class _Renamed(object):
+    """Loads a module of the parent's under another name."""
+
+    def __init__(self, importer, real):
+        self._importer = importer
+        self._real = real
+
+    def create_module(self, spec):
+        return None
+
+    def exec_module(self, module):
+        code = self._importer.get_code(self._real)
+        if code is not None:
+            exec(code, module.__dict__)
+
+    def __getattr__(self, name):
+        method = getattr(self._importer, name)
+        if name in ("is_package", "get_filename", "get_code", "get_source", "get_resource_reader"):
+            return lambda fullname=None: method(self._real)
+        return method
 
 
 class _Refusal(object):

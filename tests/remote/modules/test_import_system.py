@@ -141,3 +141,73 @@ def test_modules_in_a_zip_archive_on_the_parents_path_travel(
         assert context.stats.round_trips == 1
         assert "No module named" in context.call(ask.error, ("odd_zippack.other",))
         assert context.stats.round_trips == 1
+
+
+RENAMES = """
+import importlib.abc, importlib.util, sys
+
+class Loader(importlib.abc.Loader):
+    def create_module(self, spec):
+        module = importlib.import_module("odd_tools._hidden")
+        module.__name__ = "odd_renamed"
+        return module
+
+    def exec_module(self, module):
+        pass
+
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        return importlib.util.spec_from_loader(name, Loader()) if name == "odd_renamed" else None
+
+sys.meta_path.insert(0, Finder())
+try:
+    import odd_renamed
+finally:
+    del sys.meta_path[0]
+from odd_renamed.core import value
+import odd_renamed.core
+loader = odd_renamed.core.__loader__
+source = loader.get_source("odd_renamed.core"), loader.is_package("odd_renamed.core")
+"""
+
+
+@pytest.mark.parametrize("loaded", [True, False])
+def test_a_package_that_code_gives_another_name_is_found_by_both(ask: ModuleType, make: Make, *, loaded: bool) -> None:
+    files = {"odd_tools/__init__.py": RENAMES, "odd_tools/_hidden/__init__.py": "", "odd_tools/_hidden/core.py": HIDDEN}
+    make(files)
+    if loaded:
+        assert importlib.import_module("odd_tools").value == "hidden"
+        assert importlib.import_module("odd_tools._hidden").__spec__.name == "odd_renamed"
+    with remote.local() as context:
+        assert context.call(ask.value, ("odd_tools",)) == "hidden"
+        assert context.call(ask.value, ("odd_tools", "source")) == (HIDDEN, False)
+
+
+HIDDEN = "value = 'hidden'\n"
+ADDS = """
+import os, sys
+sys.path.append(os.path.join(os.path.dirname(__file__), {place!r}))
+from odd_vendored import value
+"""
+
+
+@pytest.mark.parametrize("loaded", [True, False])
+def test_packages_in_a_folder_that_a_package_adds_to_the_path_are_found(
+    ask: ModuleType, make: Make, *, loaded: bool
+) -> None:
+    make({"odd_adds/__init__.py": ADDS.format(place="_vendor"), "odd_adds/_vendor/odd_vendored/__init__.py": HIDDEN})
+    if loaded:
+        importlib.import_module("odd_adds")
+    with remote.local() as context:
+        assert context.call(ask.value, ("odd_adds",)) == "hidden"
+
+
+def test_a_package_in_a_folder_that_only_an_import_would_show_is_refused_with_the_reason(
+    ask: ModuleType, make: Make
+) -> None:
+    make({"odd_adds/__init__.py": ADDS.format(place="../elsewhere"), "elsewhere/odd_vendored/__init__.py": HIDDEN})
+    with remote.local() as context:
+        assert context.call(ask.error, ("odd_adds",)) == (
+            "No module named odd_vendored: odd_adds adds to sys.path while it is imported. Import odd_adds in the parent before "
+            "the call, so that what it finds there can be sent"
+        )

@@ -39,6 +39,7 @@ _RUN_AT_ONCE = frozenset(("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"))
 _BY_NAME = frozenset(("import_module", "__import__", "find_spec"))
 _VERSION = frozenset(("version", "metadata", "distribution", "files", "requires"))
 _ALL = frozenset(("distributions", "entry_points", "packages_distributions"))
+_ADDING = frozenset(("append", "extend", "insert"))
 _PLACES = frozenset(("__file__", "__path__", "getfile", "getsourcefile"))
 _MODULE_NAME = re.compile(r"\.*(?!_+\Z)[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*\Z", re.ASCII)
 _FILE_NAME = re.compile(r"[\w-]+(?:\.[\w-]+)+\Z", re.ASCII)
@@ -60,7 +61,8 @@ class Found:
     `named_at_import` and `named_inside` are strings that look like modules in code that imports by name, as in
     `import_module("x")`. `exported` are the strings of a module that defines __all__, `files` those that look like files.
     `by_name` is true when anything imports by name, `knows_file` when anything asks where its file lies, `asks_all` when anything
-    uses the words for all distributions, `asks_version` when it asks importlib.metadata while it is imported.
+    uses the words for all distributions, `asks_version` when it asks importlib.metadata while it is imported, `changes_path` when
+    anything uses sys.path together with the words for adding to a list.
     """
 
     at_import: list[Statement] = field(default_factory=list)
@@ -73,6 +75,7 @@ class Found:
     knows_file: bool = False
     asks_all: bool = False
     asks_version: bool = False
+    changes_path: bool = False
 
 
 def imports(code: CodeType) -> Found:
@@ -128,6 +131,9 @@ def _is_metadata(one: Statement) -> bool:
 
 def _add_words(code: CodeType, found: Found) -> None:
     found.knows_file = found.knows_file or not _PLACES.isdisjoint(code.co_names)
+    found.changes_path = found.changes_path or (
+        {"sys", "path"} <= {*code.co_names} and not _ADDING.isdisjoint(code.co_names)
+    )
     found.asks_all = found.asks_all or not _ALL.isdisjoint(code.co_names)
 
 

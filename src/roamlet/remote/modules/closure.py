@@ -88,6 +88,9 @@ class _Walk:
         self.pending: list[str] = []
         self.failing: set[str] = set()
         self.roots: set[str] = set()
+        self.changes_path = (
+            ""  # the module whose imports are followed, if it finds some of them by what it adds to sys.path
+        )
 
     def lookup(self, name: str) -> Location | Missing:
         known = self.found.get(name)
@@ -130,6 +133,11 @@ class _Walk:
         reason = missing.reason
         if not reason and standard.is_standard(missing.name):
             reason = standard.why_absent(missing.name)
+        if not reason and self.changes_path:
+            reason = (
+                f"{self.changes_path} adds to sys.path while it is imported. Import {self.changes_path} in the parent before the "
+                "call, so that what it finds there can be sent"
+            )
         self.result.absent.setdefault(missing.name, reason)
 
     def lack_standard(self) -> None:
@@ -156,8 +164,10 @@ class _Walk:
         location = self.found[name]
         has_run = is_loaded(name) and not (isinstance(location, Location) and location.compiled is not None)
         policy = _Policy.TRIED if has_run else _Policy.LOADED if name in self.failing else _Policy.EVERYTHING
+        self.changes_path = name if imports.changes_path and not is_loaded(name) else ""
         for one in imports.at_import:
             yield from self.follow(one, policy)
+        self.changes_path = ""
         for target in imports.named_at_import:
             if policy is _Policy.EVERYTHING or self.loaded(target) or isinstance(self.lookup_top(target), Missing):
                 yield from self.follow(Import(target), policy)

@@ -34,7 +34,7 @@ class Imports:
     `exported` are names that a `from module import *` may hand out, `files` names of files that the code may read with
     importlib.resources or its like, which `reads_files` says that it imports. `asks_metadata`: it asks importlib.metadata
     while it is imported; `asks_all`: perhaps later, about all distributions; `starts_processes`: it imports what starts
-    Pythons; `knows_file`: it asks where its file lies.
+    Pythons; `knows_file`: it asks where its file lies; `changes_path`: it adds to sys.path.
     """
 
     at_import: tuple[Import, ...] = ()
@@ -49,6 +49,7 @@ class Imports:
     asks_all: bool = False
     starts_processes: bool = False
     knows_file: bool = False
+    changes_path: bool = False
     problem: str = ""
     """Why nothing is known: the source does not compile here."""
 
@@ -136,6 +137,7 @@ def resolve(found: bytecode.Found, module: str, is_package: bool) -> Imports:
         found.asks_all and any(map(_gives_metadata, at_import)),
         any(map(_gives_processes, (*at_import, *inside))),
         found.knows_file,
+        found.changes_path,
     )
 
 

@@ -155,7 +155,7 @@ def real_name(name: str) -> str:
     spec = _own_spec(sys.modules.get(name))
     if spec is None or spec.name == name or _own_spec(sys.modules.get(spec.name)) is not spec:
         return name
-    return spec.name
+    return spec.name if _renamed(name) is None else name
 
 
 def spec_of(name: str) -> importlib.machinery.ModuleSpec | None:
@@ -163,7 +163,21 @@ def spec_of(name: str) -> importlib.machinery.ModuleSpec | None:
     module = sys.modules.get(name)
     spec = _own_spec(module)
     if spec is not None:
-        return spec if spec.name == name else None
+        return spec if spec.name == name else _renamed(name)
+    return _found_by_finders(name)
+
+
+def _renamed(name: str) -> importlib.machinery.ModuleSpec | None:
+    """The spec that a loaded module had before code gave it another one: what an import would find now, if it is the same file.
+
+    setuptools._distutils is called distutils once it is imported, say.
+    """
+    file = _attribute(sys.modules.get(name), "__file__")
+    spec = _found_by_finders(name) if isinstance(file, str) else None
+    return spec if spec is not None and spec.origin == file else None
+
+
+def _found_by_finders(name: str) -> importlib.machinery.ModuleSpec | None:
     path: Iterable[str] | None = None
     parent = name.rpartition(".")[0]
     if parent:
