@@ -43,7 +43,12 @@ def shared_object(python: str, folder: Path) -> bytes:
 
 def announce(target: Target, *files: tuple[int, str, int]) -> None:
     send_part(target, "extensions")
-    native = ("native", bundle.EXTENSION, codec.dumps((False, list(files))), "/parent/native.so")
+    native = (
+        "native",
+        bundle.EXTENSION,
+        codec.dumps((False, [(*one, one[1]) for one in files], False)),
+        "/parent/native.so",
+    )
     target.send(protocol.MODULES, 0, bundle.pack([native, ("work", bundle.MODULE, WORK.encode(), "/parent/work.py")]))
 
 

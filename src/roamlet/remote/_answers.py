@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from roamlet.remote import _failures, _values
+from roamlet.remote import _failures, _places, _values
 from roamlet.remote._facts import Facts
 from roamlet.remote._link import Answer
 from roamlet.remote._values import Incoming
@@ -114,7 +114,7 @@ def _error(failure: Failure, name: str, facts: Facts, function: str) -> Exceptio
     where = f"{name!r} ({facts.implementation} {facts.version})"
     about = {"context": name, "function": function}
     if failure.reason == protocol.ERROR_IMPORT:
-        return _noted(_import_error(failure, where, about), failure, about)
+        return _noted(_import_error(failure, where, about, facts), failure, about)
     if failure.reason == protocol.ERROR_FUNCTION:
         return FunctionNotFound(
             f"{function} is not there in {where}: {failure.text}.\n"
@@ -149,7 +149,7 @@ def _error(failure: Failure, name: str, facts: Facts, function: str) -> Exceptio
     if own is not None:
         _failures.add_traceback(own, failure.traceback, name, function)
         return own
-    return _failures.rebuilt(
+    error = _failures.rebuilt(
         module=failure.module,
         type_name=failure.type_name,
         args=failure.args,
@@ -158,16 +158,21 @@ def _error(failure: Failure, name: str, facts: Facts, function: str) -> Exceptio
         context=name,
         function=function,
     )
+    if place := _places.of_failed_import(failure.type_name, failure.traceback, name, facts):
+        error.add_note(place)
+    return error
 
 
-def _import_error(failure: Failure, where: str, about: dict[str, str]) -> RemoteError:
+def _import_error(failure: Failure, where: str, about: dict[str, str], facts: Facts) -> RemoteError:
     """The function was never run: its module did not come about over there."""
     module = about["function"].rpartition(".")[0]
+    place = _places.of_failed_import(failure.type_name, failure.traceback, about["context"], facts)
+    place = place and f"\n    {place}"
     if failure.type_name in IMPORT_ERRORS:
         return RemoteModuleNotFound(
             f"{about['function']} was not run in {where}: importing {module} failed there: {_first_cause(failure)}.\n"
             "    Pure Python modules travel by themselves when they can be imported here; what needs a compiler must be "
-            "installed over there.",
+            f"installed over there.{place}",
             type_name=failure.type_name,
             traceback=failure.traceback,
             **about,
@@ -183,7 +188,7 @@ def _import_error(failure: Failure, where: str, about: dict[str, str]) -> Remote
         )
     return RemoteError(
         f"{about['function']} was not run in {where}: importing {module} failed there: {failure.type_name}: {failure.text}.\n"
-        "    The module runs on that Python as it stands here; does it use what that version lacks?",
+        f"    The module runs on that Python as it stands here; does it use what that version lacks?{place}",
         type_name=f"{failure.module}.{failure.type_name}",
         traceback=failure.traceback,
         **about,

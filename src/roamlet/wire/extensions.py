@@ -200,6 +200,8 @@ class Extensions(object):
         try:
             for number, label, _, soname in files:
                 path = self._path_of(self._files[number])
+                if not self._files[number].head.startswith(b"\x7fELF") or len(self._files[number].head) < _HEAD:
+                    raise ImportError("%s is no shared object" % label)
                 if label != soname:  # whoever needs it asks for this name, which it does not say of itself
                     path = self._joint(joints, files, [path], label)
                 needed.append(path)

@@ -6,6 +6,7 @@ what to push before the call, `pull` what to answer to a target that asks. roaml
 
 from .bundle import Bundle, plan, pull, trim
 from .core import core, snapshot
+from .distributions import owner_of
 from .functions import FunctionName, code_of, name_of
 from .main_script import name_over_there, script
 from .platforms import Platform
@@ -29,6 +30,7 @@ __all__ = [
     "decided",
     "name_of",
     "name_over_there",
+    "owner_of",
     "packers_of",
     "plan",
     "pull",

@@ -97,6 +97,25 @@ def versions_of(top: str) -> set[str]:
     return {importlib.metadata.version(name) for name in names}
 
 
+def owner_of(path: str) -> tuple[str, str]:
+    """The path of a source below its place of sys.path, and the distribution that it belongs to ("Django 5.2.1"), or "".
+
+    Nothing at the path itself is read. Takes some 100 ms where many distributions are installed. Never raises.
+    """
+    places = [
+        place for place in sys.path if isinstance(place, str) and place and path.startswith(place.rstrip("/") + "/")
+    ]
+    file = path[len(max(places, key=len).rstrip("/")) + 1 :] if places else os.path.basename(path)
+    try:
+        names = importlib.metadata.packages_distributions().get(file.partition("/")[0].removesuffix(".py"), ())
+        owners = [importlib.metadata.distribution(name) for name in dict.fromkeys(names)]
+        if len(owners) > 1:
+            owners = [one for one in owners if any(str(its) == file for its in one.files or ())]
+        return file, f"{owners[0].metadata['Name']} {owners[0].version}" if owners else ""
+    except Exception:  # as above
+        return file, ""
+
+
 def oldest_python(path: str) -> tuple[int, int] | None:
     """The oldest Python that the abi3 extension module at `path` was built for; None when nothing tells.
 

@@ -1,0 +1,77 @@
+"""What is said of an import that fails on a target: which file of which version was sent, and which Pythons there are."""
+
+import importlib
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from roamlet import remote
+from tests.remote import interpreters
+from tests.remote.modules.conftest import Make
+
+FAILS = {
+    "roamlet_dated/__init__.py": "",
+    "roamlet_dated/syntax.py": "value = 1\nif True:\n    print 'of Python 2'\n",
+    "roamlet_dated/names.py": "from json import what_no_version_has\n",
+    "Roamlet_Dated-4.2.dist-info/METADATA": "Metadata-Version: 2.1\nName: Roamlet-Dated\nVersion: 4.2\n",
+    "Roamlet_Dated-4.2.dist-info/top_level.txt": "roamlet_dated\n",
+    "roamlet_asks_for.py": """
+        def value(name):
+            __import__("roamlet_dated." + name)
+
+        def no_package(name):
+            __import__(name)
+    """,
+    "roamlet_direct.py": "from roamlet_dated import names\ndef call():\n    return 1\n",
+    "roamlet_loose.py": "import json\nfrom json import what_no_version_has\n",
+}
+HERE = "{} {}.{}.{}".format(sys.implementation.name, *sys.version_info[:3])
+
+
+def sent(file: str, context: remote.Context) -> str:
+    facts = context.facts
+    return f"{file} was sent by this process, which is {HERE}; 'local' is {facts.implementation} {facts.version}."
+
+
+def failed(kind: type[Exception], context: remote.Context, function: Callable[..., object], *args: object) -> list[str]:
+    """The text of the error that a call raises, and its notes."""
+    try:
+        context.call(function, args)
+    except kind as error:
+        return [str(error), *error.__notes__]
+    pytest.fail(f"no {kind.__name__} was raised")
+
+
+@pytest.mark.parametrize("version", [one for one in interpreters.found() if one != "2.7"])
+@pytest.mark.parametrize(
+    ("name", "kind", "line"), [("syntax", SyntaxError, 3), ("names", ImportError, 1)], ids=["syntax", "names"]
+)
+def test_the_package_its_version_and_both_pythons_are_named(
+    make: Make, version: str, name: str, kind: type[Exception], line: int
+) -> None:
+    make(FAILS)
+    asks = importlib.import_module("roamlet_asks_for")
+    with remote.local(python=interpreters.found()[version]) as context:
+        last = failed(kind, context, asks.value, name)[-1]
+        assert last == sent(f"roamlet_dated/{name}.py, line {line}, of Roamlet-Dated 4.2,", context)
+
+
+def test_a_call_whose_module_cannot_be_imported_says_so_in_its_message(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(FAILS)
+    json = importlib.import_module("json")
+    monkeypatch.setattr(json, "what_no_version_has", 1, raising=False)
+    direct = importlib.import_module("roamlet_direct")
+    with remote.local() as context:
+        text = failed(remote.RemoteModuleNotFound, context, direct.call)[0]
+        assert text.endswith(sent("roamlet_dated/names.py, line 1, of Roamlet-Dated 4.2,", context))
+
+
+def test_a_module_of_no_distribution_is_named_by_its_file(make: Make) -> None:
+    make(FAILS)
+    asks = importlib.import_module("roamlet_asks_for")
+    with remote.local() as context:
+        last = failed(ImportError, context, asks.no_package, "roamlet_loose")[-1]
+        assert last == sent("roamlet_loose.py, line 2,", context)
