@@ -1,11 +1,12 @@
 """From the answer to a call to its value, or to the exception that the caller gets."""
 
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from roamlet.remote import _failures, _places, _values
+from roamlet.remote import _failures, _places, _values, modules
 from roamlet.remote._facts import Facts
 from roamlet.remote._link import Answer
 from roamlet.remote._values import Incoming
@@ -186,9 +187,18 @@ def _import_error(failure: Failure, where: str, about: dict[str, str], facts: Fa
             traceback=failure.traceback,
             **about,
         )
+    if module == "__main__" and not modules.has_guard():
+        advice = (
+            "The main script has no main guard, so that all of it runs there when it is imported, what opens contexts too. Put that "
+            "part under  if __name__ == '__main__':  so that it runs in this process alone."
+        )
+    elif facts.python[:2] == sys.version_info[:2]:
+        advice = "What the module does while it is imported, it does there; does it use what only this machine or process has?"
+    else:
+        advice = "The module runs on that Python as it stands here; does it use what that version lacks?"
     return RemoteError(
         f"{about['function']} was not run in {where}: importing {module} failed there: {failure.type_name}: {failure.text}.\n"
-        f"    The module runs on that Python as it stands here; does it use what that version lacks?{place}",
+        f"    {advice}{place}",
         type_name=f"{failure.module}.{failure.type_name}",
         traceback=failure.traceback,
         **about,

@@ -1,8 +1,10 @@
 """What is said of an import that fails on a target: which file of which version was sent, and which Pythons there are."""
 
 import importlib
+import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -75,3 +77,58 @@ def test_a_module_of_no_distribution_is_named_by_its_file(make: Make) -> None:
     with remote.local() as context:
         last = failed(ImportError, context, asks.no_package, "roamlet_loose")[-1]
         assert last == sent("roamlet_loose.py, line 2,", context)
+
+
+SCRIPT = """
+import sys
+from roamlet import remote
+
+def work():
+    return 1
+
+path = sys.argv[1]
+with remote.local(python=path) as context:
+    context.call(work)
+"""
+GUARDED = """
+import sys
+from roamlet import remote
+
+class Only:
+    it = sys.argv[1]
+
+def work():
+    return 1
+
+if __name__ == "__main__":
+    with remote.local(python=sys.argv[1]) as context:
+        context.call(work)
+"""
+OTHER = [one for one in interpreters.others() if one in ("2.7", "3.8")]
+
+
+def last_words(folder: Path, script: str, python: str) -> str:
+    (folder / "script.py").write_text(script)
+    done = subprocess.run(
+        [sys.executable, str(folder / "script.py"), python], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 1
+    assert "importing __main__ failed there: IndexError: list index out of range.\n" in done.stderr
+    return done.stderr
+
+
+@pytest.mark.parametrize("python", [sys.executable, *(interpreters.found()[one] for one in OTHER)])
+def test_a_main_script_without_a_guard_is_said_to_have_none_whatever_the_versions(tmp_path: Path, python: str) -> None:
+    text = last_words(tmp_path, SCRIPT, python)
+    assert "The main script has no main guard, so that all of it runs there when it is imported" in text
+    assert "if __name__ == '__main__':" in text
+
+
+def test_a_main_script_with_a_guard_is_not_said_to_lack_one(tmp_path: Path) -> None:
+    assert "does it use what only this machine or process has?" in last_words(tmp_path, GUARDED, sys.executable)
+
+
+@pytest.mark.parametrize("version", OTHER[:1])
+def test_another_version_is_suspected_only_where_it_is_another(tmp_path: Path, version: str) -> None:
+    text = last_words(tmp_path, GUARDED, interpreters.found()[version])
+    assert "does it use what that version lacks?" in text

@@ -8,7 +8,7 @@ from .bundle import Bundle, plan, pull, trim
 from .core import core, snapshot
 from .distributions import owner_of
 from .functions import FunctionName, code_of, name_of
-from .main_script import name_over_there, script
+from .main_script import has_guard, name_over_there, script
 from .platforms import Platform
 from .policy import Modules, packers_of
 from .shared import SMALL, Extension, SharedFile
@@ -28,6 +28,7 @@ __all__ = [
     "code_of",
     "core",
     "decided",
+    "has_guard",
     "name_of",
     "name_over_there",
     "owner_of",

@@ -1,5 +1,6 @@
 """The parent's main script: whether it can travel, and under which name."""
 
+import ast
 import importlib.machinery
 import os
 import sys
@@ -52,3 +53,15 @@ def script() -> tuple[ModuleType | None, str]:
         None,
         f"the main script has no source to send: {how}. Put the function into a module, or start the script from a file",
     )
+
+
+def has_guard() -> bool:
+    """Whether the main script has an `if __name__ == "__main__":` at its own level. True where its source cannot be read."""
+    module, _ = script()
+    try:
+        with open(str(getattr(module, "__file__", "")), "rb") as file:
+            tree = ast.parse(file.read())
+    except (OSError, SyntaxError, ValueError, RecursionError):
+        return True
+    tests = [ast.walk(one.test) for one in tree.body if isinstance(one, ast.If)]
+    return any(isinstance(node, ast.Name) and node.id == "__name__" for nodes in tests for node in nodes)
