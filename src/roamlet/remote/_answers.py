@@ -159,8 +159,12 @@ def _error(failure: Failure, name: str, facts: Facts, function: str) -> Exceptio
         context=name,
         function=function,
     )
-    if place := _places.of_failed_import(failure.type_name, failure.traceback, name, facts):
-        error.add_note(place)
+    for note in (
+        _places.of_failed_import(failure.type_name, failure.traceback, name, facts),
+        _places.of_unopened(failure.text),
+    ):
+        if note:
+            error.add_note(note)
     return error
 
 
@@ -168,6 +172,7 @@ def _import_error(failure: Failure, where: str, about: dict[str, str], facts: Fa
     """The function was never run: its module did not come about over there."""
     module = about["function"].rpartition(".")[0]
     place = _places.of_failed_import(failure.type_name, failure.traceback, about["context"], facts)
+    place = place or _places.of_unopened(failure.text)
     place = place and f"\n    {place}"
     if failure.type_name in IMPORT_ERRORS:
         return RemoteModuleNotFound(
@@ -189,8 +194,8 @@ def _import_error(failure: Failure, where: str, about: dict[str, str], facts: Fa
         )
     if module == "__main__" and not modules.has_guard():
         advice = (
-            "The main script has no main guard, so that all of it runs there when it is imported, what opens contexts too. Put that "
-            "part under  if __name__ == '__main__':  so that it runs in this process alone."
+            "The main script has no main guard, so that all of it runs there when it is imported, what opens contexts too. Put "
+            "that part under  if __name__ == '__main__':  so that it runs in this process alone."
         )
     elif facts.python[:2] == sys.version_info[:2]:
         advice = "What the module does while it is imported, it does there; does it use what only this machine or process has?"

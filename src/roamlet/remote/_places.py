@@ -1,5 +1,6 @@
-"""Where the code that failed on a target came from: the file and the distribution that this process has sent."""
+"""What an error on a target has to do with the files that this process has sent: whose code failed, whose file was not opened."""
 
+import os
 import re
 import sys
 
@@ -7,6 +8,7 @@ from roamlet.remote import modules
 from roamlet.remote._facts import Facts
 
 _FRAME = re.compile(r'^ *File "roamlet:(/[^"\n]+)", line (\d{1,7})', re.MULTILINE)
+_PATH = re.compile(r"roamlet:(/[^\"'\n]+)")
 _FAILED_IMPORTS = ("ImportError", "ModuleNotFoundError", "SyntaxError", "IndentationError", "TabError")
 
 
@@ -25,3 +27,20 @@ def of_failed_import(type_name: str, traceback: str, name: str, facts: Facts) ->
     whose = f" of {owner}," if owner else ""
     theirs = f"{facts.implementation} {facts.version}"
     return f"{file}, line {line},{whose} was sent by this process, which is {ours}; {name!r} is {theirs}."
+
+
+def of_unopened(text: str) -> str:
+    """One sentence about a path of this process in the text of an error: why a library in C does not find such a file.
+
+    Empty where there is none, where there is no such file, and for the errors of roamlet itself, which give the reason.
+    """
+    found = _PATH.search(text)
+    if found is None or "the parent's" in text or not os.path.isfile(found.group(1)):
+        return ""
+    file, owner = modules.owner_of(found.group(1))
+    package = file.partition("/")[0]
+    whose = f" of {owner}" if owner else ""
+    return (
+        f"{file}{whose} is in memory on the target, where Python's own functions open it by that path and libraries in C do not. "
+        f"Give them a real path (importlib.resources.as_file), the bytes or an open file, or install {package} on the target."
+    )

@@ -79,6 +79,43 @@ def test_a_module_of_no_distribution_is_named_by_its_file(make: Make) -> None:
         assert last == sent("roamlet_loose.py, line 2,", context)
 
 
+IN_C = """
+    import os, sqlite3
+    path = os.path.join(os.path.dirname(__file__), "rules.txt")
+
+    def opened():
+        raise OSError("failed to load '%s': No such file or directory" % path)
+
+    def written():
+        open(path, "w")
+
+    def absent():
+        open(path + ".other")
+"""
+
+
+def test_a_path_in_memory_that_a_library_in_c_does_not_find_is_explained(make: Make) -> None:
+    make({**FAILS, "roamlet_dated/paths.py": IN_C, "roamlet_dated/rules.txt": "text"})
+    paths = importlib.import_module("roamlet_dated.paths")
+    with remote.local() as context:
+        assert failed(OSError, context, paths.opened)[-1] == (
+            "roamlet_dated/rules.txt of Roamlet-Dated 4.2 is in memory on the target, where Python's own functions open it by that "
+            "path and libraries in C do not. Give them a real path (importlib.resources.as_file), the bytes or an open file, or "
+            "install roamlet_dated on the target."
+        )
+        for function in (paths.written, paths.absent):
+            assert not any("libraries in C" in text for text in failed(OSError, context, function))
+
+
+def test_an_import_that_fails_as_c_opens_a_path_is_explained_in_its_message(make: Make) -> None:
+    files = {**FAILS, "roamlet_dated/rules.txt": "text"}
+    make({**files, "roamlet_dated/paths.py": IN_C + "    if path.startswith('roamlet:'): opened()\n"})
+    paths = importlib.import_module("roamlet_dated.paths")
+    with remote.local() as context:
+        text = failed(remote.RemoteError, context, paths.opened)[0]
+    assert "roamlet_dated/rules.txt of Roamlet-Dated 4.2 is in memory on the target" in text
+
+
 SCRIPT = """
 import sys
 from roamlet import remote
