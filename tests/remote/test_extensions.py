@@ -141,6 +141,14 @@ DRAWS = """
         ImageDraw.Draw(image).text((0, 0), "roamlet", fill=255, font=font)
         return image.getbbox()[2]
 """
+USES_FROM = """
+    def answer():
+        try:
+            from from_native import nothing_like_it
+        except ImportError:
+            from from_native import multi
+        return multi.answer()
+"""
 USES_TWIN = """
     def kind():
         from twin_package import only
@@ -352,6 +360,33 @@ def test_the_python_file_goes_where_the_extension_module_cannot_run_and_a_warnin
         f"twin_package.only is an extension module (only{SUFFIX}), which cannot be sent: it is built for cpython "
     )
     assert f"and over there is cpython {version}" in warning
+
+
+@pytest.mark.parametrize("version", [name for name in interpreters.others() if name in ("3.13", "3.8")])
+def test_an_import_of_a_name_says_again_why_the_extension_module_is_not_there(
+    compiled: Path,
+    native: ModuleType,
+    make: Make,  # noqa: F811
+    version: str,
+) -> None:
+    make({"from_native/__init__.py": "", "uses_from.py": USES_FROM})
+    folder = Path(importlib.import_module("from_native").__file__ or "").parent
+    (folder / f"multi{SUFFIX}").hardlink_to(compiled / "native" / f"multi{SUFFIX}")
+    uses_from = importlib.import_module("uses_from")
+    with remote.local(python=interpreters.found()[version]) as context:
+        notes = failure_notes(context, uses_from.answer)
+    assert (
+        f"from_native.multi is an extension module (multi{SUFFIX}), which cannot be sent: it is built for" in notes[-1]
+    )
+    assert notes[-1].endswith("Install from_native over there.")
+
+
+def failure_notes(context: remote.Context, function: Callable[[], object]) -> list[str]:
+    try:
+        context.call(function)
+    except ImportError as error:
+        return list(error.__notes__)
+    pytest.fail("no ImportError was raised")
 
 
 def test_threads_that_import_the_same_at_once_share_what_comes(bare: remote.Context, native: ModuleType) -> None:

@@ -160,7 +160,7 @@ def _error(failure: Failure, name: str, facts: Facts, function: str) -> Exceptio
         function=function,
     )
     for note in (
-        _places.of_failed_import(failure.type_name, failure.traceback, name, facts),
+        _places.of_failed_import(failure.type_name, failure.text, failure.traceback, name, facts),
         _places.of_unopened(failure.text),
     ):
         if note:
@@ -171,7 +171,7 @@ def _error(failure: Failure, name: str, facts: Facts, function: str) -> Exceptio
 def _import_error(failure: Failure, where: str, about: dict[str, str], facts: Facts) -> RemoteError:
     """The function was never run: its module did not come about over there."""
     module = about["function"].rpartition(".")[0]
-    place = _places.of_failed_import(failure.type_name, failure.traceback, about["context"], facts)
+    place = _places.of_failed_import(failure.type_name, failure.text, failure.traceback, about["context"], facts)
     place = place or _places.of_unopened(failure.text)
     place = place and f"\n    {place}"
     if failure.type_name in IMPORT_ERRORS:

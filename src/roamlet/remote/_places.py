@@ -9,12 +9,14 @@ from roamlet.remote._facts import Facts
 
 _FRAME = re.compile(r'^ *File "roamlet:(/[^"\n]+)", line (\d{1,7})', re.MULTILINE)
 _PATH = re.compile(r"roamlet:(/[^\"'\n]+)")
+_LOST = re.compile(r"cannot import name '(\w{1,200})' from '([\w.]{1,200})'")
 _FAILED_IMPORTS = ("ImportError", "ModuleNotFoundError", "SyntaxError", "IndentationError", "TabError")
 
 
-def of_failed_import(type_name: str, traceback: str, name: str, facts: Facts) -> str:
-    """One sentence about the last place of a remote traceback: its file, the distribution and version, and both Pythons.
+def of_failed_import(type_name: str, text: str, traceback: str, name: str, facts: Facts) -> str:
+    """What is to be said of the last place of a remote traceback: its file, the distribution and version, and both Pythons.
 
+    `from package import name` forgets why a module cannot be had: of an extension module that cannot run there it is said again.
     Empty for other errors than those of imports, and where nothing of this process is in the traceback. Reads metadata of installed
     distributions. The traceback is the target's claim: nothing of the file that it names is read.
     """
@@ -26,13 +28,16 @@ def of_failed_import(type_name: str, traceback: str, name: str, facts: Facts) ->
     ours = f"{sys.implementation.name} {'.'.join(map(str, sys.version_info[:3]))}"
     whose = f" of {owner}," if owner else ""
     theirs = f"{facts.implementation} {facts.version}"
-    return f"{file}, line {line},{whose} was sent by this process, which is {ours}; {name!r} is {theirs}."
+    said = f"{file}, line {line},{whose} was sent by this process, which is {ours}; {name!r} is {theirs}."
+    lost = _LOST.search(text)
+    reason = modules.why_not(f"{lost.group(2)}.{lost.group(1)}", facts.for_extensions) if lost else ""
+    return f"{said} {reason}." if reason else said
 
 
 def of_unopened(text: str) -> str:
     """One sentence about a path of this process in the text of an error: why a library in C does not find such a file.
 
-    Empty where there is none, where there is no such file, and for the errors of roamlet itself, which give the reason.
+    Empty where the text has no path, where no such file exists, and for the errors of roamlet itself, which give the reason.
     """
     found = _PATH.search(text)
     if found is None or "the parent's" in text or not os.path.isfile(found.group(1)):

@@ -69,7 +69,7 @@ class Shipping:
         self._parts: set[str] = set()
         self._own: set[str] = set()
         self._brought: set[str] = set()
-        self._warned: set[str] = set()  # packages some of whose modules run as Python over there
+        self._warned: set[str] = set()  # packages some of whose modules run uncompiled on the target
         self._waves: list[Event] = []  # each is set when what was to go behind a call has been sent
         # Held from the plan until its frames are queued: nobody's call may overtake the modules that it counts on.
         self._order = Lock(fair=True)

@@ -7,6 +7,7 @@ what to push before the call, `pull` what to answer to a target that asks. roaml
 from .bundle import Bundle, plan, pull, trim
 from .core import core, snapshot
 from .distributions import owner_of
+from .extensions import why_not
 from .functions import FunctionName, code_of, name_of
 from .main_script import has_guard, name_over_there, script
 from .platforms import Platform
@@ -39,4 +40,5 @@ __all__ = [
     "snapshot",
     "trim",
     "versions_here",
+    "why_not",
 ]

@@ -43,8 +43,8 @@ class Bundle:
     `modules` are the names of the modules in it, dependencies first; `absent` are the names that it says are nowhere,
     `files` are data files that these modules name, as "package/file name", and the parts of roamlet.wire that serve them.
     `extensions` are the modules among them of which only an announcement is in `data`: their files are to follow, at once for
-    those in `certain`, which an import over there is going to load, for the others once it asks. `replaced` are the extension
-    modules in whose place a Python file is sent, as they cannot run over there.
+    those in `certain`, which an import on the target is going to load, for the others once it asks. `replaced` are the extension
+    modules in whose place a Python file is sent, as they cannot run on the target.
     `source_size` is the size of the sources before compression. `second_wave(sent)` gives what the functions of these
     modules import when they are called, less what `sent` names, or None; it takes as long as `plan`, so that it is best
     asked for behind the call.
@@ -167,11 +167,11 @@ def pull(
 
 
 def _twin(name: str) -> Bundle | None:
-    """The Python file beside an extension module that could not be loaded over there."""
+    """The Python file beside an extension module that the target could not load."""
     location = sources.find(name)
     if isinstance(location, Missing) or location.compiled is None:
         return None
-    why = f"The extension module was sent, but could not be loaded there. Install {name.partition('.')[0]} over there"
+    why = f"The extension module was sent, but could not be loaded there{extensions.advice(name.partition('.')[0])}"
     return dataclasses.replace(of_locations((location,)), replaced=(Missing(name, why),))
 
 

@@ -13,7 +13,7 @@ from . import distributions, elf, platforms
 from .bounded import Bounded
 from .platforms import Platform
 from .shared import Extension, SharedFile, shared_file
-from .sources import Location, Missing, stamp_of
+from .sources import Location, Missing, find, stamp_of
 
 LARGEST = 256 << 20
 """In bytes, of all files of one module: they stay in the memory of the target."""
@@ -56,8 +56,14 @@ def fitting(found: Location | Missing, target: Platform | None) -> Location | Mi
     return Location(found.name, native.is_package, path, _stamp(shared), found.search, native=native)
 
 
+def why_not(name: str, target: Platform) -> str:
+    """Why the module `name` of this process cannot go to `target`; empty where it can, and for other than extension modules."""
+    found = fitting(find(name), target)
+    return found.reason if isinstance(found, Missing) and found.origin else ""
+
+
 def named_in(native: Extension) -> frozenset[str]:
-    """Names of modules of its own package that stand in an extension module, and of mypyc's: what its C code may import.
+    """Names of modules of its own package that are in the file of an extension module, and of mypyc's: what its C code may import.
 
     Code that Cython made imports by such names. What mypyc made imports the module that holds the code of a whole group, which may
     lie at the top level. A name proves nothing; whether there is such a module is for the caller to see.
@@ -114,7 +120,7 @@ def _problem(path: str, files: list[tuple[str, elf.SharedObject]], target: Platf
         and target.triplet == here.triplet
         and (target.system, target.implementation) == (here.system, here.implementation)
         # An ending without a version says nothing. That of abi3 does not say since when: where no wheel tells either, the dynamic
-        # linker over there will.
+        # linker of the target will.
         and (suffix != ".so" or target.python == here.python)
         and (oldest is None or target.python >= oldest)
         and all(_is_for(one, target) for _, one in files)
@@ -168,7 +174,7 @@ def _glibc(one: elf.SharedObject) -> tuple[int, int]:
 
 
 def _files(path: str) -> list[tuple[str, elf.SharedObject]]:
-    """The file, behind the libraries that it finds by its own search path here, and those that they find in turn.
+    """The file, after the libraries that it finds by its own search path in this process, and those that they find in turn.
 
     The libraries are in the order in which the linker searches them: level by level.
     """

@@ -65,7 +65,7 @@ class SharedFile:
 
 @dataclass(frozen=True, slots=True)
 class Extension:
-    """An extension module that can run over there. The last one of `files` holds it, the others are libraries, for the linker to
+    """An extension module that can run on the target. The last one of `files` holds it, the others are libraries, for the linker to
     search in this order. `has_twin`: a Python file can take its place.
     """
 
