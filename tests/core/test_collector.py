@@ -505,23 +505,6 @@ def test_what_is_thrown_into_the_collecting_tasklet_meanwhile_is_raised_when_it_
     kill_all()
 
 
-def test_the_callback_of_the_collector_is_there_for_the_collection_only():
-    seen = []
-
-    def callback(phase, info):
-        seen.append((phase, len(gc.callbacks)))
-
-    gc.callbacks.append(callback)
-    try:
-        roamlet.tasklet(lambda: waits_with_finally([], lambda: roamlet.channel().receive()))()
-        run_and_collect()
-        assert seen == [("start", 1), ("stop", 2 if SEES_FRAMES else 1)]
-        assert gc.callbacks == [callback]
-    finally:
-        gc.callbacks.remove(callback)
-    kill_all()
-
-
 def test_while_atomic_nobody_else_runs_in_a_collection():
     log = []
     roamlet.tasklet(lambda: waits_with_finally(log, lambda: roamlet.channel().receive()))()

@@ -8,42 +8,18 @@ instead, ROAMLET_SOAK_SEED with which seed: another one tries other programs. Th
 import contextlib
 import os
 import subprocess
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 
-from roamlet.cli._interpreters import interpreters
 from roamlet.snapshot import _native
+from tests.soak._pythons import ROOT, pythons, with_roamlet
 
-ROOT = Path(__file__).resolve().parents[2]
 POINTS = int(os.environ.get("ROAMLET_SOAK_POINTS", "500000"))
 LANES = len(os.sched_getaffinity(0))
-KNOWN = [(3, 11), (3, 12), (3, 13), (3, 14)]
 TELL = 30  # seconds between two lines of progress
 MOST_FAILURES = 20
-
-
-def pythons():
-    """(version, interpreter) of each that is here."""
-    own = sys.version_info[:2]
-    found = {one.version[:2]: one.path for one in interpreters()}
-    return [(version, found[version]) for version in KNOWN if version in found and version != own] + [(own, None)]
-
-
-def with_roamlet(version, path):
-    """An interpreter that has roamlet as it stands here."""
-    if path is None:
-        return sys.executable
-    venv = ROOT / "build" / "bench-{}.{}".format(*version)
-    done = subprocess.run(
-        [ROOT / "tools" / "prepare.sh", venv, "plot"],
-        env={**os.environ, "PYTHON": path}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    return str(venv / "bin" / "python")
 
 
 class Lane:

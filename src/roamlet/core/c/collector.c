@@ -2,15 +2,13 @@
 
    A collection keeps lists whose heads lie on its C stack, and tasklets that are switched inside it would write to them
    while another tasklet's data stands there. So a tasklet that is found, or whose last reference goes, inside a collection is
-   made runnable with TaskletExit pending. It runs as soon as the collection is over, through a callback in gc.callbacks
-   that is there for that long only; or, where no tasklet may be switched then, when the run queue gets to it.
+   made runnable with TaskletExit pending. It runs as soon as the collection is over, from our callback in gc.callbacks; or, where
+   no tasklet may be switched then, when the run queue gets to it.
 
    Until then all that it holds must stay as it is. CPython finalizes garbage in the order of its age, without regard to who
    uses what; so what is reached from a tasklet is spared in that collection, and freed and finalized as the frames that hold
    it end. What is older than the tasklet (an argument) may have been finalized all the same, before it was found. */
 
-static PyObject *collector_callbacks; /* gc.callbacks */
-static PyObject *collector_callback;  /* ours, when it was needed before */
 static PyObject *collector_found;     /* a list: the tasklets that the collection under way ends; NULL: none */
 static PyObject *collector_spared;    /* a list: what is spared in it */
 
@@ -34,13 +32,6 @@ tasklet_transparent(Tasklet *tasklet)
     return tasklet->state == TASKLET_STARTED && !ring_holds(tasklet);
 }
 
-/* Whether tasklets must not be switched because a collection is under way in this thread, or perhaps in another. */
-static inline bool
-collector_busy(void)
-{
-    return collector_runs(PyThreadState_Get()) && !collector_over;
-}
-
 /* Let a tasklet that is runnable with an exception pending run now, if that is possible. What is meant for the current
    one meanwhile waits until it switches next. Switches. */
 static void
@@ -62,34 +53,45 @@ collector_end(Scheduler *scheduler, Tasklet *tasklet)
     Py_XDECREF(value);
 }
 
-/* Called by the collector at the beginning and at the end of a collection. */
+/* Called by the collector at the beginning and at the end of a collection. Switches at the end, when it has found tasklets. */
 static PyObject *
-collector_event(PyObject *Py_UNUSED(module), PyObject *args)
+collector_event(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count)
 {
-    PyObject *phase = PyTuple_GET_SIZE(args) > 0 ? PyTuple_GET_ITEM(args, 0) : Py_None, *found = collector_found;
-    PyObject *spared = collector_spared;
-    Py_ssize_t last = PyList_GET_SIZE(collector_callbacks) - 1;
+    PyObject *phase = count > 0 ? args[0] : Py_None, *found = collector_found, *spared = collector_spared;
+    if (PyUnicode_Check(phase) && PyUnicode_CompareWithASCIIString(phase, "start") == 0)
+        collection_begins();
     if (!PyUnicode_Check(phase) || PyUnicode_CompareWithASCIIString(phase, "stop") != 0)
         Py_RETURN_NONE;
-    /* Not from among others, whom the collector is just calling by their number. */
-    if (last >= 0 && PyList_GET_ITEM(collector_callbacks, last) == collector_callback &&
-        PyList_SetSlice(collector_callbacks, last, last + 1, NULL) < 0)
-        PyErr_Clear();
-    if (found == NULL)
-        Py_RETURN_NONE;
+    collection.thread = 0;
+    collection.over = true;
     collector_found = collector_spared = NULL;
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(spared); i++)
+    for (Py_ssize_t i = 0; found != NULL && i < PyList_GET_SIZE(spared); i++)
         garbage_spare_no_longer(PyList_GET_ITEM(spared, i));
-    Py_DECREF(spared); /* the tasklets still hold all of it */
-    collector_over = true;
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(found) && this_scheduler != NULL; i++)
+    Py_XDECREF(spared); /* the tasklets still hold all of it */
+    for (Py_ssize_t i = 0; found != NULL && i < PyList_GET_SIZE(found) && this_scheduler != NULL; i++)
         collector_end(this_scheduler, (Tasklet *)PyList_GET_ITEM(found, i));
-    collector_over = false;
-    Py_DECREF(found);
+    Py_XDECREF(found);
+    collection.over = false;
     Py_RETURN_NONE;
 }
 
-static PyMethodDef collector_event_def = {"end_tasklets", collector_event, METH_VARARGS, NULL};
+static PyMethodDef collector_event_def = {"note_collection", (PyCFunction)(void (*)(void))collector_event, METH_FASTCALL, NULL};
+
+/* Once a process: have the collector call us. -1 with an exception set. */
+static int
+collector_prepare(void)
+{
+    PyObject *gc;
+    if (collection.callbacks != NULL)
+        return 0;
+    gc = PyImport_ImportModule("gc");
+    collection.callback = PyCFunction_New(&collector_event_def, NULL);
+    collection.callbacks = gc != NULL ? PyObject_GetAttrString(gc, "callbacks") : NULL;
+    Py_XDECREF(gc);
+    if (collection.callback == NULL || collection.callbacks == NULL)
+        return -1;
+    return PyList_Append(collection.callbacks, collection.callback); /* TypeError: a program has put something else there */
+}
 
 static int
 collector_spare(PyObject *object, void *Py_UNUSED(unused))
@@ -120,22 +122,10 @@ collector_spare_all(Tasklet *tasklet)
 static void
 collector_note(Tasklet *tasklet)
 {
-    if (collector_callbacks == NULL) {
-        PyObject *gc = PyImport_ImportModule("gc");
-        collector_callbacks = gc != NULL ? PyObject_GetAttrString(gc, "callbacks") : NULL;
-        collector_callback = PyCFunction_New(&collector_event_def, NULL);
-        Py_XDECREF(gc);
-        if (collector_callbacks == NULL || !PyList_CheckExact(collector_callbacks) || collector_callback == NULL) {
-            Py_CLEAR(collector_callbacks);
-            Py_CLEAR(collector_callback);
-        }
-    }
-    if (collector_callbacks != NULL && collector_found == NULL) {
-        int there = PySequence_Contains(collector_callbacks, collector_callback);
+    if (collector_found == NULL) {
         collector_found = PyList_New(0);
         collector_spared = PyList_New(0);
-        if (collector_found == NULL || collector_spared == NULL || there < 0 ||
-            (there == 0 && PyList_Append(collector_callbacks, collector_callback) < 0)) {
+        if (collector_found == NULL || collector_spared == NULL) {
             Py_CLEAR(collector_found);
             Py_CLEAR(collector_spared);
         }

@@ -9,6 +9,7 @@
 #include "timer.c"
 #include "atomic.c"
 #include "tracing.c"
+#include "collecting.c"
 #include "scheduler.c"
 #include "cancel.c"
 #include "wait.c"
@@ -326,7 +327,8 @@ MODULE_INIT(void)
     }
     if (switch_module_init() < 0 || PyType_Ready(&Tasklet_Type) < 0 || PyType_Ready(&Channel_Type) < 0 ||
         PyType_Ready(&Waiter_Type) < 0 || PyType_Ready(&Select_Type) < 0 || PyType_Ready(&Atomic_Type) < 0 ||
-        PyType_Ready(&CancelScope_Type) < 0 || PyType_Ready(&ModuleLock_Type) < 0 || atomic_prepare() < 0)
+        PyType_Ready(&CancelScope_Type) < 0 || PyType_Ready(&ModuleLock_Type) < 0 || atomic_prepare() < 0 ||
+        collector_prepare() < 0)
         return NULL;
     module = PyModule_Create(&core_module);
     if (module == NULL)

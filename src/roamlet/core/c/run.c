@@ -55,7 +55,7 @@ scheduler_expired(Scheduler *scheduler)
         preempt_stop(scheduler);
         return 0;
     }
-    if (scheduler->fixed != 0 || current->atomic > 0 ||
+    if (scheduler->fixed != 0 || current->atomic > 0 || collection_calls(scheduler->tstate) ||
         (!scheduler->run_ignore_nesting && !current->ignore_nesting && preempt_nesting(scheduler) != 0))
         return 0;
     if (switch_guard(scheduler, current) < 0) { /* inside somebody's greenlet, or out of memory: at another time */

@@ -400,31 +400,6 @@ fixed_error(Scheduler *scheduler)
     PyErr_SetString(PyExc_RuntimeError, why);
 }
 
-static bool collector_over; /* the collection under way is over but for its callbacks: tasklets may be switched again */
-
-/* Whether the collection under way is this thread's and has its state where a switch would put another tasklet's stack. In
-   which of several threads it is cannot be found out; it is taken for another's then. */
-static __attribute__((noinline, cold)) bool
-collection_is_here(Scheduler *scheduler)
-{
-    PyThreadState *first = PyInterpreterState_ThreadHead(PyThreadState_GetInterpreter(scheduler->tstate));
-    return !collector_over && switch_moves_stack(scheduler) && first == scheduler->tstate && PyThreadState_Next(first) == NULL;
-}
-
-/* Whether tasklets must not be switched because this is code that a collection calls: __del__, weak references' callbacks. */
-static inline bool
-collection_forbids(Scheduler *scheduler)
-{
-    return unlikely(collector_runs(scheduler->tstate)) && collection_is_here(scheduler);
-}
-
-static __attribute__((cold)) void
-collection_error(void)
-{
-    PyErr_SetString(PyExc_RuntimeError, "this call would switch tasklets inside a collection (in a __del__ method or the callback of a "
-                                        "weak reference), which keeps its state on the C stack: start a tasklet that does the work");
-}
-
 /* Whether this is a place where tasklets may be switched: 0, or -1 with an exception set. Runs no Python code. */
 static inline int
 scheduler_may_switch(Scheduler *scheduler)

@@ -525,25 +525,24 @@ Tasklet_throw(PyObject *self, PyObject *args, PyObject *kwargs)
 
 /* ---- life and death of the object ---- */
 
-static bool collector_busy(void);
 static void collector_note(Tasklet *tasklet);
 static int tasklet_visit(Tasklet *tasklet, bool frames, visitproc visit, void *arg);
 static bool tasklet_hidden(Tasklet *tasklet);
 static bool tasklet_transparent(Tasklet *tasklet);
 
 /* Nobody refers to a suspended tasklet any more, or only other garbage does: end it, so that its finally blocks run and its
-   frames are freed. At once, but not inside a collection, where others' references to it show that one is under way, nor
-   where nothing may be switched. */
+   frames are freed. At once, but not inside a collection, nor where others refer to it after all (somebody has called its __del__),
+   nor where nothing may be switched. */
 static void
 Tasklet_finalize(PyObject *self)
 {
     Tasklet *tasklet = (Tasklet *)self;
     PyObject *raised, *error, *result;
-    bool pending = Py_REFCNT(self) > 1 || collector_busy();
+    bool collected = collection_calls(PyThreadState_Get()), pending = collected || Py_REFCNT(self) > 1;
     if (tasklet->state != TASKLET_STARTED || tasklet->scheduler->tstate == NULL)
         return;
     raised = error_take();
-    if (pending)
+    if (collected)
         collector_note(tasklet);
     error = PyObject_CallNoArgs(TaskletExit);
     result = error != NULL ? tasklet_throw(tasklet, error, pending || (this_scheduler != NULL && this_scheduler->fixed != 0)) : NULL;

@@ -15,10 +15,12 @@
 #endif
 #undef atomic_init /* of <stdatomic.h>, which comes along */
 
-/* Whether a collection is under way, in this thread or, where its finalizers give the GIL up, in another. */
+/* Whether a collection is under way, in this thread or, where its finalizers give the GIL up, in another. `noted`: one has
+   called gc.callbacks at its beginning and not yet at its end. */
 static inline bool
-collector_runs(PyThreadState *tstate)
+collector_runs(PyThreadState *tstate, bool noted)
 {
+    (void)noted; /* the last collections of a process do not call them */
     return tstate->interp->gc.collecting != 0;
 }
 
@@ -44,12 +46,12 @@ garbage_spare_no_longer(PyObject *object)
 
 #else
 
-/* What the collector does is not known: nothing is under way, nothing can be spared. */
+/* What the collector does is not known but for what it tells gc.callbacks; nothing can be spared. */
 static inline bool
-collector_runs(PyThreadState *tstate)
+collector_runs(PyThreadState *tstate, bool noted)
 {
     (void)tstate;
-    return false;
+    return noted;
 }
 
 static inline bool
@@ -66,5 +68,16 @@ garbage_spare_no_longer(PyObject *object)
 }
 
 #endif
+
+/* Whether the interpreter is being taken down. */
+static inline bool
+python_finalizes(void)
+{
+#if PY_VERSION_HEX >= 0x030D0000
+    return Py_IsFinalizing() != 0;
+#else
+    return _Py_IsFinalizing() != 0;
+#endif
+}
 
 #endif

@@ -1,0 +1,286 @@
+"""What a collection calls must not switch its own tasklet away; nothing else is refused because a collection is under way."""
+
+import gc
+import threading
+
+import pytest
+
+import roamlet
+from roamlet import core
+from tests.core._scripts import output_of
+from tests.core._threads import in_thread
+
+MOVES_STACKS = core.backend != "stacks"
+
+REFUSED = "this call would switch tasklets inside a collection"
+
+
+class Dying:
+    """Garbage at once; calls a function when it is collected."""
+
+    def __init__(self, function):
+        self.function, self.me = function, self
+
+    def __del__(self):
+        self.function()
+
+
+def in_a_tasklet(function, *args):
+    """Run `function` in a tasklet until nothing is runnable; return what it returned."""
+    results = []
+    roamlet.tasklet(lambda: results.append(function(*args)))()
+    roamlet.run()
+    return results[0]
+
+
+def tries_to_wait(log, channel):
+    """Wait on the channel; note what came of it."""
+    try:
+        log.append(channel.receive())
+    except RuntimeError as error:
+        log.append(str(error).partition(" (")[0])
+
+
+class Collecting:
+    """A thread that is inside a collection until `leave` is set; `thread` has ended after the block."""
+
+    def __enter__(self):
+        self.leave, inside = threading.Event(), threading.Event()
+
+        def waits():
+            inside.set()
+            self.leave.wait()
+
+        def collects():
+            Dying(waits)
+            gc.collect()
+
+        self.thread = threading.Thread(target=collects)
+        self.thread.start()
+        inside.wait()
+        return self
+
+    def __exit__(self, *exc):
+        self.leave.set()
+        self.thread.join()
+
+
+@pytest.mark.parametrize("other", ["threading.Thread(target=stop.wait).start()", "roamlet.call_async(int)"])
+def test_a_collection_with_finalizers_that_switch_goes_well_beside_another_thread(other):
+    """They are not switched; before, another tasklet's frees went into a list of the collector that had been moved away."""
+    printed = output_of(f"""
+        import gc, threading, roamlet
+        stop, taken, going = threading.Event(), [], True
+        {other}
+        class Dying:
+            def __init__(self):
+                self.me = self
+            def __del__(self):
+                roamlet.schedule()
+                taken.append(self)
+        def frees():
+            while going:
+                while taken:
+                    taken.pop(0).__dict__.clear()
+                roamlet.schedule()
+        def collects():
+            global going
+            for _ in range(100):
+                for _ in range(6):
+                    Dying()
+                gc.collect()
+                roamlet.schedule()
+            going = False
+        for function in (collects, frees, frees):
+            roamlet.tasklet(function)()
+        roamlet.run()
+        stop.set()
+        print("done")
+    """)
+    assert printed == "done"
+
+
+@pytest.mark.skipif(not MOVES_STACKS, reason="a stack of its own stays where it is: the switch is allowed")
+def test_beside_another_thread_too_the_collecting_tasklet_must_not_wait():
+    log, channel, stop = [], roamlet.channel(), threading.Event()
+    thread = threading.Thread(target=stop.wait)
+    thread.start()
+
+    def collects():
+        Dying(lambda: tries_to_wait(log, channel))
+        gc.collect()
+
+    in_a_tasklet(collects)
+    stop.set()
+    thread.join()
+    assert log == [REFUSED]
+
+
+def test_another_tasklet_may_wait_while_main_is_inside_a_collection():
+    """Main's stack stays where it is, so main may switch inside its collection; the others are not inside it."""
+    log, channel, waits = [], roamlet.channel(), roamlet.channel()
+
+    def other():
+        tries_to_wait(log, channel)
+        log.append("goes on")
+        waits.send(None)
+
+    roamlet.tasklet(other)()
+    Dying(lambda: (roamlet.schedule(), channel.send("value"), waits.receive()))
+    gc.collect()
+    roamlet.run()
+    assert log == ["value", "goes on"]
+
+
+def test_a_tasklet_may_wait_while_another_thread_is_inside_a_collection():
+    log, channel = [], roamlet.channel()
+    with Collecting():
+        roamlet.tasklet(tries_to_wait)(log, channel)
+        roamlet.schedule()
+        assert channel.balance == -1
+        channel.send("value")
+        roamlet.run()
+    assert log == ["value"]
+
+
+def test_a_tasklet_that_loses_its_last_reference_while_another_thread_collects_ends_at_once():
+    log = []
+
+    def waits():
+        try:
+            roamlet.schedule_remove()
+        finally:
+            log.append("ended")
+
+    with Collecting():
+        tasklet = roamlet.tasklet(waits)()
+        roamlet.schedule()
+        del tasklet
+        assert log == ["ended"]
+
+
+def test_what_a_collection_in_another_thread_calls_may_wait_in_the_main_tasklet_of_that_thread():
+    channel, log = roamlet.channel(), []
+
+    def collects():
+        Dying(lambda: tries_to_wait(log, channel))
+        gc.collect()
+
+    thread = threading.Thread(target=collects)
+    roamlet.tasklet(thread.start)()
+    roamlet.tasklet(channel.send)("value")
+    roamlet.run(threadblock=True)
+    thread.join()
+    assert log == ["value"]
+
+
+@pytest.mark.parametrize("budget", [{"timeout": 97, "ignore_nesting": True}, {"slice": 0.001}])
+def test_no_interrupt_inside_a_collection(budget):
+    """Not after 97 opcodes, nor when the slice is over, whatever the backend and wherever C code lies in between."""
+    log, going = [], [True]
+
+    def counts():
+        log.append("begins")
+        for _ in range(20_000):
+            pass
+        log.append("ends")
+
+    def collects():
+        roamlet.getcurrent().set_ignore_nesting(True)
+        Dying(counts)
+        gc.collect()
+        going.clear()
+
+    def other():
+        while going:
+            log.append("other")
+            roamlet.schedule()
+
+    roamlet.tasklet(collects)()
+    roamlet.tasklet(other)()
+    while going:
+        interrupted = roamlet.run(**budget)
+        if interrupted is not None:
+            interrupted.insert()
+    roamlet.run()
+    begins = log.index("begins")
+    assert log[begins + 1] == "ends"
+
+
+def test_an_interrupt_after_the_collection_is_taken_and_refuses_nobody():
+    log, channel, done = [], roamlet.channel(), []
+
+    def collects():
+        Dying(lambda: [None for _ in range(1000)])
+        gc.collect()
+        done.append(True)
+
+    roamlet.tasklet(collects)()
+    roamlet.tasklet(tries_to_wait)(log, channel)
+    while not done:
+        interrupted = roamlet.run(97, ignore_nesting=True)
+        if interrupted is not None:
+            interrupted.insert()
+    channel.send("value")
+    roamlet.run()
+    assert log == ["value"]
+
+
+def test_a_program_that_empties_the_list_of_callbacks_is_refused_once():
+    log, callbacks = [], list(gc.callbacks)
+
+    def collects():
+        Dying(lambda: tries_to_wait(log, roamlet.channel()))
+        gc.collect()
+
+    gc.callbacks.clear()
+    try:
+        if MOVES_STACKS:
+            in_a_tasklet(collects)
+            in_a_tasklet(collects)
+            assert log == [REFUSED, REFUSED]
+            assert gc.callbacks == callbacks
+    finally:
+        gc.callbacks[:] = callbacks
+    channel = roamlet.channel()
+    with Collecting():
+        roamlet.tasklet(tries_to_wait)(log, channel)
+        roamlet.schedule()
+        channel.send("value")
+        roamlet.run()
+    assert log[-1] == "value"
+
+
+def test_a_thread_that_never_used_roamlet_may_use_it_first_inside_a_collection():
+    def collects():
+        log = []
+        Dying(lambda: (roamlet.tasklet(log.append)("ran"), roamlet.schedule()))
+        gc.collect()
+        roamlet.run()
+        return log
+
+    assert in_thread(collects) == ["ran"]
+
+
+@pytest.mark.skipif(core.backend == "greenlet", reason="greenlet refuses every call while the interpreter ends")
+def test_a_program_ends_with_blocked_tasklets_and_cycles_whose_finalizers_switch():
+    printed = output_of("""
+        import gc, sys, threading, roamlet
+        roamlet.call_async(int)
+        class Dying:
+            def __init__(self):
+                self.me, self.frame = self, sys._getframe(1)
+            def __del__(self):
+                roamlet.schedule()
+        def waits(depth):
+            dying = Dying()
+            if depth:
+                waits(depth - 1)
+            roamlet.channel().receive()
+        for _ in range(20):
+            roamlet.tasklet(waits)(4)
+        roamlet.schedule()
+        kept = [Dying() for _ in range(50)]
+        print("ends")
+    """)
+    assert printed == "ends"
