@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from roamlet import io
-from roamlet.core import mark_service_signal
+from roamlet.core import mark_service_signal, set_deadlock_mode
 from tests.leftovers import KINDS, Inventory
 from tests.programs import program, python  # noqa: F401 - fixtures for all folders
 from tests.tracing import strace  # noqa: F401 - a fixture for all folders
@@ -51,6 +51,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_sessionstart() -> None:
     gc.disable()
+    # A thread of C's (of pytest's faulthandler, say) is no reason to hang where a test expects a Deadlock; nor in our children.
+    os.environ["ROAMLET_DEADLOCK"] = "raise"
+    set_deadlock_mode("raise")
     mark_service_signal(
         signal.SIGALRM
     )  # pytest-timeout's handler ends a test that hangs; it wakes nobody in a deadlock

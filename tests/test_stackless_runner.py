@@ -185,3 +185,21 @@ def test_help_says_how_to_run_a_program(python, option):
 def test_a_profiler_that_runs_the_runner_profiles_the_program(python, program):
     program("def function_of_the_program(): pass\nfunction_of_the_program()\n")
     assert "(function_of_the_program)" in printed(python("-m", "cProfile", *HERE, "program.py"))
+
+
+@pytest.mark.parametrize("words", [("--deadlock", "warn"), ("--deadlock=warn",)])
+def test_the_mode_for_deadlocks_is_set_for_the_program_and_those_it_starts(python, program, words):
+    program("""\
+        import subprocess, sys, roamlet
+        print(roamlet.set_deadlock_mode("raise"), sys.argv[1:], flush=True)
+        subprocess.run([sys.executable, "-c", "import roamlet; print(roamlet.set_deadlock_mode('raise'))"], check=True)
+        """)
+    assert printed(python(*HERE, *words, "-W", "error", "program.py", "--deadlock")) == "warn ['--deadlock']\nwarn\n"
+
+
+@pytest.mark.parametrize("words", [("--deadlock", "never", "program.py"), ("--deadlock=",), ("--deadlock",)])
+def test_a_mode_that_does_not_exist_is_refused(python, program, words):
+    program("print('runs')")
+    done = python(*HERE, *words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--deadlock is one of auto, raise, warn, off, not " in done.stderr

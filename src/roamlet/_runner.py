@@ -9,7 +9,7 @@ program in this process instead would show our frames to it, and its children wo
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NoReturn
 
 
@@ -24,6 +24,8 @@ class Runner:
     """Letters of options."""
     defeated: str
     """What is said when one of them is given."""
+    settings: Mapping[str, tuple[str, Sequence[str]]] = field(default_factory=dict)
+    """Options of our own, before all others: the environment variable that each sets, and its values."""
 
     def main(self) -> NoReturn:
         """Become the program, or end with an exit status when there is nothing to run."""
@@ -35,10 +37,25 @@ class Runner:
             print(self.folder)
             sys.exit(0)
         before = _before(self.module, sys.orig_argv, arguments)
+        arguments, variables = self._set(arguments)
         if not set(self.defeated_by).isdisjoint({*_options(arguments), *_options(before)}):
             print(self.defeated, file=sys.stderr)
             sys.exit(2)
-        os.execve(sys.executable, [sys.executable, *before, *arguments], _environment(os.environ, self.folder))
+        environment = {**_environment(os.environ, self.folder), **variables}
+        os.execve(sys.executable, [sys.executable, *before, *arguments], environment)
+
+    def _set(self, arguments: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+        """Take our own options off the front: what is left, and the environment variables that they set."""
+        left, variables = list(arguments), {}
+        while left and (name := left[0].partition("=")[0]) in self.settings:
+            variable, values = self.settings[name]
+            word = left.pop(0)
+            value = word.partition("=")[2] if "=" in word else left.pop(0) if left else ""
+            if value not in values:
+                print(f"python -m {self.module}: {name} is one of {', '.join(values)}, not {value!r}", file=sys.stderr)
+                sys.exit(2)
+            variables[variable] = value
+        return left, variables
 
 
 def _options(words: Sequence[str]) -> Iterator[str]:

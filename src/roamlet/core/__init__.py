@@ -2,7 +2,8 @@
 
 The backends are separate extension modules built from the same sources. `sliced` is the default where CPython's version
 and the platform are known to it, `greenlet` serves everywhere else. The environment variable ROAMLET_SWITCH names one: these,
-or `stacks`, which gives each tasklet a C stack of its own: it switches faster and takes more memory.
+or `stacks`, which gives each tasklet a C stack of its own: it switches faster and takes more memory. ROAMLET_DEADLOCK is the mode
+that `set_deadlock_mode` sets.
 """
 
 import atexit
@@ -84,6 +85,7 @@ from roamlet.core._core import (  # noqa: E402
     select,
     set_channel_callback,
     set_clock,
+    set_deadlock_mode,
     set_error_handler,
     set_schedule_callback,
     sleep,
@@ -125,6 +127,7 @@ __all__ = [
     "select",
     "set_channel_callback",
     "set_clock",
+    "set_deadlock_mode",
     "set_error_handler",
     "set_schedule_callback",
     "sleep",
@@ -135,6 +138,14 @@ __all__ = [
     "threads",
     "trim",
 ]
+
+if _mode := os.environ.get("ROAMLET_DEADLOCK"):
+    try:
+        set_deadlock_mode(_mode)
+    except ValueError:
+        raise ImportError(
+            f"ROAMLET_DEADLOCK={_mode!r} is no mode: use one of auto, raise, warn, off, or unset it (see roamlet.set_deadlock_mode)"
+        ) from None
 
 # From here on whoever imports a module has its lock for itself, not for its whole thread.
 _imports.install()

@@ -496,6 +496,14 @@ def set_clock(now: Callable[[], float] | None = None, advance: Callable[[float],
     Without arguments the monotonic clock is back.
     """
 
+def set_deadlock_mode(mode: str, /) -> str:
+    """Say what happens when the main tasklet waits and nothing that roamlet knows of can wake anybody; return the mode before.
+
+    'auto': Deadlock is raised if the process has no thread but this one and roamlet's own, as the system counts them; else it
+    waits, and that is logged once in a process. 'raise': threads that Python does not know of are ignored. 'warn': it is
+    logged, and waits. 'off': it waits. For all threads of the process. ValueError for any other mode.
+    """
+
 def mark_service_signal(signalnum: int, /) -> None:
     """Declare that the Python handler of this signal wakes nobody: it does not hide a deadlock.
 

@@ -64,16 +64,12 @@ deadlock_line(Tasklet *tasklet)
 
 #define DEADLOCK_LINES 20
 
-/* A new Deadlock that lists who waits where; NULL with an exception set. Runs Python code (repr). */
+/* `text` (stolen, may be NULL) with a line for each tasklet that waits. A new reference; NULL with an exception set. Runs Python
+   code (repr). */
 static PyObject *
-deadlock_error(Scheduler *scheduler)
+deadlock_list(Scheduler *scheduler, PyObject *text)
 {
     Tasklet *t = scheduler->main;
-    const char *main_waits = t->blocked == BLOCKED_RECEIVE ? " The main tasklet is receiving without a sender available."
-                             : t->blocked == BLOCKED_SEND  ? " The main tasklet is sending without a receiver available."
-                                                           : "";
-    PyObject *text = PyUnicode_FromFormat("Deadlock: the last runnable tasklet cannot be blocked.%s Nothing can wake any of these "
-                                          "(no timer, descriptor, child process, job or other thread):", main_waits), *error;
     Py_ssize_t shown = 0, more = 0;
     while (t != NULL && text != NULL) {
         if (t->blocked != NOT_BLOCKED && shown++ < DEADLOCK_LINES) {
@@ -86,7 +82,75 @@ deadlock_error(Scheduler *scheduler)
     }
     if (text != NULL && more > 0)
         Py_SETREF(text, PyUnicode_FromFormat("%U\n  and %zd more", text, more));
+    return text;
+}
+
+/* A new Deadlock that lists who waits where; NULL with an exception set. Runs Python code (repr). */
+static PyObject *
+deadlock_error(Scheduler *scheduler)
+{
+    Tasklet *main = scheduler->main;
+    const char *main_waits = main->blocked == BLOCKED_RECEIVE ? " The main tasklet is receiving without a sender available."
+                             : main->blocked == BLOCKED_SEND  ? " The main tasklet is sending without a receiver available."
+                                                              : "";
+    PyObject *text = PyUnicode_FromFormat("Deadlock: the last runnable tasklet cannot be blocked.%s Nothing can wake any of these "
+                                          "(no timer, descriptor, child process, job or other thread):", main_waits), *error;
+    text = deadlock_list(scheduler, text);
     error = text != NULL ? PyObject_CallOneArg(Deadlock, text) : NULL;
     Py_XDECREF(text);
     return error;
 }
+
+/* Log that main waits although nothing that roamlet knows of can wake anybody; `foreign`: how many threads C code may have started,
+   -1: not known. What fails here is reported, not raised. Runs Python code. */
+static void
+deadlock_log(Scheduler *scheduler, int foreign)
+{
+    PyObject *who, *text, *logging = PyImport_ImportModule("logging"), *logger = NULL, *result = NULL;
+    deadlock_told = true;
+    if (foreign > 0)
+        who = PyUnicode_FromFormat("The process has %d more thread%s, which C code has started and which may call in", foreign,
+                                   foreign > 1 ? "s" : "");
+    else if (foreign < 0)
+        who = PyUnicode_FromString("How many threads the process has is not known");
+    else
+        who = PyUnicode_FromString("The process has no other thread");
+    text = who != NULL ? PyUnicode_FromFormat("The main tasklet waits, and nothing that roamlet knows of can wake any of these (no timer, "
+                                              "descriptor, child process, job or thread of Python's). %U; so the wait goes on. "
+                                              "roamlet.set_deadlock_mode() and ROAMLET_DEADLOCK=raise|warn|off say what happens then:",
+                                              who)
+                       : NULL;
+    text = deadlock_list(scheduler, text);
+    if (logging != NULL && text != NULL)
+        logger = PyObject_CallMethod(logging, "getLogger", "s", "roamlet");
+    if (logger != NULL)
+        result = PyObject_CallMethod(logger, "warning", "sO", "%s", text);
+    if (result == NULL)
+        PyErr_WriteUnraisable(Deadlock);
+    Py_XDECREF(result);
+    Py_XDECREF(logger);
+    Py_XDECREF(logging);
+    Py_XDECREF(text);
+    Py_XDECREF(who);
+}
+
+/* set_deadlock_mode(mode): returns the one before. */
+static PyObject *
+core_set_deadlock_mode(PyObject *Py_UNUSED(module), PyObject *mode)
+{
+    for (int i = 0; deadlock_modes[i] != NULL; i++)
+        if (PyUnicode_Check(mode) && PyUnicode_CompareWithASCIIString(mode, deadlock_modes[i]) == 0) {
+            PyObject *before = PyUnicode_FromString(deadlock_modes[deadlock_mode]);
+            if (before != NULL)
+                deadlock_mode = i;
+            return before;
+        }
+    PyErr_Format(PyExc_ValueError, "set_deadlock_mode(%R): the modes are 'auto', 'raise', 'warn' and 'off'", mode);
+    return NULL;
+}
+
+PyDoc_STRVAR(set_deadlock_mode_doc, "set_deadlock_mode(mode, /)\n--\n\n"
+"Say what happens when the main tasklet waits and nothing that roamlet knows of can wake anybody; return the mode before.\n\n"
+"'auto': Deadlock is raised if the process has no thread but this one and roamlet's own, as the system counts them; else it\n"
+"waits, and that is logged once in a process. 'raise': threads that Python does not know of are ignored. 'warn': it is\n"
+"logged, and waits. 'off': it waits. For all threads of the process. ValueError for any other mode.");

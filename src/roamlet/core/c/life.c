@@ -294,7 +294,7 @@ static bool
 thread_find(unsigned long id, Scheduler **scheduler)
 {
     PyThreadState *tstate = PyInterpreterState_ThreadHead(PyInterpreterState_Get());
-    while (tstate != NULL && tstate->thread_id != id)
+    while (tstate != NULL && (tstate->thread_id != id || id == 0)) /* 0: of those that have not begun */
         tstate = PyThreadState_Next(tstate);
     *scheduler = schedulers;
     while (*scheduler != NULL && (*scheduler)->tstate != tstate)
@@ -343,7 +343,7 @@ core_threads(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
     PyThreadState *tstate = PyInterpreterState_ThreadHead(PyInterpreterState_Get());
     for (; list != NULL && tstate != NULL; tstate = PyThreadState_Next(tstate)) { /* the newest first */
         PyObject *id;
-        if (tstate->thread_id == watcher_ident) /* it has a thread state for moments only, and runs no Python code */
+        if (watcher_is(tstate) || tstate->thread_id == 0) /* the watchdog's runs no Python code; one that has not begun has no id */
             continue;
         id = PyLong_FromUnsignedLong(tstate->thread_id);
         if (id == NULL || PyList_Append(list, id) < 0)

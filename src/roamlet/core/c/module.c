@@ -263,6 +263,7 @@ static PyMethodDef core_methods[] = {
     {"sleep", core_sleep, METH_O, sleep_doc},
     {"started", core_started, METH_NOARGS, started_doc},
     {"install_hub", core_install_hub, METH_VARARGS, install_hub_doc},
+    {"set_deadlock_mode", core_set_deadlock_mode, METH_O, set_deadlock_mode_doc},
     {"set_clock", core_set_clock, METH_VARARGS, set_clock_doc},
     {"mark_service_signal", core_mark_service_signal, METH_O, mark_service_signal_doc},
     {"mark_service_thread", core_mark_service_thread, METH_VARARGS, mark_service_thread_doc},

@@ -13,14 +13,17 @@
 #ifndef TICK_NS
 #define TICK_NS 1000000     /* how often timers and the hub are looked at while tasklets run */
 #endif
-#define DEADLOCK_NS 250000000 /* between the first two looks for a deadlock that another thread's end may cause */
+#define DEADLOCK_NS 250000000 /* between two looks for a deadlock that another thread's end may cause */
 #define DEADLOCK_DOUBLINGS 6 /* then they become rarer: many threads that wait for each other must not keep the machine busy */
+#define DEADLOCK_SOON 2 /* so many looks come before, 1 and 16 ms later */
+#define DEADLOCK_TELL 4 /* after so many looks, 0.77 s, it is logged that a wait goes on which nothing is known to end */
 
 static void tasklet_set_error(Tasklet *tasklet, PyObject *error);
 static inline void preempt_restart(Scheduler *scheduler);
 static void preempt_stop(Scheduler *scheduler);
 static void preempt_resumed(Scheduler *scheduler);
 static PyObject *deadlock_error(Scheduler *scheduler);
+static void deadlock_log(Scheduler *scheduler, int foreign);
 static bool signals_may_wake(void);
 static int scope_fires(Scheduler *scheduler, Tasklet *tasklet, int64_t now);
 static int scope_check(Tasklet *tasklet);
@@ -244,6 +247,16 @@ doorbell_wait(Scheduler *scheduler, int64_t timeout)
     return status != PY_LOCK_ACQUIRED ? PyErr_CheckSignals() : 0; /* one may have come just before the sleep */
 }
 
+/* How long to sleep before the next look for a deadlock. At first a thread may be about to end that was joined already. */
+static int64_t
+deadlock_interval(int looked)
+{
+    if (looked < DEADLOCK_SOON)
+        return 1000000LL << 4 * looked;
+    looked -= DEADLOCK_SOON;
+    return (int64_t)DEADLOCK_NS << (looked < DEADLOCK_DOUBLINGS ? looked : DEADLOCK_DOUBLINGS);
+}
+
 /* Wait for the world outside this thread's tasklets: until the next timer is due, or until anything happens. Where only
    another thread's free will can wake anybody, look again now and then whether that thread still lives; `looked`: how often
    that was done in this sleep. Only the oldest thread, the main one, can come to be alone; the others sleep without a timer,
@@ -253,7 +266,7 @@ hub_wait(Scheduler *scheduler, int looked)
 {
     int64_t timeout = -1;
     if (scheduler->keepers == 0 && PyThreadState_Next(scheduler->tstate) == NULL)
-        timeout = (int64_t)DEADLOCK_NS << (looked < DEADLOCK_DOUBLINGS ? looked : DEADLOCK_DOUBLINGS);
+        timeout = deadlock_interval(looked);
     if (scheduler->timer_count > 0) {
         int64_t now = clock_ns();
         if (now < 0)
@@ -324,6 +337,13 @@ static Py_ssize_t service_threads; /* threads of roamlet's own, which wake nobod
 
 static unsigned long watcher_ident; /* what a thread state of the watchdog's thread has as thread_id; 0: there is none */
 
+/* Whether this is a thread state of the watchdog's thread. One whose thread has not begun yet has no ident, from 3.12 on. */
+static inline bool
+watcher_is(PyThreadState *tstate)
+{
+    return watcher_ident != 0 && tstate->thread_id == watcher_ident;
+}
+
 /* Whether a thread that roamlet did not start lives: it may do anything, a channel operation too. */
 static bool
 other_threads(Scheduler *scheduler)
@@ -331,8 +351,38 @@ other_threads(Scheduler *scheduler)
     Py_ssize_t count = 0;
     for (PyThreadState *t = PyInterpreterState_ThreadHead(PyThreadState_GetInterpreter(scheduler->tstate)); t != NULL;
          t = PyThreadState_Next(t))
-        count += t != scheduler->tstate && t->thread_id != watcher_ident;
+        count += t != scheduler->tstate && !watcher_is(t);
     return count > service_threads - scheduler->service;
+}
+
+#include "system_threads.h"
+
+static const char *const deadlock_modes[] = {"auto", "raise", "warn", "off", NULL};
+static enum { DEADLOCK_AUTO, DEADLOCK_RAISE, DEADLOCK_WARN, DEADLOCK_OFF } deadlock_mode; /* of set_deadlock_mode() */
+static bool deadlock_told; /* what `auto` logs once in a process was logged */
+
+/* How many threads of the process are neither this one nor roamlet's own; -1: the system does not say. Threads that C code has
+   started are among them, of which Python knows nothing until they call it. */
+static int
+foreign_threads(Scheduler *scheduler)
+{
+    int all = system_threads();
+    return all < 0 ? -1 : all - 1 - (int)(service_threads - scheduler->service) - (watcher_ident != 0);
+}
+
+enum { VERDICT_RAISE, VERDICT_TELL, VERDICT_WAIT };
+
+/* Nothing that roamlet knows of can wake anybody: main gets Deadlock; or it waits, because a thread that C code has started may call
+   in, or because the user wants it so, which is to be told when the wait has lasted for most of a second. `looked`: how often
+   that was asked in this wait. Runs no Python code. */
+static int
+deadlock_verdict(int foreign, int looked, bool told)
+{
+    if (deadlock_mode == DEADLOCK_RAISE || (deadlock_mode == DEADLOCK_AUTO && foreign == 0))
+        return VERDICT_RAISE;
+    if (told || looked < DEADLOCK_TELL || deadlock_mode == DEADLOCK_OFF || (deadlock_mode == DEADLOCK_AUTO && deadlock_told))
+        return VERDICT_WAIT;
+    return VERDICT_TELL;
 }
 
 /* Whether the keeper, which is in run(), need not wait any longer: nothing runs, and nothing that this run() waits for
@@ -354,6 +404,7 @@ static __attribute__((noinline)) Tasklet *
 scheduler_idle(Scheduler *scheduler)
 {
     int looked = 0;
+    bool told = false;
     scheduler->idle = true;
     scheduler->first = NULL;
     for (;;) {
@@ -366,11 +417,20 @@ scheduler_idle(Scheduler *scheduler)
                     Py_INCREF(keeper);
                 tasklet_unblock(keeper);
                 ring_append(scheduler, keeper);
-            } else if (scheduler->keepers == 0 && (scheduler->ending || !(other_threads(scheduler) || signals_may_wake()))) {
-                PyObject *error = deadlock_error(scheduler);
-                keeper_set_error(scheduler, error != NULL ? error : error_take());
-            } else
+            } else if (scheduler->keepers > 0 || (!scheduler->ending && (other_threads(scheduler) || signals_may_wake())))
                 failed = hub_wait(scheduler, looked++);
+            else {
+                int foreign = deadlock_mode != DEADLOCK_RAISE ? foreign_threads(scheduler) : 0;
+                int verdict = deadlock_verdict(foreign, looked, told);
+                if (verdict == VERDICT_RAISE || scheduler->ending) {
+                    PyObject *error = deadlock_error(scheduler);
+                    keeper_set_error(scheduler, error != NULL ? error : error_take());
+                } else if (verdict == VERDICT_TELL) { /* what that runs may have woken somebody */
+                    told = true;
+                    deadlock_log(scheduler, foreign);
+                } else
+                    failed = hub_wait(scheduler, looked++);
+            }
         }
         if (failed)
             keeper_set_error(scheduler, error_take());
