@@ -466,3 +466,15 @@ def test_what_goes_another_way_today_is_held_until_the_tunnel_can_take_it():
     assert Hold not in map(type, offices.plan().sites["beta"])
     offices.apply()
     assert Hold not in map(type, offices.plan().sites["alpha"])
+
+
+def test_a_route_that_something_else_made_gives_way_and_the_plan_says_so():
+    offices = Offices()
+    alpha = offices["alpha"]
+    alpha.plain["devices"]["tun0"] = device(1500, "10.9.0.1/32", kind="tun")
+    alpha.plain["routes"].append(route("192.168.20.0/24", "tun0", via="10.9.0.2"))
+    plan = offices.plan()
+    (note,) = (note.message for note in plan.notes if "something else has made" in note.message)
+    assert note.startswith("192.168.20.0/24 goes through tun0 today") and "metric 5182" in note
+    (hold,) = (action.plain() for action in plan.sites["alpha"] if action.plain()["do"] == "hold")
+    assert hold["routes"] == [["192.168.20.0/24", "tun0", "10.9.0.2"]]

@@ -23,7 +23,7 @@ SUITE = "bookworm"
 PACKAGES = (
     *("systemd", "systemd-sysv", "systemd-container", "dbus", "sudo", "kmod", "procps"),
     *("openssh-server", "openssh-client", "python3", "netcat-openbsd"),
-    *("iproute2", "iptables", "nftables", "conntrack", "ethtool", "iputils-ping", "tcpdump", "iperf3"),
+    *("iproute2", "net-tools", "iptables", "nftables", "conntrack", "ethtool", "iputils-ping", "tcpdump", "iperf3"),
     *("wireguard-tools", "openresolv"),
 )
 # wireguard-go of 2023-12 and later hands the kernel many packets at once, and is 5 to 9 times as fast as the suite's own.

@@ -8,12 +8,14 @@ from roamlet_vpn.facts import Facts, Interface, LivePeer
 from roamlet_vpn.network import Address, Endpoint, InterfaceAddress, Lan, is_inside
 from roamlet_vpn.wgconf import PeerPart, WgConfig, WgConfigError, parsed
 
-__all__ = ["first_mtu", "held_routes", "live_actions", "live_notes", "wanted_routes"]
+__all__ = ["first_mtu", "held_notes", "held_routes", "live_actions", "live_notes", "wanted_routes"]
 
 # WireGuard's REJECT_AFTER_TIME, in seconds: a tunnel whose last handshake is older carries nothing.
 HANDSHAKE_HOLDS = 180
 
 OVERHEAD = 80  # bytes that wg-quick takes off the MTU of the way: 40 IPv6, 8 UDP, 32 WireGuard
+HELD_METRIC = 5182  # what host/live.py gives to routes that the tunnel's own take the place of
+SSH_USER = "roamlet-vpn"  # whom the devices of the ssh backend belong to
 NETWORK_CHOICES = ("kernel", "ra")  # who sets routes that nobody has asked for
 
 
@@ -181,7 +183,7 @@ def wanted_routes(wanted: WgConfig) -> tuple[Lan, ...]:
     return tuple(lan for lan in allowed if not any(is_inside(lan, network) for network in connected))
 
 
-def held_routes(interface: str, facts: Facts, wanted: WgConfig) -> list[Action]:
+def held_routes(interface: str, facts: Facts, wanted: WgConfig) -> list[Hold]:
     """What keeps packets on the way that they go today, through another device, until the tunnel can take them."""
     working = {
         peer.public_key for peer in (facts.interface.peers if facts.interface is not None else ()) if _fresh(peer)
@@ -197,6 +199,18 @@ def held_routes(interface: str, facts: Facts, wanted: WgConfig) -> list[Action]:
     if not ways:
         return []
     return [Hold("networks of other sites are reached another way today", tuple(ways.values()))]
+
+
+def held_notes(interface: str, facts: Facts, wanted: WgConfig) -> list[str]:
+    """What becomes of the routes in use that the tunnel takes over, where something else than roamlet vpn has made them."""
+    ours = {name for name, one in (facts.ssh.devices if facts.ssh is not None else {}).items() if one.user == SSH_USER}
+    held = [route for hold in held_routes(interface, facts, wanted) for route in hold.routes if route[1] not in ours]
+    return [
+        f"{to} goes through {device} today, by a route that something else has made: it stays as a second way, with metric "
+        f"{HELD_METRIC}. Turn off what makes it (the unit of an ssh tunnel, for example) once the tunnel works: after a restart of "
+        f"the server, {interface} cannot start where that route is there first"
+        for to, device, _ in held
+    ]
 
 
 def _route_actions(interface: str, facts: Facts, wanted: WgConfig) -> list[Action]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from roamlet_vpn.actions import Action, EnableUnit, FollowNames, Forward, MakeKey, ProtectConfig, Up, WriteConfig
 from roamlet_vpn.claim import FactsError, checked_key
 from roamlet_vpn.facts import Config, Facts
-from roamlet_vpn.live import first_mtu, held_routes, live_actions, live_notes
+from roamlet_vpn.live import first_mtu, held_notes, held_routes, live_actions, live_notes
 from roamlet_vpn.network import Network, Site, allowed_ips
 from roamlet_vpn.others import lost_others, other_peers, ways_to_others
 from roamlet_vpn.refusals import WRITTEN, Refusal, refusals, undecidable
@@ -299,6 +299,7 @@ def _notes(network: Network, site: Site, facts: Facts, wanted: WgConfig) -> list
         notes += _config_notes(facts.config)
     if facts.interface is not None:
         notes += live_notes(facts, facts.interface, wanted)
+    notes += held_notes(network.interface, facts, wanted)
     there = {peer.public_key for peer in wanted.peers}
     notes += [f"other_peers names {key}, which is no peer there" for key in site.other_peers if key not in there]
     if facts.ssh is not None and facts.ssh.ends:

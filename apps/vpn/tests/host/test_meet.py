@@ -89,6 +89,8 @@ RULES = """#!/bin/sh
 case "$*" in
     "-4 rule show") printf '51820:\\tlookup 7\\n5182:\\tfrom all to 192.168.20.0/24 lookup 5182\\n'; exit;;
     "-6 rule show") exit 2;;
+    "-o -4 route show"*) echo '192.168.20.0/24 via 10.9.0.2 dev tun2'; echo '192.168.20.0/24 dev wg0'; exit;;
+    "-o -6 route show"*) echo 'fd00:20::/64 via fe80::1 dev eth0 proto static metric 1024 pref medium'; exit;;
 esac
 echo "ip $*" >> {folder}/said
 """
@@ -96,13 +98,26 @@ echo "ip $*" >> {folder}/said
 
 def test_held_routes_are_rules_of_their_own_and_those_that_are_there_go_again(server):
     server.program("ip", RULES)
-    live.hold_routes([("192.168.20.0/24", "tun2", None), ("fd00:20::/64", "eth0", "fe80::1")])
+    live.hold_routes("wg0", [("192.168.20.0/24", "tun2", None), ("fd00:20::/64", "eth0", "fe80::1")])
     live.release_routes()
     assert server.said.splitlines() == [
         "ip -4 route replace 192.168.20.0/24 dev tun2 table 5182",
         "ip -4 rule add pref 5182 to 192.168.20.0/24 lookup 5182",
+        "ip -4 route replace 192.168.20.0/24 via 10.9.0.2 dev tun2 metric 5182",
+        "ip -4 route del 192.168.20.0/24 via 10.9.0.2 dev tun2 metric 0",
         "ip -6 route replace fd00:20::/64 via fe80::1 dev eth0 table 5182",
         "ip -6 rule add pref 5182 to fd00:20::/64 lookup 5182",
+        "ip -6 route replace fd00:20::/64 via fe80::1 dev eth0 proto static pref medium metric 5182",
+        "ip -6 route del fd00:20::/64 via fe80::1 dev eth0 proto static pref medium metric 1024",
         "ip -4 rule del pref 5182",
         "ip -4 route flush table 5182",
+    ]
+
+
+def test_routes_that_gave_way_are_what_they_were_after_a_rollback(server):
+    server.program("ip", RULES.replace("tun2'", "tun2 metric 5182'"))
+    live.set_routes_elsewhere("wg0", ["192.168.20.0/24"], [[4, ["192.168.20.0/24", "via", "10.9.0.2", "dev", "tun2"]]])
+    assert server.said.splitlines() == [
+        "ip -4 route replace 192.168.20.0/24 via 10.9.0.2 dev tun2",
+        "ip -4 route del 192.168.20.0/24 via 10.9.0.2 dev tun2 metric 5182",
     ]

@@ -38,6 +38,7 @@ def act(interface, actions, token, rollback_after):
         return {"done": 0, "error": None, "outcome": None}
     devices = [device for action in actions for device in action.get("accept_ra", ())]
     networks = [network for action in actions if action["do"] == "routes" for network in action["add"]]
+    networks += [route[0] for action in actions if action["do"] == "hold" for route in action["routes"]]
     rollback.arm(token, interface, rollback_after, _files(interface, actions), forward.settings(devices), networks)
     done = 0
     try:
@@ -290,7 +291,7 @@ def _family(network):
 
 def _hold(interface, action):
     live.release_routes()  # so that it can be done twice
-    live.hold_routes([(to, forward.checked_device(device), via) for to, device, via in action["routes"]])
+    live.hold_routes(interface, [(to, forward.checked_device(device), via) for to, device, via in action["routes"]])
 
 
 def _forwarding(interface, action):

@@ -12,7 +12,8 @@ from roamlet_vpn.host import system
 
 # What ip prints of a route and does not take.
 _STATES = ("linkdown", "dead", "offload", "trap")
-HOLDING = "5182"  # the routing table of held routes, and the preference of the rules that lead there
+HOLDING = "5182"  # the routing table of held routes, the preference of the rules that lead there, and their metric in table main
+FIRST = {4: ("0",), 6: ("0", "1024")}  # metrics that wg-quick's own routes have
 ENDING = 5.0  # seconds for the process that a WireGuard without the kernel is
 SOCKETS = "/var/run/wireguard"
 STARTING = 45.0  # seconds for what brings an interface up: hooks and names of endpoints may take their time
@@ -95,13 +96,33 @@ def set_routes(interface, wanted):
             system.must(["ip", "-%d" % family, "route", "del", words[0], "dev", interface])
 
 
-def hold_routes(wanted):
-    """Have what is sent to these networks go by these devices, whatever other routes there are: network, device, gateway each."""
+def hold_routes(interface, wanted):
+    """Have what is sent to these networks go by these devices, whatever other routes there are: network, device, gateway each.
+
+    Then their routes in table main give up the metric that wg-quick takes for its own: it cannot add a route where there is one
+    of the same metric ("File exists"). They stay as a second way, which is used again when the interface is gone.
+    """
     for to, device, via in wanted:
         family = "-6" if ":" in to else "-4"
         way = ["via", via] if via else []
         system.must(["ip", family, "route", "replace", to] + way + ["dev", device, "table", HOLDING])
         system.must(["ip", family, "rule", "add", "pref", HOLDING, "to", to, "lookup", HOLDING])
+        for number, words in routes_elsewhere(interface, to):
+            if "kernel" not in words and _metric(words) in FIRST[number]:
+                _demote(number, words)
+
+
+def _metric(words):
+    return words[words.index("metric") + 1] if "metric" in words else "0"
+
+
+def _demote(family, words):
+    """The same route with the metric of held ones, in place of its own; the new one is there before the old one goes."""
+    metric = _metric(words)
+    place = words.index("metric") if "metric" in words else len(words)
+    rest = words[:place] + words[place + 2 :]
+    system.must(["ip", "-%d" % family, "route", "replace"] + rest + ["metric", HOLDING])
+    system.must(["ip", "-%d" % family, "route", "del"] + rest + ["metric", metric])
 
 
 def release_routes():
@@ -127,11 +148,16 @@ def _by(words, interface):
     return any(pair == ("dev", interface) for pair in zip(words, words[1:]))  # noqa: B905, its `strict` is newer than 3.6
 
 
-def set_route_elsewhere(interface, family, words):
-    """Have this route of routes_elsewhere() again, if it is gone."""
-    network = next(word for word in words if "/" in word or "." in word or ":" in word)
-    if (family, list(words)) not in routes_elsewhere(interface, network):
-        system.must(["ip", "-%d" % family, "route", "replace"] + list(words))
+def set_routes_elsewhere(interface, networks, wanted):
+    """Have these routes to these networks by other devices, as routes_elsewhere() told them, and none of those of _demote()."""
+    wanted = [(family, list(words)) for family, words in wanted]
+    there = [found for network in networks for found in routes_elsewhere(interface, network)]
+    for family, words in wanted:
+        if (family, words) not in there:
+            system.must(["ip", "-%d" % family, "route", "replace"] + words)
+    for family, words in there:
+        if (family, words) not in wanted and _metric(words) == HOLDING:
+            system.must(["ip", "-%d" % family, "route", "del"] + words)
 
 
 def mtu(interface):

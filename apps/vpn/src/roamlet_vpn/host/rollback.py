@@ -149,7 +149,10 @@ def _keep(folder, interface, seconds, files, sysctls, networks):
         "names": names.runs(interface),
         "tunnels": tunnel.keep(),
         "live": None,
-        "elsewhere": [found for network in networks for found in live.routes_elsewhere(interface, network)],
+        "networks": sorted(set(networks)),
+        "elsewhere": [
+            found for network in sorted(set(networks)) for found in live.routes_elsewhere(interface, network)
+        ],
     }
     for number, path in enumerate(files):
         data = system.read(path)
@@ -281,9 +284,8 @@ def _restore(folder):
         attempt("the ssh tunnels", tunnel.restore, state["tunnels"], other_sshd)
         if state["live"] is not None:
             _restore_live(folder, state, attempt)
-        attempt("routes", live.release_routes)
-        for family, words in state["elsewhere"]:
-            attempt("the route to %s" % words[0], live.set_route_elsewhere, state["interface"], family, words)
+        attempt("routes", live.set_routes_elsewhere, state["interface"], state["networks"], state["elsewhere"])
+        attempt("routes", live.release_routes)  # last: what was held goes on by the held way until its own is back
     outcome = {"outcome": ROLLED_BACK, "errors": errors}
     _finish(folder, outcome)
     return outcome
