@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from roamlet_vpn.facts import Device, Facts, Forwarding, Interface, LivePeer, Route
-from roamlet_vpn.measured import Bounce, Datagrams, Echo, Measured, Measurements, Sight, Way
+from roamlet_vpn.measured import Bounce, Datagrams, Echo, Measured, Measurements, Passage, Segments, Sight, Way
 from roamlet_vpn.network import Endpoint, Network, Site, allowed_ips
 from roamlet_vpn.orders import SIZES, ways_to
 
@@ -98,12 +98,12 @@ def with_peers(facts: Facts, *peers: LivePeer, **changes: Any) -> Facts:
     return replace(facts, interface=replace(facts.interface, peers=peers, **changes))
 
 
-def sight(where: str, device: str, out: bool, kind: str) -> Sight:
+def sight(where: str, device: str, out: bool, kind: str, source: Any = None, packet: int = 0) -> Sight:
     nobody = address("192.0.2.1")
-    return Sight(where, device, out, kind, 1, 0, nobody, nobody, 84, "")
+    return Sight(where, device, out, kind, 1, packet, source or nobody, nobody, 84, "")
 
 
-def trail(one: str, other: str, steps: int = 6) -> tuple[Sight, ...]:
+def trail(one: str, other: str, steps: int = 6, packet: int = 0) -> tuple[Sight, ...]:
     """The first so many steps of an echo from one site's server to a host of the other's LAN, and back."""
     way = (
         (one, "wg0", True, "request"),
@@ -113,7 +113,8 @@ def trail(one: str, other: str, steps: int = 6) -> tuple[Sight, ...]:
         (other, "wg0", True, "reply"),
         (one, "wg0", False, "reply"),
     )
-    return tuple(sight(*step) for step in way[:steps])
+    source = site(one).lan_address
+    return tuple(sight(*step, source=source, packet=packet) for step in way[:steps])
 
 
 def echo(network: Network, one: str, other: str | None, kind: Any, **changes: Any) -> Echo:
@@ -134,6 +135,28 @@ def echo(network: Network, one: str, other: str | None, kind: Any, **changes: An
     return replace(made, **changes)
 
 
+def segments(one: str, other: str | None, steps: int = 6, **changes: Any) -> Segments:
+    """Connections to a host, of which port 22 is asked for; the first so many steps of it are seen."""
+    asked, to = address(f"192.168.{10 * (NAMES.index(one) + 1)}.100"), client(other or one)
+    own = (sight(one, "eth0", True, "request", packet=22), sight(one, "eth0", False, "reply", packet=22))
+    seen = own[:steps] if other is None else trail(one, other, steps, packet=22)
+    return replace(Segments(one, other, asked, to, (22, 80), None, seen), **changes)
+
+
+def passage(one: str, other: str, tcp: bool = False, steps: int = 6, **changes: Any) -> Passage:
+    """Packets in the name of a host of the one LAN for the other's server; the first so many steps of them are seen."""
+    way = (
+        (one, "eth0", False, "request"),
+        (one, "wg0", True, "request"),
+        (other, "wg0", False, "request"),
+        (other, "wg0", True, "reply"),
+        (one, "wg0", False, "reply"),
+        (one, "eth0", True, "reply"),
+    )
+    seen = tuple(sight(*step, source=client(one)) for step in way[:steps])
+    return replace(Passage(one, other, client(one), site(other).lan_address, tcp, None, seen), **changes)
+
+
 def measurements(network: Network) -> Measurements:
     """All is well."""
     pairs = [(one.name, other.name) for one in network.sites for other in network.sites if one is not other]
@@ -151,6 +174,12 @@ def measurements(network: Network) -> Measurements:
         ),
         datagrams=tuple(Datagrams(*pair, SIZES, tuple(sorted(set(SIZES)))) for pair in pairs),
         bounces=tuple(Bounce(*pair, gateway(pair[0]), True, True) for pair in pairs),
+        segments=()
+        if network.backend == "ssh"
+        else tuple([segments(*pair) for pair in pairs] + [segments(one.name, None) for one in network.sites]),
+        passages=()
+        if network.backend == "ssh"
+        else tuple(passage(*pair, tcp) for pair in pairs for tcp in (False, True)),
     )
 
 
@@ -159,6 +188,8 @@ def changed(
     echoes: Iterable[Echo] = (),
     datagrams: Iterable[Datagrams] = (),
     bounces: Iterable[Bounce] = (),
+    segments: Iterable[Segments] = (),
+    passages: Iterable[Passage] = (),
     **sites: Measured,
 ) -> Measurements:
     """The same with these in place of those of the same pair (and kind)."""
@@ -175,6 +206,8 @@ def changed(
         echoes=put(all_of_it.echoes, list(echoes), "site", "peer", "kind"),
         datagrams=put(all_of_it.datagrams, list(datagrams), "site", "peer"),
         bounces=put(all_of_it.bounces, list(bounces), "site", "peer"),
+        segments=put(all_of_it.segments, list(segments), "site", "peer"),
+        passages=put(all_of_it.passages, list(passages), "site", "peer", "tcp"),
         sites={**all_of_it.sites, **sites},
     )
 

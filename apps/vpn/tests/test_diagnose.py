@@ -439,7 +439,11 @@ class TestBehindTheServers:
         seen = (sight("beta", "wg0", False, "request"),) if came_in else ()
         found = changed(measurements(network), [echo(network, "alpha", "beta", "lan", times=(), trail=seen)])
         one = only(network, all_facts(network), found)
-        assert (one.name, one.site) == ("lan-unreachable", site) and "rp_filter" in one.fix[1]
+        assert (
+            (one.name, one.site) == ("lan-unreachable", site)
+            and "rp_filter" in one.fix[0]
+            and f"on root@{site}: `iptables -I" in one.fix[1]
+        )
 
 
 class TestCounters:

@@ -78,8 +78,11 @@ def test_for_openwrt():
 UCI = """#!/bin/sh
 [ "$1" = -q ] && shift
 case "$1 $2" in
-    "show network") echo "network.roamlet_vpn_7=route"; echo "network.roamlet_vpn_7.target='10.0.0.0/8'"
-        echo "network.lan=interface" ;;
+    "show network")
+        echo "network.roamlet_vpn_7=route"
+        echo "network.roamlet_vpn_7.target='10.0.0.0/8'"
+        echo "network.lan=interface"
+        ;;
     "get dhcp.lan.dhcp_option") echo "6,192.168.10.1 121,10.0.0.0/8,192.168.10.9" ;;
     *) echo "uci $*" >> "$SAID" ;;
 esac

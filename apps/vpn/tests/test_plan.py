@@ -476,5 +476,5 @@ def test_a_route_that_something_else_made_gives_way_and_the_plan_says_so():
     plan = offices.plan()
     (note,) = (note.message for note in plan.notes if "something else has made" in note.message)
     assert note.startswith("192.168.20.0/24 goes through tun0 today") and "metric 5182" in note
-    (hold,) = (action.plain() for action in plan.sites["alpha"] if action.plain()["do"] == "hold")
-    assert hold["routes"] == [["192.168.20.0/24", "tun0", "10.9.0.2"]]
+    (hold,) = (action for action in plan.sites["alpha"] if isinstance(action, Hold))
+    assert hold.plain()["routes"] == [["192.168.20.0/24", "tun0", "10.9.0.2"]]

@@ -4,7 +4,7 @@ import ipaddress
 from collections.abc import Callable, Iterator
 from itertools import combinations
 
-from roamlet_vpn.network import Address, Lan, Network, Site
+from roamlet_vpn.network import Address, Lan, Network, Site, needs_ipv6
 
 __all__ = ["conflicts"]
 
@@ -172,7 +172,7 @@ def _callers(network: Network) -> Iterator[Conflict]:
 
 
 def _mtus(network: Network) -> Iterator[Conflict]:
-    if any(lan.version == 6 for site in network.sites for lan in (*site.lans, network.tunnel)):
+    if needs_ipv6(network):
         for site in network.sites:
             if site.mtu is not None and site.mtu < 1280:
                 yield _key(site, "mtu"), f"mtu = {site.mtu}: IPv6 needs 1280 at least, and there are networks of IPv6"

@@ -7,35 +7,76 @@ diagnose_counters.py where packets are lost.
 from collections.abc import Iterable, Iterator, Mapping
 from statistics import median
 
+from roamlet_vpn.diagnose_addresses import Reach
 from roamlet_vpn.diagnose_counters import lost_packets
+from roamlet_vpn.diagnose_firewalls import behind_firewalls, closed_servers
 from roamlet_vpn.diagnose_lans import behind_servers
 from roamlet_vpn.diagnose_ssh import silent_tunnels
-from roamlet_vpn.diagnosis import ERROR, WARNING, Diagnosis, listed, with_and
+from roamlet_vpn.diagnosis import ERROR, WARNING, Diagnosis, listed
 from roamlet_vpn.facts import Facts, Interface, LivePeer
+from roamlet_vpn.latency import KINDS, missing
 from roamlet_vpn.measured import Measurements
-from roamlet_vpn.network import Lan, Network, Site, allowed_ips, is_inside
+from roamlet_vpn.network import Lan, Network, Site, allowed_ips, is_inside, needs_ipv6
 from roamlet_vpn.orders import SIZES
 
 __all__ = ["diagnose"]
 
 CLOCK = 5.0  # seconds: more than any clock that is kept by NTP is off
+SMALLEST_IPV6 = 1280  # bytes: a device with a smaller MTU has no IPv6
 LOSS = 0.2  # of ten echoes: two lost ones are no accident
 
 
 def diagnose(network: Network, facts: Mapping[str, Facts], measurements: Measurements) -> tuple[Diagnosis, ...]:
     """All that is wrong, errors first, then in the order of the sites. Nothing wrong: an empty tuple."""
     found = list(_each_server(network, facts, measurements))
+    found += closed_servers(network, measurements, _broken(measurements))
     down = {diagnosis.site for diagnosis in found if diagnosis.name in ("server-unreachable", "tunnel-down")}
     if network.backend == "wireguard":
-        clocks = [one for one in found if one.name == "clock-wrong" and one.severity == ERROR]
-        found += _Tunnels(network, facts, measurements, down).diagnoses(clocks)
+        known = [one for one in found if one.name == "clock-wrong" and one.severity == ERROR]
+        known += [one for one in found if one.name == "server-firewall"]
+        found += _Tunnels(network, facts, measurements, down).diagnoses(known)
     else:
         found += silent_tunnels(network, facts, measurements)
     told = {frozenset((one.site, one.peer)) for one in found if one.peer and one.severity == ERROR}
-    found += behind_servers(network, facts, measurements, told | _broken(measurements))
+    broken = told | _broken(measurements)
+    found += behind_servers(network, facts, measurements, broken)
+    found += behind_firewalls(network, facts, measurements, found, broken)
+    found += _missing_paths(network, measurements, found)
     found += lost_packets(network, measurements)
     order = {site.name: number for number, site in enumerate(network.sites)}
     return tuple(sorted(found, key=lambda one: (one.severity != ERROR, order[one.site], one.name)))
+
+
+def _missing_paths(network: Network, measurements: Measurements, found: Iterable[Diagnosis]) -> Iterator[Diagnosis]:
+    """What nothing came through, where no error of either site says why: nobody is told that all is well beside it."""
+    explained = {one.site for one in found if one.severity == ERROR or one.name == "server-firewall"}
+    told: set[frozenset[str]] = set()
+    for kind, one, other in missing(network, measurements):
+        if {one, other} & explained or frozenset((one, other)) in told:
+            continue
+        told.add(frozenset((one, other)))
+        echoes = [echo for name in KINDS[kind] for echo in measurements.echoes_of(one, other, name)]
+        echo = next(echo for echo in echoes if not echo.answered)
+        last = echo.trail[-1] if echo.trail else None
+        seen = (
+            "was seen nowhere"
+            if last is None
+            else f"was last seen at {last.device} of {last.site}, {'going out' if last.out else 'coming in'}"
+        )
+        yield Diagnosis(
+            "path-missing",
+            ERROR,
+            one,
+            other,
+            f"nothing comes through from {one} to {echo.to} in {other}, although the servers, their routes and gateways look right",
+            f"of {echo.sent} echoes from {echo.source} none was answered"
+            + (f" ({echo.error})" if echo.error else "")
+            + f"; one {seen}",
+            (
+                f"on the server of {one}: `ip route get {echo.to} from {echo.source}`, and `ip rule show` for rules before it",
+                f"on both servers, while `ping -I {echo.source} {echo.to}` runs: `tcpdump -ni any host {echo.to}` shows how far",
+            ),
+        )
 
 
 def _each_server(network: Network, facts: Mapping[str, Facts], measurements: Measurements) -> Iterator[Diagnosis]:
@@ -124,6 +165,7 @@ class _Tunnels:
     def diagnoses(self, known: Iterable[Diagnosis]) -> list[Diagnosis]:
         """What is wrong with them, and is not explained by what is known already."""
         found: list[Diagnosis] = []
+        reach = Reach(self.running, self.measurements, self.broken)
         pairs = [
             (site, peer)
             for site in self.network.sites
@@ -134,7 +176,7 @@ class _Tunnels:
             found += self._configured(site, peer)
         for site in self.network.sites:
             if site.name in self.running and site.endpoint is not None:
-                found += self._reached(site)
+                found += reach.of(site)
         told = [*found, *known]
         explained = {frozenset((one.site, one.peer or one.site)) for one in told}
         explained |= {frozenset((one.site, other.name)) for one in told if not one.peer for other in self.network.sites}
@@ -208,88 +250,6 @@ class _Tunnels:
             f"it has {meant.public_key}; the own one of {peer.name} is {key}",
             (f"`roamlet vpn apply` puts {_short(key or '')} in its place, with all that belongs to the peer",),
         )
-
-    def _reached(self, site: Site) -> Iterator[Diagnosis]:
-        """Whether what is sent to its endpoint arrives at its server."""
-        assert site.endpoint is not None
-        measured = self.measurements.sites.get(site.name)
-        sent = [one for one in self.measurements.datagrams if one.peer == site.name and (one.sent or one.error)]
-        if measured is None or "watch" in measured.missing or not sent or any(one.arrived for one in sent):
-            yield from self._blocked(site)
-            return
-        moved = self._moved(site)
-        if moved is not None:
-            yield moved
-            return
-        if all(self._sends_nothing(one.site) for one in sent) and len(sent) > 1:
-            return  # told of them, not of this one
-        broken = any(site.name in pair for pair in self.broken)
-        refused = any(one.error == "ECONNREFUSED" for one in sent)
-        number = sum(len(one.sent) for one in sent)
-        yield Diagnosis(
-            "port-forward-missing",
-            ERROR if broken else WARNING,
-            site.name,
-            None,
-            f"UDP to {site.endpoint} does not arrive at the server of {site.name}"
-            + ("" if broken else "; its tunnels work only as long as it calls the others"),
-            f"none of {number} datagrams from {with_and(one.site for one in sent)} came in there"
-            + (", and something answered that nobody listens at that port" if refused else ""),
-            (
-                f"on the gateway of {site.name}, forward UDP port {site.endpoint.port} to "
-                f"{site.lan_address or 'the server'}:{self.running[site.name].listen_port}; "
-                f"`roamlet vpn gateway {site.name}` prints the exact lines",
-                f"if {site.endpoint.host} is no longer its address, change `endpoint` in the file and `roamlet vpn apply`",
-            ),
-        )
-
-    def _sends_nothing(self, name: str) -> bool:
-        own = [one for one in self.measurements.datagrams if one.site == name]
-        return len(own) > 1 and not any(one.arrived for one in own)
-
-    def _blocked(self, site: Site) -> Iterator[Diagnosis]:
-        """Whether a site sends to nobody, although each of those hears of others."""
-        own = [one for one in self.measurements.datagrams if one.site == site.name]
-        heard = {one.peer for one in self.measurements.datagrams if one.arrived and one.site != site.name}
-        if len(own) > 1 and not any(one.arrived for one in own) and all(one.peer in heard for one in own):
-            yield Diagnosis(
-                "udp-blocked",
-                ERROR,
-                site.name,
-                None,
-                f"no UDP from {site.name} arrives anywhere",
-                f"its datagrams to {with_and(one.peer for one in own)} did not come in, others' did",
-                (f"let the gateway of {site.name} and the server's own firewall pass UDP out to the endpoints",),
-            )
-
-    def _moved(self, site: Site) -> Diagnosis | None:
-        assert site.endpoint is not None
-        if site.endpoint.address is None:
-            return None
-        key = self.running[site.name].public_key
-        for name, running in self.running.items():
-            for live in running.peers:
-                fresh = live.handshake_age is not None and live.handshake_age < 180
-                if (
-                    live.public_key == key
-                    and fresh
-                    and live.endpoint is not None
-                    and live.endpoint.host != site.endpoint.host
-                ):
-                    return Diagnosis(
-                        "endpoint-changed",
-                        WARNING,
-                        site.name,
-                        None,
-                        f"{site.name} is at {live.endpoint.host} now, and its endpoint says {site.endpoint.host}",
-                        f"{name} hears it from {live.endpoint}, and what is sent to {site.endpoint} does not arrive",
-                        (
-                            f'set `endpoint = "{live.endpoint.host}:{site.endpoint.port}"` for {site.name}, and '
-                            "`roamlet vpn apply`",
-                            "an address that changes is best given by a name that follows it, such as dynamic DNS",
-                        ),
-                    )
-        return None
 
     def _silent(self, site: Site, peer: Site) -> Iterator[Diagnosis]:
         """No packet gets through, and nothing that was looked at says why."""
@@ -377,6 +337,10 @@ class _Tunnels:
         if room is not None and room < mtu:
             evidence = f"the largest packet that came through the internet has {min(paths)} bytes, "
             evidence += f"{overhead} of them WireGuard's own"
+        if fits < SMALLEST_IPV6 and needs_ipv6(self.network):
+            whole = all(self._passes(one, other) for one, other in ends)
+            yield _too_small(self.network, (site, peer), mtu, (fits, overhead), evidence, whole)
+            return
         yield Diagnosis(
             "mtu-too-large",
             ERROR if lost else WARNING,
@@ -390,6 +354,11 @@ class _Tunnels:
                 f"at once, by hand, on both servers: `ip link set dev {self.network.interface} mtu {fits}`",
             ),
         )
+
+    def _passes(self, site: Site, peer: Site) -> bool:
+        """Whether the smallest packet that IPv6 must be able to send comes through, be it in pieces."""
+        full = self.measurements.echoes_of(site.name, peer.name, "full")
+        return any(echo.size >= SMALLEST_IPV6 and echo.answered for echo in full)
 
     def _path(self, site: Site, peer: Site) -> int | None:
         """The largest packet that arrived; None when none did, or the largest that was tried, which says too little."""
@@ -414,6 +383,40 @@ class _Tunnels:
             + (f", and {outside.lost} of {outside.sent} beside it" if also and outside is not None else ""),
             ("if it stays so, it is the line: ask the provider of either site, and look for a full uplink",),
         )
+
+
+def _too_small(
+    network: Network, ends: tuple[Site, Site], mtu: int, sizes: tuple[int, int], evidence: str, whole: bool
+) -> Diagnosis:
+    """Where the internet carries less than IPv6 in the tunnel needs: no MTU mends that. `whole`: packets come through in pieces."""
+    site, peer = ends
+    fits, overhead = sizes
+    least = f"mtu = {SMALLEST_IPV6}"
+    line = (
+        f"have the line carry {SMALLEST_IPV6 + overhead} bytes: look at the MTU of the WAN devices of both gateways, of PPPoE "
+        "or another tunnel on the way, and ask the provider"
+    )
+    without = (
+        f"or do without IPv6 between the offices: take its networks out of `lans` and `tunnel`, set `mtu = {fits}` for {site.name} "
+        f"and for {peer.name}, and `roamlet vpn apply`"
+    )
+    pieces: tuple[str, ...] = ()
+    if whole and mtu > SMALLEST_IPV6:
+        pieces = (
+            f"set `{least}` for {site.name} and for {peer.name}, and `roamlet vpn apply`: packets then go in two pieces, which is "
+            "slow and loses nothing",
+        )
+    return Diagnosis(
+        "mtu-too-large",
+        WARNING if whole else ERROR,
+        site.name,
+        peer.name,
+        f"the internet between {site.name} and {peer.name} carries too little for IPv6 in the tunnel, which needs an MTU of "
+        f"{SMALLEST_IPV6}: "
+        + ("large packets go in two pieces, which is slow" if whole else "small packets pass, large ones are lost"),
+        evidence,
+        (*pieces, line if not pieces else f"or {line}", without),
+    )
 
 
 def _broken(measurements: Measurements) -> frozenset[frozenset[str]]:

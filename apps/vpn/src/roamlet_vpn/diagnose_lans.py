@@ -5,11 +5,14 @@ Each echo for a host of a far LAN carries a mark and is seen wherever it passes 
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from roamlet_vpn import mends
+from roamlet_vpn.diagnose_firewalls import forwarded_mends
 from roamlet_vpn.diagnosis import ERROR, WARNING, Diagnosis, Severity, listed, with_and
-from roamlet_vpn.facts import Facts
+from roamlet_vpn.facts import Facts, Route
 from roamlet_vpn.measured import Bounce, Echo, Measurements
-from roamlet_vpn.network import Address, Lan, Network, Site, ssh_device
-from roamlet_vpn.orders import gateway_of, lan_device, ways_to
+from roamlet_vpn.network import Address, Lan, Network, Site
+from roamlet_vpn.orders import OF_DEVICE, gateway_of, lan_device, tunnel_device
+from roamlet_vpn.routes import inside, removal, way, way_to
 
 __all__ = ["behind_servers"]
 
@@ -57,18 +60,62 @@ class _Lans:
                             f"at once, by hand, on {site.server}: `sysctl -w {setting.replace('/', '.')}=1`",
                         ),
                     )
+            if site.name not in self.named:
+                yield from self._devices_off(site)
             yield from self._routes(site)
+
+    def _devices_off(self, site: Site) -> Iterator[Diagnosis]:
+        """Devices that do not pass on what comes in by them, although the server does."""
+        there = self.facts.get(site.name)
+        if there is None or not any(lan.version == 4 for lan in site.lans):
+            return
+        tunnels = (tunnel_device(self.network, site, peer) for peer in self.network.sites if peer.name != site.name)
+        for device in dict.fromkeys((lan_device(site, there), *tunnels)):
+            setting = OF_DEVICE % device
+            if device is None or self.measurements.sites[site.name].settings.get(setting) != "0":
+                continue
+            self.named.add(site.name)
+            name = setting.replace("/", ".")
+            yield Diagnosis(
+                "forwarding-off",
+                ERROR,
+                site.name,
+                None,
+                f"the server of {site.name} does not pass on what comes in by {device}, although net.ipv4.ip_forward is on",
+                f"{name} is 0 there",
+                (
+                    f"on {site.server}: `sysctl -w {name}=1`",
+                    f"and take out the line that sets it: `grep -rs {device}.forwarding /etc/sysctl* /usr/lib/sysctl.d`",
+                ),
+            )
 
     def _routes(self, site: Site) -> Iterator[Diagnosis]:
         ways = self.measurements.sites[site.name].ways
+        routes = self.facts[site.name].routes if site.name in self.facts else ()
         for peer in self.network.sites:
             device = self._device(site, peer)
             if peer.name == site.name or device is None:
                 continue
-            wrong = [address for address in ways_to(peer) if address in ways and ways[address].dev != device]
+            longer = [route for lan in peer.lans for route in inside(lan, routes, device)]
+            if longer:
+                self.named.add(site.name)
+                yield self._longer(site, peer, longer)
+            wrong = [
+                address
+                for address, way in ways.items()
+                if way.dev != device
+                and any(address in lan for lan in peer.lans)
+                and not any(address in route.to for route in longer)
+            ]
             if not wrong:
                 continue
             self.named.add(site.name)
+            ruled = [
+                address for address in wrong if (route := way_to(address, routes)) is not None and route.dev == device
+            ]
+            if ruled:
+                yield self._ruled(site, peer, ruled[0])
+                continue
             lans = [lan for lan in peer.lans if any(address in lan for address in wrong)]
             taken = ways[wrong[0]]
             yield Diagnosis(
@@ -85,12 +132,61 @@ class _Lans:
                 ),
             )
 
+    def _longer(self, site: Site, peer: Site, routes: list[Route]) -> Diagnosis:
+        parts = listed(dict.fromkeys(route.to for route in routes))
+        own = [route for route in routes if route.protocol == "kernel"]
+        made = sorted({route.protocol for route in routes if route.protocol not in ("", "boot", "static", "kernel")})
+        fix = [f"on {site.server}: `{removal(route)}`" for route in routes if route not in own]
+        if fix:
+            whose = (
+                f"of {with_and(made)}"
+                if made
+                else "such as /etc/network/interfaces, a .network file or a script of another VPN"
+            )
+            fix.append(
+                f"and take it out of what sets it, {whose}, or it comes back; `roamlet vpn apply` leaves routes of others alone"
+            )
+        if own:
+            fix.append(
+                f"{listed(route.to for route in own)} is on a device of the server itself: one of the offices needs another range"
+            )
+        return Diagnosis(
+            "more-specific-route",
+            ERROR,
+            site.name,
+            peer.name,
+            f"the server of {site.name} sends {parts}, a part of the LAN of {peer.name}, elsewhere than into the tunnel",
+            f"it has {'a route' if len(routes) == 1 else 'routes'} longer than the tunnel's, which win: "
+            + "; ".join(f"{route.to}{way(route)}" for route in routes),
+            tuple(fix),
+        )
+
+    def _ruled(self, site: Site, peer: Site, address: Address) -> Diagnosis:
+        taken = self.measurements.sites[site.name].ways[address]
+        return Diagnosis(
+            "server-route-missing",
+            ERROR,
+            site.name,
+            peer.name,
+            f"a rule of policy routing on the server of {site.name} takes packets for {peer.name} out of the tunnel",
+            "table main has the route into the tunnel, and "
+            f"a packet for {address} would leave by {taken.dev or 'no device at all'}",
+            (
+                f"on {site.server}: `ip rule show` lists the rules; the one that matches {address} and comes before "
+                "`lookup main` is it",
+                f"or have the tunnel's route count first: `ip rule add pref 1 to {self._lan_of(peer, address)} lookup main`",
+            ),
+        )
+
+    def _lan_of(self, peer: Site, address: Address) -> Lan:
+        return next(lan for lan in peer.lans if address in lan)
+
     def _device(self, site: Site, peer: Site) -> str | None:
         """The device of the tunnel; None where that is not known."""
         if self.network.backend == "wireguard":
             there = self.facts.get(site.name)
             return self.network.interface if there is not None and there.interface is not None else None
-        return None if site.name == peer.name else ssh_device(self.network, site, peer)
+        return None if site.name == peer.name else tunnel_device(self.network, site, peer)
 
     def gateways(self) -> Iterator[Diagnosis]:
         """What each LAN's gateway does with packets for the other LANs."""
@@ -102,7 +198,7 @@ class _Lans:
             for version in (4, 6):
                 family = [one for one in there if one.gateway.version == version]
                 # Hosts that answer from afar have routes of their own, and do not need the gateway. Those of IPv6 are not asked.
-                silent = [one for one in family if version == 6 or not self._hosts_answer(one.peer, site.name)]
+                silent = [one for one in family if version == 6 or not self._needless(one, family)]
                 unrouted = [one for one in silent if not one.request_back]
                 if unrouted:
                     yield self._unrouted(site, unrouted, version)
@@ -111,23 +207,53 @@ class _Lans:
                     yield self._stateful(site, stateful, version)
 
     def _unrouted(self, site: Site, bounces: list[Bounce], version: int) -> Diagnosis:
-        lans = [lan for one in bounces for lan in self.network.site(one.peer).lans if lan.version == version]
+        peers = dict.fromkeys(one.peer for one in bounces)
+        lans = [lan for peer in peers for lan in self.network.site(peer).lans if lan.version == version]
+        some = self._some_came_back(site, bounces)
+        parts = listed(dict.fromkeys(one.to for one in bounces))
         return Diagnosis(
             "gateway-route-missing",
             self._weight(site, bounces),
             site.name,
             None,
-            f"the gateway of {site.name}, {bounces[0].gateway}, does not send {listed(lans)} to the server",
-            f"packets for {with_and(one.peer for one in bounces)} that the server handed to it did not come back",
+            f"the gateway of {site.name}, {bounces[0].gateway}, does not send {parts if some else listed(lans)} to the server",
+            f"packets for {parts if some else with_and(peers)} that the server handed to it did not come back"
+            + (
+                f", those for other addresses of {with_and(peers)} did: it has a longer route for a part of {listed(lans)}"
+                if some
+                else ""
+            ),
             (
-                f"on that gateway, route {listed(lans)} to {bounces[0].source or site.lan_address}; "
+                f"on that gateway, send {parts} to {bounces[0].source or site.lan_address} too, such as by `ip route replace "
+                f"{bounces[0].to} via {bounces[0].source or site.lan_address}`, or take its longer route away"
+                if some
+                else f"on that gateway, route {listed(lans)} to {bounces[0].source or site.lan_address}; "
                 f"`roamlet vpn gateway {site.name}` prints the exact lines",
                 f"or give the hosts of the LAN these routes themselves, by {_handed_out(version)}",
             ),
         )
 
+    def _needless(self, one: Bounce, family: list[Bounce]) -> bool:
+        """Whether hosts do without this part of the gateway: they answer from afar, and it does not send that LAN on at all."""
+        if not self._hosts_answer(one.peer, one.site):
+            return False
+        far = self.network.site(one.peer).lan_address
+        whole = [other for other in family if other.peer == one.peer and other.to in (None, far)]
+        return one in whole or not any(other.request_back for other in whole)
+
+    def _some_came_back(self, site: Site, bounces: list[Bounce]) -> bool:
+        """Whether the gateway sends other packets for the same LANs to the server."""
+        lost = {(one.peer, one.gateway.version) for one in bounces}
+        back = {
+            (one.peer, one.gateway.version)
+            for one in self.measurements.bounces
+            if one.site == site.name and one.request_back
+        }
+        return lost <= back
+
     def _stateful(self, site: Site, bounces: list[Bounce], version: int) -> Diagnosis:
-        lans = [lan for one in bounces for lan in self.network.site(one.peer).lans if lan.version == version]
+        peers = dict.fromkeys(one.peer for one in bounces)
+        lans = [lan for peer in peers for lan in self.network.site(peer).lans if lan.version == version]
         own = listed(lan for lan in site.lans if lan.version == version)
         ip = "ip" if version == 4 else "ip6"
         to = bounces[0].source or site.lan_address
@@ -190,16 +316,30 @@ class _Lans:
         if lan is None or lan.answered or tunnel is None or not tunnel.answered or not lan.sent:
             return
         came_in = any(sight.site == peer.name and not sight.out and sight.kind == "request" for sight in lan.trail)
+        came_back = any(sight.site == site.name and not sight.out and sight.kind == "reply" for sight in lan.trail)
+        where, other = (peer, site) if came_in and not came_back else (site, peer)
+        device = tunnel_device(self.network, where, other)
+        hook = "input" if came_in or came_back else "output"
+        match = (f"-i {device}", f"iifname {device}") if hook == "input" else (f"-o {device}", f"oifname {device}")
+        seen = (
+            "came in there" + (", and the answers came back" if came_back else "")
+            if came_in
+            else "did not come in there"
+        )
         yield Diagnosis(
             "lan-unreachable",
             ERROR,
-            peer.name if came_in else site.name,
-            site.name if came_in else peer.name,
+            where.name,
+            other.name,
             f"the server of {peer.name} does not answer {site.name} at its LAN address {lan.to}",
-            f"echoes from {lan.source} {'came in there' if came_in else 'did not come in there'}, while {tunnel.to} answers",
+            f"echoes from {lan.source} {seen}, while {tunnel.to} answers",
             (
-                f"look at the firewall of {peer.server if came_in else site.server} (`nft list ruleset`, `iptables -S`)",
-                "and at strict reverse path filtering: `sysctl net.ipv4.conf.all.rp_filter` should be 0 or 2",
+                "strict reverse path filtering does that: `sysctl net.ipv4.conf.all.rp_filter` should be 0 or 2",
+                *mends.runs(
+                    mends.accepting(self.measurements, where.name, hook, [match]),
+                    where.server,
+                    "and so does a firewall: let it through, ahead of what drops it",
+                ),
             ),
         )
 
@@ -236,10 +376,11 @@ class _Lans:
             None,
             f"the server of {peer.name} drops packets between the tunnel and its LAN, although it forwards",
             evidence,
-            (
-                f"let its firewall forward them, such as: `iptables -I FORWARD -i {self.network.interface} -j ACCEPT; "
-                f"iptables -I FORWARD -o {self.network.interface} -j ACCEPT` (Docker sets the policy of FORWARD to DROP)",
-                "`nft list ruleset` shows which rule it is",
+            forwarded_mends(
+                self.network,
+                self.measurements,
+                peer,
+                (tunnel_device(self.network, peer, site) for site in self.network.sites if site.name != peer.name),
             ),
         )
 

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from roamlet_vpn.diagnosis import ERROR
 from roamlet_vpn.errors import shown
-from roamlet_vpn.latency import matrix
+from roamlet_vpn.latency import matrix, missing
 from roamlet_vpn.network import Network
 from roamlet_vpn.ssh_status import SshTunnel
 from roamlet_vpn.status import PeerStatus, SiteStatus
@@ -76,7 +76,8 @@ def check_report(network: Network, found: "Checked") -> RenderableType:
     parts: list[RenderableType] = []
     for title, name in (("server to server", "servers"), ("LAN to LAN", "lans")):
         if any(seconds is not None for row in ways[name].values() for seconds in row.values()):
-            parts += [Text(f"round trip, {title}", "bold"), Padding(_matrix(network, ways[name]), (0, 0, 1, 2))]
+            gone = {(one, to) for kind, one, to in missing(network, found.measurements) if kind == name}
+            parts += [Text(f"round trip, {title}", "bold"), Padding(_matrix(network, ways[name], gone), (0, 0, 1, 2))]
     if found.throughputs:
         rates = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
         for one in found.throughputs:
@@ -96,7 +97,7 @@ def check_report(network: Network, found: "Checked") -> RenderableType:
     return Group(*parts)
 
 
-def _matrix(network: Network, ways: dict[str, dict[str, float | None]]) -> Table:
+def _matrix(network: Network, ways: dict[str, dict[str, float | None]], gone: set[tuple[str, str]]) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("from")
     for site in network.sites:
@@ -104,7 +105,9 @@ def _matrix(network: Network, ways: dict[str, dict[str, float | None]]) -> Table
     for site in network.sites:
         row = ways[site.name]
         cells = [
-            Text("-", "dim") if other.name == site.name else _milliseconds(row.get(other.name))
+            Text("-", "dim")
+            if other.name == site.name or (row.get(other.name) is None and (site.name, other.name) not in gone)
+            else _milliseconds(row.get(other.name))
             for other in network.sites
         ]
         table.add_row(site.name, *cells)

@@ -3,14 +3,26 @@
 Measures nothing and judges nothing.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
 from roamlet_vpn.claim import Claim
 from roamlet_vpn.network import Address
 
-__all__ = ["Bounce", "Counters", "Datagrams", "Echo", "Measured", "Measurements", "Sight", "Way"]
+__all__ = [
+    "Bounce",
+    "Chain",
+    "Counters",
+    "Datagrams",
+    "Echo",
+    "Measured",
+    "Measurements",
+    "Passage",
+    "Segments",
+    "Sight",
+    "Way",
+]
 
 Kind = Literal["tunnel", "lan", "client", "gateway", "full", "wan", "own client", "own gateway"]
 
@@ -59,10 +71,7 @@ class Echo:
 
     def seen(self, site: str, device: str, out: bool, kind: str) -> bool:
         """Whether any packet of it passed there."""
-        return any(
-            sight.site == site and sight.device == device and sight.out is out and sight.kind == kind
-            for sight in self.trail
-        )
+        return _seen(self.trail, site, device, out, kind)
 
 
 @dataclass(frozen=True)
@@ -74,6 +83,59 @@ class Datagrams:
     sent: tuple[int, ...]
     arrived: tuple[int, ...]
     error: str | None = None
+    address: Address | None = None  # what the sender took the endpoint's host for; None: its name leads nowhere
+    came_from: Address | None = None  # whom the peer's server saw as the sender
+
+
+@dataclass(frozen=True)
+class Segments:
+    """Connections that a server asked a host for, one a port, and where those and the answers were seen."""
+
+    site: str
+    peer: str | None  # None: inside the own LAN
+    source: Address
+    to: Address
+    ports: tuple[int, ...]
+    error: str | None = None
+    trail: tuple[Sight, ...] = ()
+
+    def answered(self, device: str) -> tuple[int, ...]:
+        """The ports of which an answer came back to the site, by this device: that a connection was refused is one too."""
+        return tuple(port for port in self.ports if _seen(self.trail, self.site, device, False, "reply", port))
+
+    def seen(self, site: str, device: str, out: bool, kind: str, port: int) -> bool:
+        """Whether any packet of it passed there."""
+        return _seen(self.trail, site, device, out, kind, port)
+
+
+@dataclass(frozen=True)
+class Passage:
+    """Packets in the name of a host of the site's LAN, handed to its gateway, for the far server: as that host would send them."""
+
+    site: str
+    peer: str
+    source: Address
+    to: Address
+    tcp: bool  # else echoes
+    error: str | None = None
+    trail: tuple[Sight, ...] = ()
+
+    def seen(self, site: str, device: str, out: bool, kind: str) -> bool:
+        """Whether any packet of it passed there."""
+        return _seen(self.trail, site, device, out, kind)
+
+
+@dataclass(frozen=True)
+class Chain:
+    """A chain of a server's firewall that packets come by."""
+
+    tool: str  # "nft", "iptables" or "ip6tables"
+    family: str
+    table: str
+    name: str
+    hook: str
+    drops: bool
+    rewrites: bool  # sources
 
 
 @dataclass(frozen=True)
@@ -87,6 +149,7 @@ class Bounce:
     reply_back: bool
     error: str | None = None
     source: Address | None = None  # the server's own address in the LAN, of the same family as the packets
+    to: Address | None = None  # in the peer's LAN
 
 
 @dataclass(frozen=True)
@@ -144,6 +207,7 @@ class Measured:
     clock_within: float = 0.0  # seconds that this may be wrong by
     handshakes: tuple[Sight, ...] = ()  # WireGuard's, of all its peers
     missing: Mapping[str, str] = field(default_factory=dict)
+    firewall: tuple[Chain, ...] | None = None  # None: not known
 
     def handshakes_seen(self, kind: str, out: bool) -> int:
         """How many of one kind ("initiation", "response") left the server, or came in."""
@@ -158,6 +222,8 @@ class Measurements:
     echoes: tuple[Echo, ...] = ()
     datagrams: tuple[Datagrams, ...] = ()
     bounces: tuple[Bounce, ...] = ()
+    segments: tuple[Segments, ...] = ()
+    passages: tuple[Passage, ...] = ()
     unreachable: Mapping[str, str] = field(default_factory=dict)
 
     def echo(self, site: str, peer: str | None, kind: Kind) -> Echo | None:
@@ -167,6 +233,30 @@ class Measurements:
     def echoes_of(self, site: str, peer: str | None, kind: Kind) -> tuple[Echo, ...]:
         """All of this kind."""
         return tuple(echo for echo in self.echoes if (echo.site, echo.peer, echo.kind) == (site, peer, kind))
+
+
+def _seen(trail: Iterable[Sight], site: str, device: str, out: bool, kind: str, packet: int | None = None) -> bool:
+    return any(
+        (sight.site, sight.device, sight.out, sight.kind) == (site, device, out, kind)
+        and packet in (None, sight.packet)
+        for sight in trail
+    )
+
+
+def chains(claim: Claim) -> tuple[Chain, ...]:
+    """The firewall of a server, out of what host/firewall.py sent. Raises FactsError."""
+    return tuple(
+        Chain(
+            tool=one["tool"].name(),
+            family=one["family"].name(),
+            table=one["table"].name(),
+            name=one["name"].name(),
+            hook=one["hook"].name(),
+            drops=one["drops"].flag(),
+            rewrites=one["rewrites"].flag(),
+        )
+        for one in claim.each()
+    )
 
 
 def sights(claim: Claim, site: str) -> tuple[Sight, ...]:

@@ -19,6 +19,7 @@ __all__ = [
     "Topology",
     "allowed_ips",
     "is_inside",
+    "needs_ipv6",
     "ssh_device",
 ]
 
@@ -141,6 +142,11 @@ def allowed_ips(network: Network, site: Site, peer: Site) -> tuple[Lan, ...]:
         return (network.tunnel, *network.lans_behind(site))
     own = () if peer.address is None else (ipaddress.ip_network(peer.address),)
     return (*own, *peer.lans)
+
+
+def needs_ipv6(network: Network) -> bool:
+    """Whether anything of IPv6 goes through the tunnels, for which their MTU must be 1280 or more."""
+    return any(lan.version == 6 for site in network.sites for lan in (*site.lans, network.tunnel))
 
 
 def is_inside(lan: Lan, network: Lan) -> bool:

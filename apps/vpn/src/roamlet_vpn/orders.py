@@ -4,15 +4,16 @@ Each probe has a number that no other probe of the check has, on any server: it 
 """
 
 import itertools
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from roamlet_vpn.facts import Facts
 from roamlet_vpn.measured import Kind
-from roamlet_vpn.network import Address, Lan, Network, Site
+from roamlet_vpn.network import Address, Lan, Network, Site, ssh_device
 
-__all__ = ["Order", "gateway_of", "gateways_of", "lan_device", "make_orders"]
+__all__ = ["Order", "gateway_of", "gateways_of", "lan_device", "make_orders", "tunnel_device", "ways_to"]
 
 SMALL = 84  # bytes of an ordinary echo request, as ping sends it
 PINGS = 10
@@ -20,10 +21,13 @@ INTERVAL = 0.1  # seconds between the requests of one probe
 WAIT = 1.0  # seconds that the last answers get
 PATIENCE = 6.0  # seconds for the first answer through a tunnel: WireGuard repeats a handshake after 5
 CLIENTS = 2  # of each LAN, that are asked
-SETTINGS = ("net/ipv4/ip_forward", "net/ipv6/conf/all/forwarding")
+SETTINGS = ("net/ipv4/ip_forward", "net/ipv6/conf/all/forwarding", "net/ipv4/icmp_echo_ignore_all")
+SAFE = re.compile(r"(?!\.)[A-Za-z0-9_@-][A-Za-z0-9_.@-]*")
+OF_DEVICE = "net/ipv4/conf/%s/forwarding"  # one of IPv4 passes on what comes in by it, or does not
+PORTS = (22, 80, 445)  # asked for by TCP: a host that is up answers there, be it with a refusal
 
 # IP packets to a peer's endpoint: in steps of four around what providers leave of 1500 bytes, each twice against loss.
-SIZES = (*range(1280, 1504, 4), *range(1280, 1504, 4))
+SIZES = 2 * (576, 1024, *range(1200, 1504, 4))
 # IP packets inside the tunnel. WireGuard fills up to multiples of 16.
 INNER = (*range(1408, 1279, -16), 1200, 1024, 576)
 
@@ -44,9 +48,11 @@ class Order:
     plain: dict[str, Any]
     echoes: dict[int, Probe] = field(default_factory=dict)
     datagrams: dict[int, str] = field(default_factory=dict)  # to which site
-    bounces: dict[int, tuple[str, Address, Address]] = field(
+    bounces: dict[int, tuple[str, Address, Address, Address]] = field(
         default_factory=dict
-    )  # for which site's LAN, by which gateway, from
+    )  # for which site's LAN, by which gateway, from, to
+    segments: dict[int, str | None] = field(default_factory=dict)  # to which site (None: the own LAN)
+    passages: dict[int, str] = field(default_factory=dict)  # to which site
 
 
 def make_orders(
@@ -101,6 +107,11 @@ def lan_device(site: Site, facts: Facts) -> str | None:
     return None
 
 
+def tunnel_device(network: Network, site: Site, peer: Site) -> str:
+    """The device by which the site's server sends to the peer."""
+    return network.interface if network.backend == "wireguard" else ssh_device(network, site, peer)
+
+
 def ways_to(peer: Site) -> tuple[Address, ...]:
     """The addresses of a site to which a server must have routes into the tunnel: one for each LAN."""
     own = () if peer.lan_address is None else (peer.lan_address,)
@@ -131,10 +142,12 @@ class _Making:
                 "wait": WAIT,
                 "patience": PATIENCE,
                 "port": self._port(),
-                "settings": list(SETTINGS),
-                "routes": sorted({str(address) for peer in peers for address in ways_to(peer)}),
+                "settings": [*SETTINGS, *self._of_devices(peers)],
+                "routes": sorted({str(address) for peer in peers for address in self._far(peer)}),
                 "datagrams": [],
+                "segments": [],
                 "bounces": [],
+                "passages": [],
             }
         )
         for peer in peers:
@@ -144,8 +157,20 @@ class _Making:
             self._wan(peer)
         self._inside()
         self._bounces(peers)
+        self._passages(peers)
         self.order.plain["echoes"] = [probe.plain for probe in self.order.echoes.values()]
         return self.order
+
+    def _far(self, peer: Site) -> tuple[Address, ...]:
+        """The addresses of a far site that a host of this one may want, of which something is known."""
+        return (*ways_to(peer), *self.clients.get(peer.name, ()))
+
+    def _of_devices(self, peers: Iterable[Site]) -> Iterator[str]:
+        """The settings of the devices between which packets are passed on."""
+        tunnels = {tunnel_device(self.network, self.site, peer) for peer in peers}
+        for device in (lan_device(self.site, self.facts), *sorted(tunnels)):
+            if device is not None and device in self.facts.devices and SAFE.fullmatch(device):
+                yield OF_DEVICE % device
 
     def _port(self) -> int | None:
         if self.network.backend != "wireguard":
@@ -164,6 +189,7 @@ class _Making:
         for client in self.clients.get(peer.name, ()):
             if site.lan_address is not None:
                 self._echo(peer.name, "client", site.lan_address, client, count=5)
+                self._segments(peer.name, client)
 
     def _wan(self, peer: Site) -> None:
         if peer.endpoint is None:
@@ -181,20 +207,44 @@ class _Making:
         if self.site.lan_address is not None:
             for client in self.clients.get(self.site.name, ()):
                 self._echo(None, "own client", self.site.lan_address, client, count=3)
+                self._segments(None, client)
+
+    def _segments(self, peer: str | None, client: Address) -> None:
+        if self.site.lan_address is None or (self.site.lan_address.version, client.version) != (4, 4):
+            return
+        number = next(self.numbers)
+        self.order.segments[number] = peer
+        self.order.plain["segments"].append(
+            {"number": number, "source": str(self.site.lan_address), "to": str(client), "ports": list(PORTS)}
+        )
+
+    def _passages(self, peers: Iterable[Site]) -> None:
+        device, gateway = lan_device(self.site, self.facts), gateways_of(self.site, self.facts).get(4)
+        client = next((one for one in self.clients.get(self.site.name, ()) if one.version == 4), None)
+        if device is None or gateway is None or client is None:
+            return
+        for peer in peers:
+            if peer.lan_address is None or peer.lan_address.version != 4:
+                continue
+            for tcp in (False, True):
+                number = next(self.numbers)
+                self.order.passages[number] = peer.name
+                ways = {"source": str(client), "to": str(peer.lan_address), "via": str(gateway), "device": device}
+                self.order.plain["passages"].append({"number": number, **ways, "tcp": tcp})
 
     def _bounces(self, peers: Iterable[Site]) -> None:
         device = lan_device(self.site, self.facts)
         for version, gateway in gateways_of(self.site, self.facts).items():
             own = self._own(device, version)
             for peer in peers:
-                far = next((address for address in ways_to(peer) if address.version == version), None)
-                if far is None or own is None or device is None:
-                    continue
-                number = next(self.numbers)
-                self.order.bounces[number] = (peer.name, gateway, own)
-                self.order.plain["bounces"].append(
-                    {"number": number, "source": str(own), "to": str(far), "via": str(gateway), "device": device}
-                )
+                for far in (address for address in self._far(peer) if address.version == version):
+                    if own is None or device is None:
+                        continue
+                    number = next(self.numbers)
+                    self.order.bounces[number] = (peer.name, gateway, own, far)
+                    self.order.plain["bounces"].append(
+                        {"number": number, "source": str(own), "to": str(far), "via": str(gateway), "device": device}
+                    )
 
     def _own(self, device: str | None, version: int) -> Address | None:
         """The server's address in its LAN, of this family."""

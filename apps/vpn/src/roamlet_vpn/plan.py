@@ -5,7 +5,7 @@ to do: made again from what the servers say then, it is empty.
 """
 
 import ipaddress
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from roamlet_vpn.actions import Action, EnableUnit, FollowNames, Forward, MakeKey, ProtectConfig, Up, WriteConfig
@@ -15,6 +15,7 @@ from roamlet_vpn.live import first_mtu, held_notes, held_routes, live_actions, l
 from roamlet_vpn.network import Network, Site, allowed_ips
 from roamlet_vpn.others import lost_others, other_peers, ways_to_others
 from roamlet_vpn.refusals import WRITTEN, Refusal, refusals, undecidable
+from roamlet_vpn.routes import inside, removal, way
 from roamlet_vpn.wgconf import InterfacePart, PeerPart, WgConfig, WgConfigError, changed, counterpart, parsed, rendered
 
 __all__ = [
@@ -36,6 +37,7 @@ class Note:
 
     site: str
     message: str
+    wrong: bool = False  # whether it keeps something from working, although it is not apply's to change
 
 
 @dataclass(frozen=True)
@@ -102,6 +104,7 @@ def make_plan(
         refused += [Refusal(site.name, text) for text in lost_others(network, site, facts[site.name], wanted)]
         sites[site.name] = tuple(_site_actions(network, site, facts[site.name], wanted, known.get(site.name)))
         notes += [Note(site.name, text) for text in _notes(network, site, facts[site.name], wanted)]
+        notes += [Note(site.name, text, wrong=True) for text in _longer_routes(network, site, facts[site.name])]
     notes += [
         Note(name, "has never been reached, so its key is not known: the others are planned without it")
         for name in unreachable or ()
@@ -310,6 +313,18 @@ def _notes(network: Network, site: Site, facts: Facts, wanted: WgConfig) -> list
         notes.append("has neither endpoint nor keepalive: nobody can reach it until it has sent something itself")
     notes += [f"could not find out {what}: {why}" for what, why in facts.missing.items()]
     return notes
+
+
+def _longer_routes(network: Network, site: Site, facts: Facts) -> Iterator[str]:
+    """Routes of others that keep a part of a far LAN out of the tunnel."""
+    for peer in network.sites:
+        for lan in peer.lans if peer.name != site.name else ():
+            for route in inside(lan, facts.routes, network.interface):
+                yield (
+                    f"{route.to}, a part of {lan} of {peer.name}, does not go into the tunnel (its route{way(route)}): that "
+                    "route wins over the tunnel's, and routes of others are left alone. If it is not meant: "
+                    f"`{removal(route)}`, and take it out of what sets it"
+                )
 
 
 def _config_notes(config: Config) -> list[str]:

@@ -15,7 +15,20 @@ from roamlet import remote
 from roamlet_vpn.claim import Claim, FactsError
 from roamlet_vpn.facts import Facts
 from roamlet_vpn.host import probe
-from roamlet_vpn.measured import Bounce, Counters, Datagrams, Echo, Measured, Measurements, Sight, Way, sights
+from roamlet_vpn.measured import (
+    Bounce,
+    Counters,
+    Datagrams,
+    Echo,
+    Measured,
+    Measurements,
+    Passage,
+    Segments,
+    Sight,
+    Way,
+    chains,
+    sights,
+)
 from roamlet_vpn.network import Address, Network
 from roamlet_vpn.orders import Order, make_orders
 from roamlet_vpn.servers import Servers
@@ -114,6 +127,8 @@ class _Found:
         self._echoes: list[Echo] = []
         self._datagrams: list[Datagrams] = []
         self._bounces: list[Bounce] = []
+        self._segments: list[Segments] = []
+        self._passages: list[Passage] = []
 
     def add(
         self, name: str, order: Order, claim: Claim, clock: tuple[float, float], missing: Mapping[str, str]
@@ -122,6 +137,8 @@ class _Found:
         echoes = [self._echo(name, order, *one.each()) for one in claim["echoes"].each()]
         datagrams = [self._datagram(name, order, *one.each()) for one in claim["datagrams"].each()]
         bounces = [self._bounce(name, order, *one.each()) for one in claim["bounces"].each()]
+        segments = [self._segment(name, order, *one.each()) for one in claim["segments"].each()]
+        passages = [self._passage(name, order, *one.each()) for one in claim["passages"].each()]
         self._sites[name] = Measured(
             ways={
                 Claim(address, f"a route of {name}").address(): _way(way) for address, way in claim["routes"].items()
@@ -133,15 +150,24 @@ class _Found:
             clock_within=clock[1],
             handshakes=tuple(sight for sight in self._handshakes if sight.site == name),
             missing=missing,
+            firewall=claim["firewall"].maybe(chains),
         )
         self._echoes += echoes
         self._datagrams += datagrams
         self._bounces += bounces
+        self._segments += segments
+        self._passages += passages
 
     def together(self, unreachable: Mapping[str, str]) -> Measurements:
         """All of it."""
         return Measurements(
-            self._sites, tuple(self._echoes), tuple(self._datagrams), tuple(self._bounces), dict(unreachable)
+            self._sites,
+            tuple(self._echoes),
+            tuple(self._datagrams),
+            tuple(self._bounces),
+            tuple(self._segments),
+            tuple(self._passages),
+            dict(unreachable),
         )
 
     def _echo(self, site: str, order: Order, number: Claim, answer: Claim) -> Echo:
@@ -165,15 +191,37 @@ class _Found:
         known = _known(number, order.datagrams)
         peer = order.datagrams[known]
         sent = tuple(one.whole(0, 65535) for one in answer["sent"].each())
-        arrived = {sight.length for sight in self._trails[known] if sight.site == peer and not sight.out}
-        return Datagrams(site, peer, sent, tuple(sorted(arrived)), answer["error"].maybe(Claim.name))
+        there = [sight for sight in self._trails[known] if sight.site == peer and not sight.out]
+        return Datagrams(
+            site,
+            peer,
+            sent,
+            tuple(sorted({sight.length for sight in there})),
+            answer["error"].maybe(Claim.name),
+            answer["address"].maybe(Claim.address),
+            there[0].source if there else None,
+        )
+
+    def _segment(self, site: str, order: Order, number: Claim, answer: Claim) -> Segments:
+        known = _known(number, order.segments)
+        told = next(one for one in order.plain["segments"] if one["number"] == known)
+        ends = (ipaddress.ip_address(told["source"]), ipaddress.ip_address(told["to"]))
+        error = answer["error"].maybe(Claim.name)
+        return Segments(site, order.segments[known], *ends, tuple(told["ports"]), error, tuple(self._trails[known]))
+
+    def _passage(self, site: str, order: Order, number: Claim, answer: Claim) -> Passage:
+        known = _known(number, order.passages)
+        told = next(one for one in order.plain["passages"] if one["number"] == known)
+        ends = (ipaddress.ip_address(told["source"]), ipaddress.ip_address(told["to"]))
+        error = answer["error"].maybe(Claim.name)
+        return Passage(site, order.passages[known], *ends, told["tcp"], error, tuple(self._trails[known]))
 
     def _bounce(self, site: str, order: Order, number: Claim, answer: Claim) -> Bounce:
         known = _known(number, order.bounces)
-        peer, gateway, source = order.bounces[known]
+        peer, gateway, source, to = order.bounces[known]
         back = {sight.kind for sight in self._trails[known] if sight.site == site and not sight.out}
         return Bounce(
-            site, peer, gateway, "request" in back, "reply" in back, answer["error"].maybe(Claim.name), source
+            site, peer, gateway, "request" in back, "reply" in back, answer["error"].maybe(Claim.name), source, to
         )
 
 

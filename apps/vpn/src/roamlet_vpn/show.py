@@ -29,7 +29,10 @@ def print_plan(plan: Plan, network: Network, out: IO[str], *, file: str = "netwo
         if site.name in unreachable:
             line.append("  out of reach", style="red")
         elif not plan.sites.get(site.name) and not any(refusal.site == site.name for refusal in plan.refusals):
-            line.append("  as it should be", style="green")
+            if any(note.wrong for note in plan.notes if note.site == site.name):
+                line.append("  nothing to change, and not well", style="yellow")
+            else:
+                line.append("  as it should be", style="green")
         console.print(line)
         if site.name in unreachable:
             console.print(Text(shown("\n".join(f"    {said}" for said in unreachable[site.name].splitlines()))))
@@ -38,7 +41,9 @@ def print_plan(plan: Plan, network: Network, out: IO[str], *, file: str = "netwo
         for action in plan.sites.get(site.name, ()):
             _print_action(console, action)
         for note in (one for one in plan.notes if one.site == site.name):
-            console.print(Text(shown(f"  i {note.message}"), style="cyan"))
+            console.print(
+                Text(shown(f"  {'!' if note.wrong else 'i'} {note.message}"), style="yellow" if note.wrong else "cyan")
+            )
     if plan.file_changes:
         console.print(Text(file, style="bold"))
         for change in plan.file_changes:
@@ -78,6 +83,12 @@ def _verdict(plan: Plan) -> str:
     if plan.unreachable:
         away = ", ".join(plan.unreachable)
         return f"{changes}; {away} could not be reached. `roamlet vpn apply --partial` leaves {away} as it is."
+    wrong = [note for note in plan.notes if note.wrong]
+    if plan.empty and wrong:
+        verb = "is" if len(wrong) == 1 else "are"
+        return (
+            f"Nothing that apply would change; but {_counted(len(wrong), 'line')} with ! {verb} to be mended by hand."
+        )
     if plan.empty:
         return "Nothing to do: every server is as the file says."
     if not count:
@@ -97,7 +108,7 @@ def plain_plan(plan: Plan) -> dict[str, Any]:
         "empty": plan.empty,
         "sites": {name: [_plain_action(action) for action in actions] for name, actions in plan.sites.items()},
         "refusals": [{"site": one.site, "message": one.message} for one in plan.refusals],
-        "notes": [{"site": one.site, "message": one.message} for one in plan.notes],
+        "notes": [{"site": one.site, "message": one.message, "wrong": one.wrong} for one in plan.notes],
         "unreachable": dict(plan.unreachable or {}),
         "file_changes": [{"site": one.site, "key": one.key, "value": one.value} for one in plan.file_changes],
     }

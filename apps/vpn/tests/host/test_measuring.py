@@ -27,6 +27,10 @@ def udp(payload):
     return struct.pack("!HHHH", 5, 51820, 8 + len(payload), 0) + payload
 
 
+def tcp(source, to, acknowledged, flags):
+    return struct.pack("!HHIIBBHHH", source, to, 77, acknowledged, 5 << 4, flags, 1024, 0, 0)
+
+
 def marked(mark=MARK):
     return watch.MARK.pack(mark, 7, 3)
 
@@ -41,7 +45,11 @@ PACKETS = [
     (ip4(17, udp(b"\2\0\0\0" + b"\5" * 88)), ["response", -1, 0, "10.0.0.1", "10.0.0.2", 120]),
     (ip4(17, udp(b"\4\0\0\0" + b"\5" * 144)), None),  # WireGuard's data
     (ip4(1, echo.request(8, 1, 1, marked(MARK + 1))), None),  # another check's
-    (ip4(6, b"\0" * 8 + marked()), None),  # TCP
+    (ip4(6, tcp(20007, 22, MARK, 0x02)), ["request", 7, 22, "10.0.0.1", "10.0.0.2", 40]),
+    (ip4(6, tcp(22, 20007, MARK, 0x12)), ["reply", 7, 22, "10.0.0.1", "10.0.0.2", 40]),
+    (ip4(6, tcp(445, 20007, MARK, 0x14)), ["reply", 7, 445, "10.0.0.1", "10.0.0.2", 40]),  # refused
+    (ip6(6, tcp(20007, 22, MARK, 0x02)), ["request", 7, 22, "::1", "::2", 60]),
+    (ip4(6, tcp(20007, 22, MARK + 1, 0x02)), None),  # another connection
     (ip4(17, udp(marked()), fragment=100), None),
     (ip4(1, b"\3\1\0\0" + b"\0" * 40), None),
     (ip4(17, b""), None),
@@ -143,7 +151,8 @@ import sys
 sys.path[:0] = [%r]
 from roamlet_vpn.host import probe
 order = {"mark": 99, "interval": 0.01, "wait": 0.2, "patience": 0.5, "port": 9, "bounces": [], "routes": ["127.0.0.1"],
-         "settings": ["net/ipv4/ip_forward"],
+         "settings": ["net/ipv4/ip_forward"], "passages": [],
+         "segments": [{"number": 6, "source": "127.0.0.1", "to": "127.0.0.1", "ports": [22, 445]}],
          "datagrams": [{"number": 5, "to": "127.0.0.1", "port": 9, "sizes": [100, 200, 65000]}],
          "echoes": [{"number": 1, "source": "127.0.0.1", "to": "127.0.0.1", "count": 3, "size": 84, "df": True, "patient": True},
                     {"number": 2, "source": None, "to": "192.0.2.1", "count": 1, "size": 84, "df": False, "patient": False}]}
@@ -180,3 +189,7 @@ def test_a_whole_measurement_in_a_namespace_of_its_own():
     kinds = {(direction, kind, number) for _, _, direction, kind, number, *_ in seen}
     assert {("out", "request", 1), ("in", "request", 1), ("out", "reply", 1), ("in", "reply", 1)} <= kinds
     assert ("in", "udp", 5) in kinds
+    # No program listens there, so each connection is refused, which is an answer.
+    assert measured["segments"] == [[6, {"error": None}]]
+    asked = {(direction, kind, port) for _, _, direction, kind, number, port, *_ in seen if number == 6}
+    assert asked == {(way, kind, port) for way in ("in", "out") for kind in ("request", "reply") for port in (22, 445)}

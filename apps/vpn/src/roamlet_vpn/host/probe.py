@@ -12,9 +12,11 @@ import socket
 import struct
 import time
 
-from roamlet_vpn.host import counters, echo, system, watch
+from roamlet_vpn.host import counters, echo, firewall, system, watch
 
 BOUNCE_HOPS = 2  # a gateway takes one: what it sends back ends here, what it sends elsewhere ends at the next router
+PASSAGE_HOPS = 4  # the gateway, this server, perhaps a hub: enough to arrive at the far server
+SSH = 22  # the port that a passage asks for: any answer will do
 DISCARD = 9
 _watches = {}
 
@@ -49,7 +51,8 @@ def measure(order):
     """Do what stands in `order`, a dict of plain values, and return what came of it:
 
     {"mark", "interval", "wait", "patience", "port", "echoes": [see echo.Echoes], "datagrams": [{"number", "to", "port", "sizes"}],
-     "bounces": [{"number", "source", "to", "via", "device"}], "routes": [address], "settings": [path under /proc/sys]}
+     "segments": [{"number", "source", "to", "ports"}], "bounces": [{"number", "source", "to", "via", "device"}],
+     "passages": [the same, and "tcp": whether by TCP], "routes": [address], "settings": [path under /proc/sys]}
     """
     mark = order["mark"]
 
@@ -59,12 +62,17 @@ def measure(order):
     before = counters.counters(order["port"])
     datagrams = {one["number"]: _datagrams(one, marked) for one in order["datagrams"]}
     echoes = echo.Echoes(marked).run(order["echoes"], order["interval"], order["wait"], order["patience"])
-    bounces = {one["number"]: _bounce(one, marked) for one in order["bounces"]}
-    time.sleep(0.1 if bounces else 0)
+    segments = {one["number"]: _segments(one, mark) for one in order["segments"]}
+    bounces = {one["number"]: _bounce(one, _bounced(one, marked)) for one in order["bounces"]}
+    passages = {one["number"]: _bounce(one, _passing(one, mark, marked)) for one in order["passages"]}
+    time.sleep(order["wait"] if segments or passages else 0.1 if bounces else 0)
     return {
         "echoes": [[number, answer] for number, answer in sorted(echoes.items())],
         "datagrams": [[number, answer] for number, answer in sorted(datagrams.items())],
+        "segments": [[number, answer] for number, answer in sorted(segments.items())],
         "bounces": [[number, answer] for number, answer in sorted(bounces.items())],
+        "passages": [[number, answer] for number, answer in sorted(passages.items())],
+        "firewall": _firewall(),
         "routes": {address: _route(address) for address in order["routes"]},
         "settings": {name: _setting(name) for name in order["settings"]},
         "before": before,
@@ -110,12 +118,66 @@ def _datagrams(one, marked):
     return {"sent": sent, "error": error, "address": address[0]}
 
 
-def _bounce(one, marked):
-    """Hand the gateway two packets for the far LAN, as a client would: a request, and an answer to nothing that it knows of.
+def _firewall():
+    """See firewall.chains(); None where that cannot be found out."""
+    try:
+        return firewall.chains()
+    except system.CannotDo:
+        return None
+
+
+def _segments(one, mark):
+    """Ask a far host for a connection at each of the ports, and leave it at that: {"error"}.
+
+    The watch sees what answers: this server's kernel, which knows of no such connection, refuses it then.
+    """
+    sending = socket.socket(socket.AF_INET, socket.SOCK_RAW, watch.TCP)
+    error = None
+    try:
+        sending.bind((one["source"], 0))
+        for _ in range(2):
+            for port in one["ports"]:
+                sending.sendto(_connection(one["source"], one["to"], one["number"], port, mark), (one["to"], 0))
+                time.sleep(0.01)
+    except OSError as failure:
+        error = errno.errorcode.get(failure.errno, str(failure))
+    finally:
+        sending.close()
+    return {"error": error}
+
+
+def _connection(source, to, number, port, mark):
+    """The segment that asks for one; see watch._segment()."""
+    ends = socket.inet_aton(source) + socket.inet_aton(to)
+    head = struct.pack("!HHIIBBH", watch.PORTS + number, port, (mark - 1) & 0xFFFFFFFF, mark, 5 << 4, 0x02, 1024)
+    total = echo.checksum(ends + struct.pack("!BBH", 0, watch.TCP, 20) + head + struct.pack("!HH", 0, 0))
+    return head + struct.pack("!HH", total, 0)
+
+
+def _bounced(one, marked):
+    """Two packets for the far LAN, as a client would send them: a request, and an answer to nothing that the gateway knows of.
 
     A gateway that has the route sends them here, where the watch sees them come in. One that drops what belongs to no
     connection keeps the second, and with it the answers of its clients, whose requests it has never seen.
     """
+    made = _packet6 if ":" in one["to"] else _packet4
+    return [
+        made(one["source"], one["to"], is_reply, number + 1, marked(one["number"], number))
+        for number, is_reply in enumerate((False, True, False, True))
+    ]
+
+
+def _passing(one, mark, marked):
+    """Packets in the name of a host of this LAN for the far server: what this server's firewall lets out, and in again."""
+    if one["tcp"]:
+        message, protocol = _connection(one["source"], one["to"], one["number"], SSH, mark), watch.TCP
+    else:
+        message, protocol = echo.request(8, 1 + os.getpid() % 65000, 1, marked(one["number"], 0)), watch.ICMP
+    return [_ip_header(one["source"], one["to"], len(message), protocol, PASSAGE_HOPS) + message] * 2
+
+
+def _bounce(one, packets):
+    """Hand packets of IP to the gateway, as a host of the LAN does: {"error"}."""
     mac = _hardware_address(one["via"], one["device"])
     if mac is None:
         return {"error": "no neighbour %s" % one["via"]}
@@ -128,10 +190,9 @@ def _bounce(one, marked):
         kind = 0x86DD if six else 0x0800
         raw.bind((one["device"], kind))
         frame = mac + raw.getsockname()[4] + struct.pack("!H", kind)
-        for number, is_reply in enumerate((False, True, False, True)):
-            made = _packet6 if six else _packet4
-            raw.send(frame + made(one["source"], one["to"], is_reply, number + 1, marked(one["number"], number)))
-            time.sleep(0.05)
+        for packet in packets:
+            raw.send(frame + packet)
+            time.sleep(0.02)
     except OSError as failure:
         return {"error": failure.strerror}
     finally:
@@ -155,8 +216,8 @@ def _packet6(source, to, is_reply, number, payload):
     return head + struct.pack("!BBH", kind, 0, total) + body
 
 
-def _ip_header(source, to, length):
-    head = struct.pack("!BBHHHBBH", 0x45, 0, 20 + length, 0, 0x4000, BOUNCE_HOPS, 1, 0)
+def _ip_header(source, to, length, protocol=watch.ICMP, hops=BOUNCE_HOPS):
+    head = struct.pack("!BBHHHBBH", 0x45, 0, 20 + length, 0, 0x4000, hops, protocol, 0)
     ends = socket.inet_aton(source) + socket.inet_aton(to)
     return head[:10] + struct.pack("!H", echo.checksum(head + ends)) + ends
 

@@ -20,7 +20,8 @@ ETH_P_ALL = 0x0003
 PACKET_OUTGOING = 4
 SNAPLEN = 128
 
-ICMP, UDP, ICMP6 = 1, 17, 58
+ICMP, TCP, UDP, ICMP6 = 1, 6, 17, 58
+PORTS = 20000  # a probe by TCP comes from this port and its number: segments have no room for the number itself
 MARK = struct.Struct("!IHH")  # the check's own number, the probe's, the packet's
 
 # Lengths of WireGuard's handshake messages with the UDP header, and their first four bytes.
@@ -101,6 +102,8 @@ def read(packet, mark):
     else:
         return None
     body = packet[start + 8 :]
+    if protocol == TCP:
+        return _segment(packet[start:], source, destination, length, mark)
     if protocol == UDP:
         size = struct.unpack("!H", packet[start + 4 : start + 6])[0]
         for kind, (expected, first) in (("initiation", INITIATION), ("response", RESPONSE)):
@@ -116,6 +119,21 @@ def read(packet, mark):
         return None
     found, probe, number = MARK.unpack(body[: MARK.size])
     return [kind, probe, number, source, destination, length] if found == mark else None
+
+
+def _segment(header, source, destination, length, mark):
+    """A connection that a check asks for, whose field for acknowledgements means nothing yet and holds the mark; or what answers
+    it, which acknowledges the number before the mark, and so has the mark there too. The packet's number is the far port.
+    """
+    if len(header) < 14:
+        return None
+    near, far, _, found, _, flags = struct.unpack("!HHIIBB", header[:14])
+    is_request = flags & 0x12 == 0x02  # SYN without ACK
+    if not is_request:
+        near, far = far, near
+    if found != mark or near < PORTS:
+        return None
+    return ["request" if is_request else "reply", near - PORTS, far, source, destination, length]
 
 
 def _packet_socket(mark):
@@ -137,7 +155,7 @@ def _packet_socket(mark):
 
 
 def _filter(mark):
-    """The filter: IPv4 or IPv6, ICMP or UDP, and behind its 8 bytes of header the mark or the start of a handshake.
+    """The filter: IPv4 or IPv6, ICMP, TCP or UDP, and after its first 8 bytes the mark or the start of a handshake.
 
     Written with names for the places to jump to, which are turned into distances at the end.
     """
@@ -150,11 +168,13 @@ def _filter(mark):
         (None, _JUMP_SET, 0x1FFF, "no", "whole"),  # a fragment that is not the first
         ("whole", _LOAD_HEADER_LENGTH, 0, None, None),
         (None, _LOAD_BYTE, 9, None, None),
-        (None, _JUMP_EQUAL, ICMP, "marked", "udp four"),
+        (None, _JUMP_EQUAL, ICMP, "marked", "tcp four"),
+        ("tcp four", _JUMP_EQUAL, TCP, "marked", "udp four"),
         ("udp four", _JUMP_EQUAL, UDP, "datagram", "no"),
         ("six", _SET_X, 40, None, None),
         (None, _LOAD_BYTE, 6, None, None),
-        (None, _JUMP_EQUAL, ICMP6, "marked", "udp six"),
+        (None, _JUMP_EQUAL, ICMP6, "marked", "tcp six"),
+        ("tcp six", _JUMP_EQUAL, TCP, "marked", "udp six"),
         ("udp six", _JUMP_EQUAL, UDP, "datagram", "no"),
         ("datagram", _LOAD_HALF_X, 4, None, None),
         (None, _JUMP_EQUAL, INITIATION[0], "first", "response?"),
