@@ -25,9 +25,14 @@ ROWS = [row.split(" | ") for row in TABLE.findall(PAGE.read_text())]
 def test_the_table_has_the_peers_and_the_cases():
     header = re.search(r"^\| Weakness \|(.*)\|$", PAGE.read_text(), re.MULTILINE)
     assert header is not None
-    assert [cell.strip() for cell in header[1].split("|")][:3] == ["soft-hwclock", "fake-hwclock", "timesyncd"]
+    assert [cell.strip() for cell in header[1].split("|")][:4] == [
+        "soft-hwclock",
+        "fake-hwclock",
+        "timesyncd",
+        "chronyd -s",
+    ]
     assert len(ROWS) >= 15
-    assert all(len(row) == 5 for row in ROWS)
+    assert all(len(row) == 6 for row in ROWS)
 
 
 @pytest.mark.parametrize("row", ROWS, ids=[row[0] for row in ROWS])

@@ -38,6 +38,11 @@ class Fleet:
         interface="wg0", sites=[SimpleNamespace(name=name) for name in ("alpha", "beta", "gamma")]
     )
 
+    inside: frozenset[str] = frozenset()  # sites that ssh reaches through the tunnel
+
+    def reached_through_tunnel(self, names):
+        return self.inside.intersection(names)
+
     def each(self, function, arguments, *, timeout):
         assert timeout > 0
         self.heard += [f"{function.__name__} {name}" for name in arguments]
@@ -170,11 +175,20 @@ def test_what_a_server_could_not_restore_stands_in_the_report(clock):
 
 
 def test_a_server_that_cannot_be_reached_anew_takes_all_back_and_is_waited_for(clock):
-    fleet = Fleet(cut_off={"beta": 30})
+    fleet = Fleet(cut_off={"beta": 30}, inside=frozenset({"beta"}))
     report = run(fleet)
     assert states(report) == ALL_BACK and report.exit_code == 1
     assert report.failure == "beta cannot be reached any more: nobody answers at beta"
     assert fleet.heard == ["act alpha", "act beta", "roll_back alpha", "roll_back beta", "roll_back beta"]
+
+
+@pytest.mark.parametrize(("inside", "longest"), [((), 70), (("beta",), 160)])
+def test_a_line_that_is_cut_is_not_waited_for_longer_than_its_rollback_takes(clock, inside, longest):
+    """But for a server that is reached through the tunnel: that may have to shake hands again."""
+    began = change_module.time.monotonic()
+    report = run(Fleet(cut_off={"beta": 10_000}, inside=frozenset(inside)))
+    assert states(report) == {**ALL_BACK, "beta": "unknown"}
+    assert longest - 40 < change_module.time.monotonic() - began < longest
 
 
 def test_one_that_never_comes_back_is_unknown(clock):

@@ -1,18 +1,26 @@
 """`roamlet vpn` at the command line: what is printed, what is asked, which exit codes, what is written. Servers are dicts."""
 
+import contextlib
 import json
+import os
+import signal
 import sys
+import time
+from types import SimpleNamespace
 
 import pytest
 
-from apps.vpn.tests.servers import OFFICES, Offices, key
+from apps.vpn.tests.servers import OFFICES, Offices, key, route
 from apps.vpn.tests.ssh_servers import ssh_key
+from roamlet import remote
 from roamlet.cli import main
 from roamlet_vpn import commands, init
 from roamlet_vpn.apply import Survey
 from roamlet_vpn.change import Report, SiteReport
+from roamlet_vpn.errors import VpnError
+from roamlet_vpn.network import Site
 from roamlet_vpn.plan import make_plan
-from roamlet_vpn.servers import Answer
+from roamlet_vpn.servers import Answer, open_site
 
 
 class World:
@@ -276,7 +284,7 @@ def found(world, monkeypatch):
     """Servers that init can look at: those of the world, by what ssh calls them."""
 
     class Looking:
-        def __init__(self, network):
+        def __init__(self, network, *, password=None):
             self.network = network
 
         def __enter__(self):
@@ -298,7 +306,7 @@ def found(world, monkeypatch):
     monkeypatch.setattr(init, "Servers", Looking)
     world.asked = []  # the ssh configurations that were asked for a host
     monkeypatch.setattr(
-        init, "_ssh_hostname", lambda server, config: world.asked.append(config) or server.rpartition("@")[2]
+        init, "ssh_hostname", lambda server, config: world.asked.append(config) or server.rpartition("@")[2]
     )
     return world
 
@@ -403,9 +411,116 @@ def test_init_takes_a_tunnel_that_no_server_uses(found):
 def test_what_init_would_write_is_checked_first(found, capsys):
     found.path.unlink()
     found.offices["beta"].plain = {**found.offices["alpha"].plain, "hostname": "beta"}
-    assert found.roamlet("init", "alpha.example.com", "beta.example.com", "--yes") == 1
-    assert "overlaps 192.168.10.0/24 of alpha" in capsys.readouterr().err
-    assert not found.path.exists()
+    words = ("init", "alpha=alpha.example.com", "beta=beta.example.com", "--yes")
+    assert found.roamlet(*words) == 1
+    lines = found.path.read_text().splitlines()
+    (number,) = (number for number, line in enumerate(lines) if line.startswith("# CORRECT THIS: "))
+    assert "overlaps 192.168.10.0/24 of alpha" in lines[number] and lines[number + 1].startswith("lans = ")
+    assert "with a line that has to be corrected first" in capsys.readouterr().out
+    assert found.roamlet("plan") == 1  # which says the same, with the line
+    assert f"line {number + 2}: " in capsys.readouterr().err
+
+
+def one_address(server, *more_routes):
+    """A server whose IPv4 address has no network of its own, as clouds give them, and one of IPv6."""
+    server.plain["devices"]["eth0"]["addresses"] = ["10.0.0.2/32", "fd00:10::2/64"]
+    server.plain["routes"] = [route("default", "eth1", via="198.51.100.9"), *more_routes]
+
+
+def test_a_server_with_one_address_of_ipv4_gets_a_file_with_its_network_of_ipv6(found, capsys):
+    found.path.unlink()
+    one_address(found.offices["alpha"])
+    assert found.roamlet("init", "alpha.example.com", "--yes") == 1
+    text = found.path.read_text()
+    assert 'lan_address = "10.0.0.2"' in text and 'lans = ["fd00:10::/64"]' in text
+    assert "# CORRECT THIS: lan_address 10.0.0.2 is in none of its lans (fd00:10::/64)\nlan_address = " in text
+    found.path.write_text(text.replace('lans = ["', 'lans = ["10.0.0.0/16", "'))
+    assert found.roamlet("gateway") == 0
+
+
+def test_a_server_with_one_address_gets_the_network_that_it_has_a_route_to(found):
+    found.path.unlink()
+    one_address(found.offices["alpha"], route("10.0.0.0/16", "eth0", via="10.0.0.1"), route("10.0.0.1/32", "eth0"))
+    assert found.roamlet("init", "alpha.example.com", "--yes") == 0
+    assert 'lans = ["10.0.0.0/16", "fd00:10::/64"]' in found.path.read_text()
+
+
+def test_init_says_that_it_would_renumber_a_tunnel_that_runs(found, capsys):
+    assert found.roamlet("apply", "--yes") == 0
+    found.path.unlink()
+    capsys.readouterr()
+    assert found.roamlet("init", "alpha.example.com", "--yes") == 0
+    said = capsys.readouterr().err
+    assert "alpha: wg0 runs there already with 10.8.1.1/24 and 2 peers: `roamlet vpn apply` of this file would" in said
+    assert "roamlet vpn init --adopt" in said
+
+
+def test_the_password_of_sudo_is_asked_for_once_and_only_where_there_is_sudo(found, capsys, monkeypatch):
+    asked = []
+    monkeypatch.setattr("getpass.getpass", lambda prompt: asked.append(prompt) or "secret")
+    given = []
+    monkeypatch.setattr(
+        init.Servers,
+        "__init__",
+        lambda self, network, *, password=None: given.append(password) or vars(self).update(network=network),
+    )
+    found.path.unlink()
+    assert found.roamlet("init", "alpha.example.com", "--yes", "--ask-password") == 64
+    assert "no site has `sudo = true`" in capsys.readouterr().err and not asked
+    assert found.roamlet("init", "alpha.example.com", "--yes", "--sudo", "--ask-password") == 0
+    assert (asked, given) == (["password for sudo: "], ["secret"])
+    monkeypatch.setattr(
+        commands, "Servers", lambda network, *, password=None: given.append(password) or contextlib.nullcontext()
+    )
+    assert found.roamlet("plan", "--ask-password") in (0, 2)
+    assert given == ["secret", "secret"] and "secret" not in found.path.read_text()
+
+
+@pytest.mark.parametrize("after", [None, VpnError("ssh to alpha ended"), 1])
+def test_ctrl_c_is_130_whatever_comes_of_it(world, capsys, monkeypatch, after):
+    """An error of what is closed or taken back takes the place of the interrupt; the exit code does not."""
+
+    def look(*_):
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+            return time.sleep(5)
+        except KeyboardInterrupt:
+            if isinstance(after, Exception):
+                raise after from None
+            if after is None:
+                raise
+        return world.look(*_)
+
+    before = signal.getsignal(signal.SIGINT)
+    monkeypatch.setattr(commands, "look", look)
+    assert world.roamlet("plan") == 130
+    assert capsys.readouterr().err == "roamlet vpn: interrupted\n"
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+@pytest.mark.parametrize("sudo", [False, True])
+def test_a_python_that_is_too_old_is_named(monkeypatch, sudo):
+    closed = []
+
+    def context(version):
+        return SimpleNamespace(facts=SimpleNamespace(python=version), close=lambda: closed.append(version))
+
+    monkeypatch.setattr(remote, "ssh", lambda host, **_: context((2, 7, 18)))
+    monkeypatch.setattr(remote, "sudo", lambda **_: context((3, 5, 3)))
+    with pytest.raises(
+        VpnError, match=f"root@old has Python {'3.5.3' if sudo else '2.7.18'}, and roamlet vpn needs 3.6"
+    ):
+        open_site(Site("alpha", "root@old", sudo=sudo))
+    assert closed == ([(3, 5, 3)] if sudo else []) + [(2, 7, 18)]
+
+
+def test_add_reads_a_file_with_a_mark_at_its_start_and_keeps_it(found):
+    assert found.roamlet("apply", "--yes") == 0
+    found.path.write_bytes(b"\xef\xbb\xbf" + found.path.read_bytes())
+    found.offices.say(OFFICES + '[sites.delta]\nserver = "d"\nlans = ["192.168.40.0/24"]\n')
+    assert found.roamlet("add", "delta.example.com", "--yes") == 0
+    assert found.path.read_bytes().count(b"\xef\xbb\xbf") == 1 and b"[sites.delta]" in found.path.read_bytes()
+    assert found.roamlet("plan") == 0
 
 
 def test_init_adopt_takes_over_what_was_made_by_hand(found, capsys):

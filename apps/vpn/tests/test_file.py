@@ -234,3 +234,24 @@ def test_a_key_inside_a_text_of_several_lines_is_not_taken_for_the_key():
 def test_a_network_and_its_parts_cannot_be_changed():
     with pytest.raises(AttributeError):
         Network().hub = "alpha"  # type: ignore[misc]
+
+
+def test_all_ranges_of_one_list_that_are_wrong_are_told_at_once():
+    text = GOOD.replace('"192.168.21.0/24",', '"192.168.21.1/24",\n    "0.0.0.0/0",')
+    text = text.replace('["192.168.10.0/24", "fd00:10::/64"]', '["192.168.10.7/24", "fd00:10::1/64", "127.0.0.0/8"]')
+    with pytest.raises(NetworkFileError) as caught:
+        parse(text)
+    told = [(problem.line, problem.message.partition('"')[2].partition('"')[0]) for problem in caught.value.problems]
+    assert told == [
+        (8, "192.168.10.7/24"),
+        (8, "fd00:10::1/64"),
+        (8, "127.0.0.0/8"),
+        (19, "192.168.21.1/24"),
+        (20, "0.0.0.0/0"),
+    ]
+
+
+def test_a_mark_at_the_start_of_the_file_is_no_mistake(tmp_path):
+    path = tmp_path / "network.toml"
+    path.write_text("\ufeff" + GOOD, "utf-8")
+    assert read(path).sites == parse(GOOD).sites

@@ -28,7 +28,10 @@ __all__ = ["ROLLBACK_AFTER", "Change", "Meeting", "Report", "Say", "SiteReport",
 ROLLBACK_AFTER = 60.0  # seconds
 SHORTEST = 5.0  # a confirmation takes a few round trips, and sometimes a handshake
 RECONNECTING = 10.0  # seconds for one try of a fresh connection
-COMING_BACK = 90.0  # after its rollback a tunnel may need that long to shake hands again
+COMING_BACK = (
+    90.0  # a server that is reached through the tunnel alone: after its rollback that may need so long to shake hands
+)
+GRACE = 5.0  # for any other: when its rollback is due it has been done, or its line is cut
 ASKING_BACK = 30.0
 MEETING = 4.0  # seconds that new tunnels have to shake hands, where nothing depends on it
 
@@ -264,11 +267,15 @@ class Change:
         self._say(f"rolling back: {failure}")
         outcomes = dict(self._settled)
         missing = self._ask_back([name for name in self._wanted if name not in outcomes], outcomes)
-        latest = self._deadline + COMING_BACK
-        while missing and time.monotonic() < latest:
+        inside = self._servers.reached_through_tunnel(missing)
+        while missing:
+            latest = self._deadline + (COMING_BACK if inside.intersection(missing) else GRACE)
+            left = latest - time.monotonic()
+            if left <= 0:
+                break
             self._say(f"waiting for {', '.join(missing)} to come back")
-            roamlet.sleep(1.0)
-            errors = self._servers.connect(missing, timeout=RECONNECTING, fresh=True)
+            roamlet.sleep(min(1.0, left))
+            errors = self._servers.connect(missing, timeout=max(1.0, min(RECONNECTING, left)), fresh=True)
             missing = [*errors, *self._ask_back([name for name in missing if name not in errors], outcomes)]
         reports = list(self._untouched)
         for name in self._wanted:
@@ -284,7 +291,8 @@ class Change:
     def _ask_back(self, names: list[str], outcomes: dict[str, str]) -> list[str]:
         """Tell these to roll back; note what they say, and return those of which nothing was heard."""
         silent = []
-        answers = self._servers.each(host_rollback.roll_back, dict.fromkeys(names, (self._token,)), timeout=ASKING_BACK)
+        patience = min(ASKING_BACK, max(GRACE, self._deadline - time.monotonic()))
+        answers = self._servers.each(host_rollback.roll_back, dict.fromkeys(names, (self._token,)), timeout=patience)
         for name, answer in answers.items():
             if answer.value is None:
                 silent.append(name)

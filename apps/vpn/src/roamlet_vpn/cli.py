@@ -6,18 +6,23 @@ This module is imported for `roamlet --help`, so it imports nothing that takes t
 
 import argparse
 import json
+import signal
 import sys
+import threading
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+    from types import FrameType
 
 __all__ = ["add_parser"]
 
 FILE = "network.toml"
 FAILED = 1  # exit code
+OFFLINE = ("gateway",)  # commands that connect to no server
 
 EPILOG = """\
 A first network:
@@ -70,6 +75,10 @@ def command(subcommands: Parsers, name: str, function: str, text: str) -> argpar
         "-f", "--file", metavar="FILE", type=Path, default=Path(FILE), help=f"the network; {FILE} if not given"
     )
     parser.add_argument("--ssh-config", metavar="FILE", help="for ssh -F, instead of the one that the network names")
+    if name not in OFFLINE:
+        parser.add_argument(
+            "--ask-password", action="store_true", help="ask for sudo's password once, before anything is touched"
+        )
     parser.set_defaults(command=run, function=function)
     return parser
 
@@ -78,17 +87,49 @@ def run(options: argparse.Namespace) -> int:
     """Carry the command out, and say on stderr what went wrong, with --json on stdout too. Blocks until it is done."""
     # Inside: it brings the core with it.
     from roamlet import RoamletError
-    from roamlet_vpn.errors import shown
 
     module, _, name = options.function.partition(":")
     function = getattr(import_module(f"roamlet_vpn.{module}"), name)
+    with _noticed() as interrupted:
+        try:
+            code = int(function(options))
+        except RoamletError as error:
+            # What is closed or taken back after Ctrl-C may fail, and take the place of the interrupt: that is not the outcome.
+            code = FAILED if interrupted else _failed(options, error)
+    if interrupted:
+        raise KeyboardInterrupt
+    return code
+
+
+@contextmanager
+def _noticed() -> "Iterator[list[int]]":
+    """A list that is empty until somebody presses Ctrl-C, which otherwise does what it does. In the main thread alone."""
+    seen: list[int] = []
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(before):
+        yield seen
+        return
+
+    def note(number: int, frame: "FrameType | None") -> object:
+        seen.append(number)
+        return before(number, frame)
+
+    signal.signal(signal.SIGINT, note)
     try:
-        return int(function(options))
-    except RoamletError as error:
-        print(f"roamlet vpn {options.vpn_command}: {shown(error)}", file=sys.stderr)
-        if getattr(options, "json", False):
-            print(json.dumps({"error": str(error), "exit_code": FAILED}))
-        return FAILED
+        yield seen
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _failed(options: argparse.Namespace, error: Exception) -> int:
+    """Say what went wrong."""
+    # Inside: as in run().
+    from roamlet_vpn.errors import shown
+
+    print(f"roamlet vpn {options.vpn_command}: {shown(error)}", file=sys.stderr)
+    if getattr(options, "json", False):
+        print(json.dumps({"error": str(error), "exit_code": FAILED}))
+    return FAILED
 
 
 def _seconds(lowest: float, highest: float) -> "Callable[[str], float]":

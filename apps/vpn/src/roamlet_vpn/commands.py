@@ -4,10 +4,11 @@ import argparse
 import contextlib
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
+from roamlet.cli import UsageError
 from roamlet_vpn import lifecycle
 from roamlet_vpn.apply import Survey, look
 from roamlet_vpn.apply import apply as apply_plan
@@ -16,12 +17,12 @@ from roamlet_vpn.edit import changed_in_file, with_changes, with_site, without_s
 from roamlet_vpn.errors import VpnError, shown
 from roamlet_vpn.file import parse, read
 from roamlet_vpn.gateways import FORMS
-from roamlet_vpn.network import Network
+from roamlet_vpn.network import Network, Site
 from roamlet_vpn.plan import Plan
 from roamlet_vpn.servers import Servers
 from roamlet_vpn.show import plain_plan, print_plan
 
-__all__ = ["add", "apply", "asked", "down", "gateway", "opened", "plan", "remove", "rotate"]
+__all__ = ["add", "apply", "asked", "down", "gateway", "opened", "plan", "remove", "rotate", "sudo_password"]
 
 
 class NotAsked(VpnError):
@@ -51,14 +52,15 @@ def add(options: argparse.Namespace) -> int:
     from roamlet_vpn.init import site_values
 
     before = _network(options)  # so that what is wrong with it already is said first
+    options.password = sudo_password(options, [*before.sites, Site("", "", sudo=options.sudo)])
     name, values = site_values(options, options.site, before)
-    text = with_site(options.file.read_text("utf-8"), name, values)
+    text = with_site(options.file.read_text("utf-8-sig"), name, values)
     network = replace(parse(text, str(options.file)), ssh_config=before.ssh_config)
 
     def write(found: Plan) -> None:
         changed_in_file(options.file, lambda old: with_changes(with_site(old, name, values), found.file_changes))
 
-    with Servers(network) as servers:
+    with Servers(network, password=options.password) as servers:
         return _apply(options, network, servers, write)
 
 
@@ -113,8 +115,25 @@ def _network(options: argparse.Namespace) -> Network:
 def opened(options: argparse.Namespace) -> Iterator[tuple[Network, Servers]]:
     """The network of the file, and its servers, not yet connected to; closed at the end."""
     network = _network(options)
-    with Servers(network) as servers:
+    with Servers(network, password=sudo_password(options, network.sites)) as servers:
         yield network, servers
+
+
+def sudo_password(options: argparse.Namespace, sites: Iterable[Site]) -> str | None:
+    """What somebody types, where it is asked for; None leaves it to ROAMLET_SUDO_PASSWORD. Raises UsageError."""
+    if not getattr(options, "ask_password", False):
+        return None
+    if not any(site.sudo for site in sites):
+        raise UsageError("--ask-password asks for sudo's password, and no site has `sudo = true`: leave it out")
+    # Inside: hardly any command asks.
+    from getpass import getpass
+
+    try:
+        return getpass("password for sudo: ")
+    except EOFError:
+        raise UsageError(
+            "--ask-password: there is no terminal to ask on; give the password in ROAMLET_SUDO_PASSWORD"
+        ) from None
 
 
 def _known(network: Network, name: str) -> str:

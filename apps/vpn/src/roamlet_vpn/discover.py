@@ -2,7 +2,7 @@
 
 import ipaddress
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from roamlet_vpn.edit import Value
 from roamlet_vpn.facts import Device, Facts
@@ -55,21 +55,32 @@ def site_from(facts: Facts, server: str, reached_at: str | None) -> dict[str, Va
     ordered = sorted(devices, key=lambda name: default is None or name != default.dev)
     addresses = [address for name in ordered for address in _private(devices[name].addresses)]
     if addresses:
-        first = next((address for address in addresses if address.version == 4), addresses[0])
+        # One with a network first: with /32 it has none, and what its LAN is only a route tells, or somebody.
+        first = min(addresses, key=lambda one: (one.version != 4, one.network.num_addresses == 1))
         values["lan_address"] = str(first.ip)
         if default is not None and default.via is not None and any(default.via in one.network for one in addresses):
             values["gateway"] = str(default.via)
         elif default is not None and default.dev not in devices:
             values["gateway"] = str(first.ip)  # it has an address of the internet itself
-        values["lans"] = [
-            str(lan) for lan in dict.fromkeys(one.network for one in addresses if one.network.num_addresses > 1)
-        ]
+        lans = (_lan_of(facts, one, devices) for one in addresses)
+        values["lans"] = [str(lan) for lan in dict.fromkeys(lans) if lan.num_addresses > 1]
     port = _free_port(facts)
     if port != LISTEN_PORT:
         values["listen_port"] = port
     if reached_at is not None:
         values["endpoint"] = f"[{reached_at}]:{port}" if ":" in reached_at else f"{reached_at}:{port}"
     return values
+
+
+def _lan_of(facts: Facts, address: InterfaceAddress, devices: Mapping[str, Device]) -> Lan:
+    """The network of an address; of one that has a network to itself, the one that a route by its device has it in."""
+    if address.network.num_addresses > 1:
+        return address.network
+    own = next(name for name, device in devices.items() if address in device.addresses)
+    around = [
+        route.to for route in facts.routes if route.dev == own and route.to.prefixlen > 0 and address.ip in route.to
+    ]
+    return max(around, key=lambda lan: lan.num_addresses, default=address.network)
 
 
 def _free_port(facts: Facts) -> int:

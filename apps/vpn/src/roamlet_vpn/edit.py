@@ -21,6 +21,7 @@ __all__ = [
     "new_text",
     "site_text",
     "with_changes",
+    "with_marks",
     "with_site",
     "with_value",
     "without_site",
@@ -44,6 +45,14 @@ def new_text(network: Mapping[str, Value], sites: Mapping[str, Mapping[str, Valu
 def site_text(name: str, values: Mapping[str, Value]) -> str:
     """The table of one site."""
     return "\n".join([f"[sites.{name}]", *(f"{key} = {_toml(value)}" for key, value in values.items()), ""])
+
+
+def with_marks(text: str, problems: Iterable[tuple[int, str]]) -> str:
+    """The text with a comment above each of these lines, counted from 1, that says what is wrong with it; 0 is the first."""
+    lines = text.splitlines()
+    for number, message in sorted(problems, reverse=True):
+        lines[max(0, number - 1) : max(0, number - 1)] = [f"# CORRECT THIS: {line}" for line in message.splitlines()]
+    return "\n".join(lines) + "\n"
 
 
 def with_site(text: str, name: str, values: Mapping[str, Value]) -> str:
@@ -103,14 +112,15 @@ def changed_in_file(path: Path, change: Callable[[str], str]) -> None:
     try:
         with open(path, encoding="utf-8", newline="") as file:
             there = file.read()
-        before = there.replace("\r\n", "\n")
+        mark = "\ufeff" if there.startswith("\ufeff") else ""
+        before = there.removeprefix(mark).replace("\r\n", "\n")
         after = change(before)
     except (OSError, ValueError, KeyError) as error:
         raise VpnError(
             f"{path} was changed meanwhile, and cannot be changed now ({error}): look at it, and try again"
         ) from None
     if after != before:
-        write(path, after.replace("\n", "\r\n") if "\r\n" in there else after)
+        write(path, mark + (after.replace("\n", "\r\n") if "\r\n" in there else after))
 
 
 def write(path: Path, text: str) -> None:

@@ -72,7 +72,7 @@ class NetworkFileError(VpnError, ValueError):
 def read(path: Path) -> Network:
     """The network of the file. Raises NetworkFileError, also where the file cannot be read. `ssh_config` counts from its folder."""
     try:
-        text = path.read_text("utf-8")
+        text = path.read_text("utf-8-sig")  # editors of Windows put a mark before the text
     except FileNotFoundError:
         raise NetworkFileError(
             str(path), (Problem(0, "there is no such file. `roamlet vpn init` makes one; -f FILE names another"),)
@@ -109,7 +109,11 @@ def parse(text: str, name: str = "network.toml") -> Network:
 
 
 class _Wrong(Exception):
-    """A value that is not what its key takes; the message goes on after the key."""
+    """A value that is not what its key takes; the message goes on after the key. The second argument is the item of a list."""
+
+
+class _Several(Exception):
+    """Several items of one list that are wrong, each by the arguments of a _Wrong."""
 
 
 class _Reader:
@@ -175,17 +179,18 @@ class _Reader:
             if key in table:
                 try:
                     found[key] = reader(table[key])
-                except _Wrong as error:
+                except (_Wrong, _Several) as error:
                     self.unread.add(key)
-                    self.problems.append(
-                        Problem(self.lines.of(*where, key, near=_text_of(error)), f"{key} = {error.args[0]}")
-                    )
+                    self.problems += [
+                        Problem(self.lines.of(*where, key, near=_text_of(one)), f"{key} = {one[0]}")
+                        for one in (error.args if isinstance(error, _Several) else (error.args,))
+                    ]
         return found
 
 
-def _text_of(error: _Wrong) -> str | None:
+def _text_of(wrong: tuple[Any, ...]) -> str | None:
     """The item of a list that is wrong, by which its line is found."""
-    return str(error.args[1]) if len(error.args) > 1 else None
+    return str(wrong[1]) if len(wrong) > 1 else None
 
 
 def _nearest(key: str, known: tuple[str, ...]) -> str:
@@ -284,7 +289,20 @@ def _tunnel(value: Any) -> Lan:
 def _lans(value: Any) -> tuple[Lan, ...]:
     if not isinstance(value, list):
         raise _Wrong(f'{_shown(value)}: give a list, also of one: ["192.168.10.0/24"]')
-    return tuple(_usable(_lan(one)) for one in value)
+    return _each(lambda one: _usable(_lan(one)), value)
+
+
+def _each(read_one: Callable[[Any], T], values: list[Any]) -> tuple[T, ...]:
+    """Each item of a list. Raises _Several with all that are wrong."""
+    found, wrong = [], []
+    for value in values:
+        try:
+            found.append(read_one(value))
+        except _Wrong as error:
+            wrong.append(error.args)
+    if wrong:
+        raise _Several(*wrong)
+    return tuple(found)
 
 
 def _usable(lan: Lan) -> Lan:
@@ -333,10 +351,13 @@ def _endpoint(value: Any) -> Endpoint:
 def _keys(value: Any) -> tuple[str, ...]:
     if not isinstance(value, list):
         raise _Wrong(f'{_shown(value)}: give a list, also of one: ["PUBLIC KEY"]')
-    for one in value:
-        if not isinstance(one, str) or checked_key(one) is None:
-            raise _Wrong(f"{_shown(one)}: give public keys, 44 characters that end in =, as `wg show` prints them", one)
-    return tuple(dict.fromkeys(value))
+    return tuple(dict.fromkeys(_each(_key, value)))
+
+
+def _key(value: Any) -> str:
+    if not isinstance(value, str) or checked_key(value) is None:
+        raise _Wrong(f"{_shown(value)}: give public keys, 44 characters that end in =, as `wg show` prints them", value)
+    return value
 
 
 def _keepalive(value: Any) -> int | None:

@@ -1,20 +1,20 @@
 """`roamlet vpn init`: looks around on the servers, asks for what it cannot find, and writes network.toml. Changes no server."""
 
 import argparse
-import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from roamlet.cli import UsageError
+from roamlet_vpn.commands import sudo_password
 from roamlet_vpn.discover import free_tunnel, host_of, networks_of, site_from, site_name
-from roamlet_vpn.edit import Value, new_text, write
+from roamlet_vpn.edit import Value, new_text, with_marks, write
 from roamlet_vpn.errors import VpnError
 from roamlet_vpn.facts import Facts
 from roamlet_vpn.file import NAME, NetworkFileError, parse
 from roamlet_vpn.network import SERVER, Network, Site
-from roamlet_vpn.servers import Servers
+from roamlet_vpn.servers import Servers, ssh_hostname
 
 __all__ = ["init", "looked_around", "site_values"]
 
@@ -26,6 +26,7 @@ def init(options: argparse.Namespace) -> int:
             f"there is a {options.file} already; `roamlet vpn add` takes a further site into it, -f names another file"
         )
     named = [_named(word) for word in options.servers]
+    options.password = sudo_password(options, [Site("", "", sudo=options.sudo)])
     if options.adopt:
         # Inside: only this option needs it.
         from roamlet_vpn.adopt import adopted
@@ -34,12 +35,48 @@ def init(options: argparse.Namespace) -> int:
         text, remarks = adopted(found, options.interface, _ssh_config(options))
         print("\n".join(remarks), file=sys.stderr)
     else:
-        text = _text(options, looked_around(options, named))
-    parse(text, f"what would be in {options.file}")  # what does not fit together is better said now
+        found = looked_around(options, named)
+        text = _text(options, found)
+        for line in _would_be_changed(options.interface, found):
+            print(line, file=sys.stderr)
+    problems = _problems(text)
+    text = with_marks(text, problems)
     write(options.file, text)
     print(text)
+    if problems:
+        marked = "a line that has" if len(problems) == 1 else f"{len(problems)} lines that have"
+        print(f"Written to {options.file}, with {marked} to be corrected first: see the comments CORRECT THIS.")
+        return 1
     print(f"Written to {options.file}. Look through it; `roamlet vpn plan` shows what it would change where.")
     return 0
+
+
+def _problems(text: str) -> list[tuple[int, str]]:
+    """What does not fit together in what was found and answered, by line: it is written all the same, and marked."""
+    try:
+        parse(text)
+    except NetworkFileError as error:
+        return [(problem.line, problem.message) for problem in error.problems]
+    return []
+
+
+def _would_be_changed(interface: str, found: Mapping[str, tuple[Site, Facts]]) -> Iterator[str]:
+    """Tunnels that run, or wait, and that a network made from nothing would take the place of."""
+    path = f"/etc/wireguard/{interface}.conf"
+    for name, (_, facts) in found.items():
+        if facts.interface is None and facts.config is None:
+            continue
+        running = facts.interface
+        has = "is configured" if running is None else "runs"
+        addresses = () if running is None else [str(one) for one in running.addresses if not one.ip.is_link_local]
+        peers = 0 if running is None else len(running.peers)
+        yield (
+            f"{name}: {interface} {has} there already"
+            + (f" with {', '.join(addresses)}" if addresses else f" in {path}")
+            + (f" and {peers} peer{'' if peers == 1 else 's'}" if running is not None else "")
+            + ": `roamlet vpn apply` of this file would renumber it and take its peers away. `roamlet vpn init --adopt` makes a "
+            "file of it as it is; --interface names another one beside it"
+        )
 
 
 def site_values(options: argparse.Namespace, word: str, network: Network) -> tuple[str, dict[str, Value]]:
@@ -69,7 +106,7 @@ def looked_around(
     network = Network(interface=options.interface, ssh_config=options.ssh_config or ssh_config, sites=tuple(sites))
     if len({site.name for site in sites}) < len(sites) or len({site.server for site in sites}) < len(sites):
         raise UsageError("each site and each server stands once: alpha=root@a.example.com beta=root@b.example.com")
-    with Servers(network) as servers:
+    with Servers(network, password=options.password) as servers:
         servers.connect()
         answers = servers.facts()
     failed = [f"    {network.site(name).server}: {answer.error}" for name, answer in answers.items() if answer.error]
@@ -107,27 +144,13 @@ def _ssh_config(options: argparse.Namespace) -> dict[str, Value]:
 
 
 def _values(site: Site, facts: Facts, ssh_config: str | None) -> dict[str, Value]:
-    found = site_from(facts, site.server, host_of(_ssh_hostname(site.server, ssh_config)))
+    found = site_from(facts, site.server, host_of(ssh_hostname(site.server, ssh_config)))
     way: dict[str, Value] = {"server": found.pop("server")}
     if site.sudo:
         way["sudo"] = True
     if site.via:
         way["via"] = site.via
     return way | found
-
-
-def _ssh_hostname(server: str, ssh_config: str | None) -> str:
-    """What ssh makes of a host that may be a name of its configuration; the host itself where it does not say."""
-    match = SERVER.fullmatch(server)
-    host = server if match is None else match["ip"] or match["host"]
-    words = ["ssh", *(["-F", ssh_config] if ssh_config else []), "-G", "--", host]
-    try:
-        said = subprocess.run(
-            words, capture_output=True, text=True, timeout=10, stdin=subprocess.DEVNULL, check=True
-        ).stdout
-    except (OSError, subprocess.SubprocessError):
-        return host
-    return next((line.partition(" ")[2] for line in said.splitlines() if line.startswith("hostname ")), host)
 
 
 def _asked(options: argparse.Namespace, name: str, values: dict[str, Value]) -> dict[str, Value]:

@@ -4,6 +4,9 @@ A server that cannot be reached, or fails, is an error of that site alone: what 
 """
 
 import functools
+import ipaddress
+import socket
+import subprocess
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
@@ -14,15 +17,17 @@ from roamlet import remote
 from roamlet_vpn.errors import VpnError
 from roamlet_vpn.facts import Facts
 from roamlet_vpn.host import gather as host_gather
-from roamlet_vpn.network import SERVER, Network, Site
+from roamlet_vpn.network import SERVER, Address, Network, Site
 
-__all__ = ["Answer", "OpenSite", "Servers", "open_site"]
+__all__ = ["Answer", "OpenSite", "Servers", "open_site", "ssh_hostname"]
 
 T = TypeVar("T")
 
 AT_ONCE = 32
 CONNECTING = 20.0  # seconds
 GATHERING = 60.0
+
+OLDEST = (3, 6)  # the Python that what runs on the servers is written for
 
 OpenSite = Callable[[Site, float], remote.Context]
 """Opens a context under root on the server of a site, within so many seconds."""
@@ -43,12 +48,17 @@ class Answer(Generic[T]):
 
 
 def open_site(
-    site: Site, timeout: float = CONNECTING, *, ssh_config: str | None = None, fresh: bool = False
+    site: Site,
+    timeout: float = CONNECTING,
+    *,
+    ssh_config: str | None = None,
+    fresh: bool = False,
+    password: str | None = None,
 ) -> remote.Context:
     """A context under root on the site's server, by ssh and, where the file says so, sudo.
 
-    `fresh` uses no connection that is open already (ControlMaster): it proves that a new one can be made. Blocks this tasklet only.
-    Raises what remote.ssh and remote.sudo do.
+    `fresh` uses no connection that is open already (ControlMaster): it proves that a new one can be made. `password` is sudo's.
+    Blocks this tasklet only. Raises what remote.ssh and remote.sudo do, and VpnError where the Python is too old.
     """
     match = SERVER.fullmatch(site.server)
     if match is None:
@@ -67,13 +77,30 @@ def open_site(
         name=site.name,
         timeout=timeout,
     )
-    if not site.sudo:
-        return outer
     try:
-        return remote.sudo(via=outer, python=site.python, name=site.name, timeout=timeout)
+        if not site.sudo:
+            _check_python(site, outer)
+            return outer
+        inner = remote.sudo(via=outer, python=site.python, name=site.name, password=password, timeout=timeout)
+        try:
+            _check_python(site, inner)
+        except BaseException:
+            inner.close()
+            raise
+        return inner
     except BaseException:
         outer.close()
         raise
+
+
+def _check_python(site: Site, context: remote.Context) -> None:
+    """Raise VpnError where nothing of ours could run."""
+    if context.facts.python[:2] < OLDEST:
+        found = ".".join(map(str, context.facts.python))
+        raise VpnError(
+            f"{site.server} has Python {found}, and roamlet vpn needs 3.6 or later there. If it has a newer one by another name, "
+            f'name that one: python = "/usr/bin/python3.6" in [sites.{site.name}]; else install python3'
+        )
 
 
 class Servers:
@@ -83,13 +110,21 @@ class Servers:
     """
 
     def __init__(
-        self, network: Network, *, ssh_config: str | None = None, at_once: int = AT_ONCE, open: OpenSite | None = None
+        self,
+        network: Network,
+        *,
+        ssh_config: str | None = None,
+        at_once: int = AT_ONCE,
+        open: OpenSite | None = None,
+        password: str | None = None,
     ):
         self.network = network
         self.at_once = at_once
-        config = ssh_config or network.ssh_config
-        self._open: OpenSite = open or functools.partial(open_site, ssh_config=config)
-        self._open_fresh: OpenSite = open or functools.partial(open_site, ssh_config=config, fresh=True)
+        config = self.ssh_config = ssh_config or network.ssh_config
+        self._open: OpenSite = open or functools.partial(open_site, ssh_config=config, password=password)
+        self._open_fresh: OpenSite = open or functools.partial(
+            open_site, ssh_config=config, fresh=True, password=password
+        )
         self._before: list[remote.Context] = []  # those that a fresh one has taken the place of
         self.contexts: dict[str, remote.Context] = {}
         self.failed: dict[str, Exception] = {}
@@ -150,6 +185,20 @@ class Servers:
                 checked[name] = Answer(error=_kept(error))
         return checked
 
+    def reached_through_tunnel(self, names: Iterable[str]) -> set[str]:
+        """Those of these sites whose servers ssh may reach through the network itself: by way of a host, or at an address in it.
+
+        Blocks for as long as looking up names takes, which is no connection.
+        """
+        inside = [lan for site in self.network.sites for lan in (*site.lans, self.network.tunnel)]
+        found = set()
+        for name in names:
+            site = self.network.site(name)
+            ends = _addresses_of(ssh_hostname(site.server, self.ssh_config))
+            if site.via is not None or any(end in lan for end in ends for lan in inside if lan.version == end.version):
+                found.add(name)
+        return found
+
     def close(self) -> None:
         """Close all contexts, many at once, and then those that they were opened through, which for sudo is ssh.
 
@@ -169,6 +218,28 @@ class Servers:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
+
+
+def ssh_hostname(server: str, ssh_config: str | None) -> str:
+    """What ssh makes of a host that may be a name of its configuration; the host itself where it does not say."""
+    match = SERVER.fullmatch(server)
+    host = server if match is None else match["ip"] or match["host"]
+    words = ["ssh", *(["-F", ssh_config] if ssh_config else []), "-G", "--", host]
+    try:
+        said = subprocess.run(
+            words, capture_output=True, text=True, timeout=10, stdin=subprocess.DEVNULL, check=True
+        ).stdout
+    except (OSError, subprocess.SubprocessError):
+        return host
+    return next((line.partition(" ")[2] for line in said.splitlines() if line.startswith("hostname ")), host)
+
+
+def _addresses_of(host: str) -> list[Address]:
+    try:
+        found = socket.getaddrinfo(host, None, 0, socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        return []
+    return [ipaddress.ip_address(str(one[4][0]).partition("%")[0]) for one in found]
 
 
 def _kept(error: Exception) -> Exception:
