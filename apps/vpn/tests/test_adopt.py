@@ -245,3 +245,36 @@ def test_addresses_without_a_network_get_the_smallest_that_has_them():
     text, _ = adopted(found, "wg0")
     assert str(parse(text).tunnel) == "10.8.1.0/24"
     assert plan_of(text, found).empty
+
+
+def two_families(**changes):
+    """Addresses of IPv4 and of IPv6 in the tunnel, each sent by its /32 and /128."""
+    texts = pair(**changes)
+    for name, number, far in (("alpha", 1, 2), ("beta", 2, 1)):
+        text = texts[name].replace(
+            f"Address = 10.8.1.{number}/24", f"Address = 10.8.1.{number}/24, fd08:1::{number}/64"
+        )
+        texts[name] = text.replace(f"10.8.1.{far}/32", f"10.8.1.{far}/32, fd08:1::{far}/128")
+    return texts
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: text,
+        lambda text: text.replace(
+            "Address = 10.8.1.1/24, fd08:1::1/64", "Address = fd08:1::1/64\nAddress = 10.8.1.1/24"
+        ),
+        lambda text: text.replace("fd08:1::1/64", "fd08:1::1/128"),
+    ],
+)
+def test_an_address_of_ipv6_in_the_tunnel_is_kept(change):
+    texts = two_families()
+    found = started(Offices(), {**texts, "alpha": change(texts["alpha"])})
+    text, remarks = adopted(found, "wg0")
+    assert plan_of(text, found).empty, remarks
+    network = parse(text)
+    assert {str(lan) for lan in network.tunnels} == {"10.8.1.0/24", "fd08:1::/64"}
+    alpha = network.sites[0]
+    assert {str(alpha.address), str(alpha.second)} == {"10.8.1.1", "fd08:1::1"}
+    assert [str(lan) for lan in alpha.lans] == ["192.168.10.0/24"]

@@ -1,6 +1,7 @@
 """network.toml: what is read, and every mistake that is refused, each with its line and what to write instead."""
 
 import ipaddress
+import re
 
 import pytest
 
@@ -255,3 +256,40 @@ def test_a_mark_at_the_start_of_the_file_is_no_mistake(tmp_path):
     path = tmp_path / "network.toml"
     path.write_text("\ufeff" + GOOD, "utf-8")
     assert read(path).sites == parse(GOOD).sites
+
+
+def two_ranges():
+    return GOOD.replace('tunnel = "10.8.1.0/24"', 'tunnel = ["10.8.1.0/24", "fd08:1::/64"]')
+
+
+def test_a_tunnel_has_one_range_of_each_family_and_each_site_an_address_of_both():
+    network = parse(two_ranges()).with_addresses()
+    alpha, beta = network.sites
+    assert [(str(site.address), str(site.second)) for site in network.sites] == [
+        ("10.8.1.1", "fd08:1::1"),
+        ("10.8.1.7", "fd08:1::2"),
+    ]
+    assert list(map(str, network.interface_addresses(alpha))) == ["10.8.1.1/24", "fd08:1::1/64"]
+    assert list(map(str, allowed_ips(network, alpha, beta)))[:2] == ["10.8.1.7/32", "fd08:1::2/128"]
+    given = parse(two_ranges().replace('address = "10.8.1.7"', 'address = ["fd08:1::9/128", "10.8.1.7"]')).sites[1]
+    assert (str(given.address), str(given.second), given.second_prefix) == ("10.8.1.7", "fd08:1::9", 128)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('"fd08:1::/64"', '"10.9.0.0/24"', "of a list of ranges one is of IPv4 and the other of IPv6"),
+        ('"10.8.1.0/24", "fd08:1::/64"', "", "of a list of ranges one is of IPv4 and the other of IPv6"),
+        ('address = "10.8.1.7"', 'address = ["10.8.1.7", "fd09::1"]', "fd09::1 is not in the tunnel range fd08:1::/64"),
+        ('"fd08:1::/64"', '"fd00:10::/60"', "overlaps the tunnel range fd00:10::/60"),
+        ("[network]", '[network]\nbackend = "ssh"', "has one address for each end of a tunnel"),
+    ],
+)
+def test_what_does_not_fit_two_ranges_is_refused(old, new, said):
+    with pytest.raises(NetworkFileError, match=re.escape(said)):
+        parse(two_ranges().replace(old, new))
+
+
+def test_two_addresses_where_the_tunnel_has_one_range_are_refused():
+    with pytest.raises(NetworkFileError, match=r"the tunnel has one range, 10.8.1.0/24"):
+        parse(GOOD.replace('address = "10.8.1.7"', 'address = ["10.8.1.7", "fd08::7"]'))

@@ -22,7 +22,9 @@ from roamlet_vpn.actions import (
     WriteConfig,
 )  # fmt: skip
 from roamlet_vpn.claim import FactsError
+from roamlet_vpn.edit import with_changes
 from roamlet_vpn.facts import KEPT
+from roamlet_vpn.file import parse
 from roamlet_vpn.wgconf import parsed
 
 
@@ -478,3 +480,15 @@ def test_a_route_that_something_else_made_gives_way_and_the_plan_says_so():
     assert note.startswith("192.168.20.0/24 goes through tun0 today") and "metric 5182" in note
     (hold,) = (action for action in plan.sites["alpha"] if isinstance(action, Hold))
     assert hold.plain()["routes"] == [["192.168.20.0/24", "tun0", "10.9.0.2"]]
+
+
+def test_a_tunnel_with_a_range_of_each_family_is_planned_written_and_stays():
+    text = OFFICES.replace('"10.8.1.0/24"', '["10.8.1.0/24", "fd08:1::/64"]')
+    offices = Offices(text)
+    plan = offices.plan()
+    assert plan.file_changes[0].value == ["10.8.1.1", "fd08:1::1"]
+    assert str(parse(with_changes(text, plan.file_changes)).sites[2].second) == "fd08:1::3"
+    offices.apply()
+    assert offices.plan().empty
+    assert offices["alpha"].interface["addresses"] == ["10.8.1.1/24", "fd08:1::1/64"]
+    assert offices["alpha"].interface["peers"][0]["allowed_ips"] == ["10.8.1.2/32", "fd08:1::2/128", "192.168.20.0/24"]

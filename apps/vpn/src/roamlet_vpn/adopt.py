@@ -7,7 +7,7 @@ site, and the one is taken whose plan changes least: nothing, where the hand was
 import ipaddress
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from roamlet_vpn.discover import lan_devices, site_from
 from roamlet_vpn.edit import Value, new_text
@@ -29,6 +29,7 @@ class Found:
     facts: Facts
     config: WgConfig
     address: InterfaceAddress
+    second: InterfaceAddress | None = None  # of the other family
 
 
 def adopted(
@@ -40,11 +41,15 @@ def adopted(
     """
     servers = {name: _read(name, site, facts, interface) for name, (site, facts) in found.items()}
     _refuse_strangers(servers)
-    tunnel = _tunnel(servers)
-    head: dict[str, Value] = {"tunnel": str(tunnel), **(more or {})}
+    servers = _in_one_order(servers)
+    tunnels = _tunnels(servers)
+    head: dict[str, Value] = {
+        "tunnel": str(tunnels[0]) if len(tunnels) == 1 else [str(lan) for lan in tunnels],
+        **(more or {}),
+    }
     if interface != INTERFACE:
         head["interface"] = interface
-    tries = [_tried(servers, head, tunnel, hub) for hub in (None, *servers)]
+    tries = [_tried(servers, head, tunnels, hub) for hub in (None, *servers)]
     plans = [(text, plan) for text, plan in tries if plan is not None]
     if not plans:
         text = tries[0][0]
@@ -68,7 +73,20 @@ def _read(name: str, site: Site, facts: Facts, interface: str) -> Found:
         raise VpnError(
             f"{name}: {path} has no Address, so nobody knows what it is in the tunnel; write one there first"
         )
-    return Found(site, facts, config, config.interface.addresses[0])
+    first = config.interface.addresses[0]
+    second = next((one for one in config.interface.addresses if one.version != first.version), None)
+    return Found(site, facts, config, first, second)
+
+
+def _in_one_order(servers: Mapping[str, Found]) -> dict[str, Found]:
+    """With the first address of each of the family that the first server names first."""
+    family = next(iter(servers.values())).address.version
+    return {
+        name: one
+        if one.address.version == family or one.second is None
+        else replace(one, address=one.second, second=one.address)
+        for name, one in servers.items()
+    }
 
 
 def _others(servers: Mapping[str, Found], name: str) -> list[PeerPart]:
@@ -99,27 +117,34 @@ def _refuse_strangers(servers: Mapping[str, Found]) -> None:
         )
 
 
-def _tunnel(servers: Mapping[str, Found]) -> Lan:
-    """The network of the interfaces' addresses; where they have none, the smallest that has them all, a /24 at least."""
-    networks = {one.address.network for one in servers.values() if one.address.network.num_addresses > 1}
+def _tunnels(servers: Mapping[str, Found]) -> tuple[Lan, ...]:
+    """The range of the interfaces' addresses, and that of their addresses of the other family where all have one."""
+    first = _range_of([one.address for one in servers.values()])
+    seconds = [one.second for one in servers.values() if one.second is not None]
+    return (first, _range_of(seconds)) if len(seconds) == len(servers) else (first,)
+
+
+def _range_of(addresses: Sequence[InterfaceAddress]) -> Lan:
+    """The network of these addresses; where they have none, the smallest that has them all, a /24 or /64 at least."""
+    networks = {one.network for one in addresses if one.network.num_addresses > 1}
     if len(networks) == 1:
         return networks.pop()
-    first = next(iter(servers.values())).address.ip
+    first = addresses[0].ip
     longest = 24 if first.version == 4 else 64
     for prefix in range(longest, 0, -1):
         network = ipaddress.ip_network((first, prefix), strict=False)
-        if all(one.address.ip in network for one in servers.values()):
+        if all(one.ip in network for one in addresses):
             return network
     raise VpnError("the servers' addresses in the tunnel have nothing in common; are they of one network?")
 
 
 def _tried(
-    servers: Mapping[str, Found], head: Mapping[str, Value], tunnel: Lan, hub: str | None
+    servers: Mapping[str, Found], head: Mapping[str, Value], tunnels: tuple[Lan, ...], hub: str | None
 ) -> tuple[str, Plan | None]:
     """The text for one shape, and its plan; None where the shape is no network."""
     shape: dict[str, Value] = {} if hub is None else {"topology": "hub", "hub": hub}
-    lans = _lans(servers, tunnel, hub)
-    text = new_text({**head, **shape}, {name: _values(servers, name, tunnel, lans[name]) for name in servers})
+    lans = _lans(servers, tunnels, hub)
+    text = new_text({**head, **shape}, {name: _values(servers, name, tunnels, lans[name]) for name in servers})
     try:
         network = parse(text)
     except NetworkFileError:
@@ -154,11 +179,14 @@ def _peers_for(servers: Mapping[str, Found], name: str) -> list[PeerPart]:
     return [peer for peer in found if peer is not None]
 
 
-def _lans(servers: Mapping[str, Found], tunnel: Lan, hub: str | None) -> dict[str, list[Lan]]:
+def _lans(servers: Mapping[str, Found], tunnels: tuple[Lan, ...], hub: str | None) -> dict[str, list[Lan]]:
     """The LANs of each site: what others send to it, the tunnel aside, and for a hub what lies behind the spokes."""
     found = {
         name: _unique(
-            lan for peer in _peers_for(servers, name) for lan in peer.allowed_ips if not is_inside(lan, tunnel)
+            lan
+            for peer in _peers_for(servers, name)
+            for lan in peer.allowed_ips
+            if not any(is_inside(lan, tunnel) for tunnel in tunnels)
         )
         for name in servers
     }
@@ -172,15 +200,19 @@ def _unique(lans: Iterable[Lan]) -> list[Lan]:
     return list(dict.fromkeys(lans))
 
 
-def _values(servers: Mapping[str, Found], name: str, tunnel: Lan, lans: Sequence[Lan]) -> dict[str, Value]:
+def _values(servers: Mapping[str, Found], name: str, tunnels: tuple[Lan, ...], lans: Sequence[Lan]) -> dict[str, Value]:
     one = servers[name]
     values: dict[str, Value] = {"server": one.site.server}
     if one.site.sudo:
         values["sudo"] = True
     if one.site.via:
         values["via"] = one.site.via
-    whole = one.address.network.prefixlen == tunnel.prefixlen
-    values["address"] = str(one.address.ip) if whole else str(one.address)
+    own_addresses = [
+        str(address.ip) if address.network.prefixlen == tunnel.prefixlen else str(address)
+        for address, tunnel in zip((one.address, one.second), tunnels, strict=False)
+        if address is not None
+    ]
+    values["address"] = own_addresses[0] if len(own_addresses) == 1 else own_addresses
     own = [address.ip for device in lan_devices(one.facts).values() for address in device.addresses]
     inside = next((address for address in own if any(address in lan for lan in lans)), None)
     if inside is not None:

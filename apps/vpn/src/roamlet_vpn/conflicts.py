@@ -46,46 +46,61 @@ def _servers(network: Network) -> Iterator[Conflict]:
 
 
 def _addresses(network: Network) -> Iterator[Conflict]:
-    tunnel = network.tunnel
+    yield from _addresses_in(network, network.tunnel, [(site, site.address, site.prefix) for site in network.sites])
+    if network.second is not None:
+        seconds = [(site, site.second, site.second_prefix) for site in network.sites]
+        yield from _addresses_in(network, network.second, seconds)
+        if network.backend == "ssh":
+            yield ("network", "tunnel"), 'backend = "ssh" has one address for each end of a tunnel: give one range'
+    else:
+        for site in network.sites:
+            if site.second is not None:
+                text = f"address {site.address} and {site.second}: the tunnel has one range, {network.tunnel}; give one of that"
+                yield _key(site, "address"), text
+
+
+def _addresses_in(
+    network: Network, tunnel: Lan, addresses: "list[tuple[Site, Address | None, int | None]]"
+) -> Iterator[Conflict]:
     usable = tunnel.num_addresses - (2 if tunnel.version == 4 else 1)
     if len(network.sites) > usable:
         yield (
             ("network", "tunnel"),
             f"{tunnel} has {usable} addresses, and there are {len(network.sites)} sites: give a larger one",
         )
-    for site in network.sites:
-        if site.address is None:
+    for site, address, prefix in addresses:
+        if address is None:
             continue
-        if site.address not in tunnel:
+        if address not in tunnel:
             yield (
                 _key(site, "address"),
-                f"address {site.address} is not in the tunnel range {tunnel}; without the line it gets a free one",
+                f"address {address} is not in the tunnel range {tunnel}; without the line it gets a free one",
             )
-        elif site.address in (tunnel.network_address, tunnel.broadcast_address):
+        elif address in (tunnel.network_address, tunnel.broadcast_address):
             yield (
                 _key(site, "address"),
-                f"address {site.address} is the first or last of {tunnel}, which no machine may have",
+                f"address {address} is the first or last of {tunnel}, which no machine may have",
             )
-        if site.prefix is not None and site.prefix not in (tunnel.prefixlen, tunnel.max_prefixlen):
+        if prefix is not None and prefix not in (tunnel.prefixlen, tunnel.max_prefixlen):
             yield (
                 _key(site, "address"),
-                f"address {site.address}/{site.prefix}: the tunnel is {tunnel}; write {site.address} alone",
+                f"address {address}/{prefix}: the tunnel is {tunnel}; write {address} alone",
             )
-    for one, other in combinations(network.sites, 2):
-        if one.address is not None and one.address == other.address:
+    for (one, first, _), (other, second, _) in combinations(addresses, 2):
+        if first is not None and first == second:
             yield (
                 _key(other, "address"),
-                f"address {other.address} is that of {one.name} too; without the line {other.name} gets a free one",
+                f"address {second} is that of {one.name} too; without the line {other.name} gets a free one",
             )
 
 
 def _ranges(network: Network) -> Iterator[Conflict]:
     lans = [(site, lan) for site in network.sites for lan in site.lans]
-    for site, lan in lans:
-        if _overlap(lan, network.tunnel):
+    for site, lan, tunnel in ((site, lan, tunnel) for site, lan in lans for tunnel in network.tunnels):
+        if _overlap(lan, tunnel):
             yield (
                 _key(site, "lans"),
-                f"the LAN {lan} of {site.name} overlaps the tunnel range {network.tunnel}. "
+                f"the LAN {lan} of {site.name} overlaps the tunnel range {tunnel}. "
                 f"The tunnel needs a range that no office uses, such as {_free(network)}: tunnel in [network]",
             )
     for (one, lan), (other, another) in combinations(lans, 2):
@@ -131,7 +146,7 @@ def _in_the_lan(site: Site) -> tuple[tuple[str, Address | None], ...]:
 
 def _endpoints(network: Network) -> Iterator[Conflict]:
     ranges = [(lan, f"the LAN {lan} of {site.name}") for site in network.sites for lan in site.lans]
-    ranges.append((network.tunnel, f"the tunnel range {network.tunnel}"))
+    ranges += [(lan, f"the tunnel range {lan}") for lan in network.tunnels]
     for site in network.sites:
         if site.endpoint is None:
             continue

@@ -16,7 +16,7 @@ from roamlet_vpn.claim import checked_key
 from roamlet_vpn.conflicts import conflicts
 from roamlet_vpn.errors import VpnError, shown
 from roamlet_vpn.lines import Lines
-from roamlet_vpn.network import SERVER, Address, Backend, Endpoint, Lan, Network, Site, Topology
+from roamlet_vpn.network import SERVER, TUNNEL, Address, Backend, Endpoint, Lan, Network, Site, Topology
 from roamlet_vpn.wgconf import endpoint_from
 
 __all__ = ["NetworkFileError", "Problem", "parse", "read"]
@@ -130,12 +130,15 @@ class _Reader:
         own = self.table(tables.get("network", {}), "network")
         self.unknown(own, tuple(NETWORK_KEYS), "[network]", "a key", "network")
         values = self.values(own, NETWORK_KEYS, "network")
+        values["tunnel"], values["second"] = (*values.get("tunnel", (TUNNEL,)), None)[:2]
+        ranges = tuple(lan for lan in (values["tunnel"], values["second"]) if lan is not None)
         sites = self.table(tables.get("sites", {}), "sites")
         if not sites and not self.problems:
             self.problem("there are no sites. Each office has a table: [sites.alpha]", "sites")
-        return Network(**values, sites=tuple(self.site(name, table) for name, table in sites.items()))
+        return Network(**values, sites=tuple(self.site(name, table, ranges) for name, table in sites.items()))
 
-    def site(self, name: str, table: object) -> Site:
+    def site(self, name: str, table: object, ranges: tuple[Lan, ...]) -> Site:
+        """`ranges` are the tunnel's: of which an address is goes by its family."""
         where = ("sites", name)
         label = f"[sites.{name}]"
         if not NAME.fullmatch(name):
@@ -148,9 +151,11 @@ class _Reader:
             self.unread.add("server")
             self.problem(f'{label} has no server. Write how ssh reaches it: server = "root@alpha.example.com"', *where)
         values = self.values(own, SITE_KEYS, *where)
-        address = values.pop("address", None)
-        if address is not None:
-            values["address"], values["prefix"] = address
+        for address, prefix in values.pop("address", ()):
+            if "address" in values or (len(ranges) == 2 and address.version != ranges[0].version):
+                values["second"], values["second_prefix"] = address, prefix
+            else:
+                values["address"], values["prefix"] = address, prefix
         site = Site(name, **{"server": "", **values})
         if site.endpoint is not None and site.endpoint.port == 0:
             site = replace(site, endpoint=replace(site.endpoint, port=site.listen_port))
@@ -279,6 +284,19 @@ def _lan(value: Any) -> Lan:
     raise _Wrong(f'"{text}": there are bits set behind the /{meant.prefixlen}; the network is {meant}', text)
 
 
+def _tunnels(value: Any) -> tuple[Lan, ...]:
+    return _one_each(_tunnel, value, "ranges")
+
+
+def _one_each(read_one: Callable[[Any], Any], value: Any, what: str) -> tuple[Any, ...]:
+    """One, or a list of one of each family."""
+    found = _each(read_one, value) if isinstance(value, list) else (read_one(value),)
+    families = [(one[0] if isinstance(one, tuple) else one).version for one in found]
+    if not 1 <= len(found) <= 2 or len(set(families)) < len(found):
+        raise _Wrong(f"{_shown(value)}: of a list of {what} one is of IPv4 and the other of IPv6")
+    return found
+
+
 def _tunnel(value: Any) -> Lan:
     network = _usable(_lan(value))
     if network.num_addresses < 4:
@@ -320,6 +338,10 @@ def _lan_address(value: Any) -> Address:
     except ValueError:
         without = f"; without /{text.partition('/')[2]}" if "/" in text else ""
         raise _Wrong(f'"{text}": give an address of the LAN, such as 192.168.10.2{without}') from None
+
+
+def _addresses(value: Any) -> tuple[tuple[Address, int | None], ...]:
+    return _one_each(_address, value, "addresses")
 
 
 def _address(value: Any) -> tuple[Address, int | None]:
@@ -365,7 +387,7 @@ def _keepalive(value: Any) -> int | None:
 
 
 NETWORK_KEYS: dict[str, Callable[[Any], Any]] = {
-    "tunnel": _tunnel,
+    "tunnel": _tunnels,
     "topology": _one_of(get_args(Topology)),
     "hub": _text,
     "backend": _one_of(get_args(Backend)),
@@ -377,7 +399,7 @@ SITE_KEYS: dict[str, Callable[[Any], Any]] = {
     "sudo": _flag,
     "via": _via,
     "python": _text,
-    "address": _address,
+    "address": _addresses,
     "lan_address": _lan_address,
     "gateway": _lan_address,
     "lans": _lans,

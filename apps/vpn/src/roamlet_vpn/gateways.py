@@ -71,7 +71,7 @@ def settings(network: Network, site: Site) -> Settings:
         site.lan_address,
         site.gateway,
         site.lans,
-        tuple(lan for lan in (*network.lans_behind(site), network.tunnel) if lan.version in families),
+        tuple(lan for lan in (*network.lans_behind(site), *network.tunnels) if lan.version in families),
         known if len(known) == len(network.peers_of(site)) else (),
         protocol,
         outer,

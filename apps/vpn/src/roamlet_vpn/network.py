@@ -5,6 +5,7 @@ Every value here has been checked (file.py does it, with lines and advice); the 
 
 import ipaddress
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -79,6 +80,8 @@ class Site:
     mtu: int | None = None  # None: what wg-quick finds by the route to the peers
     other_peers: tuple[str, ...] = ()  # public keys of peers of its interface that are no sites, and stay as they are
     prefix: int | None = None  # of `address` on the interface; None: the tunnel's
+    second: Address | None = None  # inside the tunnel's second range, where it has one
+    second_prefix: int | None = None
 
 
 @dataclass(frozen=True)
@@ -86,6 +89,7 @@ class Network:
     """The whole of it. Sites stand in the order of the file."""
 
     tunnel: Lan = TUNNEL
+    second: Lan | None = None  # a range of the other family, from which each site has an address too
     topology: Topology = "mesh"
     hub: str | None = None  # a site's name; set if and only if the topology is "hub"
     backend: Backend = "wireguard"
@@ -112,24 +116,36 @@ class Network:
         return tuple(lan for other in self.sites if other.name != site.name for lan in other.lans)
 
     def with_addresses(self) -> "Network":
-        """The same with an address for each site: the lowest free one of the tunnel for those that have none, in the file's order.
+        """The same with an address for each site, and one of the second range: the lowest free one for those that have none.
 
         Raises ValueError when the tunnel is too small; file.py has refused that before.
         """
-        taken = {site.address for site in self.sites}
-        free = (address for address in self.tunnel.hosts() if address not in taken)
-        sites = []
-        for site in self.sites:
-            address = site.address or next(free, None)
-            if address is None:
-                raise ValueError(f"{self.tunnel} has no free address left for {site.name!r}")
-            sites.append(replace(site, address=address))
-        return replace(self, sites=tuple(sites))
+        firsts = _given([site.address for site in self.sites], self.tunnel)
+        seconds = [site.second for site in self.sites]
+        if self.second is not None:
+            seconds = list(_given(seconds, self.second))
+        return replace(
+            self,
+            sites=tuple(
+                replace(site, address=first, second=second)
+                for site, first, second in zip(self.sites, firsts, seconds, strict=True)
+            ),
+        )
 
-    def interface_address(self, site: Site) -> InterfaceAddress:
-        """What the site's interface has, for example 10.8.1.1/24. The site must have an address."""
-        prefix = self.tunnel.prefixlen if site.prefix is None else site.prefix
-        return ipaddress.ip_interface(f"{site.address}/{prefix}")
+    @property
+    def tunnels(self) -> tuple[Lan, ...]:
+        """The ranges of the tunnel's own addresses, one or one of each family."""
+        return (self.tunnel,) if self.second is None else (self.tunnel, self.second)
+
+    def interface_addresses(self, site: Site) -> tuple[InterfaceAddress, ...]:
+        """What the site's interface has, for example 10.8.1.1/24, and one of the second range. The site must have an address."""
+        pairs = [(site.address, site.prefix, self.tunnel)]
+        if self.second is not None and site.second is not None:
+            pairs.append((site.second, site.second_prefix, self.second))
+        return tuple(
+            ipaddress.ip_interface(f"{address}/{lan.prefixlen if prefix is None else prefix}")
+            for address, prefix, lan in pairs
+        )
 
 
 def allowed_ips(network: Network, site: Site, peer: Site) -> tuple[Lan, ...]:
@@ -139,14 +155,25 @@ def allowed_ips(network: Network, site: Site, peer: Site) -> tuple[Lan, ...]:
     because the hub passes them on. A peer without an address yet has its LANs alone.
     """
     if network.topology == "hub" and site.name != network.hub:
-        return (network.tunnel, *network.lans_behind(site))
-    own = () if peer.address is None else (ipaddress.ip_network(peer.address),)
+        return (*network.tunnels, *network.lans_behind(site))
+    own = (ipaddress.ip_network(address) for address in (peer.address, peer.second) if address is not None)
     return (*own, *peer.lans)
+
+
+def _given(addresses: Iterable[Address | None], lan: Lan) -> Iterator[Address]:
+    """Each of these addresses, and a free one of the range in place of each that is None. Raises ValueError when it is full."""
+    wanted = list(addresses)
+    free = (address for address in lan.hosts() if address not in wanted)
+    for number, address in enumerate(wanted, 1):
+        found = address or next(free, None)
+        if found is None:
+            raise ValueError(f"{lan} has no free address left for site {number}")
+        yield found
 
 
 def needs_ipv6(network: Network) -> bool:
     """Whether anything of IPv6 goes through the tunnels, for which their MTU must be 1280 or more."""
-    return any(lan.version == 6 for site in network.sites for lan in (*site.lans, network.tunnel))
+    return any(lan.version == 6 for site in network.sites for lan in (*site.lans, *network.tunnels))
 
 
 def is_inside(lan: Lan, network: Lan) -> bool:

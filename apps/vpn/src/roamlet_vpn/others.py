@@ -19,11 +19,13 @@ def ways_to_others(network: Network, peer: Site, key: str | None, facts: Facts) 
     """What a server sends to the site `peer` for the sake of that one's other peers: parts of the tunnel in which no site is."""
     said = _said(facts)
     there = said.peer(key) if said is not None and key is not None and peer.other_peers else None
-    sites = [site.address for site in network.sites if site.address is not None]
+    sites = [address for site in network.sites for address in (site.address, site.second) if address is not None]
     return tuple(
         lan
         for lan in (there.allowed_ips if there is not None else ())
-        if lan != network.tunnel and is_inside(lan, network.tunnel) and not any(address in lan for address in sites)
+        if lan not in network.tunnels
+        and any(is_inside(lan, tunnel) for tunnel in network.tunnels)
+        and not any(address in lan for address in sites)
     )
 
 

@@ -46,7 +46,7 @@ class FileChange:
 
     site: str
     key: str
-    value: str
+    value: "str | list[str]"
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,11 @@ def make_plan(
 def given_addresses(network: Network) -> tuple[FileChange, ...]:
     """The addresses that sites without one get, for the file, in which they stay."""
     pairs = zip(network.sites, network.with_addresses().sites, strict=True)
-    return tuple(FileChange(new.name, "address", str(new.address)) for old, new in pairs if old.address is None)
+    return tuple(
+        FileChange(new.name, "address", str(new.address) if new.second is None else [str(new.address), str(new.second)])
+        for old, new in pairs
+        if (old.address, old.second) != (new.address, new.second)
+    )
 
 
 def known_keys(network: Network, facts: Mapping[str, Facts]) -> dict[str, str]:
@@ -169,7 +173,7 @@ def wanted_config(
 ) -> WgConfig:
     """What the site's configuration should say. Peers of `absent` whose keys are unknown are left out."""
     interface = InterfacePart(
-        addresses=(network.interface_address(site),), listen_port=site.listen_port, mtu=site.mtu, private_key=True
+        addresses=network.interface_addresses(site), listen_port=site.listen_port, mtu=site.mtu, private_key=True
     )
     peers = tuple(
         PeerPart(
@@ -209,7 +213,9 @@ def _site_actions(network: Network, site: Site, facts: Facts, wanted: WgConfig, 
 
 def forwarding_actions(network: Network, facts: Facts) -> list[Action]:
     """What turns forwarding on, now and after a restart, where it is not."""
-    families = sorted({lan.version for site in network.sites for lan in site.lans} | {network.tunnel.version})
+    families = sorted(
+        {lan.version for site in network.sites for lan in site.lans} | {lan.version for lan in network.tunnels}
+    )
     actions: list[Action] = []
     for family in families:
         now = facts.forwarding[family]

@@ -116,7 +116,7 @@ def _owner(network: Network, facts: Facts, keys: Mapping[str, str]) -> Iterator[
         said = parsed(facts.config.text)
     except WgConfigError:
         return
-    ours = any(address.ip in network.tunnel for address in said.interface.addresses)
+    ours = any(address.ip in lan for address in said.interface.addresses for lan in network.tunnels)
     if said.peers and not ours and not any(peer.public_key in keys.values() for peer in said.peers):
         has = ", ".join(map(str, said.interface.addresses)) or "no address"
         yield (
@@ -131,7 +131,7 @@ def ranges_in_the_way(network: Network, site: Site, facts: Facts) -> Iterator[st
     others = [
         (lan, f"the LAN of {other.name}") for other in network.sites if other.name != site.name for lan in other.lans
     ]
-    ranges = [*others, (network.tunnel, "this network's tunnel range")]
+    ranges = [*others, *((lan, "this network's tunnel range") for lan in network.tunnels)]
     for name, device in facts.devices.items():
         if name in (network.interface, "lo") or _of_our_tunnel(network, site, facts, name):
             continue

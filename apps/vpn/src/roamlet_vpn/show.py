@@ -1,6 +1,7 @@
 """A plan for people to read, and as plain values for programs. Decides nothing."""
 
 import difflib
+import json
 from collections.abc import Iterator
 from typing import IO, Any
 
@@ -47,7 +48,7 @@ def print_plan(plan: Plan, network: Network, out: IO[str], *, file: str = "netwo
     if plan.file_changes:
         console.print(Text(file, style="bold"))
         for change in plan.file_changes:
-            console.print(Text(f'  + [sites.{change.site}] {change.key} = "{change.value}"', style="green"))
+            console.print(Text(f"  + [sites.{change.site}] {change.key} = {json.dumps(change.value)}", style="green"))
     console.print()
     console.print(_verdict(plan))
 
