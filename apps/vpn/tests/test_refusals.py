@@ -155,3 +155,16 @@ def test_a_server_that_is_in_two_sites_is_refused_at_both():
     assert [message[:27] for message in messages if "key is also" in message] == [
         "its key is also that of bet", "its key is also that of alp"
     ]  # fmt: skip
+
+
+def test_a_route_that_drops_what_is_for_another_office_is_refused_with_its_removal():
+    offices = Offices()
+    dropped = {**route("192.168.20.0/24", None), "type": "unreachable"}
+    offices["alpha"].plain["routes"].append(dropped)
+    (refusal,) = offices.plan().refusals
+    assert refusal.site == "alpha" and "is unreachable there" in refusal.message
+    assert refusal.message.endswith("If it is not needed: ip route del unreachable 192.168.20.0/24")
+    offices["alpha"].plain["routes"].remove(dropped)
+    offices.apply()
+    offices["alpha"].plain["routes"].append({**dropped, "metric": 900})  # the tunnel's own comes before it
+    assert not offices.plan().refusals

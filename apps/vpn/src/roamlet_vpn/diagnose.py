@@ -48,7 +48,7 @@ def diagnose(network: Network, facts: Mapping[str, Facts], measurements: Measure
 
 
 def _missing_paths(network: Network, measurements: Measurements, found: Iterable[Diagnosis]) -> Iterator[Diagnosis]:
-    """What nothing came through, where no error of either site says why: nobody is told that all is well beside it."""
+    """What nothing came through, where no error of either site says why, so that a check never calls all well beside it."""
     explained = {one.site for one in found if one.severity == ERROR or one.name == "server-firewall"}
     told: set[frozenset[str]] = set()
     for kind, one, other in missing(network, measurements):

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from roamlet_vpn.facts import Facts
 from roamlet_vpn.network import Network, Site
+from roamlet_vpn.routes import removal, way
 from roamlet_vpn.wgconf import WgConfigError, parsed
 
 __all__ = ["Refusal", "no_root", "ranges_in_the_way", "refusals", "undecidable"]
@@ -34,6 +35,7 @@ def refusals(network: Network, site: Site, facts: Mapping[str, Facts], keys: Map
         *_keys(network, site, here, keys),
         *_owner(network, here, keys),
         *ranges_in_the_way(network, site, here),
+        *_routes_in_the_way(network, site, here),
         *_ports(network, site, here),
     ]
     return [Refusal(site.name, message) for message in found]
@@ -157,6 +159,19 @@ def ranges_in_the_way(network: Network, site: Site, facts: Facts) -> Iterator[st
             f"{site.lan_address} is no address of {site.server}, which has {has}. "
             f"Correct lan_address in [sites.{site.name}], or its server"
         )
+
+
+def _routes_in_the_way(network: Network, site: Site, facts: Facts) -> Iterator[str]:
+    """Routes that drop what is for a far LAN, beside which wg-quick can add none. Those that lead somewhere give way instead."""
+    if facts.interface is not None:
+        return
+    for other in network.sites:
+        for route in facts.routes if other.name != site.name else ():
+            if route.to in other.lans and route.type != "unicast" and route.metric in (None, 0, 1024):
+                yield (
+                    f"{route.to}, the LAN of {other.name},{way(route)} there, by a route beside which {network.interface} cannot "
+                    f"start. If it is not needed: {removal(route)}"
+                )
 
 
 def _of_our_tunnel(network: Network, site: Site, facts: Facts, device: str) -> bool:

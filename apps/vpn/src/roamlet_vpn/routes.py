@@ -20,7 +20,7 @@ def inside(lan: Lan, routes: Iterable[Route], device: str) -> list[Route]:
 
 
 def way_to(address: Address, routes: Iterable[Route]) -> Route | None:
-    """The route of table main that a packet for this address takes; None where there is none."""
+    """The route of table main that a packet for this address takes; None without one."""
     there = [route for route in routes if address in route.to]
     return max(there, key=lambda route: (route.to.prefixlen, -(route.metric or 0)), default=None)
 

@@ -43,7 +43,7 @@ def lab():
 
 @dataclass(frozen=True)
 class Fault:
-    """What somebody does on a server, what check must say of it, and what takes it away again whatever became of it."""
+    """What somebody does on a server, what check must report, and what takes it away again whatever became of it."""
 
     where: str
     inject: str
