@@ -10,11 +10,11 @@ ARGS ?=
 C_SOURCES := $(shell find src/roamlet/*/c -name '*.[ch]' 2>/dev/null)
 PREPARE := tools/prepare.sh
 
-.PHONY: help demo test check check-native docs bench bench-threads test-all try-pythons test-lab lab-demo soak cleanroom try-aarch64 clean
+.PHONY: help demo test check check-native docs bench bench-threads test-all try-pythons test-lab lab-demo soak cleanroom nightly try-aarch64 clean
 
 help:
 	@echo 'make demo       local contexts and tasklets: the whole story in half a minute'
-	@echo 'make test       the test suite, at most 15 minutes on 2 cores'
+	@echo 'make test       the test suite, under 9 minutes on 2 cores'
 	@echo 'make check      format, lint, types, layers, exceptions that are kept, C warnings, documentation'
 	@echo 'make check-native  the core under a debug interpreter, sanitizers, leak and stress runs (about 20 minutes)'
 	@echo 'make bench      figures beside those of the peers'
@@ -25,6 +25,7 @@ help:
 	@echo 'make lab-demo   three offices on this machine joined by roamlet vpn, shown, and taken down again (root)'
 	@echo 'make soak       the tests that take longer'
 	@echo 'make cleanroom  clone into fresh Debian systems and make demo and test there (root, takes an hour)'
+	@echo 'make nightly    what .ci/run leaves out: test-all whole, the other clean rooms (root, takes two hours)'
 	@echo 'make try-aarch64  the core tests on an emulated aarch64 (takes a quarter of an hour)'
 
 # Stamps: each is newer than what it was made from. The packages first, then the C core alone when only it has changed.
@@ -82,6 +83,9 @@ try-pythons:
 
 cleanroom:
 	@tools/cleanroom.sh $(ARGS)
+
+nightly:
+	@status=0; tools/test_all.sh $(ARGS) || status=1; tools/cleanroom.sh bare user locale space || status=1; exit $$status
 
 try-aarch64: .venv/.packages
 	@tools/try_aarch64.sh $(ARGS)

@@ -1,9 +1,9 @@
 """`make test`: the whole suite on the default switching backend, and what must hold on every backend on the others too.
 
-Where there are two cores what must hold on every backend is run on each of them beside the rest, which is the main run and takes
-longer. What those beside it print appears when one has failed; their last lines, and what they skipped, are repeated by
-tests/conftest.py right above the summary of the main run, so that the end of the output shows all. Further arguments go to
-pytest, in every run.
+Several processes of pytest share the work, where there are two cores: one more at a time than there are cores, for tests of
+contexts wait a lot. The main run prints as it goes. What those beside it print appears when one has failed; their last lines,
+and what they skipped, are repeated by tests/conftest.py right above the summary of the main run, or below it where they took
+longer, so that the end of the output shows all; the last line is the sum. Further arguments go to pytest, in every run.
 """
 
 import functools
@@ -14,10 +14,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))  # started by its path
+
+from tools.run_lab import summed  # noqa: E402
+
 # Each test is looked at for exceptions that it has left alive, which takes about a millisecond.
 PYTEST = [sys.executable, "-m", "pytest", "--color=no", "-q", "--roamlet-leaks"]
 
@@ -25,6 +29,9 @@ OTHER_BACKENDS = ("greenlet", "stacks")
 
 # What runs on every backend: the core and what stands directly on its switching.
 ON_EVERY_BACKEND = ["tests/core", "tests/io", "tests/sync", "tests/snapshot"]
+
+# The longest folder that runs once: beside the main run, which takes as long without it.
+BESIDE = ["tests/remote"]
 
 NOTHING_COLLECTED = 5
 
@@ -63,38 +70,58 @@ def run_with(title: str, changes: dict[str, str], folders: list[str], arguments:
     return status, f"{title} ({' '.join(folders)}): {lines[-1].strip('= ')} ({took}){failed}{skipped}"
 
 
-def run_others(arguments: list[str], summaries: Path) -> list[int]:
-    """Make the runs beside the main one; write how each ended into a file, and return their statuses."""
-    statuses = []
-    default = functools.partial(run_with, "default backend", {}, ON_EVERY_BACKEND, arguments)
-    runs: list[Callable[[], tuple[int, str]]] = [default]
-    runs += [functools.partial(run_on, one, arguments) for one in OTHER_BACKENDS]
+def other_runs(arguments: list[str]) -> list[Callable[[], tuple[int, str]]]:
+    """The runs beside the main one, those that take longest first."""
     poll = {"ROAMLET_POLLER": "poll"}
-    runs.append(functools.partial(run_with, "poll(2) in place of epoll", poll, ["tests/io"], arguments))
-    for run in runs:
-        status, summary = run()
-        statuses.append(status)
-        with summaries.open("a") as file:
-            file.write(summary + "\n")
-    return statuses
+    return [
+        functools.partial(run_with, "contexts", {}, BESIDE, arguments),
+        functools.partial(run_with, "default backend", {}, ON_EVERY_BACKEND, arguments),
+        *(functools.partial(run_on, one, arguments) for one in OTHER_BACKENDS),
+        functools.partial(run_with, "poll(2) in place of epoll", poll, ["tests/io"], arguments),
+    ]
+
+
+def noted(run: Callable[[], tuple[int, str]], summaries: Path) -> int:
+    """Make one run and write how it ended into a file; return its status."""
+    status, summary = run()
+    with summaries.open("a") as file:
+        file.write(summary + "\n")
+    return status
+
+
+def main_run(arguments: list[str], summaries: Path) -> tuple[int, str]:
+    """All folders that no other run has; shown as it goes. Returns the status and the last line."""
+    rest = [f"--ignore={folder}" for folder in (*ON_EVERY_BACKEND, *BESIDE)]
+    command = [*PYTEST, "tests", "apps", *rest, *arguments]
+    environment = {**os.environ, "ROAMLET_OTHER_RUNS": str(summaries)}
+    last = ""
+    with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        while piece := process.stdout.read1():
+            sys.stdout.buffer.write(piece)
+            sys.stdout.flush()
+            last = (last + piece.decode(errors="replace"))[-1000:]
+    return process.returncode, (last.strip().splitlines() or [""])[-1]
 
 
 def main(arguments: list[str]) -> int:
     """Run all; the status is 0 only when all passed, and there was something to run."""
-    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(1) as executor:
+    started = time.monotonic()
+    cores = os.cpu_count() or 1
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(cores) as executor:
         summaries = Path(folder) / "summaries"
         summaries.touch()
-        others = executor.submit(run_others, arguments, summaries)
-        if (os.cpu_count() or 1) < 2:
-            others.exception()
-        environment = {**os.environ, "ROAMLET_OTHER_RUNS": str(summaries)}
-        rest = [f"--ignore={folder}" for folder in ON_EVERY_BACKEND]
-        command = [*PYTEST, "tests", "apps", *rest, *arguments]
-        last = subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
+        others = [executor.submit(noted, run, summaries) for run in other_runs(arguments)]
+        if cores < 2:
+            wait(others)
+        status, line = main_run(arguments, summaries)
         told = summaries.read_text()
-        statuses = [last, *others.result()]
-        for line in summaries.read_text().removeprefix(told).splitlines():  # of those that took longer
-            print(line)
+        statuses = [status, *(other.result() for other in others)]
+        outcome = summaries.read_text()
+        for later in outcome.removeprefix(told).splitlines():
+            print(later)
+    counts = [summary.rpartition("): ")[2] for summary in outcome.splitlines() if not summary.startswith(" ")]
+    print(f"{summed([line, *counts])} in {time.monotonic() - started:.0f}s, in {len(statuses)} runs")
     return next((status for status in statuses if status not in (0, NOTHING_COLLECTED)), min(statuses))
 
 

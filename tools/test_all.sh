@@ -43,6 +43,9 @@ status=0
 seen=
 report=
 mkdir -p build
+# Two of these may run side by side, and setuptools writes what it finds out beside the sources.
+one_at_a_time=
+if command -v flock >/dev/null; then one_at_a_time='flock build/.installing'; fi
 for python in $(candidates); do
     version=$(version_of "$python") || continue
     case " $seen ${WITHOUT:-} " in *" $version "*) continue ;; esac
@@ -55,7 +58,7 @@ for python in $(candidates); do
     printf '[build]\nbuild_base = build/asserts-%s\n' "$version" >"$venv/build.cfg"
     if ! { "$venv/bin/python" -m pip install -q --disable-pip-version-check 'setuptools>=77' &&
         DIST_EXTRA_CONFIG="$PWD/$venv/build.cfg" ROAMLET_ASSERTS=1 \
-            "$venv/bin/python" -m pip install -q --disable-pip-version-check --no-build-isolation '.[test]'; }; then
+            $one_at_a_time "$venv/bin/python" -m pip install -q --disable-pip-version-check --no-build-isolation '.[test]'; }; then
         report="$report
 Python $version: does not build"
         status=1
@@ -73,15 +76,18 @@ Python $version, $backend: not for this Python or this machine"
         # shellcheck disable=SC2086,SC2116 # nothing but spaces is nothing
         if [ -z "$(echo $folders)" ]; then continue; fi
         # shellcheck disable=SC2086 # words
-        ROAMLET_SWITCH=$backend "$venv/bin/python" -m pytest --color=no -q $folders "$@" >build/test-all.log 2>&1
+        ROAMLET_SWITCH=$backend "$venv/bin/python" -m pytest --color=no -q $folders "$@" >"build/test-all-$version.log" 2>&1
         code=$?
-        cat build/test-all.log
+        cat "build/test-all-$version.log"
         if [ $code != 0 ]; then status=1; fi
         report="$report
-Python $version, $backend: $(tail -n 1 build/test-all.log | tr -d '=')"
+Python $version, $backend: $(tail -n 1 "build/test-all-$version.log" | tr -d '=')"
     done
 done
-if [ -z "$seen" ]; then
+if [ -z "$seen" ] && [ -n "${WITHOUT:-}" ]; then
+    report="
+Python: no other version >= 3.11 with venv and headers was found here than $WITHOUT"
+elif [ -z "$seen" ]; then
     echo "make test-all: no Python >= 3.11 with venv and headers was found here${PYTHON:+, and $PYTHON is none}" >&2
     status=1
 fi
