@@ -228,7 +228,10 @@ class ParcelLoader(_load.Loader):
         """`names`: what modules are called here that have another name where it was written."""
         header, pickles = _format.read(data)
         self.names = names
-        references = [((self._here(where), *rest), mark) for (where, *rest), mark in header.references]
+        references = [
+            ((self._here(where), name, constants, layer), mark)
+            for (where, name, constants, layer), mark in header.references
+        ]
         super().__init__(references, pickles)
         self.channels = channels
         self.generators: list[Any] = []
