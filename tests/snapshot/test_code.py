@@ -183,3 +183,30 @@ def test_another_number_of_uses_is_another_version(run, tmp_path):
     (tmp_path / "job.py").write_text(textwrap.dedent(TWICE).replace('@says("inner")\n', ""))
     said = run(LOAD, tmp_path, tmp_path / "saved")
     assert "job.work was wrapped 2 times by one decorator where it was saved, and is wrapped once here" in said
+
+
+LAZY = """
+    def work(ch, out):
+        space = {}
+        exec(compile("def work(ch, out):\\n    for number in ch:\\n        out.append(number)\\n", "<made of work>", "exec"), space)
+        work.__code__ = space["work"].__code__
+        return work(ch, out)
+"""
+
+
+def test_code_that_is_made_at_the_first_call_is_refused_where_it_has_not_been(run, tmp_path):
+    (tmp_path / "job.py").write_text(textwrap.dedent(LAZY))
+    twice = "ch.close(); roamlet.run(); ch.open(); tasklet = roamlet.tasklet(job.work)(ch, out); ch.send(1)"
+    run(SAVE.replace("ch.send(1)", twice), tmp_path, tmp_path / "saved")
+    said = run(LOAD, tmp_path, tmp_path / "saved")
+    assert said == (
+        "job.work had code that was made while the program ran (<made of work>), as libraries do that compile a function when "
+        "it is "
+        "first called, and has other code here. Call it once in this process, and restore the snapshot then"
+    )
+    called = LOAD.replace(
+        "    try:\n",
+        "    import job, roamlet\n    first = roamlet.channel()\n    first.close()\n    job.work(first, [])\n    try:\n",
+        1,
+    )
+    assert run(called, tmp_path, tmp_path / "saved") == "[1, 2]"

@@ -121,6 +121,7 @@ FUNCTIONS = [
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.__name__)
+@pytest.mark.filterwarnings("ignore::roamlet.snapshot.Copied")
 def test_a_copy_goes_on_between_any_two_instructions(function):
     expected = []
     function(expected)

@@ -15,10 +15,11 @@ from typing import Any
 from roamlet.core import NoCore
 from roamlet.snapshot import _format, _load, _native
 from roamlet.snapshot._contexts import warn_of
-from roamlet.snapshot._errors import BadSnapshot, CannotSave, CannotWrite, LeftOut, SnapshotError
+from roamlet.snapshot._errors import BadSnapshot, CannotSave, CannotWrite, Copied, LeftOut, SnapshotError
+from roamlet.snapshot._names import warn_of as warn_of_copies
 from roamlet.snapshot._resume import resume
 
-__all__ = ["BadSnapshot", "CannotSave", "CannotWrite", "LeftOut", "SnapshotError", "dumps", "loads", "resume"]
+__all__ = ["BadSnapshot", "CannotSave", "CannotWrite", "Copied", "LeftOut", "SnapshotError", "dumps", "loads", "resume"]
 
 
 def dumps(root: object, *, by_value: Collection[str] = ()) -> bytes:
@@ -28,7 +29,8 @@ def dumps(root: object, *, by_value: Collection[str] = ()) -> bytes:
     of them stay as they are. Functions are saved by name, with a fingerprint of their code; by value those of `__main__` and of
     the modules named in `by_value`, with the globals of theirs that they use. Context variables and atomic depth are saved too;
     of an exception's traceback the text is, as a note. A context variable that is no module's attribute is left out, with
-    the warning LeftOut.
+    the warning LeftOut. What an imported module holds is saved by its name there; where it is a value that can change, as a
+    copy, with the warning Copied.
 
     Does not block or switch. Raises CannotSave, a TypeError, for what cannot be saved: it names the variable and its frame, or what
     stands between two frames; NoCore on the greenlet backend and on versions of CPython whose frames are not known.
@@ -44,6 +46,7 @@ def dumps(root: object, *, by_value: Collection[str] = ()) -> bytes:
     saver = Saver(file, by_value)
     save(saver, root)
     warn_of(saver.left_out, 2)
+    warn_of_copies(saver.copied, 2)
     return _format.write(saver.table, file.getvalue(), __version__)
 
 

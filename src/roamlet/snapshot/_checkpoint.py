@@ -16,6 +16,7 @@ from roamlet.snapshot._about import about
 from roamlet.snapshot._contexts import warn_of
 from roamlet.snapshot._errors import CannotSave
 from roamlet.snapshot._file import cannot_write, replace
+from roamlet.snapshot._names import warn_of as warn_of_copies
 from roamlet.snapshot._resume import IMPORTED
 from roamlet.snapshot._save import ATOMIC, DIRECTION, FLAGS, HANDLED, RECORDS, Saver
 from roamlet.snapshot._save import save as save_graph
@@ -113,6 +114,7 @@ def _taken(job: tasklet[Any], path: str | bytes) -> bytes:
             raise result
         data: bytes = result[0]
         warn_of(result[1], _TO_THE_JOB)
+        warn_of_copies(result[2], _TO_THE_JOB)
         return data
     finally:
         del result, box[:]
@@ -125,7 +127,7 @@ def _take(box: list[Any]) -> None:
         saver = _CheckpointSaver(file, job)
         save_graph(saver, job)
         data = _format.write(saver.table, file.getvalue(), __version__, about(saver, path, saver.classes))
-        box[:] = [(data, saver.left_out)]
+        box[:] = [(data, saver.left_out, saver.copied)]
     except BaseException as error:
         box[:] = [error]
     finally:

@@ -3,7 +3,7 @@
 A reference is (module, qualified name, path, layer): the path leads from the function's code through co_consts to code nested in
 it, and is empty for the function itself. Its fingerprint is of what the code does; file names and line numbers are left out.
 Decorators may have put several functions of one code around each other under one name: the layer is which of them it is, from the
-outside in, and how many they are.
+outside in, how many they are, and of code that was made while the program ran the name that it has in the place of a file.
 """
 
 import hashlib
@@ -15,10 +15,10 @@ from types import CodeType, FunctionType, MethodType, ModuleType
 
 from roamlet.snapshot._errors import BadSnapshot
 
-Layer = tuple[int, int]
+Layer = tuple[int, int] | tuple[int, int, str]
 Reference = tuple[str, str, tuple[int, ...], Layer]
 
-ALONE: Layer = (0, 1)
+ALONE = (0, 1)
 
 FINGERPRINT = 8  # bytes
 
@@ -59,6 +59,11 @@ def _fingerprint(code: CodeType) -> bytes:
     digest = hashlib.blake2b(code.co_code, digest_size=FINGERPRINT)
     digest.update(repr(shape).encode("utf-8", "surrogatepass"))
     return digest.digest()
+
+
+def digest_of(marshalled: bytes) -> bytes:
+    """What says that marshalled code is as it was."""
+    return hashlib.blake2b(marshalled, digest_size=16).digest()
 
 
 def _constant(value: object) -> object:
@@ -106,8 +111,10 @@ def reference_in(module: ModuleType, where: str, function: FunctionType) -> Refe
     if "<" in name:
         return None
     found = module.__dict__.get(name)
+    file = function.__code__.co_filename
+    made = (file,) if file.startswith("<") else ()
     if found is function and "__wrapped__" not in function.__dict__:
-        return where, name, (), ALONE
+        return where, name, (), (*ALONE, *made)
     try:
         layers = _functions_at(module, name)
     except (AttributeError, KeyError):
@@ -115,7 +122,7 @@ def reference_in(module: ModuleType, where: str, function: FunctionType) -> Refe
     mark = fingerprint(function.__code__)
     same = [each for each in layers if each is function or fingerprint(each.__code__) == mark]
     index = next((index for index, each in enumerate(same) if each is function), None)
-    return None if index is None else (where, name, (), (index, len(same)))
+    return None if index is None else (where, name, (), (index, len(same), *made))
 
 
 def _functions_at(module: ModuleType, name: str) -> list[FunctionType]:
@@ -161,7 +168,7 @@ def _nested(code: CodeType, path: tuple[int, ...]) -> CodeType | None:
 
 def resolve(reference: Reference, wanted: bytes) -> FunctionType:
     """The function that the reference names, or in whose code it lies. May import; BadSnapshot where that is not as it was."""
-    where, name, path, (index, count) = reference
+    where, name, path, (index, count, *made) = reference
     try:
         module = sys.modules.get(where) or import_module(where)
     except ImportError as error:
@@ -190,6 +197,12 @@ def resolve(reference: Reference, wanted: bytes) -> FunctionType:
     if same:
         what = (
             f"was wrapped {_times(count)} by one decorator where it was saved, and is wrapped {_times(len(same))} here"
+        )
+    elif candidates and made:
+        raise BadSnapshot(
+            f"{where}.{name} had code that was made while the program ran ({made[0]}), as libraries do that compile a "
+            f"function when it is first "
+            "called, and has other code here. Call it once in this process, and restore the snapshot then"
         )
     else:
         what = "is another version here" if candidates else "does not exist here"

@@ -31,3 +31,9 @@ class LeftOut(UserWarning):
     """Context variables that cannot be found again by name were left out of a snapshot; the message names them."""
 
     __module__ = "roamlet.snapshot"  # where users find it
+
+
+class Copied(UserWarning):
+    """A snapshot has a copy of what a module holds, which the module will not have where it is restored; the message names it."""
+
+    __module__ = "roamlet.snapshot"  # where users find it

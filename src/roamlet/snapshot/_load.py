@@ -15,7 +15,7 @@ from operator import itemgetter
 from typing import Any, TypeVar
 
 from roamlet import core
-from roamlet.snapshot import _code, _format, _native
+from roamlet.snapshot import _code, _format, _links, _names, _native, _sound
 from roamlet.snapshot._contexts import context_of, variable_at
 from roamlet.snapshot._errors import BadSnapshot, SnapshotError
 from roamlet.snapshot._helpers import base
@@ -26,6 +26,7 @@ Tasklet = core.tasklet[Any]
 Channel = core.channel[Any]
 
 STARTED, NEW = 2, 1
+_IS_BEFORE = int(sys.version_info < (3, 13))  # a frame keeps the last unit of the instruction that it has executed
 SCHEDULED = 32
 _FIRST = itemgetter(0)
 
@@ -33,10 +34,13 @@ _FIRST = itemgetter(0)
 # ---- makers that need no more than their arguments ----
 
 
-def code(marshalled: bytes) -> types.CodeType:
+def code(marshalled: bytes, digest: bytes) -> types.CodeType:
+    if _code.digest_of(marshalled) != digest:  # the interpreter believes its instructions, whatever they are
+        raise BadSnapshot("the snapshot is damaged: code in it is not what was saved")
     made = marshal.loads(marshalled)
     if not isinstance(made, types.CodeType):
         raise BadSnapshot("the snapshot has something else where code should be")
+    _sound.check_code(made)
     return made
 
 
@@ -78,6 +82,11 @@ def new_generator(function: types.FunctionType) -> Any:
 def set_generator(made: Any, state: tuple[Any, ...]) -> None:
     content, made.__name__, made.__qualname__ = state
     if content is not None:  # else its frame comes with a tasklet
+        _, unit, offset, nulls, slots, _ = content
+        body = next(getattr(made, name) for name in ("gi_code", "cr_code", "ag_code") if hasattr(made, name))
+        if not isinstance(slots, tuple) or not (isinstance(nulls, (int, tuple)) and isinstance(unit + offset, int)):
+            raise ValueError(f"the saved state of generator {body.co_qualname} does not fit its code")
+        _sound.check(body, unit + offset + _IS_BEFORE, nulls, slots)
         _native.generator_set(made, *content)
 
 
@@ -212,11 +221,18 @@ def lent(number: int) -> Any:
     return _only_in_loads(number)
 
 
+def named(where: str, name: str, kind: str, value: object) -> Any:
+    """What a class holds."""
+    return _only_in_loads(where, name, kind, value)
+
+
 class Loader(pickle.Unpickler):
     """Reads one snapshot, whose header was checked."""
 
     def __init__(self, references: Iterable[tuple[_code.Reference, bytes]], pickles: memoryview) -> None:
-        super().__init__(io.BytesIO(pickles))
+        self.stream = io.BytesIO(pickles)
+        self.size = len(pickles)
+        super().__init__(self.stream)
         self.references = references
         self.functions: list[types.FunctionType] = []  # those that they mean
         self.objects: list[Any] = []
@@ -249,6 +265,13 @@ class Loader(pickle.Unpickler):
         for space, name in self.added:
             space.pop(name, None)
 
+    def check_records(self, records: list[Any], before: int) -> None:
+        """Raise ValueError for records that C has found to be right in number, when what they hold cannot be."""
+        for number, (named, unit, offset, nulls, slots, *_) in enumerate(records):
+            function = self.functions[named] if isinstance(named, int) else named
+            goes_on = before if before >= 0 and number == len(records) - 1 else unit + offset + _IS_BEFORE
+            _sound.check(function.__code__, goes_on, nulls, slots)
+
     def make_cell(self) -> types.CellType:
         return self._noted(types.CellType())
 
@@ -268,6 +291,16 @@ class Loader(pickle.Unpickler):
         self.objects.append(made)
         return made
 
+    def persistent_load(self, named: Any) -> Any:
+        """What was saved by name: see _names.py."""
+        if isinstance(named, str):
+            return sys.intern(named)
+        where, name, kind, value = named
+        return self.make_named(where, name, kind, value)
+
+    def make_named(self, where: str, name: str, kind: str, value: Any) -> Any:
+        return _names.resolve(where, name, kind, value)
+
     def find_class(self, module_name: str, name: str) -> Any:
         """The makers above in the place of the module's functions of their names, or what pickle finds."""
         if module_name == __name__:
@@ -282,6 +315,8 @@ class Loader(pickle.Unpickler):
             contents: list[Any] = []
             while len(contents) < len(self.objects):
                 contents.append(self.load())
+            if self.stream.tell() < self.size:
+                _links.check(self.load())
         finally:
             self.memo.clear()  # it holds makers, which refer to us
         return root, contents
@@ -332,6 +367,7 @@ class _Restoring:
                 attributes,
             ) = content
             ticket = _native.check(self.loader.functions, records, handled, before, end, returns, waits_in)
+            self.loader.check_records(records, before)
             box, state = [ticket], (direction, waits_in, value, flags & self.flags_kept, depth)
             self.started.append((made, box, state))
             made.bind(base, (box,))

@@ -95,3 +95,21 @@ def generator_set(
     /,
 ) -> None:
     """Overwrite a fresh generator or coroutine. ValueError when it has begun or the state does not fit its code."""
+
+def names(places: dict[int, Any], found: Callable[[Any, Any], object], /) -> Callable[[object], object]:
+    """The function that a pickler asks for persistent ids: of an interned string whose id() is in `places` itself, of other objects
+    there found(object, place); of a dictionary or set whose keys could be id()s found(object, None); None of all others.
+    """
+
+def depths(code: CodeType, /) -> list[int]:
+    """The depth of the operand stack before each unit of the code; -1 where no instruction begins that is reached, or
+    nothing is known.
+    """
+
+def large_numbers(records: list[tuple[Any, ...]], /) -> list[tuple[int, int]]:
+    """Where in records there are integers that could be the id() of an object: tuples of the record's number and the slot's."""
+
+def names_changed(versions: dict[str, int], sums: dict[str, int], /) -> list[str]:
+    """The names of the modules that hold something else than when these two dicts, which are for this function alone, were last
+    given. Modules that are not in sys.modules any more are not named.
+    """

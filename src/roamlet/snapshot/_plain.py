@@ -186,6 +186,13 @@ class Pickles:
             return
         self._make(maker, args, start)
 
+    def held(self, argument: object) -> None:
+        named, start = self._pop()
+        if isinstance(named, Row):
+            where, name, *_ = named.values
+            named = Named(str(where), str(name))
+        self._stack.append((named, start))
+
     def new_object(self, argument: object) -> None:
         args, (kind, start) = self._pop()[0], self._pop()
         self._make(kind, args, start)
@@ -241,6 +248,7 @@ _STEPS: dict[str, Callable[[Pickles, Any], None]] = {
     "SETITEMS": Pickles.set_items,
     "GLOBAL": Pickles.named,
     "STACK_GLOBAL": Pickles.stack_named,
+    "BINPERSID": Pickles.held,
     "REDUCE": Pickles.reduce,
     "NEWOBJ": Pickles.new_object,
     "NEWOBJ_EX": Pickles.new_object_extended,

@@ -10,15 +10,17 @@ import copyreg
 import io
 import marshal
 import pickle
+import socket
 import sys
 import traceback
 import types
+import weakref
 from collections.abc import Callable, Collection, Generator
 from typing import Any
 
 from roamlet.core import NoCore, atomic, channel, tasklet
-from roamlet.snapshot import _load, _native
-from roamlet.snapshot._code import Reference, code_reference, fingerprint, function_reference
+from roamlet.snapshot import _closed, _links, _load, _names, _native
+from roamlet.snapshot._code import Reference, code_reference, digest_of, fingerprint, function_reference
 from roamlet.snapshot._contexts import items_of, place_of
 from roamlet.snapshot._errors import CannotSave
 from roamlet.sync import Event
@@ -47,6 +49,7 @@ STARTED = 2
 RAISES = 1
 SCHEDULED = 32
 
+SLOTS = 4  # of a frame's record
 PLAIN_RECORD = 5  # the length of a frame's record; a generator's has that generator next
 
 _ENDED_GENERATOR_STATE = 2  # the length of what generator_get() says of a generator that has no frame to save
@@ -66,6 +69,15 @@ class Saver(pickle.Pickler):
         self.met: set[int] = set()
         self.positions: dict[int, dict[tasklet[Any], int]] = {}
         self.left_out: dict[contextvars.ContextVar[Any], None] = {}
+        self.copied: dict[str, None] = {}  # what modules hold, and is in here once more
+        self.references: dict[int, Any] = {}  # by id(), what named() has said
+        self.reducing: list[Any] = []  # objects of classes that say in Python what is written of them
+        self.refused: object = (
+            self.reducing
+        )  # the one that save() fails for, if that is known; what nobody else has if not
+        self.with_ids: list[Any] = []  # dictionaries and sets whose keys could be id()s
+        # Neither _names nor a method of ours: asked for each object, and no cycle.
+        self.persistent_id = _native.names(_names.places(), types.MethodType(_named, weakref.proxy(self)))  # type: ignore[method-assign]
 
     def save(self, root: object) -> None:
         """Write the root and all that belongs to it."""
@@ -77,6 +89,69 @@ class Saver(pickle.Pickler):
         for key, generator in self.executing.items():
             if key not in self.met:
                 raise CannotSave(f"cannot save {generator!r}: it is running, in a tasklet that is not saved with it")
+        self.refuse_ids()
+        for item, records in self.captured:
+            numbers = _native.large_numbers(records)
+            if numbers:
+                self._refuse_variable(item, records, numbers)
+        links = _links.of(self.reducing, self.memo) if self.reducing else None
+        if links:
+            self.dump(links)
+
+    def refuse_ids(self) -> None:
+        """Raise TypeError for a dictionary or set whose keys are id()s of objects that were written."""
+        if not self.with_ids:
+            return
+        written = self.memo.copy()
+        for each in self.with_ids:
+            for key in list(each):
+                if type(key) is int and key in written:
+                    self.refused = each
+                    raise TypeError(
+                        f"a {type(each).__name__} has id()s of objects as keys, such as that of "
+                        f"{type(written[key][1]).__name__}, which is "
+                        "another number where it is restored. Let the tasklet wait before such a call, or after it"
+                    )
+
+    def _refuse_variable(
+        self, item: tasklet[Any], records: list[tuple[Any, ...]], numbers: list[tuple[int, int]]
+    ) -> None:
+        written = self.memo.copy()
+        for at, slot in numbers:
+            found = written.get(records[at][SLOTS][slot])
+            if found is not None:
+                from roamlet.snapshot._why import variable  # seldom needed, and it imports us
+
+                raise CannotSave(
+                    f"cannot save {item!r}: {variable(self, records[at], slot)} holds the id() of a {type(found[1]).__name__} "
+                    f"that is "
+                    "saved, which is another number where it is restored. Let the tasklet wait before such a call, or after it"
+                )
+
+    def named(self, item: Any, place: "_names.Place | None") -> Any:
+        """The persistent id of what a module holds at this place, or held; None: it is pickled."""
+        if place is None:
+            self.with_ids.append(item)
+            return None
+        found = self.references.get(id(item), self)
+        if found is self:
+            found = self.references[id(item)] = self._reference(item, place)
+        return found
+
+    def _reference(self, item: Any, place: "_names.Place") -> Any:
+        if not _names.is_at(item, place) or place[0] in self.by_value or self.sees_to(item):
+            return None
+        decided = _names.decide(item, place)
+        if decided is True:
+            self.copied[".".join(place)] = None
+        return decided if isinstance(decided, tuple) else None
+
+    def nameless(self, item: object) -> Any:
+        """An object() that is no module's attribute may be that of a class."""
+        place = _names.in_a_class(item)
+        if place is None or place[0] in self.by_value:
+            return NotImplemented
+        return _load.named, (*place, _names.type_name(item), None)
 
     # ---- code ----
 
@@ -130,7 +205,8 @@ class Saver(pickle.Pickler):
         where = _module_of(code)
         reference = None if where in self.by_value else code_reference(code, where)
         if reference is None:
-            return _load.code, (marshal.dumps(code),)
+            marshalled = marshal.dumps(code)
+            return _load.code, (marshalled, digest_of(marshalled))
         return _load.nested, (self._number(reference, code), reference[2])
 
     # ---- tasklets and channels ----
@@ -232,6 +308,8 @@ class Saver(pickle.Pickler):
         if isinstance(item, (tasklet, channel)):
             self.queue.append(item)
             return (_load.tasklet if isinstance(item, tasklet) else _load.channel), (kind,)
+        if _links.reduces(kind):
+            self.reducing.append(item)
         return NotImplemented
 
 
@@ -245,6 +323,10 @@ def save(saver: Saver, root: object) -> None:
         from roamlet.snapshot._why import explained  # seldom needed, and it imports us
 
         raise explained(saver, root, error) from error
+
+
+def _named(saver: Saver, item: Any, place: Any) -> Any:
+    return saver.named(item, place)
 
 
 _PLAIN = {_load.__name__, "copyreg"}  # whose functions are names in the pickles themselves
@@ -345,6 +427,7 @@ _REDUCERS: dict[type, Callable[[Saver, Any], Any]] = {
     tasklet: _queued(_load.plain_tasklet),
     channel: _queued(_load.plain_channel),
     type: lambda saver, item: NotImplemented,
+    object: Saver.nameless,
     types.MethodType: lambda saver, item: (_load.method, (item.__func__, item.__self__)),
     types.ModuleType: lambda saver, item: (_load.module, (item.__name__,)),
     types.TracebackType: lambda saver, item: (_load.saved_traceback, ()),
@@ -357,5 +440,8 @@ _REDUCERS: dict[type, Callable[[Saver, Any], Any]] = {
     Event: lambda saver, item: (_load.event, (item.is_set(),)),  # who waits for it is refused, or stays behind
     types.AsyncGeneratorType: Saver.generator,
     _load.AwaitedType: lambda saver, item: (_load.awaited, (_only_referent(item),)),
+    **dict.fromkeys(_closed.FILES, lambda saver, item: _closed.file(item)),
+    **dict.fromkeys(_closed.IN_MEMORY, lambda saver, item: _closed.file(item) if item.closed else NotImplemented),
+    socket.socket: lambda saver, item: _closed.opened(item),
     types.FrameType: _refused("frames are saved with their tasklet alone"),
 }

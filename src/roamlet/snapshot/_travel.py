@@ -16,6 +16,8 @@ from roamlet._move import Leaving, NotMoved
 from roamlet.core import NoCore, tasklet
 from roamlet.snapshot import _code, _format, _load, _native
 from roamlet.snapshot._contexts import warn_of
+from roamlet.snapshot._names import Place
+from roamlet.snapshot._names import warn_of as warn_of_copies
 from roamlet.snapshot._save import FUNCTION, STARTED, Reduced, Saver, save
 from roamlet.sync._spawn import Body, Spawned
 
@@ -73,6 +75,7 @@ class Parcel(Saver):
 
         save(self, self.moving)
         warn_of(self.left_out, 5)  # behind what roamlet.remote does for Context.move()
+        warn_of_copies(self.copied, 5)
         self.modules.update(reference[0] for reference, _ in self.table)
         return _format.write(self.table, self.file.getvalue(), __version__)
 
@@ -121,6 +124,13 @@ class Parcel(Saver):
     def sees_to(self, value: object) -> bool:
         """See Saver."""
         return isinstance(value, (*self.lends, *self.stay))
+
+    def named(self, item: Any, place: Place | None) -> Any:
+        """See Saver."""
+        reference = super().named(item, place)
+        if isinstance(reference, tuple):
+            self.modules.add(reference[0])
+        return reference
 
     def lend(self, item: Any) -> Reduced:
         """How a channel is written: as its number."""
@@ -257,6 +267,9 @@ class ParcelLoader(_load.Loader):
 
     def find_class(self, module_name: str, name: str) -> Any:
         return super().find_class(self._here(module_name), name)
+
+    def make_named(self, where: str, *rest: Any) -> Any:
+        return super().make_named(self._here(where), *rest)
 
     def _here(self, module_name: str) -> str:
         return self.names.get(module_name, module_name)

@@ -29,7 +29,9 @@ def _failure(value: object, by_value: frozenset[str]) -> str | None:
         except ValueError:
             return None
     try:
-        _Probe(io.BytesIO(), by_value).dump(value)
+        probe = _Probe(io.BytesIO(), by_value)
+        probe.dump(value)
+        probe.refuse_ids()
     except _FAILURES as error:
         return str(error)
     return None
@@ -47,24 +49,28 @@ def line_of(code: types.CodeType, unit: int) -> int | None:
     return next((line for start, end, line in code.co_lines() if start <= at < end), code.co_firstlineno)
 
 
+def variable(saver: Saver, record: tuple[Any, ...], number: int) -> str:
+    """What the slot of this number is, and of which frame."""
+    function = saver.functions_by_number().get(record[0], record[0])
+    names = variable_names(function.__code__)
+    what = f"the variable {names[number]!r}" if number < len(names) else "a value that an expression is about to use"
+    return f"{what} of {function.__qualname__} ({function.__code__.co_filename}, line {line_of(function.__code__, record[1])})"
+
+
 def explained(saver: Saver, root: object, error: BaseException) -> CannotSave:
     """The error to raise in the place of `error`: it names the frame and the variable, if those are to be found."""
-    functions = saver.functions_by_number()
     for item, records in saver.captured:
         for record in reversed(records):
-            function = functions.get(record[0], record[0])
             for number, value in enumerate(record[4]):
-                failure = None if saver.sees_to(value) else saver.refusal(value) or _failure(value, saver.by_value)
-                if failure is None:
-                    continue
-                names = variable_names(function.__code__)
-                what = (
-                    f"the variable {names[number]!r}"
-                    if number < len(names)
-                    else "a value that an expression is about to use"
-                )
-                where = f"{function.__qualname__} ({function.__code__.co_filename}, line {line_of(function.__code__, record[1])})"
-                return CannotSave(f"cannot save {item!r}: {what} of {where} holds {_shown(value)}: {failure}")
+                if value is saver.refused:
+                    failure: str | None = str(error)
+                else:
+                    failure = None if saver.sees_to(value) else saver.refusal(value) or _failure(value, saver.by_value)
+                if failure is not None:
+                    what = variable(saver, record, number)
+                    names = variable_names(saver.functions_by_number().get(record[0], record[0]).__code__)
+                    cure = f". Where it is not needed any more: del {names[number]}" if number < len(names) else ""
+                    return CannotSave(f"cannot save {item!r}: {what} holds {_shown(value)}: {failure}{cure}")
     return CannotSave(f"cannot save {_shown(root)}: {error}")
 
 

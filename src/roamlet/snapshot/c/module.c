@@ -13,6 +13,7 @@
 #include "capture.c"
 #include "restore.c"
 #include "discard.c"
+#include "names.c"
 
 static PyObject *
 native_setup(PyObject *Py_UNUSED(module), PyObject *args)
@@ -72,6 +73,17 @@ PyDoc_STRVAR(generator_get_doc, "generator_get($module, generator, /)\n--\n\n"
 PyDoc_STRVAR(generator_set_doc, "generator_set($module, generator, state, unit, offset, nulls, slots, handled, /)\n--\n\n"
 "Overwrite a fresh generator or coroutine. ValueError when it has begun or the state does not fit its code.");
 
+PyDoc_STRVAR(names_doc, "names($module, places, found, /)\n--\n\n"
+"The function that a pickler asks for persistent ids: of an interned string whose id() is in `places` itself, of other objects there\n"
+"found(object, place); of a dictionary or set whose keys could be id()s found(object, None); None of all others.");
+PyDoc_STRVAR(depths_doc, "depths($module, code, /)\n--\n\n"
+"The depth of the operand stack before each unit of the code; -1 where no instruction begins that is reached, or nothing is known.");
+PyDoc_STRVAR(large_numbers_doc, "large_numbers($module, records, /)\n--\n\n"
+"Where in records there are integers that could be the id() of an object: tuples of the record's number and the slot's.");
+PyDoc_STRVAR(names_changed_doc, "names_changed($module, versions, sums, /)\n--\n\n"
+"The names of the modules that hold something else than when these two dicts, which are for this function alone, were last given.\n"
+"Modules that are not in sys.modules any more are not named.");
+
 static PyMethodDef native_methods[] = {
     {"setup", native_setup, METH_VARARGS, setup_doc},
     {"capture", native_capture, METH_VARARGS, capture_doc},
@@ -88,6 +100,10 @@ static PyMethodDef native_methods[] = {
     {"generator_drop", native_generator_drop, METH_O, generator_drop_doc},
     {"generator_get", native_generator_get, METH_O, generator_get_doc},
     {"generator_set", native_generator_set, METH_VARARGS, generator_set_doc},
+    {"names", native_names, METH_VARARGS, names_doc},
+    {"depths", native_depths, METH_O, depths_doc},
+    {"large_numbers", native_large_numbers, METH_O, large_numbers_doc},
+    {"names_changed", native_names_changed, METH_VARARGS, names_changed_doc},
     {NULL, NULL, 0, NULL},
 };
 

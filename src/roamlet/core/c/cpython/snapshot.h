@@ -190,6 +190,21 @@ generator_set_state(PyGenObject *generator, int state)
 /* How many operands WITH_EXCEPT_START finds from __exit__ on: that, the exception, the one before it, and where it was raised. */
 #define WITH_EXCEPT_OPERANDS (3 + WITH_OPERANDS)
 
+/* A number that changes whenever the dictionary does; 0: there is none in this version. */
+static inline uint64_t
+dict_version(PyObject *dict)
+{
+#if PY_VERSION_HEX < 0x030E0000
+    _Py_COMP_DIAG_PUSH
+    _Py_COMP_DIAG_IGNORE_DEPR_DECLS
+    return ((PyDictObject *)dict)->ma_version_tag;
+    _Py_COMP_DIAG_POP
+#else
+    (void)dict;
+    return 0;
+#endif
+}
+
 /* Whether calls of Python functions stay in the interpreter's loop: not with somebody's PEP 523 frame evaluator. */
 static inline bool
 calls_are_inlined(void)

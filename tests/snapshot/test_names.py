@@ -1,0 +1,241 @@
+"""What modules hold is saved by name; values that can change are copied, with a warning; id()s and half graphs are refused."""
+
+import argparse
+import copy
+import io
+import os
+import pickle
+import random
+import sys
+import types
+
+import pytest
+
+import roamlet
+from roamlet import snapshot
+from tests.snapshot.conftest import KNOWN
+
+pytestmark = pytest.mark.skipif(not KNOWN, reason="tasklets are saved on the backends that see their frames")
+
+SHOP = """
+class Mark:
+    def __init__(self, name):
+        self.name = name
+
+class Kind:
+    NOTHING = object()
+
+MISSING = object()
+SHIFT = Mark("shift")
+WORDS = "no name, and no word"
+LATEST = Mark("nothing yet")
+SOLD = []
+PRICES = {"tea": 2}
+
+def remember(mark):
+    global LATEST
+    LATEST = mark
+"""
+
+
+@pytest.fixture
+def shop():
+    module = types.ModuleType("roamlet_shop")
+    sys.modules["roamlet_shop"] = module
+    exec(SHOP, module.__dict__)
+    yield module
+    del sys.modules["roamlet_shop"]
+
+
+def held(ch, value):
+    ch.receive()
+    return value
+
+
+def copy_of(value):
+    """What a tasklet that holds the value in a variable holds once it has been restored."""
+    ch = roamlet.channel()
+    waiting = roamlet.spawn(held, (ch, value))
+    roamlet.schedule()
+    copied, copied_ch = snapshot.loads(snapshot.dumps((waiting, ch)))
+    for each, channel in ((waiting, ch), (copied, copied_ch)):
+        channel.send(None)
+        result = each.join()
+    return result
+
+
+@pytest.mark.parametrize("name", ["MISSING", "SHIFT", "WORDS", "Kind.NOTHING"])
+def test_what_is_equal_to_itself_alone_is_the_modules_own_again(shop, name):
+    value = shop
+    for part in name.split("."):
+        value = getattr(value, part)
+    assert copy_of(value) is value
+
+
+@pytest.mark.parametrize(
+    "value",
+    [random._inst, argparse.SUPPRESS, sys.path, os.environ, random.Random],
+    ids=["object", "str", "list", "mapping", "class"],
+)
+def test_what_the_standard_library_holds_is_its_own_again(value):
+    assert copy_of(value) is value
+    assert copy_of({"in": [value]})["in"][0] is value
+
+
+def test_a_bound_method_is_one_of_the_modules_object():
+    assert copy_of(random.random).__self__ is random._inst
+
+
+@pytest.mark.parametrize("name", ["SOLD", "PRICES", "LATEST"])
+def test_a_copy_of_what_a_module_holds_is_made_with_a_warning(shop, name):
+    with pytest.warns(snapshot.Copied, match=f"what the modules hold as roamlet_shop.{name}"):
+        copied = copy_of(getattr(shop, name))
+    assert copied is not getattr(shop, name)
+
+
+def test_what_a_module_has_let_go_of_is_copied_without_a_word(shop):
+    value = shop.SHIFT
+    assert copy_of(value) is value
+    shop.SHIFT = None
+    copied = copy_of(value)
+    assert copied is not value and copied.name == "shift"
+
+
+def test_what_is_not_there_where_it_is_restored_is_named(shop):
+    data = snapshot.dumps([shop.SHIFT])
+    del shop.SHIFT
+    with pytest.raises(
+        snapshot.BadSnapshot, match=r"refers to roamlet_shop.SHIFT, a roamlet_shop.Mark that the module holds"
+    ):
+        snapshot.loads(data)
+    shop.SHIFT = "something else"
+    with pytest.raises(
+        snapshot.BadSnapshot, match=r"roamlet_shop.SHIFT is a builtins.str here, and was a roamlet_shop.Mark"
+    ):
+        snapshot.loads(data)
+
+
+def test_a_constant_that_is_another_one_now_is_what_it_was(shop):
+    data = snapshot.dumps([shop.WORDS])
+    shop.WORDS = "other words"
+    assert snapshot.loads(data) == ["no name, and no word"]
+
+
+def test_interned_strings_are_interned_again():
+    word = sys.intern("roamlet_test_of_interned_words")
+    sys.modules["roamlet_words"] = module = types.ModuleType("roamlet_words")
+    module.WORD = word
+    try:
+        data = snapshot.dumps([word])
+    finally:
+        del sys.modules["roamlet_words"]
+    assert snapshot.loads(data)[0] is word
+
+
+# ---- id()s
+
+
+class Waits:
+    """Blocks in the middle of being copied, or pickled in Python; once."""
+
+    def __init__(self, ch):
+        self.ch = ch
+
+    def __deepcopy__(self, memo):
+        self.ch.receive()
+        return self
+
+
+class WaitsToBePickled(Waits):
+    def __reduce_ex__(self, protocol):
+        ch, self.ch = self.ch, None
+        if ch is not None:
+            ch.receive()
+        return WaitsToBePickled, (None,)
+
+
+def copies(ch):
+    shared = ["shared"]
+    return copy.deepcopy([shared, Waits(ch), shared])
+
+
+def pickles(ch):
+    pickle._Pickler(io.BytesIO()).dump([["shared"], WaitsToBePickled(ch)])
+
+
+def remembers(ch):
+    shared = ["shared"]
+    seen = {id(shared)}
+    ch.receive()
+    return id(shared) in seen
+
+
+def remembers_one(ch):
+    shared = ["shared"]
+    number = id(shared)
+    ch.receive()
+    return id(shared) == number
+
+
+@pytest.mark.parametrize(
+    ("function", "match"),
+    [
+        (copies, r"(?s)the variable '\w+' of .*id\(\)"),
+        (pickles, r"(?s)the variable '\w+' of .*id\(\)"),
+        (remembers, r"the variable 'seen' of remembers .*a set has id\(\)s of objects as keys, such as that of list"),
+        (remembers_one, r"the variable 'number' of remembers_one .* holds the id\(\) of a list that is saved"),
+    ],
+)
+def test_what_knows_objects_by_their_ids_is_refused(function, match):
+    ch = roamlet.channel()
+    tasklet = roamlet.tasklet(function)(ch)
+    tasklet.run()
+    with pytest.raises(snapshot.CannotSave, match=match):
+        snapshot.dumps(tasklet)
+    tasklet.kill()
+
+
+def test_large_numbers_are_no_ids():
+    numbers = {1 << 40: "one", 12345678901: "two"}
+    assert copy_of(numbers) == numbers
+    assert copy_of(set(numbers)) == set(numbers)
+
+
+# ---- half graphs
+
+
+class Node:
+    """Writes the tree below it as plain data, as parsers' trees do."""
+
+    def __init__(self, name, *below):
+        self.name, self.below, self.parent = name, list(below), None
+        for each in below:
+            each.parent = self
+
+    def __reduce__(self):
+        return Node, (self.name, *[copy.copy(each) for each in self.below])
+
+    def __copy__(self):
+        return Node(self.name, *[copy.copy(each) for each in self.below])
+
+
+def test_references_that_were_one_and_are_two_are_refused():
+    leaf = Node("leaf")
+    root = Node("root", leaf)
+    with pytest.raises(snapshot.BadSnapshot, match=r"two references disagree: Node\.\w+.* were one Node where"):
+        snapshot.loads(snapshot.dumps([root, leaf]))
+    assert snapshot.loads(snapshot.dumps([root, root]))[0].below[0].name == "leaf"
+
+
+class Pair:
+    def __init__(self, one, other):
+        self.one, self.other = one, other
+
+    def __reduce__(self):
+        return Pair, (self.one, self.other)
+
+
+def test_a_reduce_that_hands_its_references_to_pickle_is_right():
+    shared = ["shared"]
+    one, other = snapshot.loads(snapshot.dumps([Pair(shared, 1), Pair(2, shared)]))
+    assert one.one is other.other
