@@ -478,7 +478,7 @@ def for_a_closure():
     try:
         raiser()
     except ValueError as error:
-        kept = error  # leak: RL008 ask
+        kept = error  # leak: RL008 kept
     return ask
 
 

@@ -102,7 +102,7 @@ def test_what_a_closure_holds():
     with leaks.watch() as seen:
         kept = situations.for_a_closure()
     (finding,) = seen.findings
-    assert (finding.code, finding.name) == ("RL008", "for_a_closure.<locals>.ask")
+    assert (finding.code, finding.name) == ("RL008", "kept")
     kept().__traceback__ = None
 
 
@@ -382,3 +382,30 @@ def test_exceptions_whose_attributes_are_functions_of_the_program_run_none_of_th
 
     keep()
     assert asked == []
+
+
+def test_what_a_decorated_function_stores_with_nonlocal_has_the_name_of_the_variable():
+    def decorated(function):
+        return lambda: function()
+
+    def made():
+        last = None
+
+        @decorated
+        def work():
+            nonlocal last
+            payload = situations.Payload()
+            try:
+                raise ValueError(payload)
+            except ValueError as error:
+                last = error
+
+        return work
+
+    with leaks.watch() as seen:
+        work = made()
+        work()
+    (finding,) = seen.findings
+    assert (finding.code, finding.name) == ("RL008", "last")
+    assert "last = None" in finding.mend and "work" not in finding.mend
+    work.__closure__[0].cell_contents.__closure__[0].cell_contents = None

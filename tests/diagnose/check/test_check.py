@@ -257,3 +257,43 @@ def test_ends_of_lines_are_those_of_the_compiler():
     text = KEEPS.replace("result = error", "result = error  # roamlet: keep")
     assert check_source(text.replace("\n", "\r")) == check_source(text.replace("\n", "\r\n")) == []
     assert len(check_source(KEEPS.replace("\n", "\r"))) == 1
+
+
+STORES_IT = "        try:\n            go()\n        except ValueError as error:\n            kept = error\n"
+
+
+@pytest.mark.parametrize(
+    "dead",
+    [
+        "sys.version_info < (3,)",
+        "sys.version_info[0] == 2",
+        "sys.version_info[:2] < (3, 0)",
+        "not sys.version_info >= (3, 3)",
+        "sys.version_info.major < 3",
+        "six.PY2",
+        "PY2",
+        "not PY3",
+    ],
+)
+def test_branches_for_other_versions_of_python_are_not_read(dead):
+    function = "def work():\n    import sys\n    if {}:\n" + STORES_IT + "    else:\n        go()\n"
+    assert check_source(function.format(dead)) == []
+    assert [finding.code for finding in check_source(function.format(f"not ({dead})"))] == ["RL001"]
+    module = "if {}:\n    def work():\n" + STORES_IT + "else:\n    work = None\n"
+    assert check_source(module.format(dead)) == []
+    assert len(check_source(module.format(f"not ({dead})"))) == 1
+
+
+@pytest.mark.parametrize(
+    "test", ["sys.version_info < limit", "sys.version_info < 'x'", "version", "sys.platform == 'win32'"]
+)
+def test_branches_that_may_be_taken_are_read(test):
+    assert len(check_source(f"def work(limit):\n    if {test}:\n{STORES_IT}")) == 1
+
+
+@pytest.mark.parametrize("stored", ["exc", "exc[1]"])
+def test_what_exit_gets_as_a_tuple_is_what_it_gets(stored):
+    text = "class Job:\n    def __exit__(self, {}*exc):\n        self.error = {}\n"
+    assert [finding.code for finding in check_source(text.format("", stored))] == ["RL004"]
+    assert [finding.code for finding in check_source(text.format("kind, ", "exc[0]"))] == ["RL004"]
+    assert check_source(text.format("kind, value, traceback, ", "exc")) == []

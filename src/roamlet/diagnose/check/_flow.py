@@ -104,7 +104,7 @@ class Flow:
         named = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg]
         leaving = self.scope.node.name in ("__exit__", "__aexit__")
         for index, argument in enumerate(argument for argument in named if argument is not None):
-            given = leaving and index in (2, 3)
+            given = leaving and (index in (2, 3) or (argument is arguments.vararg and index < 3))
             origin = self.values.origin("exit" if given else "parameter", argument)
             state = state.bound(argument.arg, [origin], Site(argument, "name"))
             if given:

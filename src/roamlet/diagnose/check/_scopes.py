@@ -1,11 +1,14 @@
 """Whose names are whose: the functions of a module with their locals, and what the whole module says about its attributes."""
 
 import ast
+import operator
 import re
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
-__all__ = ["Module", "Scope", "path_of", "says_class", "survey"]
+__all__ = ["Module", "Scope", "path_of", "says_class", "survey", "version_says"]
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Nested = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
@@ -29,6 +32,50 @@ def path_of(node: ast.AST) -> str | None:
             return owner and f"{owner}.{node.attr}"
         case ast.Subscript() | ast.Starred():
             return path_of(node.value)
+    return None
+
+
+COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+}
+
+
+def version_says(test: ast.expr) -> bool | None:
+    """How a condition about Python's version turns out for the Python that runs the check; None for any other condition."""
+    match test:
+        case ast.Name(id=name) | ast.Attribute(attr=name) if name in ("PY2", "PY3"):
+            return name == "PY3"
+        case ast.UnaryOp(op=ast.Not()):
+            said = version_says(test.operand)
+            return None if said is None else not said
+        case ast.Compare(left=left, ops=[compared], comparators=[right]) if type(compared) in COMPARISONS:
+            version = _part_of_version(left)
+            try:
+                said = version and COMPARISONS[type(compared)](version, ast.literal_eval(right))
+            except (TypeError, ValueError):
+                return None
+            return None if said is None else bool(said)
+    return None
+
+
+def _part_of_version(node: ast.expr) -> Any:
+    """`sys.version_info`, `sys.version_info[0]`, `sys.version_info[:2]` or `sys.version_info.major`; None for anything else."""
+    match node:
+        case ast.Attribute(value=ast.Name(id="sys"), attr="version_info"):
+            return tuple(sys.version_info)
+        case ast.Attribute(value=whole, attr="major" | "minor" as part) if _part_of_version(whole):
+            return getattr(sys.version_info, part)
+        case ast.Subscript(value=whole, slice=ast.Constant(value=int(index))) if _part_of_version(whole):
+            return sys.version_info[index] if index in (0, 1) else None
+        case ast.Subscript(value=whole, slice=ast.Slice(lower=None, upper=ast.Constant(value=int(end)), step=None)) if (
+            _part_of_version(whole)
+        ):
+            return tuple(sys.version_info[:end])
     return None
 
 
@@ -127,7 +174,9 @@ def _own_nodes(body: list[ast.stmt]) -> Iterator[ast.AST]:
     while waiting:
         node = waiting.pop()
         yield node
-        if not isinstance(node, Nested):
+        if isinstance(node, ast.If) and (said := version_says(node.test)) is not None:
+            waiting.extend(node.body if said else node.orelse)  # nobody comes to the others
+        elif not isinstance(node, Nested):
             waiting.extend(ast.iter_child_nodes(node))
 
 

@@ -2,7 +2,7 @@
 
 import ast
 
-from roamlet.diagnose.check._scopes import path_of
+from roamlet.diagnose.check._scopes import path_of, version_says
 from roamlet.diagnose.check._state import State, join
 
 __all__ = ["may_raise", "narrowed"]
@@ -32,6 +32,9 @@ def _may_raise(expression: ast.expr) -> bool:
 
 def narrowed(test: ast.expr, state: State) -> tuple[Way, Way]:
     """What is known where `test` held, and where it did not; None where nobody comes."""
+    said = version_says(test)
+    if said is not None:
+        return (state, None) if said else (None, state)
     match test:
         case ast.Constant():
             return (state, None) if test.value else (None, state)

@@ -26,6 +26,15 @@ KEPT_FOR_DEBUGGERS = {"last_exc", "last_value", "last_traceback"}  # in sys
 OF_GENERATORS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
 
+def _variable_of(function: FunctionType, way: list[Any]) -> str | None:
+    """The variable of an outer function that holds the first of `way`; None where something else of this function does."""
+    cells = function.__closure__ or ()
+    for name, cell in zip(function.__code__.co_freevars, cells, strict=True):
+        if any(step is cell for step in way[:2]):  # the tuple of cells, and the cell in it
+            return name
+    return None
+
+
 class Holder(NamedTuple):
     """What holds an exception, and under what name."""
 
@@ -143,7 +152,8 @@ class Search:
             variable = next((key for key, value in referrer.items() if any(value is step for step in way)), None)
             return variable and Holder("RL005", variable.name, (variable.name,), None)
         if kind is FunctionType:
-            return Holder("RL008", referrer.__qualname__, (referrer.__name__,), None)
+            variable = _variable_of(referrer, way)
+            return Holder("RL008", variable or referrer.__qualname__, (variable or referrer.__name__,), None)
         if kind is CellType or issubclass(kind, CONTAINERS) or is_exception(referrer):
             return None
         text, attributes = named(kind.__qualname__, [referrer, *way])
