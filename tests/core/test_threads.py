@@ -1,5 +1,6 @@
 """Tasklets and threads: each thread has its own queue, channels join them, a thread's tasklets end with it."""
 
+import ctypes
 import gc
 import os
 import sys
@@ -645,11 +646,11 @@ def test_a_destructor_that_runs_after_a_threads_tasklets_have_ended_gets_no_new_
                     said.append(str(error))
             said.append(roamlet.channel().balance)
 
-    local = threading.local()
-
     def body():
         roamlet.getmain()
-        local.late = Late()  # goes after what the thread had first
+        of_thread = ctypes.pythonapi.PyThreadState_GetDict
+        of_thread.restype = ctypes.py_object
+        of_thread()["late"] = Late()  # goes after what the thread had first
 
     in_thread(body)
     assert said == ["this thread is ending, and its tasklets have ended: nothing can run in one any more"] * 4 + [0]
