@@ -106,8 +106,11 @@ def _checked(options: argparse.Namespace, paths: list[str]) -> int:
 
     out = _opened(options) or contextlib.nullcontext(sys.stdout)
     status = 0
-    with out as stream:
-        for each in check_paths(paths):
+    processes = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    progress = _Progress()
+    with out as stream, contextlib.closing(progress):
+        for each in check_paths(paths, processes=processes, progress=progress.show if sys.stderr.isatty() else None):
+            progress.close()
             if not isinstance(each, Finding):
                 status = UNREADABLE
                 _say(str(each), sys.stderr)
@@ -116,6 +119,23 @@ def _checked(options: argparse.Namespace, paths: list[str]) -> int:
             mend = f"{each}\n    in {each.function}\n    mend: {each.mend}"
             _say(json.dumps(each.plain()) if options.json else mend, stream)
     return status
+
+
+class _Progress:
+    """One line on the terminal that says how many files have been read; it is gone before anything else is written."""
+
+    def __init__(self) -> None:
+        self._shown = False
+
+    def show(self, files: int) -> None:
+        print(f"\r{files} files", end="", file=sys.stderr, flush=True)
+        self._shown = True
+
+    def close(self) -> None:
+        """Take the line away."""
+        if self._shown:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+            self._shown = False
 
 
 def _opened(options: argparse.Namespace) -> IO[str] | None:

@@ -1,6 +1,8 @@
 """The check of whole files: modules and classes, what is accepted by a comment, where a finding points, what cannot be read."""
 
 import os
+import subprocess
+import sys
 import textwrap
 from pathlib import Path
 
@@ -297,3 +299,48 @@ def test_what_exit_gets_as_a_tuple_is_what_it_gets(stored):
     assert [finding.code for finding in check_source(text.format("", stored))] == ["RL004"]
     assert [finding.code for finding in check_source(text.format("kind, ", "exc[0]"))] == ["RL004"]
     assert check_source(text.format("kind, value, traceback, ", "exc")) == []
+
+
+def many(folder, count=130):
+    """Files with a finding each, but for every tenth, which cannot be parsed."""
+    for number in range(count):
+        (folder / f"file{number:03}.py").write_text("def (" if number % 10 == 9 else KEEPS)
+    return folder
+
+
+def test_many_files_are_read_by_several_processes_and_reported_in_their_order(tmp_path):
+    alone = list(check_paths([str(many(tmp_path))]))
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "import sys\nfrom roamlet.diagnose.check import check_paths\n"
+            "if __name__ == '__main__':\n    for each in check_paths([sys.argv[1]], processes=2): print(each)\n"
+            "    import multiprocessing\n    assert not multiprocessing.active_children()\n",
+            str(tmp_path),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "".join(f"{each}\n" for each in alone) and len(alone) == 130
+
+
+def test_progress_is_the_number_of_files(tmp_path):
+    seen = []
+    assert len(list(check_paths([str(many(tmp_path, 12))], progress=seen.append))) == 12
+    assert seen == list(range(1, 13))
+
+
+def test_progress_is_shown_on_a_terminal_alone_and_goes_before_findings(tmp_path):
+    many(tmp_path, 3)
+    terminal, end = os.openpty()
+    command = [sys.executable, "-m", "roamlet", "leaks", "--check", str(tmp_path)]
+    quiet = subprocess.run(command, capture_output=True, text=True, check=False)
+    shown = subprocess.run(command, stdout=subprocess.PIPE, stderr=end, text=True, check=False)
+    os.close(end)
+    said = os.read(terminal, 10_000).decode()
+    os.close(terminal)
+    assert quiet.stderr == "" and quiet.stdout == shown.stdout and quiet.stdout.count("RL001") == 3
+    assert said.startswith("\r1 files\r\x1b[K") and said.endswith("\r3 files\r\x1b[K")

@@ -1,8 +1,12 @@
 """Finds and reads the files that are to be checked."""
 
+import concurrent.futures
+import itertools
+import multiprocessing
 import stat
 import tokenize
-from collections.abc import Iterable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +14,12 @@ from roamlet.diagnose._finding import Finding, shown
 from roamlet.diagnose.check._source import check_source
 
 __all__ = ["Unreadable", "check_paths"]
+
+# One process reads so many files in the time that others need to start.
+FEW = 100
+# Files that are given to a process at a time, and how many such parts wait for each.
+PART = 16
+WAITING = 4
 
 # Folders that hold somebody else's code, beside those whose name begins with a dot.
 FOREIGN = frozenset({"__pycache__", "node_modules", "site-packages"})
@@ -27,17 +37,57 @@ class Unreadable:
         return f"{shown(self.path)}:{self.line}:1: {shown(self.why)}"
 
 
-def check_paths(paths: Iterable[str]) -> Iterator[Finding | Unreadable]:
+def check_paths(
+    paths: Iterable[str], *, processes: int = 1, progress: Callable[[int], object] | None = None
+) -> Iterator[Finding | Unreadable]:
     """What is found in files, and in all `*.py` below folders, as it is found: file by file, in the order of their names.
 
     Below a folder, those of virtual environments and those whose name begins with a dot are left out. Reads files, runs nothing.
+    With `processes` more than 1, that many new ones read them once there are many files; they import the main module of the
+    program, which has to be guarded. `progress` is called with the number of files that have been read, after some of them.
     """
-    for path in paths:
-        for file in _files_of(Path(path), frozenset()):
-            if isinstance(file, Unreadable):
-                yield file
-            else:
-                yield from _checked(file)
+    files = itertools.chain.from_iterable(_files_of(Path(path), frozenset()) for path in paths)
+    first = list(itertools.islice(files, FEW if processes > 1 else 0))
+    done = 0
+    several = len(first) == FEW
+    every = itertools.chain(first, files)
+    for number, found in _by_several(every, processes) if several else _by_one(every):
+        yield from found
+        done += number
+        if progress is not None:
+            progress(done)
+
+
+def _by_one(files: Iterable[Path | Unreadable]) -> Iterator[tuple[int, Iterable[Finding | Unreadable]]]:
+    for file in files:
+        yield 1, _found_in([file])
+
+
+def _by_several(
+    files: Iterator[Path | Unreadable], processes: int
+) -> Iterator[tuple[int, Iterable[Finding | Unreadable]]]:
+    """Files in parts, each read by a process; what they find comes in the order of the files."""
+    # Not forked: the program may have threads. A process ends with its last part, also when nobody asks for more.
+    context = multiprocessing.get_context("spawn")
+    with concurrent.futures.ProcessPoolExecutor(processes, mp_context=context) as pool:
+        waiting: deque[tuple[int, concurrent.futures.Future[list[Finding | Unreadable]]]] = deque()
+        try:
+            while part := list(itertools.islice(files, PART)):
+                waiting.append((len(part), pool.submit(_found_in, part)))
+                if len(waiting) > WAITING * processes:
+                    number, future = waiting.popleft()
+                    yield number, future.result()
+            for number, future in waiting:
+                yield number, future.result()
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def _found_in(files: Iterable[Path | Unreadable]) -> list[Finding | Unreadable]:
+    found: list[Finding | Unreadable] = []
+    for file in files:
+        found.extend([file] if isinstance(file, Unreadable) else _checked(file))
+    return found
 
 
 def _checked(file: Path) -> Iterator[Finding | Unreadable]:
