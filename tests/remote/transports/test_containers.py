@@ -64,7 +64,7 @@ def test_without_python_a_shell_in_the_container_looks_for_one(kind, commands):
     with function("web") as context:
         assert context.facts.python[0] in (2, 3)
     words = command.calls[0][len(CALLED[kind]) :]
-    assert words[:2] == ["sh", "-c"]
+    assert words[:2] == ["/bin/sh", "-c"]
     assert f'for p in "python{sys.version_info[0]}.{sys.version_info[1]}" "python3" "python"; do' in words[2]
     assert len(words) == 3
 
