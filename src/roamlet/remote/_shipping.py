@@ -20,6 +20,9 @@ from roamlet.wire import bundle as wire_bundle
 
 EXTENSIONS = "extensions"  # the part that loads extension modules over there
 MOST_QUESTIONS = 1024
+# What was not foreseen waits for the bundle that is announced, and is asked for after that.
+ANNOUNCED = wire_bundle.pack([(wire_bundle.ANNOUNCED, wire_bundle.DATA, b"", "")])
+DONE = wire_bundle.pack([(wire_bundle.DONE, wire_bundle.DATA, b"", "")])
 PART_PREFIX = "roamlet.wire."
 PREPARED = 4096  # functions whose modules are known to be there; forgetting one costs a look at the plan
 
@@ -276,8 +279,13 @@ class Shipping:
             try:
                 send_second_wave()
             finally:
+                with self._order:
+                    self._send(self._modules_frame(0, DONE))
                 self._waves.remove(sent)
                 sent.set()
+
+        if not bundle.has_more:
+            return
 
         sent = Event()
         self._waves.append(sent)
@@ -291,6 +299,8 @@ class Shipping:
             coming = self._pieces.announce(bundle.extensions, bundle.certain)
             if EXTENSIONS not in self._parts:
                 head = self._part(EXTENSIONS, deadline)[0]
+        if bundle.has_more:
+            coming += self._modules_frame(0, ANNOUNCED, deadline)
         return head + coming + self._modules_frame(number, bundle.data, deadline)
 
     def _count(self, bundle: modules.Bundle | None) -> None:

@@ -12,7 +12,9 @@ Layout: one zlib, xz or zstd stream, which says by its first bytes what it is, o
               what "@..." asks for (see roamlet.wire.metadata). Of an EXTENSION the source is a codec value: (is a package,
               list of (number of a file, the name that others need it by, its size, the name that it gives itself), whether a
               Python file can take its place); libraries in the order in which the linker is to search them, the module last;
-              the files come as PIECEs
+              the files come as PIECEs.
+              A DATA with one of the names ANNOUNCED and DONE says only that another bundle follows, and that it has come, or is not
+              needed: what is missed in between waits for it, as the answer to a question would come after it
     absent    list of str: full names that an import may ask for and that are nowhere; they cost no round trip
     reasons   dict: absent name -> a sentence that ends the message of its ImportError (which Python has it, say)
     complete  dict: package -> list of str, the last parts of all its submodules at the parent: any other submodule is
@@ -32,6 +34,8 @@ PACKAGE = 1
 NAMESPACE = 2  # a package without a source
 DATA = 3  # no module
 EXTENSION = 4  # an extension module, a package or not; its files follow, see roamlet.wire.extensions
+ANNOUNCED = "+"
+DONE = "-"
 CODE = 8  # added to MODULE or PACKAGE: bytecode
 PACKERS = ("zlib", "xz", "zstd")
 

@@ -60,6 +60,7 @@ class Importer(object):
         self._waits = {}  # full name -> _Wait
         self._requests = {}  # id -> full name
         self._last_request = 0
+        self._coming = 0  # bundles that were announced and have not come
         self._lost = None
         self.extensions = None  # the part that loads extension modules, before any bundle that has one
         self._watched = {}  # name of one of the target's modules -> what to do once it is imported
@@ -79,7 +80,9 @@ class Importer(object):
                 name = native(sent)
                 top = name.partition("/")[0].partition(".")[0]
                 if kind == bundle.DATA:
-                    if name[:1] == "@" or top == "roamlet" or self._takes(top):
+                    if name in (bundle.ANNOUNCED, bundle.DONE):
+                        self._coming += 1 if name == bundle.ANNOUNCED else -1
+                    elif name[:1] == "@" or top == "roamlet" or self._takes(top):
                         self._data[name] = source
                     continue
                 if top == "roamlet":
@@ -107,6 +110,8 @@ class Importer(object):
                 self._absent.add(asked)
             for name in [name for name in self._waits if name == asked or self._is_known(name)]:
                 self._waits.pop(name).set()
+            if not self._coming and bundle.ANNOUNCED in self._waits:
+                self._waits.pop(bundle.ANNOUNCED).set()
 
     def _is_known(self, name):
         return name in self._modules or name in self._data or name in self._absent
@@ -162,13 +167,14 @@ class Importer(object):
         return found
 
     def _is_known_absent(self, name):
-        package, _, last = name.rpartition(".")
-        if package in self._complete:
-            return last not in self._complete[package]
-        while package:  # what lies in a plain module can only be the module's own doing
+        """Whether the parent has said enough to know that this submodule is nowhere, or only its package's own doing."""
+        package, dot, last = name.rpartition(".")
+        while dot:
+            if package in self._complete:
+                return last not in self._complete[package]
             if package in self._modules and not self.is_package(package):
                 return True
-            package = package.rpartition(".")[0]
+            package, dot, last = package.rpartition(".")
         return False
 
     def _pull(self, name):
@@ -207,6 +213,15 @@ class Importer(object):
             self._lost = (
                 "this process was forked off the context, and only what had come by then is here: import it before"
             )
+        with self._lock:
+            coming = self._coming and self._lost is None and name[:1] != "!"
+            if coming:
+                coming = self._waits.setdefault(bundle.ANNOUNCED, threading.Event())
+        if coming:  # the answer would come after that bundle, which may hold it
+            if not unlocked(coming.wait, self._timeout):
+                self._coming = 0  # from now on whoever misses something asks
+            if "/" not in name and name[:1] != "@" and self._is_known_absent(name):
+                return ""
         with self._lock:
             wait = self._waits.get(name)
             first = wait is None and self._lost is None and not self._is_known(name)  # it may have come meanwhile
@@ -389,6 +404,11 @@ class Importer(object):
         """See importlib.abc.InspectLoader."""
         kind, source, _ = self._get(name)
         return codec.loads(source)[0] if kind == bundle.EXTENSION else kind & 7 != bundle.MODULE
+
+    def directory(self, name):
+        """Return the place of a package, as `__path__` has it."""
+        kind, _, filename = self._get(name)
+        return _directory(kind & 7, filename)
 
     def get_filename(self, name):
         """See importlib.abc.ExecutionLoader."""

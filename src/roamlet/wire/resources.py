@@ -36,36 +36,43 @@ def place(importer, path):
 
 
 def folder_of(importer, package, path=""):
-    """Return {path in the package: size, None for a folder} for what lies in one of its folders; None when it is no folder."""
+    """Return {path in the package: size, None for a folder} for what lies in one of its folders; None when it is no folder.
+
+    What is returned belongs to the index and is not to be changed. Takes the same time however much the package holds.
+    """
     key = package + "/"
     if key not in importer.listings:
-        importer.listings[key] = _listing(importer, key)
-    entries, unlisted = importer.listings[key]
+        importer.listings[key] = _listing(importer, key, "")
+    folders, unlisted = importer.listings[key]
     at = 0
     while unlisted and at >= 0:
         at = path.find("/", at + 1)
         folder = (path if at < 0 else path[:at]) + "/"
         if folder in unlisted:
-            more, even_more = _listing(importer, key + folder)
-            entries.update((folder + name, size) for name, size in more.items())
-            unlisted.update(folder + name for name in even_more)
+            more, even_more = _listing(importer, key, folder)
+            folders.update(more)
+            unlisted.update(even_more)
             unlisted.discard(folder)
-    if path and entries.get(path, 0) is not None:
-        return None
-    head = path + "/" if path else ""
-    return {name: size for name, size in entries.items() if name[: len(head)] == head and "/" not in name[len(head) :]}
+    return folders.get(path)
 
 
-def _listing(importer, key):
-    """Return what the parent says about a folder: {path: size, None for a folder}, and the set of folders left out."""
-    body = importer.fetch(key)
+def _listing(importer, key, head):
+    """Return what the parent says about the folder `head` of a package, by folder, and the set of folders left out.
+
+    The first is {path of a folder: {path of what lies in it: size, None for a folder}}; all paths are those in the package.
+    """
+    folders = {head.rstrip("/"): {}}
+    body = importer.fetch(key + head)
     if body is None:
-        return {}, set()
+        return folders, set()
     names, sizes, unlisted = codec.loads(body)
-    entries = {}
     for index, name in enumerate(map(native, names)):
-        entries[name.rstrip("/")] = None if name[-1:] == "/" else sizes[index]
-    return entries, set(map(native, unlisted))
+        path = head + name.rstrip("/")
+        is_folder = name[-1:] == "/"
+        if is_folder:
+            folders.setdefault(path, {})
+        folders.setdefault(path.rpartition("/")[0], {})[path] = None if is_folder else sizes[index]
+    return folders, set(head + native(name) for name in unlisted)
 
 
 def size_of(importer, package, path):
@@ -159,10 +166,8 @@ class Entry(object):
         return "<%s/%s of the parent's>" % (self._package, self._path)
 
     def __str__(self):
-        for place, name in list(self._importer.paths.items()):
-            if name == self._package and place[-3:] != ".py":
-                return place + "/" + self._path if self._path else place
-        return repr(self)
+        place = self._importer.directory(self._package)
+        return place + "/" + self._path if self._path else place
 
     def __eq__(self, other):
         return isinstance(other, Entry) and (self._package, self._path) == (other._package, other._path)

@@ -51,7 +51,7 @@ def test_versions_entry_points_and_files_are_told(asking: ModuleType, version: s
         assert context.call(asking.version, ("roamlet-no-such",)).startswith("PackageNotFoundError")
         before = context.stats.round_trips
         assert context.call(asking.entry_points, ("roamlet.tests",)) == [("one", "roamlet_dist_one:entry", "entered")]
-        assert context.stats.round_trips == before + 1
+        assert context.stats.round_trips == before  # the function asks for entry points, so they went with it
         names, text, summary = context.call(asking.files, ("roamlet-dist-one",))
         assert "roamlet_dist_one/__init__.py" in names
         assert "Roamlet_Dist.One-1.5.dist-info/METADATA" in names

@@ -65,7 +65,7 @@ def test_djangos_models_fit_into_half_a_megabyte() -> None:
     pytest.importorskip("django.db.models")
     bundle = modules.plan("django.db.models", (), frozenset(sys.stdlib_module_names))
     assert bundle is not None
-    assert len(bundle.data) <= 480_000
+    assert len(bundle.data) <= 485_000
     assert bundle.source_size > 1_500_000
 
 

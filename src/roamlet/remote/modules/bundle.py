@@ -16,11 +16,13 @@ from roamlet.remote.errors import CannotTravel, RemoteModuleNotFound
 from roamlet.wire import build
 from roamlet.wire import bundle as wire_bundle
 
+from . import data as data_files
 from . import distributions, extensions, main_script, scan, shared, sources, standard
 from .bounded import Bounded
 from .closure import Closure, closure, closure_inside
-from .data import data_of
-from .functions import codes_behind
+from .data import beside, data_of
+from .foresight import NONE, Hints, hints_of
+from .functions import codes_behind, namespace_of
 from .platforms import Platform
 from .policy import EVERYTHING, Modules
 from .shared import Extension
@@ -34,6 +36,10 @@ Form = tuple[bool, str, int]
 """See policy.Modules.form."""
 
 SecondWave = Callable[[Collection[str]], "Bundle | None"]
+
+
+def _nothing(sent: Collection[str]) -> None:
+    """The second wave of a bundle that has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +71,11 @@ class Bundle:
         """What a context should remember as sent once this bundle is on its way."""
         return self.modules + self.absent + self.files
 
+    @property
+    def has_more(self) -> bool:
+        """Whether a second wave may follow."""
+        return self.second_wave is not _nothing
+
 
 @dataclass(slots=True)
 class _Entry:
@@ -95,7 +106,7 @@ def _renew_after_fork() -> None:
     _building = threading.RLock()
     for cache in (_closures, _built):
         cache.renew()
-    for module in (distributions, extensions, scan, shared, sources):
+    for module in (data_files, distributions, extensions, scan, shared, sources):
         module.renew()
 
 
@@ -125,13 +136,16 @@ def plan(
         raise _unavailable(module, location)
     now: tuple[scan.Imports, ...] = ()
     soon: tuple[scan.Imports, ...] = ()
+    hints = NONE
     if code is not None:
         is_package = isinstance(location, Location) and location.is_package
         now = (scan.scan_functions((code,), module, is_package),)
-        soon = (scan.scan_functions(codes_behind(code, module), module, is_package),)
+        behind = codes_behind(code, module)
+        soon = (scan.scan_functions(behind, module, is_package),)
+        hints = hints_of([code, *behind], (*now, *soon), namespace_of(module))
     if module.partition(".")[0] not in has and (refusal := policy.refusal(module)):
         raise CannotTravel(f"{_said(module)} cannot be sent: {refusal}")
-    return _bundle_of(module, sent, has, policy, platform, now, soon, refuse=True)
+    return _bundle_of(module, sent, has, policy, platform, now, soon, hints, is_call=True)
 
 
 def pull(
@@ -150,7 +164,8 @@ def pull(
     if name.startswith("@"):
         return _data(name, distributions.answer(name, has, policy))
     if "/" in name:
-        return _data(name, data_of(name, has, policy))
+        found = data_of(name, has, policy)
+        return _data(name, found, () if found is None else beside(name, {*sent, name}, has, policy))
     if name.startswith("roamlet.wire."):
         return _parts(name, sent)
     if name.startswith("!"):
@@ -162,7 +177,7 @@ def pull(
     answer = _bundle_of(name, sent, has, policy, platform)
     if answer is None:
         data, size = _body((), {name: ""}, {})
-        answer = Bundle((), (name,), (), data, size, (), (), lambda sent: None)
+        answer = Bundle((), (name,), (), data, size, (), (), _nothing)
     return answer
 
 
@@ -175,11 +190,13 @@ def _twin(name: str) -> Bundle | None:
     return dataclasses.replace(of_locations((location,)), replaced=(Missing(name, why),))
 
 
-def _data(name: str, found: bytes | None) -> Bundle:
+def _data(name: str, found: bytes | None, more: Iterable[tuple[str, bytes]] = ()) -> Bundle:
     if found is None:
-        return Bundle((), (name,), (), wire_bundle.pack([], [name]), 0, (), (), lambda sent: None)
-    packed = wire_bundle.pack([(name, wire_bundle.DATA, found, "")], level=_PLAIN[2])
-    return Bundle((), (), (name,), packed, len(found), (), (), lambda sent: None)
+        return Bundle((), (name,), (), wire_bundle.pack([], [name]), 0, (), (), _nothing)
+    answers = [(name, found), *more]
+    packed = wire_bundle.pack([(one, wire_bundle.DATA, data, "") for one, data in answers], level=_PLAIN[2])
+    names = tuple(one for one, _ in answers)
+    return Bundle((), (), names, packed, sum(len(data) for _, data in answers), (), (), _nothing)
 
 
 def _parts(name: str, sent: Collection[str]) -> Bundle:
@@ -187,7 +204,7 @@ def _parts(name: str, sent: Collection[str]) -> Bundle:
     entries = [entry for entry in entries if entry[0] == name or entry[0] not in sent]
     names = tuple(entry[0] for entry in entries)
     absent = () if name in names else (name,)
-    return Bundle((), absent, names, wire_bundle.pack(entries, absent), 0, (), (), lambda sent: None)
+    return Bundle((), absent, names, wire_bundle.pack(entries, absent), 0, (), (), _nothing)
 
 
 def _part_entries(parts: Iterable[str]) -> list[tuple[str, int, bytes, str]]:
@@ -212,14 +229,14 @@ def of_locations(modules: tuple[Location, ...]) -> Bundle:
     """A bundle of just these modules, their extension modules certain to be loaded. Raises CannotTravel when one cannot be read."""
     data, size = _body(modules, {}, {})
     native = tuple(one.native for one in modules if one.native is not None)
-    return Bundle(tuple(one.name for one in modules), (), (), data, size, native, native, lambda sent: None)
+    return Bundle(tuple(one.name for one in modules), (), (), data, size, native, native, _nothing)
 
 
 def trim() -> None:
     """Empty all caches of this package; the next call pays for scanning and compressing again."""
     _closures.clear()
     _built.clear()
-    for module in (distributions, extensions, scan, shared, sources):
+    for module in (data_files, distributions, extensions, scan, shared, sources):
         module.trim()
 
 
@@ -231,12 +248,13 @@ def _bundle_of(
     platform: Platform | None,
     now: tuple[scan.Imports, ...] = (),
     soon: tuple[scan.Imports, ...] = (),
+    hints: Hints = NONE,
     *,
-    refuse: bool = False,
+    is_call: bool = False,
 ) -> Bundle | None:
     key: Hashable = (root, now, policy.key, platform)
     whole = _remembered(key, has, lambda: closure((root,), has, more=now, policy=policy, platform=platform))
-    if refuse and root in whole.doomed:
+    if is_call and root in whole.doomed:
         raise CannotTravel(
             f"{_said(root)} cannot be imported over there: {whole.absent[root]}, or import it only inside of the "
             "functions that need it"
@@ -244,9 +262,15 @@ def _bundle_of(
 
     def second_wave(sent: Collection[str]) -> Bundle | None:
         inside = tuple(whole.inside)
-        key = ("inside", inside, soon, policy.key, platform)
-        after = _remembered(key, has, lambda: closure_inside(inside, has, more=soon, policy=policy, platform=platform))
-        return _remaining(after, sent, lambda sent: None, policy.form)
+        after_key = ("inside", key, is_call, inside, soon, hints)
+        after = _remembered(
+            after_key,
+            has,
+            lambda: closure_inside(
+                inside, has, more=soon, first=whole if is_call else None, hints=hints, policy=policy, platform=platform
+            ),
+        )
+        return _remaining(after, sent, _nothing, policy.form)
 
     return _remaining(whole, sent, second_wave, policy.form, root)
 
@@ -284,20 +308,12 @@ def _remaining(
     certain = tuple(
         one
         for one in native
-        if root and (one.name == root or sources.is_loaded(one.name) or (one.has_twin and one.size <= shared.SMALL))
+        if one.name in whole.likely
+        or (root and (one.name == root or sources.is_loaded(one.name) or (one.has_twin and one.size <= shared.SMALL)))
     )
+    more = _nothing if second_wave is _nothing else lambda sent: second_wave({*names, *sent})
     replaced = tuple(one.compiled for one in modules if one.compiled is not None)
-    return Bundle(
-        names,
-        tuple(absent),
-        file_names,
-        data,
-        size,
-        native,
-        certain,
-        lambda sent: second_wave({*names, *sent}),
-        replaced,
-    )
+    return Bundle(names, tuple(absent), file_names, data, size, native, certain, more, replaced)
 
 
 def _body(

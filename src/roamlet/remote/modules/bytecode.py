@@ -6,6 +6,7 @@ and `_reads`; on a version that is not known here both go through `dis`, which i
 """
 
 import dis
+import itertools
 import re
 import sys
 from collections.abc import Iterator
@@ -42,6 +43,9 @@ _ALL = frozenset(("distributions", "entry_points", "packages_distributions"))
 _ADDING = frozenset(("append", "extend", "insert"))
 _PLACES = frozenset(("__file__", "__path__", "getfile", "getsourcefile"))
 _MODULE_NAME = re.compile(r"\.*(?!_+\Z)[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*\Z", re.ASCII)
+_WORD = re.compile(r"[A-Za-z0-9_.][\w.:+/-]{1,98}\Z", re.ASCII)
+_TOP_LEVEL = re.compile(r"[a-z_][a-z0-9_]{2,30}\Z", re.ASCII)
+_MOST_OPTIONAL = 64
 _FILE_NAME = re.compile(r"[\w-]+(?:\.[\w-]+)+\Z", re.ASCII)
 
 
@@ -59,10 +63,12 @@ class Found:
     """What code imports when it is imported itself (`at_import`), and what its functions import when called (`inside`).
 
     `named_at_import` and `named_inside` are strings that look like modules in code that imports by name, as in
-    `import_module("x")`. `exported` are the strings of a module that defines __all__, `files` those that look like files.
-    `by_name` is true when anything imports by name, `knows_file` when anything asks where its file lies, `asks_all` when anything
-    uses the words for all distributions, `asks_version` when it asks importlib.metadata while it is imported, `changes_path` when
-    anything uses sys.path together with the words for adding to a list.
+    `import_module("x")`. `exported` are the strings of a module that defines __all__, `files` those that look like files,
+    `words` those that could name anything, `optional` those that could be top-level modules, where code calls what has "import" in
+    its name. `by_name` is true when anything imports by name, `knows_file` when anything asks
+    where its file lies, `asks_all` when anything uses the words for all distributions, `asks_version` when it asks
+    importlib.metadata while it is imported, `changes_path` when anything uses sys.path together
+    with the words for adding to a list.
     """
 
     at_import: list[Statement] = field(default_factory=list)
@@ -70,6 +76,8 @@ class Found:
     named_at_import: set[str] = field(default_factory=set)
     named_inside: set[str] = field(default_factory=set)
     exported: set[str] = field(default_factory=set)
+    words: set[str] = field(default_factory=set)
+    optional: set[str] = field(default_factory=set)
     files: set[str] = field(default_factory=set)
     by_name: bool = False
     knows_file: bool = False
@@ -102,6 +110,8 @@ def imports(code: CodeType) -> Found:
                 found.named_at_import.update(_matching(_MODULE_NAME, body))
         found.files.update(_matching(_FILE_NAME, body))
         _add_words(body, found)
+        if any("import" in name and name not in _BY_NAME for name in body.co_names):
+            found.optional.update(itertools.islice(_matching(_TOP_LEVEL, body), _MOST_OPTIONAL))
     early = _reached(read, functions) if importing else frozenset[str]()
     for name, function in functions:
         statements, named = (
@@ -129,7 +139,14 @@ def _is_metadata(one: Statement) -> bool:
     )
 
 
+def words(code: CodeType) -> Iterator[str]:
+    """The strings of this code and of what is defined in it that could name a module, a file or a folder."""
+    for one in _with_nested(code):
+        yield from _matching(_WORD, one)
+
+
 def _add_words(code: CodeType, found: Found) -> None:
+    found.words.update(map(sys.intern, _matching(_WORD, code)))
     found.knows_file = found.knows_file or not _PLACES.isdisjoint(code.co_names)
     found.changes_path = found.changes_path or (
         {"sys", "path"} <= {*code.co_names} and not _ADDING.isdisjoint(code.co_names)
@@ -145,6 +162,8 @@ def add_function(code: CodeType, found: Found) -> None:
     """Add the imports of one function and of the functions in it, all as `at_import`: it is about to be called."""
     for one in _with_nested(code):
         _add_function(one, found.at_import, found.named_at_import, found.files)
+        _add_words(one, found)
+    found.words.clear()  # of a function they are hints, and no two functions have the same
 
 
 def _add_function(code: CodeType, statements: list[Statement], named: set[str], files: set[str]) -> None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from . import distributions, doomed, extensions, standard
+from .foresight import NONE, Foresight, Hints
 from .order import units
 from .platforms import Platform
 from .policy import EVERYTHING, Modules
@@ -43,6 +44,7 @@ class Closure:
     among `modules` whose submodules are all known; every other submodule of theirs is absent. `files` are data files
     that the code names. `parts` are those of roamlet.wire that serve what these modules do.
     `doomed` are modules that are certain to fail over there, with the module that each fails for; they are absent.
+    `likely` are those that the called function leads to although the parent has not loaded them.
     The rest is what the answer depends on: `tops` the top-level names about which the target was consulted, `unloaded`
     the names that were left out or treated differently because the parent had not loaded them, `stamps` the files.
     """
@@ -57,10 +59,13 @@ class Closure:
     tops: set[str] = field(default_factory=set)
     unloaded: set[str] = field(default_factory=set)
     stamps: dict[str, Hashable] = field(default_factory=dict)
+    likely: set[str] = field(default_factory=set)
 
 
 LARGEST_FILE = 1 << 20
 """In bytes: a larger data file is left to whoever needs it."""
+LARGEST_INSIDE = 1 << 16
+"""The same for files of modules that only functions import."""
 
 
 class _Policy(Enum):
@@ -74,7 +79,7 @@ class _Policy(Enum):
     """Those that the parent has done."""
 
 
-class _Walk:
+class Walk:
     """One computation of a closure; used by one thread and thrown away."""
 
     def __init__(self, has: Collection[str], policy: Modules, platform: Platform | None) -> None:
@@ -91,6 +96,7 @@ class _Walk:
         self.changes_path = (
             ""  # the module whose imports are followed, if it finds some of them by what it adds to sys.path
         )
+        self.largest_file = LARGEST_FILE
 
     def lookup(self, name: str) -> Location | Missing:
         known = self.found.get(name)
@@ -189,6 +195,9 @@ class _Walk:
     def do(self, more: Iterable[Imports]) -> None:
         """Follow imports that are going to run over there, whether or not they have run here."""
         for imports in more:
+            self.result.parts.update(_parts_for(imports))
+            if imports.asks_all:
+                self.add_index()
             for one in imports.at_import:
                 self.roots.update(self.follow(one, _Policy.EVERYTHING))
             for name in imports.named_at_import:
@@ -275,7 +284,7 @@ class _Walk:
             path = listed.files[file]
             stamp = stamp_of(path)
             data = DataFile(f"{package}/{file}", path, (path, stamp))
-            if data not in self.result.files and size_of(stamp) <= LARGEST_FILE:
+            if data not in self.result.files and size_of(stamp) <= self.largest_file:
                 self.result.files.append(data)
                 self.result.stamps[path] = stamp
 
@@ -287,13 +296,28 @@ class _Walk:
             if data not in self.result.files and size_of(stamp) <= LARGEST_FILE:
                 self.result.files.append(data)
                 self.result.stamps[path] = stamp
+        for name, place in distributions.places_of(top):
+            self.result.files.append(Told(f"@{name}/@", "", place, place))
+            self.result.absent[f"@{name}/{distributions.PRIVATE}"] = ""
 
     def add_index(self) -> None:
         """All distributions: who looks for plug-ins asks for them while he is imported."""
+        if any(one.name == distributions.ALL for one in self.result.files):
+            return
         index, tops = distributions.index(self.has, self.policy)
         self.result.tops |= tops
         self.result.files.append(Told(distributions.ALL, "", index, index))
         self.result.stamps.update((entry, stamp_of(entry)) for entry in sys.path)
+
+    def alone(self, name: str, known: Iterable[str]) -> list[Location]:
+        """What importing `name` would add to this walk and to the modules `known`; the walk stays as it is."""
+        other = Walk(self.has, self.policy, self.platform)
+        other.found, other.listings = self.found, self.listings
+        other.edges = {one: [] for one in (*self.edges, *known)}
+        before = set(other.edges)
+        other.want(name)
+        other.run()
+        return [one for new in other.edges if new not in before and isinstance(one := self.found[new], Location)]
 
     def leave_out_the_doomed(self) -> None:
         """What is certain to fail over there does not travel, nor does what only it needs."""
@@ -327,7 +351,7 @@ class _Walk:
             result.parts.update(_parts_for(imports))
             if imports.asks_metadata:
                 self.add_metadata(location.name.partition(".")[0])
-            if imports.asks_all and not any(one.name == distributions.ALL for one in result.files):
+            if imports.asks_all:
                 self.add_index()
             for one in (location, location.twin):
                 if one is not None and one.origin is not None:
@@ -368,7 +392,7 @@ def closure(
     Thread-safe; the time is that of reading and scanning the modules the first time (for 160 modules some 50 ms with
     .pyc files), then a few ms.
     """
-    walk = _Walk(has, policy, platform)
+    walk = Walk(has, policy, platform)
     for root in roots:
         walk.want(root)
         walk.roots.add(root)
@@ -384,6 +408,8 @@ def closure_inside(
     has: Collection[str],
     *,
     more: Iterable[Imports] = (),
+    first: Closure | None = None,
+    hints: Hints = NONE,
     policy: Modules = EVERYTHING,
     platform: Platform | None = None,
 ) -> Closure:
@@ -391,9 +417,11 @@ def closure_inside(
 
     Only what the parent has loaded is followed: most functions are never called. `more` are imports that are followed in
     any case. Where a module imports names that only it can compute, as Django does with database backends, whatever the
-    parent has loaded of that module's package counts as imported by it.
+    parent has loaded of that module's package counts as imported by it. With `first`, the closure of what was called, comes what
+    foresight.py guesses from `hints`.
     """
-    walk = _Walk(has, policy, platform)
+    walk = Walk(has, policy, platform)
+    walk.largest_file = LARGEST_INSIDE
     walk.do(more)
     walk.run()
     waiting = [*inside, *walk.result.inside]
@@ -401,6 +429,9 @@ def closure_inside(
     while waiting:
         for name, imports in waiting:
             done.add(name)
+            if imports.asks_all_inside:
+                walk.add_index()
+                walk.result.parts.add("metadata")
             for one in imports.inside:
                 walk.roots.update(walk.follow(one, _Policy.LOADED))
             targets = list(imports.named_inside)
@@ -411,6 +442,9 @@ def closure_inside(
                     walk.roots.update(walk.follow(Import(target), _Policy.LOADED))
         walk.run()
         waiting = [(name, imports) for name, imports in walk.result.inside if name not in done]
+    if first is not None:
+        Foresight(walk, first, hints).run()
+        # Not before: what is in functions of modules that are only guessed is not looked for.
     return walk.finish()
 
 

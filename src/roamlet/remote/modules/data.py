@@ -8,18 +8,26 @@ imported. No question leads out of a package.
 import os
 import zipfile
 import zipimport
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Hashable, Iterator
 
 from roamlet.wire import codec
 
+from .bounded import Bounded
 from .policy import Modules
-from .sources import Location, find, is_loaded
+from .sources import Location, Missing, find, is_loaded, stamp_of
 
 LARGEST = 1 << 26
 """In bytes: a larger file is not given by a question; files are for context.put."""
 MOST_ENTRIES = 5000
 """How much of a tree one answer tells; the folders beyond are named, and asked about in their turn."""
+FIRST_FOLDER = 1 << 20
+"""In bytes: how much of a folder goes along with the first file of it that is asked for."""
+MORE_OF_FOLDER = 16 << 20
+LARGEST_LISTING = 1 << 18
+"""In bytes before compression: a larger listing is asked for."""
 _NO_DATA = (".pyc", ".pyo")
+_CODE = (".py", ".pyi", ".pyx", ".pxd", ".pyc", ".pyo", ".so", ".c", ".cpp", ".h", ".hpp", ".f", ".f90", ".a", ".po")
+_trees: Bounded[Hashable, dict[str, int]] = Bounded(256, lambda tree: 1 + len(tree) // 100)
 
 
 def data_of(name: str, has: Collection[str], policy: Modules) -> bytes | None:
@@ -28,17 +36,10 @@ def data_of(name: str, has: Collection[str], policy: Modules) -> bytes | None:
     `has` are the top-level names that the target takes from itself. Never raises for a name that makes no sense.
     Thread-safe; blocks for the time of reading.
     """
-    package, _, path = name.partition("/")
-    parts = path.rstrip("/").split("/") if path.rstrip("/") else []
-    if not parts and not name.endswith("/"):
+    found = _place_of(name, has, policy)
+    if found is None:
         return None
-    if any(part in ("", ".", "..") or "\0" in part for part in parts) or package.partition(".")[0] in has:
-        return None
-    location = find(package)
-    if not isinstance(location, Location) or not location.is_package or policy.refusal(package):
-        return None
-    if location.is_namespace and (not is_loaded(package) or any(part.startswith(".") for part in parts)):
-        return None
+    location, parts = found
     if name.endswith("/"):
         try:
             return _listing(location.search or (), parts)
@@ -49,6 +50,104 @@ def data_of(name: str, has: Collection[str], policy: Modules) -> bytes | None:
         if data is not None:
             return data
     return None
+
+
+def beside(name: str, sent: Collection[str], has: Collection[str], policy: Modules) -> list[tuple[str, bytes]]:
+    """What goes along with the answer about the file `name`: the other files of its folder, and the listing of its package.
+
+    Who reads one file of a folder reads others. The files are at most FIRST_FOLDER bytes, and MORE_OF_FOLDER once one of them
+    was asked for although others had been sent; most alike first: those with the same ending, smaller ones before larger ones.
+    No code, nothing hidden, nothing of a namespace package, which any directory may be. As `data_of` otherwise.
+    """
+    found = _place_of(name, has, policy)
+    if found is None or name.endswith("/") or found[0].is_namespace or name.endswith(_CODE):
+        return []
+    location, parts = found
+    answers = []
+    package = name.partition("/")[0]
+    if (
+        f"{package}/" not in sent
+        and (listing := data_of(f"{package}/", has, policy))
+        and len(listing) <= LARGEST_LISTING
+    ):
+        answers.append((f"{package}/", listing))
+    folder, own = name.rpartition("/")[0], parts[-1]
+    sizes: dict[str, int] = {}
+    for place in location.search or ():
+        for other, size in _files_in(place, parts[:-1]):
+            sizes.setdefault(other, size)
+    others = [one for one in sizes if one != own and not one.startswith(".") and not one.endswith(_CODE)]
+    left = FIRST_FOLDER if not any(f"{folder}/{one}" in sent for one in others) else MORE_OF_FOLDER
+    ending = os.path.splitext(own)[1]
+    for other in sorted(others, key=lambda one: (os.path.splitext(one)[1] != ending, sizes[one], one)):
+        full = f"{folder}/{other}"
+        if full in sent or sizes[other] > left:
+            continue
+        data = data_of(full, has, policy)
+        if data is not None:
+            left -= len(data)
+            answers.append((full, data))
+    return answers
+
+
+def tree(location: Location) -> dict[str, int]:
+    """The data files of a package at any depth: path in it -> size; no code, nothing hidden, at most MOST_ENTRIES.
+
+    Remembered while the package's own directory stays as it is. Thread-safe.
+    """
+    places = tuple((place, stamp_of(place)) for place in location.search or ())
+    known = _trees.get(places)
+    if known is None:
+        known = {}
+        for place in location.search or ():
+            entries = _entries(place, []) if os.path.isdir(place) else _entries_in_archive(place, [])
+            for path, size in entries:
+                if not path.endswith(("/", *_CODE)) and not any(part.startswith(".") for part in path.split("/")):
+                    known.setdefault(path, size)
+        _trees.put(places, known)
+    return known
+
+
+def trim() -> None:
+    """Forget which files lie in packages."""
+    _trees.clear()
+
+
+def renew() -> None:
+    """Make this usable in a forked process."""
+    _trees.renew()
+
+
+def _place_of(name: str, has: Collection[str], policy: Modules) -> tuple[Location, list[str]] | None:
+    """The package that a name leads into and the parts of the path in it, or None for what may not be read."""
+    package, _, path = name.partition("/")
+    parts = path.rstrip("/").split("/") if path.rstrip("/") else []
+    if not parts and not name.endswith("/"):
+        return None
+    if any(part in ("", ".", "..") or "\0" in part for part in parts) or package.partition(".")[0] in has:
+        return None
+    location = find(package)
+    if (
+        isinstance(location, Missing) and location.search is not None
+    ):  # a package that is an extension module has files, too
+        location = Location(package, True, location.origin, None, location.search)
+    if not isinstance(location, Location) or not location.is_package or policy.refusal(package):
+        return None
+    if location.is_namespace and (not is_loaded(package) or any(part.startswith(".") for part in parts)):
+        return None
+    return location, parts
+
+
+def _files_in(place: str, parts: list[str]) -> list[tuple[str, int]]:
+    """The plain files of one folder and their sizes; none when it cannot be read."""
+    folder = os.path.join(place, *parts)
+    if not os.path.isdir(folder):
+        return [(path, size) for path, size in _entries_in_archive(place, parts) if "/" not in path]
+    try:
+        with os.scandir(folder) as items:
+            return [(item.name, item.stat().st_size) for item in items if _is_text(item.name) and item.is_file()]
+    except OSError:
+        return []
 
 
 def read(path: str) -> bytes:

@@ -18,7 +18,7 @@ from .policy import Modules
 from .sources import stamp_of
 
 ALL = "@"
-_PRIVATE = ("direct_url.json",)  # where it was installed from, which may hold a password
+PRIVATE = "direct_url.json"  # where it was installed from, which may hold a password
 _tops: Bounded[tuple[str, Hashable], frozenset[str]] = Bounded(1024)
 _owners: Bounded[Hashable, dict[str, list[str]]] = Bounded(1)
 
@@ -49,7 +49,7 @@ def _answer(name: str, has: Collection[str], policy: Modules) -> bytes | None:
         files = [one for one in folder.iterdir() if one.is_file()] if folder is not None else []
         data = codec.dumps(([one.name for one in files], [one.stat().st_size for one in files], []))
         return data
-    text = None if file in _PRIVATE else distribution.read_text(file)
+    text = None if file == PRIVATE else distribution.read_text(file)
     return None if text is None else text.encode("utf-8")
 
 
@@ -88,6 +88,27 @@ def owners_of(top: str) -> list[tuple[str, str]]:
         if folder is not None:
             files = [file for file in ("METADATA", "entry_points.txt") if (folder / file).is_file()]
             found += [(f"@{normal(name)}/{file}", str(folder / file)) for file in files]
+    return found
+
+
+def places_of(top: str) -> list[tuple[str, bytes]]:
+    """For each distribution that a top-level package belongs to its name in questions and the answer to "@name/@"."""
+    found = []
+    for name in dict.fromkeys(normal(one.partition("/")[0][1:]) for one, _ in owners_of(top)):
+        distribution = importlib.metadata.distribution(name)
+        place: bytes = codec.dumps((str(distribution.locate_file("")), str(getattr(distribution, "_path", ""))))
+        found.append((name, place))
+    return found
+
+
+def entered_by(groups: Collection[str]) -> set[str]:
+    """The modules of the entry points in these groups; whether they may travel is for the caller to see."""
+    found: set[str] = set()
+    for one in importlib.metadata.distributions():
+        try:
+            found.update(entry.module for entry in one.entry_points if entry.group in groups)
+        except Exception:  # as above
+            continue
     return found
 
 

@@ -103,13 +103,18 @@ def code_of(function: Callable[..., Any]) -> CodeType | None:
     return None
 
 
+def namespace_of(module: str) -> ModuleType | None:
+    """The module of this name as the other side calls it, if it is loaded here."""
+    return sys.modules.get("__main__" if module == main_script.name_over_there() else module)
+
+
 def codes_behind(code: CodeType, module: str) -> list[CodeType]:
     """The code of the functions of the same module that this code may come to call, its own left out.
 
     What its names lead to now counts: functions, and all methods of classes. Names that are reached through other
     modules or as attributes of objects are not seen.
     """
-    namespace = vars(sys.modules.get("__main__" if module == main_script.name_over_there() else module, builtins))
+    namespace = vars(namespace_of(module) or builtins)
     found: dict[int, CodeType] = {id(code): code}
     pending = [code]
     while pending:

@@ -1,6 +1,6 @@
 """In which order modules have to arrive: a graph and nothing else."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 
 def units(edges: Mapping[str, Sequence[str]]) -> Iterator[list[str]]:
@@ -44,3 +44,15 @@ def units(edges: Mapping[str, Sequence[str]]) -> Iterator[list[str]]:
                     del open_nodes[at:]
                     is_open.difference_update(unit)
                     yield sorted(unit, key=lambda one: (one.count("."), index[one]))
+
+
+def reached(edges: Mapping[str, Sequence[str]], roots: Iterable[str]) -> set[str]:
+    """All that these roots lead to, themselves included, as far as it is in the graph."""
+    found: set[str] = set()
+    pending = [name for name in roots if name in edges]
+    while pending:
+        name = pending.pop()
+        if name not in found:
+            found.add(name)
+            pending += [target for target in edges[name] if target in edges]
+    return found

@@ -31,10 +31,12 @@ class Imports:
 
     `at_import` runs when the module is imported, `inside` when its functions are called. `named_*` are names of modules
     that the code may import by a string; `by_name` is true when it may also import what no constant of it names.
-    `exported` are names that a `from module import *` may hand out, `files` names of files that the code may read with
+    `exported` are names that a `from module import *` may hand out, `words` strings that could name a module or a file,
+    `optional` strings that may be top-level modules which it tries, `files` names of files that the code may read with
     importlib.resources or its like, which `reads_files` says that it imports. `asks_metadata`: it asks importlib.metadata
-    while it is imported; `asks_all`: perhaps later, about all distributions; `starts_processes`: it imports what starts
-    Pythons; `knows_file`: it asks where its file lies; `changes_path`: it adds to sys.path.
+    while it is imported; `asks_all`: perhaps later, about all distributions; `asks_all_inside`: the same where only a function
+    imports it; `starts_processes`: it imports what starts Pythons; `knows_file`: it asks where its file lies;
+    `changes_path`: it adds to sys.path.
     """
 
     at_import: tuple[Import, ...] = ()
@@ -47,7 +49,10 @@ class Imports:
     reads_files: bool = False
     asks_metadata: bool = False
     asks_all: bool = False
+    asks_all_inside: bool = False
     starts_processes: bool = False
+    words: frozenset[str] = frozenset()
+    optional: frozenset[str] = frozenset()
     knows_file: bool = False
     changes_path: bool = False
     problem: str = ""
@@ -118,6 +123,11 @@ def scan_functions(codes: Iterable[CodeType], module: str, is_package: bool) -> 
     return resolve(found, module, is_package)
 
 
+def words_of(code: CodeType) -> Iterator[str]:
+    """The strings of a function that could name a module, a file or a folder."""
+    return bytecode.words(code)
+
+
 def resolve(found: bytecode.Found, module: str, is_package: bool) -> Imports:
     """Make relative names absolute; one that leads out of the top-level package is left out, as it can only fail."""
     package = module if is_package else module.rpartition(".")[0]
@@ -135,7 +145,10 @@ def resolve(found: bytecode.Found, module: str, is_package: bool) -> Imports:
         reads_files,
         found.asks_version,
         found.asks_all and any(map(_gives_metadata, at_import)),
+        found.asks_all and any(map(_gives_metadata, inside)),
         any(map(_gives_processes, (*at_import, *inside))),
+        frozenset(found.words),
+        frozenset(found.optional),
         found.knows_file,
         found.changes_path,
     )
