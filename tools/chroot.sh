@@ -57,15 +57,20 @@ copy_settings() {
     cp /etc/ssl/certs/ca-certificates.crt "$1/etc/ssl/certs/"
 }
 
+# The system is a mount of its own, as each real root is: unshare wants to say how mounts spread below it.
 mount_system() {
+    mount --bind "$1" "$1"
     mount -t proc proc "$1/proc"
     mount --rbind /dev "$1/dev"
     mount -t tmpfs tmpfs "$1/run"
 }
 
-unmount_system() {
+un# The system is a mount of its own, as each real root is: unshare wants to say how mounts spread below it.
+mount_system() {
+    mount --bind "$1" "$1"
     umount "$1/run" "$1/proc"
     umount --recursive --lazy "$1/dev"
+    umount --lazy "$1"
 }
 
 # Runs `$3...` in the system `$1` as the user `$2`, with the network settings of this machine and nothing else of it, and with

@@ -100,9 +100,9 @@ lend_other_pythons() {
 
 drop_system() {
     keep_archives "$system"
-    unmount_system "$system"
     umount "$system/var/cache/pip"
     if [ -n "$lent" ]; then umount "$lent"; fi
+    unmount_system "$system"
     # What is still mounted there would be emptied, on whatever machine it is.
     if findmnt --list --noheadings --output TARGET | grep -qF "$system/"; then
         echo "the tests left something mounted in $system, which stays:"
@@ -182,7 +182,8 @@ in_space() {
 status=0
 mkdir -p "$room" "$cache"
 make_base
-for scenario in ${*:-root bare user locale space}; do
+if [ $# = 0 ]; then set -- root bare user locale space; fi
+for scenario in "$@"; do
     case $scenario in
         root | bare | user | locale | space)
             "in_$scenario"

@@ -57,7 +57,7 @@ def unpack(folder: Path, packages: list[str]) -> Path:
 def environment(folder: Path) -> dict[str, str]:
     """PATH and LD_LIBRARY_PATH with the unpacked folder in front; for the unpacked programs alone."""
     programs = [str(folder / part) for part in ("usr/sbin", "usr/bin", "sbin", "bin")]
-    libraries = sorted({str(path.parent) for path in folder.rglob("*.so.*") if path.is_file()})
+    libraries = sorted({str(path.parent) for path in folder.rglob("lib*.so*") if path.is_file()})
     return {
         "PATH": os.pathsep.join([*programs, os.environ.get("PATH", os.defpath)]),
         "LD_LIBRARY_PATH": os.pathsep.join(filter(None, [*libraries, os.environ.get("LD_LIBRARY_PATH", "")])),

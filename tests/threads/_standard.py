@@ -1,8 +1,9 @@
 """Run tests of the standard library's own, named by the arguments, in this process: started under `python -m roamlet.threads`.
 
-Exit status 77: this Python comes without the `test` package.
+Exit status 77: this Python comes without the `test` package, or without these tests.
 """
 
+import importlib
 import sys
 import threading
 import unittest
@@ -32,6 +33,9 @@ def main(names: list[str]) -> int:
     assert threading.Lock is sync.Lock, "this runs under python -m roamlet.threads"
     try:
         import test.support  # noqa: F401 - is it there at all
+
+        for name in names:
+            importlib.import_module(".".join(name.split(".")[:2]))
     except ModuleNotFoundError as error:
         version = "{}.{}".format(*sys.version_info)
         print(f"this Python has no {error.name}: Debian has it in the package libpython{version}-testsuite")

@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from roamlet_vpn.host import forward, live, rollback, system
+from tools import unpack_debian
+
+UNPACKED = Path(__file__).parents[4] / ".venv" / "iproute2"
 
 # What it was told stands in `said`, what it was fed in `synced`.
 WG = """#!/bin/sh
@@ -56,6 +59,19 @@ class Server:
         path = self.folder / "bin" / name
         path.write_text(script.replace("{folder}", str(self.folder)))
         path.chmod(0o755)
+
+
+@pytest.fixture
+def iproute2(monkeypatch: pytest.MonkeyPatch) -> None:
+    """ip, ss and tc: those of this machine, or unpacked into a private folder."""
+    if system.found("ip"):
+        return
+    try:
+        around = unpack_debian.environment(unpack_debian.unpack(UNPACKED, ["iproute2"]))
+    except unpack_debian.CannotUnpack as error:
+        pytest.skip(f"there is no ip: {error}")
+    for name, value in around.items():
+        monkeypatch.setenv(name, value)
 
 
 @pytest.fixture

@@ -150,6 +150,7 @@ def test_forwarding_after_a_restart_is_what_the_files_say(server, monkeypatch, f
 
 
 @pytest.mark.skipif("3.6" not in interpreters.found(), reason="there is no Python 3.6 on this machine")
+@pytest.mark.usefixtures("iproute2")
 def test_the_oldest_python_gathers_too():
     with remote.local(interpreters.found()["3.6"]) as oldest:
         facts = Facts.from_plain(oldest.call(gather, ("roamlet-none0",)), "oldest")

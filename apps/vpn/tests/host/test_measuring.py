@@ -127,6 +127,7 @@ def test_counters_in_the_words_of_the_tools():
     assert counters.retransmissions("") is None and counters.queues("") == {}
 
 
+@pytest.mark.usefixtures("iproute2")
 def test_counters_of_this_machine_are_plain_numbers():
     found = counters.counters(51820)
     assert found["devices"]["lo"]["rx_packets"] >= 0 and set(found["udp"]) >= {"RcvbufErrors"}
@@ -165,6 +166,7 @@ print([begun, measured, probe.finish(99)])
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="a network namespace of its own needs root")
+@pytest.mark.usefixtures("iproute2")
 def test_a_whole_measurement_in_a_namespace_of_its_own():
     source = os.path.dirname(os.path.dirname(os.path.dirname(probe.__file__)))
     done = subprocess.run(
