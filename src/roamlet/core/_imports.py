@@ -13,7 +13,7 @@ _importlib: Any = sys.modules["_frozen_importlib"]
 
 
 def _replaced() -> Any:
-    """CPython's own class while ModuleLock stands in its place; it is kept there, for a roamlet that is imported once more."""
+    """CPython's own class while ModuleLock is in its place; it is kept there, for a roamlet that is imported once more."""
     return getattr(_importlib, "_ModuleLock_of_threads", None)
 
 

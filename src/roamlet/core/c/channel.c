@@ -100,7 +100,7 @@ channel_announce(Channel *channel, int direction, PyObject *value, bool is_error
     scheduler->announcing = false;
     if (result == NULL)
         PyErr_WriteUnraisable(callback);
-    if (!current->raises) { /* nobody has thrown at it meanwhile */
+    if (!current->raises) { /* no thread has thrown at it meanwhile */
         PyObject *shown = current->tempval;
         current->tempval = own;
         current->sends_error = false;

@@ -18,7 +18,7 @@ typedef struct {
     PyObject *weakrefs;
 } ModuleLock;
 
-/* Somebody who waits; not on its C stack, which is not there while its tasklet is suspended. */
+/* One wait; not on its C stack, which is not there while its tasklet is suspended. */
 struct ModuleWait {
     ModuleWait *next;     /* all waits */
     ModuleWait *next_bell; /* in lock->bells */
@@ -124,7 +124,7 @@ module_lock_wait_bell(ModuleLock *lock, ModuleWait *wait)
     return status == PY_LOCK_INTR ? PyErr_CheckSignals() : 0;
 }
 
-/* Let whoever waits look again: the first tasklet, and each thread. Never switches, runs no Python code. */
+/* Let the waits look again: the first tasklet, and each thread. Never switches, runs no Python code. */
 static void
 module_lock_wake(ModuleLock *lock)
 {
@@ -225,7 +225,7 @@ ModuleLock_traverse(PyObject *self, visitproc visit, void *arg)
     return queue_traverse(&((ModuleLock *)self)->queue, visit, arg);
 }
 
-/* Nobody refers to it, so nobody waits: whoever does has it on its stack. */
+/* No reference is left, so none waits: each wait has one. */
 static void
 ModuleLock_dealloc(PyObject *self)
 {

@@ -67,7 +67,7 @@ def _by_several(
     files: Iterator[Path | Unreadable], processes: int
 ) -> Iterator[tuple[int, Iterable[Finding | Unreadable]]]:
     """Files in parts, each read by a process; what they find comes in the order of the files."""
-    # Not forked: the program may have threads. A process ends with its last part, also when nobody asks for more.
+    # Not forked: the program may have threads. A process ends with its last part, also when the caller asks for no more.
     context = multiprocessing.get_context("spawn")
     with concurrent.futures.ProcessPoolExecutor(processes, mp_context=context) as pool:
         waiting: deque[tuple[int, concurrent.futures.Future[list[Finding | Unreadable]]]] = deque()

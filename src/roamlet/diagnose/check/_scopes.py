@@ -175,7 +175,7 @@ def _own_nodes(body: list[ast.stmt]) -> Iterator[ast.AST]:
         node = waiting.pop()
         yield node
         if isinstance(node, ast.If) and (said := version_says(node.test)) is not None:
-            waiting.extend(node.body if said else node.orelse)  # nobody comes to the others
+            waiting.extend(node.body if said else node.orelse)  # the others are dead
         elif not isinstance(node, Nested):
             waiting.extend(ast.iter_child_nodes(node))
 
