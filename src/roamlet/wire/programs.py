@@ -1,22 +1,19 @@
 """Scripts and shell commands for `roamlet run`: what is run as on the command line of the target, and how it ended.
 
-Runs on the target; a part of the payload that travels when it is first needed. What is printed goes the way of all output, also
-that of processes, which have the descriptors 1 and 2 of this one.
+Runs on the target; a part of the payload that travels when it is first needed, and imports at its top only what a context has: an
+import could wait for one that is under way. What is printed goes the way of all output, also that of processes, which have the
+descriptors 1 and 2 of this one.
 """
 
-import atexit
-import linecache
 import os
-import signal
-import subprocess
 import sys
 import threading
-import traceback
-import types
 
 SHELL = "/bin/sh"
+KILL = 9  # on every system; `signal` need not be imported
 
 _running = []
+_ends = []  # not empty once the end of this process kills them
 
 
 def command(text, args, seconds):
@@ -24,6 +21,9 @@ def command(text, args, seconds):
 
     After `seconds`, if not None, it is killed with all that it has started, and "late" returned; also when this process ends.
     """
+    import atexit  # in the functions: see above
+    import subprocess
+
     group = {"preexec_fn": os.setsid} if sys.version_info < (3, 2) else {"start_new_session": True}
     process = subprocess.Popen([SHELL, "-c", text, "sh"] + list(args), close_fds=True, **group)
     late = []
@@ -32,6 +32,8 @@ def command(text, args, seconds):
         late.append(True)
         _kill(process)
 
+    if not _ends:
+        _ends.append(atexit.register(_kill_all))
     _running.append(process)
     timer = None
     if seconds is not None:
@@ -49,7 +51,7 @@ def command(text, args, seconds):
 
 def _kill(process):
     try:
-        os.killpg(process.pid, signal.SIGKILL)
+        os.killpg(process.pid, KILL)
     except EnvironmentError:  # it has just ended
         pass
 
@@ -59,11 +61,11 @@ def _kill_all():
         _kill(process)
 
 
-atexit.register(_kill_all)
-
-
 def script(path, source, args):
     """Run the source (bytes) of a script as `__main__` in this process, wait for its threads, and return its exit status."""
+    import linecache  # see command()
+    import types
+
     if sys.version_info < (3,):
         path, args = path.encode("utf-8"), [arg.encode("utf-8") for arg in args]
         lines = source.splitlines(True)
@@ -95,6 +97,8 @@ def _executed(path, source, names):
         sys.stderr.write("%s\n" % (error.code,))
         return 1
     except BaseException:
+        import traceback  # see command()
+
         kind, value, trace = sys.exc_info()
         try:
             traceback.print_exception(kind, value, trace.tb_next)  # from the script on
