@@ -157,7 +157,7 @@ def test_a_module_goes_over_the_first_link_once_however_many_need_it(chain):
     first = cost(gamma, gamma)
     assert first > 1000
     for context in (other, beta, alpha):
-        assert cost(context, context) < 300
+        assert cost(context, context) < 350
     # Another version of Python gets another bundle: the modules in it come from the first one.
     assert cost(old, old) < first / 2
     assert old.stats.modules == 1
@@ -231,8 +231,10 @@ def test_a_bundle_reaches_the_last_context_while_most_of_it_has_not_left(chain, 
     said = roamlet.sync.Event()
 
     def hear(*line):
-        lines.append(line[2].split(" of "))
-        said.set()
+        size, kind = line[2].split(" of ")
+        if int(size) > 100:  # what only announces a bundle is whole
+            lines.append((size, kind))
+            said.set()
 
     with remote.local(hostile(tmp_path, COUNTING), via=via, name="last", output=hear) as last:
         gate = Gate(contexts[0]._link.process, monkeypatch, 50_000)

@@ -61,9 +61,20 @@ went to the target, as compressed sources and extension modules.
 
 def installed(folder: Path, package: Package) -> str | None:
     """The interpreter of an environment that has the package, or None."""
-    venv.create(folder, with_pip=True, symlinks=True)
+    venv.create(folder, symlinks=True)
     python = str(folder / "bin" / "python")
-    command = [python, "-m", "pip", "install", "--quiet", "--only-binary", ":all:", "--disable-pip-version-check"]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "--python",
+        python,
+        "install",
+        "--quiet",
+        "--only-binary",
+        ":all:",
+        "--disable-pip-version-check",
+    ]
     try:
         done = subprocess.run([*command, *package.install.split()], capture_output=True, timeout=LIMIT, check=False)
     except subprocess.TimeoutExpired:

@@ -20,7 +20,7 @@ LOOK = """
 import sys
 
 def loaded():
-    return sorted(name for name in list(sys.modules) if name[:7] != "roamlet")
+    return sorted(name for name in list(sys.modules) if not name.startswith("roamlet"))
 """
 
 

@@ -272,6 +272,8 @@ def _bundle_of(
         )
         return _remaining(after, sent, _nothing, policy.form)
 
+    if not whole.modules and hints is NONE:
+        return _remaining(whole, sent, _nothing, policy.form, root)
     return _remaining(whole, sent, second_wave, policy.form, root)
 
 

@@ -23,6 +23,7 @@ MOST_ENTRIES = 5000
 FIRST_FOLDER = 1 << 20
 """In bytes: how much of a folder goes along with the first file of it that is asked for."""
 MORE_OF_FOLDER = 16 << 20
+"""In bytes: the most that goes along with a later one."""
 LARGEST_LISTING = 1 << 18
 """In bytes before compression: a larger listing is asked for."""
 _NO_DATA = (".pyc", ".pyo")
@@ -55,8 +56,8 @@ def data_of(name: str, has: Collection[str], policy: Modules) -> bytes | None:
 def beside(name: str, sent: Collection[str], has: Collection[str], policy: Modules) -> list[tuple[str, bytes]]:
     """What goes along with the answer about the file `name`: the other files of its folder, and the listing of its package.
 
-    Who reads one file of a folder reads others. The files are at most FIRST_FOLDER bytes, and MORE_OF_FOLDER once one of them
-    was asked for although others had been sent; most alike first: those with the same ending, smaller ones before larger ones.
+    Who reads one file of a folder reads others. The files are at most FIRST_FOLDER bytes, and twice what has been sent of the
+    folder when that was not enough; most alike first: those with the same ending, smaller ones before larger ones.
     No code, nothing hidden, nothing of a namespace package, which any directory may be. As `data_of` otherwise.
     """
     found = _place_of(name, has, policy)
@@ -77,7 +78,8 @@ def beside(name: str, sent: Collection[str], has: Collection[str], policy: Modul
         for other, size in _files_in(place, parts[:-1]):
             sizes.setdefault(other, size)
     others = [one for one in sizes if one != own and not one.startswith(".") and not one.endswith(_CODE)]
-    left = FIRST_FOLDER if not any(f"{folder}/{one}" in sent for one in others) else MORE_OF_FOLDER
+    already = sum(sizes[one] for one in others if f"{folder}/{one}" in sent)
+    left = min(max(FIRST_FOLDER, 2 * already), MORE_OF_FOLDER)
     ending = os.path.splitext(own)[1]
     for other in sorted(others, key=lambda one: (os.path.splitext(one)[1] != ending, sizes[one], one)):
         full = f"{folder}/{other}"

@@ -15,7 +15,7 @@ from roamlet.wire import codec
 from . import standard
 from .bounded import Bounded
 from .policy import Modules
-from .sources import stamp_of
+from .sources import Location, stamp_of
 
 ALL = "@"
 PRIVATE = "direct_url.json"  # where it was installed from, which may hold a password
@@ -99,6 +99,20 @@ def places_of(top: str) -> list[tuple[str, bytes]]:
         place: bytes = codec.dumps((str(distribution.locate_file("")), str(getattr(distribution, "_path", ""))))
         found.append((name, place))
     return found
+
+
+def is_installed(package: Location) -> bool:
+    """True when a distribution beside this top-level package says that it has it: not for a package in somebody's own folder."""
+    for place in package.search or ():
+        folder = os.path.dirname(place)
+        try:
+            names = [name for name in os.listdir(folder) if name.endswith((".dist-info", ".egg-info"))]
+            found = (importlib.metadata.PathDistribution(Path(folder, name)) for name in names)
+            if any(package.name in _tops_of(one) for one in found):
+                return True
+        except (OSError, ValueError):
+            continue
+    return False
 
 
 def entered_by(groups: Collection[str]) -> set[str]:

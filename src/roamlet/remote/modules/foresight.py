@@ -6,6 +6,7 @@ function names goes in any case; the rest within a share of what is certain to b
 Which modules an import statement needs is decided in closure.py; where files lie is data.py's.
 """
 
+import builtins
 import re
 import sys
 from collections import Counter
@@ -27,7 +28,7 @@ LARGEST_FILE = 4 << 20
 _PACKED = 0.25
 """How much of a source is left of it in a bundle, about."""
 _PACKED_NATIVE = 0.4
-_MODULES_SHARE, _MODULES_LEAST = 0.12, 32 << 10
+_MODULES_SHARE, _MODULES_LEAST = 0.12, 24 << 10
 _NATIVE_SHARE = 0.05  # of extension modules, for modules
 _FILES_SHARE, _FILES_LEAST = 0.22, 32 << 10
 _ALTERNATIVES = 8
@@ -196,14 +197,14 @@ class Foresight:
         """
         left = most - self.spent
         for limit in (most - left * 0.8, most - left * 0.6, most - left * 0.3, most):
-            costs: list[tuple[float, str]] = []
+            costs: list[tuple[bool, float, str]] = []
             for name in names:
                 if not _ASIDE.isdisjoint(name.split(".")) or not self.is_new(name):
                     continue
                 # What the called package itself imports is more likely to be used than what lies below it.
                 is_near = name in self.near or name.partition(".")[0] in self.called
-                costs.append((self.cost(name) * (1 if is_near else 2), name))
-            for _, name in sorted(costs):
+                costs.append((not is_near, self.cost(name), name))
+            for _, _, name in sorted(costs):
                 cost = self.cost(name) if self.is_new(name) else 0
                 if cost and self.spent + cost <= limit:
                     self.spent += cost
@@ -240,7 +241,7 @@ class Foresight:
             is_lazy = is_loaded(base) and _is_lazy(sys.modules.get(base))
             for name in sorted(self.hints.names):
                 full = f"{base}.{name}"
-                if defines(base, name) or full in roots:
+                if defines(base, name) or full in roots or hasattr(builtins, name) or name.startswith("__"):
                     continue
                 if name in here.submodules or name in here.extensions:
                     if self.is_new(full):
@@ -263,7 +264,7 @@ class Foresight:
         named |= {one.base for one in (*imports.at_import, *imports.inside) if name in one.names}
         for one in sorted(named)[:200]:
             found = self.found(one)
-            if found is None or found.native is not None or one == base:
+            if found is None or found.native is not None or one == base or not _ASIDE.isdisjoint(one.split(".")):
                 continue
             try:
                 has_it = name in code_of(found).co_names
@@ -353,7 +354,12 @@ class Foresight:
         left = _FILES_LEAST + _FILES_SHARE * sum(self.weigh(name for name, _ in self.active()))
         for top in sorted(knowing):
             location = self.first.get(top) or self.found(top)
-            if location is None or location.is_namespace or not location.is_package or not distributions.owners_of(top):
+            if (
+                location is None
+                or location.is_namespace
+                or not location.is_package
+                or not distributions.is_installed(location)
+            ):
                 continue
             tree = data.tree(location)
             called, named, folders = _choose(tree, words[top], self.words)
