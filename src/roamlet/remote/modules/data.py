@@ -56,7 +56,7 @@ def data_of(name: str, has: Collection[str], policy: Modules) -> bytes | None:
 def beside(name: str, sent: Collection[str], has: Collection[str], policy: Modules) -> list[tuple[str, bytes]]:
     """What goes along with the answer about the file `name`: the other files of its folder, and the listing of its package.
 
-    Who reads one file of a folder reads others. The files are at most FIRST_FOLDER bytes, and twice what has been sent of the
+    A package that reads one file of a folder reads others. They are at most FIRST_FOLDER bytes, and twice what has been sent of the
     folder when that was not enough; most alike first: those with the same ending, smaller ones before larger ones.
     No code, nothing hidden, nothing of a namespace package, which any directory may be. As `data_of` otherwise.
     """
