@@ -496,6 +496,13 @@ def set_clock(now: Callable[[], float] | None = None, advance: Callable[[float],
     Without arguments the monotonic clock is back.
     """
 
+def outside_atomic(function: Callable[..., T], args: Sequence[object] = (), kwargs: dict[str, Any] | None = None) -> T:
+    """Return function(*args, **kwargs), called outside of the atomic code that the caller is in.
+
+    For a call that blocks the thread and is not roamlet's: others can be in atomic code meanwhile. The caller is atomic again,
+    at the same depth, before this returns or raises. May switch if the function does.
+    """
+
 def set_deadlock_mode(mode: str, /) -> str:
     """Say what happens when the main tasklet waits and nothing that roamlet knows of can wake anybody; return the mode before.
 

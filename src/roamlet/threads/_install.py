@@ -1,10 +1,12 @@
 """Putting our classes into threading and queue, and taking them out again."""
 
+import functools
 import queue
 import threading
 from typing import Any
 
 import roamlet.sync
+from roamlet.core import outside_atomic
 from roamlet.sync import _native
 
 # What is left alone: _thread.allocate_lock, which importlib, the start and end of threads and C code use and look into, and with
@@ -16,9 +18,19 @@ NAMES = {
 
 _originals: dict[tuple[Any, str], object] = {}
 
+_join = threading.Thread.join
+
+
+@functools.wraps(_join)
+def _join_outside_atomic(self: threading.Thread, timeout: float | None = None) -> None:
+    """The thread that ends may need atomic code for that; join() itself waits for a lock that is not ours."""
+    outside_atomic(_join, (self, timeout))
+
 
 def install() -> None:
     """Put roamlet's classes into threading and queue, for all that is made from now on. Once is enough.
+
+    Thread.join() gives up roamlet.atomic() from now on while it waits, as all that waits in these classes does.
 
     Modules that have taken a class by name (`from threading import Lock`) keep what they have: call this before they are
     imported. Waiting for one of these classes is then no Deadlock, whoever waits: a signal handler may end it.
@@ -30,6 +42,9 @@ def install() -> None:
             if found is not ours:
                 _originals[module, name] = found
                 setattr(module, name, ours)
+    if threading.Thread.join is _join:
+        _originals[threading.Thread, "join"] = _join
+        setattr(threading.Thread, "join", _join_outside_atomic)  # noqa: B010 - a method is not to be assigned to
     _native.wait_for_signals(True)
 
 

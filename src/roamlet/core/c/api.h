@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #define ROAMLET_API_NAME "roamlet.core._core._API"
-#define ROAMLET_API_VERSION 7
+#define ROAMLET_API_VERSION 8
 
 /* Those who wait, the first first. Zeroed it is empty. Each is owned by the queue, and holds what embeds the queue in its
    call; the members are the core's alone. */
@@ -104,6 +104,12 @@ typedef struct {
     /* Whether this is a signal handler that interrupts its thread while that waits in its main tasklet and has no other: wait() is
        refused then, as nobody can be switched to, but the thread itself may wait without holding up anybody. */
     bool (*interrupts_wait)(void);
+
+    /* Around a call that blocks its thread outside of wait(): the caller leaves atomic code, all of its levels, and enters as many again.
+       atomic_return() releases the GIL while another thread is in atomic code, and may run Python code (a warning), which must
+       not switch; it keeps the exception that is set, and cannot fail. */
+    int (*atomic_leave)(void);
+    void (*atomic_return)(int levels);
 
     /* Call it in operations that succeed without waiting, in loops of which a tasklet could hold up all others: raises what a
        cancelled scope or an expired roamlet.timeout has for this tasklet, looks at hub and timers when it is time, and lets

@@ -49,26 +49,67 @@ atomic_owner_gone(PyThreadState *own)
     return t == NULL;
 }
 
-/* Warn that the owner has kept atomic for long: it is in a blocking call that roamlet does not know. -1 with an exception
-   set when warnings are errors. Runs Python code. */
+/* Whether `frame`, the innermost of the atomic owner, is that of a Thread.join() of this thread. Runs Python code. */
+static bool
+atomic_joins_us(PyFrameObject *frame, PyCodeObject *code)
+{
+    PyObject *locals = NULL, *thread = NULL, *ident = NULL;
+    bool joins = false;
+    if (PyUnicode_CompareWithASCIIString(code->co_name, "_wait_for_tstate_lock") == 0 || /* until 3.12 */
+        PyUnicode_CompareWithASCIIString(code->co_name, "join") == 0)
+        locals = PyFrame_GetLocals(frame);
+    if (locals != NULL)
+        thread = PyMapping_GetItemString(locals, "self");
+    if (thread != NULL)
+        ident = PyObject_GetAttrString(thread, "ident");
+    if (ident != NULL && PyLong_Check(ident))
+        joins = PyLong_AsUnsignedLong(ident) == PyThreadState_Get()->thread_id;
+    PyErr_Clear();
+    Py_XDECREF(ident);
+    Py_XDECREF(thread);
+    Py_XDECREF(locals);
+    return joins;
+}
+
+/* The place that `frame` is at, as "f at file:line": a new reference, or NULL with an exception set. */
+static PyObject *
+atomic_place(PyFrameObject *frame)
+{
+    PyCodeObject *code = PyFrame_GetCode(frame);
+    PyObject *place = PyUnicode_FromFormat("%U at %U:%d", code->co_name, code->co_filename, PyFrame_GetLineNumber(frame));
+    Py_DECREF(code);
+    return place;
+}
+
+/* Say that the owner has kept atomic for long: it is in a blocking call that roamlet does not know. Where that waits for this thread
+   neither can go on, and this one gets Deadlock; else a warning, which may be an error. -1 with the exception set. Runs Python
+   code. */
 static int
 atomic_report(void)
 {
     PyThreadState *owner = atomic_owner;
-    PyFrameObject *frame = owner != NULL ? PyThreadState_GetFrame(owner) : NULL;
-    PyCodeObject *code;
-    int failed;
-    if (frame == NULL) {
+    PyFrameObject *frame = owner != NULL ? PyThreadState_GetFrame(owner) : NULL, *own = PyThreadState_GetFrame(PyThreadState_Get());
+    PyCodeObject *code = frame != NULL ? PyFrame_GetCode(frame) : NULL;
+    unsigned long thread = owner != NULL ? owner->thread_id : 0;
+    PyObject *there = frame != NULL ? atomic_place(frame) : NULL, *here = own != NULL ? atomic_place(own) : NULL;
+    int failed = 0;
+    if (there == NULL)
         PyErr_Clear();
-        return 0;
-    }
-    code = PyFrame_GetCode(frame);
-    failed = PyErr_WarnFormat(PyExc_RuntimeWarning, 1,
-                              "waiting for roamlet.atomic() for more than a second: thread %lu is in it, in %U at %U:%d. Does it "
-                              "block there in a call that is not roamlet's? Leave atomic() before such calls",
-                              owner->thread_id, code->co_name, code->co_filename, PyFrame_GetLineNumber(frame));
-    Py_DECREF(code);
-    Py_DECREF(frame);
+    else if (here != NULL && atomic_joins_us(frame, code)) {
+        PyErr_Format(Deadlock, "Deadlock: this thread waits for roamlet.atomic(), in %U, while thread %lu, which is in it, waits for this "
+                               "thread to end, in %U. Leave atomic() before join(), or let roamlet.threads give it up there", here,
+                     thread, there);
+        failed = -1;
+    } else
+        failed = PyErr_WarnFormat(PyExc_RuntimeWarning, 1,
+                                  "waiting for roamlet.atomic() for more than a second: thread %lu is in it, in %U. Does it block there in "
+                                  "a call that is not roamlet's? Leave atomic() before such calls, or make them by "
+                                  "roamlet.core.outside_atomic()", thread, there);
+    Py_XDECREF(here);
+    Py_XDECREF(there);
+    Py_XDECREF(code);
+    Py_XDECREF(own);
+    Py_XDECREF(frame);
     return failed;
 }
 
@@ -183,6 +224,76 @@ atomic_leave(void)
     }
     return 0;
 }
+
+/* Leave atomic code before a call that blocks the thread: returns how many levels there were. Cannot fail. */
+static int
+atomic_give_up(void)
+{
+    Tasklet *tasklet = atomic_tasklet();
+    int *depth = atomic_depth(tasklet), levels = *depth;
+    if (levels > 0) {
+        *depth = 0;
+        if (tasklet != NULL)
+            tasklet->special &= (uint8_t)~SPECIAL_ATOMIC;
+        atomic_release();
+    }
+    return levels;
+}
+
+/* That call has returned: go as deep into atomic code again. Keeps the exception that is set; cannot fail. Releases the GIL; may run
+   Python code, which cannot switch. */
+static void
+atomic_return(int levels)
+{
+    Scheduler *scheduler = this_scheduler;
+    Tasklet *tasklet = atomic_tasklet();
+    PyObject *raised;
+    if (levels == 0)
+        return;
+    if (unlikely(atomic_owner != NULL && *atomic_depth(tasklet) == 0)) {
+        bool announcing = scheduler != NULL && scheduler->announcing;
+        raised = error_take();
+        if (scheduler != NULL)
+            scheduler->announcing = true;
+        (void)atomic_wait(false);
+        if (scheduler != NULL)
+            scheduler->announcing = announcing;
+        if (raised != NULL)
+            error_raise(raised);
+    } else
+        atomic_own(PyThreadState_Get());
+    *atomic_depth(tasklet) += levels;
+    if (tasklet != NULL)
+        tasklet->special |= SPECIAL_ATOMIC;
+}
+
+/* outside_atomic(function, args=(), kwargs=None). Runs Python code; may switch. */
+static PyObject *
+core_outside_atomic(PyObject *Py_UNUSED(module), PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"function", "args", "kwargs", NULL};
+    PyObject *function, *call_args = NULL, *call_kwargs = Py_None, *tuple, *result;
+    int levels;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|OO:outside_atomic", names, &function, &call_args, &call_kwargs))
+        return NULL;
+    if (call_kwargs != Py_None && !PyDict_Check(call_kwargs)) {
+        PyErr_Format(PyExc_TypeError, "outside_atomic(): kwargs is a dict or None, not %R", call_kwargs);
+        return NULL;
+    }
+    tuple = call_args != NULL ? PySequence_Tuple(call_args) : PyTuple_New(0);
+    if (tuple == NULL)
+        return NULL;
+    levels = atomic_give_up();
+    result = PyObject_Call(function, tuple, call_kwargs != Py_None ? call_kwargs : NULL);
+    atomic_return(levels);
+    Py_DECREF(tuple);
+    return result;
+}
+
+PyDoc_STRVAR(outside_atomic_doc, "outside_atomic(function, args=(), kwargs=None)\n--\n\n"
+"Return function(*args, **kwargs), called outside of the atomic code that the caller is in.\n\n"
+"For a call that blocks the thread and is not roamlet's: others can be in atomic code meanwhile. The caller is atomic again, at the\n"
+"same depth, before this returns or raises. May switch if the function does.");
 
 /* set_atomic(flag) of any tasklet: of the current one it enters or leaves at once, of another before it goes on. */
 static int

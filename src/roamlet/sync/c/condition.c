@@ -139,6 +139,7 @@ static int
 condition_try_take_back(Condition *self, Py_ssize_t count, PyObject *saved)
 {
     PyObject *result;
+    int levels;
     if (self->kind != FOREIGN) {
         PyObject *lock = Py_NewRef(self->lock); /* __init__() may be called again while it is waited for */
         int taken = self->kind == OURS_LOCK ? lock_take((Lock *)lock, ROAMLET_NEVER, NULL)
@@ -146,8 +147,10 @@ condition_try_take_back(Condition *self, Py_ssize_t count, PyObject *saved)
         Py_DECREF(lock);
         return taken;
     }
+    levels = api->atomic_leave(); /* a lock that is not ours may block the thread */
     result = saved != NULL ? PyObject_CallMethod(self->lock, "_acquire_restore", "(O)", saved)
                            : PyObject_CallMethod(self->lock, "acquire", NULL);
+    api->atomic_return(levels);
     Py_XDECREF(result);
     return result != NULL ? 1 : -1;
 }
@@ -309,13 +312,16 @@ Condition_acquire(PyObject *object, PyObject *const *args, Py_ssize_t count, PyO
 {
     Condition *self = (Condition *)object;
     PyObject *lock = Py_NewRef(self->lock), *method, *result;
+    int levels;
     if (self->kind == OURS_RLOCK)
         result = RLock_acquire(lock, args, count, names);
     else if (self->kind == OURS_LOCK)
         result = Lock_acquire(lock, args, count, names);
     else {
         method = PyObject_GetAttrString(lock, "acquire");
+        levels = api->atomic_leave();
         result = method != NULL ? PyObject_Vectorcall(method, args, (size_t)count, names) : NULL;
+        api->atomic_return(levels);
         Py_XDECREF(method);
     }
     Py_DECREF(lock);
@@ -337,10 +343,13 @@ static PyObject *
 Condition_enter(PyObject *object, PyObject *Py_UNUSED(unused))
 {
     Condition *self = (Condition *)object;
-    PyObject *lock = Py_NewRef(self->lock);
-    PyObject *result = self->kind == OURS_RLOCK  ? RLock_enter(lock, NULL)
-                       : self->kind == OURS_LOCK ? Lock_enter(lock, NULL)
-                                                 : PyObject_CallMethod(lock, "__enter__", NULL);
+    PyObject *lock = Py_NewRef(self->lock), *result;
+    if (self->kind == FOREIGN) {
+        int levels = api->atomic_leave();
+        result = PyObject_CallMethod(lock, "__enter__", NULL);
+        api->atomic_return(levels);
+    } else
+        result = self->kind == OURS_RLOCK ? RLock_enter(lock, NULL) : Lock_enter(lock, NULL);
     Py_DECREF(lock);
     return result;
 }

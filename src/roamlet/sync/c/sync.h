@@ -151,15 +151,18 @@ wait_in(RoamletQueue *queue, PyObject *on, int64_t deadline, int flags, PyObject
 {
     const struct timespec pause = {0, HANDLER_NS};
     int64_t now = 0;
+    int levels;
     if (likely(!api->interrupts_wait()))
         return api->wait(queue, on, deadline, flags, operands);
     if (deadline >= 0 && (now = api->now()) < 0)
         return ROAMLET_RAISED;
     if (deadline >= 0 && now >= deadline)
         return ROAMLET_TIMED_OUT;
+    levels = api->atomic_leave();
     Py_BEGIN_ALLOW_THREADS
     nanosleep(&pause, NULL);
     Py_END_ALLOW_THREADS
+    api->atomic_return(levels);
     return PyErr_CheckSignals() < 0 ? ROAMLET_RAISED : LOOK_AGAIN;
 }
 
