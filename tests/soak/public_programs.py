@@ -219,10 +219,11 @@ def resume(file):
     from roamlet import snapshot
 
     try:
-        _, out = snapshot.loads(Path(file).read_bytes())
+        tasklet, out = snapshot.loads(Path(file).read_bytes())
     except snapshot.BadSnapshot as error:
         print(json.dumps({"refused": str(error)}))
         return
+    tasklet.insert()  # it was interrupted, and is paused
     roamlet.run()
     print(json.dumps({"out": out}))
 
