@@ -10,6 +10,7 @@ pytestmark = pytest.mark.skipif(not KNOWN, reason="tasklets are saved on the bac
 
 
 @pytest.mark.parametrize("by_value", [False, True], ids=["by name", "by value"])
+@pytest.mark.skipif(not _sound._KNOWN, reason="of this version the depth of the stack alone is compared")
 def test_no_damaged_image_crashes(by_value):
     found = _images.outcomes(_images.image(by_value=by_value), range(150))
     assert set(found) <= {"refused", "went on", "stopped"}, found
@@ -21,6 +22,7 @@ def loops(items):
         yield [each + 1 for each in item]
 
 
+@pytest.mark.skipif(not _sound._KNOWN, reason="of this version the depth of the stack alone is compared")
 def test_what_a_loop_has_is_an_iterator():
     generator = loops([[1], [2]])
     next(generator)

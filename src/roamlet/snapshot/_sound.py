@@ -20,7 +20,7 @@ _JUMPS = {*dis.hasjrel, *dis.hasjabs}
 _ENDS = {
     "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT", "JUMP_FORWARD", "RAISE_VARARGS", "RERAISE", "RETURN_VALUE", "RETURN_CONST",
 }  # fmt: skip
-_KNOWN = sys.version_info < (3, 14)
+_KNOWN = sys.version_info < (3, 12)  # whose instructions are described below; elsewhere the depth alone is compared
 _NULL_IS_LOWEST = sys.version_info < (3, 13)  # of the operands of a call; else it is above what is called
 _UNIT = 2  # bytes
 
