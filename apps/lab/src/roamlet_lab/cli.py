@@ -19,10 +19,10 @@ ETHERNET = 1500  # what a line takes that nobody has set
 DEFAULT_NAME = "lab"
 
 EPILOG = """\
-  sudo roamlet lab up --offices 3 --rtt 80ms
-  sudo roamlet lab shell alpha-client ping -c 3 192.168.20.50
-  sudo roamlet lab set --loss 1% --cut beta
-  sudo roamlet lab down
+  sudo "$(command -v roamlet)" lab up --offices 3 --rtt 80ms
+  sudo "$(command -v roamlet)" lab shell alpha-client ping -c 3 192.168.20.50
+  sudo "$(command -v roamlet)" lab set --loss 1% --cut beta
+  sudo "$(command -v roamlet)" lab down
 
 A machine is called as its office is (the server), or OFFICE-client, OFFICE-gateway, or admin, which is on the internet.
 
