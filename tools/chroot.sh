@@ -65,9 +65,7 @@ mount_system() {
     mount -t tmpfs tmpfs "$1/run"
 }
 
-un# The system is a mount of its own, as each real root is: unshare wants to say how mounts spread below it.
-mount_system() {
-    mount --bind "$1" "$1"
+unmount_system() {
     umount "$1/run" "$1/proc"
     umount --recursive --lazy "$1/dev"
     umount --lazy "$1"
