@@ -101,7 +101,9 @@ def test_sqlalchemy_selects_over_there(context: remote.Context, not_loaded: NotL
     if not loaded:
         not_loaded("sqlalchemy")
     assert context.call(roamlet_uses.sqlalchemy) == ["roamlet"]
-    assert context.stats.round_trips <= 6
+    assert (
+        context.stats.round_trips <= 9
+    )  # compiled modules above 1 MiB are asked for where the parent has not loaded them
 
 
 def test_rich_draws_a_table_over_there(context: remote.Context, not_loaded: NotLoaded) -> None:
