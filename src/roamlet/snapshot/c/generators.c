@@ -94,7 +94,8 @@ native_generator_set(PyObject *Py_UNUSED(module), PyObject *args)
     }
     code = frame_code(generator_frame(generator));
     operands = PyTuple_GET_SIZE(slots) - code->co_nlocalsplus;
-    if (!nulls_are_right(nulls, slots, code) || operands < 0 || !position_fits(code, unit, offset, PyTuple_GET_SIZE(slots), true) ||
+    if (!nulls_are_right(nulls, slots, code) || operands < 0 || operands > code->co_stacksize || unit < 0 || unit >= Py_SIZE(code) || offset < 0 ||
+        (!FRAME_HAS_OFFSET && !position_fits(code, unit, offset, PyTuple_GET_SIZE(slots), true)) ||
         state >= 0 || state < INT8_MIN) {
         PyErr_Format(PyExc_ValueError, "the saved state of generator %U does not fit its code", code->co_qualname);
         return NULL;
