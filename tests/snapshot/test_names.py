@@ -64,6 +64,23 @@ def copy_of(value):
     return result
 
 
+class Lazy:
+    """As Django's settings before anybody has configured them."""
+
+    @property
+    def __class__(self):
+        raise RuntimeError("not configured")
+
+
+@pytest.mark.parametrize("name", ["MISSING", "Kind.NOTHING"])
+def test_objects_of_modules_are_not_asked_for_their_class(shop, name):
+    shop.settings = Lazy()
+    value = shop
+    for part in name.split("."):
+        value = getattr(value, part)
+    assert copy_of(value) is value
+
+
 @pytest.mark.parametrize("name", ["MISSING", "SHIFT", "WORDS", "Kind.NOTHING"])
 def test_what_is_equal_to_itself_alone_is_the_modules_own_again(shop, name):
     value = shop

@@ -12,7 +12,7 @@ import types
 import warnings
 from collections.abc import Callable, Iterable
 from importlib import import_module
-from typing import Any
+from typing import Any, cast
 
 from roamlet.core import channel, tasklet
 from roamlet.snapshot import _native
@@ -72,9 +72,11 @@ def _read(name: str, module: types.ModuleType) -> None:
 
 
 def _can_be_named(attribute: str, value: object) -> bool:
-    if value is None or isinstance(value, _UNNAMED) or attribute in _OF_THE_IMPORT:
+    # By type(): the __class__ of a lazy object runs code, which may fail.
+    kind = type(value)
+    if value is None or issubclass(kind, _UNNAMED) or attribute in _OF_THE_IMPORT:
         return False
-    return not isinstance(value, (str, bytes)) or len(value) > 1  # of the shorter ones there is one each
+    return not issubclass(kind, (str, bytes)) or len(cast(str, value)) > 1  # of the shorter ones there is one each
 
 
 def _found(module: str, name: str) -> Any:
@@ -130,9 +132,9 @@ def _codes(where: str, values: Iterable[Any]) -> "list[types.CodeType]":
     """The code of the functions and methods that a module has defined."""
     found = []
     for value in list(values):
-        if isinstance(value, types.FunctionType):
+        if type(value) is types.FunctionType:
             found.append(value.__code__)
-        elif isinstance(value, type) and value.__module__ == where:
+        elif issubclass(type(value), type) and value.__module__ == where:
             methods = (getattr(each, "__func__", getattr(each, "fget", each)) for each in vars(value).values())
             found += [each.__code__ for each in methods if isinstance(each, types.FunctionType)]
     return found
@@ -149,10 +151,10 @@ def _stores(code: types.CodeType, name: str) -> bool:
 def in_a_class(item: object) -> Place | None:
     """Where a class has this object as an attribute, for one that is no module's: takes milliseconds."""
     for where, module in list(sys.modules.items()):
-        if where in _MAIN or not isinstance(module, types.ModuleType):
+        if where in _MAIN or not issubclass(type(module), types.ModuleType):
             continue
         for name, each in list(module.__dict__.items()):
-            if isinstance(each, type) and each.__module__ == where:
+            if issubclass(type(each), type) and each.__module__ == where:
                 for attribute, value in list(vars(each).items()):
                     if value is item:
                         return where, f"{name}.{attribute}"
