@@ -62,14 +62,19 @@ mount_system() {
     mount --bind "$1" "$1"
     mount -t proc proc "$1/proc"
     mount --rbind /dev "$1/dev"
+    mount --rbind /sys "$1/sys"
     mount -t tmpfs tmpfs "$1/run"
 }
 
 unmount_system() {
     umount "$1/run" "$1/proc"
     umount --recursive --lazy "$1/dev"
+    umount --recursive --lazy "$1/sys"
     umount --lazy "$1"
 }
+
+# Its root is that of a mount namespace and not only a chroot, which a program that enters the namespace would leave.
+PIVOT='cd "$1" && pivot_root . . && umount --lazy . && cd / && exec chroot --userspec="$2" / sh -c "$3"'
 
 # Runs `$3...` in the system `$1` as the user `$2`, with the network settings of this machine and nothing else of it, and with
 # what $INSIDE_SETTINGS says: words without spaces.
@@ -84,7 +89,7 @@ inside() {
     done)
     # shellcheck disable=SC2086 # one word a setting
     env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME="$home" LANG=C.UTF-8 $settings ${INSIDE_SETTINGS:-} \
-        chroot --userspec="$(id_in "$root" "$user")" "$root" sh -c "cd && $*" 2>&1
+        unshare --mount sh -c "$PIVOT" sh "$root" "$(id_in "$root" "$user")" "cd && $*" 2>&1
 }
 
 id_in() {
