@@ -58,7 +58,7 @@ HANDLER = """
     try:
         done.wait()
     except RuntimeError as error:
-        print("refused:", error)
+        print("refused:", error, flush=True)
         os._exit(0)
     thread.join()
     print(log)
