@@ -316,6 +316,16 @@ class Saver(pickle.Pickler):
 def save(saver: Saver, root: object) -> None:
     """Let the saver write the root and what it reaches. CannotSave names the variable that keeps it from that."""
     try:
+        _explained(saver, root)
+    except BaseException:
+        # The traceback has the saver, and its memo what is to be saved, which may have the error. The collector of CPython 3.11.2,
+        # Debian 12's, does not look into a pickler's memo: that cycle would stay for good.
+        saver.clear_memo()
+        raise
+
+
+def _explained(saver: Saver, root: object) -> None:
+    try:
         saver.save(root)
     except (CannotSave, NoCore, MemoryError, KeyboardInterrupt):
         raise
