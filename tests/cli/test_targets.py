@@ -98,6 +98,6 @@ def test_all_are_closed_when_the_block_ends_with_an_error():
 def test_messages_are_for_the_command_line_and_obey_no_escapes():
     assert (
         message_of(HostUnreachable("\x1b[2Jno\nroute; another one as python="))
-        == "?[2Jno\nroute; another one as --python PATH"
+        == "\\x1b[2Jno\nroute; another one as --python PATH"
     )
     assert message_of(KeyError()) == "KeyError"

@@ -19,7 +19,7 @@ from roamlet.snapshot import _native
 from roamlet.snapshot._errors import BadSnapshot, CannotSave
 from roamlet.snapshot._helpers import base
 from roamlet.snapshot._save import ATOMIC, CONTEXT, FUNCTION, HANDLED, PLAIN_RECORD, RECORDS, STARTED, Reduced
-from roamlet.snapshot._travel import ATOMIC_FLAG, SCHEDULED, Parcel, discard
+from roamlet.snapshot._travel import ATOMIC_FLAG, SCHEDULED, Parcel, ParcelLoader, discard
 from roamlet.snapshot._why import variable_names
 from roamlet.sync._outcome import Outcome
 from roamlet.sync._spawn import Body
@@ -119,6 +119,14 @@ class BlockParcel(Parcel):
 
 
 # ---- over there
+
+
+class BlockLoader(ParcelLoader):
+    """Reads a tasklet that comes for a block alone."""
+
+    def left_out(self, number: int, code: types.CodeType, slots: tuple[Any, ...]) -> range:
+        """What loops and the like around the block have on the stack: it stays where the tasklet came from."""
+        return range(len(variable_names(code)), len(slots) - _HELD) if number == 0 else range(0)
 
 
 class Stay:

@@ -12,7 +12,7 @@ from roamlet._move import STARTED_THERE, Leaving, NotMoved
 from roamlet.core import TaskletExit, tasklet
 from roamlet.core import channel as core_channel
 from roamlet.snapshot import _load, _native
-from roamlet.snapshot._block import Stay
+from roamlet.snapshot._block import BlockLoader, Stay
 from roamlet.snapshot._errors import BadSnapshot, CannotSave
 from roamlet.snapshot._helpers import base
 from roamlet.snapshot._suspended import Suspended
@@ -139,7 +139,8 @@ _here: dict[int, Moved] = {}
 
 def prepare(number: int, data: bytes, channels: list[Any], main: str | None, block: bool) -> None:
     """Make the tasklet again, and do not let it run. `block`: for a block of roamlet.at() alone."""
-    _here[number] = Moved(ParcelLoader(data, channels, {} if main is None else {MAIN: main}), block=block)
+    kind = BlockLoader if block else ParcelLoader
+    _here[number] = Moved(kind(data, channels, {} if main is None else {MAIN: main}), block=block)
 
 
 def commit(number: int) -> None:

@@ -270,7 +270,11 @@ class Loader(pickle.Unpickler):
         for number, (named, unit, offset, nulls, slots, *_) in enumerate(records):
             function = self.functions[named] if isinstance(named, int) else named
             goes_on = before if before >= 0 and number == len(records) - 1 else unit + offset + _IS_BEFORE
-            _sound.check(function.__code__, goes_on, nulls, slots)
+            _sound.check(function.__code__, goes_on, nulls, slots, self.left_out(number, function.__code__, slots))
+
+    def left_out(self, number: int, code: types.CodeType, slots: tuple[Any, ...]) -> range:
+        """The slots of this record that hold nothing of use, because its frame does not get to what takes them."""
+        return range(0)
 
     def make_cell(self) -> types.CellType:
         return self._noted(types.CellType())

@@ -310,11 +310,13 @@ def _names_of(code: types.CodeType) -> list[str]:
     return [*code.co_varnames, *[name for name in code.co_cellvars if name not in code.co_varnames], *code.co_freevars]
 
 
-def check(code: types.CodeType, unit: int, nulls: Any, slots: tuple[Any, ...]) -> None:
-    """Raise ValueError when these slots cannot be those of a frame that goes on at this unit."""
+def check(code: types.CodeType, unit: int, nulls: Any, slots: tuple[Any, ...], left_out: range = range(0)) -> None:
+    """Raise ValueError when these slots, less those of `left_out`, cannot be those of a frame that goes on at this unit."""
     if not _KNOWN:
         return
     for number, need in demands(code, unit, len(slots)):
+        if number in left_out:
+            continue
         empty = bool(nulls >> number & 1) if isinstance(nulls, int) else number in nulls
         if empty or (need != SOMETHING and not _CHECKS[need](slots[number])):
             what = "nothing" if empty else f"a {type(slots[number]).__name__}"

@@ -83,9 +83,9 @@ def _fetch_extensions(importer):
     for name, found in list(importer._modules.items()):
         if found[0] == bundle.EXTENSION:
             files = codec.loads(found[1])[1]
-            for number, _, _ in files:
+            for number, _, _, _ in files:
                 importer.extensions._ask(number)
-            for number, label, size in files:
+            for number, label, size, _ in files:
                 importer.extensions._wait(name, number, label, size)
 
 
