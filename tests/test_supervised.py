@@ -1,5 +1,6 @@
 """That processes end with the test that started them when it does not pass, and with the run in any case."""
 
+import functools
 import os
 import signal
 import subprocess
@@ -47,6 +48,7 @@ def inner(tmp_path):
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             text=True,
+            preexec_fn=functools.partial(signal.signal, signal.SIGHUP, signal.SIG_DFL),  # whatever nohup has set
         )
 
     return start

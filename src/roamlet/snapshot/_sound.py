@@ -113,6 +113,7 @@ class _Graph:
 
     def __init__(self, code: types.CodeType) -> None:
         self.demands: dict[tuple[int, int], Demands] = {}
+        self.wanted: dict[str, dict[int, int]] = {}
         self.depths = _native.depths(code)
         self.steps: dict[int, _Step] = {}
         found = [each for each in dis.get_instructions(code) if each.opname != "CACHE"]
@@ -244,30 +245,42 @@ def _of_operand(graph: _Graph, unit: int, at: int) -> set[str]:
     return wanted
 
 
-def _of_variables(graph: _Graph, code: types.CodeType, unit: int) -> dict[int, set[str]]:
-    """By number: what is taken for granted of a variable before it is given another value."""
-    names = (
-        list(code.co_varnames)
-        + [name for name in code.co_cellvars if name not in code.co_varnames]
-        + list(code.co_freevars)
-    )
+def _of_variables(graph: _Graph, code: types.CodeType, unit: int) -> Iterator[tuple[int, str]]:
+    """(its number, what is taken for granted of a variable before it is given another value)."""
+    if not graph.wanted:
+        graph.wanted = {need: _wanted_before(graph, code, need) for need in (SOMETHING, "a cell")}
+    for need, before in graph.wanted.items():
+        left = before[unit]
+        while left:
+            number = left.bit_length() - 1
+            left ^= 1 << number
+            yield number, need
+
+
+def _wanted_before(graph: _Graph, code: types.CodeType, need: str) -> dict[int, int]:
+    """By unit: the variables, a bit each, of which this is taken for granted from there on. (Liveness, from the end backwards.)"""
+    names = _names_of(code)
     cells = {names.index(name) for name in (*code.co_cellvars, *code.co_freevars)}
-    wanted: dict[int, set[str]] = {}
-    for number in range(len(names)):
-        todo, seen = [unit], {unit}
-        while todo:
-            at = todo.pop()
-            step = graph.steps[at]
-            ends, need = _uses(step, number, number in cells)
-            if need is not None:
-                wanted.setdefault(number, set()).add(need)
-            if ends:
-                continue
-            for each in graph.after(at):
-                if each not in seen:
-                    seen.add(each)
-                    todo.append(each)
-    return wanted
+    takes, ends = dict.fromkeys(graph.steps, 0), dict.fromkeys(graph.steps, 0)
+    for unit, step in graph.steps.items():
+        for number in {step.arg, step.arg >> 4, step.arg & 15}:
+            given, wanted = _uses(step, number, number in cells)
+            ends[unit] |= given << number
+            takes[unit] |= (wanted == need) << number
+    after = {unit: tuple(graph.after(unit)) for unit in graph.steps}
+    before = dict(takes)
+    changed = any(takes.values())
+    while changed:
+        changed = False
+        for unit in reversed(graph.steps):
+            later = 0
+            for each in after[unit]:
+                later |= before[each]
+            found = takes[unit] | later & ~ends[unit]
+            if found != before[unit]:
+                before[unit] = found
+                changed = True
+    return before
 
 
 def _uses(step: _Step, number: int, is_cell: bool) -> tuple[bool, str | None]:
@@ -298,7 +311,7 @@ def demands(code: types.CodeType, unit: int, count: int) -> Demands:
     variables = len(_names_of(code))
     if unit not in graph.steps:
         raise ValueError(f"a frame of {code.co_qualname} would go on in the middle of an instruction")
-    found = [(number, need) for number, needs in _of_variables(graph, code, unit).items() for need in needs]
+    found = list(_of_variables(graph, code, unit))
     for number in range(variables, count):
         found += [(number, need) for need in _of_operand(graph, unit, number - variables)]
     graph.demands[unit, count] = known = tuple(sorted(found))

@@ -180,7 +180,7 @@ def opened_parent(path, make=False):
     parent = os.path.dirname(path)
     if not os.path.isdir(parent):
         missing = _first_missing(parent)
-        if os.path.lexists(missing):
+        if os.path.lexists(missing) and not os.path.isdir(missing):  # another file on its way may have made it just now
             raise wrong(errno.ENOTDIR, "is no folder, and a file was to be put into it", missing)
         if not make:
             text = "there is no such folder to put a file into; make it first, or say parents=True"
