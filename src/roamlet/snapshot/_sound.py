@@ -267,7 +267,7 @@ def _wanted_before(graph: _Graph, code: types.CodeType, need: str) -> dict[int, 
             given, wanted = _uses(step, number, number in cells)
             ends[unit] |= given << number
             takes[unit] |= (wanted == need) << number
-    after = {unit: tuple(graph.after(unit)) for unit in graph.steps}
+    after = {unit: list(graph.after(unit)) for unit in graph.steps}
     before = dict(takes)
     changed = any(takes.values())
     while changed:
