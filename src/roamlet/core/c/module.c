@@ -40,27 +40,20 @@
 #define MODULE_INIT PyInit__greenlet
 #endif
 
-static PyObject *
-core_schedule(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count, PyObject *names)
+/* Let the next in line run. `given` (borrowed) is shown as tempval meanwhile and returned, unless others set another; NULL: the current
+   tasklet is returned. A new reference, or NULL with an exception set. Inlined always: see scheduler_switch. */
+static inline __attribute__((always_inline)) PyObject *
+schedule_with(Scheduler *scheduler, PyObject *given)
 {
-    Scheduler *scheduler = scheduler_get();
-    PyObject *value, *given;
-    if (unlikely(scheduler == NULL))
-        return NULL;
-    if (unlikely(count > 1 || (names != NULL && count > 0) || (names != NULL && PyTuple_GET_SIZE(names) != 1) ||
-                 (names != NULL && PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, 0), "retval") != 0))) {
-        PyErr_SetString(PyExc_TypeError, "schedule() takes at most 1 argument, retval");
-        return NULL;
-    }
     Tasklet *current = scheduler->current;
+    PyObject *value;
     if (unlikely((scheduler->trapped && current->next == current) || collection_forbids(scheduler)))
         /* Nobody to switch to: the trap has nothing to forbid. Or not the place for it: the others wait a little longer. */
-        return Py_NewRef(count == 1 || names != NULL ? args[0] : (PyObject *)current);
+        return Py_NewRef(given != NULL ? given : (PyObject *)current);
     if (unlikely(scheduler_may_suspend(scheduler) < 0))
         return NULL;
-    given = count == 1 || names != NULL ? args[0] : NULL;
     tempval_forget(current);
-    if (current->next != current || unlikely(scheduler->interrupt_pending)) { /* alone, it still gives way to a soft run() */
+    if (likely(current->next != current) || unlikely(scheduler->interrupt_pending)) { /* alone, it still gives way to a soft run() */
         if (given != NULL && current->tempval == NULL)
             current->tempval = Py_NewRef(given);
         if (unlikely(scheduler_switch(scheduler, current, current->next, &value) < 0))
@@ -69,6 +62,29 @@ core_schedule(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t cou
             return value != NULL ? value : Py_NewRef(Py_None);
     }
     return Py_NewRef(given != NULL ? given : (PyObject *)current);
+}
+
+/* schedule() with arguments. Not inlined: what it keeps would stand on the C stack of each call that has none. */
+static __attribute__((noinline)) PyObject *
+schedule_value(Scheduler *scheduler, PyObject *const *args, Py_ssize_t count, PyObject *names)
+{
+    if (count > 1 || (names != NULL && count > 0) || (names != NULL && PyTuple_GET_SIZE(names) != 1) ||
+        (names != NULL && PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, 0), "retval") != 0)) {
+        PyErr_SetString(PyExc_TypeError, "schedule() takes at most 1 argument, retval");
+        return NULL;
+    }
+    return schedule_with(scheduler, args[0]);
+}
+
+static PyObject *
+core_schedule(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count, PyObject *names)
+{
+    Scheduler *scheduler = scheduler_get();
+    if (unlikely(scheduler == NULL))
+        return NULL;
+    if (unlikely(count != 0 || names != NULL))
+        return schedule_value(scheduler, args, count, names);
+    return schedule_with(scheduler, NULL);
 }
 
 static PyObject *

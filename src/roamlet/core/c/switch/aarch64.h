@@ -28,6 +28,15 @@ stack_outermost(const char *top)
     __asm__ volatile(".cfi_undefined x30");
 }
 
+/* Where the C stack ends now: see x86_64.h. */
+static inline __attribute__((always_inline)) char *
+stack_pointer(void)
+{
+    char *sp;
+    __asm__ volatile("mov %0, sp" : "=r"(sp));
+    return sp;
+}
+
 #ifdef ROAMLET_SWITCH_SLICED
 
 __attribute__((noinline, used, visibility("hidden"))) void roamlet_slice_swap(CStack *from, CStack *to);

@@ -16,7 +16,7 @@
 #define BASE_GAP 16384
 #endif
 #define BASE_GAP_PART 128 /* of the thread's whole stack, at most */
-/* What a slice holds beyond the frame address of the function that switches: that function's own frame. */
+/* What a slice may hold beyond the stack pointer of who asks for room: the frame of a function that it calls to switch. */
 #define SLICE_SLACK 128
 #define SLICE_DISCARD UINT32_MAX
 
@@ -108,7 +108,7 @@ static inline __attribute__((always_inline)) int
 switch_guard(Scheduler *scheduler, Tasklet *tasklet)
 {
     CStack *stack = &tasklet->sw.stack;
-    size_t length = (size_t)(stack->base - (char *)__builtin_frame_address(0)) + SLICE_SLACK;
+    size_t length = (size_t)(stack->base - stack_pointer()) + SLICE_SLACK;
     if (unlikely(scheduler->tstate->datastack_chunk != tasklet->sw.chunk) && guard_chunk(scheduler, tasklet) < 0)
         return -1;
     /* Negative as a signed number: main stands above the base, nothing of it is copied. */
