@@ -64,6 +64,12 @@ def test_an_instance_goes_down_by_its_fields_with_its_module_and_no_constructor_
     assert described == "down: [Point(x=1, y=2)], 1"
 
 
+def test_instances_in_a_large_message_go_both_ways(there, registered):
+    registered(roamlet_kinds.Point)
+    large = [roamlet_kinds.Point(1, "x" * (1 << 20)), roamlet_kinds.Point(2, [3])]
+    assert there.call(roamlet_kinds.echo, (large,)) == large
+
+
 def test_a_registered_class_comes_up_and_no_constructor_runs(there, registered):
     registered(roamlet_kinds.Thing)
     registered(roamlet_kinds.Point)

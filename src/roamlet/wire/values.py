@@ -300,6 +300,7 @@ def _decode_message(data, position, depth):
         message = Message(data)
         message.refer = getattr(data, "refer", None)
         message.until = getattr(data, "until", None)
+        message.left = codec._MAX_PIECES
         message.resolve = default_resolve
     try:
         table, position = _DECODE[message[1]](message, 2, MAX_DEPTH)
