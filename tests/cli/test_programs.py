@@ -90,6 +90,29 @@ def test_a_script_runs_as_a_program_with_its_neighbours(folder, python):
         assert answer["message"] == f"exit status {status}"
 
 
+@pytest.mark.parametrize(
+    ("words", "arguments"),
+    [
+        (["--older-than", "30"], ["--older-than", "30"]),
+        (["a", "--json", "-c", "x"], ["a", "--json", "-c", "x"]),
+        (["--", "--text"], ["--text"]),
+        (["--help"], ["--help"]),
+    ],
+    ids=" ".join,
+)
+def test_what_follows_a_script_is_for_the_script_options_too(folder, words, arguments):
+    (folder / "show.py").write_text("import sys\nprint(sys.argv[1:])\n")
+    done = roamlet(folder, "--local", "1", "show.py", *words)
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"local-1: {arguments}\n", "")
+
+
+def test_what_follows_a_command_or_a_function_is_an_option_where_it_is_one(folder):
+    done = roamlet(folder, "--local", "1", "-c", "echo $1", "show.py", "--json")
+    assert json.loads(done.stdout)["stdout"] == "show.py\n"
+    done = roamlet(folder, "--local", "1", "posixpath:basename", "a/show.py", "--json")
+    assert json.loads(done.stdout)["value"] == "show.py"
+
+
 @pytest.mark.parametrize("python", ENDS)
 def test_the_traceback_of_a_script_is_that_of_the_script_alone(folder, python):
     done = roamlet(folder, "--local", "1", "--python", python, "scripts/job.py", "fail")

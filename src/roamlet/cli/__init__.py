@@ -12,7 +12,7 @@ from roamlet._escapes import escaped, escaped_for, print_escaped
 from roamlet.cli import bench, demo, get, hosts, leaks, put, resume, run, shell, show
 from roamlet.cli._apps import commands_of_apps
 from roamlet.cli._errors import USAGE, UsageError
-from roamlet.cli._options import refuse_unknown
+from roamlet.cli._options import refuse_unknown, with_end_of_options
 
 __all__ = ["UsageError", "escaped", "escaped_for", "main", "print_escaped"]
 
@@ -30,6 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:  # while a command of another package was imported
         print("roamlet: interrupted", file=sys.stderr)
         return 130
+    words = with_end_of_options(parser, words)
     try:
         refuse_unknown(parser, words)
         options = parser.parse_args(words)

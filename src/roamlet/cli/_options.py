@@ -1,4 +1,5 @@
-"""Says which option or command of a command line there is none of, by name and with the one that was probably meant.
+"""Says which option or command of a command line there is none of, by name and with the one that was probably meant. And where
+its options end, when what follows belongs to a program that it names.
 
 argparse complains about what is missing before it looks at what it does not know, and leaves a subcommand's unknown words to the
 command above, whose usage says nothing of them. Both hide a slip of the fingers.
@@ -9,7 +10,7 @@ import difflib
 import re
 from collections.abc import Sequence
 
-__all__ = ["refuse_unknown"]
+__all__ = ["refuse_unknown", "with_end_of_options"]
 
 # What argparse itself takes for a value: a negative number, and whatever has a blank in it.
 VALUE = re.compile(r"-\.?\d|.* ")
@@ -41,6 +42,27 @@ def refuse_unknown(parser: argparse.ArgumentParser, words: Sequence[str]) -> Non
         option = word.partition("=")[0]
         if option not in known and (word.startswith("--") or word[:2] not in known):
             parser.error(f"there is no option {option}; {_advice(option, parser)}")
+
+
+def with_end_of_options(parser: argparse.ArgumentParser, words: Sequence[str]) -> list[str]:
+    """The words with a `--` after the first one that is no option, where the command's default `ends_options` says so: a function of
+    the words before it and of that word.
+    """
+    words = list(words)
+    known = parser._option_string_actions
+    commands = parser._subparsers._group_actions[0].choices if parser._subparsers else None
+    ends_options = parser.get_default("ends_options")
+    for index, word in enumerate(words):
+        if word == "--":
+            break
+        if (word.startswith("-") and word != "-") or _is_value(words, index, known):
+            continue
+        if commands is not None and word in commands:
+            return words[: index + 1] + with_end_of_options(commands[word], words[index + 1 :])  # type: ignore[index]
+        if ends_options is not None and ends_options(words[:index], word) and words[index + 1 : index + 2] != ["--"]:
+            words.insert(index + 1, "--")
+        break
+    return words
 
 
 def _is_value(words: Sequence[str], index: int, known: dict[str, argparse.Action]) -> bool:

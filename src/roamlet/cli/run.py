@@ -40,7 +40,7 @@ EPILOG = """\
 What is run is one of
   MODULE:FUNCTION   a function, imported on this machine and sent; each ARG is read as JSON where it is JSON (3, true, [1, 2],
                     "text"), else as plain text; --text leaves all of them text. One line per host says what it returned
-  SCRIPT.py         a file of this machine, run as a program by the target's Python; ARGs are its sys.argv
+  SCRIPT.py         a file of this machine, run as a program by the target's Python; all that follows is its sys.argv, options too
   -c COMMAND        by the target's /bin/sh; ARGs are its $1, $2, ...
 Of the last two, what is printed comes line by line with the host in front.
 
@@ -98,7 +98,12 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.add_argument("-c", dest="shell_command", metavar="COMMAND", help="run COMMAND by /bin/sh")
     parser.add_argument("what", metavar="MODULE:FUNCTION | SCRIPT.py", nargs="?", help="what is run")
     parser.add_argument("args", metavar="ARG", nargs="*", default=[], help="arguments of what is run")
-    parser.set_defaults(command=run)
+    parser.set_defaults(command=run, ends_options=_names_script)
+
+
+def _names_script(before: Sequence[str], word: str) -> bool:
+    """Whether the first word that is no option names a script: what follows is the script's own, as with python."""
+    return word.endswith(".py") and ":" not in word and not any(one.startswith("-c") for one in before)
 
 
 def run(options: argparse.Namespace, connect: Connect | None = None, out: IO[str] | None = None) -> int:
@@ -178,7 +183,7 @@ def _started(options: argparse.Namespace) -> Start | None:
         return partial(_command, options.shell_command, words, options.timeout)
     if options.what is None:
         raise UsageError("what is to be run is required: MODULE:FUNCTION, SCRIPT.py or -c COMMAND")
-    if not options.what.endswith(".py") or ":" in options.what:
+    if not _names_script((), options.what):
         return None
     try:
         with open(options.what, "rb") as file:
