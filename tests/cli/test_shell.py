@@ -4,12 +4,16 @@ import contextlib
 import os
 import pty
 import select
+import signal
 import subprocess
 import sys
 import time
 
 import pytest
 
+from roamlet import remote
+from roamlet.remote.shell import Shell
+from roamlet.wire import shell as wire
 from tests.remote import interpreters
 
 VERSIONS = interpreters.found()
@@ -145,6 +149,99 @@ def test_a_statement_of_a_file_that_fails_is_the_last_one_and_the_exit_code_says
     assert (done.returncode, done.stdout) == (1, "before\n")
     assert done.stderr.splitlines()[-1].split(":")[0] in ("ZeroDivisionError", "SyntaxError", "KeyboardInterrupt")
     assert "roamlet/" not in done.stderr
+
+
+FILE = """\ufeff# a file as people write them
+
+def f(a):
+    # a comment
+
+# another one
+    b = [
+a,
+
+    ]
+
+    return b
+print(f(1))
+if f:
+    print("if")
+
+else:
+    print("else")
+text = '''
+# inside
+
+else'''
+print(repr(text))
+total = 1 + \\
+2
+@staticmethod
+
+def g(): pass
+class A:
+    x = 1
+print(total, A.x)
+for i in range(2):
+    print(i)"""
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_file_is_read_by_the_rules_of_files(tmp_path, version):
+    done = piped(tmp_path, version, FILE)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == [
+        "[1]",
+        "if",
+        repr("\n# inside\n\nelse"),
+        *["(3, 1)" if version == "2.7" else "3 1"],
+        "0",
+        "1",
+    ]
+
+
+@pytest.mark.parametrize("version", [next(iter(VERSIONS)), list(VERSIONS)[-1]])
+def test_a_file_that_ends_too_early_fails(tmp_path, version):
+    done = piped(tmp_path, version, "print('before')\nx = (\n")
+    assert (done.returncode, done.stdout) == (1, "before\n")
+    assert "SyntaxError" in done.stderr
+
+
+def test_input_that_is_no_text_is_refused(tmp_path):
+    done = subprocess.run(
+        words(next(iter(VERSIONS))),
+        cwd=tmp_path, env={**environment(tmp_path), "PYTHONUTF8": "1"}, input=b"print(1)\n'\xff'\n", capture_output=True,
+        timeout=LIMIT, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (64, b"1\n")
+    assert done.stderr == b"roamlet shell: line 2 of the input is no text in UTF-8\n"
+
+
+def test_ctrl_c_ends_a_file_with_130(tmp_path):
+    with subprocess.Popen(
+        words(list(VERSIONS)[-1]), cwd=tmp_path, env=environment(tmp_path), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        process.stdin.write("import sys\nprint('begun')\nwhile 1: pass\nprint('never')\n")
+        process.stdin.close()
+        assert process.stdout.readline() == "begun\n"
+        process.send_signal(signal.SIGINT)
+        assert process.wait(LIMIT) == 130
+        assert process.stdout.read() == ""
+
+
+def test_an_interrupt_strikes_its_statement_alone_even_before_that_has_begun(capfd):
+    with remote.local() as context:
+        token = "a prompt"
+        Shell(context)
+        context.call(wire.start, (token,))
+        assert context.call(wire.interrupt, (token, 1)) is True
+        assert context.call(wire.enter, (token, "print('one')", False, 1)) == "failed"
+        assert context.call(wire.interrupt, (token, 1)) is True
+        assert context.call(wire.enter, (token, "print('two')", False, 2)) == "done"
+        assert context.call(wire.interrupt, ("another", 2)) is False
+    said = capfd.readouterr()
+    assert (said.out, said.err) == ("two\n", "KeyboardInterrupt\n")
 
 
 def test_a_person_goes_on_after_an_exception_and_a_terminal_is_not_handed_what_it_would_obey(at_terminal):

@@ -45,8 +45,9 @@ def refuse_unknown(parser: argparse.ArgumentParser, words: Sequence[str]) -> Non
 
 
 def with_end_of_options(parser: argparse.ArgumentParser, words: Sequence[str]) -> list[str]:
-    """The words with a `--` after the first one that is no option, where the command's default `ends_options` says so: a function of
-    the words before it and of that word.
+    """The words with a `--` after the first one that is no option, where `ends_options` says so.
+
+    That is a default of the command's parser: a function of the words before, and of that word.
     """
     words = list(words)
     known = parser._option_string_actions

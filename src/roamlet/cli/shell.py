@@ -4,7 +4,7 @@ import argparse
 import contextlib
 import functools
 import os
-import queue
+import re
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -24,12 +24,17 @@ __all__ = ["add_parser"]
 
 LOCAL = "local"
 HISTORY = 5000  # lines
+INTERRUPTED = 130  # exit code
+# Of a file: lines that are no part of a statement, and those that are but do not begin one.
+NOTHING = re.compile(r"\s*(#|$)")
+CONTINUES = re.compile(r"\s|[)\]}#]|$|(else|elif|except|finally)\b")
 PATIENCE = 2.0  # seconds that an interrupted statement has before we say that it cannot be interrupted
 
 DESCRIPTION = """\
 A Python prompt in the interpreter of HOST (or of this machine: local). Modules that are here and not there can be imported.
 
-Ctrl-C interrupts the statement that runs; Ctrl-D at an empty prompt leaves."""
+Ctrl-C interrupts the statement that runs; Ctrl-D at an empty prompt leaves. Of a file or pipe (< FILE),
+statements run up to the first one that fails."""
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -92,42 +97,72 @@ class Prompt:
         self._shell = Shell(context)
         self._in = inp or sys.stdin
         self._typed = self._in.isatty()
+        self._interrupted = False  # the last statement, by Ctrl-C
 
     def run(self) -> int:
         """Until the input ends or the statement exits; returns the exit code."""
         if self._typed:
             print_escaped(f"{self._shell.version}, in {self._name}. Ctrl-D leaves.", sys.stdout)
-        lines: list[str] = []
-        with line_editing(self._complete) if self._typed else contextlib.nullcontext():
-            while True:
-                try:
-                    lines.append(self._read(self._shell.prompts[bool(lines)]))
-                except EOFError:
-                    if not lines:
-                        if self._typed:
-                            print()
-                        return 0
-                    lines.append("")  # the last statement of a file may want an empty line behind it
-                except KeyboardInterrupt:
-                    print("\nKeyboardInterrupt", file=sys.stderr)
-                    lines = []
-                    continue
-                answer = self._enter("\n".join(lines))
-                if answer == "more" and lines[-2:] != ["", ""]:
-                    continue
-                lines = []
-                if not isinstance(answer, str):
-                    return self._exit_code(answer.status)
-                if answer == "failed" and not self._typed:
-                    return 1  # as python ends a program that it reads from there
+            with line_editing(self._complete):
+                return self._run_typed()
+        return self._run_file()
 
-    def _read(self, prompt: str) -> str:
-        if self._typed:
-            return input(escaped(prompt))
-        line = self._in.readline()
-        if not line:
-            raise EOFError
-        return line.rstrip("\n")
+    def _run_typed(self) -> int:
+        lines: list[str] = []
+        while True:
+            try:
+                lines.append(input(escaped(self._shell.prompts[bool(lines)])))
+            except EOFError:
+                if not lines:
+                    print()
+                    return 0
+                lines.append("")
+            except KeyboardInterrupt:
+                print("\nKeyboardInterrupt", file=sys.stderr)
+                lines = []
+                continue
+            answer = self._enter("\n".join(lines))
+            if answer == "more" and lines[-2:] != ["", ""]:
+                continue
+            lines = []
+            if not isinstance(answer, str):
+                return self._exit_code(answer.status)
+
+    def _run_file(self) -> int:
+        """Each statement once it is whole, by the rules of a file: an empty line ends none, the beginning of the next one does."""
+        lines: list[str] = []
+        for line in self._lines():
+            if lines and not CONTINUES.match(line) and not lines[-1].endswith("\\"):
+                answer = self._enter("\n".join([*lines, ""]))  # which ends it, unless it is in brackets
+                if answer not in ("done", "more") or self._interrupted:
+                    return self._ended(answer)
+                if answer == "done":
+                    lines = []
+            if lines or not NOTHING.match(line):
+                lines.append(line)
+            if not NOTHING.match(line):
+                answer = self._enter("\n".join(lines))
+                if answer not in ("done", "more") or self._interrupted:
+                    return self._ended(answer)
+                if answer == "done":
+                    lines = []
+        return self._ended(self._enter("\n".join([*lines, ""]), last=True)) if lines else 0
+
+    def _lines(self) -> Iterator[str]:
+        for number, line in enumerate(iter(self._in.readline, ""), 1):
+            try:
+                line.encode("utf-8")
+            except UnicodeEncodeError:
+                raise UsageError(f"line {number} of the input is no text in UTF-8") from None
+            yield line.rstrip("\n").removeprefix("\ufeff")
+
+    def _ended(self, answer: Any) -> int:
+        """The exit code after the last statement of a file: as that of python, which reads one from there."""
+        if not isinstance(answer, str):
+            return self._exit_code(answer.status)
+        if self._interrupted:
+            return INTERRUPTED
+        return 1 if answer == "failed" else 0
 
     def _exit_code(self, status: Any) -> int:
         if isinstance(status, str):
@@ -135,45 +170,50 @@ class Prompt:
             return 1
         return int(status or 0) & 0xFF
 
-    def _enter(self, source: str) -> Any:
+    def _enter(self, source: str, *, last: bool = False) -> Any:
         """Run it in a thread, so that Ctrl-C, which strikes this one, ends no waiting for the answer."""
-        answers: queue.SimpleQueue[Callable[[], Any]] = queue.SimpleQueue()
+        # Not a queue: Ctrl-C right behind get() would lose what that has taken out.
+        answers: list[Callable[[], Any]] = []
+        ended = threading.Event()
 
         def work() -> None:
             try:
-                value = self._shell.enter(source)
-                answers.put(lambda: value)
+                value = self._shell.enter(source, last=last)
+                answers.append(lambda: value)
             except Exception as error:
                 failure = error.with_traceback(None)
-                answers.put(functools.partial(_raised, failure))
+                answers.append(functools.partial(_raised, failure))
+            finally:
+                ended.set()
 
         thread = threading.Thread(target=work, name="roamlet-shell")
         thread.start()
         try:
-            answer = self._wait(answers)
+            self._wait(ended)
         finally:
             thread.join(PATIENCE)
         try:
-            return answer()
+            return answers[0]()
         finally:
-            del answer  # an error's traceback holds this frame
+            del answers[:]  # an error's traceback holds this frame
 
-    def _wait(self, answers: "queue.SimpleQueue[Callable[[], Any]]") -> Callable[[], Any]:
+    def _wait(self, ended: threading.Event) -> None:
         asked = False
         while True:
             try:
-                with contextlib.suppress(queue.Empty):
-                    return answers.get(timeout=PATIENCE if asked else None)
+                if ended.wait(PATIENCE if asked else None):
+                    return
                 print(
                     f"The statement in {self._name} goes on: it is inside of a call that Python does not interrupt there, or it "
                     "catches KeyboardInterrupt. Ctrl-C again leaves it alone and ends this prompt.",
                     file=sys.stderr,
                 )
-                return answers.get()
+                ended.wait()
+                return
             except KeyboardInterrupt:
                 if asked:
                     raise
-                asked = True
+                asked = self._interrupted = True
                 if not self._shell.interrupt():
                     print(f"Nothing in {self._name} can be interrupted: its Python has no ctypes.", file=sys.stderr)
 

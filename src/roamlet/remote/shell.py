@@ -24,25 +24,28 @@ class Shell:
         context._shipping.need("shell")
         self._context = context
         self._token = secrets.token_hex(8)
+        self._number = 0
         version, first, second = map(str, context.call(wire.start, (self._token,)))
         self.version = version
         self.prompts = first, second
 
-    def enter(self, source: str) -> "str | Exit":
+    def enter(self, source: str, *, last: bool = False) -> "str | Exit":
         """Run `source` if it is a whole statement: "done", "failed" when it raised, "more" when lines are missing, or an Exit.
 
+        With `last`, missing lines are a SyntaxError.
         What it printed has been handed on when this returns; a traceback is printed over there like everything else. Blocks this
         tasklet until the statement has ended. Raises what Context.call does when the context ends meanwhile.
         """
-        answer: Any = self._context.call(wire.enter, (self._token, source))
+        self._number += 1
+        answer: Any = self._context.call(wire.enter, (self._token, source, last, self._number))
         self._context._link.output.wait_until_delivered(DELIVERY)
         if isinstance(answer, list) and len(answer) == 2:
             return Exit(answer[1])
         return answer if answer in ("more", "failed") else "done"
 
     def interrupt(self) -> bool:
-        """Raise KeyboardInterrupt in the statement that runs, once it takes its next step. False when that cannot be done."""
-        return self._context.call(wire.interrupt, (self._token,), timeout=INTERRUPT) is True
+        """Raise KeyboardInterrupt in the last statement at its next step, if it has not ended. False when that cannot be done."""
+        return self._context.call(wire.interrupt, (self._token, self._number), timeout=INTERRUPT) is True
 
     def complete(self, text: str) -> list[str]:
         """What the word `text` may become. This runs code over there: that of the objects whose attributes are asked for."""

@@ -29,7 +29,9 @@ class _Shell(object):
     def __init__(self):
         self.namespace = {"__name__": "__console__", "__doc__": None}
         self.interpreter = _Interpreter(self.namespace)
-        self.thread = None
+        self.thread = None  # in which a statement runs
+        self.number = 0  # of the statement that was begun last
+        self.unwanted = 0  # of one that is to be interrupted and has not begun
 
 
 def start(token):
@@ -39,23 +41,35 @@ def start(token):
     return version + " on " + sys.platform, getattr(sys, "ps1", ">>> "), getattr(sys, "ps2", "... ")
 
 
-def enter(token, source):
-    """Run `source` if it is a whole statement. Return "more" when lines are missing, "done", "failed", or ["exit", code]."""
+def enter(token, source, last, number):
+    """Run `source` if it is a whole statement. Return "more" when lines are missing, "done", "failed", or ["exit", code].
+
+    With `last` no more lines can come: that some are missing is an error then. `number` is larger each time.
+    """
     shell = _shells[token]
     shell.interpreter.failed = False
     try:
         with _lock:
+            shell.number = number
+            if shell.unwanted == number:
+                raise KeyboardInterrupt
             shell.thread = threading.current_thread().ident
         try:
             if shell.interpreter.runsource(source, "<stdin>", "single"):
-                return "more"
+                if not last:
+                    return "more"
+                try:
+                    compile(source, "<stdin>", "single")
+                except SyntaxError:
+                    shell.interpreter.showsyntaxerror("<stdin>")
+                return "failed"
             return "failed" if shell.interpreter.failed else "done"
         except SystemExit as error:
             status = error.code
             return ["exit", status if status is None or type(status) is int else str(status)]
         finally:
             _leave(shell)
-    except KeyboardInterrupt:  # it came when the statement had just ended
+    except KeyboardInterrupt:  # it came before the statement had begun, or when it had just ended
         _leave(shell)
         sys.stderr.write("KeyboardInterrupt\n")
         return "failed"
@@ -68,11 +82,20 @@ def _leave(shell):
             _raise_in(thread, None)  # what was asked for too late must not strike whatever this thread does next
 
 
-def interrupt(token):
-    """Raise KeyboardInterrupt in the statement that runs, at its next step. False when that cannot be done here."""
+def interrupt(token, number):
+    """Raise KeyboardInterrupt in the statement of this number, at its next step. False when that cannot be done here.
+
+    It may not have begun, as calls run in threads of their own, or have ended, and then this does nothing to the others.
+    """
     shell = _shells.get(token)
     with _lock:
-        return shell is not None and shell.thread is not None and _raise_in(shell.thread, KeyboardInterrupt)
+        if shell is None:
+            return False
+        if shell.number < number:
+            shell.unwanted = number
+        elif shell.number == number and shell.thread is not None:
+            return _raise_in(shell.thread, KeyboardInterrupt)
+        return True
 
 
 def _raise_in(thread, kind):
