@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from io import StringIO
+from ipaddress import ip_network
 from typing import Any
 
 import pytest
@@ -261,8 +262,11 @@ class TestFirewalls:
         found = changed(measurements(network), passages=[passage("alpha", "beta", False, 0)])
         assert diagnose(network, all_facts(network), found) == ()
 
-    def test_a_server_that_masquerades_into_its_lan(self):
+    @pytest.mark.parametrize("first", ["10.8.1.0/24", "fd00:8::/64"])
+    def test_a_server_that_masquerades_into_its_lan(self, first):
         network = well(2)
+        if network.tunnel != ip_network(first):
+            network = replace(network, tunnel=ip_network(first), second=network.tunnel)
         seen = list(trail("alpha", "beta"))
         seen[2] = replace(seen[2], source=site("beta").lan_address)
         found = self.known(

@@ -279,8 +279,7 @@ class _Firewalls:
     def _masquerade(self, site: Site, peer: Site, inward: bool, was: Address, became: Address) -> Diagnosis:
         own = [lan for lan in site.lans if lan.version == 4]
         far = [lan for other in self.network.sites if other.name != site.name for lan in other.lans if lan.version == 4]
-        if self.network.tunnel.version == 4:
-            far.append(self.network.tunnel)
+        far += [lan for lan in self.network.tunnels if lan.version == 4]
         pairs: list[tuple[Lan, Lan]] = (
             [(a, b) for a in far for b in own] if inward else [(b, a) for a in far for b in own]
         )

@@ -190,7 +190,7 @@ class Servers:
 
         Blocks for as long as looking up names takes, which is no connection.
         """
-        inside = [lan for site in self.network.sites for lan in (*site.lans, self.network.tunnel)]
+        inside = [lan for site in self.network.sites for lan in (*site.lans, *self.network.tunnels)]
         found = set()
         for name in names:
             site = self.network.site(name)
