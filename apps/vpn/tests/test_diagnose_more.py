@@ -25,13 +25,14 @@ from apps.vpn.tests.measuring import (
     well,
 )
 from apps.vpn.tests.servers import Offices, route
+from roamlet_vpn.claim import Claim
 from roamlet_vpn.diagnose import diagnose
 from roamlet_vpn.diagnosis import Diagnosis
 from roamlet_vpn.facts import Route
 from roamlet_vpn.latency import matrix, missing
 from roamlet_vpn.look_tables import check_report
 from roamlet_vpn.looking import Checked, print_text
-from roamlet_vpn.measured import Bounce, Chain, Datagrams, Way
+from roamlet_vpn.measured import Bounce, Chain, Datagrams, Way, chains
 from roamlet_vpn.network import Endpoint
 from roamlet_vpn.orders import SIZES
 from roamlet_vpn.show import print_plan
@@ -289,6 +290,18 @@ class TestFirewalls:
         one = only(network, all_facts(network), changed(found, passages=[replace(sent, trail=seen)]))
         assert (one.name, one.site) == ("masquerade", "alpha")
         assert "`iptables -t nat -I POSTROUTING -s 192.168.10.0/24 -d 192.168.20.0/24 -j ACCEPT`" in one.fix[0]
+
+
+CLAIMED = {
+    "tool": "nft", "family": "inet", "table": "guard", "name": "fwd-in.2", "hook": "forward", "drops": True, "rewrites": False,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("key", ["tool", "family", "table", "name"])
+@pytest.mark.parametrize("word", ["x;reboot", "$(reboot)", "a b", "-x", "`reboot`", "x|sh"])
+def test_a_server_cannot_write_the_commands_that_a_check_proposes(key, word):
+    claim = Claim([CLAIMED, {**CLAIMED, key: word}], "chains")
+    assert chains(claim) == (Chain("nft", "inet", "guard", "fwd-in.2", "forward", drops=True, rewrites=False),)
 
 
 class TestNames:

@@ -3,6 +3,7 @@
 Measures nothing and judges nothing.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -243,9 +244,17 @@ def _seen(trail: Iterable[Sight], site: str, device: str, out: bool, kind: str, 
     )
 
 
+_TOOLS = ("nft", "iptables", "ip6tables")
+# What a shell takes as it stands: these names become parts of commands that a person may copy.
+_PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
+
+
 def chains(claim: Claim) -> tuple[Chain, ...]:
-    """The firewall of a server, out of what host/firewall.py sent. Raises FactsError."""
-    return tuple(
+    """The firewall of a server, out of what host/firewall.py sent. Raises FactsError.
+
+    Without chains whose names are no plain words, for which no command could be proposed.
+    """
+    found = (
         Chain(
             tool=one["tool"].name(),
             family=one["family"].name(),
@@ -256,6 +265,11 @@ def chains(claim: Claim) -> tuple[Chain, ...]:
             rewrites=one["rewrites"].flag(),
         )
         for one in claim.each()
+    )
+    return tuple(
+        one
+        for one in found
+        if one.tool in _TOOLS and all(_PLAIN.fullmatch(word) for word in (one.family, one.table, one.name))
     )
 
 
