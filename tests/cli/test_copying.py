@@ -76,6 +76,37 @@ def test_what_fails_on_one_host_is_told_and_the_others_go_on(hosts, capsys):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
+        (
+            ["put", "conf", "."],
+            "IsADirectoryError: {a}: is a folder; give the name that the file is to have in it, or end it with a slash",
+        ),
+        (
+            ["put", "conf", "new/x"],
+            "FileNotFoundError: {a}/new: there is no such folder to put a file into; make it first, or say --parents",
+        ),
+        (
+            ["put", "--no-overwrite", "conf", "there"],
+            "FileExistsError: {a}/there: is there already, and --no-overwrite was said",
+        ),
+        (["get", "none", "x"], "FileNotFoundError: {a}/none: No such file or directory"),
+    ],
+)
+def test_what_fails_is_said_in_one_line_without_a_traceback_of_our_own(words, message, hosts, capsys):
+    (hosts / "conf").write_text("one\n")
+    (hosts / "a").mkdir()
+    (hosts / "a/there").write_text("mine")
+    assert main([words[0], "-H", "a", *words[1:]]) == 1
+    said = capsys.readouterr().out
+    assert message.format(a=hosts / "a") in said.splitlines()[0]
+    assert "Traceback" not in said and "roamlet.wire" not in said
+    assert main([words[0], "-H", "a", "--json", *words[1:]]) == 1
+    answer = json.loads(capsys.readouterr().out)
+    assert f"{answer['error']}: {answer['message']}" == message.format(a=hosts / "a") and answer["traceback"] is None
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
         (["put", "-H", "a", "nothing", "x"], "LOCAL 'nothing': there is no such file or folder on this machine"),
         (["put", "-H", "a", "conf", ""], "REMOTE is empty"),
         (["put", "-H", "a", "--mode", "9", "conf", "x"], "--mode 9: give octal permissions"),

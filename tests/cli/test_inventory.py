@@ -60,6 +60,16 @@ def written(tmp_path, name, text):
     return read_inventory(path)
 
 
+@pytest.mark.parametrize("name", ["hosts.toml", "hosts.ini", "hosts.json"])
+def test_a_byte_order_mark_at_the_beginning_is_not_read_as_text(tmp_path, name):
+    text = {".toml": '[groups]\nweb = ["a"]', ".ini": "[web]\na", ".json": '{"web": {"hosts": ["a"]}}'}[
+        "." + name.partition(".")[2]
+    ]
+    assert written(tmp_path, name, "\ufeff" + text).groups["web"] == ["a"]
+    (tmp_path / "names.txt").write_text("\ufeffalpha\n")
+    assert names([f"@{tmp_path}/names.txt"]) == ["alpha"]
+
+
 @pytest.mark.parametrize(
     ("word", "stands_for"),
     [

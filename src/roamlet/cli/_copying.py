@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import IO, TYPE_CHECKING, Any
 
 from roamlet.cli._errors import UsageError
+from roamlet.cli._hints import for_command_line
 from roamlet.cli._inventory import Host, Inventory
 from roamlet.cli._outcomes import Lines, Style, carry_out
 from roamlet.cli._progress import Progress
@@ -82,10 +83,24 @@ def copy(
                 with way.opened(target, Lines(progress)) as context:
                     progress.move(target.name, "running")
                     return transfer(context, target)
+            except OSError as error:
+                told = _told(error)
             finally:
                 progress.move(target.name, "done")
+            try:
+                raise told  # out here, so that it holds no other one with its frames
+            finally:
+                del told  # its traceback holds this frame
 
         return carry_out(targets, work, out, Style(_shown, _fields, as_json=options.json), options.at_once, progress)
+
+
+def _told(error: OSError) -> OSError:
+    """The error as a command says it: the path in front, and no traceback of roamlet's own code, which is all that has run."""
+    if type(error).__module__ != "builtins" or not error.strerror:
+        return error
+    where = f"{error.filename}: " if error.filename else ""
+    return type(error)(where + for_command_line(error.strerror))
 
 
 def _shown(done: "Transferred") -> str:

@@ -33,6 +33,8 @@ WORDS = tuple(
         ),
         (r"(?:give|Give) another one as python=", "Give another one as --python PATH"),
         (r"\bas python=", "as --python PATH"),
+        (r"make it first, or say parents=True", "make it first, or say --parents"),
+        (r"overwrite=False was said", "--no-overwrite was said"),
     )
 )
 

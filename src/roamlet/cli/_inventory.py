@@ -94,7 +94,7 @@ def _hosts_of(word: str, inventory: Inventory, around: tuple[str, ...]) -> Itera
 
 def _lines(path: Path) -> list[str]:
     try:
-        text = path.read_text("utf-8")
+        text = path.read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"-H @{path}: the file cannot be read: {_why(error)}") from None
     lines = [line.partition("#")[0].strip() for line in text.splitlines()]
@@ -211,7 +211,7 @@ def read_inventory(path: Path) -> Inventory:
     Raises UsageError that names the file and what is wrong in it.
     """
     try:
-        text = path.read_text("utf-8")
+        text = path.read_text("utf-8-sig")
         if path.suffix == ".toml":
             return _from_toml(tomllib.loads(text))
         if path.suffix == ".json":
