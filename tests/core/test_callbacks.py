@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 import roamlet
+from tests.core._scripts import output_of
 from tests.core._threads import in_thread
 
 
@@ -341,3 +342,25 @@ def test_a_channel_callback_leaves_an_error_that_is_thrown_at_its_tasklet_meanwh
     with pytest.raises(LookupError):
         roamlet.run()
     assert not sender.alive and channel.balance == 0
+
+
+def test_a_channel_callback_leaves_what_a_sleeping_tasklet_sends_as_it_is():
+    """A signal handler uses a channel while main sleeps, with an exception in transit that it sends."""
+    printed = output_of("""
+        import signal, roamlet
+        channel, wakes, seen = roamlet.channel(), roamlet.channel(), []
+        def receives():
+            wakes.receive()
+            try:
+                print("got", channel.receive())
+            except ValueError as error:
+                print("raised", error)
+        roamlet.tasklet(receives)()
+        roamlet.schedule()
+        signal.signal(signal.SIGALRM, lambda *_: wakes.send(None))
+        roamlet.set_channel_callback(lambda channel, tasklet, *what: seen.append((channel is wakes, *what)))
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        channel.send_exception(ValueError, "sent")
+        print(seen)
+        """)  # fmt: skip
+    assert printed.splitlines() == ["raised sent", "[(False, True, True), (True, True, False), (False, False, False)]"]

@@ -238,6 +238,154 @@ def test_where_no_tasklet_may_be_switched_another_threads_import_is_waited_for(m
     roamlet.run()
 
 
+DeadlockError = sys.modules["_frozen_importlib"]._DeadlockError
+
+
+@pytest.fixture
+def thread():
+    """thread(function, *args): runs it in a thread up to where that blocks; thread.end() joins all of them."""
+    before, threads = sys.getswitchinterval(), []
+    sys.setswitchinterval(100)  # a thread that runs gives the GIL up where it blocks, and nowhere else
+
+    def start(function, *args):
+        begun = []
+        threads.append(threading.Thread(target=lambda: (begun.append(True), function(*args)), daemon=True))
+        threads[-1].start()
+        while not begun:
+            roamlet.sleep(0.001)
+
+    def end():
+        for each in threads:
+            each.join(20)
+        assert not any(each.is_alive() for each in threads)
+
+    start.end = end
+    yield start
+    sys.setswitchinterval(before)
+
+
+def takes(lock):
+    """Take the lock and let it go again: whether it was taken, or there was a deadlock."""
+    try:
+        lock.acquire()
+    except DeadlockError:
+        return False
+    lock.release()
+    return True
+
+
+@pytest.mark.parametrize("order", ["the thread first", "the tasklet first"])
+def test_a_thread_that_blocks_as_a_whole_holds_up_all_of_its_tasklets(thread, order):
+    """Its tasklet, which cannot go on then, holds what another thread waits for that holds what it waits for."""
+    ours, theirs = ModuleLock("ours"), ModuleLock("theirs")
+    release, we_go, they_go, log = roamlet.channel(), threading.Event(), threading.Event(), []
+
+    def holds(lock):
+        lock.acquire()
+        release.receive()
+        lock.release()
+
+    def our_thread():
+        roamlet.tasklet(holds)(ours)
+        roamlet.schedule()
+        we_go.wait()
+        roamlet.switch_trap(1)
+        log.append(("ours", takes(theirs)))
+        roamlet.switch_trap(-1)
+        release.send(None)
+        roamlet.run()
+
+    def their_thread():
+        theirs.acquire()
+        they_go.wait()
+        log.append(("theirs", takes(ours)))
+        theirs.release()
+
+    thread(our_thread)
+    thread(their_thread)
+    for go in (they_go, we_go) if order == "the thread first" else (we_go, they_go):
+        go.set()
+        roamlet.sleep(0.001)  # until that one waits for the other's lock
+    thread.end()
+    assert sorted(log) == [("ours", order == "the tasklet first"), ("theirs", order == "the thread first")]
+
+
+def test_a_run_in_another_thread_waits_for_the_imports_of_its_tasklets(thread):
+    """So who holds what they wait for must not wait for a module that the caller of that run() holds."""
+    ours, theirs, go, log = ModuleLock("ours"), ModuleLock("theirs"), threading.Event(), []
+
+    def our_thread():
+        ours.acquire()
+        go.wait()
+        log.append(("ours", takes(theirs)))
+        ours.release()
+
+    def their_thread():
+        theirs.acquire()
+        roamlet.tasklet(lambda: log.append(("theirs", takes(ours))))()
+        roamlet.run()
+        theirs.release()
+
+    thread(our_thread)
+    thread(their_thread)
+    go.set()
+    thread.end()
+    assert log == [("ours", False), ("theirs", True)]
+
+
+def test_a_run_in_another_thread_that_waits_for_none_of_its_tasklets_is_waited_for(thread):
+    """run(hub=False) ends although a tasklet waits for an import: no deadlock."""
+    ours, theirs, log = ModuleLock("ours"), ModuleLock("theirs"), []
+    we_go, they_go, done = threading.Event(), threading.Event(), threading.Event()
+
+    def our_thread():
+        ours.acquire()
+        we_go.wait()
+        log.append(("ours", takes(theirs)))
+        ours.release()
+        done.set()
+
+    def their_thread():
+        theirs.acquire()
+        roamlet.tasklet(lambda: log.append(("theirs", takes(ours))))()
+        roamlet.tasklet(they_go.wait)()
+        roamlet.run(hub=False)
+        theirs.release()
+        done.wait()
+        roamlet.run()
+
+    thread(our_thread)
+    thread(their_thread)
+    we_go.set()
+    roamlet.sleep(0.001)
+    they_go.set()
+    thread.end()
+    assert log == [("ours", True), ("theirs", True)]
+
+
+def test_a_thread_that_waits_for_an_import_as_a_whole_gives_atomic_up(thread):
+    lock, go, log = ModuleLock("slow"), threading.Event(), []
+
+    def imports():
+        lock.acquire()
+        go.wait()
+        with roamlet.atomic():
+            log.append("atomic in the module's body")
+        lock.release()
+
+    def waits():
+        with roamlet.atomic(), roamlet.atomic():
+            lock.acquire()
+            lock.release()
+            log.append(roamlet.getcurrent().atomic)
+
+    thread(imports)
+    thread(waits)
+    go.set()
+    thread.end()
+    assert log == ["atomic in the module's body", True]
+
+
 def test_a_release_by_another_tasklet_is_refused():
     lock = ModuleLock("slow")
     lock.acquire()

@@ -76,20 +76,23 @@ channel_go_on(Scheduler *scheduler, Channel *channel, Tasklet *peer, bool switch
 static PyObject *channel_callback; /* of set_channel_callback; NULL: none */
 
 /* Tell the channel callback what the current tasklet is about to do. Meanwhile `value` (borrowed), which it sends, is its tempval, as in
-   Stackless; NULL: it receives. Runs Python code, which may not switch. -1 with an exception set when it does. */
+   Stackless; NULL: it receives. Where no tasklet runs, in the hub or a signal handler, the current one sleeps, with its own value in
+   transit, and keeps that. Runs Python code, which may not switch. -1 with an exception set when it does. */
 static __attribute__((noinline)) int
 channel_announce(Channel *channel, int direction, PyObject *value, bool is_error)
 {
     Scheduler *scheduler = this_scheduler;
     PyObject *callback, *result, *own = NULL;
     Tasklet *current;
+    bool shown;
     if (scheduler->announcing) {
         PyErr_SetString(PyExc_RuntimeError, "Recursive channel call due to callbacks! A channel callback must not use channels");
         return -1;
     }
     callback = Py_NewRef(channel_callback);
     current = scheduler->current;
-    if (!current->raises) { /* else its tempval is on its way to be raised */
+    shown = !scheduler->idle && !current->raises; /* else its tempval is on its way */
+    if (shown) {
         own = current->tempval;
         current->tempval = Py_XNewRef(value);
         current->sends_error = is_error;
@@ -100,11 +103,11 @@ channel_announce(Channel *channel, int direction, PyObject *value, bool is_error
     scheduler->announcing = false;
     if (result == NULL)
         PyErr_WriteUnraisable(callback);
-    if (!current->raises) { /* no thread has thrown at it meanwhile */
-        PyObject *shown = current->tempval;
+    if (shown && !current->raises) { /* no thread has thrown at it meanwhile */
+        PyObject *left = current->tempval;
         current->tempval = own;
         current->sends_error = false;
-        own = shown;
+        own = left;
     }
     Py_XDECREF(own);
     Py_XDECREF(result);

@@ -23,8 +23,9 @@ struct ModuleWait {
     ModuleWait *next;     /* all waits */
     ModuleWait *next_bell; /* in lock->bells */
     uintptr_t who;
+    unsigned long thread; /* that it is in */
     ModuleLock *lock;
-    PyThread_type_lock bell;
+    PyThread_type_lock bell; /* what the whole thread waits on; NULL: the tasklet waits alone */
     bool seen; /* by the search for a cycle */
 };
 
@@ -56,31 +57,43 @@ module_lock_tasklet(uintptr_t owner, unsigned long thread)
     return tasklet;
 }
 
-/* Whether the owner is a tasklet of this thread inside run(), which waits for all others of the thread. */
-static bool
-module_lock_in_run(uintptr_t owner)
+/* The run() that the owner, in that thread, is in: it waits for all others of its thread. NULL: it is in none. Borrowed. */
+static Tasklet *
+module_lock_run(uintptr_t owner, unsigned long thread)
 {
-    Scheduler *scheduler = this_scheduler;
-    if (scheduler == NULL)
-        return false;
-    if (owner == (uintptr_t)PyThread_get_thread_ident())
+    Scheduler *scheduler;
+    Tasklet *run;
+    if (!thread_find(thread, &scheduler) || scheduler == NULL)
+        return NULL;
+    if (owner == (uintptr_t)thread)
         owner = (uintptr_t)scheduler->main;
-    for (Tasklet *t = scheduler->runs; t != NULL; t = t->run_outer)
-        if ((uintptr_t)t == owner)
-            return true;
-    return false;
+    for (run = scheduler->runs; run != NULL && (uintptr_t)run != owner;)
+        run = run->run_outer;
+    return run;
 }
 
-/* Whether `owner` waits for `self`, directly or through others' module locks. */
+/* Whether the wait keeps the lock's owner, which is in `run` or in no run() (NULL), from going on: it is its own, or that of its
+   thread, or one in another thread's favour that its run() waits for. */
 static bool
-module_lock_leads(uintptr_t owner, uintptr_t self)
+module_lock_held_up(ModuleLock *lock, Tasklet *run, ModuleWait *wait)
 {
-    if (owner == self || module_lock_in_run(owner))
+    if (wait->who == lock->owner)
+        return true;
+    return wait->thread == lock->thread && (wait->bell != NULL || (run != NULL && run->run_hub && wait->lock->thread != wait->thread));
+}
+
+/* Whether the lock's owner waits for `self`, directly or through others' module locks; or, where `blocked` is not 0, for any tasklet of
+   that thread, as none runs while it blocks as a whole. Marks the waits that it has seen. */
+static bool
+module_lock_leads(ModuleLock *lock, uintptr_t self, unsigned long blocked)
+{
+    Tasklet *run = module_lock_run(lock->owner, lock->thread);
+    if (lock->owner == self || lock->thread == blocked || (run != NULL && run->scheduler == this_scheduler))
         return true;
     for (ModuleWait *wait = module_waits; wait != NULL; wait = wait->next)
-        if (wait->who == owner && !wait->seen && wait->lock->count > 0) {
+        if (!wait->seen && wait->lock->count > 0 && module_lock_held_up(lock, run, wait)) {
             wait->seen = true;
-            if (module_lock_leads(wait->lock->owner, self))
+            if (module_lock_leads(wait->lock, self, blocked))
                 return true;
         }
     return false;
@@ -97,18 +110,20 @@ module_lock_deadlock(ModuleLock *lock)
     Py_XDECREF(class);
 }
 
-/* Block the OS thread, where no tasklet can be switched, until the lock is released. 0, or -1 with what a signal handler raised.
-   Releases the GIL. */
+/* Block the OS thread, where no tasklet can be switched, until the lock is released. Gives atomic up meanwhile. 0, or -1 with what a
+   signal handler raised. Releases the GIL; may run Python code, which cannot switch. */
 static int
 module_lock_wait_bell(ModuleLock *lock, ModuleWait *wait)
 {
     PyLockStatus status;
     ModuleWait **link;
+    int levels;
     wait->bell = PyThread_allocate_lock();
     if (wait->bell == NULL) {
         PyErr_NoMemory();
         return -1;
     }
+    levels = atomic_give_up();
     PyThread_acquire_lock(wait->bell, WAIT_LOCK);
     wait->next_bell = lock->bells;
     lock->bells = wait;
@@ -121,6 +136,8 @@ module_lock_wait_bell(ModuleLock *lock, ModuleWait *wait)
         *link = wait->next_bell;
     PyThread_release_lock(wait->bell);
     PyThread_free_lock(wait->bell);
+    wait->bell = NULL;
+    atomic_return(levels);
     return status == PY_LOCK_INTR ? PyErr_CheckSignals() : 0;
 }
 
@@ -136,29 +153,32 @@ module_lock_wake(ModuleLock *lock)
     }
 }
 
-/* Wait until the lock may be free. 0, or -1 with an exception set. Switches, or releases the GIL; runs Python code. */
-static int
-module_lock_wait(ModuleLock *lock, uintptr_t self)
+/* Whether a wait here blocks the whole thread, since no tasklet can be switched. */
+static bool
+module_lock_blocks(void)
 {
     Scheduler *scheduler = this_scheduler;
-    bool foreign = lock->thread != PyThread_get_thread_ident();
-    ModuleWait *wait, **link;
+    return scheduler == NULL || scheduler->fixed != 0 || collection_forbids(scheduler);
+}
+
+/* Wait until the lock may be free; `blocks`: as a thread. 0, or -1 with an exception set. Switches, or releases the GIL; runs Python
+   code. */
+static int
+module_lock_wait(ModuleLock *lock, uintptr_t self, bool blocks)
+{
+    unsigned long thread = PyThread_get_thread_ident();
+    ModuleWait *wait = PyMem_Calloc(1, sizeof *wait), **link;
     int outcome;
-    if (scheduler != NULL && !foreign && (scheduler->fixed != 0 || collection_forbids(scheduler))) {
-        module_lock_deadlock(lock); /* the owner cannot go on before this has returned */
-        return -1;
-    }
-    wait = PyMem_Calloc(1, sizeof *wait);
     if (wait == NULL) {
         PyErr_NoMemory();
         return -1;
     }
-    *wait = (ModuleWait){.next = module_waits, .who = self, .lock = lock};
+    *wait = (ModuleWait){.next = module_waits, .who = self, .thread = thread, .lock = lock};
     module_waits = wait;
-    if (scheduler == NULL || scheduler->fixed != 0 || collection_forbids(scheduler))
+    if (blocks)
         outcome = module_lock_wait_bell(lock, wait);
     else
-        outcome = queue_wait(&lock->queue, (PyObject *)lock, ROAMLET_NEVER, foreign ? ROAMLET_WAIT_HUB : 0, NULL);
+        outcome = queue_wait(&lock->queue, (PyObject *)lock, ROAMLET_NEVER, lock->thread != thread ? ROAMLET_WAIT_HUB : 0, NULL);
     for (link = &module_waits; *link != wait;)
         link = &(*link)->next;
     *link = wait->next;
@@ -174,14 +194,14 @@ ModuleLock_acquire(PyObject *self, PyObject *Py_UNUSED(unused))
     ModuleLock *lock = (ModuleLock *)self;
     uintptr_t me = module_lock_self();
     while (lock->count > 0 && lock->owner != me) {
-        bool deadlock = module_lock_leads(lock->owner, me);
+        bool blocks = module_lock_blocks(), deadlock = module_lock_leads(lock, me, blocks ? PyThread_get_thread_ident() : 0);
         for (ModuleWait *wait = module_waits; wait != NULL; wait = wait->next)
             wait->seen = false;
         if (deadlock) {
             module_lock_deadlock(lock);
             return NULL;
         }
-        if (module_lock_wait(lock, me) < 0)
+        if (module_lock_wait(lock, me, blocks) < 0)
             return NULL;
         me = module_lock_self(); /* the wait of a thread may have run code that gave it its first tasklets */
     }
