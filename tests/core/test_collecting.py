@@ -251,6 +251,81 @@ def test_a_program_that_empties_the_list_of_callbacks_is_refused_once():
     assert log[-1] == "value"
 
 
+def test_an_exception_on_its_way_passes_the_callback_that_is_put_back():
+    """A tasklet loses its last reference inside a collection, and the list has been emptied."""
+    log, callbacks = [], list(gc.callbacks)
+
+    def fails():
+        kept = roamlet.tasklet(roamlet.schedule_remove)()
+        roamlet.schedule()
+        gc.callbacks.clear()
+        return kept, [][1]
+
+    def dies():
+        with pytest.raises(IndexError):
+            fails()
+        log.append("passed")
+
+    try:
+        Dying(dies)
+        gc.collect()
+        assert gc.callbacks == callbacks
+    finally:
+        gc.callbacks[:] = callbacks
+    roamlet.run()
+    assert log == ["passed"]
+
+
+def test_a_tasklet_that_a_collection_ends_may_wait_though_it_empties_the_list_of_callbacks():
+    log, channel, callbacks = [], roamlet.channel(), list(gc.callbacks)
+
+    def waits(own):
+        try:
+            own.receive()
+        finally:
+            gc.callbacks.clear()
+            tries_to_wait(log, channel)
+
+    def collects():
+        roamlet.tasklet(waits)(roamlet.channel())
+        roamlet.schedule()
+        gc.collect()
+        for tasklet in core.started():  # on greenlet it is not found
+            if tasklet is not roamlet.getcurrent() and channel.balance == 0:
+                tasklet.kill()
+
+    try:
+        in_a_tasklet(collects)
+    finally:
+        gc.callbacks[:] = callbacks
+    channel.send("value")
+    roamlet.run()
+    assert log == ["value"]
+
+
+def test_callbacks_of_the_programs_own_may_wait_before_and_after_the_collection_and_not_inside():
+    """Those before ours in the list are called before it has begun, those after ours when it is over."""
+    log, channel = [], roamlet.channel()
+
+    def callback(where):
+        return lambda phase, info: tries_to_wait(log, channel) if going else None
+
+    callbacks, going = list(gc.callbacks), [True]
+    gc.callbacks.insert(0, callback("first"))
+    gc.callbacks.append(callback("last"))
+    try:
+        roamlet.tasklet(gc.collect)()
+        roamlet.run(hub=False)
+        for _ in range(4):
+            if channel.balance:
+                channel.send("value")
+                roamlet.run(hub=False)
+    finally:
+        going.clear()
+        gc.callbacks[:] = callbacks
+    assert log == (["value", REFUSED, REFUSED, "value"] if MOVES_STACKS else ["value"] * 4)
+
+
 def test_a_thread_that_never_used_roamlet_may_use_it_first_inside_a_collection():
     def collects():
         log = []
