@@ -1,6 +1,7 @@
 """What modules hold is saved by name; values that can change are copied, with a warning; id()s and half graphs are refused."""
 
 import argparse
+import builtins
 import copy
 import io
 import os
@@ -108,6 +109,37 @@ def test_a_copy_of_what_a_module_holds_is_made_with_a_warning(shop, name):
     with pytest.warns(snapshot.Copied, match=f"what the modules hold as roamlet_shop.{name}"):
         copied = copy_of(getattr(shop, name))
     assert copied is not getattr(shop, name)
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "value"),
+    [
+        (builtins, "_", {"shown": "at the prompt"}),
+        (sys, "last_value", LookupError("printed")),
+        (sys, "last_exc", LookupError("printed")),
+    ],
+    ids=["_", "last_value", "last_exc"],
+)
+def test_what_the_prompt_has_shown_is_the_tasklets_own(monkeypatch, module, name, value):
+    """The next line that is typed puts something else there."""
+    ch = roamlet.channel()
+    waiting = roamlet.spawn(held, (ch, value))
+    roamlet.schedule()
+    monkeypatch.setattr(module, name, value, raising=False)
+    data = snapshot.dumps((waiting, ch))
+    monkeypatch.setattr(module, name, type(value)())
+    copied, copied_ch = snapshot.loads(data)
+    for each, channel in ((waiting, ch), (copied, copied_ch)):
+        channel.send(None)
+        assert repr(each.join()) == repr(value)
+
+
+def test_what_a_program_has_put_into_builtins_is_copied_with_a_warning(monkeypatch):
+    monkeypatch.setattr(builtins, "roamlet_rates", {"tea": 2}, raising=False)
+    with pytest.warns(snapshot.Copied, match=r"what the modules hold as builtins\.roamlet_rates"):
+        copied = copy_of(builtins.roamlet_rates)
+    assert copied == {"tea": 2} and copied is not builtins.roamlet_rates
+    assert copy_of([Ellipsis, NotImplemented]) == [Ellipsis, NotImplemented]
 
 
 def test_what_a_module_has_let_go_of_is_copied_without_a_word(shop):

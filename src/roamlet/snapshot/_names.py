@@ -37,7 +37,10 @@ _VALUES: dict[type, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
 """Constants that code compares by `is` now and then, and that are as right as copies where the module does not hold them."""
 
 _MAIN = ("__main__", "__mp_main__")
-_LIBRARY = sys.stdlib_module_names
+_LIBRARY = sys.stdlib_module_names - {"builtins"}  # what is there that has no name of its own, programs have put there
+_OF_THE_PROMPT = {("builtins", "_"), ("sys", "last_exc"), ("sys", "last_value")}
+"""Where the interpreter keeps a program's object for a while: the last result, and the last exception that was printed."""
+
 _OF_THE_IMPORT = {
     "__name__", "__file__", "__doc__", "__path__", "__package__", "__spec__", "__loader__", "__cached__", "__builtins__",
     "__annotations__", "__all__", "__warningregistry__",
@@ -64,7 +67,7 @@ def places() -> dict[int, Place]:
 
 def _read(name: str, module: types.ModuleType) -> None:
     for attribute, value in list(module.__dict__.items()):
-        if not _can_be_named(attribute, value):
+        if not _can_be_named(attribute, value) or (name, attribute) in _OF_THE_PROMPT:
             continue
         known = _places.get(id(value))
         if known is None or type(value).__module__ == name or not is_at(value, known):
