@@ -310,6 +310,38 @@ def test_a_thread_that_blocks_as_a_whole_holds_up_all_of_its_tasklets(thread, or
     assert sorted(log) == [("ours", order == "the tasklet first"), ("theirs", order == "the thread first")]
 
 
+def test_a_wake_up_is_not_lost_to_a_tasklet_whose_thread_is_blocked(thread):
+    """It waited first, and its thread blocks for what the second one holds."""
+    first, second, log = ModuleLock("first"), ModuleLock("second"), []
+    we_go, they_go = threading.Event(), threading.Event()
+
+    def our_thread():
+        roamlet.tasklet(lambda: log.append(("tasklet", takes(first))))()
+        roamlet.schedule()
+        we_go.wait()
+        roamlet.switch_trap(1)
+        log.append(("ours", takes(second)))
+        roamlet.switch_trap(-1)
+        roamlet.run()
+
+    def their_thread():
+        roamlet.getcurrent()
+        second.acquire()
+        they_go.wait()
+        log.append(("theirs", takes(first)))
+        second.release()
+
+    first.acquire()
+    thread(our_thread)
+    thread(their_thread)
+    for go in (they_go, we_go):
+        go.set()
+        roamlet.sleep(0.001)  # until that one waits
+    first.release()
+    thread.end()
+    assert log == [("theirs", True), ("ours", True), ("tasklet", True)]
+
+
 def test_a_run_in_another_thread_waits_for_the_imports_of_its_tasklets(thread):
     """So who holds what they wait for must not wait for a module that the caller of that run() holds."""
     ours, theirs, go, log = ModuleLock("ours"), ModuleLock("theirs"), threading.Event(), []

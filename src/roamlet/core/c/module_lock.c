@@ -141,11 +141,12 @@ module_lock_wait_bell(ModuleLock *lock, ModuleWait *wait)
     return status == PY_LOCK_INTR ? PyErr_CheckSignals() : 0;
 }
 
-/* Let the waits look again: the first tasklet, and each thread. Never switches, runs no Python code. */
+/* Let all that wait look again: the first of them alone might be in a thread that is blocked as a whole, by a wait for what another of them
+   holds. Never switches, runs no Python code. */
 static void
 module_lock_wake(ModuleLock *lock)
 {
-    queue_wake_one(&lock->queue);
+    queue_wake_all(&lock->queue);
     while (lock->bells != NULL) {
         ModuleWait *wait = lock->bells;
         lock->bells = wait->next_bell;
@@ -183,8 +184,6 @@ module_lock_wait(ModuleLock *lock, uintptr_t self, bool blocks)
         link = &(*link)->next;
     *link = wait->next;
     PyMem_Free(wait);
-    if (outcome == ROAMLET_RAISED_WOKEN)
-        module_lock_wake(lock);
     return outcome < 0 ? -1 : 0;
 }
 
