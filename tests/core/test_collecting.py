@@ -255,15 +255,18 @@ def test_an_exception_on_its_way_passes_the_callback_that_is_put_back():
     """A tasklet loses its last reference inside a collection, and the list has been emptied."""
     log, callbacks = [], list(gc.callbacks)
 
-    def fails():
-        kept = roamlet.tasklet(roamlet.schedule_remove)()
+    def suspended():
+        tasklet = roamlet.tasklet(roamlet.schedule_remove)()
         roamlet.schedule()
+        return tasklet
+
+    def fails():
         gc.callbacks.clear()
-        return kept, {}[None]
+        raise KeyError
 
     def dies():
         with pytest.raises(KeyError):
-            fails()
+            [suspended(), fails()]  # the tasklet goes while the exception is on its way
         log.append("passed")
 
     try:

@@ -166,12 +166,11 @@ def test_auto_logs_once_that_it_waits_and_for_whom():
 sleeps(60_000)
 print(channel.receive())
 
-@Callback
-def calls_in(argument):
-    libc.usleep(1_500_000)
-    channel.send("called in")
-
-begin(ctypes.cast(calls_in, ctypes.c_void_p))
+import signal
+from roamlet import core
+signal.signal(signal.SIGALRM, lambda *_: channel.send("woken by a signal"))
+core.mark_service_signal(signal.SIGALRM)  # else nothing would be said, as it may wake somebody
+signal.setitimer(signal.ITIMER_REAL, 1.5)
 print(channel.receive())
 sys.stdout.flush()
 import os
@@ -185,7 +184,7 @@ os._exit(0)
         "The process has 1 more thread, which C code has started and which may call in; so the wait goes on" in lines[0]
     )
     assert "main, blocked in receive" in lines[1]
-    assert lines[2:] == ["woken by the handler", "called in"]
+    assert lines[2:] == ["woken by the handler", "woken by a signal"]
 
 
 def test_warn_logs_each_time_and_waits():
@@ -242,6 +241,27 @@ def test_off_waits_and_says_nothing():
             print("ended by a signal")
         """, env={"ROAMLET_DEADLOCK": "off"})  # fmt: skip
     assert printed == "ended by a signal"
+
+
+def test_whatever_the_mode_the_end_of_the_program_waits_for_nothing():
+    """Main would wait, in what it calls while it ends its tasklets."""
+    printed = output_of("""
+        import sys, roamlet
+        def hook(report):
+            try:
+                roamlet.channel().receive()
+            except roamlet.Deadlock:
+                print(report.exc_type.__name__, "and Deadlock")
+        def fails():
+            try:
+                roamlet.channel().receive()
+            finally:
+                raise LookupError
+        sys.unraisablehook = hook
+        roamlet.tasklet(fails)()
+        roamlet.schedule()
+        """, env={"ROAMLET_DEADLOCK": "off"}, timeout=30)  # fmt: skip
+    assert printed == "LookupError and Deadlock"
 
 
 @pytest.mark.skipif(
