@@ -4,7 +4,8 @@ After each test there is one runnable tasklet, and no thread, file descriptor, c
 roamlet that was not there before. A test that must leave something says what and why:
     @pytest.mark.leaves("fds", reason="the descriptor belongs to a target that is being killed")
 
-A test that does not pass is not judged so, but nothing that it or its fixtures started goes on running: tools/supervised.py.
+A test that does not pass is not judged so, but nothing that it or its fixtures started goes on running: its report names its
+tasklets, which are ended, and processes end by tools/supervised.py.
 """
 
 import gc
@@ -18,13 +19,14 @@ from pathlib import Path
 import pytest
 
 from roamlet import io
-from roamlet.core import mark_service_signal, set_deadlock_mode
+from roamlet.core import mark_service_signal, set_clock, set_deadlock_mode
 from tests.leftovers import KINDS, Inventory
 from tests.programs import program, python  # noqa: F401 - fixtures for all folders
 from tests.tracing import strace  # noqa: F401 - a fixture for all folders
 from tools import supervised
 
 DID_NOT_PASS = pytest.StashKey[bool]()
+EXISTED_BEFORE = pytest.StashKey[Inventory]()
 RAN_BEFORE = pytest.StashKey[frozenset[supervised.Process]]()
 
 # Processes of fixtures that serve several tests: they outlive one that fails.
@@ -79,10 +81,12 @@ def leaves_nothing_behind(request: pytest.FixtureRequest) -> Iterator[None]:
     Fixtures of a wider scope that the test uses are set up before this one, so what they hold is no leftover.
     """
     allowed = _allowed_leftovers(request.node)
-    before = Inventory.taken()
+    before = request.node.stash[EXISTED_BEFORE] = Inventory.taken()
+    set_clock()  # the calls that let others run now and then count from here, whatever was called before
     yield
     # The traceback of a failed or skipped test keeps its frames, and with them whatever it had: only who passed is judged.
     if request.node.stash.get(DID_NOT_PASS, False):
+        before.end_tasklets()
         return
     problems = [text for kind, text in before.what_is_left() if kind not in allowed]
     if problems:
@@ -102,6 +106,8 @@ def pytest_runtest_makereport(
     report = yield
     if not report.passed:
         item.stash[DID_NOT_PASS] = True
+        if EXISTED_BEFORE in item.stash and (tasklets := item.stash[EXISTED_BEFORE].tasklets_since()):
+            report.sections.append(("Tasklets that had not ended", "\n".join(map(repr, tasklets))))
     if call.excinfo is not None and str(call.excinfo.value).startswith("Timeout (>"):
         end_what_it_started(item)  # before its fixtures wait for the same processes that it has waited for
     return report

@@ -3,6 +3,7 @@
 Here is no policy: tests/conftest.py decides when to look and what to do about it.
 """
 
+import contextlib
 import gc
 import os
 import threading
@@ -64,6 +65,22 @@ class Inventory:
         if len(suspended) > self.tasklets:
             left.append(f"{len(suspended) - self.tasklets} tasklets have not ended; all there are: {suspended!r:.500}")
         return left
+
+    def tasklets_since(self) -> list["roamlet.tasklet[...]"]:
+        """This thread's tasklets that have not ended and did not exist then: those that have begun, and those that will."""
+        found = _started()[self.tasklets :]
+        tasklet = roamlet.getcurrent().next
+        while tasklet is not None and tasklet is not roamlet.getcurrent():
+            if tasklet not in found and tasklet is not roamlet.getmain():
+                found.append(tasklet)
+            tasklet = tasklet.next
+        return found
+
+    def end_tasklets(self) -> None:
+        """End them by TaskletExit, so that the next test does not meet them. What one raises is its own affair: it is dropped."""
+        for tasklet in self.tasklets_since():
+            with contextlib.suppress(Exception):
+                tasklet.kill()
 
     def _threads_left(self) -> list[str]:
         deadline = monotonic() + GRACE_SECONDS

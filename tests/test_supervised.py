@@ -118,6 +118,32 @@ def test_a_fixture_that_fails_leaves_nothing_that_runs(inner, tmp_path, scope):
     assert (status, "1 passed, 1 error" in printed) == (1, True), printed
 
 
+def test_tasklets_of_a_test_that_fails_are_named_and_do_not_meet_the_next(inner, tmp_path):
+    status, printed = ended(
+        inner("""
+            import roamlet
+            from roamlet import core, sync
+
+            def consumer_of_the_failed():
+                sync.Queue().get()
+
+            def test_that_fails():
+                begun = roamlet.tasklet(consumer_of_the_failed)()
+                begun.run()
+                roamlet.tasklet(print)("never")
+                assert False
+
+            def test_next():
+                assert core.started() == []
+                assert roamlet.getruncount() == 1
+        """)
+    )
+    assert (status, "1 failed, 1 passed" in printed) == (1, True), printed
+    _, _, after = printed.partition("Tasklets that had not ended")
+    assert "consumer_of_the_failed" in after and "print" in after, printed
+    assert "never" not in printed.replace('("never")', "")
+
+
 def test_a_server_of_several_tests_outlives_one_that_fails_and_ends_with_the_run(inner, tmp_path):
     status, printed = ended(
         inner("""

@@ -5,7 +5,7 @@ import time
 import pytest
 
 import roamlet
-from roamlet import core
+from roamlet import core, sync
 
 
 def sleeper(name, seconds, log, clock=None):
@@ -208,6 +208,40 @@ def test_tasklets_that_start_and_end_starve_no_timer():
 
 
 # ---- the clock for tests ----
+
+
+def taken_by_then(queue):
+    """How many of 100 items this tasklet has taken when the next one runs."""
+    for item in range(100):
+        queue.put(item)
+    left = []
+    other = roamlet.tasklet(lambda: left.append(queue.qsize()))()
+    while not left and not queue.empty():
+        queue.get()
+    other.kill()
+    return 100 - left[0] if left else 100
+
+
+def test_a_new_clock_knows_nothing_of_the_pace_of_the_one_before():
+    """A tasklet lets others run after as many get() as took a while; what tests before did changes no order."""
+    now = [1000.0]
+
+    def slow():
+        now[0] += 0.01
+        return now[0]
+
+    queue = sync.SimpleQueue()
+    core.set_clock(slow, lambda _: None)
+    try:
+        for _ in range(2000):
+            queue.put(1)
+            queue.get()
+        assert taken_by_then(queue) <= 2
+        while not queue.empty():
+            queue.get()
+    finally:
+        core.set_clock()
+    assert taken_by_then(queue) == 100
 
 
 @pytest.mark.parametrize("arguments", [(1, 2), (time.monotonic, 3), ("x", print)])

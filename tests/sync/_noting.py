@@ -46,8 +46,9 @@ def noted_when_collected(body: Callable[[], Any]) -> list[str]:
         finally:
             log.append("ended")
 
+    before = len(core.started())
     roamlet.tasklet(run)().run()
     gc.collect()
     if core.backend == "greenlet":  # which sees no frames
-        core.started()[0].kill()
+        core.started()[before].kill()
     return log

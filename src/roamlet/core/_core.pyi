@@ -493,7 +493,8 @@ def install_hub(poll: Callable[[float | None], object] | None, wake_fd: int, /) 
 def set_clock(now: Callable[[], float] | None = None, advance: Callable[[float], object] | None = None, /) -> None:
     """For tests: timers of all threads follow now() (seconds), and waiting for one calls advance(seconds).
 
-    Without arguments the monotonic clock is back.
+    Without arguments the monotonic clock is back. In this thread the calls that let others run now and then count anew
+    from here.
     """
 
 def outside_atomic(function: Callable[..., T], args: Sequence[object] = (), kwargs: dict[str, Any] | None = None) -> T:

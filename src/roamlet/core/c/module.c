@@ -162,6 +162,10 @@ core_set_clock(PyObject *Py_UNUSED(module), PyObject *args)
     }
     Py_XSETREF(clock_now, now != Py_None ? Py_NewRef(now) : NULL);
     Py_XSETREF(clock_advance, advance != Py_None ? Py_NewRef(advance) : NULL);
+    Scheduler *scheduler = this_scheduler; /* read now: what was dropped may have run Python code */
+    if (scheduler != NULL && !scheduler->current->raises) { /* the pace was learnt from the other clock */
+        scheduler->ticks = scheduler->ticks_full = TICKS;
+    }
     Py_RETURN_NONE;
 }
 
@@ -246,7 +250,7 @@ PyDoc_STRVAR(install_hub_doc, "install_hub(poll, wake_fd, /)\n--\n\n"
 "block in roamlet. install_hub(None, -1) undoes it.");
 PyDoc_STRVAR(set_clock_doc, "set_clock(now=None, advance=None, /)\n--\n\n"
 "For tests: timers of all threads follow now() (seconds), and waiting for one calls advance(seconds). Without arguments\n"
-"the monotonic clock is back.");
+"the monotonic clock is back. In this thread the calls that let others run now and then count anew from here.");
 PyDoc_STRVAR(mark_service_signal_doc, "mark_service_signal(signalnum, /)\n--\n\n"
 "Declare that the Python handler of this signal wakes nobody: it does not hide a deadlock. Others do: a handler may set an event.");
 PyDoc_STRVAR(mark_service_thread_doc, "mark_service_thread(service=True, thread_id=..., /)\n--\n\n"
