@@ -1,12 +1,15 @@
 """`roamlet put` and `roamlet get`: what goes where, from and to many hosts, and what is refused before anything is touched."""
 
+import io
 import json
 import os
+import sys
 
 import pytest
 
 from roamlet import remote
 from roamlet.cli import main
+from roamlet.cli._progress import Progress
 from roamlet.remote import HostUnreachable
 
 
@@ -73,6 +76,71 @@ def test_what_fails_on_one_host_is_told_and_the_others_go_on(hosts, capsys):
     assert main(["get", "-H", "a,b", "conf2/none", "got/"]) == 1
 
 
+@pytest.mark.parametrize("resume", [False, True])
+def test_a_transfer_that_takes_longer_than_its_limit_fails_and_leaves_no_half_file(resume, hosts, capsys):
+    (hosts / "conf").write_bytes(b"x" * 1_000_000)
+    more = ["--resume"] if resume else []
+    for words in (["put", "-H", "a,b", "conf", "copy"], ["get", "-H", "a", "../conf", "copy"]):
+        assert main([*words, "--timeout", "0.000001", *more]) == 1
+        printed = " ".join(capsys.readouterr().out.split())
+        assert "FAILED TimeoutError: not done within 1e-06 seconds; no file is half there" in printed
+        assert ("The same command goes on with what has arrived" in printed) is resume
+        assert ("With --resume, what has arrived is kept" in printed) is not resume
+    assert sorted(path.name for path in hosts.rglob("*") if not path.name.endswith("-unfinished")) == ["a", "b", "conf"]
+    assert main(["put", "-H", "a,b", "conf", "copy", "--timeout", "100", *more]) == 0
+    assert (hosts / "a/copy").read_bytes() == (hosts / "conf").read_bytes()
+
+
+def test_a_time_out_of_a_file_system_is_told_as_what_it_is(hosts, monkeypatch, capsys):
+    def put(*_, **__):
+        raise TimeoutError("the server of this file system does not answer")
+
+    (hosts / "conf").write_text("one\n")
+    monkeypatch.setattr(remote.Context, "put", put)
+    assert main(["put", "-H", "a", "conf", "copy", "--timeout", "100"]) == 1
+    printed = capsys.readouterr().out
+    assert "the server of this file system" in printed and "--timeout" not in printed
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+    def lines(self):
+        """What was to be seen, one state after the other."""
+        return [line for line in self.getvalue().split("\r\x1b[K") if line]
+
+
+def test_a_terminal_shows_how_many_bytes_have_gone_or_come(hosts, monkeypatch):
+    (hosts / "conf").write_bytes(os.urandom(300_000))
+    for words, amount in (
+        (["put", "-H", "a,b", "conf", "copy"], " of 600.0 kB"),
+        (["get", "-H", "a,b", "copy", "./"], ""),
+    ):
+        terminal = Terminal()
+        monkeypatch.setattr(sys, "stderr", terminal)
+        assert main(words) == 0
+        assert any("running" in line and line.endswith(f" kB{amount}") for line in terminal.lines())
+
+
+def test_bytes_are_shown_some_times_a_second_and_states_at_once():
+    now = [0.0]
+    terminal = Terminal()
+    progress = Progress(2, terminal, size=1_000_000, clock=lambda: now[0])
+    progress.move("a", "running")
+    progress.count("a", 0)
+    for step in range(100):
+        now[0] = step / 100
+        progress.count("a", step * 1000)
+    assert len(terminal.lines()) == 11
+    assert terminal.lines()[-1].startswith("1 waiting, 1 running; 9") and terminal.lines()[-1].endswith(" kB of 2.0 MB")
+    progress.move("b", "running")
+    progress.count("b", 1_000_000)
+    assert terminal.lines()[-1] == "2 running; 99.0 kB of 2.0 MB"
+    progress.move("a", "done")
+    assert terminal.lines()[-1] == "1 running, 1 done; 1.1 MB of 2.0 MB"
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -113,6 +181,8 @@ def test_what_fails_is_said_in_one_line_without_a_traceback_of_our_own(words, me
         (["put", "-H", "a", "--mode", "640", ".", "x"], "--mode is for one file"),
         (["put", "-H", "a", "/dev/null", "x"], "is neither a file nor a folder"),
         (["put", "-H", "a", "--at-once", "0", "conf", "x"], "--at-once 0"),
+        (["put", "-H", "a", "--timeout", "0", "conf", "x"], "--timeout 0: give a number of seconds above 0"),
+        (["get", "-H", "a", "--timeout", "nan", "x", "y"], "--timeout nan: give a number of seconds above 0"),
         (
             ["get", "-H", "a,b", "etc/app", "app"],
             "2 hosts would write the one file 'app'; if that is to be a folder, say 'app/'",

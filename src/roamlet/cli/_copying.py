@@ -10,21 +10,22 @@ from roamlet.cli._hints import for_command_line
 from roamlet.cli._inventory import Host, Inventory
 from roamlet.cli._outcomes import Lines, Style, carry_out
 from roamlet.cli._progress import Progress
-from roamlet.cli._way import add_at_once, add_hosts, add_way, check_at_once, hops
+from roamlet.cli._way import add_at_once, add_hosts, add_timeout, add_way, check_at_once, check_timeout, hops
 
 if TYPE_CHECKING:
-    from roamlet.remote import Context
-    from roamlet.remote.files import Transferred
+    from roamlet.remote import Context, files
 
-__all__ = ["add_options", "check", "copy", "settings_of"]
+__all__ = ["add_options", "check", "copy"]
 
-Transfer = Callable[["Context", Host], "Transferred"]
+# What it is given last are the options as Context.put and Context.get take them.
+Transfer = Callable[["Context", Host, dict[str, Any]], "files.Transferred"]
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options of a transfer, and those that say where."""
     add_hosts(parser, required=True)
     add_way(parser)
+    add_timeout(parser)
     add_at_once(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object per line and host, for other programs")
     parser.add_argument("--mode", metavar="OCTAL", help="permissions of a file, such as 640, instead of its own")
@@ -40,11 +41,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def check(options: argparse.Namespace) -> None:
     """Raise UsageError for what can be no transfer."""
+    check_timeout(options)
     check_at_once(options)
-    settings_of(options)
+    _settings_of(options)
 
 
-def settings_of(options: argparse.Namespace) -> dict[str, Any]:
+def _settings_of(options: argparse.Namespace) -> dict[str, Any]:
     """The options as Context.put and Context.get take them. Raises UsageError."""
     mode = None
     if options.mode is not None:
@@ -70,19 +72,38 @@ def copy(
     targets: Sequence[Host],
     inventory: Inventory,
     transfer: Transfer,
+    *,
+    size: int | None = None,
     out: IO[str] | None = None,
 ) -> int:
-    """Do it for every target, print how it went, and return the exit code. Blocks until all are done."""
+    """Do it for every target, print how it went, and return the exit code. `size`: the bytes for each, where that is known.
+
+    Blocks until all are done.
+    """
+    # Inside: loading the core and the remote layer takes longer than all of `roamlet --help`.
+    from roamlet import timeout
+
     out = out or sys.stdout
-    progress = Progress(len(targets), sys.stderr)
+    progress = Progress(len(targets), sys.stderr, size=size)
     with hops(options, inventory) as way:
 
-        def work(progress: Progress, target: Host) -> "Transferred":
+        def work(progress: Progress, target: Host) -> "files.Transferred":
+            def count(now: "files.Progress") -> None:
+                progress.count(target.name, now.bytes)
+
+            settings = _settings_of(options)
             try:
                 progress.move(target.name, "connecting")
                 with way.opened(target, Lines(progress)) as context:
                     progress.move(target.name, "running")
-                    return transfer(context, target)
+                    limit = timeout(options.timeout)
+                    try:
+                        with limit:
+                            return transfer(context, target, {**settings, "progress": count})
+                    except TimeoutError as error:
+                        if not limit.expired:
+                            raise  # a file system's own, of either side
+                        raise TimeoutError(_too_late(options)) from error
             except OSError as error:
                 told = _told(error)
             finally:
@@ -103,14 +124,25 @@ def _told(error: OSError) -> OSError:
     return type(error)(where + for_command_line(error.strerror))
 
 
-def _shown(done: "Transferred") -> str:
+def _too_late(options: argparse.Namespace) -> str:
+    hint = (
+        "The same command goes on with what has arrived."
+        if options.resume
+        else "With --resume, what has arrived is kept."
+    )
+    return (
+        f"not done within {options.timeout:g} seconds; no file is half there.\n    Give it a longer --timeout. {hint}"
+    )
+
+
+def _shown(done: "files.Transferred") -> str:
     files = "" if done.checksum is not None else f" in {done.files} file{'' if done.files == 1 else 's'}"
     resumed = f", {done.resumed:,} of them were there" if done.resumed else ""
     skipped = f", left out: {', '.join(done.skipped)}" if done.skipped else ""
     return f"{done.path}  {done.bytes:,} bytes{files}{resumed}{skipped}"
 
 
-def _fields(done: "Transferred") -> dict[str, Any]:
+def _fields(done: "files.Transferred") -> dict[str, Any]:
     return {
         "path": done.path,
         "bytes": done.bytes,

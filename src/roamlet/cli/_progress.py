@@ -1,18 +1,30 @@
-"""One line on a terminal that says how far many hosts are; nothing where nobody looks. It is wiped before anything else is said."""
+"""One line on a terminal that says how far many hosts are; nothing without a terminal. It is wiped before anything else is said."""
 
 from collections import Counter
+from collections.abc import Callable
+from time import monotonic
 from typing import IO
 
 __all__ = ["Progress"]
 
 STATES = ("waiting", "connecting", "running", "done")
+INTERVAL = 0.1  # seconds between two numbers of bytes: they change with each piece, faster than one can read
 
 
 class Progress:
-    """Counts hosts by state. `out` is where the line goes, if that is a terminal."""
+    """Counts hosts by state, and the bytes of transfers. `out` is where the line goes, if that is a terminal.
 
-    def __init__(self, total: int, out: IO[str]) -> None:
+    `size`: the bytes that each host gets or gives, where that is known.
+    """
+
+    def __init__(
+        self, total: int, out: IO[str], *, size: int | None = None, clock: Callable[[], float] = monotonic
+    ) -> None:
         self._out = out if out.isatty() else None
+        self._clock = clock
+        self._size = None if size is None else size * total
+        self._bytes: dict[str, int] = {}
+        self._shown = -INTERVAL
         self._states = dict.fromkeys(STATES, 0)
         self._states["waiting"] = total
         self._of: dict[str, str] = {}
@@ -24,12 +36,28 @@ class Progress:
         self._of[host] = state
         self.show()
 
+    def count(self, host: str, transferred: int) -> None:
+        """So many bytes have come from this host, or gone to it, in all. Shown some times a second."""
+        self._bytes[host] = transferred
+        now = self._clock()
+        if now - self._shown >= INTERVAL:
+            self._shown = now
+            self.show()
+
     def show(self) -> None:
         """Write the line."""
         counts = Counter(self._states)
         if self._out is not None and counts["done"] < sum(counts.values()):
-            self._out.write("\r\x1b[K" + ", ".join(f"{counts[state]} {state}" for state in STATES if counts[state]))
+            states = ", ".join(f"{counts[state]} {state}" for state in STATES if counts[state])
+            self._out.write(f"\r\x1b[K{states}{self._amount() if self._bytes else ''}")
             self._out.flush()
+
+    def _amount(self) -> str:
+        # Inside: most commands count no bytes, and none where no terminal is.
+        from rich.filesize import decimal
+
+        of = "" if self._size is None else f" of {decimal(self._size)}"
+        return f"; {decimal(sum(self._bytes.values()))}{of}"
 
     def wipe(self) -> None:
         """Take the line away, so that something else can be written."""

@@ -11,7 +11,18 @@ from roamlet.cli._errors import UsageError
 from roamlet.cli._inventory import Host, Inventory, hosts_from, read_inventory
 from roamlet.cli._opening import Hops
 
-__all__ = ["add_at_once", "add_hosts", "add_way", "check_at_once", "check_python", "hops", "inventory_of", "targets_of"]
+__all__ = [
+    "add_at_once",
+    "add_hosts",
+    "add_timeout",
+    "add_way",
+    "check_at_once",
+    "check_python",
+    "check_timeout",
+    "hops",
+    "inventory_of",
+    "targets_of",
+]
 
 AT_ONCE = 50  # hosts; each is a process of ssh here while it runs
 
@@ -67,6 +78,17 @@ def check_at_once(options: argparse.Namespace) -> None:
     """Raise UsageError for what is no number of hosts."""
     if options.at_once < 1:
         raise UsageError(f"--at-once {options.at_once}: give a number of hosts, 1 or more")
+
+
+def add_timeout(parser: argparse.ArgumentParser) -> None:
+    """Declare --timeout."""
+    parser.add_argument("--timeout", metavar="SECONDS", type=float, help="how long it may take on each host")
+
+
+def check_timeout(options: argparse.Namespace) -> None:
+    """Raise UsageError for what is no length of time."""
+    if options.timeout is not None and not 0 < options.timeout < float("inf"):
+        raise UsageError(f"--timeout {options.timeout:g}: give a number of seconds above 0, for example --timeout 10")
 
 
 def check_python(python: str | None) -> None:

@@ -52,11 +52,12 @@ def get(options: argparse.Namespace) -> int:
         raise UsageError("REMOTE is empty: give a path on the hosts")
     by_host = options.by_host or len(targets) > 1
     goals = _goals_by_host(targets, options) if by_host else {targets[0].name: _goal(options.local, options)}
-    settings = _copying.settings_of(options)
-    if by_host:
-        settings["parents"] = True  # the folder of each host
+    made = {"parents": True} if by_host else {}  # the folder of each host
     return _copying.copy(
-        options, targets, inventory, lambda context, host: context.get(remote, goals[host.name], **settings)
+        options,
+        targets,
+        inventory,
+        lambda context, host, settings: context.get(remote, goals[host.name], **{**settings, **made}),
     )
 
 

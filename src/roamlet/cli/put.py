@@ -54,5 +54,7 @@ def put(options: argparse.Namespace) -> int:
         raise UsageError("--mode is for one file; the files of a folder keep their own permissions")
     if not remote or "\0" in remote:
         raise UsageError("REMOTE is empty: give a path on the hosts, ./ for the home directory")
-    settings = _copying.settings_of(options)
-    return _copying.copy(options, targets, inventory, lambda context, _: context.put(local, remote, **settings))
+    size = os.path.getsize(local) if os.path.isfile(local) else None
+    return _copying.copy(
+        options, targets, inventory, lambda context, _, settings: context.put(local, remote, **settings), size=size
+    )

@@ -19,9 +19,11 @@ from roamlet.cli._progress import Progress
 from roamlet.cli._way import (
     add_at_once,
     add_hosts,
+    add_timeout,
     add_way,
     check_at_once,
     check_python,
+    check_timeout,
     hops,
     inventory_of,
     targets_of,
@@ -88,7 +90,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     where.add_argument("--local", metavar="N", type=int, help="N interpreters on this machine")
     add_hosts(where)
     add_way(parser)
-    parser.add_argument("--timeout", metavar="SECONDS", type=float, help="how long it may take on each host")
+    add_timeout(parser)
     add_at_once(parser)
     parser.add_argument(
         "--group", action="store_true", help="equal results once, with the hosts that gave them, at the end"
@@ -114,8 +116,7 @@ def run(options: argparse.Namespace, connect: Connect | None = None, out: IO[str
     out = out or sys.stdout
     inventory = inventory_of(options)
     targets = _targets(options, inventory)
-    if options.timeout is not None and not 0 < options.timeout < float("inf"):
-        raise UsageError(f"--timeout {options.timeout:g}: give a number of seconds above 0, for example --timeout 10")
+    check_timeout(options)
     check_at_once(options)
     start = _started(options)
     if start is not None:
