@@ -77,8 +77,8 @@ unmount_system() {
 PIVOT='cd "$1" && pivot_root . . && umount --lazy . && cd / && exec chroot --userspec="$2" / sh -c "$3"'
 
 # Runs `$3...` in the system `$1` as the user `$2`, with the network settings of this machine and nothing else of it, and with
-# what $INSIDE_SETTINGS says: words without spaces.
-inside() {
+# what $INSIDE_SETTINGS says: words without spaces. In a subshell: its variables are not the caller's.
+inside() (
     root=$1
     user=$2
     shift 2
@@ -90,7 +90,7 @@ inside() {
     # shellcheck disable=SC2086 # one word a setting
     env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME="$home" LANG=C.UTF-8 $settings ${INSIDE_SETTINGS:-} \
         unshare --mount sh -c "$PIVOT" sh "$root" "$(id_in "$root" "$user")" "cd && $*" 2>&1
-}
+)
 
 id_in() {
     awk -F: -v user="$2" '$1 == user { print $3 ":" $4 }' "$1/etc/passwd"
