@@ -13,7 +13,7 @@
 #
 # Inside, apt and pip find their registries as they do outside: the sources, keys, certificates and pip settings of this
 # machine are copied in. The systems are in build/cleanroom and go away afterwards, the logs stay; the system that they are
-# copied from, and the archives of apt and pip, are kept in $XDG_CACHE_HOME/roamlet or ~/.cache/roamlet.
+# copied from, and the archives of apt, of pip and of tools/unpack_debian.py, are kept in $XDG_CACHE_HOME/roamlet or ~/.cache/roamlet.
 set -eu
 cd "$(dirname "$0")/.."
 # shellcheck source=tools/chroot.sh
@@ -77,10 +77,10 @@ make_system() {
     git clone -q --bare "file://$PWD" "$system/roamlet.git"
     chroot "$system" chown -R "$user:" /roamlet.git
     mount_system "$system"
-    mkdir -p "$cache/pip-$user" "$system/var/cache/pip"
-    mount --bind "$cache/pip-$user" "$system/var/cache/pip"
-    chroot "$system" chown "$user:" /var/cache/pip
-    INSIDE_SETTINGS="PIP_CACHE_DIR=/var/cache/pip $*"
+    mkdir -p "$cache/kept-$user/pip" "$cache/kept-$user/debian" "$system/var/cache/kept"
+    mount --bind "$cache/kept-$user" "$system/var/cache/kept"
+    chroot "$system" chown "$user:" /var/cache/kept /var/cache/kept/pip /var/cache/kept/debian
+    INSIDE_SETTINGS="PIP_CACHE_DIR=/var/cache/kept/pip ROAMLET_ARCHIVES=/var/cache/kept/debian $*"
     lent=
 }
 
@@ -100,7 +100,7 @@ lend_other_pythons() {
 
 drop_system() {
     keep_archives "$system"
-    umount "$system/var/cache/pip"
+    umount "$system/var/cache/kept"
     if [ -n "$lent" ]; then umount "$lent"; fi
     unmount_system "$system"
     # What is still mounted there would be emptied, on whatever machine it is.

@@ -5,9 +5,11 @@
 The packages and whatever they need that is missing are downloaded with apt (no root needed, only package lists that
 `apt-get update` has filled) and unpacked with dpkg-deb. Running it again with the same packages does nothing. As a
 module: `unpack(folder, packages)`; `command(folder, name)`, the words that run one of the unpacked programs; and
-`environment(folder)`, the variables with which the unpacked programs find each other.
+`environment(folder)`, the variables with which the unpacked programs find each other. With ROAMLET_ARCHIVES=FOLDER, what was
+downloaded is kept in that folder and not downloaded again.
 """
 
+import fcntl
 import os
 import re
 import shutil
@@ -17,6 +19,7 @@ import tempfile
 from pathlib import Path
 
 NAME = re.compile(r"^Inst (\S+)", re.MULTILINE)
+ARCHIVE = re.compile(r"^'[^']*' (\S+\.deb) ", re.MULTILINE)
 
 
 class CannotUnpack(Exception):
@@ -41,8 +44,7 @@ def unpack(folder: Path, packages: list[str]) -> Path:
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".unpack-") as scratch:
         fresh = Path(scratch) / "root"
         fresh.mkdir()
-        _download(Path(scratch), _missing(packages))
-        for archive in sorted(Path(scratch).glob("*.deb")):
+        for archive in _download(Path(scratch), _missing(packages)):
             _run(["dpkg-deb", "-x", str(archive), str(fresh)], cwd=scratch)
         (fresh / ".packages").write_text(wanted + "\n")
         try:
@@ -89,10 +91,22 @@ def _missing(packages: list[str]) -> list[str]:
     return names or packages
 
 
-def _download(folder: Path, names: list[str]) -> None:
+def _download(folder: Path, names: list[str]) -> list[Path]:
+    """The archives of these packages: in `folder`, which is empty, or where $ROAMLET_ARCHIVES says and older ones are as well."""
     if os.geteuid() == 0:
         folder.chmod(0o755)  # apt fetches as the user _apt where it can
-    _run(["apt-get", "download", "-q", *names], cwd=str(folder))
+    kept = os.environ.get("ROAMLET_ARCHIVES")
+    if not kept:
+        _run(["apt-get", "download", "-q", *names], cwd=str(folder))
+        return sorted(folder.glob("*.deb"))
+    archives = Path(kept)
+    archives.mkdir(parents=True, exist_ok=True)
+    # In the empty folder: where an archive is there already, apt names none.
+    named = ARCHIVE.findall(_run(["apt-get", "download", "-q", "--print-uris", *names], cwd=str(folder)))
+    with (archives / ".lock").open("w") as lock:  # apt itself has none for this command
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        _run(["apt-get", "download", "-q", *names], cwd=kept)
+    return [archives / name for name in named]
 
 
 def _run(argv: list[str], cwd: str) -> str:
