@@ -18,8 +18,8 @@ from tests.conftest import (  # noqa: F401 - hooks and fixtures, found by their 
 )
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    of_roamlet.pytest_collection_modifyitems(items)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    of_roamlet.pytest_collection_modifyitems(config, items)
     in_labs = [item for item in items if item.get_closest_marker("lab")]
     if in_labs and (reason := why_not()):
         for item in in_labs:

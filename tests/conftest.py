@@ -9,7 +9,6 @@ tasklets, which are ended, and processes end by tools/supervised.py.
 """
 
 import gc
-import importlib.util
 import os
 import signal
 import sys
@@ -19,11 +18,13 @@ from pathlib import Path
 import pytest
 
 from roamlet import io
-from roamlet.core import mark_service_signal, set_clock, set_deadlock_mode
+from roamlet.core import backend, mark_service_signal, set_clock, set_deadlock_mode
 from tests.leftovers import KINDS, Inventory
 from tests.programs import program, python  # noqa: F401 - fixtures for all folders
 from tests.tracing import strace  # noqa: F401 - a fixture for all folders
 from tools import supervised
+
+BACKENDS = {"sliced", "stacks", "greenlet"}
 
 DID_NOT_PASS = pytest.StashKey[bool]()
 EXISTED_BEFORE = pytest.StashKey[Inventory]()
@@ -46,9 +47,21 @@ def _allowed_leftovers(item: pytest.Item) -> frozenset[str]:
     return frozenset(allowed)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Check the markers, and leave out what is about other backends: they have runs of their own."""
+    others = set()
     for item in items:
         _allowed_leftovers(item)
+        for marker in item.iter_markers("backends"):
+            if set(marker.kwargs) != {"reason"} or not set(marker.args) < BACKENDS or not marker.args:
+                raise pytest.UsageError(
+                    f"{item.nodeid}: backends{marker.args} must name some of {BACKENDS}, and reason="
+                )
+            if backend not in marker.args:
+                others.add(item)
+    if others:
+        config.hook.pytest_deselected(items=list(others))
+        items[:] = [item for item in items if item not in others]
 
 
 def pytest_sessionstart() -> None:
@@ -136,19 +149,9 @@ def end_what_it_started(item: pytest.Item) -> None:
     supervised.end(lambda: supervised.running() - item.stash[RAN_BEFORE] - of_fixtures)
 
 
-# Not every installation of CPython has its own tests of futures; `make test-all` runs them with each that has.
-HAS_TESTS_OF_FUTURES = all(importlib.util.find_spec(name) for name in ("test", "test.test_concurrent_futures"))
-collect_ignore = [] if HAS_TESTS_OF_FUTURES else ["sync/test_standard_futures.py"]
-
-
 def pytest_report_header() -> list[str]:
-    backend = os.environ.get("ROAMLET_SWITCH") or "the loader's choice"
-    header = [f"roamlet: switching backend: {backend}; {sys.executable}"]
-    if not HAS_TESTS_OF_FUTURES:
-        header.append(
-            "roamlet: this interpreter came without CPython's own tests of futures: sync/test_standard_futures.py is left out"
-        )
-    return header
+    chosen = os.environ.get("ROAMLET_SWITCH") or f"{backend}, the loader's choice"
+    return [f"roamlet: switching backend: {chosen}; {sys.executable}"]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -1,9 +1,8 @@
 """CPython's own tests of sockets, as this interpreter has them, on roamlet.io.socket; what is left out, and why."""
 
-import importlib.util
-
 import pytest
 
+from tests import standard_tests
 from tests.core._scripts import run_script
 
 LEFT_OUT = {
@@ -15,13 +14,10 @@ LEFT_OUT = {
 }
 
 
-@pytest.mark.skipif(
-    not all(importlib.util.find_spec(name) for name in ("test", "test.test_socket")),
-    reason="this Python came without its tests",
-)
 @pytest.mark.timeout(300)
 def test_cpython_s_own_tests_pass():
-    done = run_script("from tests.io._standard_sockets import main; main()", "-Wignore", timeout=280)
+    run = "from tests.io._standard_sockets import main; main()"
+    done = run_script(run, "-Wignore", timeout=280, env=standard_tests.environment())
     assert done.returncode == 0, done.stderr[-3000:]
     count, *failed = done.stdout.split()
     assert int(count) > 200

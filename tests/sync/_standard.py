@@ -1,33 +1,18 @@
-"""CPython's own tests of locks and queues, from the `test` package of the interpreter that runs us; nothing of them is copied.
+"""CPython's own tests of locks with tasklets, from the `test` package of the interpreter that runs us (tests/standard_tests.py).
 
-`module` finds one of its modules. `with_tasklets` lets the tests of test.lock_tests start tasklets where they start threads,
+`with_tasklets` lets the tests of test.lock_tests start tasklets where they start threads,
 and their clock is then a virtual one: what sleeps there costs no time.
 """
 
 import contextlib
-import importlib
-import sys
 import time
 from collections.abc import Callable, Iterator
-from types import ModuleType
 from typing import Any
 
 import pytest
 
 import roamlet
 from roamlet import core
-
-
-def module(name: str) -> ModuleType:
-    """test.NAME of the standard library; the tests of the caller are skipped where the interpreter comes without it."""
-    try:
-        return importlib.import_module(f"test.{name}")
-    except ModuleNotFoundError as error:
-        version = "{}.{}".format(*sys.version_info)
-        pytest.skip(
-            f"this Python has no {error.name}: Debian has it in the package libpython{version}-testsuite",
-            allow_module_level=True,
-        )
 
 
 class Bunch:
@@ -68,6 +53,22 @@ class Bunch:
 
     def do_finish(self) -> None:
         self.may_exit = True
+
+
+class OlderBunch(Bunch):
+    """That of older versions, 3.11.2 for one, which starts at once and is no context manager."""
+
+    def __init__(self, func: Callable[[], object], n: int, wait_before_exit: bool = False) -> None:
+        super().__init__(func, n, wait_before_exit)
+        for _ in range(n):
+            roamlet.tasklet(self.task)()
+
+    def wait_for_started(self) -> None:
+        while len(self.started) < self.n:
+            roamlet.sleep(0.001)
+
+    def wait_for_finished(self) -> None:
+        self.__exit__()
 
 
 def _start(function: Callable[..., object], args: tuple[Any, ...]) -> int:
@@ -112,15 +113,17 @@ def with_tasklets(lock_tests: Any) -> Iterator[None]:
         now[0] += seconds
 
     patch = pytest.MonkeyPatch()
+    new = hasattr(lock_tests.Bunch, "__enter__")
     helper = _Delegating(lock_tests.threading_helper, wait_threads_exit=_until_all_have_ended)
     replaced = {
-        "Bunch": Bunch,
+        "Bunch": Bunch if new else OlderBunch,
         "start_new_thread": _start,
         "threading_helper": helper,
         "time": _Delegating(time, monotonic=lambda: now[0], sleep=roamlet.sleep),
         "support": _Delegating(lock_tests.support, sleeping_retry=_retry),
-        "wait_threads_blocked": lambda n: roamlet.sleep(0.01 * n),
     }
+    if new:
+        replaced["wait_threads_blocked"] = lambda n: roamlet.sleep(0.01 * n)
     try:
         for name, replacement in replaced.items():
             patch.setattr(lock_tests, name, replacement)

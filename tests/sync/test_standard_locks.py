@@ -11,9 +11,9 @@ Left out, here and nowhere else:
 import unittest
 
 from roamlet import sync
-from tests.sync import _standard
+from tests import standard_tests
 
-lock_tests = _standard.module("lock_tests")
+lock_tests = standard_tests.module("lock_tests")
 
 
 class TestLock(lock_tests.LockTests):

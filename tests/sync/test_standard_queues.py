@@ -5,9 +5,9 @@ import unittest
 import pytest
 
 from roamlet import sync
-from tests.sync import _standard
+from tests import standard_tests
 
-test_queue = _standard.module("test_queue")
+test_queue = standard_tests.module("test_queue")
 
 pytestmark = pytest.mark.leaves(
     "objects", reason="test_shutdown_pending_get keeps an exception in a frame of its traceback"

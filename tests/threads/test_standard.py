@@ -1,12 +1,13 @@
 """CPython's own tests, run unchanged by `python -m roamlet.threads`; _standard.py lists those that are left out."""
 
-import importlib.util
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests import standard_tests
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -17,6 +18,7 @@ def passed(*names: str, timeout: float) -> int:
     done = subprocess.run(
         [sys.executable, "-m", "roamlet.threads", "-m", script, *names],
         cwd=ROOT,
+        env=standard_tests.environment(),
         capture_output=True,
         text=True,
         timeout=timeout,
@@ -55,6 +57,4 @@ def test_the_lock_tests_pass() -> None:
     ],
 )
 def test_modules_that_stand_on_threads_pass(module: str) -> None:
-    if importlib.util.find_spec("test") is not None and importlib.util.find_spec(module) is None:
-        pytest.skip(f"this Python has no {module}")
     assert passed(module, timeout=590) > 0
