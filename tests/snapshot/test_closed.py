@@ -7,9 +7,6 @@ import pytest
 
 import roamlet
 from roamlet import snapshot
-from tests.snapshot.conftest import KNOWN
-
-pytestmark = pytest.mark.skipif(not KNOWN, reason="tasklets are saved on the backends that see their frames")
 
 
 @pytest.mark.parametrize("mode", ["r", "w", "a", "x", "rb", "wb", "ab", "r+b", "w+"])

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 import roamlet
-from roamlet import core, snapshot
+from roamlet import snapshot
 from roamlet.snapshot import _native
 from roamlet.snapshot._save import RECORDS
 from tests.snapshot._driving import end
@@ -449,7 +449,6 @@ def counts(limit, out):
     out.append(n)
 
 
-@pytest.mark.skipif(core.backend == "greenlet", reason="the greenlet backend sees no frames")
 def test_a_preempted_one_goes_on_between_its_instructions():
     out = []
     tasklet = roamlet.tasklet(counts)(1000, out)
