@@ -1,8 +1,10 @@
 """Contexts behind contexts: calls, output and modules through any number of them, and what is told when one of them ends."""
 
+import base64
 import importlib
 import os
 import platform
+import random
 import secrets
 import signal
 import sys
@@ -268,6 +270,27 @@ def test_small_bundles_come_between_large_ones_and_not_between_their_pieces(chai
     assert set(ahead) == {protocol.MODULES}
     for number in range(8):
         monkeypatch.delitem(sys.modules, f"roamlet_mixed_{number}")
+
+
+@pytest.mark.parametrize("hops", [1, 2])
+def test_a_call_that_was_not_sent_leaves_nothing_that_an_import_waits_for(chain, tmp_path, monkeypatch, hops):
+    noise = base64.b64encode(
+        random.Random(1).randbytes(2000)
+    ).decode()  # or the bundle were too small to be kept on the way
+    (tmp_path / "via_lazy.py").write_text("def inside():\n    return 1\n")
+    (tmp_path / "via_unsent.py").write_text(
+        f"import importlib\nNOISE = '{noise}'\ndef inside():\n    import via_lazy\n    return via_lazy.inside()\n"
+        "def asks(name):\n    try:\n        return importlib.import_module(name)\n"
+        "    except ImportError as error:\n        return error.name\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    via_lazy, via_unsent = map(importlib.import_module, ("via_lazy", "via_unsent"))
+    last = chain(*["own"] * (hops + 1))[-1]
+    with last._link.trunk.order, pytest.raises(TimeoutError):  # something else is being sent on the way
+        last.call(via_unsent.inside, timeout=0.1)
+    # The limit of an import is longer than this.
+    assert last.call(via_unsent.asks, ("via_nowhere",), timeout=30) == "via_nowhere"
+    assert last.call(via_unsent.inside) == via_lazy.inside()
 
 
 def test_the_death_of_each_hop_is_told_to_all_behind_it_and_to_nobody_else(chain, in_tasklets):

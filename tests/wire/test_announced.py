@@ -6,8 +6,8 @@ import pytest
 
 from roamlet.wire import bundle, codec, importer, resources
 
-DONE = bundle.pack([(bundle.DONE, bundle.DATA, b"", "")])
-ANNOUNCED = bundle.pack([(bundle.ANNOUNCED, bundle.DATA, b"", "")])
+DONE = bundle.pack([(bundle.DONE, bundle.DATA, b"1", "")])
+ANNOUNCED = bundle.pack([(bundle.ANNOUNCED, bundle.DATA, b"1", "")])
 
 
 class Link:
@@ -62,9 +62,10 @@ def test_two_announced_bundles_are_waited_for(made, monkeypatch):
     target, link = made
     target.receive(bundle.pack([("pack", bundle.PACKAGE, b"", "")]))
     target.receive(ANNOUNCED)
-    target.receive(ANNOUNCED)
+    target.receive(bundle.pack([(bundle.ANNOUNCED, bundle.DATA, b"2", "")]))
     brings = bundle.pack([("pack/x.txt", bundle.DATA, b"x", "")])
-    arrives_while_waiting(monkeypatch, target, [DONE, brings, DONE])
+    second = bundle.pack([(bundle.DONE, bundle.DATA, b"2", "")])
+    arrives_while_waiting(monkeypatch, target, [DONE, brings, second])
     assert target.fetch("pack/x.txt") == b"x"
     assert link.asked == []
 
@@ -91,6 +92,30 @@ def test_a_silent_parent_is_asked_in_the_end(made, monkeypatch):
     assert link.asked == ["pack/x.txt"]
     assert target.fetch("pack/y.txt") is None
     assert link.asked == ["pack/x.txt", "pack/y.txt"]
+
+
+def test_a_bundle_that_comes_too_late_leaves_nothing_to_wait_for(made, monkeypatch):
+    target, _link = made
+    target.receive(ANNOUNCED)
+    waited = []
+    monkeypatch.setattr(
+        importer.threading.Event, "wait", lambda self, timeout=None: waited.append(self) or self.is_set()
+    )
+    assert target.fetch("pack/x.txt") is None
+    target.receive(DONE)
+    before = len(waited)
+    assert target.fetch("pack/y.txt") is None
+    assert len(waited) == before + 1  # for the answer alone
+
+
+def test_a_bundle_that_was_not_announced_is_not_taken_for_another_one(made, monkeypatch):
+    target, link = made
+    target.receive(bundle.pack([("pack", bundle.PACKAGE, b"", "")]))
+    target.receive(ANNOUNCED)
+    target.receive(bundle.pack([(bundle.DONE, bundle.DATA, b"7", "")]))
+    arrives_while_waiting(monkeypatch, target, [bundle.pack([("pack/x.txt", bundle.DATA, b"x", "")]), DONE])
+    assert target.fetch("pack/x.txt") == b"x"
+    assert link.asked == []
 
 
 def test_the_files_of_a_package_are_indexed_once(made):

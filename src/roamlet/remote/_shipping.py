@@ -5,7 +5,7 @@ Which modules those are is decided in modules/. Nothing is sent twice on a link,
 
 import logging
 from collections.abc import Callable, Collection
-from typing import Any
+from typing import Any, TypeVar
 
 from roamlet.core import Waiter
 from roamlet.remote import modules
@@ -18,11 +18,10 @@ from roamlet.sync import Event, Lock
 from roamlet.wire import build, codec, protocol, series
 from roamlet.wire import bundle as wire_bundle
 
+T = TypeVar("T")
+
 EXTENSIONS = "extensions"  # the part that loads extension modules over there
 MOST_QUESTIONS = 1024
-# What was not foreseen waits for the bundle that is announced, and is asked for after that.
-ANNOUNCED = wire_bundle.pack([(wire_bundle.ANNOUNCED, wire_bundle.DATA, b"", "")])
-DONE = wire_bundle.pack([(wire_bundle.DONE, wire_bundle.DATA, b"", "")])
 PART_PREFIX = "roamlet.wire."
 PREPARED = 4096  # functions whose modules are known to be there; forgetting one costs a look at the plan
 
@@ -74,6 +73,7 @@ class Shipping:
         self._brought: set[str] = set()
         self._warned: set[str] = set()  # packages some of whose modules run uncompiled on the target
         self._waves: list[Event] = []  # each is set when what was to go behind a call has been sent
+        self._announced = 0  # bundles that were to go behind a call
         # Held from the plan until its frames are queued: nobody's call may overtake the modules that it counts on.
         self._order = Lock(fair=True)
 
@@ -106,16 +106,16 @@ class Shipping:
         try:
             code = modules.code_of(function)
             bundle = modules.plan(name.module, self._sent, self._has, code, self._policy, self._platform)
-            frame = self._frame(bundle, deadline=deadline)
-            asked = self._link.ask(text, frame, body, deadline, member, reads=reads)
-            self._count(bundle)
+
+            def ask(frames: bytes) -> tuple[int, Waiter[Answer]]:
+                return self._link.ask(text, frames, body, deadline, member, reads=reads)
+
+            asked = self._deliver(bundle, ask, deadline=deadline)
             if len(self._prepared) >= PREPARED:
                 self._prepared.clear()
             self._prepared.add(name)
         finally:
             self._order.release()
-        if bundle is not None:
-            self._later(bundle)
         return asked
 
     def bring_module(self, module: str, deadline: float | None = None) -> None:
@@ -128,13 +128,10 @@ class Shipping:
         try:
             bundle = modules.plan(module, self._sent, self._has, None, self._policy, self._platform)
             if bundle is not None:
-                self._link.send(self._frame(bundle, deadline=deadline), deadline=deadline)
-                self._count(bundle)
+                self._deliver(bundle, lambda frames: self._link.send(frames, deadline=deadline), deadline=deadline)
             self._brought.add(module)
         finally:
             self._order.release()
-        if bundle is not None:
-            self._later(bundle)
 
     @property
     def policy(self) -> modules.Modules:
@@ -250,9 +247,7 @@ class Shipping:
                     if not isinstance(error, RemoteError):
                         raise
                     return
-                self._send(self._frame(bundle, number))
-                self._count(bundle)
-            self._later(bundle)
+                self._deliver(bundle, self._send, number)
 
         def answer_and_count() -> None:
             try:
@@ -262,8 +257,41 @@ class Shipping:
 
         self._thread.post(answer_and_count)
 
-    def _later(self, bundle: modules.Bundle) -> None:
-        """Behind the call: what the functions of these modules import when they are called."""
+    def _deliver(
+        self,
+        bundle: modules.Bundle | None,
+        send: Callable[[bytes], T],
+        number: int = 0,
+        deadline: float | None = None,
+    ) -> T:
+        """Let `send` queue the frames of a bundle, and see to what is to follow it; return what it returns. Only in order.
+
+        What follows is announced ahead of the bundle. When the bundle is not sent, or not whole, the announcement may have been:
+        it is taken back then, or whatever the target misses would wait for what never comes.
+        """
+        if bundle is None or not bundle.has_more:
+            sent = send(self._frame(bundle, number, deadline))
+            self._count(bundle)
+            return sent
+        self._announced += 1
+        wave = self._announced
+        try:
+            sent = send(self._frame(bundle, number, deadline, self._about(wire_bundle.ANNOUNCED, wave)))
+            self._count(bundle)
+        except BaseException:
+            self._link.send_at_once(self._modules_frame(0, self._about(wire_bundle.DONE, wave)))
+            raise
+        self._later(bundle, wave)
+        return sent
+
+    @staticmethod
+    def _about(what: str, wave: int) -> bytes:
+        """A bundle that says only that another one follows a call, or has."""
+        data: bytes = wire_bundle.pack([(what, wire_bundle.DATA, b"%d" % wave, "")])
+        return data
+
+    def _later(self, bundle: modules.Bundle, wave: int) -> None:
+        """Behind the call: what the functions of these modules import when they are called. Never blocks."""
 
         def send_second_wave() -> None:
             with self._order:
@@ -280,18 +308,17 @@ class Shipping:
                 send_second_wave()
             finally:
                 with self._order:
-                    self._send(self._modules_frame(0, DONE))
+                    self._send(self._modules_frame(0, self._about(wire_bundle.DONE, wave)))
                 self._waves.remove(sent)
                 sent.set()
-
-        if not bundle.has_more:
-            return
 
         sent = Event()
         self._waves.append(sent)
         self._thread.post(send_and_say_so)
 
-    def _frame(self, bundle: modules.Bundle | None, number: int = 0, deadline: float | None = None) -> bytes:
+    def _frame(
+        self, bundle: modules.Bundle | None, number: int = 0, deadline: float | None = None, announcement: bytes = b""
+    ) -> bytes:
         if bundle is None:
             return b""
         head = coming = b""
@@ -299,8 +326,8 @@ class Shipping:
             coming = self._pieces.announce(bundle.extensions, bundle.certain)
             if EXTENSIONS not in self._parts:
                 head = self._part(EXTENSIONS, deadline)[0]
-        if bundle.has_more:
-            coming += self._modules_frame(0, ANNOUNCED, deadline)
+        if announcement:
+            coming += self._modules_frame(0, announcement, deadline)
         return head + coming + self._modules_frame(number, bundle.data, deadline)
 
     def _count(self, bundle: modules.Bundle | None) -> None:

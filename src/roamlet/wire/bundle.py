@@ -13,8 +13,9 @@ Layout: one zlib, xz or zstd stream, which says by its first bytes what it is, o
               list of (number of a file, the name that others need it by, its size, the name that it gives itself), whether a
               Python file can take its place); libraries in the order in which the linker is to search them, the module last;
               the files come as PIECEs.
-              A DATA with one of the names ANNOUNCED and DONE says only that another bundle follows, and that it has come, or is not
-              needed: what is missed in between waits for it, as the answer to a question would come after it
+              A DATA with one of the names ANNOUNCED and DONE says only that another bundle follows, and that it has come, or does
+              not come: what is missed in between waits for it, as the answer to a question would come after it. Its bytes, the same
+              in both, tell which bundle that is; a DONE for a bundle that was not announced says nothing
     absent    list of str: full names that an import may ask for and that are nowhere; they cost no round trip
     reasons   dict: absent name -> a sentence that ends the message of its ImportError (which Python has it, say)
     complete  dict: package -> list of str, the last parts of all its submodules at the parent: any other submodule is

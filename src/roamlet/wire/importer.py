@@ -60,7 +60,7 @@ class Importer(object):
         self._waits = {}  # full name -> _Wait
         self._requests = {}  # id -> full name
         self._last_request = 0
-        self._coming = 0  # bundles that were announced and have not come
+        self._coming = set()  # bundles that were announced and have not come
         self._lost = None
         self.extensions = None  # the part that loads extension modules, before any bundle that has one
         self._watched = {}  # name of one of the target's modules -> what to do once it is imported
@@ -81,7 +81,7 @@ class Importer(object):
                 top = name.partition("/")[0].partition(".")[0]
                 if kind == bundle.DATA:
                     if name in (bundle.ANNOUNCED, bundle.DONE):
-                        self._coming += 1 if name == bundle.ANNOUNCED else -1
+                        (self._coming.add if name == bundle.ANNOUNCED else self._coming.discard)(source)
                     elif name[:1] == "@" or top == "roamlet" or self._takes(top):
                         self._data[name] = source
                     continue
@@ -219,7 +219,7 @@ class Importer(object):
                 coming = self._waits.setdefault(bundle.ANNOUNCED, threading.Event())
         if coming:  # the answer would come after that bundle, which may hold it
             if not unlocked(coming.wait, self._timeout):
-                self._coming = 0  # from now on whoever misses something asks
+                self._coming.clear()  # from now on whoever misses something asks
             if "/" not in name and name[:1] != "@" and self._is_known_absent(name):
                 return ""
         with self._lock:
