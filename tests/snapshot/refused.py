@@ -188,14 +188,20 @@ def with_async_generator_on_its_way(ch):
     return generator
 
 
+def held_lock():
+    lock = threading.Lock()
+    lock.acquire()
+    return lock
+
+
 def with_lock(ch):
-    mutex = threading.Lock()
+    mutex = held_lock()
     leaf(ch)
     return mutex
 
 
 def with_lock_in_a_cell(ch):
-    mutex = threading.Lock()
+    mutex = held_lock()
 
     def uses():
         return mutex
@@ -231,7 +237,7 @@ def with_local_class(ch):
 
 def with_deep_lock(ch):
     thing = Thing.__new__(Thing)
-    thing.parts = [{"a": threading.Lock()}]
+    thing.parts = [{"a": held_lock()}]
     leaf(ch)
     return thing
 
@@ -258,8 +264,8 @@ CASES = {
     in_enter_when_exit_is_bound_by_python_code: rf"entering a `with` block in in_enter_when_exit.* has called .*{C}",
     in_init_that_has_replaced_self: rf"the call of <class .*Replacing'> in .* has called Replacing\.__init__ .*{C}",
     with_socket: r"the variable '(one|other)' of with_socket .*cannot pickle 'socket' object",
-    with_lock: r"the variable 'mutex' of with_lock \(.*refused\.py, line \d+\) holds <unlocked _thread\.lock .*: "
-    "cannot pickle '_thread.lock' object",
+    with_lock: r"the variable 'mutex' of with_lock \(.*refused\.py, line \d+\) holds <locked _thread\.lock .*: "
+    "cannot pickle '_thread.lock' object: it is held",
     with_lock_in_a_cell: r"the variable 'mutex' of with_lock_in_a_cell .*cannot pickle '_thread\.lock' object",
     with_file: r"the variable 'stream' of with_file .*cannot pickle '(_io\.)?TextIOWrapper'",
     with_frame: r"the variable 'frame' of with_frame .*frames are saved with their tasklet alone",

@@ -353,6 +353,7 @@ def test_a_scope_is_named(path):
 def test_the_variable_is_named(path):
     def job():
         mutex = threading.Lock()
+        mutex.acquire()
         roamlet.checkpoint(path)
         return mutex
 
@@ -398,6 +399,7 @@ def test_what_blocks_while_it_is_pickled_is_said(path):
 def test_a_job_goes_on_when_it_could_not_be_saved_and_tries_again(path):
     def job():
         mutex = threading.Lock()
+        mutex.acquire()
         with contextlib.suppress(snapshot.CannotSave):
             roamlet.checkpoint(path, every=60)
         assert not os.path.exists(path)

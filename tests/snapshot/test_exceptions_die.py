@@ -32,9 +32,10 @@ def test_a_save_that_is_refused(program):
 
 
 def test_a_tasklet_that_was_not_saved_dies_with_its_end():
-    witnesses = Witnesses()
+    witnesses, held = Witnesses(), threading.Lock()
+    held.acquire()
     ch = roamlet.channel()
-    tasklet = roamlet.tasklet(waits)(ch, witnesses("the frame that was to be saved"), threading.Lock())
+    tasklet = roamlet.tasklet(waits)(ch, witnesses("the frame that was to be saved"), held)
     roamlet.run()
     witnesses.handles(lambda: snapshot.dumps(tasklet), snapshot.CannotSave)
     ch.send(None)

@@ -4,6 +4,7 @@ import argparse
 import builtins
 import copy
 import io
+import operator
 import os
 import pickle
 import random
@@ -22,6 +23,11 @@ class Mark:
 
 class Kind:
     NOTHING = object()
+    START = Mark("start")
+    latest = Mark("nothing yet")
+
+    def remember(self, mark):
+        type(self).latest = mark
 
 MISSING = object()
 SHIFT = Mark("shift")
@@ -79,7 +85,7 @@ def test_objects_of_modules_are_not_asked_for_their_class(shop, name):
     assert copy_of(value) is value
 
 
-@pytest.mark.parametrize("name", ["MISSING", "SHIFT", "WORDS", "Kind.NOTHING"])
+@pytest.mark.parametrize("name", ["MISSING", "SHIFT", "WORDS", "Kind.NOTHING", "Kind.START"])
 def test_what_is_equal_to_itself_alone_is_the_modules_own_again(shop, name):
     value = shop
     for part in name.split("."):
@@ -101,11 +107,12 @@ def test_a_bound_method_is_one_of_the_modules_object():
     assert copy_of(random.random).__self__ is random._inst
 
 
-@pytest.mark.parametrize("name", ["SOLD", "PRICES", "LATEST"])
+@pytest.mark.parametrize("name", ["SOLD", "PRICES", "LATEST", "Kind.latest"])
 def test_a_copy_of_what_a_module_holds_is_made_with_a_warning(shop, name):
+    held = operator.attrgetter(name)(shop)
     with pytest.warns(snapshot.Copied, match=f"what the modules hold as roamlet_shop.{name}"):
-        copied = copy_of(getattr(shop, name))
-    assert copied is not getattr(shop, name)
+        copied = copy_of(held)
+    assert copied is not held
 
 
 @pytest.mark.parametrize(

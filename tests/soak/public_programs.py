@@ -1,192 +1,58 @@
-"""Programs that use public packages: each is deterministic, and says in the end what came of it. Run by test_public_programs.py.
+"""Programs of public packages and of the standard library: saved at random places, and resumed. Run by test_public_programs.py.
 
-python public_programs.py save NAME FOLDER COUNT SEED     how many were saved, and refused; the snapshots are in FOLDER
-python public_programs.py resume FILE                     what came of it
+Each program is a function that is deterministic, whatever the seed of hashes, and appends to `out` what comes of it.
+
+python public_programs.py save NAME FOLDER COUNT SEED     what comes of it undisturbed, and what was refused; snapshots to FOLDER
+python public_programs.py resume NAME FOLDER              what came of each snapshot in FOLDER, each in a process of its own
 """
 
+import collections
+import contextlib
+import importlib
 import json
+import os
 import random
+import re
+import signal
 import sys
 import warnings
 from pathlib import Path
 
-
-def with_sympy(out):
-    import sympy
-
-    x = sympy.Symbol("x")
-    out.append(str(sympy.expand((x + 1) ** 4)))
-    out.append(str(sympy.factor(x**3 - 1)))
-
-
-def with_lark(out):
-    import lark
-
-    grammar = 'start: item+\nitem: WORD ";"\n%import common.WORD\n%ignore " "'
-    out.append(lark.Lark(grammar, parser="lalr").parse("one; two; three;").pretty())
-
-
-def with_sqlglot(out):
-    import sqlglot
-
-    out.append(sqlglot.transpile("SELECT a, b FROM t WHERE a > 1 ORDER BY b", write="duckdb")[0])
-
-
-def with_networkx(out):
-    import networkx
-
-    graph = networkx.path_graph(6)
-    graph.add_edge(0, 5)
-    out.append(sorted(networkx.shortest_path_length(graph, 0).items()))
-
-
-def with_jinja2(out):
-    import jinja2
-
-    out.append(jinja2.Template("{% for n in numbers %}{{ n * 2 }} {% endfor %}").render(numbers=range(4)))
-
-
-def with_markdown(out):
-    import markdown
-
-    out.append(markdown.markdown("# Title\n\n- one\n- *two*\n"))
-
-
-def with_mistune(out):
-    import mistune
-
-    out.append(mistune.html("# Title\n\n- one\n- *two*\n"))
-
-
-def with_pyparsing(out):
-    import pyparsing
-
-    word = pyparsing.Word(pyparsing.alphas)
-    out.append((word + "," + word).parse_string("hello, world").as_list())
-
-
-def with_yaml(out):
-    import yaml
-
-    out.append(yaml.safe_load("a: [1, 2]\nb: {c: text}\n"))
-    out.append(yaml.safe_dump({"z": [1, {"y": 2}]}))
-
-
-def with_tomlkit(out):
-    import tomlkit
-
-    out.append(tomlkit.dumps(tomlkit.parse("a = 1 # one\n[b]\nc = [1, 2]\n")))
-
-
-def with_docutils(out):
-    import docutils.core
-
-    out.append(docutils.core.publish_string("Title\n=====\n\n* one\n", writer_name="pseudoxml").decode())
-
-
-def with_mako(out):
-    import mako.template
-
-    out.append(mako.template.Template("% for n in range(3):\n${n}\n% endfor\n").render())
-
-
-def with_parso(out):
-    import parso
-
-    out.append(parso.parse("def f(a):\n    return a + 1\n").get_code())
-
-
-def with_mpmath(out):
-    import mpmath
-
-    out.append(mpmath.nstr(mpmath.quad(lambda value: value**2, [0, 1]), 12))
-
-
-def with_attrs(out):
-    import attrs
-
-    point = attrs.make_class("Point", ["x", "y"])
-    out.append([attrs.asdict(point(1, 2))["x"], point(1, 2) == point(1, 2)])
-
-
-def with_jsonschema(out):
-    import jsonschema
-
-    schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
-    out.append([error.message for error in jsonschema.Draft7Validator(schema).iter_errors({"a": "x"})])
-
-
-def with_simpy(out):
-    import simpy
-
-    def clock(env, name, tick):
-        for _ in range(3):
-            out.append([name, env.now])
-            yield env.timeout(tick)
-
-    env = simpy.Environment()
-    env.process(clock(env, "fast", 1))
-    env.process(clock(env, "slow", 2))
-    env.run()
-
-
-def with_textdistance(out):
-    import textdistance
-
-    out.append(textdistance.levenshtein("kitten", "sitting"))
-
-
-def with_sortedcontainers(out):
-    import sortedcontainers
-
-    items = sortedcontainers.SortedDict({3: "c", 1: "a"})
-    items[2] = "b"
-    out.append(list(items.items()))
-
-
-def with_pygments(out):
-    import pygments
-    import pygments.formatters
-    import pygments.lexers
-
-    out.append(pygments.highlight("x = [1, 'a']\n", pygments.lexers.PythonLexer(), pygments.formatters.NullFormatter()))
-
-
-def with_argparse(out):
-    import argparse
-
-    parser = argparse.ArgumentParser("program", add_help=False)
-    parser.add_argument("--level", type=int, default=argparse.SUPPRESS)
-    parser.add_argument("names", nargs="*")
-    out.append(sorted(vars(parser.parse_args(["a", "b"])).items()))
-
-
-def with_deepcopy(out):
-    import copy
-
-    shared = [1]
-    made = copy.deepcopy({"a": shared, "b": [shared, {"c": shared}]})
-    out.append([made["a"] is made["b"][0], made["a"] is made["b"][1]["c"]])
-
-
-def with_pickle(out):
-    import io
-    import pickle
-
-    shared, stream = [1], io.BytesIO()
-    pickle._Pickler(stream).dump([shared, {"a": shared}])
-    first, second = pickle._Unpickler(io.BytesIO(stream.getvalue())).load()
-    out.append([first is second["a"]])
-
-
-PACKAGES = {
-    "with_yaml": "pyyaml", "with_argparse": None, "with_deepcopy": None, "with_pickle": None,
+import library_programs
+import package_programs
+
+_PREFIX = "with_"
+_PACKAGES = {  # what is installed, where that is not the name of the program
+    "bs4": "beautifulsoup4", "babel": "babel", "constraint": "python-constraint", "dateutil": "python-dateutil", "fpdf": "fpdf2",
+    "graphql": "graphql-core", "jsonpath": "jsonpath-ng", "markdown_it": "markdown-it-py", "more_itertools": "more-itertools",
+    "ruamel": "ruamel.yaml", "yaml": "pyyaml",
 }  # fmt: skip
-PROGRAMS = {name: function for name, function in list(globals().items()) if name.startswith("with_")}
+_PASSES = 4  # runs of a program that its places are spread over
+_COLD = 2  # snapshots of each program that are restored where nothing of the package was imported
+_LIMIT = 60  # seconds for what is resumed
+_EACH = 500  # instructions, for the length of a program
 
 
-def package_of(name):
-    return PACKAGES.get(name, name.removeprefix("with_"))
+def _of(module):
+    return {name[len(_PREFIX) :]: each for name, each in vars(module).items() if name.startswith(_PREFIX)}
+
+
+PROGRAMS = {**_of(package_programs), **_of(library_programs)}
+
+
+def installed():
+    """What pip is asked for."""
+    return sorted(_PACKAGES.get(name, name) for name in _of(package_programs))
+
+
+def _plain(value):
+    return json.loads(json.dumps(value))
+
+
+def _reason(error):
+    """Why something was refused, without what differs from place to place."""
+    text = re.sub(r"^cannot save <.*?>: ", "", str(error).split("\n")[0], flags=re.DOTALL)
+    return re.sub(r"0x[0-9a-f]+", "0x", text)[:300]
 
 
 def save(name, folder, count, seed):
@@ -195,44 +61,95 @@ def save(name, folder, count, seed):
     from roamlet import snapshot
 
     function, chance, expected = PROGRAMS[name], random.Random(seed), []
+    before = set(sys.modules)
     function(expected)  # imports what it needs: modules that are half made are no matter of snapshots
-    saved = refused = 0
-    while saved + refused < count:
-        out = []
+    imported = sorted(set(sys.modules) - before)
+    length, out = 0, []
+    tasklet = roamlet.tasklet(function)(out)
+    while tasklet.alive:
+        roamlet.run(_EACH)
+        length += _EACH
+        if tasklet.alive:
+            tasklet.insert()
+    saved, refused = 0, collections.Counter()
+    disturbed = _plain(out) != _plain(expected)
+    for part in range(_PASSES):
+        fewer = sorted(chance.randrange(1, max(length, count)) for _ in range(count // _PASSES))
+        out, at = [], 0
         tasklet = roamlet.tasklet(function)(out)
-        roamlet.run(chance.randrange(1, 4000) if saved + refused else 100)
-        if not tasklet.alive:
-            continue
+        for place in fewer:
+            if place <= at:
+                continue
+            roamlet.run(place - at)
+            at = place
+            if not tasklet.alive:
+                break
+            try:
+                data = snapshot.dumps((tasklet, out))
+            except snapshot.CannotSave as error:
+                refused[_reason(error)] += 1
+            else:
+                (Path(folder) / f"{part}-{saved:03}").write_bytes(data)
+                saved += 1
+            tasklet.insert()
+        while tasklet.alive:
+            roamlet.run()
+        disturbed = disturbed or _plain(out) != _plain(expected)
+    (Path(folder) / "imported").write_text(json.dumps(imported))
+    print(json.dumps({"expected": _plain(expected), "disturbed": disturbed, "length": length, "refused": refused}))
+
+
+def resume(name, folder):
+    """One line for each snapshot: the file, and how it ended."""
+    del name
+    files = sorted(each for each in Path(folder).iterdir() if each.name != "imported")
+    for file in files[::-1][:_COLD]:
+        print(json.dumps([file.name, _apart(file)]), flush=True)
+    for module in json.loads((Path(folder) / "imported").read_text()):
+        with contextlib.suppress(Exception):
+            importlib.import_module(module)
+    for file in files[::-1][_COLD:]:
+        print(json.dumps([file.name, _apart(file)]), flush=True)
+
+
+def _apart(file):
+    """How it ends in a process of its own."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(_LIMIT)
         try:
-            data = snapshot.dumps((tasklet, out))
-        except snapshot.CannotSave:
-            refused += 1
-        else:
-            (Path(folder) / f"{name}.{saved}").write_bytes(data)
-            saved += 1
-        tasklet.kill()
-    print(json.dumps({"expected": json.loads(json.dumps(expected)), "saved": saved, "refused": refused}))
+            said = json.dumps(_resumed(file))
+        except BaseException as error:
+            said = json.dumps({"raised": f"{type(error).__name__}: {error}"[:500]})
+        os.write(writing, said.encode())
+        os._exit(0)
+    os.close(writing)
+    with open(reading, encoding="utf-8") as stream:
+        said = stream.read()
+    _, status = os.waitpid(child, 0)
+    if status:
+        return {"crashed": status}
+    return json.loads(said)
 
 
-def resume(file):
+def _resumed(file):
     import roamlet
     from roamlet import snapshot
 
     try:
-        tasklet, out = snapshot.loads(Path(file).read_bytes())
+        tasklet, out = snapshot.loads(file.read_bytes())
     except snapshot.BadSnapshot as error:
-        print(json.dumps({"refused": str(error)}))
-        return
+        return {"refused": _reason(error)}
     tasklet.insert()  # it was interrupted, and is paused
-    roamlet.run()
-    print(json.dumps({"out": out}))
+    while tasklet.alive:
+        roamlet.run()
+    return {"out": _plain(out)}
 
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    import public_programs  # so that its functions have a module of their own, and not __main__
-
     if sys.argv[1] == "save":
-        public_programs.save(sys.argv[2], sys.argv[3], int(sys.argv[4]), int(sys.argv[5]))
+        save(sys.argv[2], sys.argv[3], int(sys.argv[4]), int(sys.argv[5]))
     else:
-        public_programs.resume(sys.argv[2])
+        resume(sys.argv[2], sys.argv[3])

@@ -6,6 +6,10 @@ the tree for each of its objects that is written; which of these was meant to be
 """
 
 import copyreg
+import datetime
+import decimal
+import fractions
+import re
 import types
 from collections.abc import Iterator
 from typing import Any
@@ -16,9 +20,10 @@ Step = tuple[str, Any]
 Link = tuple[Any, tuple[Step, ...], Any]
 
 _MOST = 10_000  # objects that are looked at below one
-_ATOMS = (
+ATOMS = (
     str, bytes, int, float, complex, tuple, frozenset, type(None), type, types.ModuleType, types.FunctionType,
-    types.BuiltinFunctionType, types.MethodType,
+    types.BuiltinFunctionType, types.MethodType, range, slice, re.Pattern, datetime.date, datetime.time, datetime.timedelta,
+    datetime.tzinfo, decimal.Decimal, fractions.Fraction,
 )  # fmt: skip
 """What is as right as a copy, or saved by name. Tuples are looked into."""
 
@@ -40,7 +45,7 @@ def _written_below(item: Any, written: dict[int, Any]) -> Iterator[tuple[tuple[S
     while todo and len(seen) < _MOST:
         way, each = todo.pop()
         for step, value in _parts(each):
-            if id(value) in seen or (isinstance(value, _ATOMS) and type(value) is not tuple):
+            if id(value) in seen or (isinstance(value, ATOMS) and type(value) is not tuple):
                 continue
             seen.add(id(value))
             if id(value) in written and type(value) is not tuple:

@@ -4,9 +4,11 @@ Nothing runs before all of it has been read and checked: then tasklets get their
 all of them are put where they waited.
 """
 
+import _thread
 import io
 import marshal
 import pickle
+import re
 import sys
 import types
 from collections.abc import Callable, Iterable, Iterator
@@ -15,7 +17,7 @@ from operator import itemgetter
 from typing import Any, TypeVar
 
 from roamlet import core
-from roamlet.snapshot import _code, _format, _links, _names, _native, _sound
+from roamlet.snapshot import _code, _format, _links, _names, _native, _sound, _values
 from roamlet.snapshot._contexts import context_of, variable_at
 from roamlet.snapshot._errors import BadSnapshot, SnapshotError
 from roamlet.snapshot._helpers import base
@@ -29,6 +31,7 @@ STARTED, NEW = 2, 1
 _IS_BEFORE = int(sys.version_info < (3, 13))  # a frame keeps the last unit of the instruction that it has executed
 SCHEDULED = 32
 _FIRST = itemgetter(0)
+_STATE_WITH_SLOTS = 2  # the length of a state that has the values of slots, too
 
 
 # ---- makers that need no more than their arguments ----
@@ -66,10 +69,61 @@ def new_function(body: types.CodeType, where: str, name: str, closure: tuple[Any
 
 
 def set_function(made: types.FunctionType, state: tuple[Any, ...]) -> None:
-    used, made.__qualname__, made.__module__, made.__defaults__, made.__kwdefaults__, attributes, made.__doc__ = state
+    (
+        used,
+        made.__qualname__,
+        made.__module__,
+        made.__defaults__,
+        made.__kwdefaults__,
+        attributes,
+        made.__doc__,
+        *said,
+    ) = state
     made.__dict__.update(attributes)
+    for each in said:
+        for name, value in each.items():
+            setattr(made, name, value)
     for name, value in used.items():
         made.__globals__.setdefault(name, value)
+
+
+def set_state(made: Any, content: tuple[Any, list[Any] | None, list[Any] | None]) -> None:
+    """Put back what an object had, past the __setattr__, __getattr__, __setitem__ of its class: those want a complete object."""
+    state, items, pairs = content
+    slots = None
+    if isinstance(state, tuple) and len(state) == _STATE_WITH_SLOTS:
+        state, slots = state
+    if state:
+        object.__getattribute__(made, "__dict__").update(state)
+    for name, value in (slots or {}).items():
+        object.__setattr__(made, name, value)
+    if items is not None:
+        list.extend(made, items)
+    if pairs is not None:
+        dict.update(made, pairs)
+
+
+def value(base: type, kind: type, content: object) -> Any:
+    """An instance of a subclass of a builtin value, whose __new__ may want more than that."""
+    try:
+        return kind.__new__(kind, content)
+    except TypeError:
+        return base.__new__(kind, content)
+
+
+def match(pattern: "re.Pattern[Any]", text: Any, place: tuple[int, int], how: str, regs: Any) -> "re.Match[Any]":
+    found = _values.found_again(pattern, text, place, how, regs)
+    if found is None:
+        raise BadSnapshot(f"{pattern!r} does not match as it did where the snapshot was made")
+    return found
+
+
+def mapping_proxy(found: Any) -> Any:
+    return types.MappingProxyType(found)
+
+
+lock = _thread.allocate_lock
+recursive_lock = _thread.RLock
 
 
 def new_generator(function: types.FunctionType) -> Any:

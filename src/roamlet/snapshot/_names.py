@@ -15,7 +15,7 @@ from importlib import import_module
 from typing import Any, cast
 
 from roamlet.core import channel, tasklet
-from roamlet.snapshot import _native
+from roamlet.snapshot import _native, _values
 from roamlet.snapshot._errors import BadSnapshot, Copied
 from roamlet.sync import Event
 
@@ -24,10 +24,9 @@ Place = tuple[str, str]
 _UNNAMED = (
     type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.CodeType, types.GeneratorType,
     types.CoroutineType, types.AsyncGeneratorType, types.FrameType, types.TracebackType, int, tuple, frozenset, tasklet,
-    channel, Event,
-    _thread.LockType, _thread.RLock, contextvars.ContextVar, contextvars.Context,
+    channel, Event, contextvars.ContextVar, contextvars.Context,
 )  # fmt: skip
-"""What has a way of its own, or a state that the present process alone has: a lock that is held."""
+"""What has a way of its own."""
 
 _VALUES: dict[type, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
     str: (lambda value: value.encode("utf-8", "surrogatepass"), lambda saved: saved.decode("utf-8", "surrogatepass")),
@@ -48,6 +47,7 @@ _OF_THE_IMPORT = {
 _MOST = 1 << 20  # places, some of them of objects that are gone
 
 _places: dict[int, Place] = {}  # by id(); what was there before may be gone, so each is looked at before it is used
+_locals: dict[Place, None] = {}  # where there are thread-locals
 _versions: dict[str, int] = {}
 _sums: dict[str, int] = {}
 _rebound: dict[Place, bool] = {}
@@ -56,7 +56,7 @@ _rebound: dict[Place, bool] = {}
 def places() -> dict[int, Place]:
     """Where the objects are that are attributes of modules now."""
     if len(_places) > _MOST or len(_sums) > len(sys.modules) + 1000:
-        for each in (_places, _versions, _sums, _rebound):
+        for each in (_places, _locals, _versions, _sums, _rebound):
             each.clear()
     for name in _native.names_changed(_versions, _sums):
         module = sys.modules.get(name)
@@ -67,11 +67,38 @@ def places() -> dict[int, Place]:
 
 def _read(name: str, module: types.ModuleType) -> None:
     for attribute, value in list(module.__dict__.items()):
-        if not _can_be_named(attribute, value) or (name, attribute) in _OF_THE_PROMPT:
-            continue
-        known = _places.get(id(value))
-        if known is None or type(value).__module__ == name or not is_at(value, known):
-            _places[id(value)] = name, attribute
+        if issubclass(type(value), type):
+            _read_class(name, attribute, value)
+        elif _can_be_named(attribute, value) and (name, attribute) not in _OF_THE_PROMPT:
+            known = _places.get(id(value))
+            if known is None or type(value).__module__ == name or not is_at(value, known):
+                _places[id(value)] = name, attribute
+                if issubclass(type(value), _thread._local) and not isinstance(type(value).__init__, types.FunctionType):
+                    _locals[name, attribute] = None
+
+
+def _read_class(where: str, name: str, kind: type) -> None:
+    """What a class of the module has, as far as it is equal to itself alone. An attribute that it gets later is a copy."""
+    space = type.__dict__["__dict__"].__get__(kind)
+    if space.get("__module__") != where:
+        return
+    for attribute, value in list(space.items()):
+        held_by: Any = type(value)
+        if _can_be_named(attribute, value) and held_by.__eq__ is object.__eq__:
+            known = _places.get(id(value))
+            if known is None or not is_at(value, known):
+                _places[id(value)] = where, f"{name}.{attribute}"
+
+
+def thread_locals() -> "list[tuple[Place, _thread._local]]":
+    """Those that are attributes of modules."""
+    found = []
+    for place in list(_locals):
+        try:
+            found.append((place, _found(*place)))
+        except (LookupError, AttributeError):
+            del _locals[place]
+    return found
 
 
 def _can_be_named(attribute: str, value: object) -> bool:
@@ -109,6 +136,8 @@ def decide(item: Any, place: Place) -> tuple[Any, ...] | bool:
     copy.
     """
     where, name = place
+    if _values.is_held(item):  # a state that the present process alone has: it is refused
+        return False
     if type(item) in _VALUES:
         return where, name, type(item).__name__, _VALUES[type(item)][0](item)
     if where == "sys" and name in ("stdin", "stdout", "stderr") and item is not getattr(sys, f"__{name}__"):
@@ -144,9 +173,9 @@ def _codes(where: str, values: Iterable[Any]) -> "list[types.CodeType]":
 
 
 def _stores(code: types.CodeType, name: str) -> bool:
-    if name in code.co_names and any(
-        each.opname == "STORE_GLOBAL" and each.argval == name for each in dis.get_instructions(code)
-    ):
+    # An attribute of a class may be stored through anything: it is the name that counts.
+    last, by = name.rpartition(".")[2], "STORE_ATTR" if "." in name else "STORE_GLOBAL"
+    if last in code.co_names and any(each.opname == by and each.argval == last for each in dis.get_instructions(code)):
         return True
     return any(isinstance(each, types.CodeType) and _stores(each, name) for each in code.co_consts)
 

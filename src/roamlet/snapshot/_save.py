@@ -5,13 +5,17 @@ contents follow in the order in which they were met, each as a pickle of its own
 the C stack.
 """
 
+import _thread
 import contextvars
 import copyreg
+import functools
 import io
 import marshal
 import pickle
+import re
 import socket
 import sys
+import threading
 import traceback
 import types
 import weakref
@@ -19,7 +23,7 @@ from collections.abc import Callable, Collection, Generator
 from typing import Any
 
 from roamlet.core import NoCore, atomic, channel, tasklet
-from roamlet.snapshot import _closed, _links, _load, _names, _native
+from roamlet.snapshot import _closed, _links, _load, _names, _native, _stays, _values, _ways
 from roamlet.snapshot._code import Reference, code_reference, digest_of, fingerprint, function_reference
 from roamlet.snapshot._contexts import items_of, place_of
 from roamlet.snapshot._errors import CannotSave
@@ -71,6 +75,10 @@ class Saver(pickle.Pickler):
         self.left_out: dict[contextvars.ContextVar[Any], None] = {}
         self.copied: dict[str, None] = {}  # what modules hold, and is in here once more
         self.references: dict[int, Any] = {}  # by id(), what named() has said
+        self.ways: dict[type, Any] = {}
+        self.inside: dict[
+            int, Any
+        ] = {}  # by id(), values that a method of theirs, in a saved frame, is about to change
         self.reducing: list[Any] = []  # objects of classes that say in Python what is written of them
         self.refused: object = (
             self.reducing
@@ -90,6 +98,7 @@ class Saver(pickle.Pickler):
             if key not in self.met:
                 raise CannotSave(f"cannot save {generator!r}: it is running, in a tasklet that is not saved with it")
         self.refuse_ids()
+        self.refuse_what_stays()
         for item, records in self.captured:
             numbers = _native.large_numbers(records)
             if numbers:
@@ -112,6 +121,20 @@ class Saver(pickle.Pickler):
                         f"{type(written[key][1]).__name__}, which is "
                         "another number where it is restored. Let the tasklet wait before such a call, or after it"
                     )
+
+    def refuse_what_stays(self) -> None:
+        """Raise CannotSave where the tasklets, while they run, have put into modules what is only right there."""
+        written = functools.cache(self.memo.copy)
+        numbers = self.functions_by_number()
+        seen: set[int] = set()
+        for item, records in self.captured:
+            for record in records:
+                function = numbers.get(record[0], record[0])
+                if id(function) not in seen:
+                    seen.add(id(function))
+                    _stays.refuse_ids(item, function, written)
+        if self.captured:
+            _stays.refuse_locals(self.captured[0][0], written)
 
     def _refuse_variable(
         self, item: tasklet[Any], records: list[tuple[Any, ...]], numbers: list[tuple[int, int]]
@@ -185,7 +208,7 @@ class Saver(pickle.Pickler):
         if self.carries_globals(where):
             used = {name: space[name] for name in sorted(_names_in(function.__code__)) if name in space}
         state = (used, function.__qualname__, function.__module__, function.__defaults__, function.__kwdefaults__,
-                 function.__dict__, function.__doc__)  # fmt: skip
+                 function.__dict__, function.__doc__, *_said_of(function))  # fmt: skip
         new = (function.__code__, where, function.__name__, function.__closure__)
         return _load.new_function, new, state, None, None, _load.set_function
 
@@ -239,12 +262,29 @@ class Saver(pickle.Pickler):
             return captured[STATE], *call, captured[FLAGS], captured[ATOMIC], captured[VALUE], *place
         records = captured[RECORDS]
         self.captured.append((item, records))
+        self.note_inside(item, records)
         for record in records:
             if len(record) > PLAIN_RECORD:
                 self.met.add(id(record[PLAIN_RECORD]))
         goes_on = captured[HANDLED], captured[BEFORE], captured[END], captured[RETURNS]
         waits = *captured[DIRECTION : VALUE + 1], captured[FLAGS], captured[ATOMIC]
         return STARTED, records, *goes_on, *waits, *place
+
+    def note_inside(self, item: tasklet[Any], records: list[tuple[Any, ...]]) -> None:
+        """Note what is in the middle of a method that may change it: its __reduce__ says what it is before one, or after."""
+        numbers = self.functions_by_number()
+        for record in records:
+            function = numbers.get(record[0], record[0])
+            value = _ways.changing(function, record[SLOTS])
+            if value is None or id(value) in self.inside:
+                continue
+            if any(value is each for each in self.reducing):
+                raise CannotSave(
+                    f"cannot save {item!r}: it is in the middle of {function.__qualname__}, and the object whose method that "
+                    f"is was written by {type(value).__name__}.__reduce__ already, which knows no middle. Let the tasklet "
+                    "wait outside of the object's methods, or be the first that leads to it"
+                )
+            self.inside[id(value)] = value
 
     def channel_contents(self, item: channel[Any]) -> Reduced:
         if _native.selects(item):
@@ -297,6 +337,14 @@ class Saver(pickle.Pickler):
             _load.set_generator,
         )
 
+    def lock(self, item: object, make: Callable[[], Any]) -> Reduced:
+        """A lock that is not held is a new one where it is restored."""
+        if _values.is_held(item):
+            raise TypeError(
+                f"cannot pickle {_names.type_name(item)!r} object: it is held, and whoever holds it is not saved"
+            )
+        return make, ()
+
     def reducer_override(self, item: Any) -> Any:
         """How an object is saved; pickle's own way for what it knows."""
         kind = type(item)
@@ -305,12 +353,22 @@ class Saver(pickle.Pickler):
             return reduce(self, item)
         if isinstance(item, BaseException):
             return _exception(item)
+        if isinstance(item, types.ModuleType):  # one that has given itself another class
+            return _load.module, (_name_of_module(item),)
         if isinstance(item, (tasklet, channel)):
             self.queue.append(item)
             return (_load.tasklet if isinstance(item, tasklet) else _load.channel), (kind,)
-        if _links.reduces(kind):
+        way = self.ways.get(kind)
+        if way is None:
+            way = self.ways[kind] = _ways.of(kind)
+        if way is _ways.PICKLES:
+            return NotImplemented
+        if way is _ways.REDUCES:
+            if id(item) in self.inside:
+                return _ways.as_it_is(item)
             self.reducing.append(item)
-        return NotImplemented
+            return NotImplemented
+        return way(item)
 
 
 def save(saver: Saver, root: object) -> None:
@@ -340,6 +398,19 @@ def _named(saver: Saver, item: Any, place: Any) -> Any:
 
 
 _PLAIN = {_load.__name__, "copyreg"}  # whose functions are names in the pickles themselves
+
+
+def _said_of(function: types.FunctionType) -> tuple[Any, ...]:
+    """Annotations and type parameters, where there are any: as they are, or what computes them."""
+    more: dict[str, Any] = {}
+    annotate = getattr(function, "__annotate__", None)  # from 3.14 on
+    if annotate is not None:
+        more["__annotate__"] = annotate
+    elif function.__annotations__:
+        more["__annotations__"] = function.__annotations__
+    if getattr(function, "__type_params__", ()):
+        more["__type_params__"] = function.__type_params__  # type: ignore[attr-defined]
+    return (more,) if more else ()
 
 
 def _names_in(code: types.CodeType) -> set[str]:
@@ -377,6 +448,19 @@ def _attributes(item: object) -> Attributes | None:
     names: list[str] = copyreg._slotnames(type(item))  # type: ignore[attr-defined]
     slots = {name: getattr(item, name) for name in names if hasattr(item, name)}
     return (plain, slots) if slots else plain
+
+
+def _match(item: "re.Match[Any]") -> Reduced:
+    return _load.match, (item.re, item.string, (item.pos, item.endpos), _values.how_found(item), item.regs)
+
+
+def _name_of_module(module: types.ModuleType) -> str:
+    name = module.__name__
+    if sys.modules.get(name) is not module:
+        name = next((each for each, found in list(sys.modules.items()) if found is module), "")
+        if not name:
+            raise TypeError(f"{module!r} is no module that could be imported")
+    return name
 
 
 def _name(generator: Any) -> str:
@@ -428,6 +512,13 @@ def _only_referent(item: Any) -> Any:
     return found
 
 
+def _behind_proxy(item: "types.MappingProxyType[Any, Any]") -> Any:
+    found = _only_referent(item)
+    if isinstance(getattr(found.get("__dict__"), "__objclass__", None), type) or "__module__" in found:
+        raise TypeError("the attributes of a class, as its __dict__ has them, are saved by no name")
+    return found
+
+
 _REDUCERS: dict[type, Callable[[Saver, Any], Any]] = {
     types.FunctionType: Saver.function,
     types.CodeType: Saver.code,
@@ -439,13 +530,18 @@ _REDUCERS: dict[type, Callable[[Saver, Any], Any]] = {
     type: lambda saver, item: NotImplemented,
     object: Saver.nameless,
     types.MethodType: lambda saver, item: (_load.method, (item.__func__, item.__self__)),
-    types.ModuleType: lambda saver, item: (_load.module, (item.__name__,)),
+    types.ModuleType: lambda saver, item: (_load.module, (_name_of_module(item),)),
+    threading.Condition: _refused("it is for other threads, which are not saved"),
+    re.Match: lambda saver, item: _match(item),
+    _thread.LockType: lambda saver, item: saver.lock(item, _load.lock),
+    _thread.RLock: lambda saver, item: saver.lock(item, _load.recursive_lock),
     types.TracebackType: lambda saver, item: (_load.saved_traceback, ()),
     contextvars.ContextVar: lambda saver, item: (_load.variable, place_of(item)),
     contextvars.Context: lambda saver, item: (_load.context, (items_of(item, saver.left_out),)),
     type({}.keys()): lambda saver, item: (dict.keys, (_only_referent(item),)),
     type({}.values()): lambda saver, item: (dict.values, (_only_referent(item),)),
     type({}.items()): lambda saver, item: (dict.items, (_only_referent(item),)),
+    types.MappingProxyType: lambda saver, item: (_load.mapping_proxy, (_behind_proxy(item),)),
     type(atomic()): lambda saver, item: (atomic, ()),
     Event: lambda saver, item: (_load.event, (item.is_set(),)),  # who waits for it is refused, or stays behind
     types.AsyncGeneratorType: Saver.generator,

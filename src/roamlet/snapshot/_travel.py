@@ -9,14 +9,14 @@ _guests.py.
 import io
 import sys
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from roamlet._move import Leaving, NotMoved
 from roamlet.core import NoCore, tasklet
 from roamlet.snapshot import _code, _format, _load, _native
 from roamlet.snapshot._contexts import warn_of
-from roamlet.snapshot._names import Place
+from roamlet.snapshot._names import Place, type_name
 from roamlet.snapshot._names import warn_of as warn_of_copies
 from roamlet.snapshot._save import FUNCTION, STARTED, Reduced, Saver, save
 from roamlet.sync._spawn import Body, Spawned
@@ -138,6 +138,10 @@ class Parcel(Saver):
         if number == len(self.lent):
             self.lent.append(item)
         return _load.lent, (number,)
+
+    def lock(self, item: object, make: Callable[[], Any]) -> Reduced:
+        """See Saver. What it guards may stay in this process, so not even one that is free moves on."""
+        raise TypeError(f"cannot pickle {type_name(item)!r} object")
 
     def reducer_override(self, item: Any) -> Any:
         """See Saver."""
