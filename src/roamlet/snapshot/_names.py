@@ -80,7 +80,7 @@ def _read(name: str, module: types.ModuleType) -> None:
 def _read_class(where: str, name: str, kind: type) -> None:
     """What a class of the module has, as far as it is equal to itself alone. An attribute that it gets later is a copy."""
     space = type.__dict__["__dict__"].__get__(kind)
-    if space.get("__module__") != where:
+    if space is None or space.get("__module__") != where:  # None: a type of C code that was never made ready
         return
     for attribute, value in list(space.items()):
         held_by: Any = type(value)
