@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from roamlet import remote
-from roamlet.cli import main
+from roamlet.cli import main, run
 from roamlet.remote.programs import run_command, run_script
 from tests.remote import interpreters
 from tests.remote.raising import raises
@@ -165,6 +165,20 @@ def test_a_script_in_the_library_gives_its_status(folder, monkeypatch):
         assert run_script(context, "x.py", b"import sys\nsys.stderr.write('kept')\n") == 0
     assert sorted(lines) == [("stderr", "kept"), ("stdout", "7"), ("stdout", "later neighbour")]
     sys.modules.pop("beside", None)
+
+
+@pytest.mark.parametrize("line", ["", "x" * 250])
+def test_what_is_kept_of_one_host_is_bounded_whatever_its_lines_are(line, monkeypatch):
+    monkeypatch.setattr(run, "MOST_PRINTED", 1000)
+    printed = run.Printed()
+    for _ in range(3):
+        printed("a", "stdout", line)
+    printed.check()
+    for _ in range(1000):
+        printed("a", "stdout", line)
+    with raises(run.Unsuccessful, match="it printed more than the 1000 characters that --group and --json keep"):
+        printed.check()
+    assert len(printed.lines()) <= 10
 
 
 @pytest.mark.parametrize(

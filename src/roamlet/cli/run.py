@@ -37,6 +37,7 @@ __all__ = ["add_parser"]
 # More local interpreters than this on one machine is a slip of the finger; each takes a process and some 10 MB.
 MOST_LOCAL = 256
 MOST_PRINTED = 1 << 26  # characters of one host that are kept for --group and --json
+LINE = 100  # characters that a line takes at least: the memory of an empty one
 
 EPILOG = """\
 What is run is one of
@@ -218,7 +219,7 @@ class Printed:
         self._size = 0
 
     def __call__(self, context: str, stream: str, line: str) -> None:
-        self._size += len(line) + 1
+        self._size += max(len(line) + 1, LINE)
         if self._size <= MOST_PRINTED:
             self._lines.append((stream, line))
 
@@ -233,7 +234,7 @@ class Printed:
     def check(self) -> None:
         """Raise Unsuccessful where not all could be kept."""
         if self._size > MOST_PRINTED:
-            why = f"it printed more than {MOST_PRINTED} characters, which --group and --json do not keep"
+            why = f"it printed more than the {MOST_PRINTED} characters that --group and --json keep (short lines count as {LINE})"
             raise Unsuccessful(why, [], {})
 
 
