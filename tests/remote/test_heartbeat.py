@@ -66,6 +66,17 @@ def test_a_context_that_answers_lives_on_and_can_be_told_to_be_left_alone():
         assert context.call(roamlet_sent.add, (1, 2)) == 3
 
 
+def test_the_last_time_that_was_given_counts_alone():
+    with remote.local() as context:
+        context.heartbeat(PATIENT)
+        first = context._heartbeat
+        context.heartbeat(60)
+        second = context._heartbeat
+        assert first._stop.is_set() and not second._stop.is_set()
+        context.heartbeat(None)
+        assert second._stop.is_set() and context._heartbeat is None
+
+
 @pytest.mark.parametrize("python", [None, OLDEST], ids=["own", "oldest"])
 def test_a_clock_that_is_set_over_there_is_no_silence(python):
     with remote.local(python) as context:
