@@ -362,3 +362,55 @@ def test_a_program_ends_with_blocked_tasklets_and_cycles_whose_finalizers_switch
         print("ends")
     """)
     assert printed == "ends"
+
+
+def test_a_collection_that_was_due_when_another_begins_does_not_end_it():
+    """CPython 3.12 ran it inside the other one, in the first finalizer, and then took none for under way."""
+    printed = output_of("""
+        import gc, roamlet
+        class Dying:
+            def __init__(self):
+                self.me = self
+            def __del__(self):
+                try:
+                    print(channel.receive())
+                except RuntimeError as error:
+                    print(str(error).partition(" (")[0])
+        channel = roamlet.channel()
+        def collects(collect=gc.collect):
+            Dying()
+            gc.set_threshold(1000)
+            return [*zip(range(20_000))], collect()  # no instruction between the two lets a due collection run
+        roamlet.tasklet(collects)()
+        roamlet.schedule()
+        if channel.balance < 0:
+            channel.send("value")
+    """)
+    assert printed == (REFUSED if MOVES_STACKS else "value")
+
+
+def test_a_program_ends_with_finalizers_that_are_due_to_collect():
+    """On CPython 3.12 it did not end: a collection inside one of the process's last ones damaged that one's lists."""
+    printed = output_of("""
+        import gc, roamlet
+        gc.set_threshold(50, 5, 5)
+        class Due:
+            def __del__(self, count=500):
+                [*zip(range(count))]
+        class Dying:
+            def __init__(self, before):
+                self.me, self.before = self, before
+            def __del__(self):
+                self.others = [[self.before] for _ in (None,) * 100]
+                for _ in self.others:
+                    pass
+        def kept():
+            pass
+        last = None
+        for _ in range(200):
+            last = Dying(last)
+        kept.last, kept.me = last, kept
+        due = Due()
+        print("ends")
+    """)
+    assert printed == "ends"

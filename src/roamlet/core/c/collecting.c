@@ -17,7 +17,9 @@ static struct {
 static void
 collection_begins(void)
 {
-    collection.thread = PyThreadState_Get()->id;
+    PyThreadState *tstate = PyThreadState_Get();
+    collector_alone(tstate);
+    collection.thread = tstate->id;
     collection.tasklet = this_scheduler != NULL ? this_scheduler->current : NULL;
 }
 

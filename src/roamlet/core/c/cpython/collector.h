@@ -2,6 +2,17 @@
 #ifndef ROAMLET_CPYTHON_COLLECTOR_H
 #define ROAMLET_CPYTHON_COLLECTOR_H
 
+/* Whether the interpreter is being taken down. */
+static inline bool
+python_finalizes(void)
+{
+#if PY_VERSION_HEX >= 0x030D0000
+    return Py_IsFinalizing() != 0;
+#else
+    return _Py_IsFinalizing() != 0;
+#endif
+}
+
 #if ROAMLET_VERSION_KNOWN
 #ifndef Py_BUILD_CORE
 #define Py_BUILD_CORE 1
@@ -22,6 +33,23 @@ collector_runs(PyThreadState *tstate, bool noted)
 {
     (void)noted; /* the last collections of a process do not call them */
     return tstate->interp->gc.collecting != 0;
+}
+
+/* Keep other collections from running inside the one that begins, as CPython does itself on all versions but 3.12. There an
+   automatic collection that was due runs within the next Python code, be it a finalizer, damages the list of what is
+   unreachable, and marks the outer one as over. What is due is dropped: the one that begins does its work. The last collections
+   of a process tell nobody that they begin, so none is due any more once it ends. */
+static inline void
+collector_alone(PyThreadState *tstate)
+{
+#if PY_VERSION_HEX >= 0x030C0000 && PY_VERSION_HEX < 0x030D0000
+    _Py_atomic_store_relaxed(&tstate->interp->ceval.gc_scheduled, 0);
+    tstate->interp->gc.collecting = 1; /* a callback that was called before us may have had one run */
+    if (python_finalizes())
+        tstate->interp->gc.enabled = 0;
+#else
+    (void)tstate;
+#endif
 }
 
 /* Keep the collection under way from finalizing `object`. Whether it is garbage that would have been finalized. */
@@ -54,6 +82,12 @@ collector_runs(PyThreadState *tstate, bool noted)
     return noted;
 }
 
+static inline void
+collector_alone(PyThreadState *tstate)
+{
+    (void)tstate;
+}
+
 static inline bool
 garbage_spare(PyObject *object)
 {
@@ -68,16 +102,5 @@ garbage_spare_no_longer(PyObject *object)
 }
 
 #endif
-
-/* Whether the interpreter is being taken down. */
-static inline bool
-python_finalizes(void)
-{
-#if PY_VERSION_HEX >= 0x030D0000
-    return Py_IsFinalizing() != 0;
-#else
-    return _Py_IsFinalizing() != 0;
-#endif
-}
 
 #endif
