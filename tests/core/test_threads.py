@@ -584,6 +584,32 @@ def test_daemon_threads_with_tasklets_do_not_disturb_the_exit():
         assert printed == "main ends"
 
 
+def test_tasklets_of_a_daemon_thread_are_not_run_again_when_the_program_ends():
+    """Those of a thread that ends are: their finally blocks are executed in it."""
+    printed = output_of("""
+        import threading, roamlet
+        ready, never = threading.Event(), threading.Event()
+        def waits(name):
+            try:
+                roamlet.channel().receive()
+            finally:
+                print(f"finally of {name}", flush=True)
+        def other(name, event):
+            kept = roamlet.tasklet(waits)(name)
+            roamlet.schedule()
+            ready.set()
+            event.wait()
+        daemon = threading.Thread(target=other, args=("a daemon thread", never), daemon=True)
+        daemon.start()
+        ready.wait()
+        joined = threading.Thread(target=other, args=("a thread", ready))
+        joined.start()
+        joined.join()
+        print("main ends", flush=True)
+    """)
+    assert printed.splitlines() == ["finally of a thread", "main ends"]
+
+
 # ---- small stacks ----
 
 
