@@ -677,3 +677,39 @@ def test_an_error_of_the_source_comes_after_what_it_yielded():
         got.append(item)
         break
     assert got == [1, 1]
+
+
+# ---- threads that start while others are atomic, or too late ----
+
+
+def test_a_thread_that_starts_may_be_atomic_before_it_has_started():
+    """As when a collection in it calls a finalizer; the tasklet that waited for the thread was atomic, for ever."""
+    printed = output_of("""
+        import roamlet
+        from roamlet.io import _workers
+        class Finalizing(_workers.Worker):
+            def _bootstrap_inner(self):
+                with roamlet.atomic():
+                    pass
+                super()._bootstrap_inner()
+        _workers.Worker = Finalizing
+        print(roamlet.call_async(lambda: "ran"))
+    """)
+    assert printed == "ran"
+
+
+def test_a_finalizer_that_runs_while_the_interpreter_is_taken_down_is_refused():
+    """CPython 3.11 starts a thread that never runs, and waits for it."""
+    printed = output_of("""
+        import roamlet
+        class Dying:
+            def __init__(self):
+                self.me = self
+            def __del__(self, call_async=roamlet.call_async, print=print):
+                try:
+                    call_async(int)
+                except RuntimeError as error:
+                    print(error)
+        kept = Dying()
+    """)
+    assert printed == "no worker thread can be started any more: the interpreter is being taken down"

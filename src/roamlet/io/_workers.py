@@ -21,7 +21,7 @@ from contextvars import Context
 from itertools import count
 from typing import Any, Protocol, TypeAlias
 
-from roamlet.core import atomic, mark_service_thread
+from roamlet.core import atomic, mark_service_thread, outside_atomic
 
 
 class Settled(Protocol):
@@ -56,6 +56,9 @@ class Pool:
 
     def submit(self, job: Job) -> None:
         """Have the job run. Does not block but where a thread is started. Cannot fail: the job's Waiter would say so."""
+        if sys.is_finalizing():  # CPython 3.11 would wait for a new thread for ever
+            job[0].fail(RuntimeError("no worker thread can be started any more: the interpreter is being taken down"))
+            return
         self.jobs.append(job)
         if self.searcher is None:
             self.recruit()
@@ -103,10 +106,12 @@ class Pool:
             self.workers.add(worker)
             if self.stack_size is not None:
                 previous = threading.stack_size(self.stack_size)
-            worker.start()
+            # It waits for the thread, in which a finalizer may run first that wants to be atomic.
+            outside_atomic(worker.start)
         except BaseException as error:
             self.workers.discard(worker)
-            self.searcher = None
+            if self.searcher is worker:
+                self.searcher = None
             if not isinstance(error, Exception):
                 # A signal handler's, raised who knows where. If the thread runs it counts itself; others need one in any case.
                 self.recruit_if_needed()

@@ -38,7 +38,7 @@ collector_runs(PyThreadState *tstate, bool noted)
 /* Keep other collections from running inside the one that begins, as CPython does itself on all versions but 3.12. There an
    automatic collection that was due runs within the next Python code, be it a finalizer, damages the list of what is
    unreachable, and marks the outer one as over. What is due is dropped: the one that begins does its work. The last collections
-   of a process tell nobody that they begin, so none is due any more once it ends. */
+   of a process do not call gc.callbacks, so none is due any more while the interpreter is taken down. */
 static inline void
 collector_alone(PyThreadState *tstate)
 {
