@@ -1,5 +1,6 @@
 """What waits inside atomic code: roamlet's own calls give it up, and of the others at least it is said who waits for whom."""
 
+import sys
 import threading
 import warnings
 
@@ -123,6 +124,47 @@ def test_outside_atomic_lets_another_thread_in_and_comes_back_as_deep():
         core.outside_atomic(int, (), ["a"])
 
 
+def test_an_exception_passes_the_wait_for_atomic_after_a_call_outside_of_it():
+    go, before = threading.Event(), sys.getswitchinterval()
+    inside = threading.Event()
+
+    def other():
+        with roamlet.atomic():
+            inside.set()
+            go.wait()
+
+    def fails():
+        thread.start()
+        inside.wait()
+        sys.setswitchinterval(100)  # the other thread goes on when this one waits for atomic
+        go.set()
+        raise LookupError("passed on")
+
+    thread = threading.Thread(target=other)
+    try:
+        with roamlet.atomic():
+            with pytest.raises(LookupError, match="passed on"):
+                core.outside_atomic(fails)
+            assert roamlet.getcurrent().atomic
+    finally:
+        sys.setswitchinterval(before)
+        thread.join()
+
+
+def test_after_a_call_outside_of_atomic_a_switch_gives_atomic_up_as_before():
+    log = []
+
+    def enters():
+        with roamlet.atomic():
+            log.append("in atomic code")
+
+    with roamlet.atomic():
+        core.outside_atomic(int)
+        roamlet.tasklet(enters)()
+        roamlet.schedule()
+        assert log == ["in atomic code"]
+
+
 def test_a_tasklet_that_switches_outside_atomic_comes_back_to_it():
     channel, log = roamlet.channel(), []
 
@@ -194,6 +236,29 @@ def test_a_cycle_of_which_both_waits_are_seen_is_raised_with_both_places():
     assert f"this thread waits for roamlet.atomic(), in wants_atomic at {__file__}:" in errors[0]
     assert "waits for this thread to end, in " in errors[0]
     assert "threading.py:" in errors[0]
+
+
+def test_an_owner_that_joins_a_third_thread_is_no_cycle():
+    """B is atomic and joins C; A wants to be atomic, and is only told so."""
+    told, ends = threading.Event(), threading.Event()
+
+    def wants_atomic():
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            with pytest.raises(RuntimeWarning, match="for more than a second"):
+                roamlet.atomic().__enter__()
+        told.set()
+        ends.set()
+
+    third, thread = threading.Thread(target=ends.wait), threading.Thread(target=wants_atomic)
+    third.start()
+    with roamlet.atomic():
+        thread.start()
+        third.join(20)
+        ends.set()
+    thread.join()
+    third.join()
+    assert told.is_set()
 
 
 def test_a_lock_that_roamlet_does_not_see_is_reported_with_the_owners_line():

@@ -274,6 +274,31 @@ def takes(lock):
     return True
 
 
+def test_each_search_for_a_deadlock_looks_at_all_waits():
+    """One that finds none, of a third tasklet, has seen the wait that the next one needs."""
+    first, second, log = ModuleLock("first"), ModuleLock("second"), []
+
+    def holds(mine, other, gate):
+        mine.acquire()
+        gate.receive()
+        log.append(takes(other))
+        mine.release()
+
+    gates = roamlet.channel(), roamlet.channel()
+    tasklets = [
+        roamlet.tasklet(holds)(*locks, gate)
+        for locks, gate in zip([(first, second), (second, first)], gates, strict=True)
+    ]
+    roamlet.run()
+    gates[1].send(None)  # the second holds its own and waits for the first one's
+    roamlet.tasklet(takes)(second)
+    roamlet.run()
+    assert tasklets[1].blocked and log == []
+    gates[0].send(None)
+    roamlet.run()
+    assert log == [False, True]
+
+
 @pytest.mark.parametrize("order", ["the thread first", "the tasklet first"])
 def test_a_thread_that_blocks_as_a_whole_holds_up_all_of_its_tasklets(thread, order):
     """Its tasklet, which cannot go on then, holds what another thread waits for that holds what it waits for."""
@@ -416,6 +441,23 @@ def test_a_thread_that_waits_for_an_import_as_a_whole_gives_atomic_up(thread):
     go.set()
     thread.end()
     assert log == ["atomic in the module's body", True]
+
+
+def test_a_lock_that_another_thread_takes_later_is_waited_for_as_its_own(thread):
+    lock, go, log = ModuleLock("slow"), threading.Event(), []
+
+    def holds():
+        lock.acquire()
+        go.wait()
+        lock.release()
+
+    assert takes(lock)
+    thread(holds)
+    roamlet.tasklet(lambda: log.append(takes(lock)))()
+    roamlet.tasklet(go.set)()
+    roamlet.run()
+    assert log == [True]
+    thread.end()
 
 
 def test_a_release_by_another_tasklet_is_refused():

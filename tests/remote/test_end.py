@@ -136,6 +136,22 @@ def test_the_collector_may_abandon_a_context_in_the_middle_of_a_post():
     _threads.release(threads)
 
 
+def test_the_last_context_may_be_closed_in_atomic_code_although_a_thread_of_roamlets_wants_to_be_in_it():
+    threads, log, begun = _threads.acquire(), [], threading.Event()
+
+    def job():
+        begun.set()
+        with roamlet.atomic():
+            log.append("in atomic code")
+
+    with roamlet.atomic():
+        threads.callbacks.post(job)
+        begun.wait()
+        _threads.release(threads)
+        assert log == ["in atomic code"]
+        assert not threads.callbacks.thread.is_alive()
+
+
 def test_os_exit_over_there_is_context_died_with_host_function_and_code(target):
     context = target.open()
     with raises(

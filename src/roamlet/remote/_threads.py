@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 
 from roamlet import io
-from roamlet.core import Waiter, mark_service_thread, tasklet
+from roamlet.core import Waiter, mark_service_thread, outside_atomic, tasklet
 
 JOIN = 5.0  # seconds
 
@@ -70,12 +70,12 @@ class TaskletThread:
         self._wake.succeed()
 
     def join(self) -> None:
-        """Wait until the thread has ended; it was told to. Blocks the calling thread, for an instant.
+        """Wait until the thread has ended; it was told to. Blocks the calling thread, for an instant, outside of atomic code.
 
         A callback of the user's that blocks its thread for ever is left behind in it.
         """
         if not self.is_current():
-            self._thread.join(JOIN)
+            outside_atomic(self._thread.join, (JOIN,))
 
     def _main(self) -> None:
         while True:

@@ -56,6 +56,30 @@ def test_the_child_goes_on_in_the_memory_of_its_parent_and_nothing_travels(run):
     assert said.splitlines() == ["8 7", "9 7", "tasklets", "True True 0 0 fork", "8"]
 
 
+def test_a_fork_in_atomic_code_lets_roamlets_threads_come_to_a_rest(run):
+    said = run("""
+        import threading
+        import roamlet
+        from roamlet import remote
+        from roamlet.remote import _threads
+
+        def wants_atomic():
+            begun.set()
+            with roamlet.atomic():
+                pass
+
+        if __name__ == "__main__":
+            begun, threads = threading.Event(), _threads.acquire()
+            with roamlet.atomic():
+                threads.callbacks.post(wants_atomic)
+                begun.wait()
+                with remote.fork() as context:
+                    print(context.call(max, (1, 2)))
+            _threads.release(threads)
+        """)
+    assert said == "2\n"
+
+
 def test_the_parents_descriptors_buffers_and_handlers_are_not_the_childs(run, tmp_path):
     said = run("""
         import atexit, logging, os, signal, socket, sys

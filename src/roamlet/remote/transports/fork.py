@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Sequence
 
+from roamlet.core import outside_atomic
 from roamlet.remote._fork import ForkedProcess, fork
 from roamlet.remote._threads import Threads
 from roamlet.remote.errors import ConnectError, NoPython
@@ -28,8 +29,8 @@ class Fork:
         raise NotImplementedError("there is no command: see start()")
 
     def start(self, descriptors: Sequence[int], token: str, threads: Threads) -> ForkedProcess:
-        """Fork the child that serves on `descriptors`. Raises UnsafeFork, or OSError."""
-        return fork(descriptors, token, threads, beside_threads=self.beside_threads)
+        """Fork the child that serves on `descriptors`, outside of atomic code. Raises UnsafeFork, or OSError."""
+        return outside_atomic(fork, (descriptors, token, threads), {"beside_threads": self.beside_threads})
 
     def cannot_start(self, number: int) -> ConnectError:
         return ConnectError(f"the {self.to} was not made: {os.strerror(number)}")
