@@ -63,6 +63,19 @@ def test_all_threads_that_are_listed_have_an_id():
         core.get_thread_info(0)
 
 
+def test_a_thread_that_has_not_begun_yet_is_not_taken_for_the_one_that_starts_it():
+    """Until it begins its thread state has the other's ident on 3.11, and none later."""
+    before, begun, me = sys.getswitchinterval(), threading.Semaphore(0), threading.get_ident()
+    for _ in range(50):
+        sys.setswitchinterval(100)  # it begins when this thread blocks
+        start_new_thread(begun.release, ())
+        seen, main = core.threads(), core.get_thread_info(me)[0]
+        sys.setswitchinterval(before)
+        begun.acquire()
+        assert main is roamlet.getmain()
+        assert len(seen) == len(set(seen))
+
+
 def test_a_mode_is_set_and_the_one_before_returned(mode):
     assert mode("warn") == "raise"
     assert mode("off") == "warn"

@@ -289,12 +289,23 @@ thread_id_is_own(PyObject *object)
     return id == -1;
 }
 
+/* Whether the thread of this state has begun. Before, it has no id of its own: 0, or in 3.11 that of the thread that starts it, which
+   is older and so comes after it in the list. */
+static bool
+thread_has_begun(PyThreadState *tstate)
+{
+    for (PyThreadState *older = PyThreadState_Next(tstate); older != NULL; older = PyThreadState_Next(older))
+        if (older->thread_id == tstate->thread_id)
+            return false;
+    return tstate->thread_id != 0;
+}
+
 /* Whether a thread with this id lives; *scheduler is its scheduler, NULL when it has none. */
 static bool
 thread_find(unsigned long id, Scheduler **scheduler)
 {
     PyThreadState *tstate = PyInterpreterState_ThreadHead(PyInterpreterState_Get());
-    while (tstate != NULL && (tstate->thread_id != id || id == 0)) /* 0: of those that have not begun */
+    while (tstate != NULL && (tstate->thread_id != id || !thread_has_begun(tstate)))
         tstate = PyThreadState_Next(tstate);
     *scheduler = schedulers;
     while (*scheduler != NULL && (*scheduler)->tstate != tstate)
@@ -343,7 +354,7 @@ core_threads(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
     PyThreadState *tstate = PyInterpreterState_ThreadHead(PyInterpreterState_Get());
     for (; list != NULL && tstate != NULL; tstate = PyThreadState_Next(tstate)) { /* the newest first */
         PyObject *id;
-        if (watcher_is(tstate) || tstate->thread_id == 0) /* the watchdog's runs no Python code; one that has not begun has no id */
+        if (watcher_is(tstate) || !thread_has_begun(tstate)) /* the watchdog's runs no Python code */
             continue;
         id = PyLong_FromUnsignedLong(tstate->thread_id);
         if (id == NULL || PyList_Append(list, id) < 0)
