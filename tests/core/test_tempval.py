@@ -6,6 +6,7 @@ import pytest
 
 import roamlet
 from tests.core._objects import Dropping, Value, nothing
+from tests.core._threads import in_thread
 
 
 def test_what_is_set_on_a_suspended_tasklet_is_what_its_call_returns():
@@ -207,3 +208,20 @@ def test_one_that_is_killed_with_a_value_in_transit_drops_it(call):
     assert tasklet.tempval is gone()
     tasklet.kill()
     assert gone() is None
+
+
+def test_an_error_that_is_thrown_while_the_old_value_is_dropped_is_raised():
+    """By another thread: it is not replaced by the value that schedule() is given."""
+    log = []
+
+    def waits():
+        me = roamlet.getcurrent()
+        me.tempval = Dropping(lambda: in_thread(lambda: me.throw(LookupError, pending=True)))
+        with pytest.raises(LookupError):
+            roamlet.schedule("value")
+        log.append("raised")
+
+    roamlet.tasklet(waits)()
+    roamlet.tasklet(nothing)()
+    roamlet.run()
+    assert log == ["raised"]
