@@ -238,6 +238,48 @@ def test_a_logger_that_fails_is_reported_and_ends_nothing():
     assert "LookupError: no log" in done.stderr
 
 
+def test_an_interrupt_in_the_logger_is_raised_in_main():
+    printed = output_of("""
+        import logging, roamlet
+        class Interrupted(logging.Handler):
+            def handle(self, record):
+                raise KeyboardInterrupt
+        logging.getLogger("roamlet").addHandler(Interrupted())
+        try:
+            roamlet.channel().receive()
+        except KeyboardInterrupt:
+            print("interrupted")
+        """, env={"ROAMLET_DEADLOCK": "warn"}, timeout=30)  # fmt: skip
+    assert printed == "interrupted"
+
+
+def test_without_logging_the_wait_goes_on():
+    done = run_script(
+        """
+        import signal, sys, roamlet
+        from roamlet import core
+        def interrupted(*_):
+            raise KeyboardInterrupt
+        signal.signal(signal.SIGALRM, interrupted)
+        core.mark_service_signal(signal.SIGALRM)
+        signal.setitimer(signal.ITIMER_REAL, 1.5)
+        sys.modules["logging"] = None
+        class Named(roamlet.tasklet):
+            def __repr__(self):
+                return "<named>"
+        Named(roamlet.channel().receive)()
+        roamlet.schedule()
+        try:
+            roamlet.channel().receive()
+        except KeyboardInterrupt:
+            print("ended by a signal")
+        """,
+        env={"ROAMLET_DEADLOCK": "warn"},
+    )
+    assert done.stdout == "ended by a signal\n"
+    assert "import of logging halted" in done.stderr
+
+
 def test_off_waits_and_says_nothing():
     """Until a timer's signal ends it; marked as one that wakes nobody, it hides no deadlock by itself."""
     printed = output_of("""

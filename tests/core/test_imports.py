@@ -443,6 +443,40 @@ def test_a_thread_that_waits_for_an_import_as_a_whole_gives_atomic_up(thread):
     assert log == ["atomic in the module's body", True]
 
 
+def test_a_signal_handler_runs_and_may_end_the_wait_of_a_blocked_thread():
+    printed = output_of("""
+        import signal, sys, threading, roamlet
+        from roamlet.core._core import ModuleLock
+        lock, holds, go, seen = ModuleLock("slow"), threading.Event(), threading.Event(), []
+        def holder():
+            lock.acquire()
+            holds.set()
+            go.wait()
+            lock.release()
+        def handler(*_):
+            seen.append(len(seen))
+            if len(seen) == 2:
+                raise KeyboardInterrupt
+        thread = threading.Thread(target=holder)
+        thread.start()
+        holds.wait()
+        signal.signal(signal.SIGALRM, handler)
+        signal.setitimer(signal.ITIMER_REAL, 0.05, 0.05)
+        roamlet.switch_trap(1)
+        try:
+            lock.acquire()
+        except KeyboardInterrupt:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            print("interrupted", seen)
+        go.set()
+        thread.join()
+        lock.acquire()
+        lock.release()
+        print(lock)
+        """, timeout=30)  # fmt: skip
+    assert printed.splitlines() == ["interrupted [0, 1]", "<import lock of module 'slow'>"]
+
+
 def test_a_lock_that_another_thread_takes_later_is_waited_for_as_its_own(thread):
     lock, go, log = ModuleLock("slow"), threading.Event(), []
 

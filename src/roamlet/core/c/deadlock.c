@@ -102,11 +102,11 @@ deadlock_error(Scheduler *scheduler)
 }
 
 /* Log that main waits although nothing that roamlet knows of can wake anybody; `foreign`: how many threads C code may have started,
-   -1: not known. What fails here is reported, not raised. Runs Python code. */
-static void
+   -1: not known. An error is reported and not raised; what is none, such as KeyboardInterrupt, is: -1 with it set. Runs Python code. */
+static int
 deadlock_log(Scheduler *scheduler, int foreign)
 {
-    PyObject *who, *text, *logging = PyImport_ImportModule("logging"), *logger = NULL, *result = NULL;
+    PyObject *who, *text, *logging, *logger = NULL, *result = NULL;
     deadlock_told = true;
     if (foreign > 0)
         who = PyUnicode_FromFormat("The process has %d more thread%s, which C code has started and which may call in", foreign,
@@ -121,17 +121,19 @@ deadlock_log(Scheduler *scheduler, int foreign)
                                               who)
                        : NULL;
     text = deadlock_list(scheduler, text);
-    if (logging != NULL && text != NULL)
+    logging = text != NULL ? PyImport_ImportModule("logging") : NULL;
+    if (logging != NULL)
         logger = PyObject_CallMethod(logging, "getLogger", "s", "roamlet");
     if (logger != NULL)
         result = PyObject_CallMethod(logger, "warning", "sO", "%s", text);
-    if (result == NULL)
+    if (result == NULL && PyErr_ExceptionMatches(PyExc_Exception))
         PyErr_WriteUnraisable(Deadlock);
     Py_XDECREF(result);
     Py_XDECREF(logger);
     Py_XDECREF(logging);
     Py_XDECREF(text);
     Py_XDECREF(who);
+    return PyErr_Occurred() ? -1 : 0;
 }
 
 /* set_deadlock_mode(mode): returns the one before. */

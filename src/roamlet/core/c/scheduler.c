@@ -23,7 +23,7 @@ static inline void preempt_restart(Scheduler *scheduler);
 static void preempt_stop(Scheduler *scheduler);
 static void preempt_resumed(Scheduler *scheduler);
 static PyObject *deadlock_error(Scheduler *scheduler);
-static void deadlock_log(Scheduler *scheduler, int foreign);
+static int deadlock_log(Scheduler *scheduler, int foreign);
 static bool signals_may_wake(void);
 static int scope_fires(Scheduler *scheduler, Tasklet *tasklet, int64_t now);
 static int scope_check(Tasklet *tasklet);
@@ -427,7 +427,7 @@ scheduler_idle(Scheduler *scheduler)
                     keeper_set_error(scheduler, error != NULL ? error : error_take());
                 } else if (verdict == VERDICT_TELL) { /* what that runs may have woken somebody */
                     told = true;
-                    deadlock_log(scheduler, foreign);
+                    failed = deadlock_log(scheduler, foreign);
                 } else
                     failed = hub_wait(scheduler, looked++);
             }
