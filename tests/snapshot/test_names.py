@@ -33,12 +33,34 @@ MISSING = object()
 SHIFT = Mark("shift")
 WORDS = "no name, and no word"
 LATEST = Mark("nothing yet")
+BY_METHOD, BY_STATIC, BY_GETTER, BY_NESTED = [Mark("nothing yet") for _ in range(4)]
 SOLD = []
 PRICES = {"tea": 2}
 
 def remember(mark):
     global LATEST
     LATEST = mark
+
+def remembers():
+    def remember(mark):
+        global BY_NESTED
+        BY_NESTED = mark
+    return remember
+
+class Memory:
+    def method(self, mark):
+        global BY_METHOD
+        BY_METHOD = mark
+
+    @staticmethod
+    def static(mark):
+        global BY_STATIC
+        BY_STATIC = mark
+
+    @property
+    def getter(self):
+        global BY_GETTER
+        BY_GETTER = None
 """
 
 
@@ -107,7 +129,9 @@ def test_a_bound_method_is_one_of_the_modules_object():
     assert copy_of(random.random).__self__ is random._inst
 
 
-@pytest.mark.parametrize("name", ["SOLD", "PRICES", "LATEST", "Kind.latest"])
+@pytest.mark.parametrize(
+    "name", ["SOLD", "PRICES", "LATEST", "Kind.latest", "BY_METHOD", "BY_STATIC", "BY_GETTER", "BY_NESTED"]
+)
 def test_a_copy_of_what_a_module_holds_is_made_with_a_warning(shop, name):
     held = operator.attrgetter(name)(shop)
     with pytest.warns(snapshot.Copied, match=f"what the modules hold as roamlet_shop.{name}"):
@@ -144,6 +168,21 @@ def test_what_a_program_has_put_into_builtins_is_copied_with_a_warning(monkeypat
         copied = copy_of(builtins.roamlet_rates)
     assert copied == {"tea": 2} and copied is not builtins.roamlet_rates
     assert copy_of([Ellipsis, NotImplemented]) == [Ellipsis, NotImplemented]
+
+
+def test_a_stream_that_a_program_has_put_in_the_place_of_stdout_is_copied_with_a_warning(shop, monkeypatch):
+    stream = shop.Mark("stream")
+    monkeypatch.setattr(sys, "stdout", stream)
+    with pytest.warns(snapshot.Copied, match=r"what the modules hold as sys\.stdout"):
+        copied = copy_of(stream)
+    assert copied is not stream and copied.name == "stream"
+
+
+def test_what_the_main_module_holds_is_copied_without_a_word(shop, monkeypatch):
+    mark = shop.Mark("of main")
+    monkeypatch.setattr(sys.modules["__main__"], "roamlet_mark", mark, raising=False)
+    copied = copy_of(mark)
+    assert copied is not mark and copied.name == "of main"
 
 
 def test_what_a_module_has_let_go_of_is_copied_without_a_word(shop):
@@ -266,10 +305,10 @@ class Node:
             each.parent = self
 
     def __reduce__(self):
-        return Node, (self.name, *[copy.copy(each) for each in self.below])
+        return type(self), (self.name, *[copy.copy(each) for each in self.below])
 
     def __copy__(self):
-        return Node(self.name, *[copy.copy(each) for each in self.below])
+        return type(self)(self.name, *[copy.copy(each) for each in self.below])
 
 
 def test_references_that_were_one_and_are_two_are_refused():
@@ -278,6 +317,34 @@ def test_references_that_were_one_and_are_two_are_refused():
     with pytest.raises(snapshot.BadSnapshot, match=r"two references disagree: Node\.\w+.* were one Node where"):
         snapshot.loads(snapshot.dumps([root, leaf]))
     assert snapshot.loads(snapshot.dumps([root, root]))[0].below[0].name == "leaf"
+
+
+class Tupled(Node):
+    """Holds what is below it in a tuple."""
+
+    def __init__(self, name, *below):
+        super().__init__(name)
+        self.below = below
+
+
+class Slotted:
+    """Has no __dict__."""
+
+    __slots__ = ("below", "name")
+
+    def __init__(self, name, below=None):
+        self.name, self.below = name, below
+
+    def __reduce__(self):
+        return Slotted, (self.name, copy.copy(self.below))
+
+
+@pytest.mark.parametrize(("kind", "way"), [(Tupled, r"Tupled\.below\[0\]"), (Slotted, r"Slotted\.below")])
+def test_references_through_tuples_and_slots_are_compared_too(kind, way):
+    leaf = kind("leaf")
+    root = kind("root", leaf)
+    with pytest.raises(snapshot.BadSnapshot, match=rf"two references disagree: {way} and another reference"):
+        snapshot.loads(snapshot.dumps([root, leaf]))
 
 
 class Pair:
