@@ -17,6 +17,7 @@ import roamlet
 from roamlet import snapshot
 
 SHOP = """
+import functools
 class Mark:
     def __init__(self, name):
         self.name = name
@@ -33,7 +34,7 @@ MISSING = object()
 SHIFT = Mark("shift")
 WORDS = "no name, and no word"
 LATEST = Mark("nothing yet")
-BY_METHOD, BY_STATIC, BY_GETTER, BY_NESTED = [Mark("nothing yet") for _ in range(4)]
+BY_METHOD, BY_STATIC, BY_GETTER, BY_SETTER, BY_NESTED, BY_WRAPPED, BY_CACHED = [Mark("nothing yet") for _ in range(7)]
 SOLD = []
 PRICES = {"tea": 2}
 
@@ -61,6 +62,27 @@ class Memory:
     def getter(self):
         global BY_GETTER
         BY_GETTER = None
+
+    @getter.setter
+    def getter(self, mark):
+        global BY_SETTER
+        BY_SETTER = mark
+
+def logged(function):
+    @functools.wraps(function)
+    def wrapper(*args):
+        return function(*args)
+    return wrapper
+
+@logged
+def wrapped(mark):
+    global BY_WRAPPED
+    BY_WRAPPED = mark
+
+@functools.cache
+def cached(mark):
+    global BY_CACHED
+    BY_CACHED = mark
 """
 
 
@@ -130,7 +152,7 @@ def test_a_bound_method_is_one_of_the_modules_object():
 
 
 @pytest.mark.parametrize(
-    "name", ["SOLD", "PRICES", "LATEST", "Kind.latest", "BY_METHOD", "BY_STATIC", "BY_GETTER", "BY_NESTED"]
+@pytest.mark.parametrize("name", ["SOLD", "PRICES", "LATEST", "Kind.latest", "BY_METHOD", "BY_STATIC", "BY_GETTER", "BY_SETTER", "BY_NESTED", "BY_WRAPPED", "BY_CACHED"])
 )
 def test_a_copy_of_what_a_module_holds_is_made_with_a_warning(shop, name):
     held = operator.attrgetter(name)(shop)

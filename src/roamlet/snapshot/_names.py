@@ -11,6 +11,7 @@ import sys
 import types
 import warnings
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from importlib import import_module
 from typing import Any, cast
 
@@ -44,6 +45,7 @@ _OF_THE_IMPORT = {
     "__name__", "__file__", "__doc__", "__path__", "__package__", "__spec__", "__loader__", "__cached__", "__builtins__",
     "__annotations__", "__all__", "__warningregistry__",
 }  # fmt: skip
+_WRAPPERS = (staticmethod, classmethod, type(lru_cache(len)))
 _MOST = 1 << 20  # places, some of them of objects that are gone
 
 _places: dict[int, Place] = {}  # by id(); what was there before may be gone, so each is looked at before it is used
@@ -161,15 +163,25 @@ def is_rebound(place: Place) -> bool:
 
 
 def _codes(where: str, values: Iterable[Any]) -> "list[types.CodeType]":
-    """The code of the functions and methods that a module has defined."""
-    found = []
-    for value in list(values):
-        if type(value) is types.FunctionType:
-            found.append(value.__code__)
-        elif issubclass(type(value), type) and value.__module__ == where:
-            methods = (getattr(each, "__func__", getattr(each, "fget", each)) for each in vars(value).values())
-            found += [each.__code__ for each in methods if isinstance(each, types.FunctionType)]
-    return found
+    """The code of the functions and methods that a module has defined, below their decorators too."""
+    found: dict[types.CodeType, None] = {}
+    todo, seen = list(values), set()
+    while todo:
+        value = todo.pop()
+        kind = type(value)
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
+        if kind is types.FunctionType:
+            found[value.__code__] = None
+            todo += [cell.cell_contents for cell in value.__closure__ or () if cell != types.CellType()]
+        elif issubclass(kind, type):
+            todo += vars(value).values() if value.__module__ == where else ()
+        elif issubclass(kind, property):
+            todo += (value.fget, value.fset, value.fdel)
+        elif issubclass(kind, _WRAPPERS):
+            todo.append(value.__wrapped__)
+    return list(found)
 
 
 def _stores(code: types.CodeType, name: str) -> bool:
