@@ -102,7 +102,7 @@ deadlock_error(Scheduler *scheduler)
 }
 
 /* Log that main waits although nothing that roamlet knows of can wake anybody; `foreign`: how many threads C code may have started,
-   -1: not known. An error is reported and not raised; what is none, such as KeyboardInterrupt, is: -1 with it set. Runs Python code. */
+   -1: not known. An Exception is reported and not raised. KeyboardInterrupt and the like are: -1 with it set. Runs Python code. */
 static int
 deadlock_log(Scheduler *scheduler, int foreign)
 {
