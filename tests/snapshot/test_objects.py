@@ -30,6 +30,20 @@ class Asks:
         return self.inner[name]
 
 
+class Stands:
+    """Stands for another object, which it makes when it is needed, and whose class it says it has."""
+
+    def __init__(self, make):
+        object.__setattr__(self, "make", make)
+
+    def __getattribute__(self, name):
+        return getattr(object.__getattribute__(self, "make")(), name)
+
+
+def made():
+    return re.compile("made")
+
+
 class HasAll:
     def __init__(self):
         self.inner = 1
@@ -90,6 +104,12 @@ def test_an_object_that_hands_on_what_it_does_not_have():
     with pytest.raises(KeyError):
         made.missing
     assert again(HasAll()).inner == 1
+
+
+def test_an_object_that_stands_for_another_one():
+    stands = Stands(made)
+    assert type(again(stands)) is Stands
+    assert again(stands).pattern == "made"
 
 
 def test_attributes_that_the_class_does_not_let_anyone_set():
@@ -210,6 +230,9 @@ class Counted:
 
     __hash__ = None
 
+    def __new__(cls, items):
+        return super().__new__(cls)
+
     def __init__(self, items=()):
         self.items = list(items)
         self.count = len(self.items)
@@ -242,7 +265,7 @@ def adds(ch, counted, out):
 
 
 def test_what_a_method_is_about_to_change_is_as_it_is():
-    ch, counted, out = roamlet.channel(), Counted(), []
+    ch, counted, out = roamlet.channel(), Counted(()), []
     tasklet = roamlet.tasklet(adds)(ch, counted, out)
     roamlet.run()
     copied, copied_out = snapshot.loads(snapshot.dumps((ch, out)))
@@ -252,7 +275,7 @@ def test_what_a_method_is_about_to_change_is_as_it_is():
 
 
 def test_what_was_written_before_its_method_was_met_is_refused():
-    ch, counted, out = roamlet.channel(), Counted(), []
+    ch, counted, out = roamlet.channel(), Counted(()), []
     tasklet = roamlet.tasklet(adds)(ch, counted, out)
     roamlet.run()
     with pytest.raises(snapshot.CannotSave, match=r"(?s)in the middle of Counted\.add.*Counted\.__reduce__ already"):

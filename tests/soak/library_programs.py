@@ -1,6 +1,7 @@
 """Programs that do real work with a module of the standard library each. See public_programs.py."""
 
 import ast
+import enum
 import html.parser
 import logging
 import unittest
@@ -381,14 +382,18 @@ def with_dataclasses(out):
     out.append([dataclasses.asdict(one), one < two, repr(dataclasses.replace(two, x=9))])
 
 
-def with_enum(out):
-    import enum
+class Flags(enum.Flag):
+    A = 1
+    B = 2
+    C = 4
 
-    color = enum.Enum("Color", ["RED", "GREEN"])
-    flags = enum.Flag("Flags", ["A", "B", "C"])
-    out.append([each.name for each in color])
-    out.append(repr(flags.A | flags.C).replace("__main__.", ""))
-    out.append(color["RED"] is color(1))
+
+def with_enum(out):
+    both = Flags.A | Flags.C
+    for each in Flags:
+        out.append([each.name, each in both, repr(each ^ both), Flags(each.value) is each])
+    for value in range(8):
+        out.append([part.name for part in Flags(value)])
 
 
 def with_singledispatch(out):

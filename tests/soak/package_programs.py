@@ -432,16 +432,18 @@ def with_rdflib(out):
 
 
 def with_openpyxl(out):
-    import io
-
     import openpyxl
+    from openpyxl.formula import Tokenizer
+    from openpyxl.formula.translate import Translator
 
-    book, stream = openpyxl.Workbook(), io.BytesIO()
+    sheet = openpyxl.Workbook().active
     for row in range(3):
-        book.active.append([row, f"text {row}", f"=A{row + 1}*2"])
-    book.save(stream)
-    read = openpyxl.load_workbook(stream).active
-    out.append([list(row) for row in read.iter_rows(values_only=True)])
+        sheet.append([row, f"text {row}", f"=SUM(A{row + 1}:$B$2)*2"])
+    sheet.move_range("A1:B2", rows=2, cols=1)
+    sheet.insert_rows(2)
+    out.append([list(row) for row in sheet.iter_rows(values_only=True)])
+    out.append(Translator(sheet["C1"].value, "C1").translate_formula("D5"))
+    out.append([[token.value, token.type] for token in Tokenizer('=IF(A1>"x",B2,{1,2})').items])
 
 
 def with_xlsxwriter(out):
@@ -849,19 +851,6 @@ def with_deap(out):
     out.append(hall.compile(crowd))
 
 
-def with_pint(out):
-    import pint
-
-    units = pint.UnitRegistry(cache_folder=None)
-    speed = 3 * units.km / units.hour
-    out.append(f"{speed.to('m/s'):.3f}")
-    out.append(str((2 * units.newton * units.meter).to_base_units()))
-    try:
-        speed.to("kg")
-    except pint.DimensionalityError as error:
-        out.append(str(error))
-
-
 def with_icalendar(out):
     import datetime
 
@@ -893,13 +882,6 @@ def with_astroid(out):
     module = astroid.parse("class A:\n    x = 1\n    def f(self): return self.x + 1\nb = A().f()\n")
     out.append([each.value for each in module["b"].infer() if isinstance(each, astroid.nodes.Const)])
     out.append(module["A"]["f"].as_string())
-
-
-def with_jedi(out):
-    import jedi
-
-    script = jedi.Script("class A:\n    def first(self): return 1\n    second = 2\nA().\n")
-    out.append([each.name for each in script.complete(4, 4) if not each.name.startswith("_")])
 
 
 def with_fpdf(out):

@@ -28,7 +28,7 @@ _PACKAGES = {  # what is installed, where that is not the name of the program
     "ruamel": "ruamel.yaml", "yaml": "pyyaml",
 }  # fmt: skip
 _PASSES = 4  # runs of a program that its places are spread over
-_COLD = 2  # snapshots of each program that are restored where nothing of the package was imported
+_COLD = 1  # snapshots of each program that are restored where nothing of the package was imported
 _LIMIT = 60  # seconds for what is resumed
 _EACH = 500  # instructions, for the length of a program
 
@@ -101,7 +101,9 @@ def save(name, folder, count, seed):
 
 def resume(name, folder):
     """One line for each snapshot: the file, and how it ended."""
-    del name
+    import roamlet.snapshot  # so that not each of the processes has to
+
+    del name, roamlet
     files = sorted(each for each in Path(folder).iterdir() if each.name != "imported")
     for file in files[::-1][:_COLD]:
         print(json.dumps([file.name, _apart(file)]), flush=True)

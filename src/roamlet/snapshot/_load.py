@@ -103,6 +103,15 @@ def set_state(made: Any, content: tuple[Any, list[Any] | None, list[Any] | None]
         dict.update(made, pairs)
 
 
+def made_anew(kind: Any) -> Any:
+    """An object without anything in it. pickle's own maker wants to see its __class__, which may say something else."""
+    try:
+        return kind.__new__(kind)
+    except TypeError:  # it wants what the attributes have
+        base: Any = next(each for each in (dict, list, object) if issubclass(kind, each))
+        return base.__new__(kind)
+
+
 def value(base: type, kind: type, content: object) -> Any:
     """An instance of a subclass of a builtin value, whose __new__ may want more than that."""
     try:

@@ -62,6 +62,8 @@ _ENDED_GENERATOR_STATE = 2  # the length of what generator_get() says of a gener
 class Saver(pickle.Pickler):
     """Writes one graph. `table` has the code that it names, `captured` the tasklets that were read, with their records."""
 
+    saves_locks = True  # those that are free
+
     def __init__(self, file: io.BytesIO, by_value: Collection[str] = ()) -> None:
         super().__init__(file, 5)
         self.by_value = frozenset(by_value)
@@ -339,6 +341,8 @@ class Saver(pickle.Pickler):
 
     def lock(self, item: object, make: Callable[[], Any]) -> Reduced:
         """A lock that is not held is a new one where it is restored."""
+        if not self.saves_locks:
+            raise TypeError(f"cannot pickle {_names.type_name(item)!r} object")
         if _values.is_held(item):
             raise TypeError(
                 f"cannot pickle {_names.type_name(item)!r} object: it is held, and whoever holds it is not saved"

@@ -9,14 +9,14 @@ _guests.py.
 import io
 import sys
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from roamlet._move import Leaving, NotMoved
 from roamlet.core import NoCore, tasklet
 from roamlet.snapshot import _code, _format, _load, _native
 from roamlet.snapshot._contexts import warn_of
-from roamlet.snapshot._names import Place, type_name
+from roamlet.snapshot._names import Place
 from roamlet.snapshot._names import warn_of as warn_of_copies
 from roamlet.snapshot._save import FUNCTION, STARTED, Reduced, Saver, save
 from roamlet.sync._spawn import Body, Spawned
@@ -42,6 +42,8 @@ class Parcel(Saver):
     """Writes one tasklet that was detached. Afterwards `lent` has its channels in the order of their numbers, `modules` the
     names of those that it needs over there, `generators` those that were copied with it.
     """
+
+    saves_locks = False  # what they guard may stay in this process
 
     def __init__(
         self, moving: tasklet[...], state: State, lends: tuple[type, ...], stay: tuple[type, ...], main: str | None
@@ -138,10 +140,6 @@ class Parcel(Saver):
         if number == len(self.lent):
             self.lent.append(item)
         return _load.lent, (number,)
-
-    def lock(self, item: object, make: Callable[[], Any]) -> Reduced:
-        """See Saver. What it guards may stay in this process, so not even one that is free moves on."""
-        raise TypeError(f"cannot pickle {type_name(item)!r} object")
 
     def reducer_override(self, item: Any) -> Any:
         """See Saver."""

@@ -85,8 +85,16 @@ def _value(item: Any) -> Any:
 
 def by_attributes(item: Any) -> Any:
     """What pickle would write, put back past the code of the class."""
+    kind = type(item)
+    has_more = any(_found(kind, name) for name in ("__getnewargs__", "__getnewargs_ex__"))
+    if _is_plain(kind) and not has_more and _found(kind, "__getstate__") is object.__dict__["__getstate__"]:
+        return as_it_is(item)  # without asking the object for anything: it may hand on even that
     made, arguments, state, items, pairs = (*object.__reduce_ex__(item, 5), None, None, None)[:5]
     return _put_back(made, arguments, state, items, pairs)
+
+
+def _is_plain(kind: type) -> bool:
+    return {each for each in kind.__mro__ if not each.__flags__ & _MADE_BY_CODE} <= {object, list, dict}
 
 
 def as_it_is(item: Any) -> Any:
@@ -95,14 +103,14 @@ def as_it_is(item: Any) -> Any:
     TypeError where it has more than those.
     """
     kind = type(item)
-    if not {each for each in kind.__mro__ if not each.__flags__ & _MADE_BY_CODE} <= {object, list, dict}:
+    if not _is_plain(kind):
         raise TypeError(
             f"a {kind.__name__} is in the middle of a method of its own that is saved with the tasklet, and "
             f"{kind.__name__}.__reduce__ knows no middle. Let the tasklet wait outside of its methods"
         )
-    items = list.__iter__(item) if isinstance(item, list) else None
-    pairs = dict.items(item) if isinstance(item, dict) else None
-    return _put_back(copyreg.__newobj__, (kind,), object.__getstate__(item), items, pairs)  # type: ignore[attr-defined]
+    items = list.__iter__(item) if issubclass(kind, list) else None
+    pairs = dict.items(item) if issubclass(kind, dict) else None
+    return _put_back(_load.made_anew, (kind,), object.__getstate__(item), items, pairs)
 
 
 def _put_back(made: Any, arguments: Any, state: Any, items: Any, pairs: Any) -> Any:

@@ -21,7 +21,7 @@ class _Probe(Saver):
         return super().reducer_override(item)
 
 
-def _failure(value: object, by_value: frozenset[str]) -> str | None:
+def _failure(value: object, saver: Saver) -> str | None:
     """What saving the value fails with; not the error itself, whose traceback leads to the frame that would hold it."""
     if isinstance(value, types.CellType):
         try:
@@ -29,7 +29,8 @@ def _failure(value: object, by_value: frozenset[str]) -> str | None:
         except ValueError:
             return None
     try:
-        probe = _Probe(io.BytesIO(), by_value)
+        probe = _Probe(io.BytesIO(), saver.by_value)
+        probe.saves_locks = saver.saves_locks
         probe.dump(value)
         probe.refuse_ids()
     except _FAILURES as error:
@@ -65,7 +66,7 @@ def explained(saver: Saver, root: object, error: BaseException) -> CannotSave:
                 if value is saver.refused:
                     failure: str | None = str(error)
                 else:
-                    failure = None if saver.sees_to(value) else saver.refusal(value) or _failure(value, saver.by_value)
+                    failure = None if saver.sees_to(value) else saver.refusal(value) or _failure(value, saver)
                 if failure is not None:
                     what = variable(saver, record, number)
                     names = variable_names(saver.functions_by_number().get(record[0], record[0]).__code__)
