@@ -152,7 +152,20 @@ def test_a_bound_method_is_one_of_the_modules_object():
 
 
 @pytest.mark.parametrize(
-@pytest.mark.parametrize("name", ["SOLD", "PRICES", "LATEST", "Kind.latest", "BY_METHOD", "BY_STATIC", "BY_GETTER", "BY_SETTER", "BY_NESTED", "BY_WRAPPED", "BY_CACHED"])
+    "name",
+    [
+        "SOLD",
+        "PRICES",
+        "LATEST",
+        "Kind.latest",
+        "BY_METHOD",
+        "BY_STATIC",
+        "BY_GETTER",
+        "BY_SETTER",
+        "BY_NESTED",
+        "BY_WRAPPED",
+        "BY_CACHED",
+    ],
 )
 def test_a_copy_of_what_a_module_holds_is_made_with_a_warning(shop, name):
     held = operator.attrgetter(name)(shop)

@@ -44,6 +44,16 @@ def made():
     return re.compile("made")
 
 
+class Leaves:
+    """Leaves out of its state what it makes when it begins, and does not make it again."""
+
+    def __init__(self):
+        self.kept, self.left, self.lock = 1, {"a": 2}, threading.Lock()
+
+    def __getstate__(self):
+        return {**self.__dict__, "left": None, "lock": None}
+
+
 class HasAll:
     def __init__(self):
         self.inner = 1
@@ -110,6 +120,13 @@ def test_an_object_that_stands_for_another_one():
     stands = Stands(made)
     assert type(again(stands)) is Stands
     assert again(stands).pattern == "made"
+
+
+def test_what_a_state_leaves_out_goes_on_with_the_tasklet():
+    leaves = Leaves()
+    with leaves.lock:
+        made = again(leaves)
+    assert (made.kept, made.left, made.lock) == (1, {"a": 2}, None)
 
 
 def test_attributes_that_the_class_does_not_let_anyone_set():

@@ -867,15 +867,6 @@ def with_icalendar(out):
     out.append([str(each["SUMMARY"]) for each in icalendar.Calendar.from_ical(data).walk("VEVENT")])
 
 
-def with_tatsu(out):
-    import tatsu
-
-    grammar = (
-        "start = expression $ ;\nexpression = expression '+' term | term ;\nterm = /[0-9]+/ | '(' expression ')' ;"
-    )
-    out.append(str(tatsu.compile(grammar).parse("1+(2+3)+4")))
-
-
 def with_astroid(out):
     import astroid
 

@@ -39,15 +39,17 @@ def of(kind: type) -> Way:
         return PICKLES
     if _wants_more(kind):
         return _value
-    if _found(kind, "__setstate__") is None and _interferes(kind):
-        return by_attributes
-    return PICKLES
+    if _found(kind, "__setstate__") is not None:
+        return PICKLES
+    if isinstance(_found(kind, "__getstate__"), types.FunctionType) and _is_plain(kind) and not _has_arguments(kind):
+        return with_what_is_left_out
+    return by_attributes if _interferes(kind) else PICKLES
 
 
 def _found(kind: type, name: str) -> Any:
     """What the class itself has by this name, whatever its metaclass says."""
     for each in type.__dict__["__mro__"].__get__(kind):
-        space = type.__dict__["__dict__"].__get__(each)
+        space = type.__dict__["__dict__"].__get__(each) or {}
         if name in space:
             return space[name]
     return None
@@ -86,11 +88,43 @@ def _value(item: Any) -> Any:
 def by_attributes(item: Any) -> Any:
     """What pickle would write, put back past the code of the class."""
     kind = type(item)
-    has_more = any(_found(kind, name) for name in ("__getnewargs__", "__getnewargs_ex__"))
-    if _is_plain(kind) and not has_more and _found(kind, "__getstate__") is object.__dict__["__getstate__"]:
+    if _is_plain(kind) and not _has_arguments(kind) and _found(kind, "__getstate__") is object.__dict__["__getstate__"]:
         return as_it_is(item)  # without asking the object for anything: it may hand on even that
     made, arguments, state, items, pairs = (*object.__reduce_ex__(item, 5), None, None, None)[:5]
     return _put_back(made, arguments, state, items, pairs)
+
+
+def with_what_is_left_out(item: Any) -> Any:
+    """By its attributes, where its __getstate__ leaves some out and no __setstate__ makes them again: the tasklet goes on with it.
+
+    What cannot be saved stays as __getstate__ has it: a file that is opened when it is needed.
+    """
+    said, had = item.__getstate__(), object.__getstate__(item)
+    if type(said) is not dict or type(had) is not dict:
+        return by_attributes(item) if _interferes(type(item)) else NotImplemented
+    kept = {name: value for name, value in had.items() if said.get(name, said) is not value and _is_known(value)}
+    return _put_back(_load.made_anew, (type(item),), {**said, **kept}, *_items(item))
+
+
+def _is_known(value: object) -> bool:
+    """Whether pickle does not refuse it right away."""
+    if isinstance(value, (types.FunctionType, types.GeneratorType, types.ModuleType)):
+        return True
+    reduce: Any = type(value).__reduce_ex__
+    try:
+        reduce(value, 5)
+    except Exception:
+        return False
+    return True
+
+
+def _has_arguments(kind: type) -> bool:
+    return any(_found(kind, name) for name in ("__getnewargs__", "__getnewargs_ex__"))
+
+
+def _items(item: Any) -> tuple[Any, Any]:
+    kind = type(item)
+    return list.__iter__(item) if issubclass(kind, list) else None, dict.items(item) if issubclass(kind, dict) else None
 
 
 def _is_plain(kind: type) -> bool:
@@ -108,9 +142,7 @@ def as_it_is(item: Any) -> Any:
             f"a {kind.__name__} is in the middle of a method of its own that is saved with the tasklet, and "
             f"{kind.__name__}.__reduce__ knows no middle. Let the tasklet wait outside of its methods"
         )
-    items = list.__iter__(item) if issubclass(kind, list) else None
-    pairs = dict.items(item) if issubclass(kind, dict) else None
-    return _put_back(_load.made_anew, (kind,), object.__getstate__(item), items, pairs)
+    return _put_back(_load.made_anew, (kind,), object.__getstate__(item), *_items(item))
 
 
 def _put_back(made: Any, arguments: Any, state: Any, items: Any, pairs: Any) -> Any:
@@ -138,4 +170,4 @@ def changing(function: types.FunctionType, slots: tuple[Any, ...]) -> Any:
 
 def _methods(kind: type, name: str) -> Iterator[object]:
     for each in type.__dict__["__mro__"].__get__(kind):
-        yield from _unwrapped(type.__dict__["__dict__"].__get__(each).get(name))
+        yield from _unwrapped((type.__dict__["__dict__"].__get__(each) or {}).get(name))
