@@ -32,7 +32,7 @@ return len(out.getvalue()) > 999
 
 scipy
 import scipy
-return abs(scipy.linalg.det([[2.0, 0.0], [0.0, 3.0]]) - 6) < 1e-9
+return bool(abs(scipy.linalg.det([[2.0, 0.0], [0.0, 3.0]]) - 6) < 1e-9)
 
 fastapi httpx -> fastapi.testclient
 import fastapi; from fastapi.testclient import TestClient
@@ -50,7 +50,8 @@ return round(float(sklearn.linear_model.LinearRegression().fit([[0.0], [1.0]], [
 celery
 import celery
 app = celery.Celery("x", broker="memory://", backend="cache+memory://"); app.conf.task_always_eager = True
-return app.task(name="add")(lambda: 5).delay().get() == 5
+def add(): return 5
+return app.task(add).delay().get() == 5
 
 requests
 import requests
@@ -215,7 +216,7 @@ return redis.Redis(port=1).connection_pool is not None
 
 pymongo
 import pymongo
-return pymongo.MongoClient(connect=False).port in (27017, None)
+return pymongo.MongoClient(connect=False)["a"]["b"].full_name == "a.b"
 
 psycopg
 import psycopg
@@ -348,7 +349,7 @@ return prompt_toolkit.HTML("<b>x</b>").value == "<b>x</b>"
 ipython -> IPython
 import IPython
 from IPython.core.interactiveshell import InteractiveShell
-return InteractiveShell().run_cell("1 + 1", silent=True).result == 2
+return InteractiveShell().ev("1 + 1") == 2
 
 black
 import black

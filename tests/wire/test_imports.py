@@ -489,10 +489,19 @@ def names(path):
 
 
 def test_a_want_names_the_module_as_text(work):
-    number = work.begin("work:error", "nothing.here")
+    number = work.begin("work:error", "nothing")
     request = wanted(work, "nothing")
     assert codec.loads(next(frame[4] for frame in work.frames if frame[2] == request)) == "nothing"
     work.modules({}, number=request)
+    assert work.answer(number)[0] in ("ImportError", "ModuleNotFoundError")
+
+
+def test_a_want_for_a_package_names_what_the_import_is_after(work):
+    number = work.begin("work:error", "nothing.here")
+    work.wait_until(lambda: work.wants)
+    if "nothing.here" in work.wants:  # 2.7 does not tell
+        work.modules({}, number=work.wants["nothing.here"])
+    work.modules({}, number=wanted(work, "nothing"))
     assert work.answer(number)[0] in ("ImportError", "ModuleNotFoundError")
 
 

@@ -66,6 +66,7 @@ class Shipping:
         self._thread = thread
         self._pieces = Pieces(link, thread)
         self._sent: set[str] = set()
+        self._asked: set[str] = set()  # what was not foreseen
         self._unanswered: set[int] = set()
         self._prepared: set[modules.FunctionName] = set()
         self._parts: set[str] = set()
@@ -241,12 +242,14 @@ class Shipping:
                     self._send(self._modules_frame(number, wire_bundle.pack([])))
                     return
                 try:
-                    bundle = modules.pull(name, self._sent, self._has, self._policy, self._platform)
+                    bundle = modules.pull(name, self._sent, self._has, self._policy, self._platform, self._asked)
                 except BaseException as error:  # whatever it is, somebody waits over there
                     self._send(self._modules_frame(number, wire_bundle.pack([], [name], {name: str(error)})))
                     if not isinstance(error, RemoteError):
                         raise
                     return
+                if len(self._asked) < MOST_QUESTIONS:
+                    self._asked.add(name)
                 self._deliver(bundle, self._send, number)
 
         def answer_and_count() -> None:

@@ -158,7 +158,11 @@ class Importer(object):
             elif _has_own(name, self):
                 self._theirs.add(name)
                 return None
-            self._pull(name)
+            whole = _wanted(name)
+            if whole != name and not self._is_known(whole):
+                self._pull(whole)  # brings what it lies in
+            if not self._is_known(name):
+                self._pull(name)
         found = self._modules.get(name)
         if found is None and name in self._reasons and _an_import_asks():
             if not dot and not codec.PY2 and _has_own(name, self):  # by a path that code has added
@@ -405,6 +409,10 @@ class Importer(object):
         kind, source, _ = self._get(name)
         return codec.loads(source)[0] if kind == bundle.EXTENSION else kind & 7 != bundle.MODULE
 
+    def is_provided(self, name):
+        """Return whether this module came from the parent."""
+        return name in self._modules
+
     def directory(self, name):
         """Return the place of a package, as `__path__` has it."""
         kind, _, filename = self._get(name)
@@ -609,6 +617,23 @@ def _an_import_asks():
             return True
         frame = frame.f_back
     return codec.PY2
+
+
+def _wanted(name):
+    """Return what the import is after that asks for `name`: "a.b.c" where "a" has to be imported for it; else `name`."""
+    frame = None if codec.PY2 else sys._getframe(1)
+    for _ in range(100):
+        frame = frame and frame.f_back
+        if frame is None:
+            break
+        if frame.f_code.co_name == "_find_and_load_unlocked":
+            wanted = frame.f_locals.get("name")
+            if not isinstance(wanted, str) or not (wanted + ".").startswith(name + "."):
+                break
+            name = wanted
+        elif "importlib" not in frame.f_code.co_filename and frame.f_globals.get("__name__") != __name__:
+            break
+    return name
 
 
 def _remember_lines(filename, module):

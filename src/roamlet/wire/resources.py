@@ -42,7 +42,7 @@ def folder_of(importer, package, path=""):
     """
     key = package + "/"
     if key not in importer.listings:
-        importer.listings[key] = _listing(importer, key, "")
+        importer.listings[key] = _of_outer(importer, package) or _listing(importer, key, "")
     folders, unlisted = importer.listings[key]
     at = 0
     while unlisted and at >= 0:
@@ -54,6 +54,36 @@ def folder_of(importer, package, path=""):
             unlisted.update(even_more)
             unlisted.discard(folder)
     return folders.get(path)
+
+
+def _of_outer(importer, package):
+    """Return the index of a package in the directory of another one whose listing has come, or None.
+
+    Of the second package that is asked about, the outermost one around it is: that question is the last one.
+    """
+    top = package.partition(".")[0]
+    if not top or top == package or not importer.is_provided(top):
+        return None
+    place, inner = importer.directory(top), importer.directory(package)
+    if inner[: len(place) + 1] != place + "/":
+        return None
+    key = top + "/"
+    if key not in importer.listings:
+        asked = [one for one in importer.listings if one.partition(".")[0] == top]
+        if importer.here(key) is None and not asked:
+            return None
+        importer.listings[key] = _listing(importer, key, "")
+    rest = inner[len(place) + 1 :]
+    folders, unlisted = importer.listings[key]
+    if rest not in folders or any(
+        (rest + "/")[: len(one)] == one or one[: len(rest) + 1] == rest + "/" for one in unlisted
+    ):
+        return None
+    found = {}
+    for folder, entries in folders.items():
+        if folder == rest or folder[: len(rest) + 1] == rest + "/":
+            found[folder[len(rest) + 1 :]] = dict((name[len(rest) + 1 :], size) for name, size in entries.items())
+    return found, set()
 
 
 def _listing(importer, key, head):

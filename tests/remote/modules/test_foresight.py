@@ -9,7 +9,7 @@ import pytest
 
 from roamlet import remote
 from roamlet.remote import modules
-from roamlet.remote.modules import data
+from roamlet.remote.modules import closure, data
 from tests.remote.modules.conftest import Make
 
 BARE = getattr(sys, "_base_executable", sys.executable)
@@ -234,3 +234,29 @@ def test_what_only_code_puts_below_an_absent_name_is_not_asked_for(make: Make) -
     with remote.local(python=BARE) as context:
         assert context.call(package.has_deep) is False
         assert context.stats.round_trips == 0
+
+
+def test_modules_that_cost_too_much_are_not_followed_to_the_end(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a guess would cost is asked of each candidate, by a walk of its own: 140,000 steps for scipy, if none is given up."""
+    lazy = "".join(f"def f{n}():\n    import roamlet_wide.lazy{n}\n" for n in range(20))
+    chain = {f"roamlet_wide/c{n}.py": f"import roamlet_wide.c{n + 1}\n" + "#" * 20_000 for n in range(200)}
+    make(
+        {
+            "roamlet_wide/__init__.py": lazy,
+            "roamlet_wide/c200.py": "",
+            **{f"roamlet_wide/lazy{n}.py": "import roamlet_wide.c0\n" for n in range(20)},
+            **chain,
+            "roamlet_uses_wide.py": "import roamlet_wide\ndef use():\n    return roamlet_wide.f0()\n",
+        }
+    )
+    uses = importlib.import_module("roamlet_uses_wide")
+    calls = []
+    needs = closure.Walk.needs
+    monkeypatch.setattr(
+        closure.Walk, "needs", lambda self, name, imports: calls.append(name) or needs(self, name, imports)
+    )
+    bundle = modules.plan(uses.__name__, (), frozenset(sys.stdlib_module_names), uses.use.__code__)
+    assert bundle is not None
+    second = bundle.second_wave(bundle.names)
+    assert second is None or "roamlet_wide.c199" not in second.modules
+    assert len(calls) < 1000

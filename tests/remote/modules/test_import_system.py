@@ -211,3 +211,27 @@ def test_a_package_in_a_folder_that_only_an_import_would_show_is_refused_with_th
             "No module named odd_vendored: odd_adds adds to sys.path while it is imported. Import odd_adds in the parent before "
             "the call, so that what it finds there can be sent"
         )
+
+
+@pytest.mark.parametrize("loaded", [True, False])
+def test_a_module_that_puts_another_one_in_its_own_place_is_sent_with_it(
+    ask: ModuleType, make: Make, loaded: bool
+) -> None:
+    make(
+        {
+            # as polars._plr and gevent._hub_local do
+            "odd_swap/__init__.py": "from odd_swap._plain import value",
+            "odd_swap/_plain.py": """
+                import importlib, sys
+                sys.modules[__name__] = importlib.import_module("_odd_" + "swapped.core")
+                """,
+            "_odd_swapped/__init__.py": "",
+            "_odd_swapped/core.py": "value = 'swapped'",
+        }
+    )
+    if loaded:
+        importlib.import_module("odd_swap")
+    with remote.local() as context:
+        assert context.call(ask.value, ("odd_swap",)) == "swapped"
+        assert context.call(ask.value, ("odd_swap._plain", "__name__")) == "_odd_swapped.core"
+        assert context.stats.round_trips == 1

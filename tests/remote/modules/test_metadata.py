@@ -109,3 +109,27 @@ def test_no_question_leads_out_of_the_metadata(asking: ModuleType, tmp_path: Pat
     (tmp_path / "secret").write_text("secret")
     (tmp_path / "src" / "Roamlet_Dist.One-1.5.dist-info" / "direct_url.json").write_text("secret")
     assert distributions.answer(name, frozenset(sys.stdlib_module_names), remote.Modules()) is None
+
+
+@pytest.mark.parametrize("name", ["roamlet_dist_one.renames", "roamlet_dist_one.called"])
+def test_a_version_that_is_asked_for_by_another_name_or_in_a_function_is_there(
+    asking: ModuleType, make: Make, name: str
+) -> None:
+    make(
+        {
+            # as tabulate and redis do
+            "roamlet_dist_one/renames.py": (
+                "from importlib.metadata import version as _version\nVERSION = _version('roamlet-dist.one')\n"
+            ),
+            "roamlet_dist_one/asks_later.py": (
+                "from importlib import metadata\ndef asked():\n    return metadata.version('roamlet-dist.one')\n"
+            ),
+            "roamlet_dist_one/called.py": "from roamlet_dist_one.asks_later import asked\nVERSION = asked()\n",
+            "roamlet_dist_uses.py": f"def use():\n    import {name}\n    return {name}.VERSION\n",
+        },
+        folder="src",
+    )
+    uses = importlib.import_module("roamlet_dist_uses")
+    with opened("{}.{}".format(*sys.version_info), prefer="parent") as context:
+        assert context.call(uses.use) == "1.5"
+        assert context.stats.round_trips == 0

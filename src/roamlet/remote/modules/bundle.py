@@ -23,6 +23,7 @@ from .closure import Closure, closure, closure_inside
 from .data import beside, data_of
 from .foresight import NONE, Hints, hints_of
 from .functions import codes_behind, namespace_of
+from .kin import NOBODY, Kin, kin
 from .platforms import Platform
 from .policy import EVERYTHING, Modules
 from .shared import Extension
@@ -154,18 +155,20 @@ def pull(
     has: Collection[str],
     policy: Modules = EVERYTHING,
     platform: Platform | None = None,
+    asked: Collection[str] = (),
 ) -> Bundle:
     """The answer to a target that asks for the module `name`: it and what it needs, or that it is absent and why.
 
     "package/path" asks for a data file, "package/path/" for what lies in a folder, "@..." for what roamlet.wire.metadata tells
     about distributions, "!module" for a module's source as it is now, "roamlet.wire.part" for a part of the payload. Never
-    raises for a name that cannot be served. Otherwise as `plan`; the module itself is included even if it was sent.
+    raises for a name that cannot be served. Otherwise as `plan`; the module itself is included even if it was sent. What was
+    `asked` for before lets more go along: files of other folders, modules beside it (see kin.py).
     """
     if name.startswith("@"):
         return _data(name, distributions.answer(name, has, policy))
     if "/" in name:
         found = data_of(name, has, policy)
-        return _data(name, found, () if found is None else beside(name, {*sent, name}, has, policy))
+        return _data(name, found, () if found is None else beside(name, {*sent, name}, has, policy, asked))
     if name.startswith("roamlet.wire."):
         return _parts(name, sent)
     if name.startswith("!"):
@@ -174,7 +177,8 @@ def pull(
         if name.partition(".")[0] not in has and not policy.refusal(name) and (twin := _twin(name)) is not None:
             return twin
     sent = {one for one in sent if one != name}
-    answer = _bundle_of(name, sent, has, policy, platform)
+    along = NOBODY if name.partition(".")[0] in has else kin(name, asked, sent)
+    answer = _bundle_of(name, sent, has, policy, platform, along=along)
     if answer is None:
         data, size = _body((), {name: ""}, {})
         answer = Bundle((), (name,), (), data, size, (), (), _nothing)
@@ -250,10 +254,13 @@ def _bundle_of(
     soon: tuple[scan.Imports, ...] = (),
     hints: Hints = NONE,
     *,
+    along: Kin = NOBODY,
     is_call: bool = False,
 ) -> Bundle | None:
-    key: Hashable = (root, now, policy.key, platform)
-    whole = _remembered(key, has, lambda: closure((root,), has, more=now, policy=policy, platform=platform))
+    key: Hashable = (root, along, now, policy.key, platform)
+    whole = _remembered(
+        key, has, lambda: closure((root,), has, more=now, along=along, policy=policy, platform=platform)
+    )
     if is_call and root in whole.doomed:
         raise CannotTravel(
             f"{_said(root)} cannot be imported over there: {whole.absent[root]}, or import it only inside of the "

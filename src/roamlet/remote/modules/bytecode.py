@@ -64,11 +64,11 @@ class Found:
 
     `named_at_import` and `named_inside` are strings that look like modules in code that imports by name, as in
     `import_module("x")`. `exported` are the strings of a module that defines __all__, `files` those that look like files,
-    `words` those that could name anything, `optional` those that could be top-level modules, where code calls what has "import" in
-    its name. `by_name` is true when anything imports by name, `knows_file` when anything asks
-    where its file lies, `asks_all` when anything uses the words for all distributions, `asks_version` when it asks
-    importlib.metadata while it is imported, `changes_path` when anything uses sys.path together
-    with the words for adding to a list.
+    `words` those that could name anything, `optional` those that could be top-level modules, where code calls what has "import"
+    in its name. `by_name` is true when anything imports by name, `knows_file` when anything asks where its file lies,
+    `asks_all` when anything uses the words for all distributions, `asks_version` when it asks importlib.metadata while it is
+    imported, `asks_version_inside` when a function of it does, `changes_path` when anything uses sys.path together with the
+    words for adding to a list, `stars` when a string of it is the end of a `from module import *`, which it executes.
     """
 
     at_import: list[Statement] = field(default_factory=list)
@@ -83,7 +83,9 @@ class Found:
     knows_file: bool = False
     asks_all: bool = False
     asks_version: bool = False
+    asks_version_inside: bool = False
     changes_path: bool = False
+    stars: bool = False
 
 
 def imports(code: CodeType) -> Found:
@@ -125,11 +127,24 @@ def imports(code: CodeType) -> Found:
         reads = {name for body in bodies for name in _reads(body, _dead_ranges(body))}
         reached = _reached(reads, functions)
         reads.update(name for called, function in functions if called in reached for name in function.co_names)
-        found.asks_version = not _VERSION.isdisjoint(reads)
+        asking = _VERSION.union(*map(_other_names, bodies))
+        found.asks_version = not asking.isdisjoint(reads)
+        found.asks_version_inside = any(not asking.isdisjoint(function.co_names) for _, function in functions)
     if "__all__" in code.co_names:
         found.exported.update(_matching(_MODULE_NAME, code))
     if found.named_inside:  # a table of what is imported lazily stands beside the function, not in it
         found.named_inside.update(name for name in _matching(_MODULE_NAME, code) if "." in name)
+    return found
+
+
+def _other_names(body: CodeType) -> set[str]:
+    """What a `from importlib.metadata import version as name` calls it."""
+    found = set()
+    last: Any = None
+    for one in dis.get_instructions(body):
+        if last is not None and last.opname == "IMPORT_FROM" and last.argval in _VERSION:
+            found.add(str(one.argval))
+        last = one
     return found
 
 
@@ -152,6 +167,8 @@ def _add_words(code: CodeType, found: Found) -> None:
         {"sys", "path"} <= {*code.co_names} and not _ADDING.isdisjoint(code.co_names)
     )
     found.asks_all = found.asks_all or not _ALL.isdisjoint(code.co_names)
+    if "exec" in code.co_names:
+        found.stars = found.stars or any(isinstance(one, str) and one.endswith(" import *") for one in code.co_consts)
 
 
 def _within(offset: int, ranges: list[tuple[int, int]]) -> bool:

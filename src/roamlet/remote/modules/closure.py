@@ -15,6 +15,7 @@ from enum import Enum, auto
 
 from . import distributions, doomed, extensions, standard
 from .foresight import NONE, Foresight, Hints
+from .kin import NOBODY, Kin
 from .order import units
 from .platforms import Platform
 from .policy import EVERYTHING, Modules
@@ -26,10 +27,12 @@ from .sources import (
     Missing,
     Told,
     defines,
+    exports,
     find,
     is_loaded,
     listing,
     real_name,
+    replaced_by,
     size_of,
     stamp_of,
     top_level_names,
@@ -79,6 +82,10 @@ class _Policy(Enum):
     """Those that the parent has done."""
 
 
+class TooMuch(Exception):
+    """A walk costs more than it may."""
+
+
 class Walk:
     """One computation of a closure; used by one thread and thrown away."""
 
@@ -97,6 +104,8 @@ class Walk:
             ""  # the module whose imports are followed, if it finds some of them by what it adds to sys.path
         )
         self.largest_file = LARGEST_FILE
+        self.most: float | None = None  # bytes of sources
+        self.weight = 0
 
     def lookup(self, name: str) -> Location | Missing:
         known = self.found.get(name)
@@ -132,7 +141,18 @@ class Walk:
             if prefix not in self.edges:
                 self.edges[prefix] = []
                 self.pending.append(prefix)
+                if self.most is not None:
+                    self.weigh(prefix)
         return True
+
+    def weigh(self, name: str) -> None:
+        """Give the walk up as soon as it costs more than it may."""
+        location = self.found[name]
+        assert isinstance(location, Location)
+        assert self.most is not None
+        self.weight += size_of(stamp_of(location.origin or ""))
+        if location.native is not None or self.weight > self.most:
+            raise TooMuch
 
     def lack(self, missing: Missing) -> None:
         """Note a name as absent, unless its package says so by being complete."""
@@ -177,8 +197,10 @@ class Walk:
         for target in imports.named_at_import:
             if policy is _Policy.EVERYTHING or self.loaded(target) or isinstance(self.lookup_top(target), Missing):
                 yield from self.follow(Import(target), policy)
+        if (other := replaced_by(name)) is not None:
+            yield from self.follow(Import(other), _Policy.LOADED)
         yield from self.named_in_native(name)
-        if imports.inside or imports.named_inside or imports.by_name:
+        if imports.inside or imports.named_inside or imports.by_name or imports.asks_metadata_inside:
             self.result.inside.append((name, imports))
         if imports.files:
             self.add_files(name, imports)
@@ -259,8 +281,7 @@ class Walk:
             return
         names = tuple(names)
         if names == ("*",):
-            exported = scan(location).exported
-            names = tuple(sorted(exported)) if exported else ()
+            names = tuple(sorted(scan(location).exported | exports(base)))
         here = self.list_package(base, location) if names else None
         for name in names:
             full = f"{base}.{name}"
@@ -309,15 +330,30 @@ class Walk:
         self.result.files.append(Told(distributions.ALL, "", index, index))
         self.result.stamps.update((entry, stamp_of(entry)) for entry in sys.path)
 
-    def alone(self, name: str, known: Iterable[str]) -> list[Location]:
-        """What importing `name` would add to this walk and to the modules `known`; the walk stays as it is."""
+    def cost(self, name: str, known: Iterable[str], most: float) -> float:
+        """The bytes of sources that importing `name` would add to this walk and to the modules `known`; the walk stays as it is.
+
+        Infinite when they are more than `most`, or an extension module is among them: that is found out early.
+        """
         other = Walk(self.has, self.policy, self.platform)
         other.found, other.listings = self.found, self.listings
         other.edges = {one: [] for one in (*self.edges, *known)}
-        before = set(other.edges)
-        other.want(name)
-        other.run()
-        return [one for new in other.edges if new not in before and isinstance(one := self.found[new], Location)]
+        other.most = most
+        try:
+            other.want(name)
+            other.run()
+        except TooMuch:
+            return float("inf")
+        return other.weight
+
+    def add_cheap(self, names: Iterable[str], most: int) -> None:
+        """Add those of the modules that take with all that they need, and together, no more than so many bytes of sources."""
+        for name in names:
+            cost = self.cost(name, (), most) if name not in self.edges else float("inf")
+            if cost <= most and self.want(name):
+                most -= int(cost)
+                self.roots.add(name)
+                self.run()
 
     def leave_out_the_doomed(self) -> None:
         """What is certain to fail over there does not travel, nor does what only it needs."""
@@ -382,13 +418,15 @@ def closure(
     has: Collection[str],
     *,
     more: Iterable[Imports] = (),
+    along: Kin = NOBODY,
     policy: Modules = EVERYTHING,
     platform: Platform | None = None,
 ) -> Closure:
     """Everything that importing `roots` imports at once, on a target that has the top-level names `has`.
 
     Extension modules are among it where they can run on `platform`; without one, nowhere. `more` are imports that are
-    done besides, loaded here or not: those of a function that is about to be called.
+    done besides, loaded here or not: those of a function that is about to be called. `along` are modules that go with it as
+    long as they cost little.
     Thread-safe; the time is that of reading and scanning the modules the first time (for 160 modules some 50 ms with
     .pyc files), then a few ms.
     """
@@ -400,6 +438,7 @@ def closure(
     walk.lack_standard()
     walk.do(more)
     walk.run()
+    walk.add_cheap(along.names, along.most)
     return walk.finish()
 
 
@@ -431,6 +470,9 @@ def closure_inside(
             done.add(name)
             if imports.asks_all_inside:
                 walk.add_index()
+                walk.result.parts.add("metadata")
+            if imports.asks_metadata_inside:
+                walk.add_metadata(name.partition(".")[0])
                 walk.result.parts.add("metadata")
             for one in imports.inside:
                 walk.roots.update(walk.follow(one, _Policy.LOADED))

@@ -24,6 +24,8 @@ FIRST_FOLDER = 1 << 20
 """In bytes: how much of a folder goes along with the first file of it that is asked for."""
 MORE_OF_FOLDER = 16 << 20
 """In bytes: the most that goes along with a later one."""
+SMALL_TREE = 1 << 17
+"""In bytes: so much data of a package goes along with the first file of it that is asked for, whatever its folder."""
 LARGEST_LISTING = 1 << 18
 """In bytes before compression: a larger listing is asked for."""
 _NO_DATA = (".pyc", ".pyo")
@@ -53,11 +55,14 @@ def data_of(name: str, has: Collection[str], policy: Modules) -> bytes | None:
     return None
 
 
-def beside(name: str, sent: Collection[str], has: Collection[str], policy: Modules) -> list[tuple[str, bytes]]:
+def beside(
+    name: str, sent: Collection[str], has: Collection[str], policy: Modules, asked: Collection[str] = ()
+) -> list[tuple[str, bytes]]:
     """What goes along with the answer about the file `name`: the other files of its folder, and the listing of its package.
 
     A package that reads one file of a folder reads others. They are at most FIRST_FOLDER bytes, and twice what has been sent of the
-    folder when that was not enough; most alike first: those with the same ending, smaller ones before larger ones.
+    folder when that was not enough; most alike first: those with the same ending, smaller ones before larger ones. Where a file of
+    another folder was `asked` for before, or the package holds SMALL_TREE bytes at most, the files of its other folders follow.
     No code, nothing hidden, nothing of a namespace package, which any directory may be. As `data_of` otherwise.
     """
     found = _place_of(name, has, policy)
@@ -81,8 +86,18 @@ def beside(name: str, sent: Collection[str], has: Collection[str], policy: Modul
     already = sum(sizes[one] for one in others if f"{folder}/{one}" in sent)
     left = min(max(FIRST_FOLDER, 2 * already), MORE_OF_FOLDER)
     ending = os.path.splitext(own)[1]
-    for other in sorted(others, key=lambda one: (os.path.splitext(one)[1] != ending, sizes[one], one)):
-        full = f"{folder}/{other}"
+    ordered = sorted(others, key=lambda one: (os.path.splitext(one)[1] != ending, sizes[one], one))
+    of_package = name[: -len("/".join(parts))]
+    wide = _elsewhere(location, parts[:-1])
+    if sum(wide.values()) <= SMALL_TREE or any(
+        one.startswith(of_package) and one[-1] != "/" and one.rpartition("/")[0] != folder for one in asked
+    ):
+        ordered += sorted(
+            (f"../{one}" for one in wide), key=lambda one: (os.path.splitext(one)[1] != ending, wide[one[3:]], one)
+        )
+        sizes.update((f"../{one}", size) for one, size in wide.items())
+    for other in ordered:
+        full = f"{of_package}{other[3:]}" if other.startswith("../") else f"{folder}/{other}"
         if full in sent or sizes[other] > left:
             continue
         data = data_of(full, has, policy)
@@ -90,6 +105,20 @@ def beside(name: str, sent: Collection[str], has: Collection[str], policy: Modul
             left -= len(data)
             answers.append((full, data))
     return answers
+
+
+def _elsewhere(location: Location, parts: list[str]) -> dict[str, int]:
+    """The data files of a package outside of one of its folders, as far as none of its subpackages has them: path -> size."""
+    own = "/".join(parts)
+    files = tree(location)
+    packages: dict[str, bool] = {}
+    for path in files:
+        folder = path.rpartition("/")[0]
+        while folder and folder not in packages:
+            packages[folder] = any(os.path.exists(f"{place}/{folder}/__init__.py") for place in location.search or ())
+            folder = folder.rpartition("/")[0]
+    inner = tuple(f"{folder}/" for folder, is_package in packages.items() if is_package)
+    return {path: size for path, size in files.items() if path.rpartition("/")[0] != own and not path.startswith(inner)}
 
 
 def tree(location: Location) -> dict[str, int]:

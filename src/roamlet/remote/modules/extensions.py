@@ -77,7 +77,9 @@ def named_in(native: Extension) -> frozenset[str]:
             data = Path(file.path).read_bytes()
         except OSError:
             data = b""
-        found = re.findall(re.escape(package.encode()) + rb"(?:\.[A-Za-z_]\w*)+|\b\w+__mypyc\b", data, re.ASCII)
+        found = re.findall(re.escape(package.encode()) + rb"(?:\.[A-Za-z_]\w*)+", data, re.ASCII)
+        if b"__mypyc" in data:  # looked for apart, as this pattern begins at every word
+            found += re.findall(rb"\b\w+__mypyc\b", data, re.ASCII)
         known = frozenset(name.decode("ascii") for name in found) - {native.name}
         _named.put((native.name, file.stamp), known)
     return known

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from . import data, distributions, standard
 from .order import reached
 from .scan import Imports, code_of, prefixes, scan, scan_certain, words_of
-from .sources import DataFile, Location, Missing, Told, defines, is_loaded, size_of, stamp_of
+from .sources import DataFile, Location, Missing, Told, defines, exports, is_loaded, size_of, stamp_of
 
 if TYPE_CHECKING:
     from .closure import Closure, Walk
@@ -203,22 +203,24 @@ class Foresight:
                     continue
                 # What the called package itself imports is more likely to be used than what lies below it.
                 is_near = name in self.near or name.partition(".")[0] in self.called
-                costs.append((not is_near, self.cost(name), name))
-            for _, _, name in sorted(costs):
-                cost = self.cost(name) if self.is_new(name) else 0
+                costs.append((not is_near, self.cost(name, most - self.spent), name))
+            for _, before, name in sorted(costs):
+                if before == float("inf"):
+                    continue
+                cost = self.cost(name, limit - self.spent) if self.is_new(name) else 0
                 if cost and self.spent + cost <= limit:
                     self.spent += cost
                     self.add({name: None})
 
-    def cost(self, name: str) -> float:
-        """About how many bytes a module would add to the bundle, with all that it needs; infinite with an extension module."""
+    def cost(self, name: str, most: float) -> float:
+        """About how many bytes a module would add to the bundle, with all that it needs.
+
+        Infinite with an extension module, and where it is more than `most`.
+        """
         own = self.found(name)
         if own is None or own.native is not None or size_of(stamp_of(own.origin or "")) > _LARGEST_MODULE:
             return float("inf")
-        needed = self.walk.alone(name, self.first)
-        if any(one.native is not None for one in needed):
-            return float("inf")
-        return sum(size_of(stamp_of(one.origin or "")) for one in needed) * _PACKED
+        return self.walk.cost(name, self.first, most / _PACKED) * _PACKED
 
     def found(self, name: str) -> Location | None:
         found = self.walk.lookup(name)
@@ -286,6 +288,7 @@ class Foresight:
                 found.update(dict.fromkeys(self.with_prefix(word, package)))
             elif (one := self.module_in(word, package)) and self.is_new(one):
                 found[one] = None
+        likely.update(dict.fromkeys(self.taken_by_star(imports)))
         beside = Counter(one.rpartition(".")[0] for one in found)
         for one in found:
             if not self.words.isdisjoint(re.split(r"[._]", one.partition(".")[2].lower())):
@@ -308,6 +311,19 @@ class Foresight:
                 return word
             word = word.rpartition(".")[0]
         return None
+
+    def taken_by_star(self, imports: Imports) -> Iterator[str]:
+        """The submodules of a lazy package that a module takes by a helper which executes the text `from numpy import *`."""
+        helpers = (self.found(one.base) for one in imports.at_import)
+        if not any(helper is not None and scan(helper).stars for helper in helpers):
+            return
+        for word in sorted(imports.words):
+            location = self.found(word) if word.partition(".")[0] in self.tops() and word.isidentifier() else None
+            here = None if location is None or not location.is_package else self.walk.list_package(word, location)
+            if here is not None:
+                for short in sorted(exports(word) & (here.submodules | here.extensions)):
+                    if not defines(word, short) and self.is_new(f"{word}.{short}"):
+                        yield f"{word}.{short}"
 
     def with_prefix(self, word: str, package: str) -> Iterator[str]:
         """The modules whose names begin with a string that a module makes names of: "anyio._backends._"."""
@@ -345,12 +361,15 @@ class Foresight:
         """Data files that the code of their package names, and whole folders, with the listing of the package."""
         words: dict[str, set[str]] = {top: set() for top in self.tops()}
         knowing: set[str] = set()
+        reading: set[str] = set()
         for name, imports in self.active():
             top = name.partition(".")[0]
             if name in self.first or name in self.sure:
                 words[top].update(imports.words)
             if imports.knows_file or imports.reads_files:
                 knowing.add(top)
+            if imports.reads_files:
+                reading.add(top)
         left = _FILES_LEAST + _FILES_SHARE * sum(self.weigh(name for name, _ in self.active()))
         for top in sorted(knowing):
             location = self.first.get(top) or self.found(top)
@@ -365,6 +384,8 @@ class Foresight:
             called, named, folders = _choose(tree, words[top], self.words)
             groups = sorted(([path] for path in named), key=lambda one: _packed(tree, one))
             groups += sorted(folders, key=lambda one: _packed(tree, one))
+            if top in reading and sum(tree.values()) <= data.SMALL_TREE:
+                groups.append([path for path in tree if _TESTS.isdisjoint(path.split("/"))])
             chosen = list(called)
             for group in groups:
                 cost = _packed(tree, group)

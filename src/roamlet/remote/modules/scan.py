@@ -29,14 +29,14 @@ class Import:
 class Imports:
     """The imports of one module, each once, in the order in which they are written.
 
-    `at_import` runs when the module is imported, `inside` when its functions are called. `named_*` are names of modules
-    that the code may import by a string; `by_name` is true when it may also import what no constant of it names.
-    `exported` are names that a `from module import *` may hand out, `words` strings that could name a module or a file,
-    `optional` strings that may be top-level modules which it tries, `files` names of files that the code may read with
-    importlib.resources or its like, which `reads_files` says that it imports. `asks_metadata`: it asks importlib.metadata
-    while it is imported; `asks_all`: perhaps later, about all distributions; `asks_all_inside`: the same where only a function
-    imports it; `starts_processes`: it imports what starts Pythons; `knows_file`: it asks where its file lies;
-    `changes_path`: it adds to sys.path.
+    `at_import` runs when the module is imported, `inside` when its functions are called. `named_*` are names of modules that
+    the code may import by a string; `by_name` is true when it may also import what no constant of it names. `exported` are
+    names that a `from module import *` may hand out, `words` strings that could name a module or a file, `optional` strings
+    that may be top-level modules which it tries, `files` names of files that the code may read with importlib.resources or its
+    like, which `reads_files` says that it imports. `asks_metadata`: it asks importlib.metadata while it is imported;
+    `asks_metadata_inside`: a function of it does; `asks_all`: perhaps later, about all distributions; `asks_all_inside`: the
+    same where only a function imports it; `starts_processes`: it imports what starts Pythons; `knows_file`: it asks where its
+    file lies; `changes_path`: it adds to sys.path; `stars`: it executes a text that imports all that a module exports.
     """
 
     at_import: tuple[Import, ...] = ()
@@ -48,6 +48,7 @@ class Imports:
     by_name: bool = False
     reads_files: bool = False
     asks_metadata: bool = False
+    asks_metadata_inside: bool = False
     asks_all: bool = False
     asks_all_inside: bool = False
     starts_processes: bool = False
@@ -55,6 +56,7 @@ class Imports:
     optional: frozenset[str] = frozenset()
     knows_file: bool = False
     changes_path: bool = False
+    stars: bool = False
     problem: str = ""
     """Why nothing is known: the source does not compile here."""
 
@@ -144,6 +146,7 @@ def resolve(found: bytecode.Found, module: str, is_package: bool) -> Imports:
         found.by_name,
         reads_files,
         found.asks_version,
+        found.asks_version_inside,
         found.asks_all and any(map(_gives_metadata, at_import)),
         found.asks_all and any(map(_gives_metadata, inside)),
         any(map(_gives_processes, (*at_import, *inside))),
@@ -151,6 +154,7 @@ def resolve(found: bytecode.Found, module: str, is_package: bool) -> Imports:
         frozenset(found.optional),
         found.knows_file,
         found.changes_path,
+        found.stars,
     )
 
 

@@ -150,12 +150,29 @@ def defines(name: str, attribute: str) -> bool:
     return isinstance(namespace, dict) and attribute in namespace
 
 
+def exports(name: str) -> frozenset[str]:
+    """What the loaded module `name` lists in `__all__`; nothing is computed for the question."""
+    namespace = _attribute(sys.modules.get(name), "__dict__")
+    listed = namespace.get("__all__") if isinstance(namespace, dict) else None
+    return (
+        frozenset(one for one in listed if isinstance(one, str)) if isinstance(listed, (list, tuple)) else frozenset()
+    )
+
+
 def real_name(name: str) -> str:
     """The name by which a loaded module was imported first: an entry of sys.modules may be an alias of another one."""
     spec = _own_spec(sys.modules.get(name))
     if spec is None or spec.name == name or _own_spec(sys.modules.get(spec.name)) is not spec:
         return name
     return spec.name if _renamed(name) is None else name
+
+
+def replaced_by(name: str) -> str | None:
+    """The name of the module that the loaded module `name` has put in its own place in sys.modules, or None."""
+    spec = _own_spec(sys.modules.get(name))
+    if spec is None or spec.name == name or _own_spec(sys.modules.get(spec.name)) is not spec or _renamed(name) is None:
+        return None
+    return spec.name
 
 
 def spec_of(name: str) -> importlib.machinery.ModuleSpec | None:
@@ -168,13 +185,14 @@ def spec_of(name: str) -> importlib.machinery.ModuleSpec | None:
 
 
 def _renamed(name: str) -> importlib.machinery.ModuleSpec | None:
-    """The spec that a loaded module had before code gave it another one: what an import would find now, if it is the same file.
+    """What an import of `name` would execute, where sys.modules has a module of another name for it; None where only code can
+    have put it there.
 
-    setuptools._distutils is called distutils once it is imported, say.
+    setuptools._distutils is called distutils once it is imported, say; gevent._hub_local puts the compiled module in its own place.
     """
     file = _attribute(sys.modules.get(name), "__file__")
     spec = _found_by_finders(name) if isinstance(file, str) else None
-    return spec if spec is not None and spec.origin == file else None
+    return spec if spec is not None and spec.has_location else None
 
 
 def _found_by_finders(name: str) -> importlib.machinery.ModuleSpec | None:
