@@ -48,6 +48,7 @@ class Failure:
         self.module: str = said["module"]
         self.text: str = said["text"]
         self.traceback: str = said["traceback"]
+        self.path: str = said["path"] if type(said.get("path")) is str else ""
         self.args: Any = said.get("args")
         self.fields: Any = said.get("fields")
 
@@ -161,7 +162,7 @@ def _error(failure: Failure, name: str, facts: Facts, function: str) -> Exceptio
     )
     for note in (
         _places.of_failed_import(failure.type_name, failure.text, failure.traceback, name, facts),
-        _places.of_unopened(failure.text),
+        _places.of_unopened(failure.text, failure.path),
     ):
         if note:
             error.add_note(note)
@@ -172,7 +173,7 @@ def _import_error(failure: Failure, where: str, about: dict[str, str], facts: Fa
     """The function was never run: its module did not come about over there."""
     module = about["function"].rpartition(".")[0]
     place = _places.of_failed_import(failure.type_name, failure.text, failure.traceback, about["context"], facts)
-    place = place or _places.of_unopened(failure.text)
+    place = place or _places.of_unopened(failure.text, failure.path)
     place = place and f"\n    {place}"
     if failure.type_name in IMPORT_ERRORS:
         return RemoteModuleNotFound(

@@ -34,12 +34,13 @@ def of_failed_import(type_name: str, text: str, traceback: str, name: str, facts
     return f"{said} {reason}." if reason else said
 
 
-def of_unopened(text: str) -> str:
+def of_unopened(text: str, given: str = "") -> str:
     """One sentence about a path of this process in the text of an error: why a library in C does not find such a file.
 
-    Empty where the text has no path, where no such file exists, and for the errors of roamlet itself, which give the reason.
+    `given` is the path that the failed call was given, as the target claims. Empty where neither has a path, where no such file
+    exists, and for the errors of roamlet itself, which give the reason.
     """
-    found = _PATH.search(text)
+    found = _PATH.search(text) or _PATH.search(given)
     if found is None or "the parent's" in text or not os.path.isfile(found.group(1)):
         return ""
     file, owner = modules.owner_of(found.group(1))

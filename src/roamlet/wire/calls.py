@@ -322,6 +322,7 @@ def describe(reason):
                 "fields": _attempt(None, _fields_of, error),
                 "text": shortened(_attempt("(its text cannot be had)", _text_of, error), _TEXT_LIMIT),
                 "traceback": shortened(_attempt("", _format, kind, error, trace), _TEXT_LIMIT),
+                "path": shortened(_attempt("", _path_of, error, trace), _TEXT_LIMIT),
             }
         )
     finally:
@@ -365,6 +366,29 @@ def _text_of(error):
         return text(str(error))
     except Exception:
         return text(codec.text_type(error))  # on 2.7 either may fail where the other does not
+
+
+def _path_of(error, trace):
+    """Return the path in the parent's memory that the failed call was given, where the text of the error names none; else "".
+
+    Pillow says "cannot open resource", and nothing more. Not for what Python code raises: it knows what it means.
+    """
+    if not isinstance(error, EnvironmentError) or "roamlet:" in _text_of(error):
+        return ""
+    while trace.tb_next is not None:
+        trace = trace.tb_next
+    # Imported here because hardly any error needs it.
+    from opcode import opmap
+
+    frame = trace.tb_frame
+    if bytearray(frame.f_code.co_code)[trace.tb_lasti] == opmap["RAISE_VARARGS"]:
+        return ""
+    for value in frame.f_locals.values():
+        if hasattr(type(value), "__fspath__"):
+            value = value.__fspath__()
+        if isinstance(value, (str, codec.text_type)) and value[:9] == "roamlet:/":
+            return text(value)
+    return ""
 
 
 def _format(kind, error, trace):

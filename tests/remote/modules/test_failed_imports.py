@@ -86,6 +86,14 @@ IN_C = """
     def opened():
         raise OSError("failed to load '%s': No such file or directory" % path)
 
+    def without_path():
+        count, font = 1, path
+        os.close(-1 if font else font)  # fails in C, and says nothing of a path
+
+    def other_reason():
+        font = path
+        raise OSError("no network " + font[:0])
+
     def written():
         open(path, "w")
 
@@ -103,7 +111,11 @@ def test_a_path_in_memory_that_a_library_in_c_does_not_find_is_explained(make: M
             "path and libraries in C do not. Give them a real path (importlib.resources.as_file), the bytes or an open file, or "
             "install roamlet_dated on the target."
         )
-        for function in (paths.written, paths.absent):
+        assert (
+            "roamlet_dated/rules.txt of Roamlet-Dated 4.2 is in memory on the target"
+            in (failed(OSError, context, paths.without_path)[-1])
+        )
+        for function in (paths.written, paths.absent, paths.other_reason):
             assert not any("libraries in C" in text for text in failed(OSError, context, function))
 
 

@@ -1,4 +1,4 @@
-"""What nobody foresees takes few questions: each answer brings what earlier questions show to be wanted as well."""
+"""What cannot be foreseen takes few questions: each answer brings what earlier questions show to be wanted as well."""
 
 import importlib
 import sys

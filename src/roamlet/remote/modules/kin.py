@@ -1,6 +1,6 @@
 """Modules that go along with the answer to a question, because earlier questions were about modules like them.
 
-Packages that find their modules by listing folders, or by names that come with a call, are foreseen by nobody. The second
+Packages that find their modules by listing folders, or by names that come with a call, cannot be foreseen. The second
 question for a module of one package brings more of that package, and the second for the same name in two packages side by side
 (a language, say) brings that name from the others. What goes along is bounded by what was asked for.
 """
