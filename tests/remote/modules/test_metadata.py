@@ -133,3 +133,33 @@ def test_a_version_that_is_asked_for_by_another_name_or_in_a_function_is_there(
     with opened("{}.{}".format(*sys.version_info), prefer="parent") as context:
         assert context.call(uses.use) == "1.5"
         assert context.stats.round_trips == 0
+
+
+def test_who_walks_through_all_distributions_asks_for_two(asking: ModuleType, make: Make) -> None:
+    make(
+        {
+            name: text
+            for n in range(6)
+            for name, text in (
+                (f"roamlet_walked{n}.py", ""),
+                (
+                    f"roamlet_walked{n}-1.dist-info/METADATA",
+                    f"Metadata-Version: 2.1\nName: roamlet-walked{n}\nVersion: 1.{n}\n",
+                ),
+                (f"roamlet_walked{n}-1.dist-info/RECORD", f"roamlet_walked{n}.py,,\n"),
+            )
+        }
+    )
+    with opened("{}.{}".format(*sys.version_info), prefer="parent") as context:
+        assert context.call(asking.version, ("roamlet-walked0",)) == "1.0"
+        assert context.call(asking.version, ("roamlet-walked1",)) == "1.1"
+        before = context.stats.round_trips
+        versions = [context.call(asking.version, (f"roamlet-walked{n}",)) for n in range(6)]
+        assert versions == [f"1.{n}" for n in range(6)]
+        assert context.stats.round_trips == before
+    keeps = remote.Modules(prefer="parent", deny=["roamlet_walked3"])
+    name, asked = "@roamlet-walked1/METADATA", {"@roamlet-walked0/METADATA"}
+    found = dict(distributions.beside(name, asked, (), keeps, asked))
+    assert "@roamlet-walked2/METADATA" in found
+    assert not found.keys() & {name, "@roamlet-walked0/METADATA", "@roamlet-walked3/METADATA"}
+    assert distributions.beside(name, (), (), keeps, ()) == []

@@ -165,7 +165,8 @@ def pull(
     `asked` for before lets more go along: files of other folders, modules beside it (see kin.py).
     """
     if name.startswith("@"):
-        return _data(name, distributions.answer(name, has, policy))
+        told = distributions.answer(name, has, policy)
+        return _data(name, told, () if told is None else distributions.beside(name, sent, has, policy, asked))
     if "/" in name:
         found = data_of(name, has, policy)
         return _data(name, found, () if found is None else beside(name, {*sent, name}, has, policy, asked))

@@ -18,6 +18,8 @@ from .policy import Modules
 from .sources import Location, stamp_of
 
 ALL = "@"
+MOST_BESIDE = 1 << 20
+"""In bytes: how much of the metadata of other distributions goes along with an answer."""
 PRIVATE = "direct_url.json"  # where it was installed from, which may hold a password
 _tops: Bounded[tuple[str, Hashable], frozenset[str]] = Bounded(1024)
 _owners: Bounded[Hashable, dict[str, list[str]]] = Bounded(1)
@@ -51,6 +53,30 @@ def _answer(name: str, has: Collection[str], policy: Modules) -> bytes | None:
         return data
     text = None if file == PRIVATE else distribution.read_text(file)
     return None if text is None else text.encode("utf-8")
+
+
+def beside(
+    name: str, sent: Collection[str], has: Collection[str], policy: Modules, asked: Collection[str]
+) -> list[tuple[str, bytes]]:
+    """What goes along with "@name/file": that file of the other distributions, when it was `asked` for of another one.
+
+    Code that walks through all distributions (dask) asks for each. MOST_BESIDE bytes at most. Never raises.
+    """
+    file = name.partition("/")[2]
+    if not file or not any(one[:1] == "@" and one != name and one.partition("/")[2] == file for one in asked):
+        return []
+    found: dict[str, bytes] = {}
+    left = MOST_BESIDE
+    for one in importlib.metadata.distributions():
+        try:
+            other = f"@{normal(one.metadata['Name'])}/{file}"
+        except Exception:  # as above
+            continue
+        data = None if other == name or other in sent or other in found else answer(other, has, policy)
+        if data is not None and len(data) <= left:
+            left -= len(data)
+            found[other] = data
+    return list(found.items())
 
 
 def index(has: Collection[str], policy: Modules) -> tuple[bytes, set[str]]:
