@@ -9,7 +9,7 @@ import pytest
 
 from roamlet import remote
 from roamlet.remote import modules
-from roamlet.remote.modules import closure, data
+from roamlet.remote.modules import closure, data, foresight
 from tests.remote.modules.conftest import Make
 
 BARE = getattr(sys, "_base_executable", sys.executable)
@@ -260,3 +260,32 @@ def test_modules_that_cost_too_much_are_not_followed_to_the_end(make: Make, monk
     second = bundle.second_wave(bundle.names)
     assert second is None or "roamlet_wide.c199" not in second.modules
     assert len(calls) < 1000
+
+
+def test_a_candidate_that_many_modules_make_names_of_is_parsed_once(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    user = """
+        import importlib
+        def pick(name):
+            return importlib.import_module("roamlet_many.engines._" + name)
+        """
+    make(
+        {
+            "roamlet_many/__init__.py": "".join(f"from . import u{n}\n" for n in range(5)),
+            **{f"roamlet_many/u{n}.py": user for n in range(5)},
+            "roamlet_many/engines/__init__.py": "",
+            **{f"roamlet_many/engines/_e{n}.py": "import json\n" for n in range(3)},
+            "roamlet_uses_many.py": "import roamlet_many\ndef use():\n    return roamlet_many.u0.pick('e0')\n",
+        }
+    )
+    uses = importlib.import_module("roamlet_uses_many")
+    parsed = []
+    certain = foresight.scan_certain
+    monkeypatch.setattr(foresight, "scan_certain", lambda one: parsed.append(one.name) or certain(one))
+    bundle = modules.plan(uses.__name__, (), frozenset(sys.stdlib_module_names), uses.use.__code__)
+    assert bundle is not None
+    second = bundle.second_wave(bundle.names)
+    assert second is not None
+    assert "roamlet_many.engines._e0" in second.modules
+    assert sorted(parsed) == [f"roamlet_many.engines._e{n}" for n in range(3)]

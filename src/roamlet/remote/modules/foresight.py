@@ -97,6 +97,9 @@ class Foresight:
         self.spent = 0.0
         self.called = {name.partition(".")[0] for name in hints.modules}
         self.near: set[str] = set()
+        self.known_tops: set[str] = set()
+        self.counted = -1
+        self.failing: dict[str, bool] = {}
 
     def run(self) -> None:
         """Do all of it: the walk has the modules in the end, its result the files, and the names that are certain to be used."""
@@ -165,7 +168,10 @@ class Foresight:
 
     def tops(self) -> set[str]:
         """The packages of which something travels."""
-        return {name.partition(".")[0] for name in (*self.first, *self.walk.edges)}
+        if self.counted != len(self.walk.edges):  # which only grows
+            self.counted = len(self.walk.edges)
+            self.known_tops = {name.partition(".")[0] for name in (*self.first, *self.walk.edges)}
+        return self.known_tops
 
     def is_new(self, name: str) -> bool:
         """True for a module that could travel and that nothing has decided about."""
@@ -180,9 +186,13 @@ class Foresight:
 
     def must_fail(self, name: str) -> bool:
         """True for a module that cannot be imported here, because an import in no condition or `try` of it has no chance."""
-        location = self.found(name)
-        bases = () if location is None else (one.base.partition(".")[0] for one in scan_certain(location))
-        return any(not standard.stays_here(top) and isinstance(self.walk.lookup(top), Missing) for top in bases)
+        if name not in self.failing:  # asked for each module that makes names of such strings, and it takes a parse
+            location = self.found(name)
+            bases = () if location is None else (one.base.partition(".")[0] for one in scan_certain(location))
+            self.failing[name] = any(
+                not standard.stays_here(top) and isinstance(self.walk.lookup(top), Missing) for top in bases
+            )
+        return self.failing[name]
 
     def add(self, names: dict[str, None]) -> None:
         for name in names:
