@@ -11,6 +11,7 @@ import pytest
 import roamlet
 from roamlet import core
 from tests.core._objects import Value
+from tests.core._scripts import output_of
 
 SCENARIOS = {}
 
@@ -358,3 +359,56 @@ def test_an_exception_that_the_schedule_callback_handles_at_the_end_of_a_tasklet
         assert sys.getrefcount(None) - before < 100
     finally:
         roamlet.set_schedule_callback(None)
+
+
+# ---- strings that CPython's cache of attributes would keep ----
+
+KEPT = """
+import gc, sys, threading
+{imports}
+import roamlet
+gc.disable()
+
+def in_a_thread():
+    thread = threading.Thread(target=roamlet.getcurrent)
+    thread.start()
+    thread.join()
+
+def cancelled():
+    with roamlet.core.CancelScope() as scope:
+        scope.cancel()
+        roamlet.sleep(1)
+
+def waits():
+    roamlet.schedule_remove()
+
+def of_a_tasklet():
+    tasklet = roamlet.tasklet(waits)()
+    tasklet.run()
+    tasklet.context_run(int)
+    tasklet.frame
+    tasklet.insert()
+    roamlet.run()
+
+def blocks():
+    gc.collect()
+    roamlet.trim()
+    return sys.getallocatedblocks()
+
+for _ in range(20):
+    {does}()
+before = blocks()
+for _ in range(300):
+    {does}()
+print(blocks() - before)
+"""
+
+
+@pytest.mark.parametrize("does", ["in_a_thread", "cancelled", "of_a_tasklet"])
+@pytest.mark.parametrize("imports", ["", "import greenlet"])
+def test_names_of_attributes_are_asked_for_by_the_same_string(does, imports):
+    """A new string for each is kept by CPython, hundreds of them, where other attributes could be."""
+    if imports:
+        pytest.importorskip("greenlet")
+    kept = int(output_of(KEPT.format(does=does, imports=imports)))
+    assert kept < 60

@@ -74,6 +74,8 @@ scope_deadline(Tasklet *tasklet)
     return deadline;
 }
 
+static PyObject *name_scope; /* see name_interned */
+
 /* A new Cancelled; NULL with an exception set. May run Python code. */
 static PyObject *
 cancelled_error(CancelScope *scope)
@@ -82,7 +84,7 @@ cancelled_error(CancelScope *scope)
     PyObject *text = PyUnicode_FromFormat(scope->cancelled ? "%R was cancelled" : "%R: its time is over", scope);
     PyObject *error = text != NULL ? PyObject_CallOneArg(Cancelled, text) : NULL;
     Py_XDECREF(text);
-    if (error != NULL && PyObject_SetAttrString(error, "scope", (PyObject *)scope) < 0)
+    if (error != NULL && (name_interned(&name_scope, "scope") == NULL || PyObject_SetAttr(error, name_scope, (PyObject *)scope) < 0))
         Py_CLEAR(error);
     Py_DECREF(scope);
     return error;
@@ -327,7 +329,7 @@ CancelScope_exit(PyObject *self, PyObject *const *args, Py_ssize_t count)
     scope_unlink_tasklet(current);
     scope_link_tasklet((CancelScope *)Py_XNewRef((PyObject *)scope->outer), current);
     if (count >= 2 && PyObject_TypeCheck(args[1], (PyTypeObject *)Cancelled)) {
-        of = PyObject_GetAttrString(args[1], "scope");
+        of = name_interned(&name_scope, "scope") != NULL ? PyObject_GetAttr(args[1], name_scope) : NULL;
         if (of == NULL)
             PyErr_Clear();
     }

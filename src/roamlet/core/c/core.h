@@ -13,6 +13,16 @@
 
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
+
+/* An attribute's name as an interned string, made once and kept in `place`. For what is asked for in each thread, tasklet or wait:
+   CPython's cache of attributes keeps each new string that it is asked by. Borrowed; NULL with an exception set. */
+static inline PyObject *
+name_interned(PyObject **place, const char *name)
+{
+    if (unlikely(*place == NULL))
+        *place = PyUnicode_InternFromString(name);
+    return *place;
+}
 #define UNUSED __attribute__((unused))
 
 typedef struct Tasklet Tasklet;

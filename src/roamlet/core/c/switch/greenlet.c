@@ -98,9 +98,10 @@ switch_module_init(void)
 static int
 switch_thread_init(Scheduler *scheduler)
 {
+    static PyObject *parent_name;
     PyObject *back;
     scheduler->main->sw.greenlet = greenlet_getcurrent();
-    if (scheduler->main->sw.greenlet == NULL)
+    if (scheduler->main->sw.greenlet == NULL || name_interned(&parent_name, "parent") == NULL)
         return -1;
     scheduler->sw.starter = greenlet_new(starter_function, scheduler->main->sw.greenlet);
     if (scheduler->sw.starter == NULL)
@@ -108,7 +109,7 @@ switch_thread_init(Scheduler *scheduler)
     back = greenlet_switch(scheduler->sw.starter, NULL, NULL);
     Py_XDECREF(back);
     while (back != NULL) { /* inside somebody's greenlet, which may end before the thread does: main is the outermost */
-        PyObject *parent = PyObject_GetAttrString(scheduler->main->sw.greenlet, "parent");
+        PyObject *parent = PyObject_GetAttr(scheduler->main->sw.greenlet, parent_name);
         if (parent == Py_None) {
             Py_DECREF(parent);
             break;
@@ -200,6 +201,8 @@ switch_capture_context(void)
     return PyThreadState_Get()->context == NULL ? NULL : PyContext_CopyCurrent();
 }
 
+static PyObject *name_gr_context; /* see name_interned */
+
 static PyObject *
 switch_context(Tasklet *tasklet)
 {
@@ -209,10 +212,12 @@ switch_context(Tasklet *tasklet)
             *slot = PyContext_New();
         return Py_XNewRef(*slot);
     }
-    context = PyObject_GetAttrString(tasklet->sw.greenlet, "gr_context");
+    if (name_interned(&name_gr_context, "gr_context") == NULL)
+        return NULL;
+    context = PyObject_GetAttr(tasklet->sw.greenlet, name_gr_context);
     if (context == Py_None) {
         Py_SETREF(context, PyContext_New());
-        if (context != NULL && PyObject_SetAttrString(tasklet->sw.greenlet, "gr_context", context) < 0)
+        if (context != NULL && PyObject_SetAttr(tasklet->sw.greenlet, name_gr_context, context) < 0)
             Py_CLEAR(context);
     }
     return context;
@@ -229,7 +234,7 @@ switch_set_context(Tasklet *tasklet, PyObject *context)
     if (tasklet->state != TASKLET_STARTED)
         Py_XSETREF(tasklet->context, Py_NewRef(context));
     else if (tasklet != tasklet->scheduler->current)
-        return PyObject_SetAttrString(tasklet->sw.greenlet, "gr_context", context);
+        return PyObject_SetAttr(tasklet->sw.greenlet, name_gr_context, context); /* made by switch_context() */
     else {
         Py_XSETREF(tasklet->scheduler->tstate->context, Py_NewRef(context));
         tasklet->scheduler->tstate->context_ver++;
@@ -261,7 +266,8 @@ switch_nesting(Tasklet *tasklet)
 static PyObject *
 switch_frame(Tasklet *tasklet)
 {
-    return PyObject_GetAttrString(tasklet->sw.greenlet, "gr_frame");
+    static PyObject *gr_frame;
+    return name_interned(&gr_frame, "gr_frame") != NULL ? PyObject_GetAttr(tasklet->sw.greenlet, gr_frame) : NULL;
 }
 
 static int

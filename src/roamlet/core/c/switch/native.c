@@ -51,13 +51,17 @@ root_of(_PyStackChunk *chunk)
 static int
 inside_greenlet(void)
 {
-    PyObject *name = PyUnicode_FromString("greenlet"), *module = name != NULL ? PyImport_GetModule(name) : NULL, *current, *parent;
+    static PyObject *greenlet, *getcurrent, *parent_name;
+    PyObject *module, *current, *parent;
     int inside = -1;
-    Py_XDECREF(name);
+    if (name_interned(&greenlet, "greenlet") == NULL || name_interned(&getcurrent, "getcurrent") == NULL ||
+        name_interned(&parent_name, "parent") == NULL)
+        return -1;
+    module = PyImport_GetModule(greenlet);
     if (module == NULL)
         return PyErr_Occurred() ? -1 : 0;
-    current = PyObject_CallMethod(module, "getcurrent", NULL);
-    parent = current != NULL ? PyObject_GetAttrString(current, "parent") : NULL;
+    current = PyObject_CallMethodNoArgs(module, getcurrent);
+    parent = current != NULL ? PyObject_GetAttr(current, parent_name) : NULL;
     if (parent != NULL)
         inside = parent != Py_None;
     Py_XDECREF(parent);
