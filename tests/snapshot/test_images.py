@@ -1,13 +1,17 @@
 """Damaged images do not crash the interpreter: see _images.py. More of them: tests/soak/test_images.py."""
 
+import dis
+import sys
+
 import pytest
 
-from roamlet.snapshot import BadSnapshot, _sound
+import roamlet
+from roamlet import snapshot
+from roamlet.snapshot import _load, _native
 from tests.snapshot import _images
 
 
 @pytest.mark.parametrize("by_value", [False, True], ids=["by name", "by value"])
-@pytest.mark.skipif(not _sound._KNOWN, reason="of this version the depth of the stack alone is compared")
 def test_no_damaged_image_crashes(by_value):
     found = _images.outcomes(_images.image(by_value=by_value), range(150))
     assert set(found) <= {"refused", "went on", "stopped"}, found
@@ -19,20 +23,167 @@ def loops(items):
         yield [each + 1 for each in item]
 
 
-@pytest.mark.skipif(not _sound._KNOWN, reason="of this version the depth of the stack alone is compared")
-def test_what_a_loop_has_is_an_iterator():
+def waits_in_a_call(ch, items):
+    for item in items:
+        try:
+            with ch:
+                item(ch.receive(), key=[1, *items])
+        except ValueError as error:
+            error.add_note("caught")
+            ch.receive()
+
+
+def delegates(items):
+    received = yield from items
+    return received
+
+
+KEEPS_NEXT = "CALL_KW" in dis.opmap  # from 3.13 on a frame keeps the instruction that it executes
+
+
+def content_of(generator):
+    """What is saved of a generator: state, unit, offset, nulls, slots, what it handles."""
+    state, _, *content = _native.generator_get(generator)
+    return [state, *content]
+
+
+def refusal(make, content):
+    fresh = make()
+    try:
+        _native.generator_set(fresh, *content)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def test_a_generator_is_what_it_has_in_its_slots():
     generator = loops([[1], [2]])
     next(generator)
-    code, unit = generator.gi_code, generator.gi_frame.f_lasti // 2 + 1
-    variables = (None,) * code.co_nlocals
-    _sound.check(code, unit, 0, (*variables, iter([2])))
-    with pytest.raises(ValueError, match=f"slot {len(variables)} has a list where an iterator is needed"):
-        _sound.check(code, unit, 0, (*variables, [2]))
+    state, unit, offset, nulls, slots, handled = content_of(generator)
+    *variables, iterator = slots
+    assert refusal(lambda: loops([]), (state, unit, offset, nulls, slots, handled)) is None
+    message = f"slot {len(variables)} has a list where an iterator is needed"
+    assert message in refusal(lambda: loops([]), (state, unit, offset, nulls, (*variables, [2]), handled))
+    empty = nulls | 1 << len(variables)
+    assert "has nothing where an iterator" in refusal(lambda: loops([]), (state, unit, offset, empty, slots, handled))
+    assert "does not fit" in refusal(lambda: loops([]), (state, unit, offset, nulls, (*slots, iterator), handled))
+    assert "does not fit" in refusal(lambda: loops([]), (state, unit, offset, nulls, slots, "no exception"))
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: loops([[1], [2]]), lambda: delegates(iter([1, 2]))], ids=["loops", "delegates"]
+)
+def test_a_generator_is_where_one_can_be(make):
+    """Fresh, or behind a yield, in the state that belongs there: nowhere else."""
+    fresh, begun = make(), make()
+    next(begun)
+    states = {content_of(fresh)[0], content_of(begun)[0], -3, -2, -1}
+    right = [content_of(each)[:2] for each in (fresh, begun)]
+    for each in (fresh, begun):
+        _, _, offset, nulls, slots, handled = content_of(each)
+        taken = [
+            [state, unit]
+            for state in sorted(states)
+            for unit in range(-1, len(each.gi_code.co_code) // 2 + 1)
+            if refusal(make, (state, unit, offset, nulls, slots, handled)) is None
+        ]
+        assert taken
+        assert [place for place in taken if place not in right] == []
+
+
+def places(code):
+    """(own unit, unit behind the caches, name) of each instruction."""
+    found = [each for each in dis.get_instructions(code) if each.opname != "EXTENDED_ARG"]
+    ends = [each.offset for each in found[1:]] + [len(code.co_code)]
+    return [(each.offset // 2, end // 2, each.opname) for each, end in zip(found, ends, strict=True)]
+
+
+def test_a_frame_is_within_an_instruction_and_goes_on_where_that_ends():
+    """Not in the middle of one: the interpreter would execute its caches."""
+    code = waits_in_a_call.__code__
+    within = {
+        (own, end - own) if KEEPS_NEXT else (end - 1, 0) for own, end, name in places(code) if name.startswith("CALL")
+    }
+    taken = set()
+    for unit in range(len(code.co_code) // 2):
+        for offset in range(7):
+            for more in ((iter([1]),), (iter([1]), len), (iter([1]), len, 1)):
+                slots = (*(None,) * code.co_nlocals, *more)
+                try:
+                    _native.check([], [(waits_in_a_call, unit, offset, 0, slots)], None, -1, -1, None, None)
+                except ValueError:
+                    continue
+                taken.add((unit, offset))
+    ends = {end: own for own, end, _ in places(code)}
+    assert taken & within
+    for unit, offset in taken:
+        goes_on = unit + offset if KEEPS_NEXT else unit + 1 + offset
+        assert goes_on in ends, (unit, offset)
+        assert not KEEPS_NEXT or ends[goes_on] == unit, (unit, offset)
+
+
+def test_what_a_handler_has_is_an_exception():
+    code = waits_in_a_call.__code__
+    ends = [(own, end) for own, end, name in places(code) if name == "CALL"]
+    own, end = ends[-1]  # receive() in the handler
+    at, offset = (own, end - own) if KEEPS_NEXT else (end - 1, 0)
+    error = ValueError()
+
+    def check(*operands, error=error):
+        variables = [None, None, None, error]
+        _native.check([], [(waits_in_a_call, at, offset, 0, (*variables, *operands))], None, -1, -1, None, None)
+
+    check(iter([1]), None)
+    check(iter([1]), KeyError())
+    for before in (7, KeyError):
+        with pytest.raises(ValueError, match=r"slot 5 has an? \w+ where an exception or None is needed"):
+            check(iter([1]), before)
+    with pytest.raises(ValueError, match="handles what is no exception"):
+        _native.check([], [], 7, -1, -1, None, None)
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="before, a variable without a value is noticed where it is read")
+def test_a_variable_that_has_a_value_wherever_it_is_read_has_one():
+    generator = loops([[1]])
+    next(generator)
+    state, unit, gap, _, slots, handled = content_of(generator)
+    with pytest.raises(ValueError, match="slot 0 has nothing where something is needed"):
+        _native.generator_set(loops([]), state, unit, gap, 1, slots, handled)
+
+
+def shares(generator, ch):
+    for each in generator:
+        ch.send(each)
+
+
+def asks(ch):
+    yield ch.receive()
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="before, a generator cannot block in a chain of frames")
+def test_a_generator_runs_in_one_frame_of_one_tasklet(monkeypatch):
+    ch = roamlet.channel()
+    generator = asks(ch)
+    tasklet = roamlet.tasklet(shares)(generator, ch)
+    tasklet.run()
+    data = snapshot.dumps((ch, tasklet))
+    tasklet.kill()
+    made = []
+
+    def twice(self, records, *rest):
+        made.append(ticket(self, records, *rest))
+        return ticket(self, records, *rest)
+
+    ticket = _load.Loader.ticket
+    monkeypatch.setattr(_load.Loader, "ticket", twice)
+    with pytest.raises(snapshot.BadSnapshot, match="two frames are of one generator"):
+        snapshot.loads(data)
+    assert made
 
 
 def test_code_that_jumps_out_of_itself_is_damaged():
     code = loops.__code__
     with pytest.raises(ValueError, match="the code of 'loops' is damaged"):
-        _sound.check_code(code.replace(co_consts=(), co_code=b"\x09\0" * 4))
-    _sound.check_code(code)
-    assert issubclass(BadSnapshot, ValueError)
+        _load._check_code(code.replace(co_consts=(), co_code=b"\x09\0" * 4))
+    _load._check_code(code)
+    assert issubclass(snapshot.BadSnapshot, ValueError)

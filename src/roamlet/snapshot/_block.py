@@ -124,9 +124,7 @@ class BlockParcel(Parcel):
 class BlockLoader(ParcelLoader):
     """Reads a tasklet that comes for a block alone."""
 
-    def left_out(self, number: int, code: types.CodeType, slots: tuple[Any, ...]) -> range:
-        """What loops and the like around the block have on the stack: it stays where the tasklet came from."""
-        return range(len(variable_names(code)), len(slots) - _HELD) if number == 0 else range(0)
+    held = _HELD  # what loops and the like around the block have on the stack stays where the tasklet came from
 
 
 class Stay:

@@ -17,7 +17,7 @@ from operator import itemgetter
 from typing import Any, TypeVar
 
 from roamlet import core
-from roamlet.snapshot import _code, _format, _links, _names, _native, _sound, _values
+from roamlet.snapshot import _code, _format, _links, _names, _native, _values
 from roamlet.snapshot._contexts import context_of, variable_at
 from roamlet.snapshot._errors import BadSnapshot, SnapshotError
 from roamlet.snapshot._helpers import base
@@ -28,7 +28,7 @@ Tasklet = core.tasklet[Any]
 Channel = core.channel[Any]
 
 STARTED, NEW = 2, 1
-_IS_BEFORE = int(sys.version_info < (3, 13))  # a frame keeps the last unit of the instruction that it has executed
+_OF_GENERATORS = 0x20 | 0x80 | 0x200  # CO_GENERATOR, CO_COROUTINE, CO_ASYNC_GENERATOR: inspect takes long to import
 SCHEDULED = 32
 _FIRST = itemgetter(0)
 _STATE_WITH_SLOTS = 2  # the length of a state that has the values of slots, too
@@ -43,8 +43,16 @@ def code(marshalled: bytes, digest: bytes) -> types.CodeType:
     made = marshal.loads(marshalled)
     if not isinstance(made, types.CodeType):
         raise BadSnapshot("the snapshot has something else where code should be")
-    _sound.check_code(made)
+    _check_code(made)
     return made
+
+
+def _check_code(made: types.CodeType) -> None:
+    if not _native.is_sound(made):
+        raise ValueError(f"the code of {made.co_qualname!r} is damaged")
+    for each in made.co_consts:
+        if isinstance(each, types.CodeType):
+            _check_code(each)
 
 
 def method(function: Callable[..., Any], instance: object) -> types.MethodType:
@@ -138,6 +146,8 @@ recursive_lock = _thread.RLock
 def new_generator(function: types.FunctionType) -> Any:
     """A fresh generator of the function: calling it runs none of its code."""
     body = function.__code__
+    if not body.co_flags & _OF_GENERATORS:
+        raise ValueError(f"the snapshot has a generator of {body.co_qualname}, which makes none")
     plain = body.co_argcount
     return function(*(None,) * plain, **dict.fromkeys(body.co_varnames[plain : plain + body.co_kwonlyargcount]))
 
@@ -145,11 +155,6 @@ def new_generator(function: types.FunctionType) -> Any:
 def set_generator(made: Any, state: tuple[Any, ...]) -> None:
     content, made.__name__, made.__qualname__ = state
     if content is not None:  # else its frame comes with a tasklet
-        _, unit, offset, nulls, slots, _ = content
-        body = next(getattr(made, name) for name in ("gi_code", "cr_code", "ag_code") if hasattr(made, name))
-        if not isinstance(slots, tuple) or not (isinstance(nulls, (int, tuple)) and isinstance(unit + offset, int)):
-            raise ValueError(f"the saved state of generator {body.co_qualname} does not fit its code")
-        _sound.check(body, unit + offset + _IS_BEFORE, nulls, slots)
         _native.generator_set(made, *content)
 
 
@@ -292,6 +297,9 @@ def named(where: str, name: str, kind: str, value: object) -> Any:
 class Loader(pickle.Unpickler):
     """Reads one snapshot, whose header was checked."""
 
+    held = -1
+    """How many operands of the outermost frame are of use, from the top; -1: all."""
+
     def __init__(self, references: Iterable[tuple[_code.Reference, bytes]], pickles: memoryview) -> None:
         self.stream = io.BytesIO(pickles)
         self.size = len(pickles)
@@ -299,6 +307,8 @@ class Loader(pickle.Unpickler):
         self.references = references
         self.functions: list[types.FunctionType] = []  # those that they mean
         self.objects: list[Any] = []
+        self.entered: set[int] = set()  # generators whose frames are those of tasklets
+        self.begun: set[int] = set()  # functions that lack their closure, and that no frame is about to give it
         self.added: list[
             tuple[dict[str, Any], str]
         ] = []  # globals, and sys.modules, that functions by value have brought
@@ -314,6 +324,8 @@ class Loader(pickle.Unpickler):
     ) -> types.FunctionType:
         known = where in sys.modules
         made = new_function(body, where, name, closure)
+        if made.__closure__ is None and body.co_freevars:
+            self.begun.add(id(made))
         if not known and sys.modules[where].__spec__ is None:  # it was made, not imported
             self.added.append((sys.modules, where))
         return made
@@ -328,16 +340,15 @@ class Loader(pickle.Unpickler):
         for space, name in self.added:
             space.pop(name, None)
 
-    def check_records(self, records: list[Any], before: int) -> None:
-        """Raise ValueError for records that C has found to be right in number, when what they hold cannot be."""
-        for number, (named, unit, offset, nulls, slots, *_) in enumerate(records):
-            function = self.functions[named] if isinstance(named, int) else named
-            goes_on = before if before >= 0 and number == len(records) - 1 else unit + offset + _IS_BEFORE
-            _sound.check(function.__code__, goes_on, nulls, slots, self.left_out(number, function.__code__, slots))
-
-    def left_out(self, number: int, code: types.CodeType, slots: tuple[Any, ...]) -> range:
-        """The slots of this record that hold nothing of use, because its frame does not get to what takes them."""
-        return range(0)
+    def ticket(self, records: Any, handled: object, before: int, end: int, returns: object, waits_in: object) -> object:
+        """What a tasklet with these frames is built from. Raises ValueError when it cannot be."""
+        made = _native.check(self.functions, records, handled, before, end, returns, waits_in, self.held)
+        for _, _, _, _, slots, *generator in records:
+            if generator and id(generator[0]) in self.entered:
+                raise ValueError("two frames are of one generator")
+            self.entered.update(map(id, generator[:1]))
+            self.begun -= set(map(id, slots))
+        return made
 
     def make_cell(self) -> types.CellType:
         return self._noted(types.CellType())
@@ -433,8 +444,7 @@ class _Restoring:
                 items,
                 attributes,
             ) = content
-            ticket = _native.check(self.loader.functions, records, handled, before, end, returns, waits_in)
-            self.loader.check_records(records, before)
+            ticket = self.loader.ticket(records, handled, before, end, returns, waits_in)
             box, state = [ticket], (direction, waits_in, value, flags & self.flags_kept, depth)
             self.started.append((made, box, state))
             made.bind(base, (box,))
@@ -547,6 +557,8 @@ def _read(loader: Loader, paused: bool, wanted: Callable[[Any], None]) -> tuple[
         restoring = _Restoring(loader, paused=paused)
         for made, content in zip(loader.objects, contents, strict=True):
             restoring.fill(made, content)
+        if loader.begun:
+            raise ValueError("a function lacks its closure")
         places = restoring.places(contents)
     except (pickle.UnpicklingError, EOFError, LookupError, ValueError, TypeError, AttributeError, ImportError) as error:
         if isinstance(error, SnapshotError):

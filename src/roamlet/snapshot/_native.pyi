@@ -34,10 +34,11 @@ def check(
     end: int,
     returns: object,
     keeps: object,
+    held: int = -1,
     /,
 ) -> object:
     """A ticket for a tasklet that was saved so. ValueError when its records do not fit the code of their functions; nothing is
-    built.
+    built. What the first record has as operands is not compared, but for `held` from the top, unless that is -1.
     """
 
 def build(ticket: object, /) -> None:
@@ -101,10 +102,8 @@ def names(places: dict[int, Any], found: Callable[[Any, Any], object], /) -> Cal
     there found(object, place); of a dictionary or set whose keys could be id()s found(object, None); None of all others.
     """
 
-def depths(code: CodeType, /) -> list[int]:
-    """The depth of the operand stack before each unit of the code; -1 where no instruction begins that is reached, or
-    nothing is known.
-    """
+def is_sound(code: CodeType, /) -> bool:
+    """Whether code jumps nowhere but to its instructions, and each of them finds what it takes for granted."""
 
 def large_numbers(records: list[tuple[Any, ...]], /) -> list[tuple[int, int]]:
     """Where in records there are integers that could be the id() of an object: tuples of the record's number and the slot's."""

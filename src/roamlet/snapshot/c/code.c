@@ -239,24 +239,6 @@ nulls_are_right(PyObject *nulls, PyObject *slots, PyCodeObject *code)
     return right;
 }
 
-/* The depth of the operand stack before each unit of the code; -1 where no instruction begins that is reached, or nothing is known. */
-static PyObject *
-native_depths(PyObject *Py_UNUSED(module), PyObject *object)
-{
-    PyObject *depths = PyList_New(0);
-    if (depths == NULL || !PyCode_Check(object)) {
-        Py_XDECREF(depths);
-        PyErr_Format(PyExc_TypeError, "expected code, not %R", object);
-        return NULL;
-    }
-    for (Py_ssize_t unit = 0; depths != NULL && unit < Py_SIZE(object); unit++) {
-        int depth = -1, below;
-        if (numbers_add(depths, api->operands((PyCodeObject *)object, unit, &depth, &below) ? depth : -1) < 0)
-            Py_CLEAR(depths);
-    }
-    return depths;
-}
-
 /* A function that the interpreter is in the middle of making: its closure comes next, and no caller of FunctionType can do without. */
 static PyObject *
 native_function_begun(PyObject *Py_UNUSED(module), PyObject *args)

@@ -83,7 +83,8 @@ native_generator_set(PyObject *Py_UNUSED(module), PyObject *args)
     PyObject *object, *nulls, *slots, *handled;
     PyGenObject *generator;
     PyCodeObject *code;
-    Py_ssize_t unit, operands;
+    Standing standing;
+    Py_ssize_t unit;
     int state, offset;
     if (!PyArg_ParseTuple(args, "OiniOO!O:generator_set", &object, &state, &unit, &offset, &nulls, &PyTuple_Type, &slots, &handled) ||
         (generator = generator_of(object)) == NULL)
@@ -93,14 +94,17 @@ native_generator_set(PyObject *Py_UNUSED(module), PyObject *args)
         return NULL;
     }
     code = frame_code(generator_frame(generator));
-    operands = PyTuple_GET_SIZE(slots) - code->co_nlocalsplus;
-    if (!nulls_are_right(nulls, slots, code) || operands < 0 || operands > code->co_stacksize || unit < 0 || unit >= Py_SIZE(code) || offset < 0 ||
-        (!FRAME_HAS_OFFSET && !position_fits(code, unit, offset, PyTuple_GET_SIZE(slots), true)) ||
-        state >= 0 || state < INT8_MIN) {
-        PyErr_Format(PyExc_ValueError, "the saved state of generator %U does not fit its code", code->co_qualname);
+    if (!nulls_are_right(nulls, slots, code) || !is_exception_or_none(handled)) {
+        frame_bad(code);
         return NULL;
     }
-    generator_fill(generator, unit, offset, nulls, slots);
+    if (frame_is_sound(code, STANDS_YIELDED, unit, 0, nulls, slots, 0, &standing) < 0)
+        return NULL;
+    if (state != generator_state_in(standing.instruction.opcode, standing.instruction.oparg)) {
+        frame_bad(code);
+        return NULL;
+    }
+    generator_fill(generator, unit, 0, nulls, slots); /* what it says of an offset is left over from its last call */
     generator_set_state(generator, state);
     Py_XSETREF(generator->gi_exc_state.exc_value, handled != Py_None ? Py_NewRef(handled) : NULL);
     Py_RETURN_NONE;

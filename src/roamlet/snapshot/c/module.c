@@ -5,6 +5,7 @@
 #if ROAMLET_SNAPSHOT_KNOWN
 
 #include "code.c"
+#include "sound.c"
 #include "datastack.c"
 #include "ticket.c"
 #include "generators.c"
@@ -45,8 +46,9 @@ PyDoc_STRVAR(capture_doc, "capture($module, tasklet, known, resolve, /)\n--\n\n"
 "what resolve(function) returns, which is noted there.");
 PyDoc_STRVAR(build_doc, "build($module, ticket, /)\n--\n\n"
 "Build the frames of a ticket on this thread's data stack, for go_on(). MemoryError and RecursionError leave nothing behind.");
-PyDoc_STRVAR(check_doc, "check($module, functions, records, handled, before, end, returns, keeps, /)\n--\n\n"
-"A ticket for a tasklet that was saved so. ValueError when its records do not fit the code of their functions; nothing is built.");
+PyDoc_STRVAR(check_doc, "check($module, functions, records, handled, before, end, returns, keeps, held=-1, /)\n--\n\n"
+"A ticket for a tasklet that was saved so. ValueError when its records do not fit the code of their functions; nothing is built.\n"
+"What the first record has as operands is not compared, but for `held` from the top, unless that is -1.");
 PyDoc_STRVAR(selects_doc, "selects($module, channel, /)\n--\n\nWhether tasklets wait in select() at this channel.");
 PyDoc_STRVAR(go_on_doc, "go_on($module, ticket, /)\n--\n\n"
 "Put the frames in place and suspend the tasklet; return what the innermost of them is to get.");
@@ -76,8 +78,8 @@ PyDoc_STRVAR(generator_set_doc, "generator_set($module, generator, state, unit, 
 PyDoc_STRVAR(names_doc, "names($module, places, found, /)\n--\n\n"
 "The function that a pickler asks for persistent ids: of an interned string whose id() is in `places` itself, of other objects there\n"
 "found(object, place); of a dictionary or set whose keys could be id()s found(object, None); None of all others.");
-PyDoc_STRVAR(depths_doc, "depths($module, code, /)\n--\n\n"
-"The depth of the operand stack before each unit of the code; -1 where no instruction begins that is reached, or nothing is known.");
+PyDoc_STRVAR(is_sound_doc, "is_sound($module, code, /)\n--\n\n"
+"Whether code jumps nowhere but to its instructions, and each of them finds what it takes for granted.");
 PyDoc_STRVAR(large_numbers_doc, "large_numbers($module, records, /)\n--\n\n"
 "Where in records there are integers that could be the id() of an object: tuples of the record's number and the slot's.");
 PyDoc_STRVAR(names_changed_doc, "names_changed($module, versions, sums, /)\n--\n\n"
@@ -101,7 +103,7 @@ static PyMethodDef native_methods[] = {
     {"generator_get", native_generator_get, METH_O, generator_get_doc},
     {"generator_set", native_generator_set, METH_VARARGS, generator_set_doc},
     {"names", native_names, METH_VARARGS, names_doc},
-    {"depths", native_depths, METH_O, depths_doc},
+    {"is_sound", native_is_sound, METH_O, is_sound_doc},
     {"large_numbers", native_large_numbers, METH_O, large_numbers_doc},
     {"names_changed", native_names_changed, METH_VARARGS, names_changed_doc},
     {NULL, NULL, 0, NULL},

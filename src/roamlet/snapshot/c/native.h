@@ -16,6 +16,9 @@
 #include "api.h"
 #include "arguments.h"
 #include "cpython/cpython.h"
+#if ROAMLET_SNAPSHOT_KNOWN
+#include "cpython/kinds.h"
+#endif
 
 static const RoamletAPI *api;
 

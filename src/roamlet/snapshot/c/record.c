@@ -107,7 +107,7 @@ record_initialised(Capture *capture, PyObject *self)
 {
     static Py_ssize_t at = -1;
     PyCodeObject *code = (PyCodeObject *)((PyFunctionObject *)initialised)->func_code;
-    Slot slots[3] = {slot_borrowed(self), SLOT_EMPTY, SLOT_EMPTY}; /* its variables */
+    Slot slots[3] = {slot_borrowed(self), slot_borrowed(Py_None), SLOT_EMPTY}; /* its variables; what it has called is of no use any more */
     Instruction instruction;
     assert(code->co_nlocalsplus == 3);
     for (Py_ssize_t unit = 0; at < 0 && unit < Py_SIZE(code); unit++) {

@@ -64,12 +64,39 @@ record_read(PyObject *object, PyObject *functions, bool value, Record *record)
 
 /* ---- build and go on ---- */
 
-/* What build() does for ticket->records at i. They were checked. */
-static void
+/* What build() does for ticket->records at i. They were checked, but code may have run since and have begun their generators. -1 with an
+   exception set. */
+static int
 record_again(Ticket *ticket, Py_ssize_t i, Record *record)
 {
-    if (record_read(PyList_GET_ITEM(ticket->records, i), ticket->functions, i < ticket->count - 1 || ticket->before < 0, record) < 0)
-        Py_FatalError("roamlet: the records of a snapshot were changed while it was restored");
+    return record_read(PyList_GET_ITEM(ticket->records, i), ticket->functions, i < ticket->count - 1 || ticket->before < 0, record);
+}
+
+/* Compare a record with its code: what its frame stands in, what its slots have, and whether a generator's frame is what the frame
+   before runs. `before`: it goes on before this unit; -1: it takes a value. `spared`: so many operands from the bottom are not
+   compared. `around` has where the frame before stands, with opcode -1 for none, and then where this one does. -1 with an exception set. */
+static int
+record_is_sound(const Record *record, Py_ssize_t before, Py_ssize_t spared, Standing *around)
+{
+    PyCodeObject *code = (PyCodeObject *)record->function->func_code;
+    bool runs_generator = around->instruction.opcode == FOR_ITER || around->instruction.opcode == SEND;
+    if (record->generator != NULL && !(GENERATORS_BLOCK && runs_generator && is_exception_or_none(record->handled)))
+        return frame_bad(code);
+    if (before < 0)
+        return frame_is_sound(code, STANDS_WITHIN, record->unit, record->offset, record->nulls, record->slots, spared, around);
+    if (record->offset != 0 || instruction_begins(code, record->unit) != before) {
+        PyErr_Clear(); /* memory may be out */
+        return frame_bad(code);
+    }
+    return frame_is_sound(code, STANDS_BEFORE, before, 0, record->nulls, record->slots, spared, around);
+}
+
+/* Whether the innermost frame is in a loop over a channel that ends at this unit, and has what its end gives back to it. */
+static bool
+record_ends(const Record *innermost, const Standing *standing, Py_ssize_t end)
+{
+    return standing->instruction.opcode == FOR_ITER && instruction_target(&standing->instruction) == end &&
+           PyTuple_GET_SIZE(innermost->slots) > !GENERATORS_BLOCK;
 }
 
 /* Let the exception that a `with` block is left with have a traceback, if only None: 3.11 hands it on without looking. Those of
@@ -94,10 +121,12 @@ native_check(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyThreadState *tstate = PyThreadState_Get();
     PyObject *functions, *records, *handled, *returns, *keeps;
-    Py_ssize_t before, end, count;
+    Py_ssize_t before, end, count, held = -1;
+    Standing standing = {.instruction.opcode = -1};
     Record record = {0};
     Ticket *ticket;
-    if (!PyArg_ParseTuple(args, "O!O!OnnOO:check", &PyList_Type, &functions, &PyList_Type, &records, &handled, &before, &end, &returns, &keeps))
+    if (!PyArg_ParseTuple(args, "O!O!OnnOO|n:check", &PyList_Type, &functions, &PyList_Type, &records, &handled, &before, &end, &returns, &keeps,
+                          &held))
         return NULL;
     if (!calls_are_inlined()) {
         PyErr_SetString(PyExc_RuntimeError, "a tasklet cannot be restored while a frame evaluator (PEP 523: a debugger, a compiler) is "
@@ -110,12 +139,22 @@ native_check(PyObject *Py_UNUSED(module), PyObject *args)
                                            "sys.setrecursionlimit()", count);
         return NULL;
     }
-    for (Py_ssize_t i = 0; i < count; i++)
-        if (record_read(PyList_GET_ITEM(records, i), functions, i < count - 1 || before < 0, &record) < 0)
+    if (!is_exception_or_none(handled)) {
+        record_bad("it handles what is no exception");
+        return NULL;
+    }
+    for (Py_ssize_t i = 0; i < count; i++) {
+        bool last = i == count - 1;
+        Py_ssize_t spared = 0;
+        if (record_read(PyList_GET_ITEM(records, i), functions, !last || before < 0, &record) < 0)
             return NULL;
+        if (i == 0 && held >= 0)
+            spared = PyTuple_GET_SIZE(record.slots) - ((PyCodeObject *)record.function->func_code)->co_nlocalsplus - held;
+        if (record_is_sound(&record, last ? before : -1, spared, &standing) < 0)
+            return NULL;
+    }
     if (count > 0 && (before >= 0 || end >= 0)) {
-        PyCodeObject *code = (PyCodeObject *)record.function->func_code;
-        if (before >= Py_SIZE(code) || end >= Py_SIZE(code) || PyTuple_GET_SIZE(record.slots) == 0) {
+        if (PyTuple_GET_SIZE(record.slots) == 0 || (before >= 0) == (end >= 0) || (end >= 0 && !record_ends(&record, &standing, end))) {
             record_bad("it goes on outside of its code");
             return NULL;
         }
@@ -136,7 +175,7 @@ native_check(PyObject *Py_UNUSED(module), PyObject *args)
     ticket->frames = PyMem_Calloc((size_t)count + 1, sizeof(void *));
     ticket->generators_handle = PyMem_Calloc((size_t)count + 1, sizeof(void *));
     ticket->count = count;
-    ticket->records = Py_NewRef(records);
+    ticket->records = PyList_GetSlice(records, 0, count); /* of its own */
     ticket->functions = Py_NewRef(functions);
     ticket->handled = handled != Py_None ? Py_NewRef(handled) : NULL;
     ticket->returns = Py_NewRef(returns);
@@ -146,7 +185,7 @@ native_check(PyObject *Py_UNUSED(module), PyObject *args)
     ticket->silence = silence_type->tp_alloc(silence_type, 0);
     if (ticket->frames == NULL || ticket->generators_handle == NULL)
         PyErr_NoMemory();
-    if (ticket->frames == NULL || ticket->generators_handle == NULL || ticket->silence == NULL)
+    if (ticket->frames == NULL || ticket->generators_handle == NULL || ticket->records == NULL || ticket->silence == NULL)
         Py_CLEAR(ticket);
     return (PyObject *)ticket;
 }
@@ -158,10 +197,12 @@ frames_take(Ticket *ticket, PyThreadState *tstate)
     Record record;
     ticket->below = data_stack(tstate);
     for (Py_ssize_t i = 0; i < ticket->count; i++) {
-        record_again(ticket, i, &record);
-        ticket->frames[i] = record.generator != NULL
-                                ? generator_frame(record.generator)
-                                : data_stack_take(tstate, frame_words((PyCodeObject *)record.function->func_code));
+        if (record_again(ticket, i, &record) < 0)
+            ticket->frames[i] = NULL;
+        else
+            ticket->frames[i] = record.generator != NULL
+                                    ? generator_frame(record.generator)
+                                    : data_stack_take(tstate, frame_words((PyCodeObject *)record.function->func_code));
         if (ticket->frames[i] == NULL) {
             data_stack_rewind(tstate, &ticket->below);
             return -1;
@@ -210,7 +251,8 @@ native_build(PyObject *Py_UNUSED(module), PyObject *object)
         return NULL;
     for (Py_ssize_t i = 0; i < ticket->count; i++) {
         Frame *frame = ticket->frames[i];
-        record_again(ticket, i, &record);
+        if (record_again(ticket, i, &record) < 0)
+            Py_FatalError("roamlet: the records of a snapshot were changed while it was restored");
         if (record.generator != NULL) {
             generator_fill(record.generator, record.unit, record.offset, record.nulls, record.slots);
             ticket->generators_handle[i] = Py_NewRef(record.handled);

@@ -11,6 +11,9 @@
 
 #if ROAMLET_SNAPSHOT_KNOWN
 #include <opcode.h>
+#if PY_VERSION_HEX >= 0x030D0000
+#include "internal/pycore_setobject.h" /* _PySet_NextEntry() */
+#endif
 
 typedef struct _PyInterpreterFrame Frame;
 
@@ -163,6 +166,20 @@ static inline int
 generator_state(PyGenObject *generator)
 {
     return generator->gi_frame_state;
+}
+
+/* The state of one that waits in this instruction, a YIELD_VALUE, or has not begun: that is RETURN_GENERATOR. */
+static inline int
+generator_state_in(int opcode, int oparg)
+{
+    if (opcode == RETURN_GENERATOR)
+        return FRAME_CREATED;
+#if PY_VERSION_HEX >= 0x030D0000
+    return FRAME_SUSPENDED + (oparg & 1); /* 1: in a `yield from` or `await` */
+#else
+    (void)oparg;
+    return FRAME_SUSPENDED;
+#endif
 }
 
 static inline void

@@ -1,0 +1,239 @@
+/* What each instruction of the compiler's does to the operand stack, and where the next one is: for all versions, by the names that opcode.h
+   has in each. Opcodes are those without specialisation and instrumentation. Nothing here runs Python code. */
+#ifndef ROAMLET_CPYTHON_INSTRUCTIONS_H
+#define ROAMLET_CPYTHON_INSTRUCTIONS_H
+
+#include <limits.h>
+#include <opcode.h>
+
+/* How many operands an instruction takes off the stack or changes, from its first effect until the next instruction is
+   noted in the frame; -1 where operands below may change hands as well, or where it has not been looked up.
+
+   Left out on purpose: STORE_FAST, which 3.11 and 3.12 run together with the instruction behind it; RERAISE and
+   RAISE_VARARGS, which drop operands without a traceback entry; all that cannot run foreign code. */
+static inline int
+instruction_takes(int opcode, int oparg)
+{
+    switch (opcode) {
+    case CALL:
+#ifdef PRECALL
+    case PRECALL:
+#endif
+        return oparg + 2;
+#ifdef CALL_KW
+    case CALL_KW:
+        return oparg + 3;
+#endif
+    case CALL_FUNCTION_EX:
+#if PY_VERSION_HEX >= 0x030E0000 /* without keywords their slot is empty */
+        return 4;
+#else
+        return 3 + (oparg & 1);
+#endif
+#ifdef BINARY_SLICE
+    case STORE_SLICE:
+        return 4;
+    case BINARY_SLICE:
+#endif
+#ifdef LOAD_SUPER_ATTR
+    case LOAD_SUPER_ATTR:
+#endif
+    case MATCH_CLASS:
+    case STORE_SUBSCR:
+        return 3;
+    case BINARY_OP:
+#ifdef BINARY_SUBSCR
+    case BINARY_SUBSCR:
+#endif
+    case COMPARE_OP:
+    case CONTAINS_OP:
+    case DELETE_SUBSCR:
+    case IMPORT_NAME:
+    case MAP_ADD:
+    case MATCH_KEYS:
+    case SEND:
+    case STORE_ATTR:
+        return 2;
+#ifdef BEFORE_WITH
+    case BEFORE_ASYNC_WITH:
+    case BEFORE_WITH:
+#else
+    case LOAD_SPECIAL:
+#endif
+    case DELETE_ATTR:
+    case DICT_MERGE:
+    case DICT_UPDATE:
+    case FOR_ITER:
+    case GET_AITER:
+    case GET_ANEXT:
+    case GET_AWAITABLE:
+    case GET_ITER:
+    case GET_LEN:
+    case GET_YIELD_FROM_ITER:
+    case IMPORT_FROM:
+    case LIST_APPEND:
+    case LIST_EXTEND:
+    case LOAD_ATTR:
+    case POP_TOP:
+    case SET_ADD:
+    case SET_UPDATE:
+    case STORE_GLOBAL:
+    case STORE_NAME:
+    case UNARY_INVERT:
+    case UNARY_NEGATIVE:
+    case UNARY_NOT:
+    case UNPACK_EX:
+    case UNPACK_SEQUENCE:
+#ifdef LOAD_METHOD
+    case LOAD_METHOD:
+#endif
+#ifdef TO_BOOL
+    case TO_BOOL:
+#endif
+#ifdef CALL_INTRINSIC_1
+    case CALL_INTRINSIC_1:
+#endif
+        return 1;
+#ifdef FORMAT_VALUE
+    case FORMAT_VALUE:
+        return (oparg & 4) ? 2 : 1;
+#else
+    case FORMAT_WITH_SPEC:
+        return 2;
+    case FORMAT_SIMPLE:
+    case CONVERT_VALUE:
+        return 1;
+#endif
+    case BUILD_MAP:
+        return 2 * oparg;
+    case BUILD_SET:
+        return oparg;
+    case JUMP_BACKWARD:
+    case LOAD_BUILD_CLASS:
+    case LOAD_GLOBAL:
+    case LOAD_NAME:
+    case RESUME:
+        return 0;
+    default:
+        return -1;
+    }
+}
+
+/* Whether the instruction jumps, and from the end of the instruction, where to: 1 forward, -1 backward. */
+static inline int
+instruction_jumps(int opcode)
+{
+    switch (opcode) {
+    case FOR_ITER:
+    case JUMP_FORWARD:
+    case SEND:
+#ifdef POP_JUMP_FORWARD_IF_TRUE
+    case JUMP_IF_FALSE_OR_POP:
+    case JUMP_IF_TRUE_OR_POP:
+    case POP_JUMP_FORWARD_IF_FALSE:
+    case POP_JUMP_FORWARD_IF_NONE:
+    case POP_JUMP_FORWARD_IF_NOT_NONE:
+    case POP_JUMP_FORWARD_IF_TRUE:
+#else
+    case POP_JUMP_IF_FALSE:
+    case POP_JUMP_IF_NONE:
+    case POP_JUMP_IF_NOT_NONE:
+    case POP_JUMP_IF_TRUE:
+#endif
+        return 1;
+    case JUMP_BACKWARD:
+    case JUMP_BACKWARD_NO_INTERRUPT:
+#ifdef POP_JUMP_BACKWARD_IF_TRUE
+    case POP_JUMP_BACKWARD_IF_FALSE:
+    case POP_JUMP_BACKWARD_IF_NONE:
+    case POP_JUMP_BACKWARD_IF_NOT_NONE:
+    case POP_JUMP_BACKWARD_IF_TRUE:
+#endif
+        return -1;
+    default:
+        return 0;
+    }
+}
+
+/* Whether the instruction behind it is reached through it. */
+static inline bool
+instruction_falls_through(int opcode)
+{
+    switch (opcode) {
+    case JUMP_BACKWARD:
+    case JUMP_BACKWARD_NO_INTERRUPT:
+    case JUMP_FORWARD:
+    case RAISE_VARARGS:
+    case RERAISE:
+    case RETURN_VALUE:
+#ifdef RETURN_CONST
+    case RETURN_CONST:
+#endif
+        return false;
+    default:
+        return true;
+    }
+}
+
+/* What the instruction does to the depth; INT_MAX when it is not known. */
+static inline int
+instruction_effect(int opcode, int oparg, bool jumps)
+{
+#ifdef PRECALL
+    /* The compiler counts the arguments as gone after PRECALL; they stay for CALL, which may be done in PRECALL's place. */
+    if (opcode == PRECALL)
+        return 0;
+    if (opcode == CALL)
+        return -(oparg + 1);
+#endif
+    return PyCompile_OpcodeStackEffectWithJump(opcode, oparg, jumps);
+}
+
+/* A number of an exception table; `*at` moves on. */
+static inline int
+table_number(const uint8_t **at, const uint8_t *end)
+{
+    int value = 0;
+    while (*at < end) {
+        uint8_t byte = *(*at)++;
+        value = value << 6 | (byte & 63);
+        if ((byte & 64) == 0)
+            break;
+    }
+    return value;
+}
+
+/* An instruction of the compiler's: `own` is its unit behind its EXTENDED_ARGs, `next` the one behind its inline caches. */
+typedef struct {
+    int opcode, oparg;
+    Py_ssize_t own, next;
+} Decoded;
+
+/* Read the instruction that begins at `unit`, which may be an EXTENDED_ARG. False when there is none that is whole. */
+static inline bool
+instruction_decode(const uint8_t *code, Py_ssize_t units, Py_ssize_t unit, Decoded *found)
+{
+    int opcode = CACHE, oparg = 0;
+    while (unit < units && (opcode = code[2 * unit]) == EXTENDED_ARG) {
+        oparg = (oparg | code[2 * unit + 1]) << 8;
+        if (++unit >= units || oparg > 0xffffff)
+            return false;
+    }
+    if (unit >= units || opcode == CACHE)
+        return false;
+    *found = (Decoded){.opcode = opcode, .oparg = oparg | code[2 * unit + 1], .own = unit, .next = unit + 1};
+    while (found->next < units && code[2 * found->next] == CACHE)
+        found->next++;
+    return true;
+}
+
+/* Where it jumps to, which may be outside of the code; -1: it does not jump. */
+static inline Py_ssize_t
+instruction_target(const Decoded *instruction)
+{
+    int direction = instruction_jumps(instruction->opcode);
+    Py_ssize_t target = instruction->next + direction * (Py_ssize_t)instruction->oparg;
+    return direction == 0 ? -1 : target >= 0 ? target : PY_SSIZE_T_MAX;
+}
+
+#endif

@@ -1,0 +1,1046 @@
+/* What the compiler's code has in each slot of a frame, variables and operands, when the interpreter gets to an instruction: followed
+   through the code from its beginning, like a verifier of bytecode. The interpreter believes its slots: it looks neither whether what a
+   loop has is an iterator, nor whether there is anything at all. What is known of instructions is here and in instructions.h, by the
+   names that opcode.h has in each version; of an instruction that neither describes, nothing is known of the whole code.
+   Nothing here runs Python code. */
+#ifndef ROAMLET_CPYTHON_KINDS_H
+#define ROAMLET_CPYTHON_KINDS_H
+
+#include "instructions.h"
+
+#ifdef CALL_INTRINSIC_1
+#include "internal/pycore_intrinsics.h"
+#endif
+
+/* What a slot has: one of these, and in the bits above KIND_BITS what is said there. */
+typedef uint32_t Kind;
+
+enum {
+    KIND_ANY,               /* something or nothing */
+    KIND_EMPTY,             /* nothing; of a variable: nothing that the code counts on */
+    KIND_VALUE,             /* some object */
+    KIND_ITERATOR,
+    KIND_ITEMS,             /* what a comprehension was given to go through: an iterator, or an asynchronous one */
+    KIND_LIST,
+    KIND_EXCEPTIONS,        /* a list of exceptions and None: what an `except*` collects */
+    KIND_SET,
+    KIND_DICT,
+    KIND_TUPLE,             /* of so many items */
+    KIND_CELLS,             /* a tuple of so many cells */
+    KIND_CONSTANT,          /* that of this number */
+    KIND_FUNCTION,          /* of the code that is the constant of this number */
+    KIND_CELL,
+    KIND_EXCEPTION,
+    KIND_EXCEPTION_OR_NONE,
+    KIND_LASTI,             /* where an exception was raised */
+};
+
+#define KIND_BITS 5
+#define KIND_MANY ((1u << (32 - KIND_BITS)) - 1) /* of a tuple: of any number */
+
+static inline Kind
+kind_with(int kind, size_t more)
+{
+    return (Kind)kind | (Kind)more << KIND_BITS;
+}
+
+static inline int
+kind_is(Kind kind)
+{
+    return (int)(kind & ((1u << KIND_BITS) - 1));
+}
+
+static inline size_t
+kind_more(Kind kind)
+{
+    return kind >> KIND_BITS;
+}
+
+/* Up to 3.11 a variable without a value is noticed where it is read, and a trace function may delete one. */
+#ifdef LOAD_FAST_CHECK
+#define KIND_ASSIGNED KIND_VALUE
+#else
+#define KIND_ASSIGNED KIND_ANY
+#endif
+
+/* The slots while the code is followed. */
+typedef struct {
+    PyCodeObject *code;
+    Kind *slots;         /* variables, then operands */
+    int variables, width; /* how many there are of the former, and of both at most */
+    int count;           /* in use now */
+    bool copied;         /* the instruction before was COPY 1 */
+    bool goes_through;   /* a FOR_ITER takes KIND_ITEMS */
+} Slots;
+
+/* The constant; NULL: there is none of this number. Borrowed. */
+static inline PyObject *
+kinds_constant(PyCodeObject *code, size_t number)
+{
+    return number < (size_t)PyTuple_GET_SIZE(code->co_consts) ? PyTuple_GET_ITEM(code->co_consts, number) : NULL;
+}
+
+/* Whether it is a constant of the type. */
+static inline bool
+kind_is_constant(const Slots *now, Kind kind, PyTypeObject *type)
+{
+    return kind_is(kind) == KIND_CONSTANT && Py_IS_TYPE(kinds_constant(now->code, kind_more(kind)), type);
+}
+
+static inline bool
+kind_is_tuple(const Slots *now, Kind kind)
+{
+    return kind_is(kind) == KIND_TUPLE || kind_is(kind) == KIND_CELLS || kind_is_constant(now, kind, &PyTuple_Type);
+}
+
+static inline bool
+kind_is_filled(Kind kind)
+{
+    return kind_is(kind) != KIND_ANY && kind_is(kind) != KIND_EMPTY;
+}
+
+static inline bool
+kind_may_be_exception(const Slots *now, Kind kind)
+{
+    return kind_is(kind) == KIND_EXCEPTION || kind_is(kind) == KIND_EXCEPTION_OR_NONE || kind_is_constant(now, kind, Py_TYPE(Py_None));
+}
+
+/* What a slot has that has this or that. */
+static Kind
+kind_either(const Slots *now, Kind one, Kind other)
+{
+    if (one == other)
+        return one;
+    if (!kind_is_filled(one) || !kind_is_filled(other))
+        return KIND_ANY;
+    if (kind_is_tuple(now, one) && kind_is_tuple(now, other))
+        return kind_with(KIND_TUPLE, KIND_MANY);
+    if (kind_may_be_exception(now, one) && kind_may_be_exception(now, other))
+        return KIND_EXCEPTION_OR_NONE;
+    return KIND_VALUE;
+}
+
+/* The operand at this place from the top, which is 1; KIND_ANY where there is none. */
+static inline Kind
+kinds_top(const Slots *now, int place)
+{
+    return place >= 1 && place <= now->count - now->variables ? now->slots[now->count - place] : KIND_ANY;
+}
+
+static inline bool
+kinds_push(Slots *now, Kind kind)
+{
+    if (now->count >= now->width)
+        return false;
+    now->slots[now->count++] = kind;
+    return true;
+}
+
+/* Take operands off, each of which has to be something. */
+static bool
+kinds_pop(Slots *now, int count)
+{
+    if (count < 0 || count > now->count - now->variables)
+        return false;
+    for (int i = 0; i < count; i++)
+        if (!kind_is_filled(now->slots[--now->count]))
+            return false;
+    return true;
+}
+
+/* Push what a variable has. */
+static bool
+kinds_load(Slots *now, int number)
+{
+    Kind kind;
+    if (number >= now->variables)
+        return false;
+    kind = now->slots[number];
+#ifdef LOAD_FAST_CHECK
+    return kind_is_filled(kind) && kinds_push(now, kind);
+#else
+    return kinds_push(now, kind_is_filled(kind) ? kind : KIND_VALUE);
+#endif
+}
+
+/* Give a variable what is on top; that may be nothing, where it had nothing before a comprehension that is part of this code. What a
+   debugger may give it in its place is not told by its kind. */
+static bool
+kinds_store(Slots *now, int number)
+{
+    Kind kind = kinds_top(now, 1);
+    if (number >= now->variables || now->count <= now->variables)
+        return false;
+    now->count--;
+    now->slots[number] = !kind_is_filled(kind) || kind_is(kind) == KIND_CELL ? kind : KIND_ASSIGNED;
+    return true;
+}
+
+static bool
+kinds_set_variable(Slots *now, int number, Kind kind)
+{
+    if (number >= now->variables)
+        return false;
+    now->slots[number] = kind;
+    return true;
+}
+
+static inline bool
+kinds_has_cell(const Slots *now, int number)
+{
+    return number < now->variables && kind_is(now->slots[number]) == KIND_CELL;
+}
+
+#ifdef CALL_KW
+/* Whether the tuple on top with the names of a call's keywords can be that of so many arguments. */
+static bool
+kinds_names_keywords(const Slots *now, int arguments)
+{
+    PyObject *names;
+    if (!kind_is_constant(now, kinds_top(now, 1), &PyTuple_Type))
+        return false;
+    names = kinds_constant(now->code, kind_more(kinds_top(now, 1)));
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); i++)
+        if (!PyUnicode_CheckExact(PyTuple_GET_ITEM(names, i)))
+            return false;
+    return PyTuple_GET_SIZE(names) <= arguments;
+}
+#endif
+
+/* Whether a function of the code that is this constant can have what is at this place as its closure. */
+static bool
+kinds_closes(const Slots *now, size_t number, int place)
+{
+    PyObject *code = kinds_constant(now->code, number);
+    Kind cells = kinds_top(now, place);
+    return kind_is(cells) == KIND_CELLS && kind_more(cells) == (size_t)((PyCodeObject *)code)->co_nfreevars;
+}
+
+/* Whether a function can have what is at this place for the attribute of this number: 1 defaults, 2 those of keywords, 4
+   annotations, 8 the closure. */
+static bool
+kinds_fits_function(const Slots *now, size_t code, int attribute, int place)
+{
+    if (attribute == 8)
+        return kinds_closes(now, code, place);
+    return attribute == 1 ? kind_is_tuple(now, kinds_top(now, place)) : kind_is_filled(kinds_top(now, place));
+}
+
+/* What the instruction takes for granted of operands, beyond there being something. */
+static bool
+kinds_are_met(Slots *now, int opcode, int oparg)
+{
+    Kind top = kinds_top(now, 1);
+    switch (opcode) {
+    case FOR_ITER:
+        now->goes_through |= kind_is(top) == KIND_ITEMS;
+        return kind_is(top) == KIND_ITERATOR || kind_is(top) == KIND_ITEMS;
+    case RERAISE:
+        return kind_is(top) == KIND_EXCEPTION && (oparg == 0 || kind_is(kinds_top(now, 1 + oparg)) == KIND_LASTI);
+    case WITH_EXCEPT_START:
+        return kind_is(top) == KIND_EXCEPTION && kind_is(kinds_top(now, 3)) == KIND_LASTI && kind_is_filled(kinds_top(now, 4)) &&
+               now->count - now->variables >= 4;
+#ifdef CLEANUP_THROW
+    case CLEANUP_THROW:
+#endif
+    case END_ASYNC_FOR:
+    case PUSH_EXC_INFO:
+        return kind_is(top) == KIND_EXCEPTION;
+    case POP_EXCEPT:
+        return kind_may_be_exception(now, top);
+    case CHECK_EXC_MATCH:
+        return kind_is(kinds_top(now, 2)) == KIND_EXCEPTION;
+    case CHECK_EG_MATCH:
+        return kind_may_be_exception(now, kinds_top(now, 2));
+    case LIST_APPEND:
+        if (kind_is(kinds_top(now, oparg + 1)) == KIND_EXCEPTIONS)
+            return kind_may_be_exception(now, top);
+        return kind_is(kinds_top(now, oparg + 1)) == KIND_LIST;
+    case LIST_EXTEND:
+        return kind_is(kinds_top(now, oparg + 1)) == KIND_LIST;
+    case SET_ADD:
+    case SET_UPDATE:
+        return kind_is(kinds_top(now, oparg + 1)) == KIND_SET;
+    case MAP_ADD:
+        return kind_is(kinds_top(now, oparg + 2)) == KIND_DICT;
+    case DICT_MERGE:
+    case DICT_UPDATE:
+        return kind_is(kinds_top(now, oparg + 1)) == KIND_DICT;
+    case MATCH_CLASS:
+    case MATCH_KEYS:
+        return kind_is_tuple(now, top);
+#ifdef LIST_TO_TUPLE
+    case LIST_TO_TUPLE:
+        return kind_is(top) == KIND_LIST;
+    case PREP_RERAISE_STAR:
+        return kind_is(top) == KIND_EXCEPTIONS && kind_is(kinds_top(now, 2)) == KIND_EXCEPTION;
+#else
+    case CALL_INTRINSIC_1:
+        return (oparg != INTRINSIC_LIST_TO_TUPLE || kind_is(top) == KIND_LIST) &&
+               (oparg != INTRINSIC_STOPITERATION_ERROR || kind_is(top) == KIND_EXCEPTION);
+    case CALL_INTRINSIC_2:
+        if (oparg == INTRINSIC_PREP_RERAISE_STAR)
+            return kind_is(top) == KIND_EXCEPTIONS && kind_is(kinds_top(now, 2)) == KIND_EXCEPTION;
+        return oparg != INTRINSIC_SET_FUNCTION_TYPE_PARAMS || kind_is(kinds_top(now, 2)) == KIND_FUNCTION;
+#endif
+    default:
+        return true;
+    }
+}
+
+/* Take what a call has on the stack: `arguments` above what is called and its self, one of which may be empty. */
+static bool
+kinds_pop_call(Slots *now, int arguments)
+{
+    bool filled = kinds_pop(now, arguments) && now->count - now->variables >= 2 &&
+                  kind_is_filled(kinds_top(now, CALLABLE_BELOW_SELF ? 2 : 1));
+    now->count -= filled ? 2 : 0;
+    return filled;
+}
+
+/* Push what is called, a method or any other attribute, and its self or nothing. */
+static bool
+kinds_push_method(Slots *now)
+{
+    return kinds_push(now, CALLABLE_BELOW_SELF ? KIND_VALUE : KIND_ANY) && kinds_push(now, CALLABLE_BELOW_SELF ? KIND_ANY : KIND_VALUE);
+}
+
+static bool
+kinds_make_function(Slots *now, int oparg)
+{
+    Kind code = kinds_top(now, 1);
+    if (!kind_is_constant(now, code, &PyCode_Type) || !kinds_pop(now, 1))
+        return false;
+#ifndef SET_FUNCTION_ATTRIBUTE
+    for (int attribute = 8; attribute > 0; attribute >>= 1)
+        if ((oparg & attribute) != 0 && !(kinds_fits_function(now, kind_more(code), attribute, 1) && kinds_pop(now, 1)))
+            return false;
+    if ((oparg & 8) == 0 && ((PyCodeObject *)kinds_constant(now->code, kind_more(code)))->co_nfreevars > 0)
+        return false;
+#else
+    (void)oparg;
+#endif
+    return kinds_push(now, kind_with(KIND_FUNCTION, kind_more(code)));
+}
+
+static bool
+kinds_build_tuple(Slots *now, int items)
+{
+    int cells = 0;
+    for (int place = 1; place <= items; place++)
+        cells += kind_is(kinds_top(now, place)) == KIND_CELL;
+    return kinds_pop(now, items) && kinds_push(now, kind_with(items > 0 && cells == items ? KIND_CELLS : KIND_TUPLE, (size_t)items));
+}
+
+/* A list; an `except*` makes its own above the exception and a copy of it. */
+static bool
+kinds_build_list(Slots *now, int items)
+{
+    bool collects = items == 0 && kind_is(kinds_top(now, 1)) == KIND_EXCEPTION && kind_is(kinds_top(now, 2)) == KIND_EXCEPTION;
+    return kinds_pop(now, items) && kinds_push(now, collects ? KIND_EXCEPTIONS : KIND_LIST);
+}
+
+/* Copy an operand. Later versions let an `except*` copy the exception only when its list is there. */
+static bool
+kinds_copy(Slots *now, int place)
+{
+    Kind copied = kinds_top(now, place);
+    if (place == 2 && kind_is(copied) == KIND_EXCEPTION && kind_is(kinds_top(now, 1)) == KIND_LIST)
+        now->slots[now->count - 1] = KIND_EXCEPTIONS;
+    return kind_is_filled(copied) && kinds_push(now, copied);
+}
+
+static bool
+kinds_swap(Slots *now, int place)
+{
+    Kind top = kinds_top(now, 1);
+    if (place < 1 || place > now->count - now->variables)
+        return false;
+    now->slots[now->count - 1] = now->slots[now->count - place];
+    now->slots[now->count - place] = top;
+    return true;
+}
+
+/* How many operands it takes that leaves some objects in their place; -1: it is not one of those. */
+static int
+kinds_taken(int opcode, int oparg, bool jumps)
+{
+    switch (opcode) {
+    case COPY_FREE_VARS:
+    case DELETE_GLOBAL:
+    case DELETE_NAME:
+    case JUMP_BACKWARD_NO_INTERRUPT:
+    case JUMP_FORWARD:
+    case NOP:
+    case RETURN_GENERATOR:
+    case SETUP_ANNOTATIONS:
+    case WITH_EXCEPT_START:
+#ifdef KW_NAMES
+    case KW_NAMES:
+#endif
+#ifdef LOAD_ASSERTION_ERROR
+    case LOAD_ASSERTION_ERROR:
+#endif
+#ifdef LOAD_COMMON_CONSTANT
+    case LOAD_COMMON_CONSTANT:
+    case LOAD_SMALL_INT:
+#endif
+#ifdef LOAD_LOCALS
+    case LOAD_LOCALS:
+#endif
+#ifdef NOT_TAKEN
+    case NOT_TAKEN:
+#endif
+        return 0;
+#ifdef JUMP_IF_FALSE_OR_POP
+    case JUMP_IF_FALSE_OR_POP:
+    case JUMP_IF_TRUE_OR_POP:
+        return jumps ? 0 : 1;
+#endif
+#ifdef POP_JUMP_FORWARD_IF_TRUE
+    case ASYNC_GEN_WRAP:
+    case IMPORT_STAR:
+    case POP_JUMP_BACKWARD_IF_FALSE:
+    case POP_JUMP_BACKWARD_IF_NONE:
+    case POP_JUMP_BACKWARD_IF_NOT_NONE:
+    case POP_JUMP_BACKWARD_IF_TRUE:
+    case POP_JUMP_FORWARD_IF_FALSE:
+    case POP_JUMP_FORWARD_IF_NONE:
+    case POP_JUMP_FORWARD_IF_NOT_NONE:
+    case POP_JUMP_FORWARD_IF_TRUE:
+    case PRINT_EXPR:
+    case UNARY_POSITIVE:
+#else
+    case LOAD_FROM_DICT_OR_DEREF:
+    case LOAD_FROM_DICT_OR_GLOBALS:
+    case POP_JUMP_IF_FALSE:
+    case POP_JUMP_IF_NONE:
+    case POP_JUMP_IF_NOT_NONE:
+    case POP_JUMP_IF_TRUE:
+#endif
+    case CHECK_EXC_MATCH:
+    case MATCH_MAPPING:
+    case MATCH_SEQUENCE:
+    case POP_EXCEPT:
+    case RETURN_VALUE:
+    case STORE_DEREF:
+    case YIELD_VALUE:
+        return 1;
+#ifdef CALL_INTRINSIC_2
+    case CALL_INTRINSIC_2:
+#endif
+#ifdef END_SEND
+    case END_SEND:
+#endif
+#ifdef BUILD_INTERPOLATION
+    case BUILD_TEMPLATE:
+#endif
+    case END_ASYNC_FOR:
+    case IS_OP:
+        return 2;
+#ifdef CLEANUP_THROW
+    case CLEANUP_THROW:
+        return 3;
+#endif
+    case BUILD_SLICE:
+        return oparg == 3 ? 3 : 2;
+    case BUILD_STRING:
+        return oparg;
+#ifdef BUILD_CONST_KEY_MAP
+    case BUILD_CONST_KEY_MAP:
+        return oparg + 1;
+#endif
+#ifdef BUILD_INTERPOLATION
+    case BUILD_INTERPOLATION:
+        return 2 + (oparg & 1);
+#endif
+    default:
+        (void)jumps;
+        return instruction_takes(opcode, oparg);
+    }
+}
+
+/* Whether the instruction goes where an operand is not None when it jumps as `jumps` says. */
+static bool
+kinds_is_not_none(int opcode, bool jumps)
+{
+    switch (opcode) {
+#ifdef POP_JUMP_FORWARD_IF_TRUE
+    case POP_JUMP_BACKWARD_IF_NONE:
+    case POP_JUMP_FORWARD_IF_NONE:
+#else
+    case POP_JUMP_IF_NONE:
+#endif
+        return !jumps;
+#ifdef POP_JUMP_FORWARD_IF_TRUE
+    case POP_JUMP_BACKWARD_IF_NOT_NONE:
+    case POP_JUMP_FORWARD_IF_NOT_NONE:
+#else
+    case POP_JUMP_IF_NOT_NONE:
+#endif
+        return jumps;
+    default:
+        return false;
+    }
+}
+
+/* What an instruction does that takes some objects and leaves others: `effect` more. Of those that it leaves, `kind` is the last. */
+static bool
+kinds_replace(Slots *now, int taken, int effect, Kind kind)
+{
+    if (taken < 0 || taken + effect < 0 || !kinds_pop(now, taken))
+        return false;
+    for (int left = taken + effect; left > 0; left--)
+        if (!kinds_push(now, left > 1 ? KIND_VALUE : kind))
+            return false;
+    return true;
+}
+
+/* The instructions that give or read variables. *known: it is one of them. */
+static bool
+kinds_of_variables(Slots *now, int opcode, int oparg, bool *known)
+{
+    *known = true;
+    switch (opcode) {
+#ifdef LOAD_FAST_CHECK
+    case LOAD_FAST_CHECK:
+        if (oparg < now->variables && !kind_is_filled(now->slots[oparg]))
+            now->slots[oparg] = KIND_VALUE;
+        return kinds_load(now, oparg);
+    case LOAD_FAST_AND_CLEAR:
+        return oparg < now->variables && kinds_push(now, now->slots[oparg]) && kinds_set_variable(now, oparg, KIND_EMPTY);
+#endif
+#ifdef LOAD_FAST_BORROW
+    case LOAD_FAST_BORROW:
+#endif
+    case LOAD_FAST:
+        return kinds_load(now, oparg);
+#ifdef LOAD_FAST_LOAD_FAST
+#ifdef LOAD_FAST_BORROW
+    case LOAD_FAST_BORROW_LOAD_FAST_BORROW:
+#endif
+    case LOAD_FAST_LOAD_FAST:
+        return kinds_load(now, oparg >> 4) && kinds_load(now, oparg & 15);
+    case STORE_FAST_LOAD_FAST:
+        return kinds_store(now, oparg >> 4) && kinds_load(now, oparg & 15);
+    case STORE_FAST_STORE_FAST:
+        return kinds_store(now, oparg >> 4) && kinds_store(now, oparg & 15);
+#endif
+    case STORE_FAST:
+        return kinds_store(now, oparg);
+    case DELETE_FAST:
+        return kinds_set_variable(now, oparg, KIND_EMPTY);
+    case MAKE_CELL:
+        return kinds_set_variable(now, oparg, KIND_CELL);
+    case COPY_FREE_VARS:
+        if (oparg != now->code->co_nfreevars)
+            return false;
+        for (int number = now->variables - oparg; number < now->variables; number++)
+            now->slots[number] = KIND_CELL;
+        return true;
+#ifdef LOAD_CLOSURE
+    case LOAD_CLOSURE:
+        return kinds_has_cell(now, oparg) && kinds_push(now, KIND_CELL);
+#endif
+#ifdef LOAD_CLASSDEREF
+    case LOAD_CLASSDEREF:
+#endif
+    case LOAD_DEREF:
+        return kinds_has_cell(now, oparg) && kinds_push(now, KIND_VALUE);
+    case DELETE_DEREF:
+        return kinds_has_cell(now, oparg);
+    case STORE_DEREF:
+#ifdef LOAD_FROM_DICT_OR_DEREF
+    case LOAD_FROM_DICT_OR_DEREF:
+#endif
+        *known = false;
+        return kinds_has_cell(now, oparg);
+    default:
+        *known = false;
+        return true;
+    }
+}
+
+/* Do to the slots what the instruction does. False when it cannot be done there, or is not known. */
+static bool
+kinds_step(Slots *now, int opcode, int oparg, bool jumps)
+{
+    int effect = instruction_effect(opcode, oparg, jumps), before = now->count;
+    bool known, copied = now->copied;
+    now->copied = opcode == COPY && oparg == 1;
+    if (effect == INT_MAX || !kinds_of_variables(now, opcode, oparg, &known))
+        return false;
+    if (known)
+        return now->count == before + effect;
+    switch (opcode) {
+    case LOAD_CONST:
+        return kinds_constant(now->code, (size_t)oparg) != NULL && kinds_push(now, kind_with(KIND_CONSTANT, (size_t)oparg));
+    case PUSH_NULL:
+        return kinds_push(now, KIND_EMPTY);
+    case LOAD_GLOBAL:
+        if (effect == 1)
+            return kinds_push(now, KIND_VALUE);
+        return kinds_push(now, CALLABLE_BELOW_SELF ? KIND_VALUE : KIND_EMPTY) && kinds_push(now, CALLABLE_BELOW_SELF ? KIND_EMPTY : KIND_VALUE);
+#ifdef LOAD_SPECIAL
+    case LOAD_SPECIAL:
+        return kinds_pop(now, 1) && kinds_push_method(now);
+#endif
+#ifdef LOAD_SUPER_ATTR
+    case LOAD_SUPER_ATTR:
+        return kinds_pop(now, 3) && (effect == -1 ? kinds_push_method(now) : kinds_push(now, KIND_VALUE));
+#endif
+#ifdef LOAD_METHOD
+    case LOAD_METHOD:
+#endif
+    case LOAD_ATTR:
+        return kinds_pop(now, 1) && (effect == 1 ? kinds_push_method(now) : kinds_push(now, KIND_VALUE));
+    case COPY:
+        return kinds_copy(now, oparg);
+    case SWAP:
+        return kinds_swap(now, oparg);
+#ifdef PRECALL
+    case PRECALL:
+        return true;
+#endif
+#ifdef CALL_KW
+    case CALL_KW:
+        return kinds_names_keywords(now, oparg) && kinds_pop(now, 1) && kinds_pop_call(now, oparg) && kinds_push(now, KIND_VALUE);
+#endif
+    case CALL:
+        return kinds_pop_call(now, oparg) && kinds_push(now, KIND_VALUE);
+    case CALL_FUNCTION_EX:
+        if (effect == -3 || (oparg & 1) != 0) { /* from 3.14 on their slot is empty where there are no keywords */
+            if (kind_is(kinds_top(now, 1)) != KIND_DICT && kind_is(kinds_top(now, 1)) != KIND_EMPTY)
+                return false;
+            now->count--;
+        }
+        return kinds_pop_call(now, 1) && kinds_push(now, KIND_VALUE);
+    case MAKE_FUNCTION:
+        return kinds_make_function(now, oparg);
+#ifdef SET_FUNCTION_ATTRIBUTE
+    case SET_FUNCTION_ATTRIBUTE: {
+        Kind function = kinds_top(now, 1);
+        return kind_is(function) == KIND_FUNCTION && kinds_fits_function(now, kind_more(function), oparg, 2) && kinds_pop(now, 2) &&
+               kinds_push(now, function);
+    }
+#endif
+    case BUILD_TUPLE:
+        return kinds_build_tuple(now, oparg);
+    case BUILD_LIST:
+        return kinds_build_list(now, oparg);
+    case BUILD_SET:
+        return kinds_replace(now, oparg, effect, KIND_SET);
+#ifdef BUILD_CONST_KEY_MAP
+    case BUILD_CONST_KEY_MAP:
+#endif
+    case BUILD_MAP:
+        return kinds_replace(now, kinds_taken(opcode, oparg, jumps), effect, KIND_DICT);
+    case GET_ITER:
+        return kinds_replace(now, 1, effect, KIND_ITERATOR);
+    case FOR_ITER: /* where it ends, 3.11 takes the iterator off; later versions leave that to what comes there */
+        if (effect < 0)
+            return kinds_pop(now, 1);
+        return kinds_push(now, KIND_VALUE);
+    case SEND: /* where it ends, 3.11 takes the receiver off */
+        return effect < 0 ? kinds_replace(now, 2, effect, KIND_VALUE) : kinds_replace(now, 1, effect, KIND_VALUE);
+#ifdef END_FOR
+    case END_FOR:
+        return kinds_pop(now, -effect);
+#endif
+#ifdef POP_ITER
+    case POP_ITER:
+        return kinds_pop(now, -effect);
+#endif
+    case PUSH_EXC_INFO:
+        return kinds_pop(now, 1) && kinds_push(now, KIND_EXCEPTION_OR_NONE) && kinds_push(now, KIND_EXCEPTION);
+    case CHECK_EG_MATCH:
+        return kinds_pop(now, 2) && kinds_push(now, KIND_EXCEPTION_OR_NONE) && kinds_push(now, KIND_EXCEPTION_OR_NONE);
+    case DICT_MERGE:
+    case DICT_UPDATE:
+    case LIST_APPEND:
+    case LIST_EXTEND:
+    case SET_ADD:
+    case SET_UPDATE:
+        return kinds_pop(now, 1);
+    case MAP_ADD:
+        return kinds_pop(now, 2);
+#ifdef LIST_TO_TUPLE
+    case LIST_TO_TUPLE:
+        return kinds_replace(now, 1, effect, kind_with(KIND_TUPLE, KIND_MANY));
+    case PREP_RERAISE_STAR:
+        return kinds_replace(now, 2, effect, KIND_EXCEPTION_OR_NONE);
+#else
+    case CALL_INTRINSIC_1:
+        return kinds_replace(now, 1, effect,
+                             oparg == INTRINSIC_LIST_TO_TUPLE ? kind_with(KIND_TUPLE, KIND_MANY)
+                             : oparg == INTRINSIC_STOPITERATION_ERROR ? KIND_EXCEPTION : KIND_VALUE);
+    case CALL_INTRINSIC_2:
+        return kinds_replace(now, 2, effect,
+                             oparg == INTRINSIC_SET_FUNCTION_TYPE_PARAMS ? kinds_top(now, 2)
+                             : oparg == INTRINSIC_PREP_RERAISE_STAR ? KIND_EXCEPTION_OR_NONE : KIND_VALUE);
+#endif
+    default:
+        if (!kinds_replace(now, kinds_taken(opcode, oparg, jumps), effect, KIND_VALUE))
+            return false;
+        if (copied && kinds_is_not_none(opcode, jumps) && kind_is(kinds_top(now, 1)) == KIND_EXCEPTION_OR_NONE)
+            now->slots[now->count - 1] = KIND_EXCEPTION;
+        return true;
+    }
+}
+
+/* ---- following the code ---- */
+
+/* Where control may come together: the slots before the instruction that begins there. */
+typedef struct {
+    Py_ssize_t unit;
+    int count;        /* -1: it was not reached */
+    bool waits;       /* to be followed from here */
+} Join;
+
+typedef struct {
+    Py_ssize_t units;   /* 0: the code was not understood */
+    Py_ssize_t begins;  /* the unit of its RETURN_GENERATOR; -1: it has none */
+    int variables, width;
+    bool goes_through;
+    bool kept;          /* with the code */
+    int count;          /* of joins, in their order */
+    Join *joins;        /* in the same memory, like their slots: `width` for each */
+    Kind *slots;
+} Kinds;
+
+typedef struct {
+    Kinds *kinds;
+    PyCodeObject *code;
+    const uint8_t *bytes; /* without specialisation and instrumentation */
+    Py_ssize_t units;
+    int32_t *joins;       /* by unit: the number of the join there; -1: none */
+    int32_t *handlers;    /* by unit: what the exception table says of it, as an offset into that; -1: nothing */
+    const uint8_t *table, *table_end;
+    Kind *other;          /* room for one more set of slots */
+    int waiting;          /* how many joins are to be followed */
+} Following;
+
+static bool
+following_join(Following *following, Py_ssize_t unit, const Slots *now, int count)
+{
+    Kinds *kinds = following->kinds;
+    int32_t number = unit >= 0 && unit < following->units ? following->joins[unit] : -1;
+    Join *join = &kinds->joins[number];
+    Kind *slots = &kinds->slots[(Py_ssize_t)number * kinds->width];
+    bool changed = false;
+    if (number < 0)
+        return false;
+    if (join->count < 0) {
+        memcpy(slots, now->slots, (size_t)count * sizeof *slots);
+        join->count = count;
+        changed = true;
+    } else if (join->count != count)
+        return false;
+    else
+        for (int i = 0; i < count; i++) {
+            Kind either = kind_either(now, slots[i], now->slots[i]);
+            changed |= either != slots[i];
+            slots[i] = either;
+        }
+    if (changed && !join->waits) {
+        join->waits = true;
+        following->waiting++;
+    }
+    return true;
+}
+
+/* An exception of the instruction at `unit` comes to its handler, with the operands below that. */
+static bool
+following_raise(Following *following, Py_ssize_t unit, const Slots *now)
+{
+    const uint8_t *at;
+    Slots there = *now;
+    int target, depth;
+    if (following->handlers[unit] < 0)
+        return true;
+    at = following->table + following->handlers[unit];
+    target = table_number(&at, following->table_end);
+    depth = table_number(&at, following->table_end);
+    if (depth >> 1 > now->count - now->variables)
+        return false;
+    there.slots = following->other;
+    there.count = now->variables + (depth >> 1);
+    memcpy(there.slots, now->slots, (size_t)there.count * sizeof *there.slots);
+    return ((depth & 1) == 0 || kinds_push(&there, KIND_LASTI)) && kinds_push(&there, KIND_EXCEPTION) &&
+           following_join(following, target, &there, there.count);
+}
+
+/* Follow from this join to the next ones. */
+static bool
+following_from(Following *following, const Join *join, Slots *now)
+{
+    Kinds *kinds = following->kinds;
+    Py_ssize_t unit = join->unit, target;
+    Decoded read;
+    memcpy(now->slots, &kinds->slots[(join - kinds->joins) * kinds->width], (size_t)join->count * sizeof *now->slots);
+    now->count = join->count;
+    now->copied = false;
+    for (;;) {
+        if (!instruction_decode(following->bytes, following->units, unit, &read) || !following_raise(following, read.own, now) ||
+            !kinds_are_met(now, read.opcode, read.oparg))
+            return false;
+        if ((target = instruction_target(&read)) >= 0) {
+            Slots there = *now;
+            there.slots = following->other;
+            memcpy(there.slots, now->slots, (size_t)now->count * sizeof *there.slots);
+            if (!kinds_step(&there, read.opcode, read.oparg, true) || !following_join(following, target, &there, there.count))
+                return false;
+        }
+        if (!instruction_falls_through(read.opcode))
+            return true;
+        if (!kinds_step(now, read.opcode, read.oparg, false) || read.next >= following->units)
+            return false;
+        unit = read.next;
+        if (following->joins[unit] >= 0)
+            return following_join(following, unit, now, now->count);
+    }
+}
+
+/* What the variables have when the code begins, and an operand where the compiler counts one. */
+static void
+following_begin(const Following *following, Slots *now)
+{
+    PyCodeObject *code = following->code;
+    bool generator = (code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR)) != 0;
+    int arguments = code->co_argcount + code->co_kwonlyargcount + ((code->co_flags & CO_VARARGS) != 0) + ((code->co_flags & CO_VARKEYWORDS) != 0);
+    for (int number = 0; number < now->variables; number++) {
+        PyObject *name = PyTuple_GET_ITEM(code->co_localsplusnames, number);
+        now->slots[number] = number >= arguments ? KIND_EMPTY : KIND_ASSIGNED;
+        if (number < arguments && PyUnicode_CompareWithASCIIString(name, ".0") == 0)
+            now->slots[number] = KIND_ITEMS;
+        else if (number < arguments && PyUnicode_CompareWithASCIIString(name, ".defaults") == 0)
+            now->slots[number] = kind_with(KIND_TUPLE, KIND_MANY);
+    }
+    now->count = now->variables;
+    if (generator && PyCompile_OpcodeStackEffectWithJump(RETURN_GENERATOR, 0, 0) == 0) /* see analysis_run() */
+        now->slots[now->count++] = KIND_VALUE;
+}
+
+/* Note where joins are, and which handler each unit has. How many joins; -1 where the code is none of the compiler's. */
+static int
+following_prepare(Following *following, Py_ssize_t *begins)
+{
+    const uint8_t *at = following->table;
+    int count = 0;
+    Py_ssize_t target;
+    Decoded read;
+    *begins = -1;
+    for (Py_ssize_t unit = 0; unit < following->units; unit++)
+        following->joins[unit] = following->handlers[unit] = -1;
+    following->joins[0] = 0;
+    for (Py_ssize_t unit = 0; unit < following->units; unit = read.next) {
+        if (!instruction_decode(following->bytes, following->units, unit, &read))
+            return -1;
+        if ((target = instruction_target(&read)) >= following->units)
+            return -1;
+        if (target >= 0)
+            following->joins[target] = 0;
+        if (read.opcode == RETURN_GENERATOR)
+            *begins = read.own;
+    }
+    while (at < following->table_end) {
+        int start = table_number(&at, following->table_end), length = table_number(&at, following->table_end);
+        Py_ssize_t offset = at - following->table, end = (Py_ssize_t)start + length;
+        target = table_number(&at, following->table_end);
+        (void)table_number(&at, following->table_end);
+        if (target >= following->units || end > following->units)
+            return -1;
+        following->joins[target] = 0;
+        for (Py_ssize_t unit = start; unit < end; unit++)
+            following->handlers[unit] = (int32_t)offset;
+    }
+    for (Py_ssize_t unit = 0; unit < following->units; unit++)
+        if (following->joins[unit] == 0)
+            following->joins[unit] = count++;
+    return count;
+}
+
+/* Memory for what is known of a code object, from malloc; NULL when it is out. */
+static Kinds *
+kinds_alloc(PyCodeObject *code, int count)
+{
+    int width = code->co_nlocalsplus + code->co_stacksize + 1; /* a generator of 3.11 has one that its depth does not count */
+    size_t joins = (size_t)count * sizeof(Join), slots = (size_t)count * (size_t)width * sizeof(Kind);
+    Kinds *kinds = malloc(sizeof *kinds + joins + slots);
+    if (kinds == NULL)
+        return NULL;
+    *kinds = (Kinds){.count = count, .variables = code->co_nlocalsplus, .width = width, .begins = -1};
+    kinds->joins = (Join *)(kinds + 1);
+    kinds->slots = (Kind *)((char *)kinds->joins + joins);
+    return kinds;
+}
+
+static bool
+following_all(Following *following, Slots *now)
+{
+    Kinds *kinds = following->kinds;
+    for (Py_ssize_t unit = 0; unit < following->units; unit++)
+        if (following->joins[unit] >= 0)
+            kinds->joins[following->joins[unit]] = (Join){.unit = unit, .count = -1};
+    following_begin(following, now);
+    if (!following_join(following, 0, now, now->count))
+        return false;
+    while (following->waiting > 0)
+        for (int number = 0; number < kinds->count; number++)
+            if (kinds->joins[number].waits) {
+                kinds->joins[number].waits = false;
+                following->waiting--;
+                if (!following_from(following, &kinds->joins[number], now))
+                    return false;
+            }
+    return true;
+}
+
+/* What is known of a code object; NULL when memory is out. */
+static Kinds *
+kinds_make(PyCodeObject *code)
+{
+    PyObject *bytes = PyCode_GetCode(code);
+    Py_ssize_t units = bytes != NULL ? PyBytes_GET_SIZE(bytes) / 2 : 0, begins = -1;
+    int count, width = code->co_nlocalsplus + code->co_stacksize + 1;
+    int32_t *notes = malloc(2 * (size_t)(units + 1) * sizeof *notes);
+    Kind *room = malloc(2 * (size_t)width * sizeof *room);
+    Kinds *kinds = NULL;
+    if (bytes == NULL)
+        PyErr_Clear();
+    else if (notes != NULL && room != NULL) {
+        PyObject *table = code->co_exceptiontable;
+        Slots now = {.code = code, .slots = room, .variables = code->co_nlocalsplus, .width = width};
+        Following following = {.code = code, .bytes = (const uint8_t *)PyBytes_AS_STRING(bytes), .units = units, .joins = notes,
+                               .handlers = notes + units + 1, .table = (const uint8_t *)PyBytes_AS_STRING(table),
+                               .table_end = (const uint8_t *)PyBytes_AS_STRING(table) + PyBytes_GET_SIZE(table), .other = room + width};
+        count = units > 0 && code->co_nlocalsplus >= 0 && code->co_stacksize >= 0 ? following_prepare(&following, &begins) : -1;
+        if ((kinds = following.kinds = kinds_alloc(code, count > 0 ? count : 0)) != NULL && count > 0 && following_all(&following, &now))
+            kinds->units = units;
+        if (kinds != NULL) {
+            kinds->begins = begins;
+            kinds->goes_through = now.goes_through;
+        }
+    }
+    free(room);
+    free(notes);
+    Py_XDECREF(bytes);
+    return kinds;
+}
+
+#define KINDS_KEPT 65536 /* bytes; what is known of larger code is worked out whenever it is asked for */
+
+static Py_ssize_t kinds_index = -1; /* in a code object's extra data */
+
+/* What is known of the code, to be given back with kinds_release(); NULL with an exception set. It is kept with the code and goes with it. */
+static Kinds *
+code_kinds(PyCodeObject *code)
+{
+    void *extra = NULL;
+    Kinds *kinds;
+    if (kinds_index < 0 && (kinds_index = PyUnstable_Eval_RequestCodeExtraIndex(free)) < 0) {
+        PyErr_SetString(PyExc_RuntimeError, "no room is left for what extensions note of code objects");
+        return NULL;
+    }
+    if (PyUnstable_Code_GetExtra((PyObject *)code, kinds_index, &extra) < 0)
+        PyErr_Clear();
+    if ((kinds = extra) != NULL)
+        return kinds;
+    if ((kinds = kinds_make(code)) == NULL) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    if ((size_t)kinds->count * (size_t)kinds->width * sizeof(Kind) <= KINDS_KEPT) {
+        kinds->kept = PyUnstable_Code_SetExtra((PyObject *)code, kinds_index, kinds) == 0;
+        if (!kinds->kept)
+            PyErr_Clear(); /* memory is out */
+    }
+    return kinds;
+}
+
+static inline void
+kinds_release(Kinds *kinds)
+{
+    if (!kinds->kept)
+        free(kinds);
+}
+
+/* ---- where a frame can be ---- */
+
+/* The ways in which a frame stands somewhere. */
+enum {
+    STANDS_BEFORE, /* this instruction */
+    STANDS_WITHIN, /* one that has its operands and whose result, a value, is still to come */
+    STANDS_YIELDED /* a generator's: to be sent a value */
+};
+
+/* Whether a frame that says so of itself stands within the instruction, and if so where it goes on: 0 behind it, 1 where it jumps to.
+   -1: no. `offset` is frame_offset(). */
+static int
+stands_within(const Decoded *instruction, Py_ssize_t unit, int offset)
+{
+    bool jumps = instruction->opcode == FOR_ITER || instruction->opcode == SEND;
+    Py_ssize_t behind = FRAME_KEEPS_NEXT ? instruction->next - instruction->own : 0;
+    if (unit != (FRAME_KEEPS_NEXT ? instruction->own : instruction->next - 1) || !instruction_falls_through(instruction->opcode))
+        return -1;
+    if (offset == behind)
+        return 0;
+    return FRAME_HAS_OFFSET && jumps && offset == behind + instruction->oparg ? 1 : -1;
+}
+
+/* Whether a frame stands within the instruction when it has yielded in it. */
+static bool
+stands_yielded(const Decoded *instruction, Py_ssize_t unit)
+{
+    return unit == (FRAME_KEEPS_NEXT ? instruction->next : instruction->next - 1) &&
+           (instruction->opcode == YIELD_VALUE || instruction->opcode == RETURN_GENERATOR);
+}
+
+/* Where a frame was found to stand. */
+typedef struct {
+    Decoded instruction;
+    Py_ssize_t goes_on; /* at this unit */
+} Standing;
+
+/* Let `now`, whose slots are the caller's and have room for kinds->width, have what a frame has that stands so. False when there is no
+   such place. */
+static bool
+kinds_at(const Kinds *kinds, PyCodeObject *code, const uint8_t *bytes, int how, Py_ssize_t unit, int offset, Slots *now, Standing *standing)
+{
+    int low = 0, high = kinds->count;
+    const Join *join;
+    Decoded *read = &standing->instruction;
+    while (low < high) { /* the last join that is not behind the unit */
+        int middle = (low + high) / 2;
+        if (kinds->joins[middle].unit <= unit - (how == STANDS_YIELDED && FRAME_KEEPS_NEXT))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (kinds->units == 0 || unit < 0 || unit >= kinds->units || low == 0 || (join = &kinds->joins[low - 1])->count < 0)
+        return false;
+    *now = (Slots){.code = code, .slots = now->slots, .variables = kinds->variables, .width = kinds->width, .count = join->count};
+    memcpy(now->slots, &kinds->slots[(Py_ssize_t)(low - 1) * kinds->width], (size_t)join->count * sizeof *now->slots);
+    for (Py_ssize_t here = join->unit; here <= unit; here = read->next) {
+        int jumps = -1;
+        if (!instruction_decode(bytes, kinds->units, here, read))
+            return false;
+        if (how == STANDS_BEFORE && here == unit) {
+            standing->goes_on = here;
+            return true;
+        }
+        if (how == STANDS_WITHIN)
+            jumps = stands_within(read, unit, offset);
+        else if (how == STANDS_YIELDED && stands_yielded(read, unit))
+            jumps = 0;
+        if (jumps >= 0) {
+            standing->goes_on = jumps ? instruction_target(read) : read->next;
+            return kinds_step(now, read->opcode, read->oparg, jumps);
+        }
+        if (!instruction_falls_through(read->opcode) || !kinds_step(now, read->opcode, read->oparg, false))
+            return false;
+    }
+    return false;
+}
+
+#endif
