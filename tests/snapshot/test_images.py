@@ -1,13 +1,14 @@
 """Damaged images do not crash the interpreter: see _images.py. More of them: tests/soak/test_images.py."""
 
 import dis
+import marshal
 import sys
 
 import pytest
 
 import roamlet
 from roamlet import snapshot
-from roamlet.snapshot import _load, _native
+from roamlet.snapshot import _code, _load, _native
 from tests.snapshot import _images
 
 
@@ -187,3 +188,16 @@ def test_code_that_jumps_out_of_itself_is_damaged():
         _load._check_code(code.replace(co_consts=(), co_code=b"\x09\0" * 4))
     _load._check_code(code)
     assert issubclass(snapshot.BadSnapshot, ValueError)
+
+
+def test_of_code_that_was_found_sound_a_bounded_number_of_digests_is_kept(monkeypatch):
+    checked = []
+    monkeypatch.setattr(_load, "_check_code", checked.append)
+    monkeypatch.setattr(_load, "_found_sound", set())
+    monkeypatch.setattr(_load, "_MOST_FOUND", 3)
+    images = [marshal.dumps(loops.__code__.replace(co_name=f"number{number}")) for number in range(5)]
+    for image in images:
+        for _ in range(2):
+            _load.code(image, _code.digest_of(image))
+    assert [each.co_name for each in checked] == [f"number{number}" for number in range(5)]
+    assert len(_load._found_sound) == 2

@@ -30,6 +30,7 @@ Channel = core.channel[Any]
 STARTED, NEW = 2, 1
 _OF_GENERATORS = 0x20 | 0x80 | 0x200  # CO_GENERATOR, CO_COROUTINE, CO_ASYNC_GENERATOR: inspect takes long to import
 SCHEDULED = 32
+SLOTS, GENERATOR = 4, 5  # of a record; only those of generators have the latter
 _FIRST = itemgetter(0)
 _STATE_WITH_SLOTS = 2  # the length of a state that has the values of slots, too
 
@@ -43,8 +44,16 @@ def code(marshalled: bytes, digest: bytes) -> types.CodeType:
     made = marshal.loads(marshalled)
     if not isinstance(made, types.CodeType):
         raise BadSnapshot("the snapshot has something else where code should be")
-    _check_code(made)
+    if digest not in _found_sound:
+        _check_code(made)
+        if len(_found_sound) >= _MOST_FOUND:
+            _found_sound.clear()
+        _found_sound.add(digest)
     return made
+
+
+_found_sound: set[bytes] = set()  # digests of marshalled code; the code itself is made anew for each snapshot
+_MOST_FOUND = 1024
 
 
 def _check_code(made: types.CodeType) -> None:
@@ -343,11 +352,14 @@ class Loader(pickle.Unpickler):
     def ticket(self, records: Any, handled: object, before: int, end: int, returns: object, waits_in: object) -> object:
         """What a tasklet with these frames is built from. Raises ValueError when it cannot be."""
         made = _native.check(self.functions, records, handled, before, end, returns, waits_in, self.held)
-        for _, _, _, _, slots, *generator in records:
-            if generator and id(generator[0]) in self.entered:
+        for generator in [id(record[GENERATOR]) for record in records if len(record) > GENERATOR]:
+            if generator in self.entered:
                 raise ValueError("two frames are of one generator")
-            self.entered.update(map(id, generator[:1]))
-            self.begun -= set(map(id, slots))
+            self.entered.add(generator)
+        if (
+            self.begun and before >= 0
+        ):  # the function is on top: its frame was interrupted right before it gives it the closure
+            self.begun.discard(id(records[-1][SLOTS][-1]))
         return made
 
     def make_cell(self) -> types.CellType:

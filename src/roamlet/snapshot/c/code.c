@@ -244,5 +244,12 @@ static PyObject *
 native_function_begun(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *code, *globals;
-    return PyArg_ParseTuple(args, "O!O!:function_begun", &PyCode_Type, &code, &PyDict_Type, &globals) ? PyFunction_New(code, globals) : NULL;
+    if (!PyArg_ParseTuple(args, "O!O!:function_begun", &PyCode_Type, &code, &PyDict_Type, &globals))
+        return NULL;
+#ifdef SET_FUNCTION_ATTRIBUTE
+    return PyFunction_New(code, globals);
+#else
+    PyErr_Format(PyExc_ValueError, "the function %U lacks its closure", ((PyCodeObject *)code)->co_qualname);
+    return NULL;
+#endif
 }

@@ -195,27 +195,18 @@ frame_is_sound(PyCodeObject *code, int how, Py_ssize_t unit, int offset, PyObjec
 {
     Py_ssize_t count = PyTuple_GET_SIZE(slots), to_come = how != STANDS_BEFORE;
     Kinds *kinds = code_kinds(code);
-    PyObject *bytes = kinds != NULL ? PyCode_GetCode(code) : NULL;
-    Slots now = {.slots = bytes != NULL ? PyMem_Malloc((size_t)kinds->width * sizeof(Kind)) : NULL};
-    int failed = -1;
-    if (bytes == NULL)
-        ;
-    else if (now.slots == NULL)
-        PyErr_NoMemory();
-    else if (!kinds_at(kinds, code, (const uint8_t *)PyBytes_AS_STRING(bytes), how, unit, offset, &now, standing) || now.count != count + to_come ||
-             (to_come && !takes_value(now.slots[count])) || (how != STANDS_YIELDED && standing->goes_on <= kinds->begins))
-        frame_bad(code);
-    else {
-        failed = 0;
-        now.goes_through = kinds->goes_through;
-        for (Py_ssize_t i = 0; i < count && failed == 0; i++)
-            if ((i < now.variables || i >= now.variables + spared) && !slot_is(nulls, slots, i, &now))
-                failed = slot_bad(nulls, slots, i, &now);
-    }
-    PyMem_Free(now.slots);
-    Py_XDECREF(bytes);
-    if (kinds != NULL)
-        kinds_release(kinds);
+    const Slots *now;
+    int failed = 0;
+    if (kinds == NULL)
+        return -1;
+    now = kinds_at(kinds, code, how, unit, offset, standing);
+    if (now == NULL || now->count != count + to_come || (to_come && !takes_value(now->slots[count])) ||
+        (how != STANDS_YIELDED && standing->goes_on <= kinds->begins))
+        failed = frame_bad(code);
+    for (Py_ssize_t i = 0; i < count && failed == 0; i++)
+        if ((i < now->variables || i >= now->variables + spared) && !slot_is(nulls, slots, i, now))
+            failed = slot_bad(nulls, slots, i, now);
+    kinds_release(kinds);
     return failed;
 }
 

@@ -690,6 +690,19 @@ kinds_step(Slots *now, int opcode, int oparg, bool jumps)
 
 /* ---- following the code ---- */
 
+/* The ways in which a frame stands somewhere. */
+enum {
+    STANDS_BEFORE, /* this instruction */
+    STANDS_WITHIN, /* one that has its operands and whose result, a value, is still to come */
+    STANDS_YIELDED /* a generator's: to be sent a value */
+};
+
+/* Where a frame was found to stand. */
+typedef struct {
+    Decoded instruction;
+    Py_ssize_t goes_on; /* at this unit */
+} Standing;
+
 /* Where control may come together: the slots before the instruction that begins there. */
 typedef struct {
     Py_ssize_t unit;
@@ -706,6 +719,12 @@ typedef struct {
     int count;          /* of joins, in their order */
     Join *joins;        /* in the same memory, like their slots: `width` for each */
     Kind *slots;
+    struct {            /* the place that was asked for last: most frames of a deep chain stand in one */
+        int how, offset;
+        Py_ssize_t unit;
+        Slots now;      /* count -1: there is no such place */
+        Standing standing;
+    } last;
 } Kinds;
 
 typedef struct {
@@ -866,12 +885,13 @@ kinds_alloc(PyCodeObject *code, int count)
 {
     int width = code->co_nlocalsplus + code->co_stacksize + 1; /* a generator of 3.11 has one that its depth does not count */
     size_t joins = (size_t)count * sizeof(Join), slots = (size_t)count * (size_t)width * sizeof(Kind);
-    Kinds *kinds = malloc(sizeof *kinds + joins + slots);
+    Kinds *kinds = malloc(sizeof *kinds + joins + slots + (size_t)width * sizeof(Kind));
     if (kinds == NULL)
         return NULL;
-    *kinds = (Kinds){.count = count, .variables = code->co_nlocalsplus, .width = width, .begins = -1};
+    *kinds = (Kinds){.count = count, .variables = code->co_nlocalsplus, .width = width, .begins = -1, .last.how = -1};
     kinds->joins = (Join *)(kinds + 1);
     kinds->slots = (Kind *)((char *)kinds->joins + joins);
+    kinds->last.now.slots = (Kind *)((char *)kinds->slots + slots);
     return kinds;
 }
 
@@ -967,13 +987,6 @@ kinds_release(Kinds *kinds)
 
 /* ---- where a frame can be ---- */
 
-/* The ways in which a frame stands somewhere. */
-enum {
-    STANDS_BEFORE, /* this instruction */
-    STANDS_WITHIN, /* one that has its operands and whose result, a value, is still to come */
-    STANDS_YIELDED /* a generator's: to be sent a value */
-};
-
 /* Whether a frame that says so of itself stands within the instruction, and if so where it goes on: 0 behind it, 1 where it jumps to.
    -1: no. `offset` is frame_offset(). */
 static int
@@ -996,20 +1009,14 @@ stands_yielded(const Decoded *instruction, Py_ssize_t unit)
            (instruction->opcode == YIELD_VALUE || instruction->opcode == RETURN_GENERATOR);
 }
 
-/* Where a frame was found to stand. */
-typedef struct {
-    Decoded instruction;
-    Py_ssize_t goes_on; /* at this unit */
-} Standing;
-
-/* Let `now`, whose slots are the caller's and have room for kinds->width, have what a frame has that stands so. False when there is no
-   such place. */
+/* Work out what a frame has that stands so: kinds->last, but for what it was asked. False when there is no such place. */
 static bool
-kinds_at(const Kinds *kinds, PyCodeObject *code, const uint8_t *bytes, int how, Py_ssize_t unit, int offset, Slots *now, Standing *standing)
+kinds_find(Kinds *kinds, PyCodeObject *code, const uint8_t *bytes, int how, Py_ssize_t unit, int offset)
 {
     int low = 0, high = kinds->count;
     const Join *join;
-    Decoded *read = &standing->instruction;
+    Slots *now = &kinds->last.now;
+    Decoded *read = &kinds->last.standing.instruction;
     while (low < high) { /* the last join that is not behind the unit */
         int middle = (low + high) / 2;
         if (kinds->joins[middle].unit <= unit - (how == STANDS_YIELDED && FRAME_KEEPS_NEXT))
@@ -1019,14 +1026,15 @@ kinds_at(const Kinds *kinds, PyCodeObject *code, const uint8_t *bytes, int how, 
     }
     if (kinds->units == 0 || unit < 0 || unit >= kinds->units || low == 0 || (join = &kinds->joins[low - 1])->count < 0)
         return false;
-    *now = (Slots){.code = code, .slots = now->slots, .variables = kinds->variables, .width = kinds->width, .count = join->count};
+    *now = (Slots){.code = code, .slots = now->slots, .variables = kinds->variables, .width = kinds->width, .count = join->count,
+                   .goes_through = kinds->goes_through};
     memcpy(now->slots, &kinds->slots[(Py_ssize_t)(low - 1) * kinds->width], (size_t)join->count * sizeof *now->slots);
     for (Py_ssize_t here = join->unit; here <= unit; here = read->next) {
         int jumps = -1;
         if (!instruction_decode(bytes, kinds->units, here, read))
             return false;
         if (how == STANDS_BEFORE && here == unit) {
-            standing->goes_on = here;
+            kinds->last.standing.goes_on = here;
             return true;
         }
         if (how == STANDS_WITHIN)
@@ -1034,13 +1042,34 @@ kinds_at(const Kinds *kinds, PyCodeObject *code, const uint8_t *bytes, int how, 
         else if (how == STANDS_YIELDED && stands_yielded(read, unit))
             jumps = 0;
         if (jumps >= 0) {
-            standing->goes_on = jumps ? instruction_target(read) : read->next;
+            kinds->last.standing.goes_on = jumps ? instruction_target(read) : read->next;
             return kinds_step(now, read->opcode, read->oparg, jumps);
         }
         if (!instruction_falls_through(read->opcode) || !kinds_step(now, read->opcode, read->oparg, false))
             return false;
     }
     return false;
+}
+
+/* What a frame has that stands so: good until the next question about this code. NULL when there is no such place, or memory is out. */
+static const Slots *
+kinds_at(Kinds *kinds, PyCodeObject *code, int how, Py_ssize_t unit, int offset, Standing *standing)
+{
+    if (kinds->last.how != how || kinds->last.unit != unit || kinds->last.offset != offset) {
+        PyObject *bytes = PyCode_GetCode(code);
+        if (bytes == NULL) {
+            PyErr_Clear();
+            return NULL;
+        }
+        kinds->last.how = how;
+        kinds->last.unit = unit;
+        kinds->last.offset = offset;
+        if (!kinds_find(kinds, code, (const uint8_t *)PyBytes_AS_STRING(bytes), how, unit, offset))
+            kinds->last.now.count = -1;
+        Py_DECREF(bytes);
+    }
+    *standing = kinds->last.standing;
+    return kinds->last.now.count >= 0 ? &kinds->last.now : NULL;
 }
 
 #endif
