@@ -226,6 +226,24 @@ def test_a_generator_that_others_hold_stays_as_it_is(context: remote.Context) ->
     assert travelling.left() == [True]
 
 
+def test_the_environment_that_a_variable_has_is_that_of_the_process_where_the_tasklet_is(
+    context: remote.Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names: roamlet.channel[str] = roamlet.channel()
+    monkeypatch.setenv("ROAMLET_MARK", "set here, when the context had started")
+    moving = begun(travelling.environment, names)
+    names.send("ROAMLET_MARK")
+    call = context.move(moving)
+    names.send("ROAMLET_MARK")
+    names.close()
+    is_its_own, found, pid = call.join()
+    assert is_its_own
+    assert found == ["set here, when the context had started", None]
+    assert pid != os.getpid()
+    assert "ROAMLET_LEFT" not in os.environ
+    assert context.call(os.getenv, ("ROAMLET_LEFT",)) == "by the tasklet"
+
+
 def test_it_goes_to_a_second_hop(context: remote.Context) -> None:
     numbers: roamlet.channel[int] = roamlet.channel()
     with remote.local(python=BARE, tasklets=True, via=context, name="behind") as behind:
