@@ -120,8 +120,10 @@ static void
 region_free(SwitchThread *thread, Region *region)
 {
     Region **place = &thread->regions;
-    while (*place != region)
+    while (*place != region) {
+        assert(*place != NULL); /* it is in its thread's list */
         place = &(*place)->next;
+    }
     *place = region->next;
     if (thread->open == region)
         thread->open = thread->regions;
