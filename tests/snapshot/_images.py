@@ -5,11 +5,12 @@ import os
 import random
 import resource
 import signal
+import types
 from collections import Counter
 
 import roamlet
 from roamlet import snapshot
-from roamlet.snapshot import _format
+from roamlet.snapshot import _format, _native
 
 START, DIGEST = _format._START.size, 16
 MEMORY, SECONDS = 1 << 31, 20  # of a child: damaged numbers may ask for more than there is
@@ -74,6 +75,58 @@ def damaged(data, seed):
     return data[: START - DIGEST] + digest + bytes(rest)
 
 
+VALUES = (None, 3, "text", [1], (2,), {"a": 1}, {5}, KeyError("key"), iter([1]), types.CellType(7), len, numbers)
+
+
+def _changed_slots(chance, nulls, slots):
+    """With something else, or nothing, in one of them; or with one more or less."""
+    slots, number = list(slots), chance.randrange(len(slots) + 1)
+    how = chance.randrange(4)
+    if how == 0 and isinstance(nulls, int):
+        nulls ^= 1 << number
+    elif how == 1 and slots:
+        del slots[number - 1]
+    elif how == 2:
+        slots.insert(number, chance.choice(VALUES))
+    elif slots:
+        slots[number - 1] = chance.choice(VALUES)
+    return nulls, tuple(slots)
+
+
+def _changed_frame(chance, unit, offset, nulls, slots):
+    if chance.randrange(2):
+        nulls, slots = _changed_slots(chance, nulls, slots)
+    else:
+        unit, offset = (
+            unit + chance.choice([0, 1, -1, chance.randrange(-50, 50)]),
+            offset + chance.choice([0, 0, 1, -1, 4]),
+        )
+    return unit, offset, nulls, slots
+
+
+def change_frames(seed):
+    """Let what is read of a snapshot from now on have another frame than was saved: of a tasklet, or of a generator."""
+    chance = random.Random(seed)
+    check, generator_set = _native.check, _native.generator_set
+
+    def changed_check(functions, records, *rest):
+        records = list(records)
+        if records and chance.randrange(3):
+            number = chance.randrange(len(records))
+            function, *frame, generator = (*records[number][:5], records[number][5:])
+            records[number] = (function, *_changed_frame(chance, *frame), *generator)
+        return check(functions, records, *rest)
+
+    def changed_generator_set(made, state, unit, offset, nulls, slots, handled):
+        if chance.randrange(3):
+            unit, offset, nulls, slots = _changed_frame(chance, unit, offset, nulls, slots)
+        elif chance.randrange(2):
+            state, handled = chance.choice([state, -3, -2, -1]), chance.choice([handled, *VALUES])
+        generator_set(made, state, unit, offset, nulls, slots, handled)
+
+    _native.check, _native.generator_set = changed_check, changed_generator_set
+
+
 def _goes_on(data):
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
@@ -88,15 +141,20 @@ def _goes_on(data):
     roamlet.run()
 
 
-def outcomes(data, seeds):
-    """How many ended how: "refused" or went on, and by which signal; those that had to be stopped are none of that."""
+def outcomes(data, seeds, *, of_frames=False):
+    """How many ended how: "refused" or went on, and by which signal; those that had to be stopped are none of that.
+
+    `of_frames`: the bytes are as they were, and frames are changed when they are read.
+    """
     found = Counter()
     for seed in seeds:
         child = os.fork()
         if child == 0:
             code = 1
             try:
-                _goes_on(damaged(data, seed))
+                if of_frames:
+                    change_frames(seed)
+                _goes_on(data if of_frames else damaged(data, seed))
                 code = 0
             finally:
                 os._exit(code)

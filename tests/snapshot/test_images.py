@@ -19,6 +19,13 @@ def test_no_damaged_image_crashes(by_value):
     assert found["refused"] > 100
 
 
+def test_no_changed_frame_crashes():
+    found = _images.outcomes(_images.image(by_value=False), range(300), of_frames=True)
+    assert set(found) <= {"refused", "went on", "stopped"}, found
+    assert found["refused"] > 100
+    assert found["went on"] > 10
+
+
 def loops(items):
     for item in items:
         yield [each + 1 for each in item]
@@ -180,6 +187,22 @@ def test_a_generator_runs_in_one_frame_of_one_tasklet(monkeypatch):
     with pytest.raises(snapshot.BadSnapshot, match="two frames are of one generator"):
         snapshot.loads(data)
     assert made
+
+
+def appends(items, ch):
+    list.append(items, ch.receive())
+    return items
+
+
+@pytest.mark.skipif(sys.version_info[:2] != (3, 13), reason="of 3.13, where a call that has been specialised trusts it")
+def test_the_method_append_without_its_list_is_refused():
+    ch = roamlet.channel()
+    tasklet = roamlet.tasklet(appends)([], ch)
+    tasklet.run()
+    data = snapshot.dumps((ch, tasklet))
+    tasklet.kill()
+    with pytest.raises(snapshot.BadSnapshot, match="has nothing where the object whose method is called is needed"):
+        snapshot.loads(data)
 
 
 def test_code_that_jumps_out_of_itself_is_damaged():

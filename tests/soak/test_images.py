@@ -15,6 +15,12 @@ pytestmark = [
 SEEDS = int(os.environ.get("ROAMLET_SOAK_IMAGES", "20000"))
 
 
+def test_no_changed_frame_crashes(told):
+    found = _images.outcomes(_images.image(by_value=False), range(1000, 1000 + SEEDS), of_frames=True)
+    told(f"{SEEDS} images: {dict(found)}")
+    assert set(found) <= {"refused", "went on", "stopped"}, found
+
+
 @pytest.mark.parametrize("by_value", [False, True], ids=["by name", "by value"])
 def test_no_damaged_image_crashes(by_value, told):
     found = _images.outcomes(_images.image(by_value=by_value), range(1000, 1000 + SEEDS))

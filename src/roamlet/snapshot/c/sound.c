@@ -2,7 +2,7 @@
    leaves where is core/c/cpython/kinds.h's to say. */
 
 static const char *const kind_names[] = {
-    [KIND_ANY] = "anything",
+    [KIND_ANY] = "the object whose method is called",
     [KIND_EMPTY] = "nothing",
     [KIND_VALUE] = "something",
     [KIND_ITERATOR] = "an iterator",
@@ -144,6 +144,14 @@ value_is(PyObject *value, Kind kind, PyCodeObject *code, bool goes_through)
     }
 }
 
+/* Whether it is the descriptor of list.append(). */
+static bool
+is_list_append(PyObject *value)
+{
+    return Py_IS_TYPE(value, &PyMethodDescr_Type) && PyDescr_TYPE(value) == &PyList_Type &&
+           strcmp(((PyMethodDescrObject *)value)->d_method->ml_name, "append") == 0;
+}
+
 /* Whether slot i, as slots_save() has saved it, is of this kind. */
 static bool
 slot_is(PyObject *nulls, PyObject *slots, Py_ssize_t i, const Slots *now)
@@ -152,7 +160,7 @@ slot_is(PyObject *nulls, PyObject *slots, Py_ssize_t i, const Slots *now)
     if (kind_is(kind) == KIND_EMPTY && i < now->variables)
         kind = KIND_ANY;
     if (slot_is_marked(nulls, i))
-        return !kind_is_filled(kind);
+        return !kind_is_filled(kind) && !(APPEND_NEEDS_SELF && i > now->variables && is_list_append(PyTuple_GET_ITEM(slots, i - 1)));
     if (slot_had_number(nulls, i) != (SLOTS_HAVE_NUMBERS && kind_is(kind) == KIND_LASTI))
         return false;
     return value_is(PyTuple_GET_ITEM(slots, i), kind, now->code, now->goes_through);

@@ -188,6 +188,9 @@ generator_set_state(PyGenObject *generator, int state)
     generator->gi_frame_state = (int8_t)state;
 }
 
+/* On 3.13 a call that was specialised for list.append() looks at its self, which the descriptor may have been called without. */
+#define APPEND_NEEDS_SELF (PY_VERSION_HEX >= 0x030D0000 && PY_VERSION_HEX < 0x030E0000)
+
 #if !ENTRY_FRAMES_ON_C_STACK
 #define GENERATORS_BLOCK 0 /* the eval loop is entered from C for each value of a generator */
 #else
