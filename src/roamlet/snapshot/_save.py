@@ -80,7 +80,7 @@ class Saver(pickle.Pickler):
         self.ways: dict[type, Any] = {}
         self.inside: dict[
             int, Any
-        ] = {}  # by id(), values that a method of theirs, in a saved frame, is about to change
+        ] = {}  # by id(), values in the middle of a method, in a saved frame, that may change them
         self.reducing: list[Any] = []  # objects of classes that say in Python what is written of them
         self.refused: object = (
             self.reducing

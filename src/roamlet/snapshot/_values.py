@@ -1,4 +1,4 @@
-"""Values that pickle does not know and that can be made again: what a pattern has matched, locks that nobody holds."""
+"""Values that pickle does not know and that can be made again: what a pattern has matched, locks that are free."""
 
 import _thread
 import re
@@ -9,7 +9,7 @@ _WAYS = ("match", "fullmatch", "search", "finditer")
 
 
 def how_found(item: "re.Match[Any]") -> str:
-    """The method of the pattern that finds it again. TypeError where that is none."""
+    """The method of the pattern that finds it again. TypeError where no method does."""
     if not isinstance(item.string, (str, bytes)):
         raise TypeError(f"a match in a {type(item.string).__name__}, which may have changed since")
     for how in _WAYS:
@@ -21,7 +21,7 @@ def how_found(item: "re.Match[Any]") -> str:
 def found_again(
     pattern: "re.Pattern[Any]", text: Any, place: tuple[int, int], how: str, regs: Any
 ) -> "re.Match[Any] | None":
-    """The match of these groups; None where there is none."""
+    """The match of these groups, or None."""
     if how == "finditer":
         each: Iterator[re.Match[Any]] = pattern.finditer(text, *place)
         return next((found for found in each if found.regs == regs), None)

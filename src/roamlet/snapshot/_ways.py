@@ -108,7 +108,7 @@ def with_what_is_left_out(item: Any) -> Any:
 
 def _is_known(value: object) -> bool:
     """Whether pickle does not refuse it right away."""
-    if isinstance(value, (types.FunctionType, types.GeneratorType, types.ModuleType)):
+    if isinstance(value, (type, types.FunctionType, types.GeneratorType, types.ModuleType)):
         return True
     reduce: Any = type(value).__reduce_ex__
     try:
