@@ -33,6 +33,7 @@ class Kind:
 MISSING = object()
 SHIFT = Mark("shift")
 WORDS = "no name, and no word"
+PAIR = ("no", "default")
 LATEST = Mark("nothing yet")
 BY_METHOD, BY_STATIC, BY_GETTER, BY_SETTER, BY_NESTED, BY_WRAPPED, BY_CACHED = [Mark("nothing yet") for _ in range(7)]
 SOLD = []
@@ -129,7 +130,7 @@ def test_objects_of_modules_are_not_asked_for_their_class(shop, name):
     assert copy_of(value) is value
 
 
-@pytest.mark.parametrize("name", ["MISSING", "SHIFT", "WORDS", "Kind.NOTHING", "Kind.START"])
+@pytest.mark.parametrize("name", ["MISSING", "SHIFT", "WORDS", "PAIR", "Kind.NOTHING", "Kind.START"])
 def test_what_is_equal_to_itself_alone_is_the_modules_own_again(shop, name):
     value = shop
     for part in name.split("."):
@@ -320,6 +321,13 @@ def test_what_knows_objects_by_their_ids_is_refused(function, match):
     with pytest.raises(snapshot.CannotSave, match=match):
         snapshot.dumps(tasklet)
     tasklet.kill()
+
+
+def test_ids_are_seen_where_a_module_had_another_object(shop):
+    keys = [object(), []]
+    shop.REGISTRY = {id(each): each for each in keys}
+    with pytest.raises(snapshot.CannotSave, match=r"a dict has id\(\)s of objects as keys"):
+        snapshot.dumps([shop.REGISTRY])
 
 
 def test_large_numbers_are_no_ids():

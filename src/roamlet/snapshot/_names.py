@@ -24,7 +24,7 @@ Place = tuple[str, str]
 
 _UNNAMED = (
     type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.CodeType, types.GeneratorType,
-    types.CoroutineType, types.AsyncGeneratorType, types.FrameType, types.TracebackType, int, tuple, frozenset, tasklet,
+    types.CoroutineType, types.AsyncGeneratorType, types.FrameType, types.TracebackType, int, frozenset, tasklet,
     channel, Event, contextvars.ContextVar, contextvars.Context,
 )  # fmt: skip
 """What has a way of its own."""
@@ -33,9 +33,11 @@ _VALUES: dict[type, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
     str: (lambda value: value.encode("utf-8", "surrogatepass"), lambda saved: saved.decode("utf-8", "surrogatepass")),
     bytes: (lambda value: value.decode("latin-1"), lambda saved: saved.encode("latin-1")),
     float: (float.hex, float.fromhex),
+    tuple: (list, tuple),
 }  # fmt: skip
 """Constants that code compares by `is` now and then, and that are as right as copies where the module does not hold them."""
 
+_IN_TUPLES = (str, bytes, int, float, bool, type(None))
 _MAIN = ("__main__", "__mp_main__")
 _LIBRARY = sys.stdlib_module_names - {"builtins"}  # what is there that has no name of its own, programs have put there
 _OF_THE_PROMPT = {("builtins", "_"), ("sys", "last_exc"), ("sys", "last_value")}
@@ -108,6 +110,9 @@ def _can_be_named(attribute: str, value: object) -> bool:
     kind = type(value)
     if value is None or issubclass(kind, _UNNAMED) or attribute in _OF_THE_IMPORT:
         return False
+    if issubclass(kind, tuple):  # optparse.NO_DEFAULT; one that has more in it than words and numbers is a copy
+        found = cast(tuple[object, ...], value)
+        return kind is tuple and bool(found) and all(type(each) in _IN_TUPLES for each in found)
     return not issubclass(kind, (str, bytes)) or len(cast(str, value)) > 1  # of the shorter ones there is one each
 
 

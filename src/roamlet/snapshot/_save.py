@@ -161,6 +161,10 @@ class Saver(pickle.Pickler):
         found = self.references.get(id(item), self)
         if found is self:
             found = self.references[id(item)] = self._reference(item, place)
+            if found is None and isinstance(
+                item, (dict, set, frozenset)
+            ):  # the place may be that of an object that is gone
+                self.with_ids.append(item)
         return found
 
     def _reference(self, item: Any, place: "_names.Place") -> Any:

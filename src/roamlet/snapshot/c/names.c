@@ -82,7 +82,7 @@ static PyObject *
 name_of(PyObject *self, PyObject *object)
 {
     PyObject *key, *place;
-    if (object == Py_None || PyLong_Check(object) || PyTuple_CheckExact(object))
+    if (object == Py_None || PyLong_Check(object))
         Py_RETURN_NONE;
     if ((key = PyLong_FromVoidPtr(object)) == NULL)
         return NULL;
