@@ -17,7 +17,7 @@
 #include "arguments.h"
 #include "cpython/cpython.h"
 #if ROAMLET_SNAPSHOT_KNOWN
-#include "cpython/kinds.h"
+#include "cpython/follow.h"
 #endif
 
 static const RoamletAPI *api;

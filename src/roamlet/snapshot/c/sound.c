@@ -1,5 +1,5 @@
 /* Whether what a snapshot says of a frame can be what its code has left there: the interpreter looks at little of it. What the code
-   leaves where is core/c/cpython/kinds.h's to say. */
+   leaves where is core/c/cpython/follow.h's to say. */
 
 static const char *const kind_names[] = {
     [KIND_ANY] = "the object whose method is called",
