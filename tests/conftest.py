@@ -48,7 +48,7 @@ def _allowed_leftovers(item: pytest.Item) -> frozenset[str]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Check the markers, and leave out what is about other backends: they have runs of their own."""
+    """Check the markers, and leave out what is about other backends and other Pythons: they have runs of their own."""
     others = set()
     for item in items:
         _allowed_leftovers(item)
@@ -58,6 +58,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                     f"{item.nodeid}: backends{marker.args} must name some of {BACKENDS}, and reason="
                 )
             if backend not in marker.args:
+                others.add(item)
+        for marker in item.iter_markers("pythons"):
+            first, last = marker.args  # TypeError or ValueError where it is anything else
+            if not marker.kwargs["reason"] or not first <= sys.version_info[:2] <= last:
                 others.add(item)
     if others:
         config.hook.pytest_deselected(items=list(others))

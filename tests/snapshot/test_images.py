@@ -2,7 +2,6 @@
 
 import dis
 import marshal
-import sys
 
 import pytest
 
@@ -150,7 +149,7 @@ def test_what_a_handler_has_is_an_exception():
         _native.check([], [], 7, -1, -1, None, None)
 
 
-@pytest.mark.skipif(sys.version_info < (3, 12), reason="before, a variable without a value is noticed where it is read")
+@pytest.mark.pythons((3, 12), (3, 99), reason="before, a variable without a value is noticed where it is read")
 def test_a_variable_that_has_a_value_wherever_it_is_read_has_one():
     generator = loops([[1]])
     next(generator)
@@ -168,7 +167,7 @@ def asks(ch):
     yield ch.receive()
 
 
-@pytest.mark.skipif(sys.version_info < (3, 12), reason="before, a generator cannot block in a chain of frames")
+@pytest.mark.pythons((3, 12), (3, 99), reason="before, a generator cannot block in a chain of frames")
 def test_a_generator_runs_in_one_frame_of_one_tasklet(monkeypatch):
     ch = roamlet.channel()
     generator = asks(ch)
@@ -194,7 +193,7 @@ def appends(items, ch):
     return items
 
 
-@pytest.mark.skipif(sys.version_info[:2] != (3, 13), reason="of 3.13, where a call that has been specialised trusts it")
+@pytest.mark.pythons((3, 13), (3, 13), reason="of 3.13, where a call that has been specialised trusts it")
 def test_the_method_append_without_its_list_is_refused():
     ch = roamlet.channel()
     tasklet = roamlet.tasklet(appends)([], ch)
