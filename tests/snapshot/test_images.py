@@ -223,3 +223,10 @@ def test_of_code_that_was_found_sound_a_bounded_number_of_digests_is_kept(monkey
             _load.code(image, _code.digest_of(image))
     assert [each.co_name for each in checked] == [f"number{number}" for number in range(5)]
     assert len(_load._found_sound) == 2
+
+
+def test_a_function_is_named_by_texts():
+    """A tuple that contains itself, as damaged bytes can make one, ends the process where it is looked up."""
+    for where, name in (((1,), "loads"), (snapshot.__name__, ("loads",))):
+        with pytest.raises(snapshot.BadSnapshot, match="it names a function by what is no text"):
+            _code.resolve((where, name, (), (0, 1)), b"")

@@ -169,6 +169,8 @@ def _nested(code: CodeType, path: tuple[int, ...]) -> CodeType | None:
 def resolve(reference: Reference, wanted: bytes) -> FunctionType:
     """The function that the reference names, or in whose code it lies. May import; BadSnapshot where that is not as it was."""
     where, name, path, (index, count, *made) = reference
+    if type(where) is not str or type(name) is not str:  # a tuple that contains itself has a hash that ends in a crash
+        raise BadSnapshot("the snapshot is damaged: it names a function by what is no text")
     try:
         module = sys.modules.get(where) or import_module(where)
     except ImportError as error:
