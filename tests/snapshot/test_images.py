@@ -230,3 +230,12 @@ def test_a_function_is_named_by_texts():
     for where, name in (((1,), "loads"), (snapshot.__name__, ("loads",))):
         with pytest.raises(snapshot.BadSnapshot, match="it names a function by what is no text"):
             _code.resolve((where, name, (), (0, 1)), b"")
+
+
+@pytest.mark.pythons((3, 11), (3, 11), reason="behind, comprehensions have no functions")
+def test_the_function_of_a_comprehension_is_not_called_again():
+    """It takes an iterator, and crashes with anything else. Damaged bytes make pickle, which is in C, call it."""
+    code = compile("[each for each in ()]", "somewhere", "eval").co_consts[0]
+    function = _load.new_function(code, __name__, "<listcomp>", None)
+    with pytest.raises(ValueError, match="<listcomp>, which only the function around it may"):
+        list(map(function, [5]))

@@ -82,7 +82,10 @@ def new_function(body: types.CodeType, where: str, name: str, closure: tuple[Any
         made = _native.function_begun(body, space.__dict__)
         made.__name__ = name
         return made
-    return types.FunctionType(body, space.__dict__, name, None, closure)
+    made = types.FunctionType(body, space.__dict__, name, None, closure)
+    if body.co_varnames[:1] == (".0",) and not body.co_flags & _OF_GENERATORS:
+        _native.never_called(made)
+    return made
 
 
 def set_function(made: types.FunctionType, state: tuple[Any, ...]) -> None:

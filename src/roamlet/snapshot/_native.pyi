@@ -77,6 +77,9 @@ def hold(tasklet: tasklet[Any], held: bool, /) -> bool:
 def function_begun(code: CodeType, globals: dict[str, object], /) -> FunctionType:
     """A function as the interpreter makes it before it gives it its closure."""
 
+def never_called(function: FunctionType, /) -> None:
+    """Let C code that calls a comprehension's function get ValueError from now on: it crashes with anything but an iterator."""
+
 def generator_drop(generator: _Suspendable, /) -> None:
     """Let a suspended generator or coroutine be over, without its finally blocks."""
 

@@ -253,3 +253,23 @@ native_function_begun(PyObject *Py_UNUSED(module), PyObject *args)
     return NULL;
 #endif
 }
+
+static PyObject *
+refuse_call(PyObject *callable, PyObject *const *Py_UNUSED(args), size_t Py_UNUSED(count), PyObject *Py_UNUSED(names))
+{
+    PyErr_Format(PyExc_ValueError, "the snapshot calls %U, which only the function around it may", ((PyFunctionObject *)callable)->func_qualname);
+    return NULL;
+}
+
+/* Of pickle, above all. A comprehension's function crashes with anything but an iterator; the frames of a snapshot need it, and
+   nobody calls it again. Returns None. */
+static PyObject *
+native_never_called(PyObject *Py_UNUSED(module), PyObject *function)
+{
+    if (!PyFunction_Check(function)) {
+        PyErr_Format(PyExc_TypeError, "never_called() takes a function, not %R", function);
+        return NULL;
+    }
+    ((PyFunctionObject *)function)->vectorcall = refuse_call;
+    Py_RETURN_NONE;
+}

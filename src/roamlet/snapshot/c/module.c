@@ -67,6 +67,8 @@ PyDoc_STRVAR(hold_doc, "hold($module, tasklet, held, /)\n--\n\n"
 "killed meanwhile. The end of its thread ends it in any case.");
 PyDoc_STRVAR(function_begun_doc, "function_begun($module, code, globals, /)\n--\n\n"
 "A function as the interpreter makes it before it gives it its closure.");
+PyDoc_STRVAR(never_called_doc, "never_called($module, function, /)\n--\n\n"
+"Let C code that calls a comprehension's function get ValueError from now on: it crashes with anything but an iterator.");
 PyDoc_STRVAR(generator_drop_doc, "generator_drop($module, generator, /)\n--\n\n"
 "Let a suspended generator or coroutine be over, without its finally blocks.");
 PyDoc_STRVAR(generator_get_doc, "generator_get($module, generator, /)\n--\n\n"
@@ -99,6 +101,7 @@ static PyMethodDef native_methods[] = {
     {"defuse", native_defuse, METH_O, defuse_doc},
     {"hold", native_hold, METH_VARARGS, hold_doc},
     {"function_begun", native_function_begun, METH_VARARGS, function_begun_doc},
+    {"never_called", native_never_called, METH_O, never_called_doc},
     {"generator_drop", native_generator_drop, METH_O, generator_drop_doc},
     {"generator_get", native_generator_get, METH_O, generator_get_doc},
     {"generator_set", native_generator_set, METH_VARARGS, generator_set_doc},
