@@ -4,6 +4,7 @@
 than 0 when an object was finalized twice or never, or something else than the documented refusal was raised.
 """
 
+import contextlib
 import gc
 import random
 import sys
@@ -106,9 +107,10 @@ class World:
             Dying(self.acts())
 
     def frees(self):
-        while self.taken:
-            self.taken.pop(0).__dict__.clear()
-            roamlet.schedule()
+        with contextlib.suppress(IndexError):  # a collection, and tasklets that it ends, may come at any time
+            while True:
+                self.taken.pop(0).__dict__.clear()
+                roamlet.schedule()
 
     def is_forgotten(self):
         """A tasklet that only the collector can find, or the loss of its last reference."""
