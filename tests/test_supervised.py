@@ -29,7 +29,7 @@ def detached(name):
 def runs(name):
     try:
         return " Z " not in pathlib.Path(f"/proc/{pathlib.Path(name).read_text()}/stat").read_text()
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # gone before the file was opened, or before it was read
         return False
 """
 

@@ -78,7 +78,7 @@ def test_a_hundred_busy_tasklets_get_their_results(switches):
         roamlet.tasklet(work)(i)
     roamlet.run(slice=0.0002)
     assert results == {i: [expected[i]] * 30 for i in range(100)}
-    assert switches.count > 150  # 101 of them are those of tasklets that end
+    assert switches.count > 110  # 101 of them are those of tasklets that end; the others are up to the machine
 
 
 def loop_in_one_line() -> None:
