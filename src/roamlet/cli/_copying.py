@@ -15,14 +15,28 @@ from roamlet.cli._way import add_at_once, add_hosts, add_timeout, add_way, check
 if TYPE_CHECKING:
     from roamlet.remote import Context, files
 
-__all__ = ["add_options", "check", "copy"]
+__all__ = ["add_command", "check", "copy"]
 
 # What it is given last are the options as Context.put and Context.get take them.
 Transfer = Callable[["Context", Host, dict[str, Any]], "files.Transferred"]
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Declare the options of a transfer, and those that say where."""
+def add_command(
+    commands: "argparse._SubParsersAction[argparse.ArgumentParser]",
+    name: str,
+    summary: str,
+    description: str,
+    epilog: str,
+) -> argparse.ArgumentParser:
+    """Declare a command with the options of a transfer, and those that say where. Returns its parser."""
+    parser = commands.add_parser(
+        name,
+        help=summary,
+        description=description,
+        epilog=epilog,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
     add_hosts(parser, required=True)
     add_way(parser)
     add_timeout(parser)
@@ -37,6 +51,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--symlinks", choices=("keep", "follow", "skip"), default="keep", help="within a folder (default: keep)"
     )
+    return parser
 
 
 def check(options: argparse.Namespace) -> None:

@@ -27,15 +27,7 @@ nowhere, but some hosts could not be reached, 130 interrupted."""
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Declare `roamlet get`."""
-    parser = commands.add_parser(
-        "get",
-        help="copy a file or folder from many hosts",
-        description=DESCRIPTION,
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    _copying.add_options(parser)
+    parser = _copying.add_command(commands, "get", "copy a file or folder from many hosts", DESCRIPTION, EPILOG)
     parser.add_argument("--by-host", action="store_true", help="a folder for each host, for a single one too")
     parser.add_argument("remote", metavar="REMOTE")
     parser.add_argument("local", metavar="LOCAL")

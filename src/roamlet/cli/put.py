@@ -24,15 +24,7 @@ some hosts could not be reached, 130 interrupted."""
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Declare `roamlet put`."""
-    parser = commands.add_parser(
-        "put",
-        help="copy a file or folder to many hosts",
-        description=DESCRIPTION,
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    _copying.add_options(parser)
+    parser = _copying.add_command(commands, "put", "copy a file or folder to many hosts", DESCRIPTION, EPILOG)
     parser.add_argument("local", metavar="LOCAL")
     parser.add_argument("remote", metavar="REMOTE")
     parser.set_defaults(command=put)
