@@ -9,7 +9,7 @@ mkdir -p build
 
 others=$(.venv/bin/python -c '
 import sys
-from roamlet.cli._interpreters import interpreters
+from roamlet.cli.programs.interpreters import interpreters
 for one in interpreters():
     if one.version >= (3, 11) and one.version[:2] != sys.version_info[:2]:
         print("%d.%d=%s" % (*one.version[:2], one.path))

@@ -52,6 +52,6 @@ def checkpoint(path: "str | bytes | os.PathLike[Any]", every: float | None = Non
     written = known.get((id(getcurrent()), path))
     if written is not None and every is not None and monotonic() - written.at < every:
         return False
-    from roamlet.snapshot._checkpoint import save  # takes 15 ms, which who never saves need not spend
+    from roamlet.snapshot.saving.checkpoint import save  # takes 15 ms, which who never saves need not spend
 
     return save(path, every)

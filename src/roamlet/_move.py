@@ -44,7 +44,7 @@ class Home:
     """The process that has opened the contexts: what `roamlet.home` is, there and in every context."""
 
     def _leaving(self, item: "tasklet[...]") -> Leaving | None:
-        onward = sys.modules.get("roamlet.snapshot._guests")  # which is where tasklets have come to
+        onward = sys.modules.get("roamlet.snapshot.migration.arrivals")  # which is where tasklets have come to
         if onward is not None and onward.is_guest(item):
             return onward.leave(item, None)  # type: ignore[no-any-return]
         if is_context():

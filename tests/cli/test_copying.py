@@ -9,7 +9,7 @@ import pytest
 
 from roamlet import remote
 from roamlet.cli import main
-from roamlet.cli._progress import Progress
+from roamlet.cli.output.progress import Progress
 from roamlet.remote import HostUnreachable
 
 

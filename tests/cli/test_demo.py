@@ -8,8 +8,9 @@ import sys
 import pytest
 
 from roamlet import RoamletError
-from roamlet.cli import _parser, demo, main
-from roamlet.cli._interpreters import Interpreter
+from roamlet.cli import _parser, main
+from roamlet.cli.commands import demo
+from roamlet.cli.programs.interpreters import Interpreter
 from roamlet.remote import NoTasklets
 from tests.cli.fakes import FakeContext
 from tests.snapshot.conftest import KNOWN

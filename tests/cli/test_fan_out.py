@@ -3,7 +3,7 @@
 import pytest
 
 import roamlet
-from roamlet.cli._fan_out import fan_out
+from roamlet.cli.output.fan_out import fan_out
 
 
 def test_outcomes_come_in_the_order_in_which_the_work_ends():

@@ -64,7 +64,7 @@ def test_what_a_function_raised_is_shown_as_it_is():
     error = RemoteError("mine.Error: give the path of one as python=", type_name="mine.Error")
     _, output, _ = run(["-H", "alpha", "--json", "platform:system"], {"alpha": error})
     assert "give the path of one as python=" in output
-    assert sys.modules["roamlet.cli._hints"].for_command_line("nothing to say") == "nothing to say"
+    assert sys.modules["roamlet.cli.output.hints"].for_command_line("nothing to say") == "nothing to say"
 
 
 @pytest.mark.parametrize(

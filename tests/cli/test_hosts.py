@@ -7,7 +7,7 @@ import json
 import pytest
 
 from roamlet.cli import _parser, main
-from roamlet.cli import hosts as command
+from roamlet.cli.commands import hosts as command
 
 TOML = """
 [groups]

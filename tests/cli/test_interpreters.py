@@ -3,7 +3,7 @@
 import os
 import sys
 
-from roamlet.cli._interpreters import interpreters
+from roamlet.cli.programs.interpreters import interpreters
 
 
 def fake_python(folder, name, *lines):

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from roamlet.cli._errors import UsageError
-from roamlet.cli._inventory import Host, expanded, folded, hosts_from, read_inventory
+from roamlet.cli.reaching.inventory import Host, expanded, folded, hosts_from, read_inventory
 
 INI = """\
 # a comment

@@ -32,8 +32,8 @@ def test_an_interrupt_ends_with_130(monkeypatch, capsys):
     def interrupted(options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("roamlet.cli._interpreters.interpreters", interrupted)
-    monkeypatch.setattr("roamlet.cli.demo.interpreters", interrupted)
+    monkeypatch.setattr("roamlet.cli.programs.interpreters.interpreters", interrupted)
+    monkeypatch.setattr("roamlet.cli.commands.demo.interpreters", interrupted)
     assert main(["demo"]) == 130
     assert capsys.readouterr().err == "roamlet demo: interrupted\n"
 

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from roamlet.cli._errors import UsageError
-from roamlet.cli._named_function import arguments_from, function_named
+from roamlet.cli.programs.named_function import arguments_from, function_named
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ from contextlib import contextmanager
 import pytest
 
 from roamlet import remote
-from roamlet.cli._inventory import Host, hosts_from
-from roamlet.cli._opening import Hops, hand_on
-from roamlet.cli._progress import Progress
+from roamlet.cli.output.progress import Progress
+from roamlet.cli.reaching.inventory import Host, hosts_from
+from roamlet.cli.reaching.opening import Hops, hand_on
 
 
 @pytest.fixture

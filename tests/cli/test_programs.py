@@ -9,7 +9,8 @@ import sys
 import pytest
 
 from roamlet import remote
-from roamlet.cli import main, run
+from roamlet.cli import main
+from roamlet.cli.commands import run
 from roamlet.remote.programs import run_command, run_script
 from tests.remote import interpreters
 from tests.remote.raising import raises

@@ -10,10 +10,11 @@ import sys
 import pytest
 
 from roamlet import remote
-from roamlet.cli import _parser, _way, main
-from roamlet.cli import run as command
+from roamlet.cli import _parser, main
 from roamlet.cli._errors import UsageError
-from roamlet.cli._inventory import Host, Inventory
+from roamlet.cli.commands import run as command
+from roamlet.cli.reaching.inventory import Host, Inventory
+from roamlet.cli.reaching.options import hops
 from tests.cli.fakes import FakeContext
 
 
@@ -256,6 +257,6 @@ def test_a_password_that_nobody_can_be_asked_for_is_a_mistake_in_the_command_lin
     monkeypatch.setattr("getpass.getpass", ask)
     words = ["run", "--local", "1", "--ask-password", "platform:system"]
     with pytest.raises(UsageError, match="give --sudo too, or leave it out"):
-        _way.hops(_parser().parse_args(words), Inventory())
+        hops(_parser().parse_args(words), Inventory())
     with pytest.raises(UsageError, match="no terminal to ask on; give the password in ROAMLET_SUDO_PASSWORD"):
-        _way.hops(_parser().parse_args([*words, "--sudo"]), Inventory())
+        hops(_parser().parse_args([*words, "--sudo"]), Inventory())

@@ -209,7 +209,12 @@ def in_the_hub(world: World, thunk: Thunk) -> None:
 
 def in_the_clock(world: World, thunk: Thunk) -> None:
     def advance(seconds: float) -> None:
-        thunk()
+        try:
+            thunk()
+        finally:
+            # Left with the machine's own clock, this sleep would last until that says what the virtual one said: since a boot
+            # just now, a quarter of an hour.
+            core.set_clock(lambda: world.now, world.advance)
         world.advance(seconds)
 
     core.set_clock(lambda: world.now, advance)

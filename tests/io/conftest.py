@@ -9,7 +9,7 @@ import pytest
 import roamlet
 from roamlet import io
 from roamlet.io import workers
-from roamlet.io._workers import pool
+from roamlet.io._workers.pool import pool
 from tests.io._sockets import LOCALHOST
 from tests.io._workers import wait_until
 

@@ -11,7 +11,7 @@ import pytest
 import roamlet
 from roamlet import io
 from roamlet.io import executor, tls, workers
-from roamlet.io._serial import Serial
+from roamlet.io._workers.serial import Serial
 from tests.io._sockets import LOCALHOST
 from tests.io._workers import Gate, all_rest, started, wait_until
 from tests.witnesses import Witnesses

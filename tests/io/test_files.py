@@ -13,7 +13,7 @@ import pytest
 import roamlet
 from roamlet import core, io
 from roamlet.io import files, workers
-from roamlet.io._workers import pool
+from roamlet.io._workers.pool import pool
 from tests.io._workers import Gate, started, wait_until
 
 pytestmark = pytest.mark.usefixtures("workers_at_first")

@@ -16,8 +16,8 @@ import pytest
 import roamlet
 from roamlet import io
 from roamlet.io import workers
-from roamlet.io._serial import Serial
-from roamlet.io._workers import pool
+from roamlet.io._workers.pool import pool
+from roamlet.io._workers.serial import Serial
 from tests.core._scripts import output_of
 from tests.io._workers import Gate, all_rest, started, wait_until
 
@@ -686,7 +686,7 @@ def test_a_thread_that_starts_may_be_atomic_before_it_has_started():
     """As when a collection in it calls a finalizer; the tasklet that waited for the thread was atomic, for ever."""
     printed = output_of("""
         import roamlet
-        from roamlet.io import _workers
+        from roamlet.io._workers import pool as _workers
         class Finalizing(_workers.Worker):
             def _bootstrap_inner(self):
                 with roamlet.atomic():

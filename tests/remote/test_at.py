@@ -11,8 +11,10 @@ import visiting
 
 import roamlet
 from roamlet import remote
-from roamlet.remote import _at, _journey, _sending
-from roamlet.snapshot import BadSnapshot, CannotSave, _block
+from roamlet.remote.migration import block, requests
+from roamlet.remote.migration.handle import Handle
+from roamlet.snapshot import BadSnapshot, CannotSave
+from roamlet.snapshot.migration.block import ends_of
 from tests.programs import printed
 from tests.remote.raising import raises
 from tests.snapshot.conftest import KNOWN
@@ -187,13 +189,13 @@ def test_a_context_that_dies_in_the_block_is_an_error_there(context: remote.Cont
 def test_a_context_that_has_died_before_it_is_asked_for_the_end_of_the_block_is_no_less_an_error(
     context: remote.Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    handle = _journey.Handle
+    handle = Handle
 
-    def too_late(*args: Any) -> _journey.Handle:
+    def too_late(*args: Any) -> Handle:
         context._link.ended.wait(10)
         return handle(*args)
 
-    monkeypatch.setattr(_at, "Handle", too_late)
+    monkeypatch.setattr(block, "Handle", too_late)
     with raises(remote.ContextDied, match="died while it ran the block of dies: .*exit code 3") as caught:
         joined(visiting.dies, context)
     assert caught.value.sent is True
@@ -214,7 +216,7 @@ def test_who_is_killed_ends_the_block_there_and_goes_on_to_end_here(context: rem
 def test_a_link_that_breaks_before_it_is_known_whether_the_block_has_begun(
     context: remote.Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    commit = _sending.commit
+    commit = requests.commit
 
     def dies_with_it(*args: Any) -> Any:
         os.kill(context.facts.pid, 19)
@@ -222,7 +224,7 @@ def test_a_link_that_breaks_before_it_is_known_whether_the_block_has_begun(
         os.kill(context.facts.pid, 9)
         return waiter
 
-    monkeypatch.setattr(_sending, "commit", dies_with_it)
+    monkeypatch.setattr(requests, "commit", dies_with_it)
     with pytest.raises(remote.MoveInDoubt, match="when the block of changes was to begin there; nobody knows"):
         joined(visiting.changes, context)
 
@@ -245,7 +247,7 @@ def test_a_context_that_lies_makes_nothing_run(
     context: remote.Context, monkeypatch: pytest.MonkeyPatch, forged: dict[str, Any] | None
 ) -> None:
     """`own` is the right end of the block, `other` one of another block of the function."""
-    join = _journey.Handle.join
+    join = Handle.join
     said: list[Any] = []
 
     def lies(self: Any, timeout: float | None = None) -> Any:
@@ -253,13 +255,13 @@ def test_a_context_that_lies_makes_nothing_run(
         if not forged or forged["end"] not in ("own", "other"):
             return forged
         code = visiting.nests.__code__
-        ends = [end for unit in range(len(code.co_code) // 2) for end in _block.ends_of(code, unit) or {}]
+        ends = [end for unit in range(len(code.co_code) // 2) for end in ends_of(code, unit) or {}]
         return {
             **forged,
             "end": said[0]["end"] if forged["end"] == "own" else next(end for end in ends if end != said[0]["end"]),
         }
 
-    monkeypatch.setattr(_journey.Handle, "join", lies)
+    monkeypatch.setattr(Handle, "join", lies)
     with pytest.raises(BadSnapshot, match="a block of roamlet.at"):
         joined(visiting.nests, context)
 

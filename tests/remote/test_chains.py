@@ -331,7 +331,7 @@ def test_tasklets_and_threads_share_a_chain(context):
 
 
 def test_who_sends_more_than_may_wait_waits_for_room(context, gate, run_until, monkeypatch):
-    monkeypatch.setattr("roamlet.remote._chains.MOST_CALLS", 8)
+    monkeypatch.setattr("roamlet.remote.calls.chains.MOST_CALLS", 8)
     sent_so_far = []
 
     def send():
@@ -350,7 +350,7 @@ def test_who_sends_more_than_may_wait_waits_for_room(context, gate, run_until, m
 
 
 def test_bytes_of_arguments_are_bounded_and_one_call_may_be_larger(context, gate, run_until, monkeypatch):
-    monkeypatch.setattr("roamlet.remote._chains.MOST_BYTES", 1000)
+    monkeypatch.setattr("roamlet.remote.calls.chains.MOST_BYTES", 1000)
     with context.chain() as chain:
         chain.spawn(sent.note, ("x" * 2000,))
         chain.spawn(sent.receive_and_note, (gate,))
@@ -364,7 +364,7 @@ def test_bytes_of_arguments_are_bounded_and_one_call_may_be_larger(context, gate
 
 
 def test_who_waits_for_room_is_told_when_the_chain_breaks(context, gate, run_until, monkeypatch):
-    monkeypatch.setattr("roamlet.remote._chains.MOST_CALLS", 2)
+    monkeypatch.setattr("roamlet.remote.calls.chains.MOST_CALLS", 2)
     chain = context.chain()
     chain.spawn(sent.receive_and_note, (gate,))
     behind = chain.spawn(sent.note, (1,))

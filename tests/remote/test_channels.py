@@ -9,7 +9,7 @@ import roamlet_channels_sent as sent
 
 import roamlet
 from roamlet import remote
-from roamlet.remote.channels import Luggage
+from roamlet.remote.channels.served import Luggage
 from tests.remote import interpreters
 from tests.remote.raising import raises
 

@@ -15,7 +15,7 @@ import roamlet_sent
 
 import roamlet
 from roamlet import remote
-from roamlet.remote import _descriptors
+from roamlet.remote.base import descriptors
 from tests.remote.fakes import hostile, script
 from tests.remote.raising import raises
 from tests.remote.stopping import gone
@@ -415,7 +415,7 @@ def test_the_name_stands_in_errors_and_facts(own_target):
 
 
 def test_a_pipe_that_carries_much_is_made_wide_and_others_are_left_as_they_are(monkeypatch):
-    monkeypatch.setattr(_descriptors, "sockets", lambda size: _descriptors.pipe())
+    monkeypatch.setattr(descriptors, "sockets", lambda size: descriptors.pipe())
     with remote.local() as context:
         process = context._link.process
         before = fcntl.fcntl(process.up, fcntl.F_GETPIPE_SZ)

@@ -2,8 +2,8 @@
 
 import os
 
-from roamlet.remote import _copies
-from roamlet.remote._copies import Copies, bring
+from roamlet.remote.link import bundle_cache
+from roamlet.remote.link.bundle_cache import Copies, bring
 from roamlet.wire import bundle, codec, kept, protocol
 
 GOAL = 99
@@ -132,7 +132,7 @@ def test_what_a_hop_cannot_take_apart_is_passed_on_whole_or_sent_anew():
 
 
 def test_a_hop_that_keeps_too_much_forgets_all_and_is_sent_it_again(monkeypatch):
-    monkeypatch.setattr(_copies, "MOST_BYTES", 15_000)
+    monkeypatch.setattr(bundle_cache, "MOST_BYTES", 15_000)
     hops = Hops(2)
     for names in ("ab", "cd", "ab", "ef", "fg", "a"):
         assert bundle.unpack(hops.bring(packed(*names))) == bundle.unpack(packed(*names))

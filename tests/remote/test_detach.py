@@ -11,7 +11,7 @@ import roamlet_sent
 
 import roamlet
 from roamlet import remote
-from roamlet.remote import _detach
+from roamlet.remote.opening import detach
 from roamlet.sync._outcome import TaskletKilled
 from tests.remote import interpreters
 from tests.remote.raising import raises
@@ -230,7 +230,7 @@ def test_a_module_that_fails_there_is_told_and_nothing_is_left(context, monkeypa
 
 
 def test_a_link_that_breaks_behind_the_order_says_that_nobody_knows(context, monkeypatch):
-    monkeypatch.setattr(_detach.detached, "let_go", sent.die)
+    monkeypatch.setattr(detach.detached, "let_go", sent.die)
     with raises(remote.ContextDied, match="exit code 7") as caught:
         context.detach(roamlet_sent.nothing)
     assert "Whether it goes on over there, as the process" in caught.value.__notes__[0]
@@ -244,9 +244,9 @@ def test_who_is_killed_before_the_order_leaves_nothing(context, monkeypatch):
         started.append(_connect(*args, **options))
         return started[0]
 
-    _connect = _detach.connect
-    monkeypatch.setattr(_detach, "connect", connect)
-    monkeypatch.setattr("roamlet.remote._shipping.Shipping.settle", lambda self, deadline: roamlet.sleep(1000))
+    _connect = detach.connect
+    monkeypatch.setattr(detach, "connect", connect)
+    monkeypatch.setattr("roamlet.remote.shipping.shipping.Shipping.settle", lambda self, deadline: roamlet.sleep(1000))
     detaching = roamlet.spawn(context.detach, (roamlet_sent.never_return,))
     while not started or not started[0].stats.calls:
         roamlet.sleep(0.005)

@@ -16,7 +16,10 @@ import roamlet_sent
 
 import roamlet
 from roamlet import remote
-from roamlet.remote import _connect, _descriptors, _process, _threads
+from roamlet.remote.base import descriptors
+from roamlet.remote.base.threads import acquire, release
+from roamlet.remote.link import process as link_process
+from roamlet.remote.opening import connect
 from tests.remote.raising import raises
 from tests.remote.stopping import gone, stop
 
@@ -122,7 +125,7 @@ def test_a_tasklet_killed_while_it_closes_leaves_nothing(own_target):
 
 
 def test_the_collector_may_abandon_a_context_in_the_middle_of_a_post():
-    threads = _threads.acquire()
+    threads = acquire()
     done = threading.Event()
 
     def post_within_a_post():
@@ -133,11 +136,11 @@ def test_the_collector_may_abandon_a_context_in_the_middle_of_a_post():
     poster.start()
     assert done.wait(5)
     poster.join(5)
-    _threads.release(threads)
+    release(threads)
 
 
 def test_the_last_context_may_be_closed_in_atomic_code_although_a_thread_of_roamlets_wants_to_be_in_it():
-    threads, log, begun = _threads.acquire(), [], threading.Event()
+    threads, log, begun = acquire(), [], threading.Event()
 
     def job():
         begun.set()
@@ -147,7 +150,7 @@ def test_the_last_context_may_be_closed_in_atomic_code_although_a_thread_of_roam
     with roamlet.atomic():
         threads.callbacks.post(job)
         begun.wait()
-        _threads.release(threads)
+        release(threads)
         assert log == ["in atomic code"]
         assert not threads.callbacks.thread.is_alive()
 
@@ -359,9 +362,9 @@ def test_a_child_that_another_thread_forks_keeps_nothing_of_a_context_that_is_be
             fork_in_another_thread()
         return wait(*args)
 
-    popen, wait = subprocess.Popen, _connect._greeted
-    monkeypatch.setattr(_process, "subprocess", SimpleNamespace(Popen=start))
-    monkeypatch.setattr(_connect, "_greeted", greeted)
+    popen, wait = subprocess.Popen, connect._greeted
+    monkeypatch.setattr(link_process, "subprocess", SimpleNamespace(Popen=start))
+    monkeypatch.setattr(connect, "_greeted", greeted)
     try:
         with remote.ssh(sshd.host, ssh_args=sshd.ssh_args, password=password) as context:
             process = context._link.process
@@ -425,7 +428,7 @@ def test_a_forked_child_may_open_contexts_although_the_program_has_closed_a_desc
     read_end, write_end = os.pipe()
     closed = os.open(os.devnull, os.O_RDONLY)
     os.close(closed)
-    _descriptors._ours.add(closed)
+    descriptors._ours.add(closed)
     pid = os.fork()
     if pid == 0:
         signal.alarm(20)  # its other threads waited for ever
@@ -433,7 +436,7 @@ def test_a_forked_child_may_open_contexts_although_the_program_has_closed_a_desc
             answer = mine.call(roamlet_sent.add, (20, 22))
         os.write(write_end, b"%d" % answer)
         os._exit(0)
-    _descriptors._ours.discard(closed)
+    descriptors._ours.discard(closed)
     os.close(write_end)
     with open(read_end) as said:
         assert said.read() == "42"

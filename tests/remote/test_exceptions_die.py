@@ -470,7 +470,7 @@ def contexts_that_cannot_be_opened(context, witnesses):
 @path
 def a_fork_that_cannot_be_made(context, witnesses):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("roamlet.remote._fork._fork_here", lambda *_: OSError("no more processes"))
+        patch.setattr("roamlet.remote.transports.fork_child._fork_here", lambda *_: OSError("no more processes"))
         witnesses.handles(lambda: remote.fork(beside_threads=True), OSError)
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import roamlet
 from roamlet import remote
-from roamlet.remote import files
+from roamlet.remote.files import transfer as files_transfer
 from roamlet.wire import files as wire
 from roamlet.wire import trees
 from tests.remote import interpreters
@@ -283,11 +283,11 @@ def test_who_goes_on_at_once_waits_until_the_interrupted_transfer_has_let_go(her
     file(tmp_path / "source", data)
     with open(file(tmp_path / ".target.roamlet-unfinished", data[: wire.PIECE]), "rb") as interrupted:
         fcntl.flock(interrupted, fcntl.LOCK_EX)
-        monkeypatch.setattr(files, "LETS_GO", 0)
+        monkeypatch.setattr(files_transfer, "LETS_GO", 0)
         with raises(OSError, match="is being written by another transfer at this moment"):
             here.put(tmp_path / "source", str(tmp_path / "target"), resume=True)
-        monkeypatch.setattr(files, "LETS_GO", 60)
-        monkeypatch.setattr(files, "_pause", lambda: fcntl.flock(interrupted, fcntl.LOCK_UN))
+        monkeypatch.setattr(files_transfer, "LETS_GO", 60)
+        monkeypatch.setattr(files_transfer, "_pause", lambda: fcntl.flock(interrupted, fcntl.LOCK_UN))
         result = here.put(tmp_path / "source", str(tmp_path / "target"), resume=True)
     assert result.resumed == wire.PIECE
     assert (tmp_path / "target").read_bytes() == data

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from roamlet.remote._link import Link
+from roamlet.remote.link.link import Link
 from roamlet.wire import codec, protocol, series
 from tests.wire.damage import damaged
 from tests.wire.test_fuzz import seeds

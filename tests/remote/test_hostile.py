@@ -11,7 +11,7 @@ import roamlet_sent
 
 import roamlet
 from roamlet import remote
-from roamlet.remote import _values
+from roamlet.remote.values import registry
 from roamlet.wire import channels, codec, protocol
 from tests.remote.fakes import hostile
 from tests.remote.raising import raises
@@ -261,7 +261,7 @@ def test_no_class_is_made_that_was_not_registered_and_nothing_is_imported(open_h
 
 
 def test_a_registered_class_is_not_given_fields_that_hide_its_methods(open_hostile, monkeypatch):
-    monkeypatch.setattr(_values, "_registered", {})
+    monkeypatch.setattr(registry, "_registered", {})
     remote.register(roamlet_kinds.Thing)
     for field in ("described", "__class__", "__dict__"):
         body = b"V" + codec.dumps([("roamlet_kinds", "Thing", "object", field)]) + b"o\0\0\0\0N"

@@ -15,9 +15,9 @@ import travelling
 
 import roamlet
 from roamlet import remote
-from roamlet.remote import _journey, _sending, _travel
 from roamlet.remote.context import Request
-from roamlet.snapshot._guests import LARGEST
+from roamlet.remote.migration import handle, move, requests
+from roamlet.snapshot.migration.arrivals import LARGEST
 from tests.remote.fakes import script
 from tests.remote.test_journey import BARE, error_of, joined, until
 from tests.remote.test_start import RELAY
@@ -34,7 +34,7 @@ def at_step(monkeypatch: pytest.MonkeyPatch) -> Callable[[remote.Context, str, C
         sent = context._sent
 
         def first(request: Request, deadline: float | None) -> Any:
-            if request.text.endswith(f"_guests.{step}"):
+            if request.text.endswith(f"migration.arrivals.{step}"):
                 monkeypatch.setattr(context, "_sent", sent)
                 do()
             return sent(request, deadline)
@@ -165,9 +165,9 @@ def breaks_at_commit(module: Any, context: remote.Context) -> pytest.MonkeyPatch
 
     def commits(place: remote.Context, number: int) -> Any:
         if place is not context:
-            return _sending.commit(place, number)
+            return requests.commit(place, number)
         stop(context)
-        waiter = _sending.commit(place, number)
+        waiter = requests.commit(place, number)
         os.kill(context.facts.pid, signal.SIGKILL)
         return waiter
 
@@ -177,7 +177,7 @@ def breaks_at_commit(module: Any, context: remote.Context) -> pytest.MonkeyPatch
 
 def in_doubt(a: remote.Context, b: remote.Context, function: Any) -> tuple[Any, Any]:
     """A handle, and what its join() raises."""
-    patched = breaks_at_commit(_journey, b)
+    patched = breaks_at_commit(handle, b)
     try:
         call = a.move(roamlet.tasklet(function)(a, b))
         return call, error_of(call.join)
@@ -222,7 +222,7 @@ def test_who_joins_a_spawned_tasklet_is_told_of_a_doubt_and_of_what_comes_of_it(
     """Here it has called move_to() itself, and can be told nothing."""
     a, _ = mortals
 
-    patched = breaks_at_commit(_travel, a)
+    patched = breaks_at_commit(move, a)
     trying = roamlet.spawn(journeys.tries_at_first, (a,))
     error = error_of(trying.join)
     patched.undo()
@@ -235,7 +235,7 @@ def test_who_joins_a_spawned_tasklet_is_told_of_a_doubt_and_of_what_comes_of_it(
 
 def test_who_came_home_and_is_in_doubt_again_can_be_taken_back(mortals: tuple[remote.Context, remote.Context]) -> None:
     a, b = mortals
-    patched = breaks_at_commit(_travel, b)
+    patched = breaks_at_commit(move, b)
     trying = roamlet.spawn(journeys.comes_home_and_tries, (a, b))
     error = error_of(trying.join)
     patched.undo()
@@ -252,13 +252,13 @@ def test_a_link_that_ends_before_anything_is_sent_is_the_error(
     a, _ = mortals
     channel: roamlet.channel[str] = roamlet.channel()
     moving = roamlet.tasklet(travelling.begins)(channel)
-    bring = _travel.bring
+    bring = move.bring
 
     def ends_it(*args: Any) -> None:
         bring(*args)
         end(a)
 
-    monkeypatch.setattr(_travel, "bring", ends_it)
+    monkeypatch.setattr(move, "bring", ends_it)
     with pytest.raises(remote.ContextDied, match="move.* was not sent: 'a' has died before"):
         a.move(moving)
     channel.send("value")
@@ -323,16 +323,16 @@ def test_it_is_killed_while_it_is_on_its_way(
 ) -> None:
     """`before` what would let it go on is done, it ends where it was; `after` that, where it has come to."""
     name = "_comes_home" if to_home else "_relayed"
-    goes = getattr(_journey.Journey, name)
+    goes = getattr(handle.Journey, name)
 
-    def kills(self: _journey.Journey, *args: Any) -> None:
+    def kills(self: handle.Journey, *args: Any) -> None:
         if when == "before":
             self.kill()
         goes(self, *args)
         if when == "after":
             self.kill()
 
-    monkeypatch.setattr(_journey.Journey, name, kills)
+    monkeypatch.setattr(handle.Journey, name, kills)
     call = a.move(roamlet.tasklet(journeys.ends)(a, roamlet.home if to_home else b))
     with pytest.raises(roamlet.TaskletKilled):
         call.join()

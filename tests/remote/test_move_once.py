@@ -10,8 +10,9 @@ import pytest
 
 import roamlet
 from roamlet import remote
-from roamlet.remote import _journey, _travel
 from roamlet.remote.context import Request
+from roamlet.remote.migration import handle as handles
+from roamlet.remote.migration import move
 from tests.remote.test_journey import error_of, forged, until
 from tests.remote.test_journey_faults import breaks_at_commit
 from tests.snapshot.conftest import KNOWN
@@ -28,7 +29,7 @@ def behind_the_order(monkeypatch: pytest.MonkeyPatch) -> Callable[[remote.Contex
 
         def orders(request: Request, deadline: float | None) -> Any:
             asked = sent(request, deadline)
-            if request.text.endswith("_guests.commit"):
+            if request.text.endswith("migration.arrivals.commit"):
                 monkeypatch.setattr(context, "_sent", sent)
                 do()
             return asked
@@ -113,7 +114,7 @@ def test_a_kill_in_doubt_ends_what_is_suspended_here(
     moving = waiting(channel, False)
     if when == "before":
         behind_the_order(a, moving.kill)
-    patched = breaks_at_commit(_travel, a)
+    patched = breaks_at_commit(move, a)
     error = error_of(a.move, moving)
     patched.undo()
     assert isinstance(error, remote.MoveInDoubt)
@@ -171,7 +172,7 @@ def test_what_has_no_text_is_no_arrival(
     def refuses(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr(_journey, "HomeLoader", refuses)
+    monkeypatch.setattr(handles, "HomeLoader", refuses)
     call = a.move(roamlet.tasklet(journeys.tries)(a, roamlet.home))
     if isinstance(error, KeyboardInterrupt):
         with pytest.raises(KeyboardInterrupt):

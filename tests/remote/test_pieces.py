@@ -11,9 +11,10 @@ import pytest
 
 import roamlet
 from roamlet import remote
-from roamlet.remote._pieces import Pieces
 from roamlet.remote.errors import ContextDied
-from roamlet.remote.modules import Extension, shared
+from roamlet.remote.modules import Extension
+from roamlet.remote.modules.native import shared
+from roamlet.remote.shipping.pieces import Pieces
 from roamlet.wire import protocol
 from tests.remote.fakes import hostile
 
@@ -120,7 +121,7 @@ def test_what_an_import_waits_for_goes_first(
 def test_small_files_of_the_same_package_go_along_with_one_that_is_asked_for(
     pieces: Pieces, link: FakeLink, thread: FakeThread, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("roamlet.remote._pieces.SMALL", 100)
+    monkeypatch.setattr("roamlet.remote.shipping.pieces.SMALL", 100)
     (tmp_path / "large.so").write_bytes(bytes(101))
     in_package = [replace(extension(tmp_path, name), name=f"p.q.{name[:-3]}") for name in ("a.so", "large.so", "b.so")]
     elsewhere = replace(extension(tmp_path, "c.so"), name="p.c")

@@ -11,7 +11,7 @@ import roamlet_sent
 
 import roamlet
 from roamlet import remote
-from roamlet.remote import _answers
+from roamlet.remote.values import answers
 from roamlet.sync._outcome import TaskletKilled
 from tests.remote import interpreters
 from tests.remote.raising import raises
@@ -79,7 +79,7 @@ def test_decoding_counts_against_the_time_of_join_and_can_be_done_again(context)
 
 
 def test_decoding_counts_against_the_time_of_a_call(context, monkeypatch):
-    monkeypatch.setattr(_answers, "time", types.SimpleNamespace(monotonic=lambda: float("inf")))
+    monkeypatch.setattr(answers, "time", types.SimpleNamespace(monotonic=lambda: float("inf")))
     late = rf"^roamlet_sent.rows in '{context.name}' answered with \d+ bytes, which were not decoded within 60 seconds"
     with raises(remote.CallTimeout, match=late):
         context.call(roamlet_sent.rows, (MANY,), timeout=60)

@@ -14,8 +14,8 @@ import travelling
 
 import roamlet
 from roamlet import remote
-from roamlet.remote import _travel
 from roamlet.remote.context import Request
+from roamlet.remote.migration import move
 from roamlet.snapshot import CannotSave
 from tests.programs import printed
 from tests.remote import interpreters
@@ -462,7 +462,7 @@ def test_a_new_tasklet_that_was_not_moved_is_where_it_was(
 
     channel: roamlet.channel[str] = roamlet.channel()
     moving = roamlet.tasklet(travelling.begins)(channel) if scheduled else begun_new(channel)
-    monkeypatch.setattr(_travel, "commit", fails)
+    monkeypatch.setattr(move, "commit", fails)
     with pytest.raises(LookupError, match="on the way"):
         context.move(moving)
     assert (moving.scheduled, moving.paused) == (scheduled, not scheduled)

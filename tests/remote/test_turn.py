@@ -13,7 +13,7 @@ import roamlet_sent
 
 import roamlet
 from roamlet import remote
-from roamlet.remote import _turn
+from roamlet.remote.link import inline
 from tests.remote.fakes import hostile
 from tests.remote.stopping import gone
 from tests.remote.test_hostile import BAD_FRAMES
@@ -34,7 +34,7 @@ while True:
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each reader rests as soon as it may, and for as long as nobody wants it, however slow the machine is."""
     for name in ("SOON", "LOOK", "LONGEST"):
-        monkeypatch.setattr(_turn, name, 600.0)
+        monkeypatch.setattr(inline, name, 600.0)
 
 
 @pytest.fixture
@@ -89,8 +89,8 @@ def test_an_error_and_bytes_are_counted_as_the_reader_would(context):
 
 
 def test_what_is_printed_before_an_answer_is_left_to_the_reader(monkeypatch):
-    monkeypatch.setattr(_turn, "SOON", 600.0)
-    monkeypatch.setattr(_turn, "LOOK", 600.0)
+    monkeypatch.setattr(inline, "SOON", 600.0)
+    monkeypatch.setattr(inline, "LOOK", 600.0)
     said: list[str] = []
     with remote.local(python=sys.executable, output=lambda context, stream, line: said.append(line)) as context:
         turn = rest(context)
@@ -153,8 +153,8 @@ def test_a_caller_beside_other_tasklets_does_not_keep_the_thread(context):
 
 
 def test_a_row_of_calls_keeps_the_thread_from_nothing_that_waits_in_it(context, monkeypatch):
-    monkeypatch.setattr(_turn, "CPUS", 2)
-    monkeypatch.setattr(_turn, "SPIN", 600.0)  # each finds its answer without going to sleep
+    monkeypatch.setattr(inline, "CPUS", 2)
+    monkeypatch.setattr(inline, "SPIN", 600.0)  # each finds its answer without going to sleep
     turn = rest(context)
     used = uses(context, turn)
 
@@ -176,7 +176,7 @@ def test_a_row_of_calls_keeps_the_thread_from_nothing_that_waits_in_it(context, 
 
 
 def test_a_clock_that_a_test_of_the_user_stops_is_none_of_ours(context, monkeypatch):
-    monkeypatch.setattr(_turn, "LONGEST", 0.001)
+    monkeypatch.setattr(inline, "LONGEST", 0.001)
     turn = rest(context)
     call = roamlet.spawn(context.call, (roamlet_sent.wait_for_release,))
     while turn.caller is None:
@@ -190,7 +190,7 @@ def test_a_clock_that_a_test_of_the_user_stops_is_none_of_ours(context, monkeypa
 
 
 def test_a_call_that_takes_too_long_raises_although_its_caller_reads(context, monkeypatch):
-    monkeypatch.setattr(_turn, "LONGEST", 0.01)
+    monkeypatch.setattr(inline, "LONGEST", 0.01)
     rest(context)
     with pytest.raises(remote.CallTimeout, match="did not answer within 0.05 seconds"):
         context.call(roamlet_sent.wait_for_release, timeout=0.05)
@@ -232,8 +232,8 @@ def test_what_is_thrown_into_a_caller_who_reads_is_raised_there(context, error):
 
 
 def test_a_signal_right_behind_a_read_loses_nothing_of_what_was_read(monkeypatch):
-    monkeypatch.setattr(_turn, "SOON", 600.0)
-    monkeypatch.setattr(_turn, "LOOK", 600.0)
+    monkeypatch.setattr(inline, "SOON", 600.0)
+    monkeypatch.setattr(inline, "LOOK", 600.0)
     said: list[str] = []
 
     interrupted = interruption(monkeypatch)
@@ -281,7 +281,7 @@ def test_closing_ends_the_rest(context):
 
 def test_the_reader_takes_the_turn_back_from_who_never_comes(monkeypatch):
     """An interrupt may strike a caller behind any step."""
-    monkeypatch.setattr(_turn, "SOON", 600.0)
+    monkeypatch.setattr(inline, "SOON", 600.0)
     with remote.local(python=sys.executable) as context:
         turn = rest(context)
         with context._link._lock:
@@ -294,7 +294,7 @@ def test_the_reader_takes_the_turn_back_from_who_never_comes(monkeypatch):
 
 
 def test_what_comes_unasked_is_handed_on_although_the_reader_rested(monkeypatch):
-    monkeypatch.setattr(_turn, "SOON", 600.0)
+    monkeypatch.setattr(inline, "SOON", 600.0)
     said: list[str] = []
     with remote.local(python=sys.executable, output=lambda context, stream, line: said.append(line)) as context:
         context.call(roamlet_sent.print_when_released, ("late",))
@@ -306,9 +306,9 @@ def test_what_comes_unasked_is_handed_on_although_the_reader_rested(monkeypatch)
 
 
 def test_who_looks_in_vain_leaves_it_and_tries_again_later(monkeypatch):
-    monkeypatch.setattr(_turn, "CPUS", 2)
-    monkeypatch.setattr(_turn, "SPIN", -1.0)
-    turn = _turn.Turn(None)
+    monkeypatch.setattr(inline, "CPUS", 2)
+    monkeypatch.setattr(inline, "SPIN", -1.0)
+    turn = inline.Turn(None)
     looks: list[int] = []
 
     def looked() -> bool:
@@ -316,26 +316,26 @@ def test_who_looks_in_vain_leaves_it_and_tries_again_later(monkeypatch):
         assert turn._spin(lambda: looks.append(1)) is None
         return len(looks) > before
 
-    assert [looked() for _ in range(_turn.VAIN)] == [True] * _turn.VAIN
+    assert [looked() for _ in range(inline.VAIN)] == [True] * inline.VAIN
     for _ in range(2):
-        assert [looked() for _ in range(_turn.LEFT + 1)] == [False] * (_turn.LEFT + 1)
+        assert [looked() for _ in range(inline.LEFT + 1)] == [False] * (inline.LEFT + 1)
         assert looked()
     assert not looked()
 
 
 def test_who_has_found_something_looks_again(monkeypatch):
-    monkeypatch.setattr(_turn, "CPUS", 2)
-    monkeypatch.setattr(_turn, "SPIN", -1.0)
-    turn = _turn.Turn(None)
-    for _ in range(_turn.VAIN - 1):
+    monkeypatch.setattr(inline, "CPUS", 2)
+    monkeypatch.setattr(inline, "SPIN", -1.0)
+    turn = inline.Turn(None)
+    for _ in range(inline.VAIN - 1):
         assert turn._spin(lambda: None) is None
     assert turn._spin(lambda: "found") == "found"
     looks: list[int] = []
-    for _ in range(_turn.VAIN):
+    for _ in range(inline.VAIN):
         turn._spin(lambda: looks.append(1))
-    assert len(looks) == _turn.VAIN
+    assert len(looks) == inline.VAIN
 
 
 def test_with_one_processor_nobody_looks(monkeypatch):
-    monkeypatch.setattr(_turn, "CPUS", 1)
-    assert _turn.Turn(None)._spin(lambda: pytest.fail("it looked")) is None
+    monkeypatch.setattr(inline, "CPUS", 1)
+    assert inline.Turn(None)._spin(lambda: pytest.fail("it looked")) is None

@@ -16,7 +16,7 @@ import roamlet_stays
 
 import roamlet
 from roamlet import remote
-from roamlet.remote import _values
+from roamlet.remote.values import registry
 from tests.remote import interpreters
 from tests.remote.raising import raises
 
@@ -46,7 +46,7 @@ def own():
 @pytest.fixture
 def registered(monkeypatch):
     """`register` for the length of a test."""
-    monkeypatch.setattr(_values, "_registered", {})
+    monkeypatch.setattr(registry, "_registered", {})
     return remote.register
 
 

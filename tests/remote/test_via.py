@@ -17,8 +17,8 @@ import roamlet_sent
 
 import roamlet
 from roamlet import remote
-from roamlet.remote import _routes
-from roamlet.remote._routes import KEPT, WINDOW
+from roamlet.remote.link import routes
+from roamlet.remote.link.routes import KEPT, WINDOW
 from roamlet.wire import prompts, protocol
 from tests.remote.fakes import hostile, script
 from tests.remote.raising import raises
@@ -419,7 +419,7 @@ def test_the_window_grows_while_a_child_takes_all(chain):
 
 
 def test_a_stopped_intermediary_does_not_keep_those_behind_it_from_closing(chain, monkeypatch):
-    monkeypatch.setattr("roamlet.remote._routes.STEP", 0.2)
+    monkeypatch.setattr("roamlet.remote.link.routes.STEP", 0.2)
     monkeypatch.setattr("roamlet.remote.context.PATIENCE", 0.3)
     alpha, beta = chain("own", "own")
     stop(alpha.facts.pid)
@@ -456,11 +456,11 @@ def test_a_forked_context_starts_others_and_cannot_be_started_elsewhere(chain):
 
 def test_of_one_that_sends_more_than_was_asked_for_nothing_more_is_kept():
     hop = SimpleNamespace(identifier=1, name="hop", trunk=None, tunnels={}, send_at_once=lambda frame: None)
-    tunnel = _routes.Tunnel(hop, 2)
+    tunnel = routes.Tunnel(hop, 2)
     data = bytes(1 << 20)
-    for _ in range(2 * _routes.MOST_KEPT // len(data)):
+    for _ in range(2 * routes.MOST_KEPT // len(data)):
         tunnel.deliver(data)  # and nobody takes it
-    assert tunnel._kept <= _routes.MOST_KEPT + len(data)
+    assert tunnel._kept <= routes.MOST_KEPT + len(data)
     with raises(ValueError, match="bytes that were not asked for"):
         tunnel.try_read(1)
     for tunnels in (hop.tunnels, hop.trunk.tunnels):  # they refer to each other

@@ -2,7 +2,7 @@
 
 import time
 
-from roamlet.remote._waiting import EVER, limit, remaining
+from roamlet.remote.base.deadlines import EVER, limit, remaining
 from tests.core._scripts import output_of
 
 # In a process of its own: other threads of the tests would forbid a deadlock.
@@ -10,7 +10,7 @@ WAITS = """
 import time
 import roamlet
 from roamlet import io
-from roamlet.remote._waiting import limit
+from roamlet.remote.base.deadlines import limit
 from roamlet.sync import Event
 
 def serve():

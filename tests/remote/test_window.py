@@ -8,7 +8,7 @@ import roamlet_channels_sent as sent
 
 import roamlet
 from roamlet import remote
-from roamlet.remote._window import LARGEST_SIZE
+from roamlet.remote.channels.window import LARGEST_SIZE
 from tests.remote.raising import raises
 
 

@@ -12,7 +12,7 @@ import traceback
 
 import roamlet
 from roamlet import snapshot
-from roamlet.snapshot import _checkpoint
+from roamlet.snapshot.saving import checkpoint
 from tests.snapshot._driving import SavesItself, begun, keep, value_at
 from tests.snapshot._random_programs import module
 
@@ -167,8 +167,8 @@ def _copied(program, where, *things):
 
 
 def _at_its_checkpoints(program, most):
-    saved, real = [], _checkpoint.replace
-    _checkpoint.replace = lambda written, data: saved.append(data)  # no file, so that a thousand are quick
+    saved, real = [], checkpoint.replace
+    checkpoint.replace = lambda written, data: saved.append(data)  # no file, so that a thousand are quick
     try:
         out = []
         roamlet.tasklet(keep)(program.main, SavesItself(program.errors), out)
@@ -184,7 +184,7 @@ def _at_its_checkpoints(program, most):
             program.check(copy, its_out, f"checkpoint {number} of {len(points)}")
         return len(points)
     finally:
-        _checkpoint.replace, SavesItself.every = real, None
+        checkpoint.replace, SavesItself.every = real, None
 
 
 def _variable_of(tasklet, function, name):

@@ -10,9 +10,10 @@ from collections import Counter
 
 import roamlet
 from roamlet import snapshot
-from roamlet.snapshot import _format, _native
+from roamlet.snapshot import _native
+from roamlet.snapshot.image import format
 
-START, DIGEST = _format._START.size, 16
+START, DIGEST = format._START.size, 16
 MEMORY, SECONDS = 1 << 31, 20  # of a child: damaged numbers may ask for more than there is
 
 

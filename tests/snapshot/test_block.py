@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from roamlet.snapshot._block import _enters_with, ends_of
+from roamlet.snapshot.migration.block import _enters_with, ends_of
 
 
 def _codes(code: types.CodeType) -> Iterator[types.CodeType]:

@@ -12,8 +12,9 @@ import pytest
 
 import roamlet
 from roamlet import _checkpoint, snapshot
-from roamlet.snapshot import _checkpoint as _saving
-from roamlet.snapshot import _file, _resume
+from roamlet.snapshot.image import file
+from roamlet.snapshot.loading import resume
+from roamlet.snapshot.saving import checkpoint as _saving
 from tests.snapshot import _jobs
 
 results = []
@@ -38,7 +39,7 @@ now = [1000.0]
 @pytest.fixture
 def clock(monkeypatch):
     """`now` is what time it is."""
-    for module in (_checkpoint, _saving, _resume):
+    for module in (_checkpoint, _saving, resume):
         monkeypatch.setattr(module, "monotonic", lambda: now[0])
 
 
@@ -56,7 +57,7 @@ def run(function, *args):
 
 def saves_left(monkeypatch, number):
     """Let only so many checkpoints reach the disk: the last one is what a job that was killed then would have left."""
-    real = _file.replace
+    real = file.replace
     left = [number]
 
     def replace(written, data):

@@ -15,7 +15,7 @@ import pytest
 
 import roamlet
 from roamlet import snapshot
-from roamlet.snapshot import _file
+from roamlet.snapshot.image import file
 
 
 @pytest.fixture
@@ -94,7 +94,7 @@ def test_a_full_disk_at_each_step(path, call, monkeypatch):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as patched:
-        patched.setattr(_file.os, call, full)
+        patched.setattr(file.os, call, full)
         roamlet.schedule()
     assert [(number, code) for number, code, _ in log] == [(1, errno.ENOSPC)]
     assert "No space left on device" in log[0][2]
@@ -117,7 +117,7 @@ def test_the_data_is_on_the_disk_before_it_has_the_name_and_the_name_behind_it(p
     tasklet, log = begun(path)
     with monkeypatch.context() as patched:
         for name in ("write", "fsync", "replace"):
-            patched.setattr(_file.os, name, noted(name, getattr(os, name)))
+            patched.setattr(file.os, name, noted(name, getattr(os, name)))
         roamlet.schedule()
     assert (order, log) == (["write", "fsync", "replace", "fsync of the folder"], [])
     tasklet.kill()
@@ -131,7 +131,7 @@ def test_a_folder_that_cannot_be_synced_is_said_and_the_next_one_is_written(path
             raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     with monkeypatch.context() as patched:
-        patched.setattr(_file.os, "fsync", broken)
+        patched.setattr(file.os, "fsync", broken)
         roamlet.schedule()
     assert [code for _, code, _ in log] == [errno.EIO]
     roamlet.schedule()
@@ -170,9 +170,9 @@ def test_a_link_is_followed_and_stays_one(path, tmp_path):
 
 
 def test_what_a_killed_process_left_half_written_is_taken_over(path):
-    with open(path + _file.PARTIAL, "wb") as stream:
+    with open(path + file.PARTIAL, "wb") as stream:
         stream.write(b"half a checkpoint" * 1000)
-    os.chmod(path + _file.PARTIAL, 0o644)
+    os.chmod(path + file.PARTIAL, 0o644)
     tasklet, log = begun(path)
     assert (number_in(path), log, os.stat(path).st_mode & 0o777) == (0, [], 0o600)
     assert os.listdir(os.path.dirname(path)) == ["job.roamlet"]
@@ -181,7 +181,7 @@ def test_what_a_killed_process_left_half_written_is_taken_over(path):
 
 @pytest.mark.parametrize("kind", ["hard link", "symbolic link", "pipe"])
 def test_what_somebody_else_put_there_gets_nothing_of_it(path, tmp_path, kind):
-    planted = path + _file.PARTIAL
+    planted = path + file.PARTIAL
     theirs = tmp_path / "theirs"
     if kind == "hard link":
         theirs.write_text("")
@@ -249,7 +249,7 @@ def test_a_file_that_somebody_moved_away_is_written_anew(path):
 
 
 def test_one_that_is_being_written_by_another_right_now_is_left_alone(path):
-    descriptor = os.open(path + _file.PARTIAL, os.O_RDWR | os.O_CREAT)
+    descriptor = os.open(path + file.PARTIAL, os.O_RDWR | os.O_CREAT)
     fcntl.flock(descriptor, fcntl.LOCK_EX)
     try:
         message = said(path)

@@ -7,7 +7,7 @@ import textwrap
 
 import pytest
 
-from roamlet.snapshot import _code
+from roamlet.snapshot.references import code
 from tests.snapshot._driving import ROOT
 
 WORK = """
@@ -129,18 +129,18 @@ def test_main_travels_by_value_with_the_globals_it_uses(run, tmp_path):
 def test_fingerprints_do_not_keep_code():
     space = {}
     exec("def function():\n    return 1", space)
-    _code.fingerprint(space["function"].__code__)
-    before = len(_code._fingerprints)
+    code.fingerprint(space["function"].__code__)
+    before = len(code._fingerprints)
     space.clear()
     gc.collect()
-    assert len(_code._fingerprints) == before - 1
+    assert len(code._fingerprints) == before - 1
 
 
 def test_what_code_does_decides_its_fingerprint():
     def of(text):
         space = {}
         exec(text, space)
-        return _code.fingerprint(space["f"].__code__)
+        return code.fingerprint(space["f"].__code__)
 
     same = ["def f(a): return a + 1", "\n\n# a comment\ndef f(a):\n    return a + 1"]
     other = ["def f(a): return a + 2", "def f(b): return b + 1", "def f(a): return a + 1.0", "def f(a, b=1): return a + 1",

@@ -12,7 +12,8 @@ import pytest
 import roamlet
 from roamlet import _checkpoint, snapshot
 from roamlet.cli import main
-from roamlet.snapshot import _load, showing
+from roamlet.snapshot import showing
+from roamlet.snapshot.loading import load
 
 
 def job(path, ch):
@@ -45,7 +46,7 @@ def nothing_is_used(monkeypatch):
     def made(*args):
         raise AssertionError("it was read")
 
-    monkeypatch.setattr(_load.Loader, "__init__", made)
+    monkeypatch.setattr(load.Loader, "__init__", made)
     before = roamlet.getruncount(), set(sys.modules), dict(_checkpoint.known)
     yield
     assert (roamlet.getruncount(), set(sys.modules), dict(_checkpoint.known)) == before

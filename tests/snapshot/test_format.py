@@ -11,9 +11,11 @@ import pytest
 
 import roamlet
 from roamlet import snapshot
-from roamlet.snapshot import _format, _load, _native
+from roamlet.snapshot import _native
+from roamlet.snapshot.image import format
+from roamlet.snapshot.loading import load
 
-START = _format._START.size
+START = format._START.size
 
 
 def waits(ch, out):
@@ -35,9 +37,7 @@ def sealed(table, pickles):
     marshalled = marshal.dumps(table)
     rest = struct.pack("<I", len(marshalled)) + marshalled + pickles
     digest = hashlib.blake2b(rest, digest_size=16).digest()
-    return (
-        _format._START.pack(_format.MAGIC, _format.FORMAT, *sys.version_info[:2], _format.MAGIC_NUMBER, digest) + rest
-    )
+    return format._START.pack(format.MAGIC, format.FORMAT, *sys.version_info[:2], format.MAGIC_NUMBER, digest) + rest
 
 
 def parts(data):
@@ -62,7 +62,7 @@ def nothing_is_read(monkeypatch):
         raise AssertionError("it was read")
 
     monkeypatch.setattr(marshal, "loads", read)
-    monkeypatch.setattr(_load, "restore", read)
+    monkeypatch.setattr(load, "restore", read)
 
 
 def test_a_byte_changed_at_any_position_is_refused_before_anything_is_read(data, nothing_is_read):

@@ -7,7 +7,9 @@ import pytest
 
 import roamlet
 from roamlet import snapshot
-from roamlet.snapshot import _code, _load, _native
+from roamlet.snapshot import _native
+from roamlet.snapshot.loading import load
+from roamlet.snapshot.references.code import digest_of, resolve
 from tests.snapshot import _images
 
 
@@ -181,8 +183,8 @@ def test_a_generator_runs_in_one_frame_of_one_tasklet(monkeypatch):
         made.append(ticket(self, records, *rest))
         return ticket(self, records, *rest)
 
-    ticket = _load.Loader.ticket
-    monkeypatch.setattr(_load.Loader, "ticket", twice)
+    ticket = load.Loader.ticket
+    monkeypatch.setattr(load.Loader, "ticket", twice)
     with pytest.raises(snapshot.BadSnapshot, match="two frames are of one generator"):
         snapshot.loads(data)
     assert made
@@ -207,35 +209,35 @@ def test_the_method_append_without_its_list_is_refused():
 def test_code_that_jumps_out_of_itself_is_damaged():
     code = loops.__code__
     with pytest.raises(ValueError, match="the code of 'loops' is damaged"):
-        _load._check_code(code.replace(co_consts=(), co_code=b"\x09\0" * 4))
-    _load._check_code(code)
+        load._check_code(code.replace(co_consts=(), co_code=b"\x09\0" * 4))
+    load._check_code(code)
     assert issubclass(snapshot.BadSnapshot, ValueError)
 
 
 def test_of_code_that_was_found_sound_a_bounded_number_of_digests_is_kept(monkeypatch):
     checked = []
-    monkeypatch.setattr(_load, "_check_code", checked.append)
-    monkeypatch.setattr(_load, "_found_sound", set())
-    monkeypatch.setattr(_load, "_MOST_FOUND", 3)
+    monkeypatch.setattr(load, "_check_code", checked.append)
+    monkeypatch.setattr(load, "_found_sound", set())
+    monkeypatch.setattr(load, "_MOST_FOUND", 3)
     images = [marshal.dumps(loops.__code__.replace(co_name=f"number{number}")) for number in range(5)]
     for image in images:
         for _ in range(2):
-            _load.code(image, _code.digest_of(image))
+            load.code(image, digest_of(image))
     assert [each.co_name for each in checked] == [f"number{number}" for number in range(5)]
-    assert len(_load._found_sound) == 2
+    assert len(load._found_sound) == 2
 
 
 def test_a_function_is_named_by_texts():
     """A tuple that contains itself, as damaged bytes can make one, ends the process where it is looked up."""
     for where, name in (((1,), "loads"), (snapshot.__name__, ("loads",))):
         with pytest.raises(snapshot.BadSnapshot, match="it names a function by what is no text"):
-            _code.resolve((where, name, (), (0, 1)), b"")
+            resolve((where, name, (), (0, 1)), b"")
 
 
 @pytest.mark.pythons((3, 11), (3, 11), reason="behind, comprehensions have no functions")
 def test_the_function_of_a_comprehension_is_not_called_again():
     """It takes an iterator, and crashes with anything else. Damaged bytes make pickle, which is in C, call it."""
     code = compile("[each for each in ()]", "somewhere", "eval").co_consts[0]
-    function = _load.new_function(code, __name__, "<listcomp>", None)
+    function = load.new_function(code, __name__, "<listcomp>", None)
     with pytest.raises(ValueError, match="<listcomp>, which only the function around it may"):
         list(map(function, [5]))

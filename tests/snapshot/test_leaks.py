@@ -10,7 +10,9 @@ import pytest
 
 import roamlet
 from roamlet import snapshot
-from roamlet.snapshot import _code, _file, _load
+from roamlet.snapshot.image import file
+from roamlet.snapshot.loading import load
+from roamlet.snapshot.references.code import _fingerprints
 from tests.snapshot import programs
 from tests.snapshot._driving import begun, end, finished, value_at
 
@@ -32,7 +34,7 @@ def resident():
 
 def amounts():
     """Objects that can be in cycles, CPython's blocks, code whose fingerprint is known, bytes of memory."""
-    return len(gc.get_objects()), sys.getallocatedblocks(), len(_code._fingerprints), resident()
+    return len(gc.get_objects()), sys.getallocatedblocks(), len(_fingerprints), resident()
 
 
 def check_nothing_grows(work, times):
@@ -126,7 +128,7 @@ def job(path, steps):
 
 
 def test_checkpoints_and_resumptions_leave_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr(_file.os, "fsync", lambda descriptor: None)  # the disk is tried elsewhere
+    monkeypatch.setattr(file.os, "fsync", lambda descriptor: None)  # the disk is tried elsewhere
     check_nothing_grows(resumed_at_its_last_step(tmp_path), 1000)
 
 
@@ -202,4 +204,4 @@ def finishes(ch, out):
 
 def test_who_imports_it_first_is_not_kept() -> None:
     """With the frames of a tasklet that moves, it was the tasklet and what had come of it."""
-    assert _load.SAVED_FRAME.f_back is None
+    assert load.SAVED_FRAME.f_back is None

@@ -11,7 +11,7 @@ import pytest
 import roamlet
 from roamlet import snapshot
 from roamlet.snapshot import _native
-from roamlet.snapshot._save import RECORDS
+from roamlet.snapshot.saving.save import RECORDS
 from tests.snapshot._driving import end
 
 variable = contextvars.ContextVar("variable", default=0)

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from roamlet.cli._interpreters import interpreters
+from roamlet.cli.programs.interpreters import interpreters
 
 ROOT = Path(__file__).resolve().parents[2]
 KNOWN = [(3, 11), (3, 12), (3, 13), (3, 14)]

@@ -16,7 +16,7 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from roamlet.remote._values import Incoming
+from roamlet.remote.values.registry import Incoming
 from roamlet.wire import bundle, codec, kinds, protocol, series, values
 from roamlet.wire.codec import CannotTravel, CodecError
 from tests.wire.damage import TAGS, damaged, random_bytes

@@ -5,10 +5,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from roamlet_vpn.facts import Device, Facts, Forwarding, Interface, LivePeer, Route
-from roamlet_vpn.measured import Bounce, Datagrams, Echo, Measured, Measurements, Passage, Segments, Sight, Way
-from roamlet_vpn.network import Endpoint, Network, Site, allowed_ips
-from roamlet_vpn.orders import SIZES, ways_to
+from roamlet_vpn.check.measured import Bounce, Datagrams, Echo, Measured, Measurements, Passage, Segments, Sight, Way
+from roamlet_vpn.check.probe_plan import SIZES, ways_to
+from roamlet_vpn.model.facts import Device, Facts, Forwarding, Interface, LivePeer, Route
+from roamlet_vpn.model.network import Endpoint, Network, Site, allowed_ips
 
 NAMES = ("alpha", "beta", "gamma")
 

@@ -9,12 +9,12 @@ import hashlib
 import ipaddress
 
 from apps.vpn.tests import ssh_servers
-from roamlet_vpn.actions import MakeKey
-from roamlet_vpn.facts import KEPT, Facts
-from roamlet_vpn.file import parse
-from roamlet_vpn.live import wanted_routes
-from roamlet_vpn.plan import make_plan
-from roamlet_vpn.wgconf import parsed
+from roamlet_vpn.model.facts import KEPT, Facts
+from roamlet_vpn.model.file import parse
+from roamlet_vpn.planning.plan import make_plan
+from roamlet_vpn.wireguard.actions import MakeKey
+from roamlet_vpn.wireguard.live import wanted_routes
+from roamlet_vpn.wireguard.wgconf import parsed
 
 OFFICES = """\
 [network]

@@ -3,15 +3,15 @@
 import pytest
 
 from apps.vpn.tests.servers import OFFICES, Offices, key
-from roamlet_vpn import lifecycle
-from roamlet_vpn.adopt import adopted
-from roamlet_vpn.apply import NotApplied
+from roamlet_vpn.check.status import status
+from roamlet_vpn.commands import lifecycle
+from roamlet_vpn.commands.apply import NotApplied
 from roamlet_vpn.errors import VpnError
-from roamlet_vpn.facts import KEPT, Facts
-from roamlet_vpn.file import parse
-from roamlet_vpn.network import Site
-from roamlet_vpn.plan import make_plan
-from roamlet_vpn.status import status
+from roamlet_vpn.model.facts import KEPT, Facts
+from roamlet_vpn.model.file import parse
+from roamlet_vpn.model.network import Site
+from roamlet_vpn.planning.plan import make_plan
+from roamlet_vpn.wireguard.adopt import adopted
 
 
 def by_hand(name, lan, number, peers, more=""):

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from roamlet.remote import CallTimeout, ContextDied, HostUnreachable
-from roamlet_vpn import change as change_module
-from roamlet_vpn.actions import Hold, LinkUp, Mtu
-from roamlet_vpn.change import Change, Meeting, Report, SiteReport
+from roamlet_vpn.commands import transaction as change_module
+from roamlet_vpn.commands.transaction import Change, Meeting, Report, SiteReport
 from roamlet_vpn.host import act as host_act
+from roamlet_vpn.host import handshake as host_meet
 from roamlet_vpn.host import live as host_live
-from roamlet_vpn.host import meet as host_meet
 from roamlet_vpn.host import rollback as host_rollback
 from roamlet_vpn.servers import Answer
+from roamlet_vpn.wireguard.actions import Hold, LinkUp, Mtu
 
 DONE = {"done": 1, "error": None, "outcome": None}
 BACK = {"outcome": host_rollback.ROLLED_BACK, "errors": []}

@@ -14,12 +14,12 @@ from apps.vpn.tests.servers import OFFICES, Offices, key, route
 from apps.vpn.tests.ssh_servers import ssh_key
 from roamlet import remote
 from roamlet.cli import main
-from roamlet_vpn import commands, init
-from roamlet_vpn.apply import Survey
-from roamlet_vpn.change import Report, SiteReport
+from roamlet_vpn.commands import changing, init
+from roamlet_vpn.commands.apply import Survey
+from roamlet_vpn.commands.transaction import Report, SiteReport
 from roamlet_vpn.errors import VpnError
-from roamlet_vpn.network import Site
-from roamlet_vpn.plan import make_plan
+from roamlet_vpn.model.network import Site
+from roamlet_vpn.planning.plan import make_plan
 from roamlet_vpn.servers import Answer, open_site
 
 
@@ -55,8 +55,8 @@ class World:
 def world(tmp_path, monkeypatch):
     world = World(tmp_path / "network.toml")
     world.path.write_text(OFFICES)
-    monkeypatch.setattr(commands, "look", world.look)
-    monkeypatch.setattr(commands, "apply_plan", world.apply)
+    monkeypatch.setattr(changing, "look", world.look)
+    monkeypatch.setattr(changing, "apply_plan", world.apply)
     monkeypatch.chdir(tmp_path)
     return world
 
@@ -167,7 +167,7 @@ def test_what_is_answered_counts(world, capsys, monkeypatch, answer, code):
 
 
 def test_a_file_with_a_mistake_is_refused_before_anything_is_connected(world, capsys, monkeypatch):
-    monkeypatch.setattr(commands, "look", None)
+    monkeypatch.setattr(changing, "look", None)
     world.path.write_text(OFFICES.replace("lans", "lan", 1))
     for words in (["plan"], ["apply", "-y"], ["remove", "alpha", "-y"], ["rotate", "alpha"], ["down"], ["gateway"]):
         assert world.roamlet(*words) == 1
@@ -187,7 +187,7 @@ def test_remove_takes_the_site_out_of_the_file_unless_it_was_rolled_back(world, 
         assert (name, more["rollback_after"]) == ("beta", 9.0)
         return Report((SiteReport("alpha", "changed"), SiteReport(name, "changed", "left")), failure)
 
-    monkeypatch.setattr(commands.lifecycle, "remove", remove)
+    monkeypatch.setattr(changing.lifecycle, "remove", remove)
     assert world.roamlet("remove", "beta", "--yes", "--rollback-after", "9") == 1
     assert world.path.read_text() == OFFICES, "it was rolled back"
     failure = None
@@ -219,7 +219,7 @@ def test_a_network_of_ssh_tunnels_has_the_same_ways(world, capsys, monkeypatch):
         backends.append(network.backend)
         return Report(())
 
-    monkeypatch.setattr(commands.lifecycle, "down", down)
+    monkeypatch.setattr(changing.lifecycle, "down", down)
     assert world.roamlet("down", "--yes") == 0
     world.path.write_text(OFFICES)
     assert world.roamlet("down", "--backend", "ssh", "--yes") == 0 and world.roamlet("down", "--yes") == 0
@@ -266,7 +266,7 @@ def test_what_cannot_be_written_is_said_before_any_server_is_changed(world, caps
     def refuse(*_, **__):
         raise OSError(30, "Read-only file system")
 
-    monkeypatch.setattr("roamlet_vpn.edit.tempfile.mkstemp", refuse)
+    monkeypatch.setattr("roamlet_vpn.model.edit.tempfile.mkstemp", refuse)
     assert world.roamlet("apply", "--yes") == 1
     assert "network.toml cannot be written: Read-only file system" in capsys.readouterr().err
     assert not world.offices["alpha"].done
@@ -470,7 +470,7 @@ def test_the_password_of_sudo_is_asked_for_once_and_only_where_there_is_sudo(fou
     assert found.roamlet("init", "alpha.example.com", "--yes", "--sudo", "--ask-password") == 0
     assert (asked, given) == (["password for sudo: "], ["secret"])
     monkeypatch.setattr(
-        commands, "Servers", lambda network, *, password=None: given.append(password) or contextlib.nullcontext()
+        changing, "Servers", lambda network, *, password=None: given.append(password) or contextlib.nullcontext()
     )
     assert found.roamlet("plan", "--ask-password") in (0, 2)
     assert given == ["secret", "secret"] and "secret" not in found.path.read_text()
@@ -492,7 +492,7 @@ def test_ctrl_c_is_130_whatever_comes_of_it(world, capsys, monkeypatch, after):
         return world.look(*_)
 
     before = signal.getsignal(signal.SIGINT)
-    monkeypatch.setattr(commands, "look", look)
+    monkeypatch.setattr(changing, "look", look)
     assert world.roamlet("plan") == 130
     assert capsys.readouterr().err == "roamlet vpn: interrupted\n"
     assert signal.getsignal(signal.SIGINT) is before

@@ -25,12 +25,12 @@ from apps.vpn.tests.measuring import (
     well,
     with_peers,
 )  # fmt: skip
-from roamlet_vpn.diagnose import diagnose
-from roamlet_vpn.diagnosis import NAMES, Diagnosis
-from roamlet_vpn.facts import Route
-from roamlet_vpn.measured import Bounce, Counters, Datagrams, Way
-from roamlet_vpn.network import Endpoint
-from roamlet_vpn.orders import SIZES, gateways_of
+from roamlet_vpn.check.diagnose import diagnose
+from roamlet_vpn.check.diagnosis import NAMES, Diagnosis
+from roamlet_vpn.check.measured import Bounce, Counters, Datagrams, Way
+from roamlet_vpn.check.probe_plan import SIZES, gateways_of
+from roamlet_vpn.model.facts import Route
+from roamlet_vpn.model.network import Endpoint
 
 
 def told(network: Any, facts: Any, found: Any) -> list[tuple[str, str, str]]:

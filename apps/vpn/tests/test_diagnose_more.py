@@ -25,17 +25,17 @@ from apps.vpn.tests.measuring import (
     well,
 )
 from apps.vpn.tests.servers import Offices, route
-from roamlet_vpn.claim import Claim
-from roamlet_vpn.diagnose import diagnose
-from roamlet_vpn.diagnosis import Diagnosis
-from roamlet_vpn.facts import Route
-from roamlet_vpn.latency import matrix, missing
-from roamlet_vpn.look_tables import check_report
-from roamlet_vpn.looking import Checked, print_text
-from roamlet_vpn.measured import Bounce, Chain, Datagrams, Way, chains
-from roamlet_vpn.network import Endpoint
-from roamlet_vpn.orders import SIZES
-from roamlet_vpn.show import print_plan
+from roamlet_vpn.check.diagnose import diagnose
+from roamlet_vpn.check.diagnosis import Diagnosis
+from roamlet_vpn.check.latency import matrix, missing
+from roamlet_vpn.check.measured import Bounce, Chain, Datagrams, Way, chains
+from roamlet_vpn.check.probe_plan import SIZES
+from roamlet_vpn.commands.checking import Checked, print_text
+from roamlet_vpn.commands.tables import check_report
+from roamlet_vpn.model.facts import Route
+from roamlet_vpn.model.network import Endpoint
+from roamlet_vpn.model.untrusted import Claim
+from roamlet_vpn.planning.show import print_plan
 
 
 def only(network: Any, facts: Any, found: Any) -> Diagnosis:

@@ -5,7 +5,7 @@ import copy
 import pytest
 
 from apps.vpn.tests.servers import Offices, key
-from roamlet_vpn.facts import Facts, FactsError
+from roamlet_vpn.model.facts import Facts, FactsError
 
 
 @pytest.fixture(scope="module")

@@ -5,8 +5,8 @@ import re
 
 import pytest
 
-from roamlet_vpn.file import NetworkFileError, parse, read
-from roamlet_vpn.network import Endpoint, Network, allowed_ips
+from roamlet_vpn.model.file import NetworkFileError, parse, read
+from roamlet_vpn.model.network import Endpoint, Network, allowed_ips
 
 GOOD = """\
 # the company

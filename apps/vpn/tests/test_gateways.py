@@ -9,8 +9,8 @@ import pytest
 
 from apps.vpn.tests.servers import OFFICES
 from roamlet_vpn.errors import VpnError
-from roamlet_vpn.file import parse
-from roamlet_vpn.gateways import FORMS, option_121, option_121_hex, settings
+from roamlet_vpn.model.file import parse
+from roamlet_vpn.planning.gateways import FORMS, option_121, option_121_hex, settings
 from tools import unpack_debian
 
 UNPACKED = Path(__file__).parents[3] / ".venv" / "nftables"

@@ -6,7 +6,11 @@ import re
 import pytest
 
 from apps.vpn.tests.servers import OFFICES, Offices, device, key, route
-from roamlet_vpn.actions import (
+from roamlet_vpn.model.edit import with_changes
+from roamlet_vpn.model.facts import KEPT
+from roamlet_vpn.model.file import parse
+from roamlet_vpn.model.untrusted import FactsError
+from roamlet_vpn.wireguard.actions import (  # fmt: skip
     MADE_BY_APPLY,
     Addresses,
     EnableUnit,
@@ -20,12 +24,8 @@ from roamlet_vpn.actions import (
     Sync,
     Up,
     WriteConfig,
-)  # fmt: skip
-from roamlet_vpn.claim import FactsError
-from roamlet_vpn.edit import with_changes
-from roamlet_vpn.facts import KEPT
-from roamlet_vpn.file import parse
-from roamlet_vpn.wgconf import parsed
+)
+from roamlet_vpn.wireguard.wgconf import parsed
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from apps.vpn.tests.servers import OFFICES, Offices, device, key, route
-from roamlet_vpn.facts import KEPT
+from roamlet_vpn.model.facts import KEPT
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """What is known of the servers of a network without a connection to them."""
 
-from roamlet_vpn.file import parse
+from roamlet_vpn.model.file import parse
 from roamlet_vpn.servers import Servers
 
 FILE = """

@@ -9,9 +9,9 @@ from rich.console import Console
 from apps.vpn.tests.measuring import changed, measurements, silent, well
 from apps.vpn.tests.servers import Offices
 from apps.vpn.tests.test_ssh_plan import TWO
-from roamlet_vpn import status
-from roamlet_vpn.diagnose import diagnose
-from roamlet_vpn.look_tables import status_table
+from roamlet_vpn.check import status
+from roamlet_vpn.check.diagnose import diagnose
+from roamlet_vpn.commands.tables import status_table
 
 
 @pytest.fixture

@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from apps.vpn.tests.measuring import all_facts, key, peer, well, with_peers
-from roamlet_vpn import status
-from roamlet_vpn.looking import BROKEN, OUT_OF_REACH, status_code
+from roamlet_vpn.check import status
+from roamlet_vpn.commands.checking import BROKEN, OUT_OF_REACH, status_code
 
 
 def test_numbers_are_those_of_the_interface():

@@ -5,9 +5,9 @@ import ipaddress
 import pytest
 
 from apps.vpn.tests.servers import key
-from roamlet_vpn.facts import KEPT
-from roamlet_vpn.network import Endpoint
-from roamlet_vpn.wgconf import (
+from roamlet_vpn.model.facts import KEPT
+from roamlet_vpn.model.network import Endpoint
+from roamlet_vpn.wireguard.wgconf import (  # fmt: skip
     InterfacePart,
     PeerPart,
     WgConfig,
@@ -16,7 +16,7 @@ from roamlet_vpn.wgconf import (
     endpoint_from,
     parsed,
     rendered,
-)  # fmt: skip
+)
 
 BETA, GAMMA, OTHER = key("beta"), key("gamma"), key("other")
 HAND_MADE = f"""\

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import IO, TYPE_CHECKING
 
 from roamlet.cli._errors import UsageError
-from roamlet.cli._script import code_of_module, code_of_script, run_as_main
+from roamlet.cli.programs.script import code_of_module, code_of_script, run_as_main
 
 if TYPE_CHECKING:
     from roamlet.diagnose import Finding

@@ -8,7 +8,6 @@ import os
 
 from roamlet.io import _subprocess as subprocess
 from roamlet.io import files, workers
-from roamlet.io._call_async import call_async, iterate_async
 from roamlet.io._dns import getaddrinfo, gethostbyname, getnameinfo
 from roamlet.io._files import File, open
 from roamlet.io._native import close, forked, read, wait_readable, wait_writable, write
@@ -17,7 +16,8 @@ from roamlet.io._processes import wait_process
 from roamlet.io._responsive import responsive
 from roamlet.io._serve import serve
 from roamlet.io._sockets import create_connection, create_server, fromfd, socket, socketpair
-from roamlet.io._threads import start_thread
+from roamlet.io._workers.call_async import call_async, iterate_async
+from roamlet.io._workers.threads import start_thread
 
 __all__ = [
     "File",

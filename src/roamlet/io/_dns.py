@@ -7,7 +7,7 @@ want to wait so long puts roamlet.timeout around it.
 import socket
 from typing import Any, TypeAlias
 
-from roamlet.io._call_async import call_async
+from roamlet.io._workers.call_async import call_async
 
 # family, type, protocol, canonical name, address: as typed for socket.getaddrinfo, without its many unions.
 AddressInfo: TypeAlias = tuple[socket.AddressFamily, socket.SocketKind, int, str, Any]

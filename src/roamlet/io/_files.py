@@ -10,8 +10,8 @@ from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, AnyStr, Generic, Self, TypeAlias, TypeVar, overload
 
 from roamlet.core import CancelScope
-from roamlet.io._call_async import call_async
-from roamlet.io._serial import Serial
+from roamlet.io._workers.call_async import call_async
+from roamlet.io._workers.serial import Serial
 
 if TYPE_CHECKING:
     from _typeshed import OpenBinaryMode, OpenTextMode, ReadableBuffer

@@ -11,7 +11,7 @@ from contextvars import copy_context
 from typing import Any, ParamSpec, TypeVar
 
 from roamlet.core import Waiter, atomic
-from roamlet.io._workers import pool
+from roamlet.io._workers.pool import pool
 from roamlet.sync.futures import Future, WorkItem
 
 __all__ = ["WorkerExecutor"]

@@ -11,8 +11,8 @@ from functools import partial, update_wrapper
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
-from roamlet.io._call_async import call_async
 from roamlet.io._files import File, open
+from roamlet.io._workers.call_async import call_async
 
 __all__ = [
     "File",

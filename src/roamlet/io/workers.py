@@ -3,7 +3,7 @@
 import threading
 from typing import NamedTuple
 
-from roamlet.io._workers import AbandonedHandler, pool
+from roamlet.io._workers.pool import AbandonedHandler, pool
 
 __all__ = ["AbandonedHandler", "Status", "configure", "status"]
 

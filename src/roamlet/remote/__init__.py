@@ -6,32 +6,10 @@
 Nothing is installed over there and nothing is written to its disk: a Python 2.7, or 3.6 and later, is enough.
 """
 
-from roamlet.remote._chains import Chain
-from roamlet.remote._facts import Facts
-from roamlet.remote._gather import Opened, Result, gather, map, open_all
-from roamlet.remote._open import (
-    buildah,
-    doas,
-    docker,
-    fork,
-    incus,
-    jail,
-    kubectl,
-    local,
-    lxc,
-    nspawn,
-    podman,
-    setns,
-    slurm,
-    ssh,
-    su,
-    sudo,
-)
-from roamlet.remote._output import OutputFunction
-from roamlet.remote._prompts import PasswordFunction
-from roamlet.remote._spawn import RemoteCall, Stream
-from roamlet.remote._values import register
-from roamlet.remote._window import WindowChannel, channel
+from roamlet.remote.base.facts import Facts
+from roamlet.remote.calls.chains import Chain
+from roamlet.remote.calls.spawn import RemoteCall, Stream
+from roamlet.remote.channels.window import WindowChannel, channel
 from roamlet.remote.context import Context, Stats
 from roamlet.remote.errors import (
     AuthenticationFailed,
@@ -69,8 +47,30 @@ from roamlet.remote.errors import (
     UnsafeName,
     VersionConflict,
 )
-from roamlet.remote.files import Progress, Transferred
+from roamlet.remote.files.transfer import Progress, Transferred
+from roamlet.remote.link.output import OutputFunction
 from roamlet.remote.modules import Modules
+from roamlet.remote.opening.gather import Opened, Result, gather, map, open_all
+from roamlet.remote.opening.open import (
+    buildah,
+    doas,
+    docker,
+    fork,
+    incus,
+    jail,
+    kubectl,
+    local,
+    lxc,
+    nspawn,
+    podman,
+    setns,
+    slurm,
+    ssh,
+    su,
+    sudo,
+)
+from roamlet.remote.terminal.prompts import PasswordFunction
+from roamlet.remote.values.registry import register
 
 __all__ = [
     "AuthenticationFailed",

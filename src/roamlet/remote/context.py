@@ -1,4 +1,4 @@
-"""What a user holds: a context, and the calls into it. How it came about stands in _connect.py."""
+"""What a user holds: a context, and the calls into it. How it came about stands in opening/connect.py."""
 
 import atexit
 import os
@@ -12,17 +12,14 @@ from typing import Any, NoReturn, TypeVar
 
 from roamlet._move import Home, Leaving
 from roamlet.core import Waiter, tasklet
-from roamlet.remote import _answers, _threads, files, modules
-from roamlet.remote._blame import say_versions
-from roamlet.remote._chains import Chain
-from roamlet.remote._facts import Facts
-from roamlet.remote._heartbeat import Heartbeat
-from roamlet.remote._link import Answer, Link, Member, alive
-from roamlet.remote._shipping import Shipping, spoken
-from roamlet.remote._spawn import RemoteCall, Stream, acall, iterate
-from roamlet.remote._values import Body, Outgoing
-from roamlet.remote._waiting import deadline_of, remaining
-from roamlet.remote.channels import Luggage
+from roamlet.remote import modules
+from roamlet.remote.base.deadlines import deadline_of, remaining
+from roamlet.remote.base.facts import Facts
+from roamlet.remote.base.threads import TaskletThread, Threads, forget_after_fork, release
+from roamlet.remote.calls.chains import Chain
+from roamlet.remote.calls.spawn import RemoteCall, Stream, acall, iterate
+from roamlet.remote.calls.version_hints import say_versions
+from roamlet.remote.channels.served import Luggage
 from roamlet.remote.errors import (
     CallTimeout,
     CannotTravel,
@@ -31,6 +28,12 @@ from roamlet.remote.errors import (
     RemoteError,
     RemoteModuleNotFound,
 )
+from roamlet.remote.files import transfer
+from roamlet.remote.link.heartbeat import Heartbeat
+from roamlet.remote.link.link import Answer, Link, Member, alive
+from roamlet.remote.shipping.shipping import Shipping, spoken
+from roamlet.remote.values import answers
+from roamlet.remote.values.registry import Body, Outgoing
 from roamlet.wire import codec, heartbeat
 
 R = TypeVar("R")
@@ -89,7 +92,7 @@ class Context:
         raise TypeError(f"{self!r} cannot be pickled: {self.stays_here}")
 
     def __init__(
-        self, link: Link, shipping: Shipping, facts: Facts, threads: _threads.Threads, via: "Context | None" = None
+        self, link: Link, shipping: Shipping, facts: Facts, threads: Threads, via: "Context | None" = None
     ) -> None:
         self.facts = facts
         self.via = via
@@ -99,7 +102,7 @@ class Context:
             via._behind.add(self)
         self._link = link
         self._shipping = shipping
-        self._threads: _threads.Threads | None = threads
+        self._threads: Threads | None = threads
         self._pid = os.getpid()
         self._heartbeat: Heartbeat | None = None
         _open.add(self)
@@ -208,7 +211,7 @@ class Context:
         CannotSave for what cannot be saved, CannotTravel, RemoteModuleNotFound, NotMoved where it was not moved, NoCore where calls
         are no tasklets, what `call` raises when the context ends; MoveInDoubt when the link breaks behind that order.
         """
-        from roamlet.remote._travel import move  # which loads roamlet.snapshot; few need it
+        from roamlet.remote.migration.move import move  # which loads roamlet.snapshot; few need it
 
         return move(self, moving)
 
@@ -229,13 +232,13 @@ class Context:
 
     def _leaving(self, current: tasklet[...]) -> Leaving:
         """For roamlet.move_to(): the current tasklet, which suspends itself next, goes on over there."""
-        from roamlet.remote._travel import leaves  # as in move()
+        from roamlet.remote.migration.move import leaves  # as in move()
 
         return leaves(self, current)
 
     def _visit(self, current: tasklet[...]) -> Any:
         """For roamlet.at(): the current tasklet, which suspends itself next, has its block run over there."""
-        from roamlet.remote._at import Visit  # as in move()
+        from roamlet.remote.migration.block import Visit  # as in move()
 
         return Visit(self, current)
 
@@ -258,7 +261,7 @@ class Context:
         Blocks this tasklet for four round trips and the start of an interpreter. Raises what `call` raises, ConnectError, and
         OSError where `output` cannot be written: then nothing runs. CannotTravel for a channel in the arguments.
         """
-        from roamlet.remote._detach import detach  # which needs contexts
+        from roamlet.remote.opening.detach import detach  # which needs contexts
 
         return detach(self, function, args, kwargs, output, timeout)
 
@@ -416,12 +419,12 @@ class Context:
     def _value(self, answer: Answer, text: str, deadline: float | None = None) -> Any:
         """What the answer says. Raises codec.OutOfTime: see _answers.value."""
         try:
-            return _answers.value(answer, self.name, self.facts, text, self._link.channels.resolve, deadline)
+            return answers.value(answer, self.name, self.facts, text, self._link.channels.resolve, deadline)
         except ProtocolError:
             self._link.break_off("an answer that is no value")
             raise
 
-    def _wakers(self) -> _threads.TaskletThread:
+    def _wakers(self) -> TaskletThread:
         """The thread in which spawned calls end."""
         if self._threads is None:
             self._link.refuse_if_ended("a stream")
@@ -433,7 +436,7 @@ class Context:
         threads = self._threads
         return threads is not None and threads.modules.post(job)
 
-    def put(self, local: str | os.PathLike[str], remote: str, **options: Any) -> files.Transferred:
+    def put(self, local: str | os.PathLike[str], remote: str, **options: Any) -> transfer.Transferred:
         """Copy the file or folder `local` to the path `remote` over there; a relative one is in its working directory.
 
         A file comes into being beside its name, with nobody else's eyes on it, and gets the name when all of it is on the disk
@@ -460,15 +463,15 @@ class Context:
         of a file stay holes. Raises the OSError of either side that says why not, as far as possible before anything is
         touched; FileChanged when `local` is changed meanwhile, DamagedFile; and what `call` raises.
         """
-        return files.put(self, local, remote, files.options_of(**options))
+        return transfer.put(self, local, remote, transfer.options_of(**options))
 
-    def get(self, remote: str, local: str | os.PathLike[str], **options: Any) -> files.Transferred:
+    def get(self, remote: str, local: str | os.PathLike[str], **options: Any) -> transfer.Transferred:
         """Copy the file or folder `remote` from over there to the path `local` here. Everything else is as for `put`.
 
         The other side decides what comes, not where it goes: nothing is written outside of `local`, whatever names come up. A
         symbolic link that leads out of the folder is refused with UnsafeName.
         """
-        return files.get(self, remote, local, files.options_of(**options))
+        return transfer.get(self, remote, local, transfer.options_of(**options))
 
     def close(self) -> None:
         """End it in order; what was printed and logged over there has been handed on when this returns.
@@ -493,7 +496,7 @@ class Context:
         _open.discard(self)
         threads, self._threads = self._threads, None
         if threads is not None:
-            _threads.release(threads)
+            release(threads)
 
     def _close_behind(self) -> None:
         """Close the contexts behind this one, the furthest ones first, those at the same distance at once."""
@@ -609,7 +612,7 @@ _open: "weakref.WeakSet[Context]" = weakref.WeakSet()
 
 def _forget_after_fork() -> None:
     """In a forked child: let go of the parent's pipes, so that contexts over there still see when the parent is gone."""
-    _threads.forget_after_fork()
+    forget_after_fork()
     for link in list(alive):
         link.leave_to_parent()
     alive.clear()

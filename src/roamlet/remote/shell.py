@@ -1,4 +1,4 @@
-"""A Python prompt in a context: its near end, without a terminal. roamlet.cli.shell has that."""
+"""A Python prompt in a context: its near end, without a terminal. roamlet.cli.commands.shell has that."""
 
 import secrets
 from typing import TYPE_CHECKING, Any

@@ -13,11 +13,13 @@ from collections.abc import Collection
 from typing import Any
 
 from roamlet.core import NoCore
-from roamlet.snapshot import _format, _load, _native
-from roamlet.snapshot._contexts import warn_of
+from roamlet.snapshot import _native
 from roamlet.snapshot._errors import BadSnapshot, CannotSave, CannotWrite, Copied, LeftOut, SnapshotError
-from roamlet.snapshot._names import warn_of as warn_of_copies
-from roamlet.snapshot._resume import resume
+from roamlet.snapshot.image import format
+from roamlet.snapshot.loading import load
+from roamlet.snapshot.loading.resume import resume
+from roamlet.snapshot.references.by_name import warn_of as warn_of_copies
+from roamlet.snapshot.references.contexts import warn_of
 
 __all__ = ["BadSnapshot", "CannotSave", "CannotWrite", "Copied", "LeftOut", "SnapshotError", "dumps", "loads", "resume"]
 
@@ -38,16 +40,16 @@ def dumps(root: object, *, by_value: Collection[str] = ()) -> bytes:
     if isinstance(by_value, str):
         raise TypeError(f"by_value is a collection of module names: by_value=[{by_value!r}]")
     if not _native.known:
-        raise NoCore(_load.UNKNOWN)
+        raise NoCore(load.UNKNOWN)
     from roamlet import __version__  # roamlet imports nothing of ours, but must be there first
-    from roamlet.snapshot._save import Saver, save
+    from roamlet.snapshot.saving.save import Saver, save
 
     file = io.BytesIO()
     saver = Saver(file, by_value)
     save(saver, root)
     warn_of(saver.left_out, 2)
     warn_of_copies(saver.copied, 2)
-    return _format.write(saver.table, file.getvalue(), __version__)
+    return format.write(saver.table, file.getvalue(), __version__)
 
 
 def loads(data: bytes | bytearray | memoryview) -> Any:
@@ -60,9 +62,9 @@ def loads(data: bytes | bytearray | memoryview) -> Any:
     damaged, of another version or platform, or of other code than is here; RecursionError for a tasklet that is deeper than
     sys.setrecursionlimit() allows. Load a snapshot only from where you would load a pickle.
     """
-    return _load.load(data)
+    return load.load(data)
 
 
 def _reduce(item: object) -> tuple[Any, ...]:
     """How pickle.dumps() saves a tasklet under way, or a channel where some wait: a snapshot inside the pickle."""
-    return _load.load_paused, (dumps(item),)
+    return load.load_paused, (dumps(item),)

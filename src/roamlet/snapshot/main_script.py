@@ -16,18 +16,18 @@ from pathlib import Path
 from typing import Any
 
 from roamlet.core import tasklet
-from roamlet.snapshot import _load, _resume
 from roamlet.snapshot._errors import BadSnapshot
+from roamlet.snapshot.loading import load, resume
 
 __all__ = ["resumed"]
 
 
-class _Loader(_load.Loader):
+class _Loader(load.Loader):
     """Lets saved globals win: what the script has set while it was imported is older."""
 
     @staticmethod
     def make_set_function(made: types.FunctionType, state: tuple[Any, ...]) -> None:
-        _load.set_function(made, state)
+        load.set_function(made, state)
         made.__globals__.update(state[0])
 
 
@@ -38,7 +38,7 @@ def resumed(path: str, script: str | None = None) -> Iterator[tasklet[Any]]:
     `__main__` is a module of its own, sys.argv and the first entry of sys.path are as they were. `script` is imported in the place
     of the script that the checkpoint names. Raises OSError, and BadSnapshot when nothing of the job can run here.
     """
-    source = _resume.Source(path)
+    source = resume.Source(path)
     about = source.header.about
     module = types.ModuleType("__main__")
     before = sys.modules["__main__"], sys.argv, sys.path[:]
@@ -76,7 +76,7 @@ def _become(module: types.ModuleType, about: dict[str, Any], script: str | None,
 
 
 def _import(module: types.ModuleType, script: str, name: str | None) -> None:
-    module.__name__ = _resume.IMPORTED
+    module.__name__ = resume.IMPORTED
     try:
         exec(_code_of(module, name) if name else compile(Path(script).read_bytes(), script, "exec"), module.__dict__)
     finally:
@@ -97,6 +97,6 @@ def _code_of(module: types.ModuleType, name: str) -> types.CodeType:
 def _rename(space: Any) -> None:
     """Let the classes be those of `__main__`, by which name they are saved again."""
     for each in list(space.values()):
-        if isinstance(each, type) and each.__module__ == _resume.IMPORTED:
+        if isinstance(each, type) and each.__module__ == resume.IMPORTED:
             each.__module__ = "__main__"
             _rename(vars(each))

@@ -7,9 +7,9 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO
 
-from roamlet.snapshot import _format
 from roamlet.snapshot._errors import BadSnapshot
-from roamlet.snapshot._plain import FAILURES, Made, Named, Pairs, Pickles, Row, table
+from roamlet.snapshot.image import format
+from roamlet.snapshot.image.plain import FAILURES, Made, Named, Pairs, Pickles, Row, table
 
 __all__ = ["described", "described_file", "text_of"]
 
@@ -23,7 +23,7 @@ def described(data: bytes) -> dict[str, Any]:
 
     Runs nothing that the bytes name. BadSnapshot, a ValueError, when they are no snapshot, damaged, or garbled.
     """
-    python, marshalled, pickles = _format.parts(data, any_python=True)
+    python, marshalled, pickles = format.parts(data, any_python=True)
     read = Pickles(bytes(pickles))
     try:
         platform, version, entries, *more = table(marshalled)
@@ -50,7 +50,7 @@ def described(data: bytes) -> dict[str, Any]:
 
 def described_file(stream: BinaryIO) -> dict[str, Any]:
     """What is in a file; one that does not begin as a snapshot is not read to its end. BadSnapshot as above."""
-    return described(_format.read_file(stream, any_python=True))
+    return described(format.read_file(stream, any_python=True))
 
 
 def _is_words(value: Any) -> bool:

@@ -1,7 +1,7 @@
 """Channels of the parent's, used over there: what a call got as a channel is a Channel of this file, bound to the real one.
 
 A part of the payload that travels when a channel does; see roamlet.wire.protocol. There is no core of roamlet here: what blocks is
-the thread of the call. The other end is roamlet.remote.channels, which imports the words below.
+the thread of the call. The other end is roamlet.remote.channels.served, which imports the words below.
 
 All goes by CHANNEL frames whose id is the channel's number, chosen by the parent. The first byte of a body is the verb,
 integers are big-endian, values are roamlet.wire.codec's, and channels in them are references (its tag r).

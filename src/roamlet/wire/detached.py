@@ -4,8 +4,8 @@ A part of the payload, for a context that was opened for this alone; its functio
 roamlet.wire.protocol for what that means.
 
 Until it lets go it is a context like any other, and dies with its link. What starts it has forked once before all this (see
-roamlet.remote._detach): the half that its intermediary knows waits for the word, and ends with it, so that nobody has to be told of
-this process, to wait for it, or to end it.
+roamlet.remote.opening.detach): the half that its intermediary knows waits for the word, and ends with it, so that
+nobody has to be told of this process, to wait for it, or to end it.
 """
 
 import errno

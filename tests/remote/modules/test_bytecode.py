@@ -7,7 +7,7 @@ from types import CodeType
 
 import pytest
 
-from roamlet.remote.modules import bytecode
+from roamlet.remote.modules.imports import bytecode
 
 
 def codes() -> Iterator[CodeType]:

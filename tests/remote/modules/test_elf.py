@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from roamlet.remote.modules import elf
+from roamlet.remote.modules.native import elf
 from roamlet.sync import _native
 from tests.remote.modules.elf_files import shared_object
 

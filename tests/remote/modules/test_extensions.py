@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from roamlet.remote.modules import extensions, platforms
-from roamlet.remote.modules.closure import closure
-from roamlet.remote.modules.sources import Location, Missing
+from roamlet.remote.modules.finding.sources import Location, Missing
+from roamlet.remote.modules.imports.closure import closure
+from roamlet.remote.modules.native import extensions, platforms
 from tests.remote.modules.elf_files import shared_object
 
 HERE = platforms.here()
@@ -171,7 +171,7 @@ def test_modules_of_its_own_package_that_it_names_go_with_it(
     assert "named.nothing" not in found.absent
     without = closure(("named",), frozenset())
     assert without.modules == []
-    assert without.doomed == {"named": "named.one"}
+    assert without.unimportable == {"named": "named.one"}
 
 
 def test_one_file_by_two_names_is_one_file(write: Write, tmp_path: Path) -> None:

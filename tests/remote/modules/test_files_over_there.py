@@ -12,7 +12,7 @@ import pytest
 
 from roamlet import remote
 from roamlet.remote import modules
-from roamlet.remote.modules import data
+from roamlet.remote.modules.finding import data
 from roamlet.wire import codec
 from tests.remote.modules.conftest import Make
 from tests.wire import interpreters

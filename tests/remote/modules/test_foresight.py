@@ -9,7 +9,8 @@ import pytest
 
 from roamlet import remote
 from roamlet.remote import modules
-from roamlet.remote.modules import closure, data, foresight
+from roamlet.remote.modules.finding import data
+from roamlet.remote.modules.imports import closure, foresight
 from tests.remote.modules.conftest import Make
 
 BARE = getattr(sys, "_base_executable", sys.executable)

@@ -10,7 +10,7 @@ import pytest
 
 from roamlet import remote
 from roamlet.remote import modules
-from roamlet.remote.modules import distributions
+from roamlet.remote.modules.finding import distributions
 from tests.remote.modules.conftest import Make
 from tests.wire import interpreters
 

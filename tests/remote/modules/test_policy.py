@@ -11,7 +11,7 @@ import pytest
 
 from roamlet import remote
 from roamlet.remote import modules
-from roamlet.remote.modules import versions
+from roamlet.remote.modules.finding import versions
 from tests.remote.modules.conftest import Make
 from tests.remote.raising import raises
 

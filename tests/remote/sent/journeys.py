@@ -137,16 +137,16 @@ def ends_slowly(place, said, goes):
 
 def commits_and_says(said):
     """Over there: what is asked of it is done, and answered with nonsense."""
-    from roamlet.snapshot import _guests
+    from roamlet.snapshot.migration import arrivals
 
-    commit = _guests.commit
+    commit = arrivals.commit
 
     def commits(number):
-        _guests.commit = commit
+        arrivals.commit = commit
         commit(number)
         return said()
 
-    _guests.commit = commits
+    arrivals.commit = commits
 
 
 def numbers():
@@ -236,9 +236,9 @@ def comes_and_visits(place):
 def sends_what_it_is_told(place, other, forged):
     """Over there: let the next tasklet that moves on say something else than it should."""
     roamlet.move_to(place)
-    from roamlet.snapshot import _guests
+    from roamlet.snapshot.migration import arrivals
 
-    _guests.Departure.said = lambda self: _guests.Departs(*forged)
+    arrivals.Departure.said = lambda self: arrivals.Departs(*forged)
     roamlet.move_to(other)
     return "moved"
 
@@ -247,14 +247,14 @@ def guests():
     """How many tasklets have come to this process, and have not been taken from it yet."""
     import sys
 
-    return len(sys.modules["roamlet.snapshot._guests"]._here)
+    return len(sys.modules["roamlet.snapshot.migration.arrivals"]._here)
 
 
 def can_guests():
     """The same where perhaps none has ever come."""
     import sys
 
-    return guests() if "roamlet.snapshot._guests" in sys.modules else 0
+    return guests() if "roamlet.snapshot.migration.arrivals" in sys.modules else 0
 
 
 def tries_at_first(place):

@@ -50,7 +50,7 @@ def is_being_made():
 
 def there():
     """How many tasklets have come to this process, and have not been taken from it yet."""
-    return len(sys.modules["roamlet.snapshot._guests"]._here)
+    return len(sys.modules["roamlet.snapshot.migration.arrivals"]._here)
 
 
 def objects():

@@ -12,7 +12,7 @@ import pytest
 import roamlet_sent
 
 from roamlet import remote
-from roamlet.remote import _process
+from roamlet.remote.link import process
 from tests.remote.fakes import script
 from tests.remote.raising import raises
 from tests.remote.stopping import gone
@@ -81,7 +81,7 @@ def stubborn():
 
 @pytest.mark.parametrize(("kind", "caller"), [*((kind, "root") for kind in OPEN), ("sudo", CALLER)])
 def test_a_command_that_ignores_signals_does_not_outlive_a_failed_start(kind, caller, called_by, stubborn, monkeypatch):
-    monkeypatch.setattr(_process, "STEP", 0.3)
+    monkeypatch.setattr(process, "STEP", 0.3)
     called_by(caller)
     with raises(remote.ConnectTimeout, match="this is") as caught:
         OPEN[kind](OTHER, python=stubborn, password=PASSWORD if caller == CALLER else None, timeout=1.5)

@@ -6,7 +6,7 @@ import pytest
 import roamlet_sent
 
 from roamlet import remote
-from roamlet.remote._link import Link
+from roamlet.remote.link.link import Link
 from tests.remote.raising import raises
 from tests.remote.transports import standin
 

@@ -61,7 +61,7 @@ def test_a_fork_in_atomic_code_lets_roamlets_threads_come_to_a_rest(run):
         import threading
         import roamlet
         from roamlet import remote
-        from roamlet.remote import _threads
+        from roamlet.remote.base import threads as _threads
 
         def wants_atomic():
             begun.set()
@@ -164,7 +164,7 @@ def test_a_fork_while_a_callback_blocks_roamlet_s_own_thread_is_refused(run):
     said = run("""
         import threading
         from roamlet import remote
-        from roamlet.remote import _fork
+        from roamlet.remote.transports import fork_child as _fork
 
         _fork.PATIENCE = 0.2
         blocked, go_on = threading.Event(), threading.Event()

@@ -8,7 +8,7 @@ import traceback
 import pytest
 
 from roamlet import remote
-from roamlet.remote._prompts import Answers, Held, environment
+from roamlet.remote.terminal.prompts import Answers, Held, environment
 from tests.remote.fakes import script
 from tests.remote.raising import raises
 

@@ -1,5 +1,5 @@
-"""`roamlet vpn`: parses, and calls one function a command. What a command does stands in commands.py, or in the module named
-with it.
+"""`roamlet vpn`: parses, and calls one function a command. What a command does stands in commands/changing.py, or in
+the module named with it.
 
 This module is imported for `roamlet --help`, so it imports nothing that takes time; a command's module is imported when it runs.
 """
@@ -50,14 +50,14 @@ def add_parser(commands: Parsers) -> None:
     )
     subcommands = parser.add_subparsers(metavar="COMMAND", dest="vpn_command", required=True)
     _init(subcommands)
-    plan = command(subcommands, "plan", "commands:plan", "show what would change on which server; changes nothing")
+    plan = command(subcommands, "plan", "changing:plan", "show what would change on which server; changes nothing")
     plan.add_argument("--json", action="store_true", help="one JSON object, for other programs")
-    apply = command(subcommands, "apply", "commands:apply", "make the servers what the file says")
+    apply = command(subcommands, "apply", "changing:apply", "make the servers what the file says")
     _changing(apply)
     _partial(apply)
     _lifecycle(subcommands)
     _looking(subcommands)
-    gateway = command(subcommands, "gateway", "commands:gateway", "print what to set on the gateway of each site")
+    gateway = command(subcommands, "gateway", "changing:gateway", "print what to set on the gateway of each site")
     gateway.add_argument("sites", metavar="SITE", nargs="*", help="of these sites alone")
     gateway.add_argument(
         "--as",
@@ -89,7 +89,7 @@ def run(options: argparse.Namespace) -> int:
     from roamlet import RoamletError
 
     module, _, name = options.function.partition(":")
-    function = getattr(import_module(f"roamlet_vpn.{module}"), name)
+    function = getattr(import_module(f"roamlet_vpn.commands.{module}"), name)
     with _noticed() as interrupted:
         try:
             code = int(function(options))
@@ -169,22 +169,22 @@ def _init(subcommands: Parsers) -> None:
 
 
 def _lifecycle(subcommands: Parsers) -> None:
-    add = command(subcommands, "add", "commands:add", "take a further site into the file, and apply")
+    add = command(subcommands, "add", "changing:add", "take a further site into the file, and apply")
     add.add_argument("site", metavar="[SITE=]SERVER", help="as for init")
     add.add_argument("--sudo", action="store_true", help="become root there by sudo")
     add.add_argument("--via", metavar="SERVER", help="go through this host")
     _changing(add)
     _partial(add)
-    remove = command(subcommands, "remove", "commands:remove", "take a site out of the file and out of the network")
+    remove = command(subcommands, "remove", "changing:remove", "take a site out of the file and out of the network")
     remove.add_argument("site", metavar="SITE")
     _changing(remove)
     _partial(remove)
     rotate = command(
-        subcommands, "rotate", "commands:rotate", "give sites new keys; their peers learn them in the same change"
+        subcommands, "rotate", "changing:rotate", "give sites new keys; their peers learn them in the same change"
     )
     rotate.add_argument("sites", metavar="SITE", nargs="+")
     _changing(rotate)
-    down = command(subcommands, "down", "commands:down", "take the tunnels away on all servers; their keys stay there")
+    down = command(subcommands, "down", "changing:down", "take the tunnels away on all servers; their keys stay there")
     down.add_argument("--keep-config", action="store_true", help="leave the configurations where they are")
     down.add_argument(
         "--backend",
@@ -196,8 +196,8 @@ def _lifecycle(subcommands: Parsers) -> None:
 
 
 def _looking(subcommands: Parsers) -> None:
-    status = command(subcommands, "status", "looking:status", "show handshakes, endpoints and rates of all tunnels")
-    check = command(subcommands, "check", "looking:check", "measure from all servers at once, and name what is wrong")
+    status = command(subcommands, "status", "checking:status", "show handshakes, endpoints and rates of all tunnels")
+    check = command(subcommands, "check", "checking:check", "measure from all servers at once, and name what is wrong")
     for parser in (status, check):
         parser.add_argument(
             "--json", action="store_true", help="one JSON object, for other programs; with --watch one a line"
@@ -222,7 +222,7 @@ def _looking(subcommands: Parsers) -> None:
         help="a host in the site's LAN to ask, instead of those that the server knows; as often as you like",
     )
     check.add_argument("--svg", metavar="FILE", type=Path, help="also draw what was found")
-    picture = command(subcommands, "picture", "looking:draw", "draw the network as an SVG, with what a check finds")
+    picture = command(subcommands, "picture", "checking:draw", "draw the network as an SVG, with what a check finds")
     picture.add_argument(
         "-o", "--output", metavar="FILE", type=Path, default=Path("network.svg"), help="network.svg if not given"
     )

@@ -15,9 +15,9 @@ from typing import Any, Generic, TypeVar
 import roamlet
 from roamlet import remote
 from roamlet_vpn.errors import VpnError
-from roamlet_vpn.facts import Facts
 from roamlet_vpn.host import gather as host_gather
-from roamlet_vpn.network import SERVER, Address, Network, Site
+from roamlet_vpn.model.facts import Facts
+from roamlet_vpn.model.network import SERVER, Address, Network, Site
 
 __all__ = ["Answer", "OpenSite", "Servers", "open_site", "ssh_hostname"]
 

@@ -1,6 +1,6 @@
 """The chains of a firewall, out of what nft and the old iptables print."""
 
-from roamlet_vpn.host import firewall
+from roamlet_vpn.host.check import firewall
 
 NFT = """\
 table inet guard {

@@ -7,9 +7,9 @@ import pytest
 
 from apps.vpn.tests.host.conftest import key, public
 from roamlet import remote
-from roamlet_vpn.facts import Facts
 from roamlet_vpn.host import gather as host_gather
 from roamlet_vpn.host.gather import gather
+from roamlet_vpn.model.facts import Facts
 from tests.remote import interpreters
 
 OWN, PEER, OTHER, SHARED = key("own"), public(key("peer")), key("other"), key("shared")

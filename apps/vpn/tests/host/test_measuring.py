@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from roamlet_vpn.host import counters, echo, probe, stream, watch
+from roamlet_vpn.host.check import counters, echo, probe, stream, watch
 
 MARK = 0x12345678
 
@@ -150,7 +150,7 @@ def test_a_stream_is_counted_where_it_arrives():
 ALONE = """
 import sys
 sys.path[:0] = [%r]
-from roamlet_vpn.host import probe
+from roamlet_vpn.host.check import probe
 order = {"mark": 99, "interval": 0.01, "wait": 0.2, "patience": 0.5, "port": 9, "bounces": [], "routes": ["127.0.0.1"],
          "settings": ["net/ipv4/ip_forward"], "passages": [],
          "segments": [{"number": 6, "source": "127.0.0.1", "to": "127.0.0.1", "ports": [22, 445]}],
@@ -168,7 +168,7 @@ print([begun, measured, probe.finish(99)])
 @pytest.mark.skipif(os.geteuid() != 0, reason="a network namespace of its own needs root")
 @pytest.mark.usefixtures("iproute2")
 def test_a_whole_measurement_in_a_namespace_of_its_own():
-    source = os.path.dirname(os.path.dirname(os.path.dirname(probe.__file__)))
+    source = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(probe.__file__))))
     done = subprocess.run(
         ["unshare", "--net", sys.executable, "-I", "-c", ALONE % source],
         capture_output=True,

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from apps.vpn.tests.host.conftest import key, public
-from roamlet_vpn.host import live, meet, system
+from roamlet_vpn.host import handshake, live, system
 
 PEER, OTHER = public(key("peer")), public(key("other"))
 TOKEN = "0123456789abcdef"
@@ -36,8 +36,8 @@ esac
 @pytest.fixture
 def peers(server, monkeypatch):
     """A configured interface none of whose peers has shaken hands, under an armed rollback."""
-    monkeypatch.setattr(meet, "FIRST_PATIENCE", 0.0)
-    monkeypatch.setattr(meet, "_send", lambda address: None)
+    monkeypatch.setattr(handshake, "FIRST_PATIENCE", 0.0)
+    monkeypatch.setattr(handshake, "_send", lambda address: None)
     server.program("wg", WG)
     server.config.write_text(TEXT)
     (server.folder / "handshakes").write_text(f"{PEER}\t0\n{OTHER}\t0\n")
@@ -48,7 +48,7 @@ def peers(server, monkeypatch):
 
 
 def test_a_peer_that_did_not_answer_is_put_in_anew_as_it_is_configured(peers):
-    assert meet.meet("wg0", TOKEN, {PEER: "10.8.1.2"}, 20) == []
+    assert handshake.meet("wg0", TOKEN, {PEER: "10.8.1.2"}, 20) == []
     added = (peers.folder / "added").read_text()
     assert added.splitlines() == [
         "[Peer]",
@@ -64,24 +64,24 @@ def test_a_peer_that_did_not_answer_is_put_in_anew_as_it_is_configured(peers):
 
 def test_a_peer_with_a_session_is_left_alone(peers):
     (peers.folder / "handshakes").write_text(f"{PEER}\t{int(time.time()) - 60}\n{OTHER}\t0\n")
-    assert meet.meet("wg0", TOKEN, {PEER: "10.8.1.2"}, 20) == []
+    assert handshake.meet("wg0", TOKEN, {PEER: "10.8.1.2"}, 20) == []
     assert "remove" not in peers.said
 
 
 def test_those_that_do_not_answer_are_named_after_the_time_and_one_without_an_endpoint_is_never_taken_out(peers):
     (peers.folder / "deaf").touch()
-    assert meet.meet("wg0", TOKEN, {PEER: "10.8.1.2", OTHER: "10.8.1.3"}, 0.3) == sorted([PEER, OTHER])
+    assert handshake.meet("wg0", TOKEN, {PEER: "10.8.1.2", OTHER: "10.8.1.3"}, 0.3) == sorted([PEER, OTHER])
     assert f"peer {PEER} remove" in peers.said and f"peer {OTHER} remove" not in peers.said
 
 
 def test_a_key_that_is_no_peer_is_nobody_to_wait_for(peers):
-    assert meet.meet("wg0", TOKEN, {public(key("nobody")): "10.8.1.9"}, 20) == []
+    assert handshake.meet("wg0", TOKEN, {public(key("nobody")): "10.8.1.9"}, 20) == []
 
 
 def test_nothing_is_taken_out_once_the_rollback_is_over(peers):
     (peers.folder / "rollbacks" / TOKEN / "armed").unlink()
     with pytest.raises(system.CannotDo, match="has rolled back"):
-        meet.meet("wg0", TOKEN, {PEER: "10.8.1.2"}, 20)
+        handshake.meet("wg0", TOKEN, {PEER: "10.8.1.2"}, 20)
     assert "remove" not in peers.said
 
 

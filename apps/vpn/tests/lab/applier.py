@@ -13,9 +13,9 @@ from dataclasses import replace
 import roamlet_lab
 from apps.vpn.tests.lab import dying
 from apps.vpn.tests.lab.conftest import Patient, company
-from roamlet_vpn.apply import apply
+from roamlet_vpn.commands.apply import apply
 from roamlet_vpn.host import act as host_act
-from roamlet_vpn.network import Network
+from roamlet_vpn.model.network import Network
 
 ROLLBACK_AFTER = 200.0  # longer than anything here takes: the tests let the time of a rollback run out
 IMPOSSIBLE = {"do": "routes", "add": ["192.0.2.0/99"], "remove": []}

@@ -9,9 +9,9 @@ import pytest
 
 import roamlet_lab
 from roamlet_lab import Lab, Machine
-from roamlet_vpn.apply import apply
-from roamlet_vpn.change import Report
-from roamlet_vpn.network import Endpoint, Network, Site
+from roamlet_vpn.commands.apply import apply
+from roamlet_vpn.commands.transaction import Report
+from roamlet_vpn.model.network import Endpoint, Network, Site
 from roamlet_vpn.servers import Servers
 
 # What runs on a server as a tunnel and its surroundings; the private key is left to `wg show`, which hides it.

@@ -3,7 +3,7 @@
 import pytest
 
 from roamlet.cli import main
-from roamlet_vpn.file import read
+from roamlet_vpn.model.file import read
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
 

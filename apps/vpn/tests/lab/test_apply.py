@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from roamlet_vpn import lifecycle
-from roamlet_vpn.apply import NotApplied, apply, look
+from roamlet_vpn.commands import lifecycle
+from roamlet_vpn.commands.apply import NotApplied, apply, look
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from roamlet.cli import main
-from roamlet_vpn.network import Network
+from roamlet_vpn.model.network import Network
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
 

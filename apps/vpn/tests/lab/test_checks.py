@@ -10,10 +10,10 @@ import pytest
 
 from roamlet.cli import main
 from roamlet_lab import Lab
-from roamlet_vpn import looking
-from roamlet_vpn.apply import apply
-from roamlet_vpn.edit import new_text
-from roamlet_vpn.network import Endpoint, Network, Site, allowed_ips
+from roamlet_vpn.commands import checking
+from roamlet_vpn.commands.apply import apply
+from roamlet_vpn.model.edit import new_text
+from roamlet_vpn.model.network import Endpoint, Network, Site, allowed_ips
 from roamlet_vpn.servers import Servers
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
@@ -65,7 +65,7 @@ def checked(lab, network=None, **options):
     network = network or network_of(lab)
     with servers_of(lab, network) as servers:
         asked = {office.name: (ipaddress.ip_address(office.client.address),) for office in lab.offices}
-        return looking.look(network, servers, asked, **options)
+        return checking.look(network, servers, asked, **options)
 
 
 def told(found):

@@ -9,9 +9,9 @@ import pytest
 from apps.vpn.tests.lab import applier, dying
 from apps.vpn.tests.lab.conftest import made_bare
 from apps.vpn.tests.lab.killing import NAMES, killed, killed_while_acting, settled
-from roamlet_vpn import change as change_module
+from roamlet_vpn.commands import transaction as change_module
 from roamlet_vpn.host import act as host_act
-from roamlet_vpn.host import meet as host_meet
+from roamlet_vpn.host import handshake as host_meet
 from roamlet_vpn.host import rollback as host_rollback
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]

@@ -25,7 +25,7 @@ from apps.vpn.tests.lab.test_checks import (
     wg,
 )
 from roamlet_lab import Lab
-from roamlet_vpn.network import Endpoint, Network
+from roamlet_vpn.model.network import Endpoint, Network
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
 

@@ -11,7 +11,7 @@ import pytest
 from apps.vpn.tests.lab.conftest import company
 from roamlet_lab import Lab
 from roamlet_vpn.host.names import SILENT
-from roamlet_vpn.network import Endpoint
+from roamlet_vpn.model.network import Endpoint
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(600)]
 

@@ -4,9 +4,9 @@ from ipaddress import ip_network
 
 import pytest
 
-from roamlet_vpn.actions import EnableUnit, Routes
-from roamlet_vpn.change import Change
-from roamlet_vpn.lifecycle import down
+from roamlet_vpn.commands.lifecycle import down
+from roamlet_vpn.commands.transaction import Change
+from roamlet_vpn.wireguard.actions import EnableUnit, Routes
 
 pytestmark = pytest.mark.lab
 

@@ -6,9 +6,9 @@ import pytest
 
 from apps.vpn.tests.lab.test_checks import network_of, servers_of
 from roamlet_lab import Lab
-from roamlet_vpn import lifecycle
-from roamlet_vpn.apply import apply
-from roamlet_vpn.throughput import throughput
+from roamlet_vpn.check.throughput import throughput
+from roamlet_vpn.commands import lifecycle
+from roamlet_vpn.commands.apply import apply
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
 SECONDS = 3.0

@@ -8,11 +8,11 @@ import pytest
 from apps.vpn.tests.lab.conftest import company as company_of
 from apps.vpn.tests.lab.conftest import made_bare
 from roamlet_lab import Lab
-from roamlet_vpn import lifecycle
-from roamlet_vpn.apply import look
+from roamlet_vpn.check.status import Watching, is_well
+from roamlet_vpn.commands import lifecycle
+from roamlet_vpn.commands.apply import look
 from roamlet_vpn.host import act as host_act
 from roamlet_vpn.host import rollback as host_rollback
-from roamlet_vpn.status import Watching, is_well
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
 TOKEN = "0123456789abcdef"

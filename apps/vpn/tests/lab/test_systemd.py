@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from roamlet_vpn import lifecycle
-from roamlet_vpn.apply import look
+from roamlet_vpn.commands import lifecycle
+from roamlet_vpn.commands.apply import look
 from roamlet_vpn.host import act as host_act
 from roamlet_vpn.host import rollback as host_rollback
-from roamlet_vpn.network import Endpoint
+from roamlet_vpn.model.network import Endpoint
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
 TOKEN = "0123456789abcdef"

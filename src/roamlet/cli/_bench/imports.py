@@ -20,8 +20,9 @@ from typing import Any
 from roamlet import remote
 from roamlet.cli._bench.programs import relay
 from roamlet.cli._bench.show import Table
-from roamlet.remote import _shipping, modules
-from roamlet.remote.modules import sources
+from roamlet.remote import modules
+from roamlet.remote.modules.finding import sources
+from roamlet.remote.shipping import shipping
 from roamlet.wire import bundle as wire_bundle
 
 __all__ = ["check", "curves", "measure", "table"]
@@ -131,11 +132,11 @@ def _one_by_one() -> Iterator[None]:
         data = wire_bundle.pack([(name, kind, found.read(), found.origin or "")])
         return modules.Bundle((name,), (), (), data, 0, (), (), lambda sent: None)
 
-    _shipping.modules.pull = alone  # type: ignore[attr-defined]
+    shipping.modules.pull = alone  # type: ignore[attr-defined]
     try:
         yield
     finally:
-        _shipping.modules.pull = whole  # type: ignore[attr-defined]
+        shipping.modules.pull = whole  # type: ignore[attr-defined]
 
 
 def table(taken: dict[str, Any]) -> Table:

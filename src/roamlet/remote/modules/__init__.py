@@ -4,17 +4,17 @@ The parent's side only, and nothing in it sends or executes anything: `name_of` 
 what to push before the call, `pull` what to answer to a target that asks. roamlet.wire holds the other side.
 """
 
-from .bundle import Bundle, plan, pull, trim
-from .core import core, snapshot
-from .distributions import owner_of
-from .extensions import why_not
-from .functions import FunctionName, code_of, name_of
-from .main_script import has_guard, name_over_there, script
-from .platforms import Platform
-from .policy import Modules, packers_of
-from .shared import SMALL, Extension, SharedFile
-from .sources import Missing
-from .versions import asked_about, decided, versions_here
+from roamlet.remote.modules.bundle import Bundle, plan, pull, trim
+from roamlet.remote.modules.core import core, snapshot
+from roamlet.remote.modules.finding.distributions import owner_of
+from roamlet.remote.modules.finding.sources import Missing
+from roamlet.remote.modules.finding.versions import asked_about, decided, versions_here
+from roamlet.remote.modules.functions import FunctionName, code_of, name_of
+from roamlet.remote.modules.main_script import has_guard, name_over_there, script
+from roamlet.remote.modules.native.extensions import why_not
+from roamlet.remote.modules.native.platforms import Platform
+from roamlet.remote.modules.native.shared import SMALL, Extension, SharedFile
+from roamlet.remote.modules.policy import Modules, packers_of
 
 __all__ = [
     "SMALL",

@@ -1,6 +1,6 @@
 """The bodies of MODULES frames: what a call needs, less what its target has, built once and remembered.
 
-What an import needs is computed in closure.py, the layout of a body is roamlet.wire.bundle's.
+What an import needs is computed in modules/imports/closure.py, the layout of a body is roamlet.wire.bundle's.
 """
 
 import dataclasses
@@ -13,21 +13,23 @@ from types import CodeType
 from typing import TypeGuard
 
 from roamlet.remote.errors import CannotTravel, RemoteModuleNotFound
+from roamlet.remote.modules import main_script
+from roamlet.remote.modules.bounded import Bounded
+from roamlet.remote.modules.finding import data as data_files
+from roamlet.remote.modules.finding import distributions, sources, standard
+from roamlet.remote.modules.finding.data import beside, data_of
+from roamlet.remote.modules.finding.sources import DataFile, Location, Missing
+from roamlet.remote.modules.functions import codes_behind, namespace_of
+from roamlet.remote.modules.imports import scan
+from roamlet.remote.modules.imports.closure import Closure, closure, closure_inside
+from roamlet.remote.modules.imports.foresight import NONE, Hints, hints_of
+from roamlet.remote.modules.kin import NOBODY, Kin, kin
+from roamlet.remote.modules.native import extensions, shared
+from roamlet.remote.modules.native.platforms import Platform
+from roamlet.remote.modules.native.shared import Extension
+from roamlet.remote.modules.policy import EVERYTHING, Modules
 from roamlet.wire import build
 from roamlet.wire import bundle as wire_bundle
-
-from . import data as data_files
-from . import distributions, extensions, main_script, scan, shared, sources, standard
-from .bounded import Bounded
-from .closure import Closure, closure, closure_inside
-from .data import beside, data_of
-from .foresight import NONE, Hints, hints_of
-from .functions import codes_behind, namespace_of
-from .kin import NOBODY, Kin, kin
-from .platforms import Platform
-from .policy import EVERYTHING, Modules
-from .shared import Extension
-from .sources import DataFile, Location, Missing
 
 _MOST_BYTES = 32 << 20
 _MOST_CLOSURES = 256
@@ -262,7 +264,7 @@ def _bundle_of(
     whole = _remembered(
         key, has, lambda: closure((root,), has, more=now, along=along, policy=policy, platform=platform)
     )
-    if is_call and root in whole.doomed:
+    if is_call and root in whole.unimportable:
         raise CannotTravel(
             f"{_said(root)} cannot be imported over there: {whole.absent[root]}, or import it only inside of the "
             "functions that need it"

@@ -4,15 +4,22 @@ from importlib import util
 from pathlib import Path
 
 from roamlet.remote.errors import CannotTravel
+from roamlet.remote.modules import bundle
+from roamlet.remote.modules.finding import sources
+from roamlet.remote.modules.finding.sources import Location, Missing
+from roamlet.remote.modules.native import extensions
+from roamlet.remote.modules.native.platforms import Platform
 
-from . import bundle, extensions, sources
-from .platforms import Platform
-from .sources import Location, Missing
-
-_PACKAGES = ("roamlet", "roamlet.core", "roamlet.sync", "roamlet.io", "roamlet.threads", "roamlet.stackless")
+_PACKAGES = (
+    *("roamlet", "roamlet.core", "roamlet.sync", "roamlet.io", "roamlet.io._workers"),
+    *("roamlet.threads", "roamlet.stackless"),
+)
 # The backend that the loader takes by itself; the others need a wheel of somebody else's, or to be asked for.
 _NATIVE = ("roamlet.core._sliced", "roamlet.sync._native", "roamlet.io._native")
-_SNAPSHOT = ("roamlet.snapshot",)
+_SNAPSHOT = (
+    "roamlet.snapshot",
+    *(f"roamlet.snapshot.{part}" for part in ("image", "loading", "migration", "references", "saving")),
+)
 _SNAPSHOT_NATIVE = ("roamlet.snapshot._native",)
 _STAY = ("__main__", "_runner")
 

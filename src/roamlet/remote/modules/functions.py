@@ -12,8 +12,7 @@ from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, Modul
 from typing import Any, NamedTuple
 
 from roamlet.remote.errors import CannotTravel, FunctionNotFound
-
-from . import main_script
+from roamlet.remote.modules import main_script
 
 _CACHED = type(functools.lru_cache(len))
 _KNOWN = 4096  # names; one that is not known is only found more slowly

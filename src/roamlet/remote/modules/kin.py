@@ -8,8 +8,8 @@ question for a module of one package brings more of that package, and the second
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from . import standard
-from .sources import Location, find, listing, size_of, stamp_of
+from roamlet.remote.modules.finding import standard
+from roamlet.remote.modules.finding.sources import Location, find, listing, size_of, stamp_of
 
 LEAST = 16 << 10
 """In bytes of sources: how much goes along with the second question."""

@@ -1,6 +1,7 @@
 """What a context may be sent of the parent's modules, and whose copy counts where both sides have a package.
 
-A decision about names and nothing else: what a call needs is computed in closure.py, which asks here about each name.
+A decision about names and nothing else: what a call needs is computed in modules/imports/closure.py, which asks here
+about each name.
 """
 
 import functools
@@ -9,9 +10,9 @@ import sys
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from . import standard
-from .main_script import TRAVELS_AS
-from .sources import Missing, find
+from roamlet.remote.modules.finding import standard
+from roamlet.remote.modules.finding.sources import Missing, find
+from roamlet.remote.modules.main_script import TRAVELS_AS
 
 SIDES = ("target", "parent", "newer", "same")
 COMPRESSIONS = ("zlib", "xz", "zstd")

@@ -7,8 +7,8 @@ what the words mean that this command says when it fails.
 import signal
 from typing import Protocol
 
-from roamlet.remote._prompts import Answers
 from roamlet.remote.errors import ConnectError, NoPython
+from roamlet.remote.terminal.prompts import Answers
 
 SHOWN = 16
 

@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from roamlet.remote._prompts import NOTHING, Answers, Held
+from roamlet.remote.terminal.prompts import NOTHING, Answers, Held
 from roamlet.remote.transports.command import Command, checked_user
 
 

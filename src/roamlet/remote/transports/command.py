@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from roamlet.remote._prompts import Answers
 from roamlet.remote.errors import BadHostName, ConnectError, NoPython
+from roamlet.remote.terminal.prompts import Answers
 from roamlet.remote.transports import ended, none_of, quoted
 from roamlet.remote.transports.local import checked_python, hint
 from roamlet.wire import build

@@ -5,10 +5,10 @@ import sys
 from collections.abc import Sequence
 
 from roamlet.core import outside_atomic
-from roamlet.remote._fork import ForkedProcess, fork
-from roamlet.remote._threads import Threads
+from roamlet.remote.base.threads import Threads
 from roamlet.remote.errors import ConnectError, NoPython
 from roamlet.remote.transports import ended, quoted
+from roamlet.remote.transports.fork_child import ForkedProcess, fork
 from roamlet.remote.transports.local import hint
 
 

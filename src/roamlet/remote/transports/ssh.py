@@ -5,8 +5,8 @@ import re
 import sys
 from collections.abc import Sequence
 
-from roamlet.remote._prompts import NOTHING, Answers, Held, Run
 from roamlet.remote.errors import BadHostName, ConnectError, NoPython
+from roamlet.remote.terminal.prompts import NOTHING, Answers, Held, Run
 from roamlet.remote.transports import ended, ssh_failures
 from roamlet.remote.transports.local import checked_python, hint
 from roamlet.wire import build

@@ -2,8 +2,8 @@
 
 import shlex
 
-from roamlet.remote._terminal import TAKE_PIPES_BACK
 from roamlet.remote.errors import AuthenticationFailed, ConnectError, NotAllowed, TargetNotFound
+from roamlet.remote.terminal.terminal import TAKE_PIPES_BACK
 from roamlet.remote.transports.account import Account
 from roamlet.remote.transports.command import Meaning
 from roamlet.wire import build

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from roamlet.remote._prompts import NOTHING, Held
 from roamlet.remote.errors import AuthenticationFailed, NoPython, NotAllowed, TargetNotFound
+from roamlet.remote.terminal.prompts import NOTHING, Held
 from roamlet.remote.transports.account import Account
 from roamlet.remote.transports.command import Meaning, checked_arguments
 

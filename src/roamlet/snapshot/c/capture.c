@@ -190,7 +190,7 @@ state_flags(const RoamletState *state)
            state->scheduled << 5 | (state->value != NULL) << 6;
 }
 
-/* All of it as a tuple, in the order that _save.py gives it names in. */
+/* All of it as a tuple, in the order that saving/save.py gives it names in. */
 static PyObject *
 capture_result(Capture *capture)
 {

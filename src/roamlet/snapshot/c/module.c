@@ -40,7 +40,7 @@ native_selects(PyObject *Py_UNUSED(module), PyObject *channel)
 }
 
 PyDoc_STRVAR(setup_doc, "setup($module, error, base, bridge, initialised, partial, /)\n--\n\n"
-"Take what _helpers.py defines: the error of what cannot be saved, the code of its helpers, functools.partial.");
+"Take what loading/helpers.py defines: the error of what cannot be saved, the code of its helpers, functools.partial.");
 PyDoc_STRVAR(capture_doc, "capture($module, tasklet, known, resolve, /)\n--\n\n"
 "All there is to save of a tasklet that does not run. Changes nothing in it; records name a function by known[function], or by\n"
 "what resolve(function) returns, which is noted there.");

@@ -1,6 +1,6 @@
 /* Building the frames of a saved tasklet, inside a new one.
 
-   The new tasklet runs base(), a function of _helpers.py, which calls build() and then bridge(), which calls go_on(). check() has made
+   The new tasklet runs base(), a function of loading/helpers.py, which calls build() and then bridge(), which calls go_on(). check() has made
    sure before that nothing can fail there but memory. build() puts the frames on the thread's data stack, below the bridge's; unbuild()
    gives them back, when a signal handler raises before go_on() is reached. go_on() relinks them: the bridge's caller is the innermost
    one now, and the outermost one's whoever called base(), whose frame is dropped. (On 3.11, where that frame's end is the business of C

@@ -1,7 +1,8 @@
 """Carries out the actions of a plan on this server, with a rollback armed before the first one. Decides nothing.
 
-Runs on the server: standard library, Python 3.6 and later. What each action is, stands in roamlet_vpn.actions; each is right to do
-twice, and between any two of them the server runs the old configuration or the new one.
+Runs on the server: standard library, Python 3.6 and later. What each action is, stands in
+roamlet_vpn.wireguard.actions; each is right to do twice, and between any two of them the server runs the old
+configuration or the new one.
 """
 
 import difflib

@@ -1,4 +1,4 @@
-"""Carries out the actions of a plan for tunnels of ssh, which stand in roamlet_vpn.ssh_actions; host/act.py calls them. Needs root.
+"""Carries out the actions of a plan for tunnels of ssh, which stand in roamlet_vpn.ssh.actions; host/act.py calls them. Needs root.
 
 Runs on the server: standard library, Python 3.6 and later. Decides nothing.
 """

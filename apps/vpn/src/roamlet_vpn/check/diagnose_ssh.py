@@ -1,0 +1,78 @@
+"""Why a tunnel of ssh carries nothing, from what its two servers have of it and the last words of ssh. Pure."""
+
+import re
+from collections.abc import Iterator, Mapping
+
+from roamlet_vpn.check.diagnosis import ERROR, Diagnosis
+from roamlet_vpn.check.measured import Measurements
+from roamlet_vpn.model.facts import Facts
+from roamlet_vpn.model.network import Network
+from roamlet_vpn.ssh.backend import Link, links
+from roamlet_vpn.ssh.plan import RUNNING
+
+__all__ = ["silent_tunnels"]
+
+APPLY = "`roamlet vpn plan` shows what is missing there, `roamlet vpn apply` sets it up"
+NOT_REACHED = (
+    r"timed out|[Nn]o route to host|refused|unreachable|resolve hostname|kex_exchange|Connection (closed|reset) by"
+)
+
+
+def silent_tunnels(network: Network, facts: Mapping[str, Facts], measurements: Measurements) -> Iterator[Diagnosis]:
+    """One for each tunnel through which nothing came, of servers that could both be asked."""
+    for link in links(network):
+        one, other = link.caller.name, link.callee.name
+        asked = all(name in facts and name in measurements.sites for name in (one, other))
+        echoes = [
+            echo for way in ((one, other), (other, one)) for echo in measurements.echoes_of(way[0], way[1], "tunnel")
+        ]
+        if asked and echoes and not any(echo.answered for echo in echoes):
+            yield _why(link, facts[one], facts[other])
+
+
+def _why(link: Link, caller: Facts, callee: Facts) -> Diagnosis:
+    one, other = link.caller.name, link.callee.name
+    calling = caller.ssh.ends.get(f"call-{other}") if caller.ssh is not None else None
+    if calling is None or calling.active not in RUNNING:
+        state = "not there" if calling is None else calling.active
+        return _down(one, other, f"nobody on the server of {one} calls {other}", f"call-{other} is {state}", APPLY)
+    for site, peer, facts, name in ((other, one, callee, link.callee_device), (one, other, caller, link.caller_device)):
+        device = facts.devices.get(name)
+        if device is None or not device.up:
+            state = "is not there" if device is None else "is down"
+            return _down(site, peer, f"{site} has no device for the tunnel with {peer}", f"{name} {state}", APPLY)
+    said = calling.said or "nothing"
+    evidence = f"the last words of ssh on {caller.hostname}: {said}"
+    host = link.callee.endpoint.host if link.callee.endpoint is not None else ""
+    if "Permission denied" in said:
+        return _down(other, one, f"{other} does not let {one} in", evidence, APPLY)
+    if re.search("Host key verification failed|IDENTIFICATION HAS CHANGED", said):
+        return _down(
+            one,
+            other,
+            f"who answers at {host} has another key than the server of {other}",
+            evidence,
+            f"if `roamlet vpn plan` shows nothing, it is another machine: look where port 22 of {host} is forwarded to",
+        )
+    if re.search(NOT_REACHED, said):
+        return _down(
+            other,
+            one,
+            f"{one} does not reach the sshd of {other} at {host}, port 22",
+            evidence,
+            f"on the gateway of {other}, forward TCP port 22 to {link.callee.lan_address or 'the server'}, port 22",
+            f"if {host} is no longer its address, change `endpoint` in the file and `roamlet vpn apply`",
+        )
+    if re.search("[Tt]unnel", said):
+        return _down(other, one, f"{other} does not let {one} have {link.callee_device}", evidence, APPLY)
+    return _down(
+        one,
+        other,
+        f"no packet gets through the ssh tunnel between {one} and {other}",
+        evidence,
+        f"on {link.caller.server}: `sh -x /etc/roamlet-vpn/call-{other}` shows how far it comes",
+    )
+
+
+def _down(site: str, peer: str, what: str, evidence: str, *fix: str) -> Diagnosis:
+    return Diagnosis("ssh-tunnel-down", ERROR, site, peer, what, evidence, fix)

@@ -1,0 +1,242 @@
+"""Lets all servers of a network measure at once, and puts together what came of it.
+
+What the servers are told stands in check/probe_plan.py, what they do in host/check/probe.py, what it means in check/diagnose.py.
+"""
+
+import ipaddress
+import random
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+import roamlet
+from roamlet import remote
+from roamlet_vpn.check.measured import (
+    Bounce,
+    Counters,
+    Datagrams,
+    Echo,
+    Measured,
+    Measurements,
+    Passage,
+    Segments,
+    Sight,
+    Way,
+    chains,
+    sights,
+)
+from roamlet_vpn.check.probe_plan import Order, make_orders
+from roamlet_vpn.host.check import probe
+from roamlet_vpn.model.facts import Facts
+from roamlet_vpn.model.network import Address, Network
+from roamlet_vpn.model.untrusted import Claim, FactsError
+from roamlet_vpn.servers import Servers
+
+__all__ = ["measure"]
+
+T = TypeVar("T")
+PATIENCE = 60.0  # seconds for one server's part, however bad its line is
+
+
+def measure(
+    network: Network,
+    facts: Mapping[str, Facts],
+    servers: Servers,
+    clients: Mapping[str, tuple[Address, ...]] | None = None,
+) -> Measurements:
+    """Measure from every site that has facts, all at once, and wait for it: 3 seconds and round trips, 8 if a tunnel is silent.
+
+    `clients` names hosts of a site's LAN to ask, instead of neighbours that its server knows. Raises nothing because of one
+    server: that is then in `unreachable`, with the reason.
+    """
+    mark = random.SystemRandom().randrange(1 << 16, 1 << 32)
+    failed: dict[str, str] = {}
+
+    def ask(
+        function: Callable[..., Any], arguments: Mapping[str, tuple[Any, ...]], read: Callable[[Claim, str], T]
+    ) -> dict[str, T]:
+        read_there = {}
+        for name, answer in servers.each(function, arguments, timeout=PATIENCE).items():
+            if answer.error is not None:  # told, not raised: raised here it would hold this frame, which holds it
+                failed[name] = str(answer.error)
+                continue
+            try:
+                read_there[name] = read(Claim(answer.value, f"what {name} measured"), name)
+            except Exception as error:
+                failed[name] = str(error)
+        return read_there
+
+    lans = {name: [str(lan) for lan in network.site(name).lans] for name in facts}
+    begun = ask(probe.begin, {name: (mark, lans[name]) for name in lans}, _begun)
+    clocks = _clocks(begun, servers, failed)
+    orders = make_orders(network, facts, {name: begun[name][0] for name in clocks}, clients or {}, mark)
+    measured = ask(probe.measure, {name: (orders[name].plain,) for name in clocks}, lambda claim, name: claim)
+    seen = ask(probe.finish, dict.fromkeys(begun, (mark,)), sights)
+    found = _Found([sight for sights_there in seen.values() for sight in sights_there])
+    for name in measured:
+        try:
+            found.add(name, orders[name], measured[name], clocks[name], begun[name][1])
+        except FactsError as error:
+            failed[name] = str(error)
+    return found.together(failed)
+
+
+def _begun(claim: Claim, name: str) -> tuple[tuple[Address, ...], dict[str, str]]:
+    neighbours = tuple(one.address() for _, lan in claim["neighbours"].items() for one in lan.each())
+    return neighbours, {what: why.name() for what, why in claim["missing"].items()}
+
+
+def _clocks(names: Iterable[str], servers: Servers, failed: dict[str, str]) -> dict[str, tuple[float, float]]:
+    """By site: (seconds that its clock is ahead, seconds that this may be wrong by)."""
+
+    def ask(name: str) -> tuple[float, float] | None:
+        try:
+            return _clock(servers.contexts[name])
+        except (remote.RemoteError, FactsError, OSError) as error:
+            failed[name] = str(error)
+            return None
+
+    asked = {name: roamlet.spawn(ask, (name,)) for name in names}
+    return {name: clock for name, one in asked.items() if (clock := one.join()) is not None}
+
+
+def _clock(context: remote.Context) -> tuple[float, float]:
+    """Of the quickest of three round trips."""
+    best = (0.0, float("inf"))
+    for _ in range(3):
+        sent = time.time()
+        there = Claim(context.call(probe.now, timeout=PATIENCE), f"the clock of {context.name}").number()
+        took = (time.time() - sent) / 2
+        best = min(best, (there - sent - took, took), key=lambda one: one[1])
+    return best
+
+
+class _Found:
+    """Puts together what the servers measured and what they saw."""
+
+    def __init__(self, seen: Iterable[Sight]) -> None:
+        self._trails: dict[int, list[Sight]] = defaultdict(list)
+        self._handshakes: list[Sight] = []
+        for sight in seen:
+            if sight.probe < 0:
+                self._handshakes.append(sight)
+            else:
+                self._trails[sight.probe].append(sight)
+        self._sites: dict[str, Measured] = {}
+        self._echoes: list[Echo] = []
+        self._datagrams: list[Datagrams] = []
+        self._bounces: list[Bounce] = []
+        self._segments: list[Segments] = []
+        self._passages: list[Passage] = []
+
+    def add(
+        self, name: str, order: Order, claim: Claim, clock: tuple[float, float], missing: Mapping[str, str]
+    ) -> None:
+        """Take what the server of this site sent. Raises FactsError."""
+        echoes = [self._echo(name, order, *one.each()) for one in claim["echoes"].each()]
+        datagrams = [self._datagram(name, order, *one.each()) for one in claim["datagrams"].each()]
+        bounces = [self._bounce(name, order, *one.each()) for one in claim["bounces"].each()]
+        segments = [self._segment(name, order, *one.each()) for one in claim["segments"].each()]
+        passages = [self._passage(name, order, *one.each()) for one in claim["passages"].each()]
+        self._sites[name] = Measured(
+            ways={
+                Claim(address, f"a route of {name}").address(): _way(way) for address, way in claim["routes"].items()
+            },
+            settings={setting: value.maybe(Claim.name) for setting, value in claim["settings"].items()},
+            before=Counters.from_plain(claim["before"]),
+            after=Counters.from_plain(claim["after"]),
+            clock=clock[0],
+            clock_within=clock[1],
+            handshakes=tuple(sight for sight in self._handshakes if sight.site == name),
+            missing=missing,
+            firewall=claim["firewall"].maybe(chains),
+        )
+        self._echoes += echoes
+        self._datagrams += datagrams
+        self._bounces += bounces
+        self._segments += segments
+        self._passages += passages
+
+    def together(self, unreachable: Mapping[str, str]) -> Measurements:
+        """All of it."""
+        return Measurements(
+            self._sites,
+            tuple(self._echoes),
+            tuple(self._datagrams),
+            tuple(self._bounces),
+            tuple(self._segments),
+            tuple(self._passages),
+            dict(unreachable),
+        )
+
+    def _echo(self, site: str, order: Order, number: Claim, answer: Claim) -> Echo:
+        probe = order.echoes[_known(number, order.echoes)]
+        source = probe.plain["source"]
+        return Echo(
+            site=site,
+            peer=probe.peer,
+            kind=probe.kind,
+            source=None if source is None else ipaddress.ip_address(source),
+            to=ipaddress.ip_address(probe.plain["to"]),
+            size=probe.plain["size"],
+            sent=answer["sent"].whole(0, probe.plain["count"]),
+            times=tuple(one.number() for one in answer["times"].each()),
+            error=answer["error"].maybe(Claim.name),
+            by=answer["by"].maybe(Claim.name),
+            trail=tuple(self._trails[probe.plain["number"]]),
+        )
+
+    def _datagram(self, site: str, order: Order, number: Claim, answer: Claim) -> Datagrams:
+        known = _known(number, order.datagrams)
+        peer = order.datagrams[known]
+        sent = tuple(one.whole(0, 65535) for one in answer["sent"].each())
+        there = [sight for sight in self._trails[known] if sight.site == peer and not sight.out]
+        return Datagrams(
+            site,
+            peer,
+            sent,
+            tuple(sorted({sight.length for sight in there})),
+            answer["error"].maybe(Claim.name),
+            answer["address"].maybe(Claim.address),
+            there[0].source if there else None,
+        )
+
+    def _segment(self, site: str, order: Order, number: Claim, answer: Claim) -> Segments:
+        known = _known(number, order.segments)
+        told = next(one for one in order.plain["segments"] if one["number"] == known)
+        ends = (ipaddress.ip_address(told["source"]), ipaddress.ip_address(told["to"]))
+        error = answer["error"].maybe(Claim.name)
+        return Segments(site, order.segments[known], *ends, tuple(told["ports"]), error, tuple(self._trails[known]))
+
+    def _passage(self, site: str, order: Order, number: Claim, answer: Claim) -> Passage:
+        known = _known(number, order.passages)
+        told = next(one for one in order.plain["passages"] if one["number"] == known)
+        ends = (ipaddress.ip_address(told["source"]), ipaddress.ip_address(told["to"]))
+        error = answer["error"].maybe(Claim.name)
+        return Passage(site, order.passages[known], *ends, told["tcp"], error, tuple(self._trails[known]))
+
+    def _bounce(self, site: str, order: Order, number: Claim, answer: Claim) -> Bounce:
+        known = _known(number, order.bounces)
+        peer, gateway, source, to = order.bounces[known]
+        back = {sight.kind for sight in self._trails[known] if sight.site == site and not sight.out}
+        return Bounce(
+            site, peer, gateway, "request" in back, "reply" in back, answer["error"].maybe(Claim.name), source, to
+        )
+
+
+def _known(claim: Claim, known: Mapping[int, object]) -> int:
+    number = claim.whole(0, 1 << 16)
+    if number not in known:
+        raise claim.wrong("number of a probe that it was told to send")
+    return number
+
+
+def _way(claim: Claim) -> Way:
+    if "error" in claim:
+        return Way(None)
+    return Way(
+        dev=claim["dev"].maybe(Claim.name),
+        via=claim["via"].maybe(Claim.address),
+        mtu=claim["mtu"].maybe(lambda one: one.whole(0, 1 << 31)),
+    )

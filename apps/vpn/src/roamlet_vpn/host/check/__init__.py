@@ -1,0 +1,1 @@
+"""What `roamlet vpn check` measures on a server."""

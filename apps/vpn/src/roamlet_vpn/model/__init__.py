@@ -1,0 +1,1 @@
+"""What a network is meant to be and what its servers say they are: values, checked. Touches no server."""

@@ -1,0 +1,1 @@
+"""The ssh backend: tunnels of OpenSSH between servers. Touches no server."""

@@ -1,0 +1,72 @@
+"""How tunnels of ssh are: who calls whom, what keeps it, and how much went through the device. Pure; check/status.py
+has WireGuard's.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from roamlet_vpn.model.facts import Facts
+from roamlet_vpn.model.network import Network, Site
+from roamlet_vpn.ssh.backend import Identity, setup
+from roamlet_vpn.ssh.facts import SshFacts
+
+__all__ = ["SshTunnel", "ssh_tunnels"]
+
+State = Literal["up", "idle", "down"]
+
+
+@dataclass(frozen=True)
+class SshTunnel:
+    """A tunnel as one of its ends has it: up while a process holds the device, which ends when it hears nothing for 15 seconds."""
+
+    peer: str
+    calls: bool
+    state: State
+    device: str
+    unit: str  # what keeps it, in systemctl's words
+    age: float | None  # seconds since the one that calls was started
+    rx: int  # bytes
+    tx: int
+    rx_rate: float | None = None  # bytes a second; None at the first look
+    tx_rate: float | None = None
+    said: str | None = None  # the last words of an ssh that has no tunnel
+
+    def plain(self) -> dict[str, Any]:
+        """For JSON."""
+        return dict(vars(self))
+
+
+def ssh_tunnels(network: Network, site: Site, now: Facts, before: Facts | None) -> tuple[SshTunnel, ...]:
+    """Those that the site should have; `before` are facts of an earlier moment, which rates are taken from."""
+    ssh = now.ssh
+    if ssh is None:
+        return ()
+    seconds = 0.0 if before is None else now.time - before.time
+    anybody = {other.name: Identity(None) for other in network.sites}
+    return tuple(
+        _tunnel(ssh, before.ssh if before is not None else None, seconds, end.name, end.device, end.peer, end.calls)
+        for end in setup(network, site, anybody, now.systemd).ends
+    )
+
+
+def _tunnel(
+    ssh: SshFacts, before: SshFacts | None, seconds: float, name: str, device: str, peer: str, calls: bool
+) -> SshTunnel:
+    state, about = ssh.ends.get(name), ssh.devices.get(device)
+    earlier = before.devices.get(device) if before is not None else None
+    rates: tuple[float | None, float | None] = (None, None)
+    if about is not None and earlier is not None and seconds > 0 and about.rx >= earlier.rx and about.tx >= earlier.tx:
+        rates = ((about.rx - earlier.rx) / seconds, (about.tx - earlier.tx) / seconds)
+    return SshTunnel(
+        peer=peer,
+        calls=calls,
+        state="up" if about is not None and about.carrier else "down",
+        device=device,
+        unit=state.active if state is not None else "not there",
+        age=state.age if state is not None else None,
+        rx=about.rx if about is not None else 0,
+        tx=about.tx if about is not None else 0,
+        rx_rate=rates[0],
+        tx_rate=rates[1],
+        said=state.said if state is not None else None,
+    )

@@ -1,0 +1,301 @@
+"""What can be done to one server, as frozen values: planning/plan.py decides, planning/show.py prints, host/act.py
+carries out their plain form.
+
+The plain forms, and what act does with each; all of them are right to do twice:
+
+    {"do": "make_key"}
+        a new private key into INTERFACE.key, 0600, unless there is one
+    {"do": "write_config", "text": ..., "public_key": ..., "before": ..., "preshared_from": {public key: public key}}
+        the configuration, atomically, 0600. "(kept on the server)" in its PrivateKey line becomes the private key, of the present
+        configuration or of INTERFACE.key, whose public key is `public_key`; no such key is an error; out of INTERFACE.key,
+        that file goes when the configuration stands. In a PresharedKey line it becomes the one that the present one has for
+        this peer, or for the peer that `preshared_from` names for it (whose key was rotated). `before` is the SHA-256 of the file
+        that the plan was made from, None where there was none: any other is an error, because somebody has edited it meanwhile
+    {"do": "protect_config"}
+        owner root, mode 0600
+    {"do": "up", "mtu": 1420}
+        the interface, by its unit under systemd, else by `wg-quick up`; then this MTU, unless it is None
+    {"do": "link_up"}
+        `ip link set INTERFACE up`
+    {"do": "sync", "keep_endpoints": [public key]}
+        `wg syncconf` with the stripped configuration, without the Endpoint lines of these peers
+    {"do": "addresses", "add": ["10.8.1.1/24"], "remove": [...]}
+        of the interface; added first
+    {"do": "mtu", "mtu": 1380}
+        of the interface
+    {"do": "routes", "add": ["192.168.20.0/24"], "remove": [...]}
+        `ip route replace NETWORK dev INTERFACE`; `ip route del NETWORK dev INTERFACE`
+    {"do": "hold", "routes": [["192.168.20.0/24", "tun2", None]]}
+        what is sent to these networks goes on by this device (and gateway), whatever other routes come, until the change is over
+    {"do": "forwarding", "family": 4, "live": True, "persistent": True, "accept_ra": ["eth0"]}
+        the sysctl, now if `live`, in /etc/sysctl.d if `persistent`. The devices named (IPv6 alone) get accept_ra 2 before, in
+        the same way: a router would lose its own default route otherwise
+    {"do": "enable_unit", "name": "wg-quick@wg0.service"}
+        `systemctl enable`, without starting it
+    {"do": "follow_names", "wanted": True}
+        a timer of systemd that looks up the endpoints that are names, of silent peers; not wanted: none
+    {"do": "down", "keep_config": True}
+        the unit disabled, the interface taken away; unless the configuration is kept, it is moved aside and forwarding put back to
+        what it was before, where nothing else needs it
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from roamlet_vpn.model.network import Address, InterfaceAddress, Lan
+
+__all__ = [
+    "MADE_BY_APPLY",
+    "Action",
+    "Addresses",
+    "Down",
+    "EnableUnit",
+    "FollowNames",
+    "Forward",
+    "Hold",
+    "LinkUp",
+    "MakeKey",
+    "Mtu",
+    "ProtectConfig",
+    "Routes",
+    "Sync",
+    "Up",
+    "WriteConfig",
+]
+
+MADE_BY_APPLY = "(made by apply)"  # stands for a public key whose private key does not exist yet
+
+
+@dataclass(frozen=True)
+class Action:
+    """One change of one server. `repairs` says what is not as it should be."""
+
+    repairs: str
+
+    def describe(self) -> str:
+        """What will be done, in a line without the situation."""
+        raise NotImplementedError
+
+    def plain(self) -> dict[str, Any]:
+        """What host/act.py takes."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class MakeKey(Action):
+    """A private key, made and kept over there."""
+
+    def describe(self) -> str:
+        return "make a private key; it stays there"
+
+    def plain(self) -> dict[str, Any]:
+        return {"do": "make_key"}
+
+
+@dataclass(frozen=True)
+class WriteConfig(Action):
+    """The configuration file. `old` is its text now (None: there is none), with the keys replaced as in `text`."""
+
+    text: str
+    public_key: str | None
+    old: str | None
+    before: str | None
+    preshared_from: tuple[tuple[str, str], ...] = ()
+
+    def describe(self) -> str:
+        return "write the configuration" if self.old is None else "change the configuration"
+
+    def plain(self) -> dict[str, Any]:
+        if self.public_key is None or MADE_BY_APPLY in self.text:
+            raise ValueError(
+                "a configuration that waits for keys cannot be written: make the keys, gather and plan again"
+            )
+        return {
+            "do": "write_config",
+            "text": self.text,
+            "public_key": self.public_key,
+            "before": self.before,
+            "preshared_from": dict(self.preshared_from),
+        }
+
+
+@dataclass(frozen=True)
+class ProtectConfig(Action):
+    """Owner and mode of the configuration file."""
+
+    def describe(self) -> str:
+        return "give the configuration to root, mode 0600"
+
+    def plain(self) -> dict[str, Any]:
+        return {"do": "protect_config"}
+
+
+@dataclass(frozen=True)
+class Up(Action):
+    """The interface, out of its configuration, with this MTU: wg-quick goes by what was learnt of a way, for ten minutes or so."""
+
+    mtu: int | None = None
+
+    def describe(self) -> str:
+        return "bring the interface up"
+
+    def plain(self) -> dict[str, Any]:
+        return {"do": "up", "mtu": self.mtu}
+
+
+@dataclass(frozen=True)
+class LinkUp(Action):
+    """An interface that is there, but down."""
+
+    def describe(self) -> str:
+        return "set the interface up"
+
+    def plain(self) -> dict[str, Any]:
+        return {"do": "link_up"}
+
+
+@dataclass(frozen=True)
+class Sync(Action):
+    """Key, port and peers of the running interface, from the configuration. `changes` says which, one a line."""
+
+    changes: tuple[str, ...] = ()
+    keep_endpoints: tuple[str, ...] = ()
+
+    def describe(self) -> str:
+        return "bring the running interface to the configuration, without a restart"
+
+    def plain(self) -> dict[str, Any]:
+        return {"do": "sync", "keep_endpoints": list(self.keep_endpoints)}
+
+
+@dataclass(frozen=True)
+class Addresses(Action):
+    """Addresses of the interface."""
+
+    add: tuple[InterfaceAddress, ...] = ()
+    remove: tuple[InterfaceAddress, ...] = ()
+
+    def describe(self) -> str:
+        return _added_removed("address", "addresses", self.add, self.remove)
+
+    def plain(self) -> dict[str, Any]:
+        return {"do": "addresses", "add": [str(one) for one in self.add], "remove": [str(one) for one in self.remove]}
+
+
+@dataclass(frozen=True)
+class Mtu(Action):
+    """The MTU of the interface."""
+
+    mtu: int
+
+    def describe(self) -> str:
+        return f"set the MTU to {self.mtu}"
+
+    def plain(self) -> dict[str, Any]:
+        return {"do": "mtu", "mtu": self.mtu}
+
+
+@dataclass(frozen=True)
+class Routes(Action):
+    """Routes through the interface."""
+
+    add: tuple[Lan, ...] = ()
+    remove: tuple[Lan, ...] = ()
+
+    def describe(self) -> str:
+        return _added_removed("route to", "routes to", self.add, self.remove)
+
+    def plain(self) -> dict[str, Any]:
+        return {"do": "routes", "add": [str(one) for one in self.add], "remove": [str(one) for one in self.remove]}
+
+
+@dataclass(frozen=True)
+class Hold(Action):
+    """Routes that work by other devices, kept in use until the tunnel has shaken hands: network, device, gateway each."""
+
+    routes: tuple[tuple[Lan, str, Address | None], ...]
+
+    def describe(self) -> str:
+        ways = ", ".join(f"{to} through {device}" for to, device, _ in self.routes)
+        return f"go on sending to {ways} until the tunnel has shaken hands"
+
+    def plain(self) -> dict[str, Any]:
+        routes = [[str(to), device, None if via is None else str(via)] for to, device, via in self.routes]
+        return {"do": "hold", "routes": routes}
+
+
+@dataclass(frozen=True)
+class Forward(Action):
+    """Passing packets on between networks, of one family (4 or 6), now and after a restart."""
+
+    family: int
+    live: bool
+    persistent: bool
+    accept_ra: tuple[str, ...] = ()
+
+    def describe(self) -> str:
+        when = " and ".join(
+            text for wanted, text in ((self.live, "now"), (self.persistent, "after a restart")) if wanted
+        )
+        kept = f", still taking router advertisements on {', '.join(self.accept_ra)}" if self.accept_ra else ""
+        return f"turn on forwarding of IPv{self.family}, {when}{kept}"
+
+    def plain(self) -> dict[str, Any]:
+        return {
+            "do": "forwarding",
+            "family": self.family,
+            "live": self.live,
+            "persistent": self.persistent,
+            "accept_ra": list(self.accept_ra),
+        }
+
+
+@dataclass(frozen=True)
+class EnableUnit(Action):
+    """The unit that brings the interface up when the server starts."""
+
+    name: str
+
+    def describe(self) -> str:
+        return f"enable {self.name}"
+
+    def plain(self) -> dict[str, Any]:
+        return {"do": "enable_unit", "name": self.name}
+
+
+@dataclass(frozen=True)
+class FollowNames(Action):
+    """The timer that looks up the endpoints again that are names, where a peer is silent."""
+
+    wanted: bool = True
+
+    def describe(self) -> str:
+        return "follow the names of endpoints, by a timer" if self.wanted else "follow names of endpoints no longer"
+
+    def plain(self) -> dict[str, Any]:
+        return {"do": "follow_names", "wanted": self.wanted}
+
+
+@dataclass(frozen=True)
+class Down(Action):
+    """The end of the tunnel on this server."""
+
+    keep_config: bool = True
+
+    def describe(self) -> str:
+        return "take the interface down" + (
+            "" if self.keep_config else ", move its configuration aside, and put forwarding back"
+        )
+
+    def plain(self) -> dict[str, Any]:
+        return {"do": "down", "keep_config": self.keep_config}
+
+
+def _added_removed(one: str, many: str, add: Sequence[object], remove: Sequence[object]) -> str:
+    parts = [
+        f"{verb} the {one if len(what) == 1 else many} {', '.join(map(str, what))}"
+        for verb, what in (("add", add), ("remove", remove))
+        if what
+    ]
+    return ", ".join(parts)

@@ -1,0 +1,1 @@
+"""What `roamlet demo` sends to its contexts and moves through them."""

@@ -1,0 +1,1 @@
+"""What is printed about many hosts: progress, results, failures."""

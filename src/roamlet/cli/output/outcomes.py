@@ -1,0 +1,223 @@
+"""How it went on many hosts: lines as results come, groups of equal ones, a table of failures, JSON, and the exit code.
+
+Knows neither how a host is reached nor what is done there.
+"""
+
+import json
+import re
+import sys
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import IO, TYPE_CHECKING, Any
+
+from roamlet._escapes import escaped_for, print_escaped
+from roamlet.cli.output.hints import for_command_line
+from roamlet.cli.output.progress import Progress
+from roamlet.cli.reaching.inventory import Host, folded
+
+if TYPE_CHECKING:
+    from roamlet.cli.output.fan_out import Outcome
+
+__all__ = ["Lines", "Style", "carry_out", "shown"]
+
+FAILED, UNREACHABLE = 1, 3  # exit codes
+
+# The last place of a traceback that is no library's, in the text that comes with an error of a target.
+PLACE = re.compile(r'File "(?:roamlet:)?([^"]+)", line (\d+), in (\S+)')
+
+
+class Lines:
+    """Prints what targets print, line by line with the host in front, and takes the line of progress away meanwhile.
+
+    `stdout` is where the standard output of targets goes; what they write to standard error goes to this process's.
+    """
+
+    def __init__(self, progress: Progress | None = None, stdout: IO[str] | None = None) -> None:
+        self._progress = progress
+        self._stdout = stdout or sys.stderr
+
+    def __call__(self, context: str, stream: str, line: str) -> None:
+        if self._progress is not None:
+            self._progress.wipe()
+        print_escaped(f"{context}: {line}", sys.stderr if stream == "stderr" else self._stdout)
+        if self._progress is not None:
+            self._progress.show()
+
+
+class Style:
+    """How the outcomes of one command are written. `each`: a line for each host that succeeded, as soon as it has; without, what
+    hosts print is the output, and what failed is said on stderr.
+    """
+
+    def __init__(
+        self,
+        shown: Callable[[Any], str],
+        fields: Callable[[Any], dict[str, Any]],
+        *,
+        as_json: bool,
+        group: bool = False,
+        each: bool = True,
+    ) -> None:
+        self.shown = shown
+        self.fields = fields
+        self.as_json = as_json
+        self.group = group
+        self.each = each
+
+
+def carry_out(
+    targets: Sequence[Host],
+    work: Callable[[Progress, Host], Any],
+    out: IO[str],
+    style: Style,
+    at_once: int,
+    progress: Progress | None = None,
+) -> int:
+    """Do work(progress, host) for every target, `at_once` at a time, print how it went, and return the exit code.
+
+    Blocks until all are done.
+    """
+    # Inside: loading the core and the remote layer takes longer than all of `roamlet --help`.
+    from roamlet.cli.output.fan_out import fan_out
+    from roamlet.remote import ConnectError
+
+    progress = progress or Progress(len(targets), sys.stderr)
+    width = max(len(target.name) for target in targets)
+    outcomes: list[Outcome[Host, Any]] = []
+    failures = out if style.each else sys.stderr
+    try:
+        for outcome in fan_out(targets, partial(work, progress), at_once=at_once):
+            if outcome.error is not None or style.group:
+                outcomes.append(outcome)
+            if style.as_json or (not style.group and (style.each or outcome.error is not None)):
+                progress.wipe()
+                if style.as_json:
+                    print(_json_line(outcome, style, out.isatty()), file=out, flush=True)
+                else:
+                    print_escaped(_line(outcome, width, style), out if outcome.error is None else failures)
+                progress.show()
+    finally:
+        progress.wipe()
+    failed = [outcome for outcome in outcomes if outcome.error is not None]
+    if not style.as_json:
+        if style.group:
+            _print_groups(outcomes, out, style)
+        if failed:
+            _print_failures(failed, len(targets), failures)
+    if not failed:
+        return 0
+    return UNREACHABLE if all(isinstance(outcome.error, ConnectError) for outcome in failed) else FAILED
+
+
+def _print_groups(outcomes: "Sequence[Outcome[Host, Any]]", out: IO[str], style: Style) -> None:
+    """Equal results together, the most frequent first; failures by the first line of their message, whatever host it names."""
+    groups: dict[str, list[Outcome[Host, Any]]] = {}
+    for outcome in outcomes:
+        groups.setdefault(_what_anywhere(outcome, style), []).append(outcome)
+    for what, same in sorted(groups.items(), key=lambda item: -len(item[1])):
+        count = "1 host" if len(same) == 1 else f"{len(same)} hosts"
+        head, *rest = (_what(same[0], style) if len(same) == 1 else what).split("\n")
+        names = folded(sorted(outcome.target.name for outcome in same))
+        print_escaped("\n".join([f"{count}: {head}", f"    {names}", *rest]), out)
+
+
+def _what_anywhere(outcome: "Outcome[Host, Any]", style: Style) -> str:
+    """`_what`, with HOST for the name of a host that failed: what 200 hosts refuse in one way is one group."""
+    what = _what(outcome, style)
+    return what if outcome.error is None else what.replace(repr(outcome.target.name), "HOST")
+
+
+def _line(outcome: "Outcome[Host, Any]", width: int, style: Style) -> str:
+    return f"{outcome.target.name:{width}}  {outcome.seconds:7.2f} s  {_what(outcome, style)}"
+
+
+def _what(outcome: "Outcome[Host, Any]", style: Style) -> str:
+    if outcome.error is not None:
+        return "\n".join(
+            [f"FAILED  {_headline(outcome.error)}", *(getattr(outcome.error, "printed", []) if style.group else [])]
+        )
+    said = style.shown(outcome.value)
+    return f"ok{said}" if said.startswith("\n") else f"ok      {said}".rstrip()
+
+
+def shown(value: Any, text: Callable[[Any], str] = repr) -> str:
+    """`value` as text; what a host sends may be an int that Python makes no text of, and ends this command for no other."""
+    try:
+        return text(value)
+    except ValueError as error:
+        return f"<{type(value).__name__} that cannot be shown: {error}>"
+
+
+def _message(error: Exception) -> str:
+    """The error's text; what roamlet itself proposes there, as it is done here."""
+    # Inside: as in carry_out.
+    from roamlet.remote import RemoteError
+
+    text = shown(error, str)
+    return for_command_line(text) if isinstance(error, RemoteError) and type(error) is not RemoteError else text
+
+
+def _reason(error: Exception) -> list[str]:
+    """The lines of an error's message, the type's name in front unless the message has it, or is all there is to say."""
+    lines = _message(error).splitlines() or [""]
+    name = type(error).__name__
+    if lines[0].startswith(name) or hasattr(error, "printed"):
+        return lines
+    return [f"{name}: {lines[0]}".rstrip(": "), *lines[1:]]
+
+
+def _headline(error: Exception) -> str:
+    """One line: the message's first, without an announcement of lines that do not follow, and where it was raised."""
+    first = re.sub(r"(,? and said|\. The last lines of its stderr):?$", "", _reason(error)[0])
+    place = _place(error)
+    return f"{first} ({place})" if place else first
+
+
+def _traceback(error: Exception) -> str:
+    """The traceback of the target, which roamlet.remote attaches as a note; empty without."""
+    return "\n".join(getattr(error, "__notes__", ()))
+
+
+def _place(error: Exception) -> str:
+    """Where on the target the error was raised: FILE:LINE in FUNCTION; empty when that is not known."""
+    places = PLACE.findall(_traceback(error))
+    return "{}:{} in {}".format(*places[-1]) if places else ""
+
+
+def _json_line(outcome: "Outcome[Host, Any]", style: Style, for_terminal: bool) -> str:
+    fields: dict[str, Any] = {
+        "host": outcome.target.name,
+        "ok": outcome.error is None,
+        "seconds": round(outcome.seconds, 3),
+    }
+    if outcome.error is None:
+        fields |= style.fields(outcome.value)
+    else:
+        fields["error"] = type(outcome.error).__name__
+        fields["message"] = _message(outcome.error)
+        fields["traceback"] = _traceback(outcome.error) or None
+        fields |= getattr(outcome.error, "fields", {})
+    try:
+        # On a terminal JSON's own escapes, for all that is not ASCII: among it are characters that a terminal obeys.
+        return json.dumps(fields, ensure_ascii=for_terminal, allow_nan=False)
+    except (TypeError, ValueError):
+        # Plain values that JSON has no word for (bytes, sets, NaN): as Python writes them, and said so.
+        return json.dumps({**fields, "value": shown(outcome.value), "repr": True}, ensure_ascii=for_terminal)
+
+
+def _print_failures(failed: "Sequence[Outcome[Host, Any]]", total: int, out: IO[str]) -> None:
+    # Inside: the table is needed only when something failed.
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console(file=out, soft_wrap=False, width=None if out.isatty() else 132)
+    table = Table(show_lines=len(failed) > 1)
+    table.add_column("host", no_wrap=True)
+    table.add_column("why", overflow="fold")
+    for outcome in failed:
+        assert outcome.error is not None
+        why = [*_reason(outcome.error), *_traceback(outcome.error).splitlines()]
+        table.add_row(Text(outcome.target.name), Text(escaped_for("\n".join(why), out)))
+    console.print(f"{len(failed)} of {total} failed:", highlight=False)
+    console.print(table)

@@ -1,0 +1,1 @@
+"""From the words of a command line to hosts, and from hosts to open contexts."""

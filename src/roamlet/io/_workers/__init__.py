@@ -1,0 +1,1 @@
+"""The worker threads behind blocking calls: the pool, and calls on it."""

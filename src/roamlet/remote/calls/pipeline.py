@@ -1,0 +1,159 @@
+"""Calls that do not wait for each other's answers, with a limit to the bytes that are under way on one context.
+
+What a transfer of files stands on; it knows nothing of files.
+"""
+
+import contextlib
+import weakref
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from roamlet.core import Waiter
+from roamlet.remote import modules
+from roamlet.remote.base.deadlines import EVER
+from roamlet.remote.errors import ProtocolError, RemoteError
+from roamlet.remote.link.link import Answer
+from roamlet.remote.shipping.shipping import spoken
+from roamlet.remote.values import answers
+from roamlet.sync import Condition
+from roamlet.wire import codec
+
+if TYPE_CHECKING:
+    from roamlet.remote.context import Context
+
+# Bytes that may be under way to or from one context, all its transfers together: what a target that writes more slowly than the
+# line brings has to hold. What the line does not take waits at this end, and not in memory. The first fills 600 Mbit/s at
+# 200 ms; it grows when it was what a transfer waited for.
+START = 16 << 20
+MOST = 32 << 20
+
+Take = Callable[[Any], int]
+"""Gets the value of an answer; returns how many bytes are no longer under way."""
+
+
+class Budget:
+    """The bytes that all transfers of a context have under way. Thread-safe."""
+
+    def __init__(self) -> None:
+        self.limit = START
+        self.used = 0
+        self._change = Condition()
+        self._short = False
+
+    def take(self, count: int, *, wait: bool) -> bool:
+        """Take `count` bytes if there is room, or nothing else is under way. `wait`: for room; blocks this tasklet only."""
+        with self._change:
+            while self.used and self.used + count > self.limit:
+                self._short = True
+                if not wait:
+                    return False
+                self._change.wait(EVER)
+            self.used += count
+            return True
+
+    def give(self, count: int) -> None:
+        """Give bytes back; where somebody had to wait for them, there are more from now on."""
+        with self._change:
+            self.used -= count
+            if self._short and count:
+                self._short = False
+                self.limit = min(MOST, self.limit + count)
+            self._change.notify_all()
+
+
+_budgets: "weakref.WeakKeyDictionary[Context, Budget]" = weakref.WeakKeyDictionary()
+
+
+class Pipeline:
+    """A row of calls in one context, answered in the order in which they were sent. Used by one tasklet."""
+
+    def __init__(self, context: "Context") -> None:
+        self._context = context
+        self._budget = _budgets.setdefault(context, Budget())
+        self._under_way: deque[tuple[int, Waiter[Answer], str, Take]] = deque()
+        self._taken = 0
+
+    def call(self, function: Callable[..., Any], args: Sequence[Any]) -> Any:
+        """Call and wait for the answer, as Context.call does; answers before it are taken first."""
+        found: list[Any] = []
+
+        def keep(value: Any) -> int:
+            found.append(value)
+            return 0
+
+        self.send(function, args, 0, keep)
+        self.settle()
+        return found[0]
+
+    def send(self, function: Callable[..., Any], args: Sequence[Any], weight: int, take: Take | None = None) -> None:
+        """Send a call that brings `weight` bytes under way. `take` gets its value later; without it, all are arrived then.
+
+        Blocks this tasklet for as long as more would be under way than may be; raises what the answers that are due raise.
+        """
+        while not self._budget.take(weight, wait=not self._under_way):
+            self.settle_one()
+        self._taken += weight
+        number, waiter, text = begin(self._context, function, args)
+        self._under_way.append((number, waiter, text, take or (lambda value: weight)))
+        while self._under_way and self._under_way[0][1].done:
+            self.settle_one()
+
+    def settle(self) -> None:
+        """Wait for all answers. Raises what the first one that failed raises."""
+        while self._under_way:
+            self.settle_one()
+
+    def settle_one(self) -> None:
+        """Wait for the oldest answer."""
+        _, waiter, text, take = self._under_way[0]
+        answer = waiter.wait()
+        self._under_way.popleft()
+        context = self._context
+        self._give(take(answers.value(answer, context.name, context.facts, text)))
+
+    def _give(self, count: int) -> None:
+        self._taken -= count
+        self._budget.give(count)
+
+    @property
+    def busy(self) -> bool:
+        """Whether an answer is still to come."""
+        return bool(self._under_way)
+
+    def refuse(self, what: str) -> NoReturn:
+        """End the context because of an answer that the functions called do not give."""
+        self._context._link.break_off(what)
+        raise ProtocolError(
+            f"{self._context.name!r} answered what it must never send, so it was closed, and nothing of that was used: {what}.\n"
+            "    Something over there means ill.",
+            context=self._context.name,
+        )
+
+    def close(self) -> None:
+        """Let go of what is under way. Waits for nothing."""
+        while self._under_way:
+            self._context._link.cancel(self._under_way.popleft()[0])
+        self._give(self._taken)
+
+
+def begin(context: "Context", function: Callable[..., Any], args: Sequence[Any]) -> tuple[int, Waiter[Answer], str]:
+    """Send a call of a function of the payload and its parts: its number, who gets the answer, and its name in messages."""
+    name = modules.name_of(function)
+    body = codec.dumps((name.module, name.qualname, tuple(args), None))
+    text = spoken(name.module.rpartition(".")[2])
+    number, waiter = context._shipping.call(function, name, text, body)
+    return number, waiter, text
+
+
+def begin_later(context: "Context", function: Callable[..., Any], args: Sequence[Any]) -> None:
+    """The same without waiting even for room, and nobody wants the answer; not at all when the context has ended."""
+
+    def send() -> None:
+        with contextlib.suppress(RemoteError):
+            number, _, _ = begin(context, function, args)
+            context._link.forget(number)
+
+    threads = context._threads
+    if threads is not None:
+        threads.modules.post(send)

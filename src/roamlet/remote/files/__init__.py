@@ -1,0 +1,1 @@
+"""Files and folders to and from a context."""

@@ -1,0 +1,270 @@
+"""The process at the near end of a link: ssh, or the interpreter itself. It is started, watched and ended here.
+
+No process and no descriptor is left behind, however it ends.
+"""
+
+import contextlib
+import errno
+import fcntl
+import os
+import select
+import shutil
+import signal
+import subprocess
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+
+from roamlet import io
+from roamlet.core import schedule
+from roamlet.remote.base import descriptors
+from roamlet.remote.base.threads import Threads
+from roamlet.remote.link.process_tree import Family
+from roamlet.remote.terminal.prompts import environment
+from roamlet.remote.terminal.terminal import Terminal
+from roamlet.sync import Event
+
+FULL_READS = 8  # after so many a pipe is taken for one that carries much
+LINES_KEPT = 60
+LONGEST_LINE = 1 << 12
+REST = (
+    0.3  # seconds for what a process that has ended left in its pipes; somebody else may hold the other ends for ever
+)
+STEP = 2.0  # seconds that a process gets for each step of its end
+WIDE = 1 << 19  # bytes that a pipe holds which carries much: its two ends wake each other less often
+
+
+class Process:
+    """A started command with pipes on its descriptors 0 to 2.
+
+    `down` and `up` are the non-blocking descriptors of its stdin and stdout; whoever reads `up` sets `drained` when it has come to
+    its end. What it writes to stderr is kept, the last lines of it, in `said`. It is in a session of its own: Ctrl-C is
+    for this process, which then ends its contexts itself.
+    """
+
+    def __init__(
+        self,
+        argv: list[str],
+        threads: Threads,
+        terminal: Terminal | None = None,
+        translated: bool = False,
+        start: Callable[[Sequence[int]], "subprocess.Popen[bytes]"] | None = None,
+        *,
+        at_once: bool = False,
+        is_account: bool = False,
+    ) -> None:
+        """Start it. Blocks the calling thread until the command runs: some milliseconds. Raises OSError when it cannot.
+
+        `start`, where given, makes the process in place of `argv`, out of the descriptors for its stdin, stdout and stderr.
+        It gets `terminal` as its own, and closes it in the end, also when it cannot be started. `at_once`: it is Python itself, for
+        which stdout can be a socket; other commands may want to open theirs by its name. `is_account`: it runs another command
+        for another account; until `is_ready` is set, that is not to outlive it.
+        """
+        theirs: list[int] = []
+        ours: list[int] = []
+        try:
+            for number in range(3):
+                reads, writes = descriptors.sockets(WIDE) if number == 1 and at_once else descriptors.pipe()
+                theirs.append(writes if number else reads)
+                ours.append(reads if number else writes)
+            if terminal is not None:
+                _require(argv[0])
+                argv = terminal.wrap(argv)
+            if start is not None:
+                descriptors.lend(theirs)
+                self._popen = start(theirs)
+            else:
+                self._popen = subprocess.Popen(
+                    argv,
+                    stdin=theirs[0],
+                    stdout=theirs[1],
+                    stderr=theirs[2],
+                    start_new_session=True,
+                    env=environment(translated=translated, asked=terminal is not None),
+                )
+        except BaseException:
+            _close_all(ours)
+            if terminal is not None:
+                terminal.close()
+            raise
+        finally:
+            _close_all(theirs)
+        self.down, self.up, self._errors = ours
+        self._full_reads = 0
+        self._open = set(ours)
+        self._closing = threading.Lock()
+        for fd in ours:
+            os.set_blocking(fd, False)
+        self.said: deque[str] = deque(maxlen=LINES_KEPT)
+        self.exited = Event()
+        self.drained = Event()
+        self._heard = Event()
+        self.terminal = terminal
+        self.lost: str | None = None  # no context stands in between
+        self._is_account = is_account
+        self.is_ready = False  # a context is there
+        if terminal is not None:
+            terminal.listen(threads, self.said.append)
+        threads.links.post(self._watch)
+        threads.links.post(self._listen)
+
+    @property
+    def exit_code(self) -> int | None:
+        """None while it runs; negative for the signal that ended it."""
+        return self._popen.returncode
+
+    def write(self, data: memoryview) -> int:
+        """As much as the pipe takes at once. When nobody reads it any more it takes all: the reader of the other pipe knows why."""
+        try:
+            return os.write(self.down, data)
+        except BlockingIOError:
+            return 0
+        except OSError:
+            return len(data)
+
+    def wait_writable(self) -> None:
+        """Block this tasklet until `write` takes something. Raises OSError when the pipe is closed."""
+        io.wait_writable(self.down)
+
+    def try_read(self, size: int) -> bytes | None:
+        """What has come, `size` bytes at most, or more where much comes; None when that is nothing yet, empty at the end."""
+        try:
+            data = os.read(self.up, size if self._full_reads < FULL_READS else WIDE // 2)
+        except BlockingIOError:
+            return None
+        if len(data) == size and self._full_reads < FULL_READS:
+            self._full_reads += 1
+            if self._full_reads == FULL_READS:
+                _enlarge(self.up)
+        return data
+
+    def read_if_open(self, size: int, into: list[bytes]) -> bool:
+        """Append to `into` what has come, `size` bytes at most, empty at the end and when it was closed; False when nothing has.
+
+        On any thread, while nobody else reads. What was read is in the list, whatever a signal's handler raises.
+        """
+        with self._closing:  # else the number of the descriptor may be somebody else's
+            if self.up not in self._open:
+                into.append(b"")
+                return True
+            try:
+                # One step for the interpreter: no handler runs between the system call and the list.
+                into.extend(map(os.read, (self.up,), (size,)))
+            except BlockingIOError:
+                return False
+            except OSError:
+                into.append(b"")  # the reader finds out why
+            return True
+
+    def wait_readable(self) -> None:
+        """Block this tasklet until `try_read` has something."""
+        io.wait_readable(self.up)
+
+    def end(self, patience: float = STEP) -> None:
+        """Block this tasklet until it has ended: by itself within `patience` seconds, else it is terminated, else killed."""
+        if self.exited.wait(patience):
+            return
+        family = Family(self._popen.pid) if self._is_account and not self.is_ready else None
+        try:
+            self._end_soon()
+        finally:
+            if family is not None:
+                family.kill()
+
+    def _end_soon(self) -> None:
+        if self.terminal is not None:
+            self.terminal.hang_up()
+        self._signal(self._popen.terminate)
+        self._signal(lambda: self._popen.send_signal(signal.SIGCONT))  # or one that was stopped would not hear of it
+        if not self.exited.wait(STEP):
+            self._signal(self._popen.kill)
+            self.exited.wait(STEP)
+
+    def hear_out(self) -> None:
+        """Block this tasklet until all that the ended process wrote to stderr is in `said`, for a moment at most."""
+        self._heard.wait(REST)
+        if self.terminal is not None:
+            self.terminal.hear_out()
+
+    def close(self) -> None:
+        """Give the descriptors back; whoever still waits for them is woken. Only on the thread for links, once it has ended."""
+        for fd in (self.down, self.up, self._errors):
+            self._close(fd)
+        if self.terminal is not None:
+            self.terminal.close()
+
+    def close_down(self) -> None:
+        """Let its stdin come to an end: nothing more is sent. Only on the thread for links."""
+        self._close(self.down)
+
+    def _close(self, fd: int) -> None:
+        with self._closing:
+            if fd in self._open:
+                self._open.discard(fd)
+                descriptors.close(fd)
+
+    def kill(self) -> None:
+        """Kill it if it runs. Never blocks."""
+        if self.terminal is not None:
+            self.terminal.hang_up()
+        self._signal(self._popen.kill)
+
+    def _signal(self, send: Callable[[], None]) -> None:
+        try:
+            send()
+        except PermissionError:
+            # It runs under another account, as sudo does. What ends it is that its pipes end, and its terminal.
+            pass
+
+    def leave_to_parent(self) -> None:
+        """In a forked child: the pipes are the parent's, and closed here by now."""
+        self._open.clear()
+        if self.terminal is not None:
+            self.terminal.leave_to_parent()
+        self._popen.returncode = 0  # it is nobody's child here: Popen must neither wait for it nor warn
+
+    def _watch(self) -> None:
+        io.wait_process(self._popen)
+        self.exited.set()
+        while not self.drained.wait(REST):
+            # Somebody who was forked off over there holds the other end. What has been written is read; then it is over.
+            left = select.poll()  # and not select(), which knows no descriptor above 1023
+            left.register(self.up, select.POLLIN)
+            if not left.poll(0):
+                self._close(self.up)
+                return
+
+    def _listen(self) -> None:
+        unfinished = b""
+        while True:
+            try:
+                data = io.read(self._errors, LONGEST_LINE)
+            except OSError:  # it was closed, because somebody holds the other end for longer than the process lived
+                break
+            if not data:
+                break
+            schedule()  # whoever writes without end gets no more than its turn
+            *lines, unfinished = (unfinished + data).split(b"\n")
+            unfinished = unfinished[-LONGEST_LINE:]
+            self.said.extend(line.decode("utf-8", "replace").rstrip("\r") for line in lines)
+        if unfinished:
+            self.said.append(unfinished.decode("utf-8", "replace"))
+        self._heard.set()
+
+
+def _require(program: str) -> None:
+    """Raise what Popen would for a program that is not on PATH: between a terminal and its program there is a shell."""
+    if shutil.which(program) is None:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), program)
+
+
+def _enlarge(pipe: int) -> None:
+    """Let a pipe hold WIDE bytes, where the system has them to give: what a user's pipes may hold in all is limited."""
+    if hasattr(fcntl, "F_SETPIPE_SZ"):
+        with contextlib.suppress(OSError):
+            fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, WIDE)
+
+
+def _close_all(fds: Iterable[int]) -> None:
+    for fd in fds:
+        descriptors.close(fd)

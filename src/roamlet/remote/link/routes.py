@@ -1,0 +1,371 @@
+"""Contexts behind contexts, seen from the root: tunnels through the one link that leads to all of them.
+
+The other end of it is roamlet.wire.router. Which bundles an intermediary keeps for those behind it stands in link/bundle_cache.py.
+"""
+
+import errno
+import struct
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from roamlet.core import Waiter
+from roamlet.remote.base.deadlines import EVER, limit
+from roamlet.remote.link.bundle_cache import Copies, bring
+from roamlet.remote.terminal.relayed import FarTerminal
+from roamlet.remote.terminal.terminal import Terminal
+from roamlet.sync import Event, Lock
+from roamlet.wire import codec, protocol, router, streams
+
+if TYPE_CHECKING:
+    from roamlet.remote.link.link import Link
+
+ROOT = 0
+PIECE = 1 << 15  # bytes of a body that are sent at once: whoever else sends waits for no more than that
+WINDOW = 1 << 18  # bytes that a context may be sent beyond what has reached its pipe; more where the round trip is long
+LARGEST_WINDOW = 1 << 24
+KEPT = 1 << 20  # bytes that came and were not taken: then its intermediary reads no more of it,
+MOST_KEPT = 1 << 26  # and this is more than can have been on its way
+LARGEST_EVENT = 1 << 17  # bytes
+LARGEST_CODE = 1 << 16  # no exit code and no errno is larger
+LINES_KEPT = 60
+LONGEST_LINE = 1 << 12
+STEP = 2.0  # seconds that a process gets for each step of its end
+EVENTS = (protocol.SAID, protocol.GONE, protocol.CREDIT)
+
+Sink = Callable[[bytes], None]
+
+
+class Trunk:
+    """One link with its own pipe, as the way to all contexts behind it, however far behind.
+
+    `order` is held by whoever refers to what an intermediary keeps, until the frames are queued.
+    """
+
+    def __init__(self, link: "Link") -> None:
+        self.link = link
+        self.tunnels: dict[int, Tunnel] = {}
+        self.order = Lock(fair=True)
+
+    def look(self, destination: int, source: int, number: int, length: int, kind: int) -> Sink | None:
+        """Who takes a frame that comes up: see Sorter. Raises ValueError for one that nobody behind this link may send."""
+        tunnel = self.tunnels.get(source)
+        if destination != ROOT or (tunnel is None and source != self.link.identifier):
+            raise ValueError(f"a frame from {source} to {destination} on the link of {self.link.identifier}")
+        if kind & ~protocol.KIND_CUT in EVENTS:
+            return None
+        return None if tunnel is None else tunnel.deliver
+
+    def event(self, frame: tuple[int, int, int, int, bytes]) -> None:
+        """What an intermediary says about a context that it has started. Never blocks. Raises ValueError for what cannot be."""
+        _, source, number, kind, body = frame
+        if len(body) > LARGEST_EVENT:
+            raise ValueError(f"a {protocol.kind_name(kind)} message of {len(body)} bytes")
+        tunnel = self.tunnels.get(number)
+        if tunnel is None:
+            return
+        if tunnel.hop.identifier == source:
+            tunnel.event(kind, body)
+            return
+        problem = f"a {protocol.kind_name(kind)} message about {number}, which it has not started"
+        teller = self.tunnels.get(source)
+        if teller is None:
+            raise ValueError(problem)
+        teller.spoil(problem)
+
+    def forget(self, number: int) -> None:
+        """Nothing more comes from this context and from those behind it."""
+        self.tunnels.pop(number, None)
+        for tunnel in list(self.tunnels.values()):
+            if tunnel.hop.identifier == number:
+                self.forget(tunnel.number)
+
+    def bring(self, goal: int, identifier: int, data: bytes, path: list["Link"], deadline: float | None) -> int:
+        """Send a bundle to the context `goal` from the nearest copy; return how many bytes that took.
+
+        `path`: the intermediaries on the way to it. Blocks this tasklet while the link is full; raises TimeoutError when `deadline`
+        passes first. Sends nothing when the link has ended.
+        """
+        copies = [link.copies for link in path if link.copies is not None]
+        if not self.order.acquire(timeout=limit(deadline)):
+            raise TimeoutError("other modules were still being sent")
+        try:
+            while self.link.is_full:
+                self.link.wait_for_room(limit(deadline))
+            frames = bring(copies, goal, identifier, data)
+            self.link.send_at_once(frames)
+        finally:
+            self.order.release()
+        return len(frames)
+
+
+class Tunnel:
+    """The way to a context that another one, `hop`, has started: a Pipe (see link/pipe.py).
+
+    What comes is delivered and taken on the thread for links. `write` is called by one thread at a time.
+    """
+
+    def __init__(self, hop: "Link", number: int) -> None:
+        if hop.trunk is None:
+            hop.trunk = Trunk(hop)
+        trunk: Trunk = hop.trunk
+        self.hop = hop
+        self.trunk = trunk
+        self.number = number
+        self.said: deque[str] = deque(maxlen=LINES_KEPT)
+        self.exited = Event()
+        self.drained = Event()
+        self.lost: str | None = None
+        self.terminal: Terminal | FarTerminal | None = None
+        self.errno: int | None = None  # why its command could not be started
+        self._exit_code: int | None = None
+        self._unfinished = b""  # of a line of stderr
+        self.is_ordered = False  # the hop was told to start it
+        self._started = False  # something has been heard of it
+        self._over = False
+        self._spoilt: str | None = None
+        self._inbox: deque[bytes] = deque()
+        self._kept = 0
+        self._held = False
+        self._reader: Waiter[None] | None = None
+        self._sent = 0
+        self._arrived = 0
+        self._window = WINDOW
+        self._needed = 0  # bytes of credit that the next piece takes; 0 when it was not credit that was lacking
+        self._judge_at = 0
+        self._left = 0  # bytes of a body that has been begun
+        self._header = (0, 0, 0, 0, 0)
+        self._credit: Waiter[None] | None = None
+        trunk.tunnels[number] = self
+        hop.tunnels[number] = self
+
+    def start(self, argv: list[str], token: str, config: dict[str, object], *, translated: bool) -> None:
+        """Let the hop start the command, and send it the payload, which it has. Raises what Link.send does.
+
+        `translated`: as for _prompts.environment.
+        """
+        self.is_ordered = True
+        body = {"argv": argv, "token": token, "config": codec.dumps(config, "config"), "translated": translated}
+        self.hop.send(
+            protocol.frame(self.hop.identifier, ROOT, self.number, protocol.SPAWN, codec.dumps(body, "spawn"))
+        )
+
+    @property
+    def path(self) -> list["Link"]:
+        """The links of the intermediaries, the nearest one first."""
+        before = self.hop.process
+        return [*(before.path if isinstance(before, Tunnel) else []), self.hop]
+
+    @property
+    def exit_code(self) -> int | None:
+        return self._exit_code
+
+    # ---- down
+
+    def write(self, data: memoryview) -> int:
+        if self._over or not self._started:
+            return len(data)  # nothing is sent to what has not started: the hop sends the payload
+        if self.trunk.link.is_full:
+            return 0
+        done = 0
+        pieces: list[bytes | memoryview] = []
+        while done < len(data):
+            if not self._left:
+                self._header = protocol.unpack_header(data, done)
+                self._left = self._header[3]
+            begun = self._left < self._header[3]
+            size = min(self._left, PIECE)
+            if self._sent + protocol.HEADER_SIZE + size > self._arrived + self._window:
+                self._needed = protocol.HEADER_SIZE + size
+                if not begun:
+                    self._left = 0
+                break
+            if not begun:
+                done += protocol.HEADER_SIZE
+            self._left -= size
+            destination, source, number, _, kind = self._header
+            if self._left:
+                kind |= protocol.KIND_CUT
+            else:
+                self._header = (0, 0, 0, 0, 0)
+            pieces += [protocol.HEADER.pack(destination, source, number, size, kind), data[done : done + size]]
+            done += size
+            self._sent += protocol.HEADER_SIZE + size
+        if pieces:
+            self.trunk.link.send_at_once(b"".join(pieces))
+        return done
+
+    def send_ahead(self, frame: bytes) -> None:
+        """Send a small frame ahead of what waits for credit; not while `write` is called."""
+        self._sent += len(frame)
+        self.trunk.link.send_at_once(frame)
+
+    def wait_writable(self) -> None:
+        while not self._over:
+            if self.trunk.link.is_full:
+                self.trunk.link.wait_for_room(EVER)
+            elif self._sent + self._needed <= self._arrived + self._window:
+                self._needed = 0
+                return
+            else:
+                self._credit = Waiter()
+                self._credit.wait()
+        raise OSError(errno.EPIPE, "the tunnel is closed")
+
+    def close_down(self) -> None:
+        self._tell(router.CLOSE)
+
+    def _tell(self, what: int) -> None:
+        if not self.exited.is_set():
+            # Ahead of what waits for the hop's credit; but not ahead of what makes it an intermediary.
+            link = self.trunk.link if self._started else self.hop
+            link.send_at_once(protocol.frame(self.hop.identifier, ROOT, self.number, protocol.HOLD, bytes([what])))
+
+    # ---- up, on the thread for links
+
+    def deliver(self, data: bytes) -> None:
+        """Take bytes of the context's frames; never blocks. Of one that is to be closed for what it sent, nothing is kept."""
+        if self._over or self._spoilt is not None:
+            return
+        self._inbox.append(data)
+        self._kept += len(data)
+        if self._kept > MOST_KEPT:
+            self.spoil(f"{self._kept} bytes that were not asked for")
+        elif self._kept > KEPT and not self._held:
+            self._held = True
+            self._tell(router.HOLD_ON)
+        self._wake()
+
+    def try_read(self, size: int) -> bytes | None:
+        if self._spoilt is not None:
+            raise ValueError(self._spoilt)
+        if not self._inbox:
+            return b"" if self._over else None
+        data = self._inbox.popleft()
+        self._kept -= len(data)
+        if self._held and self._kept < KEPT // 2:
+            self._held = False
+            self._tell(router.READ_ON)
+        return data
+
+    def wait_readable(self) -> None:
+        if not self._inbox and not self._over and self._spoilt is None:
+            self._reader = Waiter()
+            self._reader.wait()
+
+    def event(self, kind: int, body: bytes) -> None:
+        """What the hop says about it. Never raises: what cannot be is a mistake of the hop's, and ends this context."""
+        if self._over:
+            if kind == protocol.GONE:
+                self.trunk.forget(self.number)
+            return
+        self._started = True
+        if self.hop.copies is None:
+            self.hop.copies = Copies(self.hop.identifier, self.hop.packers)
+        try:
+            if kind == protocol.SAID and body[:1] == b"\1":
+                self.deliver(body[1:])
+            elif kind == protocol.SAID:
+                self._hear(body[1:])
+            elif kind == protocol.CREDIT:
+                self._credited(*streams.AMOUNTS.unpack(body))
+            else:
+                self._gone(codec.loads(body))
+        except (ValueError, struct.error) as error:
+            self.spoil(f"a malformed {protocol.kind_name(kind)} message: {error}")
+
+    def spoil(self, problem: str) -> None:
+        """It, or what stands before it, has sent what no context sends."""
+        self._spoilt = self._spoilt or problem
+        self._wake()
+
+    def lose(self, why: str) -> None:
+        """The way to it has ended. Called on the thread for links."""
+        if not self._over:
+            self.lost = why
+            self._stop()
+
+    def _hear(self, data: bytes) -> None:
+        *lines, self._unfinished = (self._unfinished + data).split(b"\n")
+        self._unfinished = self._unfinished[-LONGEST_LINE:]
+        self.said.extend(line.decode("utf-8", "replace").rstrip("\r")[:LONGEST_LINE] for line in lines)
+
+    def _credited(self, arrived: int, waiting: int) -> None:
+        if not self._arrived <= arrived <= self._sent:
+            raise ValueError(f"{arrived} bytes have arrived of {self._sent}")
+        self._arrived = arrived
+        if arrived >= self._judge_at and self._needed:
+            # Once in a round trip: the window was what held us up, or is it the context that does not read?
+            if waiting < self._window // 8:
+                self._window = min(2 * self._window, LARGEST_WINDOW)
+            elif waiting > self._window // 2:
+                self._window = max(self._window // 2, WINDOW)
+            self._judge_at = self._sent
+        credit, self._credit = self._credit, None
+        if credit is not None:
+            credit.succeed()
+
+    def _gone(self, said: object) -> None:
+        if not isinstance(said, dict):
+            raise ValueError("no dict")
+        code, number, wrong = (said.get(name) for name in ("code", "errno", "wrong"))
+        for value in (code, number):
+            if value is not None and (type(value) is not int or abs(value) > LARGEST_CODE):
+                raise ValueError("no numbers")
+        if type(wrong) not in (str, type(None)):
+            raise ValueError("no text")
+        if self._unfinished:
+            self._hear(b"\n")
+        self._exit_code, self.errno, self._spoilt = code, number, self._spoilt or wrong
+        self.trunk.forget(self.number)
+        self._stop()
+
+    def _stop(self) -> None:
+        self._over = True
+        self.exited.set()
+        credit, self._credit = self._credit, None
+        if credit is not None:
+            credit.succeed()
+        self._wake()
+
+    def _wake(self) -> None:
+        reader, self._reader = self._reader, None
+        if reader is not None:
+            reader.succeed()
+
+    # ---- the end
+
+    def end(self, patience: float = STEP) -> None:
+        if self.exited.wait(patience):
+            return
+        for what in (router.TERMINATE, router.KILL):
+            if self.hop.ended.is_set() or not self.is_ordered:
+                break
+            self._tell(what)
+            if self.exited.wait(STEP):
+                return
+        self.hop.post(self._give_up)
+        self.exited.wait(STEP)
+
+    def hear_out(self) -> None:
+        pass  # what it said came before the news of its end
+
+    def kill(self) -> None:
+        self._tell(router.KILL)
+        self.hop.post(self._make_sure)
+
+    def _make_sure(self) -> None:
+        if not self.exited.wait(STEP):
+            self._give_up()
+
+    def _give_up(self) -> None:
+        self.lose(f"{self.hop.name!r} does not answer")
+
+    def close(self) -> None:
+        self.hop.tunnels.pop(self.number, None)
+        self._inbox.clear()
+        if self.hop.ended.is_set():
+            self.hop.trunk = None
+
+    def leave_to_parent(self) -> None:
+        pass  # it has no descriptors of its own

@@ -1,0 +1,1 @@
+"""Where this process has modules, their data files and their distributions. Nothing is executed."""

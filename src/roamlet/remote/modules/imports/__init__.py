@@ -1,0 +1,1 @@
+"""What code imports, read from its bytecode; which modules follow from it, and in which order they arrive."""

@@ -1,0 +1,1 @@
+"""How contexts come about: one function a transport, the handshake, and many contexts at once."""

@@ -1,0 +1,301 @@
+"""From a transport to a context: start the process, push the payload, hear its HELLO, or say why none came."""
+
+import contextlib
+import errno
+import itertools
+import logging
+import os
+import time
+
+from roamlet.remote import modules
+from roamlet.remote.base.deadlines import EVER
+from roamlet.remote.base.facts import Facts, facts_of
+from roamlet.remote.base.threads import Threads, acquire, release
+from roamlet.remote.context import Context
+from roamlet.remote.errors import (
+    ConnectError,
+    ConnectTimeout,
+    ContextClosed,
+    ContextDied,
+    ProtocolError,
+    PythonTooOld,
+    RemoteError,
+)
+from roamlet.remote.link.link import Link
+from roamlet.remote.link.output import Output, OutputFunction
+from roamlet.remote.link.process import Process
+from roamlet.remote.link.routes import Tunnel
+from roamlet.remote.opening import versions
+from roamlet.remote.opening.tasklets import start
+from roamlet.remote.shipping.shipping import Shipping
+from roamlet.remote.terminal.relayed import FarTerminal
+from roamlet.remote.terminal.terminal import Terminal
+from roamlet.remote.transports import Transport, quoted, ssh_failures
+from roamlet.remote.transports.account import Account
+from roamlet.remote.transports.fork import Fork
+from roamlet.remote.transports.local import Local
+from roamlet.wire import build, protocol
+
+MOMENT = 0.1  # seconds beyond a time limit for a process to end that does so when it is told to
+SCARCE = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM)
+
+_numbers = itertools.count(1)
+
+
+def connect(
+    transport: Transport,
+    *,
+    name: str | None,
+    timeout: float,
+    output: OutputFunction | None,
+    policy: modules.Modules | None = None,
+    tasklets: bool = False,
+    via: Context | None = None,
+) -> Context:
+    """Open a context through `transport`, whose command runs here, or in the context `via`.
+
+    Blocks this tasklet only; see remote.ssh for the rest of the contract. `policy` says which modules travel, and whose copy
+    counts; None is modules.Modules(). `tasklets`: calls are tasklets.
+    """
+    if not isinstance(policy, modules.Modules | None):
+        raise TypeError(f"modules= takes a remote.Modules(...), not {policy!r}")
+    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not timeout > 0:
+        raise ValueError(f"timeout must be a number of seconds above 0, not {timeout!r}")
+    if name is not None and (not isinstance(name, str) or not name):
+        raise ValueError(f"name must be a text that is not empty, not {name!r}")
+    if tasklets not in (True, False):
+        raise TypeError(f"tasklets must be True or False, not {tasklets!r}")
+    if via is not None:
+        _check_via(via, transport)
+    if name is None:
+        name = transport.name if via is None else f"{via.name}/{transport.name}"
+    deadline = time.monotonic() + timeout
+    threads = acquire()
+    try:
+        policy = policy or modules.Modules()
+        return _connect(transport, name, deadline, timeout, output, threads, policy, tasklets, via)
+    except BaseException:
+        release(threads)
+        raise
+
+
+def _connect(
+    transport: Transport,
+    name: str,
+    deadline: float,
+    timeout: float,
+    output: OutputFunction | None,
+    threads: Threads,
+    policy: modules.Modules,
+    tasklets: bool,
+    via: Context | None,
+) -> Context:
+    number = next(_numbers) & 0xFFFFFFFF
+    token = build.new_token()
+    config = {"id": number, "name": name, "log_level": _log_level(), "prefer": policy.config()}
+    process = _started(transport, token, threads) if via is None else _tunnel(transport, via, number, deadline)
+    lines = Output(name, output, threads.callbacks)
+    link = Link(process, transport, threads, lines, name=name, identifier=number, token=token)
+    try:
+        if isinstance(process, Tunnel):
+            words = _with_terminal(transport.argv(token), transport, link, process, threads, via, deadline)
+            with contextlib.suppress(ContextDied, ContextClosed):  # the one before it has ended: below it is asked why
+                process.start(words, token, config, translated=transport.translated)
+        else:
+            # The command line, the payload and CONFIG are one message: nobody waits for anybody before HELLO.
+            data = build.configuration(config) if isinstance(transport, Fork) else build.preamble(config)
+            with contextlib.suppress(ContextDied):  # it has ended already, likewise
+                link.send(data)
+        if not _greeted(link, deadline, threads):
+            raise _too_late(transport, link, timeout)
+        facts = _facts(transport, link)
+    except BaseException as error:
+        if isinstance(error, ConnectError) and isinstance(process, Tunnel):
+            _say_where(error, process)
+        _give_up(link, deadline)
+        raise
+    if isinstance(process, Process):
+        process.is_ready = True
+    link.is_near = isinstance(transport, Local | Fork) and (via is None or via._link.is_near)
+    link.packers = modules.packers_of(facts.packages)
+    policy = policy.settled(facts.magic, facts.implementation, facts.packages, is_near=link.is_near)
+    shipping = Shipping(link, facts.packages, threads.modules, policy, facts.for_extensions)
+    link.wanted = shipping.answer
+    link.wanted_piece = shipping.answer_piece
+    try:
+        versions.agree(shipping, link, facts, policy, deadline)
+        if tasklets:
+            start(shipping, link, facts, deadline, has_core=isinstance(transport, Fork))
+    except BaseException:
+        _give_up(link, deadline)
+        raise
+    return Context(link, shipping, facts, threads, via)
+
+
+def _give_up(link: Link, deadline: float) -> None:
+    """End what was not to become a context. Blocks this tasklet until it is gone, but not beyond `deadline` and a moment.
+
+    A process that ignores SIGTERM, or has left its pipes to another one, takes seconds to end: the caller has a time limit, and the
+    thread for links ends it without him.
+    """
+    acquire()  # abandon() lets go of them once more
+    link.abandon(patience=0)
+    link.ended.wait(max(MOMENT, deadline - time.monotonic()))
+
+
+def _with_terminal(
+    argv: list[str],
+    transport: Transport,
+    link: Link,
+    process: Tunnel,
+    threads: Threads,
+    via: Context | None,
+    deadline: float,
+) -> list[str]:
+    """The words that start `argv` in `via`, on a terminal of its own over there when it asks for passwords."""
+    if transport.answers is None or via is None:
+        return argv
+    try:
+        terminal = FarTerminal(via, transport.answers, transport.asks_on_stdin, process.said.append, deadline)
+    except ProtocolError:
+        raise
+    except (RemoteError, OSError) as error:  # a time that is over included
+        problem = f"the {transport.to} was not started: it got no terminal in {via.name!r}: {error}"
+    else:
+        process.terminal = terminal
+        terminal.close_after(link.ended, threads)
+        return terminal.wrap(argv)
+    raise ConnectError(problem)
+
+
+def _tunnel(transport: Transport, via: Context, number: int, deadline: float) -> Tunnel:
+    try:
+        via._link.refuse_if_ended(None)
+        via._shipping.need("router", deadline)
+    except TimeoutError:
+        problem = f"{via.name!r}, which is to start it, takes no more at present"
+    except RemoteError as error:
+        problem = str(error)
+    else:
+        return Tunnel(via._link, number)
+    raise ConnectError(f"the {transport.to} was not started: {problem}")
+
+
+def _check_via(via: object, transport: Transport) -> None:
+    if not isinstance(via, Context):
+        raise TypeError(
+            f"via= takes the context that is to start the new one, such as remote.ssh('alpha'), not {via!r}"
+        )
+    if isinstance(transport, Fork):
+        raise TypeError(
+            f"remote.fork() makes a copy of this process, and cannot run in {via.name!r}: use remote.local(via=...)"
+        )
+
+
+def _greeted(link: Link, deadline: float, threads: Threads) -> bool:
+    """Whether HELLO has come, or the end, before the deadline; meanwhile its command's prompts are answered here."""
+    terminal = link.process.terminal
+    if terminal is not None:
+        return terminal.converse(link.greeted, deadline, threads)
+    return link.greeted.wait(max(0.0, deadline - time.monotonic()))
+
+
+def _started(transport: Transport, token: str, threads: Threads) -> Process:
+    try:
+        answers = transport.answers
+        terminal = None if answers is None else Terminal(answers, transport.asks_on_stdin)
+        if isinstance(transport, Fork):
+            return Process(
+                [], threads, start=lambda descriptors: transport.start(descriptors, token, threads), at_once=True
+            )
+        return Process(
+            transport.argv(token),
+            threads,
+            terminal,
+            translated=transport.translated,
+            at_once=isinstance(transport, Local),
+            is_account=isinstance(transport, Account),
+        )
+    except ConnectError:
+        raise
+    except OSError as error:
+        problem = error.errno or 0
+    raise _not_started(transport, problem)
+
+
+def _not_started(transport: Transport, problem: int) -> ConnectError:
+    if problem in SCARCE:
+        return ConnectError(
+            f"the {transport.to} was not started: {os.strerror(problem)}.\n"
+            "    Each context takes a process and three descriptors here. Close contexts that are done with, or allow this process "
+            "more: see `ulimit -n` and `ulimit -u`."
+        )
+    return transport.cannot_start(problem)
+
+
+def _log_level() -> int:
+    """The lowest level that any logger here asks for: what nobody here would take need not travel."""
+    levels = [logging.getLogger().getEffectiveLevel()]
+    loggers = list(logging.root.manager.loggerDict.values())
+    levels += [logger.level for logger in loggers if isinstance(logger, logging.Logger) and logger.level]
+    return min(levels)
+
+
+def _facts(transport: Transport, link: Link) -> Facts:
+    if link.hello is not None:
+        facts, problem = _decoded(link.hello)
+        if facts is not None:
+            return facts
+        raise ConnectError(
+            f"the {transport.to} answered, but not as a context does: {problem}.\n"
+            "    Is another version of roamlet in between, or a program that speaks for the interpreter?"
+        )
+    link.ended.wait(EVER)
+    status, text = link.scanner.status, link.scanner.text
+    if status == protocol.TOO_OLD:
+        raise PythonTooOld(
+            f"the Python that answered for the {transport.to} is {text}, which is too old: a target needs CPython 2.7, or 3.6 "
+            "and later.\n    Give another one as python="
+        )
+    if status == protocol.NO_PYTHON:
+        raise transport.missing()
+    if status == protocol.START_FAILED and "fcntl" in text:  # the first module that a Python on Windows lacks
+        raise ssh_failures.windows(f"the {transport.to}", [text.strip()])
+    if status == protocol.START_FAILED:
+        raise ConnectError(f"the Python that answered for the {transport.to} could not start a context: {text}")
+    if isinstance(link.process, Tunnel) and link.process.errno is not None:
+        raise _not_started(transport, link.process.errno)
+    if link.process.lost is not None:
+        raise ConnectError(f"the {transport.to} was given up: the way to it is lost: {link.process.lost}")
+    if link.wrong is not None:
+        raise ConnectError(f"the {transport.to} was given up: {link.wrong}")
+    noise = link.scanner.noise.decode("utf-8", "replace").splitlines()
+    raise transport.explain(link.process.exit_code, [*noise, *link.process.said])
+
+
+def _too_late(transport: Transport, link: Link, timeout: float) -> ConnectTimeout:
+    noise = link.scanner.noise.decode("utf-8", "replace").splitlines()
+    terminal = link.process.terminal
+    said = [*noise, *link.process.said, *([] if terminal is None else [terminal.unfinished])]
+    said = [line for line in said if line]
+    heard = f", and said so far:\n{quoted(said)}" if said else " and said nothing"
+    return ConnectTimeout(
+        f"the {transport.to} was not ready within {timeout} seconds{heard}\n"
+        "    Does the host answer, and does its login shell run commands? If it is only slow, give a longer timeout="
+    )
+
+
+def _say_where(error: ConnectError, tunnel: Tunnel) -> None:
+    """Of a command that was started in another context: what it says, and what helps, is about that place and not about this."""
+    if tunnel.is_ordered and tunnel.lost is None:
+        error.args = (
+            f"{error}\n    The command ran in {tunnel.hop.name!r} (via=): its user, keys, known hosts and network are what counts, "
+            "and there the next step is to be taken.",
+        )
+
+
+def _decoded(hello: bytes) -> tuple[Facts | None, str]:
+    try:
+        return facts_of(hello), ""
+    except ValueError as error:
+        return None, str(error)

@@ -1,0 +1,135 @@
+"""Functions that go on over there when their context, its link and this process are gone.
+
+Each gets an interpreter of its own beside the context: one that the context starts, as it starts contexts behind it. That is sent
+the function and all modules that are known to be needed; then it sheds its link (roamlet.wire.detached).
+"""
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from roamlet.remote.base.deadlines import remaining
+from roamlet.remote.channels.served import Luggage
+from roamlet.remote.errors import CannotTravel, RemoteError
+from roamlet.remote.opening.connect import connect
+from roamlet.remote.transports.local import Local
+from roamlet.wire import build, detached
+
+if TYPE_CHECKING:
+    from roamlet.remote.context import Context
+
+# It forks before it reads anything. The first half is what the context waits for, and what it would end; it ends when the other
+# one says that it goes on by itself (detached.WORD), or has ended.
+_FORK = """\
+import os,sys
+r,w=os.pipe()
+p=os.fork()
+if p:
+ for n in(0,1,2,w):os.close(n)
+ if os.read(r,1):os._exit(0)
+ s=os.waitpid(p,0)[1]
+ os._exit(s>>8 or s and 128+s%128)
+os.close(r)
+os.setsid()
+sys.roamlet_waits=w
+"""
+
+
+class Apart(Local):
+    """The interpreter of a context, started beside it and two sessions away."""
+
+    @property
+    def to(self) -> str:
+        return f"interpreter {self.python!r} for what is to be detached"
+
+    def argv(self, token: str) -> list[str]:
+        return build.command(self.python, token, first=_FORK)
+
+
+class NoLuggage(Luggage):
+    """That of a function which is to be detached: it can take no channel along. `met`: there was one."""
+
+    met = False
+
+    def __init__(self) -> None:
+        self.numbers = []
+
+    def refer(self, channel: Any) -> int | None:
+        self.met = True
+        return None
+
+    def announce(self) -> None:
+        pass
+
+
+def detach(
+    context: "Context",
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any] | None,
+    output: str | os.PathLike[str] | None,
+    timeout: float,
+) -> int:
+    path = None if output is None else os.fspath(output)
+    if path is not None and (not isinstance(path, str) or not path or "\0" in path):
+        raise ValueError(f"output must be the path of a file over there, or None, not {output!r:.80}")
+    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not timeout > 0:
+        raise ValueError(f"timeout must be a number of seconds above 0, not {timeout!r}")
+    deadline = time.monotonic() + timeout
+    text = _checked(context, function, args, kwargs)
+    context._link.refuse_if_ended(f"detach() of {text}")
+    facts = context.facts
+    started = connect(
+        Apart(facts.executable or "python3", where=f"on {context.name!r}"),
+        name=f"{context.name}/detached",
+        timeout=timeout,
+        output=context._link.output.function,
+        policy=replace(context._shipping.policy, bytecode=False),  # tracebacks are to have their lines
+        via=context,
+    )
+    with started:
+        shipping = started._shipping
+        shipping.need("detached", deadline)
+        through = ("roamlet.wire.detached", "load", (None if path is None else os.fsencode(path),))
+        request = started._prepared(function, args, kwargs, through=through, luggage=NoLuggage(), lent=True)
+        number, answer = started._asked(request, deadline)
+        if answer is None:
+            raise started._too_late(timeout, text, sent=number is not None)
+        started._value(answer, text)
+        shipping.settle(deadline)
+        try:
+            started.call(detached.let_go, timeout=remaining(deadline))
+        except RemoteError as error:
+            if error.sent:
+                error.add_note(
+                    f"{text} was about to be detached. Whether it goes on over there, as the process {started.facts.pid}, nobody "
+                    "knows: the order to let go had been sent."
+                )
+            raise
+        return started.facts.pid
+
+
+def _checked(
+    context: "Context", function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any] | None
+) -> str:
+    """The function's name in messages. Raises for what cannot go there, before anything is started."""
+    luggage = NoLuggage()
+    try:
+        return context._prepared(function, args, kwargs, luggage=luggage, lent=True).text
+    except CannotTravel as error:
+        if not luggage.met:
+            raise
+        path, name = error.path, error.function
+    refused = CannotTravel(
+        f"{name} was not detached from {context.name!r}: {path} is a channel, and channels end with their context.\n"
+        "    Give it the data itself, and let it write to a file, or to whoever is to know.",
+        context=context.name,
+        function=name,
+    )
+    refused.path = path
+    try:
+        raise refused
+    finally:
+        del refused  # its traceback holds this frame

@@ -1,0 +1,326 @@
+"""One function on many hosts, one function over many items: results as they come, so many at once and no more.
+
+Nothing here knows a transport: what is no context yet is opened by a function that is given. The command line's fan-out can
+stand on `gather`, which says of each target how it went, in the order in which they end.
+"""
+
+import contextlib
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Generic, TypeVar
+
+import roamlet
+from roamlet.remote.context import Context
+from roamlet.remote.errors import CallTimeout, ConnectError, ContextDied
+from roamlet.remote.opening.open import ssh
+from roamlet.sync import Condition, Lock
+from roamlet.sync._outcome import TaskletKilled, alike
+
+T = TypeVar("T")
+
+Target = Context | str | Callable[[], Context]
+"""Where to call: an open context; the name of a host; or a function that opens a context. What is opened is closed again."""
+
+AT_ONCE = 32
+
+
+@dataclass(frozen=True)
+class Result(Generic[T]):
+    """How it went with one target, or one item: `value` if `error` is None.
+
+    `host` is the name of the context that answered last, `index` the position of the target or item, `item` that item (None for
+    gather), `seconds` what it took with all tries, of which there were `tries`.
+    """
+
+    host: str
+    index: int
+    seconds: float
+    tries: int = 1
+    item: Any = None
+    value: T | None = None
+    error: Exception | None = None
+
+    def get(self) -> T:
+        """The value; raises the error if there is one."""
+        if self.error is not None:
+            try:
+                raise alike(self.error) or self.error
+            finally:
+                del self  # its traceback holds this frame, and who keeps the result may be in it, too
+        return self.value  # type: ignore[return-value]
+
+
+@dataclass(frozen=True)
+class _Limits:
+    """How long each call may take, when all must be over, and when a call is made once more."""
+
+    timeout: float | None
+    deadline: float | None
+    retries: int
+    idempotent: bool
+
+    def left(self) -> float | None:
+        """Seconds for the next call. Raises CallTimeout when all must be over."""
+        if self.deadline is None:
+            return self.timeout
+        left = self.deadline - time.monotonic()
+        if left <= 0:
+            raise CallTimeout("not called: the time for all calls together was over before its turn came")
+        return left if self.timeout is None else min(left, self.timeout)
+
+    def allow(self, error: Exception, tries: int) -> bool:
+        """Whether to try again: if what was asked for cannot have been done, or may be done twice."""
+        if tries > self.retries or (self.deadline is not None and time.monotonic() >= self.deadline):
+            return False
+        if getattr(error, "sent", None) is False or isinstance(error, ConnectError):
+            return True
+        return self.idempotent and isinstance(error, (ContextDied, CallTimeout))
+
+
+def gather(
+    targets: Iterable[Target],
+    function: Callable[..., T],
+    args: Sequence[Any] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    at_once: int = AT_ONCE,
+    timeout: float | None = None,
+    total: float | None = None,
+    retries: int = 0,
+    idempotent: bool = False,
+    open: Callable[[str], Context] = ssh,
+) -> Iterator[Result[T]]:
+    """Call `function(*args, **kwargs)` on every target, `at_once` at a time; yield a Result for each, in the order they end.
+
+    A target is a context, a host name for `open` (ssh by default), or a function that opens one; what was opened here is closed
+    again. `timeout` is for each call, `total` for all of it, in seconds: what has not been called by then is a CallTimeout.
+
+    `retries`: so many more tries, where nothing was sent or no context came about; and where a context died or took too long only
+    if the call is `idempotent`, that is, may happen twice. A context that was handed in open and has died is not tried again.
+
+    Blocks this tasklet between results. When the loop is left early, calls under way are cancelled and what was opened is closed.
+    """
+    limits = _limits(at_once, timeout, total, retries, idempotent)
+    _check_function(function)
+    _check_many("gather()", targets)
+
+    def one(index: int, target: Target) -> Result[T]:
+        begun = time.monotonic()
+        tries = 0
+        while True:
+            tries += 1
+            host = _name(target)
+            try:
+                context = _opened(target, open)
+                try:
+                    host = context.name
+                    value = context.call(function, args, kwargs, limits.left())
+                finally:
+                    if context is not target:
+                        context.close()
+                return Result(host, index, time.monotonic() - begun, tries, value=value)
+            except Exception as error:
+                gone = isinstance(target, Context) and target.closed
+                if gone or not limits.allow(error, tries):
+                    return Result(host, index, time.monotonic() - begun, tries, error=error.with_traceback(None))
+
+    return _run(targets, one, at_once)
+
+
+def map(
+    function: Callable[..., T],
+    items: Iterable[Any],
+    over: Sequence[Context],
+    *,
+    each: int = 1,
+    timeout: float | None = None,
+    total: float | None = None,
+    retries: int = 0,
+    idempotent: bool = False,
+) -> Iterator[Result[T]]:
+    """Call `function(item)` for every item, on whichever context is free, `each` at a time on each; yield a Result for each item.
+
+    Results come in the order they end; `index` and `item` say whose they are. Items are taken when there is somebody to work on
+    them, so they may be without end. An item whose context died is tried on another one as `retries` and `idempotent` allow, see
+    gather; when all contexts are gone, what is left are errors. Otherwise as `gather`.
+    """
+    limits = _limits(each, timeout, total, retries, idempotent)
+    _check_function(function)
+    if isinstance(over, Context) or not over or not all(isinstance(context, Context) for context in over):
+        raise TypeError(
+            "map() needs a list of open contexts, at least one: remote.map(function, items, over=[alpha, beta])"
+        )
+    idle: list[Context] = list(over) * each
+    back = Condition()
+
+    def take() -> Context:
+        """A context that is free and alive, waiting for one; a dead one when all are."""
+        with back:
+            while True:
+                for index, context in enumerate(idle):
+                    if not context.closed or all(other.closed for other in over):
+                        return idle.pop(index)
+                back.wait()
+
+    def give(context: Context) -> None:
+        with back:
+            idle.append(context)
+            back.notify_all()
+
+    def one(index: int, item: Any) -> Result[T]:
+        begun = time.monotonic()
+        tries = 0
+        while True:
+            tries += 1
+            context = take()
+            try:
+                value = context.call(function, (item,), None, limits.left())
+                return Result(context.name, index, time.monotonic() - begun, tries, item, value)
+            except Exception as error:
+                if all(other.closed for other in over) or not limits.allow(error, tries):
+                    return Result(
+                        context.name, index, time.monotonic() - begun, tries, item, error=error.with_traceback(None)
+                    )
+            finally:
+                give(context)
+
+    return _run(items, one, len(idle))
+
+
+class Opened:
+    """What open_all() has opened: `contexts`, and `failed`, a Result with its error for each other host. `with` closes all."""
+
+    def __init__(self, contexts: list[Context], failed: list[Result[Context]]) -> None:
+        self.contexts = contexts
+        self.failed = failed
+
+    def close(self) -> None:
+        """Close all contexts, many at once. Blocks this tasklet only."""
+        for closed in [roamlet.spawn(context.close) for context in self.contexts]:
+            closed.join()
+
+    def __enter__(self) -> "Opened":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def open_all(
+    hosts: Iterable[str | Callable[[], Context]],
+    *,
+    at_once: int = AT_ONCE,
+    retries: int = 0,
+    open: Callable[[str], Context] = ssh,
+) -> Opened:
+    """Open a context on every host, `at_once` at a time; return when each is open or has failed. Hosts stay in their order.
+
+    A host is a name for `open`, or a function that opens a context. Options go into a function of one's own:
+    `open=lambda host: remote.ssh(host, user="deploy")`. Blocks this tasklet only; when it is killed, what was opened is closed.
+    """
+    limits = _limits(at_once, None, None, retries, False)
+    _check_many("open_all()", hosts)
+
+    def one(index: int, host: str | Callable[[], Context]) -> Result[Context]:
+        begun = time.monotonic()
+        tries = 0
+        while True:
+            tries += 1
+            try:
+                context = _opened(host, open)
+                return Result(context.name, index, time.monotonic() - begun, tries, value=context)
+            except Exception as error:
+                if not limits.allow(error, tries):
+                    return Result(_name(host), index, time.monotonic() - begun, tries, error=error.with_traceback(None))
+
+    results: list[Result[Context]] = []
+    try:
+        results.extend(_run(hosts, one, at_once))
+    except BaseException:
+        for result in results:
+            if result.value is not None:
+                result.value.close()
+        raise
+    results.sort(key=lambda result: result.index)
+    return Opened([r.value for r in results if r.value is not None], [r for r in results if r.error is not None])
+
+
+def _run(things: Iterable[Any], work: Callable[[int, Any], Result[T]], at_once: int) -> Iterator[Result[T]]:
+    """Have `at_once` tasklets work on the things, and yield what they return. A thing is taken when a tasklet is free for it."""
+    source = enumerate(things)
+    turn = Lock()  # the iterable may block, and is asked by one at a time
+    done: roamlet.channel[Result[T] | BaseException | None] = roamlet.channel()
+    done.preference = 0  # neither side runs ahead: a result waits in its tasklet until it is asked for
+
+    def attend() -> None:
+        try:
+            while True:
+                with turn:
+                    index, thing = next(source, (-1, None))
+                if index < 0:
+                    break
+                done.send(work(index, thing))
+        except Exception as error:  # of the iterable
+            done.send(error)
+        else:
+            done.send(None)
+
+    running = [roamlet.spawn(attend) for _ in range(at_once)]
+    left = at_once
+    try:
+        while left:
+            result = done.receive()
+            if result is None:
+                left -= 1
+            elif isinstance(result, BaseException):
+                try:
+                    raise result
+                finally:
+                    del result  # its traceback holds this frame
+            else:
+                yield result
+    finally:
+        for tasklet in running:
+            if tasklet.alive:
+                tasklet.kill()
+        for tasklet in running:  # some may still be closing what they had opened
+            with contextlib.suppress(TaskletKilled):
+                tasklet.join()
+
+
+def _opened(target: Target, open: Callable[[str], Context]) -> Context:
+    if isinstance(target, Context):
+        return target
+    return open(target) if isinstance(target, str) else target()
+
+
+def _name(target: Target) -> str:
+    if isinstance(target, (Context, str)):
+        return target.name if isinstance(target, Context) else target
+    return getattr(target, "__name__", repr(target))
+
+
+def _check_function(function: object) -> None:
+    if not callable(function):  # here, because every single host would answer it after it was reached
+        raise TypeError(f"{function!r} cannot be called: give the function itself, as in os.getpid, without ()")
+
+
+def _check_many(who: str, given: object) -> None:
+    if isinstance(given, (str, Context)):  # a text would be taken for hosts of one letter each
+        one = repr(given) if isinstance(given, str) else given.name
+        raise TypeError(f"{who} takes a list of hosts, even for a single one: [{one}], not {one}")
+
+
+def _limits(at_once: int, timeout: float | None, total: float | None, retries: int, idempotent: bool) -> _Limits:
+    if isinstance(at_once, bool) or not isinstance(at_once, int) or at_once < 1:
+        raise ValueError(f"at_once must be a number, 1 or more, not {at_once!r}")
+    if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
+        raise ValueError(f"retries must be a number, 0 or more, not {retries!r}")
+    for name, seconds in (("timeout", timeout), ("total", total)):
+        if seconds is not None and not (isinstance(seconds, (int, float)) and seconds >= 0):
+            raise ValueError(f"{name} must be a number of seconds, 0 or more, or None, not {seconds!r}")
+    return _Limits(timeout, None if total is None else time.monotonic() + total, retries, idempotent)

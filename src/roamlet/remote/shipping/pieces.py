@@ -1,0 +1,129 @@
+"""The shared objects on their way to one context: in pieces, each behind everything else that is to be sent.
+
+Which files these are is decided in modules/; roamlet.wire.extensions takes them over there.
+"""
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Iterable
+
+from roamlet.core import schedule
+from roamlet.remote.base.threads import TaskletThread
+from roamlet.remote.errors import RemoteError
+from roamlet.remote.link.link import ROOT, Link
+from roamlet.remote.modules import SMALL, Extension, SharedFile
+from roamlet.wire import protocol
+
+MORE = b"+"
+NOTHING = b"!"
+
+
+class Pieces:
+    """Sends each file once. Thread-safe; no method blocks."""
+
+    def __init__(self, link: Link, thread: TaskletThread) -> None:
+        self._link = link
+        self._thread = thread
+        self._announced: dict[int, tuple[SharedFile, str]] = {}  # with the package that it was announced for
+        self._asked: set[int] = set()
+        self._untold: list[SharedFile] = []
+        self._begun: set[int] = set()
+        self._waiting: deque[SharedFile] = deque()
+        self._runs = False
+        self._lock = threading.Lock()
+
+    def announce(self, extensions: Iterable[Extension], certain: Iterable[Extension]) -> bytes:
+        """Let the other side ask for the files of these modules, whose announcement is about to be sent.
+
+        Returns the frames that tell it not to ask for those of `certain`, which are to be pushed.
+        """
+        with self._lock:
+            for extension in extensions:
+                package = extension.name.rpartition(".")[0]
+                self._announced.update((file.number, (file, package)) for file in extension.files)
+        numbers = dict.fromkeys(file.number for extension in certain for file in extension.files)
+        return b"".join(self._frame(number, MORE) for number in numbers)
+
+    def push(self, extensions: Iterable[Extension]) -> None:
+        """Send the files of these modules that have not been sent. They must have been announced."""
+        self._queue([file for extension in extensions for file in extension.files], first=False)
+
+    def answer(self, number: int) -> None:
+        """The other side waits for a file: it goes before those that nobody has asked for.
+
+        The small ones of the same package go along: whoever imports one module of `numpy.random` imports the others.
+        Raises ValueError for one that it has not been told of, and when it asks twice.
+        """
+        with self._lock:
+            file, package = self._announced.get(number, (None, ""))
+            if file is None:
+                raise ValueError(f"a PIECE message for the file {number}, which no module of this link has")
+            if number in self._asked:
+                raise ValueError(f"a second PIECE message for the file {number}")
+            self._asked.add(number)
+            beside = [
+                other
+                for other, its in self._announced.values()
+                if package and its == package and other.size <= SMALL and other.number not in self._begun
+            ]
+            self._untold += [other for other in beside if other is not file and other not in self._waiting]
+        self._queue([file], first=True)
+        self._queue(beside, first=False)
+
+    def _queue(self, files: list[SharedFile], *, first: bool) -> None:
+        with self._lock:
+            new = [file for file in files if file.number not in self._begun]
+            if first:
+                for file in new:
+                    if file in self._waiting:
+                        self._waiting.remove(file)
+                self._waiting.extendleft(reversed(new))
+            else:
+                self._waiting.extend(file for file in dict.fromkeys(new) if file not in self._waiting)
+            start = bool(self._waiting) and not self._runs
+            self._runs = self._runs or start
+        if start:
+            self._thread.post(self._run)
+
+    def _tell(self) -> None:
+        """Say of what is pushed that it need not be asked for."""
+        with self._lock:
+            untold, self._untold = self._untold, []
+        for file in untold:
+            self._put(file.number, MORE)
+
+    def _next(self) -> SharedFile | None:
+        with self._lock:
+            if not self._waiting:
+                self._runs = False
+                return None
+            file = self._waiting.popleft()
+            self._begun.add(file.number)
+            return file
+
+    def _run(self) -> None:
+        """One tasklet on the thread for modules, for as long as there is something to send."""
+        while (file := self._next()) is not None:
+            try:
+                self._tell()
+                self._send(file)
+            except RemoteError as error:  # of the link's end: nobody waits any more
+                self._link.output.say(logging.DEBUG, f"shared objects were not sent: {error}")
+                with self._lock:
+                    self._waiting.clear()
+
+    def _send(self, file: SharedFile) -> None:
+        try:
+            for piece in file.pieces():
+                self._put(file.number, MORE + piece)
+                schedule()  # another link's modules may be waiting for this thread
+        except OSError as error:
+            self._put(file.number, NOTHING + f"{error}; was it changed since it was imported?".encode())
+
+    def _put(self, number: int, body: bytes) -> None:
+        self._link.send_when_quiet(self._frame(number, body))
+
+    def _frame(self, number: int, body: bytes) -> bytes:
+        frame: bytes = protocol.frame(self._link.identifier, ROOT, number, protocol.PIECE, body)
+        return frame

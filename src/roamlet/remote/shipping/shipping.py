@@ -1,0 +1,369 @@
+"""What one context has been sent of the parent's modules, and what goes ahead of, behind and between its calls.
+
+Which modules those are is decided in modules/. Nothing is sent twice on a link, whoever needs it and however often.
+"""
+
+import logging
+from collections.abc import Callable, Collection
+from typing import Any, TypeVar
+
+from roamlet.core import Waiter
+from roamlet.remote import modules
+from roamlet.remote.base.deadlines import limit
+from roamlet.remote.base.threads import TaskletThread
+from roamlet.remote.errors import RemoteError
+from roamlet.remote.link.link import ROOT, Answer, Link, Member
+from roamlet.remote.shipping.pieces import Pieces
+from roamlet.sync import Event, Lock
+from roamlet.wire import build, codec, protocol, series
+from roamlet.wire import bundle as wire_bundle
+
+T = TypeVar("T")
+
+EXTENSIONS = "extensions"  # the part that loads extension modules over there
+MOST_QUESTIONS = 1024
+PART_PREFIX = "roamlet.wire."
+PREPARED = 4096  # functions whose modules are known to be there; forgetting one costs a look at the plan
+
+# What parts of the payload are for, in messages.
+PURPOSES = {
+    "files": "a transfer of files",
+    "trees": "a transfer of folders",
+    "heartbeat": "heartbeat()",
+    "router": "the start of a context behind it",
+    "prompts": "the terminal for a password",
+    "channels": "a channel",
+    "shell": "a prompt",
+    "programs": "a script or command",
+}
+
+
+def spoken(part: str) -> str:
+    """What somebody who does not know the parts of the payload calls roamlet.wire.`part`, or what it is for."""
+    return PURPOSES.get(part, f"roamlet.wire.{part}")
+
+
+class Shipping:
+    """The modules of one link. Thread-safe; blocks tasklets only.
+
+    `modules` counts the modules sent, `round_trips` the questions that an import over there has waited for.
+    """
+
+    def __init__(
+        self,
+        link: Link,
+        has: frozenset[str],
+        thread: TaskletThread,
+        policy: modules.Modules | None = None,
+        platform: modules.Platform | None = None,
+    ) -> None:
+        self.modules = 0
+        self.round_trips = 0
+        self._link = link
+        self._policy = policy or modules.Modules()
+        self._has = self._policy.counts_over_there(has)
+        self._platform = platform
+        self._thread = thread
+        self._pieces = Pieces(link, thread)
+        self._sent: set[str] = set()
+        self._asked: set[str] = set()  # what was not foreseen
+        self._unanswered: set[int] = set()
+        self._prepared: set[modules.FunctionName] = set()
+        self._parts: set[str] = set()
+        self._own: set[str] = set()
+        self._brought: set[str] = set()
+        self._warned: set[str] = set()  # packages some of whose modules run uncompiled on the target
+        self._waves: list[Event] = []  # each is set when what was to go behind a call has been sent
+        self._announced = 0  # bundles that were to go behind a call
+        # Held from the plan until its frames are queued: nobody's call may overtake the modules that it counts on.
+        self._order = Lock(fair=True)
+
+    def follow(self, policy: modules.Modules, has: frozenset[str]) -> None:
+        """Keep to this policy from now on; before the first call. `has` are the top-level names over there."""
+        self._policy = policy
+        self._has = policy.counts_over_there(has)
+
+    def call(
+        self,
+        function: Callable[..., Any],
+        name: modules.FunctionName,
+        text: str,
+        body: bytes | series.Parcel,
+        deadline: float | None = None,
+        member: Member | None = None,
+        *,
+        reads: bool = False,
+    ) -> tuple[int, Waiter[Answer]]:
+        """Send the call of `function`, `text` in messages, and, in the same write, what it needs and the other side lacks.
+
+        `reads` and what it returns: see Link.ask. Raises what modules.plan and Link.ask do, TimeoutError when `deadline` passes
+        first; nothing was sent then.
+        """
+        if name in self._prepared:
+            return self._link.ask(text, b"", body, deadline, member, reads=reads)
+        self._link.refuse_if_ended(text)  # before the lock: in a forked process, who holds it may be gone
+        if not self._order.acquire(timeout=limit(deadline)):
+            raise TimeoutError(f"other calls were still being sent when the time for {text} was over")
+        try:
+            code = modules.code_of(function)
+            bundle = modules.plan(name.module, self._sent, self._has, code, self._policy, self._platform)
+
+            def ask(frames: bytes) -> tuple[int, Waiter[Answer]]:
+                return self._link.ask(text, frames, body, deadline, member, reads=reads)
+
+            asked = self._deliver(bundle, ask, deadline=deadline)
+            if len(self._prepared) >= PREPARED:
+                self._prepared.clear()
+            self._prepared.add(name)
+        finally:
+            self._order.release()
+        return asked
+
+    def bring_module(self, module: str, deadline: float | None = None) -> None:
+        """Send what an import of `module` needs over there, ahead of any frame sent from now on. As `call` otherwise."""
+        if module in self._brought:
+            return
+        self._link.refuse_if_ended(module)
+        if not self._order.acquire(timeout=limit(deadline)):
+            raise TimeoutError(f"other calls were still being sent when the time for {module} was over")
+        try:
+            bundle = modules.plan(module, self._sent, self._has, None, self._policy, self._platform)
+            if bundle is not None:
+                self._deliver(bundle, lambda frames: self._link.send(frames, deadline=deadline), deadline=deadline)
+            self._brought.add(module)
+        finally:
+            self._order.release()
+
+    @property
+    def policy(self) -> modules.Modules:
+        """What was decided about modules for this context."""
+        return self._policy
+
+    def settle(self, deadline: float | None) -> None:
+        """Wait until all is sent that goes behind calls. Blocks this tasklet. Raises TimeoutError when `deadline` passes first."""
+        while self._waves:
+            if not self._waves[0].wait(limit(deadline)):
+                raise TimeoutError("modules were still being sent when the time was over")
+
+    def need(self, part: str, deadline: float | None = None) -> None:
+        """Send the part roamlet.wire.`part` of the payload if it was not sent yet: it is in place before any frame sent from
+        now on.
+
+        Blocks this tasklet while others send. Raises what Link.send does, TimeoutError when `deadline` passes first.
+        """
+        if part in self._parts:
+            return
+        self._link.refuse_if_ended(spoken(part))
+        if not self._order.acquire(timeout=limit(deadline)):
+            raise TimeoutError(f"other calls were still being sent when the time for {spoken(part)} was over")
+        try:
+            if part not in self._parts:
+                data, parts = self._part(part, deadline)
+                self._link.send(data, deadline=deadline)
+                self._parts.update(parts)
+        finally:
+            self._order.release()
+
+    def has_sent(self, part: str) -> bool:
+        """Whether this part of the payload is over there, or on its way."""
+        return part in self._parts
+
+    def bring(self, bundle: modules.Bundle, part: str, deadline: float | None = None) -> None:
+        """Send a bundle, and behind it the part of the payload that uses it. Blocks and raises as `need` does."""
+        if not self._order.acquire(timeout=limit(deadline)):
+            raise TimeoutError(f"other calls were still being sent when the time for roamlet.wire.{part} was over")
+        try:
+            data = self._frame(bundle, deadline=deadline)  # first: behind a context, making a frame may send it
+            more, parts = self._part(part, deadline)
+            self._link.send(data + more, deadline=deadline)
+            self._parts.update(parts)
+            self._count(bundle)
+        finally:
+            self._order.release()
+
+    def has_part(self, part: str) -> bool:
+        """Whether roamlet.wire.`part` was sent, or begun to be."""
+        return part in self._parts
+
+    def bring_own(
+        self,
+        make: Callable[[modules.Platform], modules.Bundle],
+        platform: modules.Platform,
+        deadline: float | None = None,
+    ) -> None:
+        """Send more of roamlet itself, if it was not sent yet. Blocks and raises as `need` does, and what `make` does."""
+        if make.__name__ in self._own:
+            return
+        if not self._order.acquire(timeout=limit(deadline)):
+            raise TimeoutError(f"other calls were still being sent when the time for roamlet.{make.__name__} was over")
+        try:
+            if make.__name__ not in self._own:
+                bundle = make(platform)
+                self._link.send(self._frame(bundle, deadline=deadline), deadline=deadline)
+                self._count(bundle)
+                self._own.add(make.__name__)
+        finally:
+            self._order.release()
+
+    def _part(self, part: str, deadline: float | None = None) -> tuple[bytes, list[str]]:
+        """Return the frames that bring a part and what it stands on, as far as that was not sent, and which parts these are."""
+        parts = [name for name in (*build.STANDS_ON.get(part, ()), part) if name not in self._parts]
+        frames = [self._modules_frame(0, wire_bundle.pack(map(build.part, parts)), deadline)]
+        for name in parts:
+            if name not in build.CALLED:
+                install = protocol.frame(self._link.identifier, ROOT, 0, protocol.PART, codec.dumps(name))
+                frames.append(self._link.behind_bundle(install))
+        return b"".join(frames), parts
+
+    def answer_piece(self, number: int) -> None:
+        """Answer PIECE: an import over there waits for a shared object. Returns at once; raises what Pieces.answer does."""
+        self._pieces.answer(number)
+        self.round_trips += 1
+
+    def answer(self, number: int, name: str) -> None:
+        """Answer WANT: the module and what it needs, or that it is absent. Returns at once.
+
+        Raises ValueError when more is asked than a context's threads can be waiting for.
+        """
+        if len(self._unanswered) >= MOST_QUESTIONS or number in self._unanswered:
+            raise ValueError(f"more than {MOST_QUESTIONS} questions for modules without waiting for an answer")
+        self._unanswered.add(number)
+        self.round_trips += 1
+
+        def answer() -> None:
+            with self._order:
+                if self._link.closed:  # nobody waits, and there may be a thousand questions
+                    return
+                if name.removeprefix(PART_PREFIX) in build.ASKED and name.startswith(PART_PREFIX):
+                    parts = build.ASKED[name.removeprefix(PART_PREFIX)]
+                    self._send(self._modules_frame(number, wire_bundle.pack(map(build.part, parts))))
+                    return
+                if name in self._sent:  # it is on its way, or was known to be absent: the other side looks again
+                    self._send(self._modules_frame(number, wire_bundle.pack([])))
+                    return
+                try:
+                    bundle = modules.pull(name, self._sent, self._has, self._policy, self._platform, self._asked)
+                except BaseException as error:  # whatever it is, somebody waits over there
+                    self._send(self._modules_frame(number, wire_bundle.pack([], [name], {name: str(error)})))
+                    if not isinstance(error, RemoteError):
+                        raise
+                    return
+                if len(self._asked) < MOST_QUESTIONS:
+                    self._asked.add(name)
+                self._deliver(bundle, self._send, number)
+
+        def answer_and_count() -> None:
+            try:
+                answer()
+            finally:
+                self._unanswered.discard(number)
+
+        self._thread.post(answer_and_count)
+
+    def _deliver(
+        self,
+        bundle: modules.Bundle | None,
+        send: Callable[[bytes], T],
+        number: int = 0,
+        deadline: float | None = None,
+    ) -> T:
+        """Let `send` queue the frames of a bundle, and see to what is to follow it; return what it returns. Only in order.
+
+        What follows is announced ahead of the bundle. When the bundle is not sent, or not whole, the announcement may have been:
+        it is taken back then, or whatever the target misses would wait for what never comes.
+        """
+        if bundle is None or not bundle.has_more:
+            sent = send(self._frame(bundle, number, deadline))
+            self._count(bundle)
+            return sent
+        self._announced += 1
+        wave = self._announced
+        try:
+            sent = send(self._frame(bundle, number, deadline, self._about(wire_bundle.ANNOUNCED, wave)))
+            self._count(bundle)
+        except BaseException:
+            self._link.send_at_once(self._modules_frame(0, self._about(wire_bundle.DONE, wave)))
+            raise
+        self._later(bundle, wave)
+        return sent
+
+    @staticmethod
+    def _about(what: str, wave: int) -> bytes:
+        """A bundle that says only that another one follows a call, or has."""
+        data: bytes = wire_bundle.pack([(what, wire_bundle.DATA, b"%d" % wave, "")])
+        return data
+
+    def _later(self, bundle: modules.Bundle, wave: int) -> None:
+        """Behind the call: what the functions of these modules import when they are called. Never blocks."""
+
+        def send_second_wave() -> None:
+            with self._order:
+                try:
+                    second = bundle.second_wave(self._sent)
+                except RemoteError as error:  # nobody has asked for it; whoever does will be told
+                    self._link.output.say(logging.DEBUG, f"nothing was sent behind the call: {error}")
+                    return
+                self._send(self._frame(second))
+                self._count(second)
+
+        def send_and_say_so() -> None:
+            try:
+                send_second_wave()
+            finally:
+                with self._order:
+                    self._send(self._modules_frame(0, self._about(wire_bundle.DONE, wave)))
+                self._waves.remove(sent)
+                sent.set()
+
+        sent = Event()
+        self._waves.append(sent)
+        self._thread.post(send_and_say_so)
+
+    def _frame(
+        self, bundle: modules.Bundle | None, number: int = 0, deadline: float | None = None, announcement: bytes = b""
+    ) -> bytes:
+        if bundle is None:
+            return b""
+        head = coming = b""
+        if bundle.extensions:
+            coming = self._pieces.announce(bundle.extensions, bundle.certain)
+            if EXTENSIONS not in self._parts:
+                head = self._part(EXTENSIONS, deadline)[0]
+        if announcement:
+            coming += self._modules_frame(0, announcement, deadline)
+        return head + coming + self._modules_frame(number, bundle.data, deadline)
+
+    def _count(self, bundle: modules.Bundle | None) -> None:
+        """Take a bundle as sent: it was queued. Only in order."""
+        if bundle is not None:
+            self._sent.update(bundle.names)
+            if bundle.extensions:
+                self._parts.add(EXTENSIONS)
+            self._pieces.push(bundle.certain)
+            self.modules += len(bundle.modules)
+            self._warn(bundle.replaced)
+
+    def _warn(self, replaced: Collection[modules.Missing]) -> None:
+        """Say, once for each package, that Python files are sent in place of its extension modules."""
+        packages: dict[str, list[modules.Missing]] = {}
+        for one in replaced:
+            packages.setdefault(one.name.partition(".")[0], []).append(one)
+        for package in packages.keys() - self._warned:
+            self._warned.add(package)
+            first, *others = packages[package]
+            more = f", and those of {', '.join(one.name for one in others)} in theirs" if others else ""
+            self._link.output.say(
+                logging.WARNING,
+                f"{self._link.name} runs {first.name} uncompiled: the Python file beside it is sent in its place{more}. "
+                f"{first.reason}",
+            )
+
+    def _modules_frame(self, number: int, data: bytes, deadline: float | None = None) -> bytes:
+        return self._link.bundle_frame(number, data, deadline)
+
+    def _send(self, data: bytes) -> None:
+        if data:
+            try:
+                self._link.send(data)
+            except RemoteError as error:
+                self._link.output.say(logging.DEBUG, f"modules were not sent: {error}")

@@ -1,0 +1,1 @@
+"""Controlling terminals for commands that ask for passwords, and what answers their prompts. Knows no link."""

@@ -1,0 +1,200 @@
+"""The terminal of a command that runs in another context, which starts it: prompts come from there, and are answered here.
+
+The other end is roamlet.wire.prompts. What a terminal is for stands in terminal/terminal.py.
+"""
+
+import functools
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from roamlet.remote.base.deadlines import EVER
+from roamlet.remote.base.threads import Threads
+from roamlet.remote.errors import ProtocolError, RemoteError
+from roamlet.remote.terminal.prompts import Answers, wipe
+from roamlet.remote.terminal.terminal import LINES_KEPT, LONGEST_LINE, NO, attached
+from roamlet.sync import Event
+from roamlet.wire import prompts
+
+if TYPE_CHECKING:
+    from roamlet.remote.context import Context
+
+STEP = 10.0  # seconds that one question for the next prompt waits over there
+LOOK = 0.05  # the same where calls are tasklets, which all wait as long,
+PAUSE = 0.2  # and what they get in between
+
+
+class FarTerminal:
+    """One in the context `via`, which is asked for it when this is made. Whole lines go to `line`.
+
+    What `via` answers is a claim: one that no context makes closes it, with ProtocolError.
+    """
+
+    unfinished = ""
+
+    def __init__(
+        self, via: "Context", answers: Answers, as_stdin: bool, line: Callable[[str], None], deadline: float
+    ) -> None:
+        """Blocks this tasklet. Raises RemoteError and OSError, TimeoutError when `deadline` passes first."""
+        via._shipping.need("prompts", deadline)
+        self._via = via
+        self._in_turns = via._shipping.has_sent("tasklets")
+        self._answers = answers
+        self._as_stdin = as_stdin
+        self._line = line
+        self._over = Event()
+        self._finished = False
+        self._wrong: RemoteError | None = None
+        answers.run = functools.partial(_output_of, via)  # they are not to hold this object, which holds them
+        said = _ask(self._via, prompts.open_terminal, timeout=max(0.0, deadline - time.monotonic()))
+        if not isinstance(said, tuple) or [type(one) for one in said] != [int, str] or len(said[1]) > LONGEST_LINE:
+            raise _malformed(self._via, "a terminal", said)
+        self._number: int = said[0]
+        self._path: str = said[1]
+
+    def wrap(self, argv: list[str]) -> list[str]:
+        """The words that start `argv` on this terminal, in a session of its own."""
+        return attached(self._path, argv, self._as_stdin)
+
+    def converse(self, greeted: Event, deadline: float, threads: Threads) -> bool:
+        """As Terminal.converse."""
+        turn, heard = Event(), Event()
+        asked: deque[tuple[str, bool, list[str]]] = deque()
+
+        def wake() -> None:
+            greeted.wait(EVER)
+            turn.set()
+
+        def listen() -> None:
+            before: list[str] = []
+            try:
+                while not greeted.is_set() and not self._finished:
+                    step = LOOK if self._in_turns else STEP
+                    prompt, hidden, lines = self._next_prompt(step)
+                    before = [*before, *lines][-LINES_KEPT:]
+                    for line in lines:
+                        self._line(line)
+                    if prompt is not None:
+                        asked.append((prompt, hidden, before))
+                        before = []
+                        turn.set()
+                    if self._in_turns:
+                        greeted.wait(PAUSE)
+            except ProtocolError as error:
+                self._wrong = error.with_traceback(None)
+                turn.set()
+            except (RemoteError, OSError):  # the way to it is lost, which whoever waits for HELLO is told
+                pass
+            finally:
+                heard.set()
+
+        threads.links.post(wake)
+        threads.links.post(listen)
+        try:
+            while not greeted.is_set():
+                if not turn.wait(max(0.0, deadline - time.monotonic())):
+                    return False
+                turn.clear()
+                self._raise_if_wrong()
+                while asked:
+                    began = time.monotonic()
+                    self._answer(*asked.popleft())
+                    deadline += time.monotonic() - began
+            return True
+        finally:
+            self._answers.wipe()
+            self._finished = True
+            rest = self._quietly(prompts.finish)
+            heard.wait(STEP)
+            for line in rest:
+                self._line(line)
+            self._over.set()
+
+    def close_after(self, ended: Event, threads: Threads) -> None:
+        """Give it back when the context has ended."""
+
+        def close() -> None:
+            ended.wait(EVER)
+            self._over.wait(STEP)
+            self._quietly(prompts.close)
+
+        threads.links.post(close)
+
+    def hang_up(self) -> None:
+        """Nothing: closing the tunnel ends it."""
+
+    def _answer(self, prompt: str, hidden: bool, before: list[str]) -> None:
+        self.unfinished = prompt
+        no = NO.search(prompt)
+        answer = bytearray(b"no\n") if no else self._answers.answer(prompt, hidden=hidden, before=before)
+        try:
+            _ask(self._via, prompts.type_answer, (self._number, bytes(answer)))
+        finally:
+            wipe(answer)
+
+    def _next_prompt(self, step: float) -> tuple[str | None, bool, list[str]]:
+        said = _ask(self._via, prompts.next_prompt, (self._number, step))
+        if isinstance(said, tuple) and len(said) == 3:
+            prompt, hidden, lines = said
+            if type(hidden) is bool and (prompt is None or _is_line(prompt)) and _are_lines(lines):
+                return prompt, hidden, lines
+        raise _malformed(self._via, "a prompt", said)
+
+    def _quietly(self, function: Callable[[int], list[str] | None]) -> list[str]:
+        try:
+            lines = _ask(self._via, function, (self._number,))
+            if lines is not None and not _are_lines(lines):
+                raise _malformed(self._via, "lines", lines)
+            return lines or []
+        except (RemoteError, OSError):  # it went with its context, or was closed for what it said
+            return []
+
+    def _raise_if_wrong(self) -> None:
+        wrong, self._wrong = self._wrong, None
+        if wrong is not None:
+            try:
+                raise wrong
+            finally:
+                del wrong  # its traceback holds this frame
+
+
+def _ask(via: "Context", function: Callable[..., Any], args: tuple[Any, ...] = (), timeout: float | None = None) -> Any:
+    """Raises RemoteError and OSError, and nothing else: what a function of ours does not raise is said by somebody else."""
+    try:
+        return via.call(function, args, timeout=timeout)
+    except (RemoteError, OSError):
+        raise
+    except Exception as error:
+        problem = error.with_traceback(None)
+    raise _malformed(via, "an answer", problem)
+
+
+def _output_of(via: "Context", words: list[str]) -> str:
+    said = _ask(via, prompts.output_of, (words,))
+    if not isinstance(said, str):
+        raise _malformed(via, "what a command printed", said)
+    return said
+
+
+def _malformed(via: "Context", what: str, said: object) -> ProtocolError:
+    """For what no context answers: the error to raise; it is closed by then."""
+    # Not what it said: an answer to a password could be the password.
+    problem = f"it answered with a {type(said).__name__} when it was asked for {what} of the terminal that it had made"
+    via._link.break_off(problem)
+    return ProtocolError(
+        f"{via.name!r} said what no context says, so it was closed, and nothing of that was used: {problem}.\n"
+        "    Another version of roamlet may be over there, or it means ill.",
+        context=via.name,
+    )
+
+
+def _is_line(said: object) -> bool:
+    return type(said) is str and len(said) <= LONGEST_LINE
+
+
+def _are_lines(said: object) -> bool:
+    """Lines may be longer than what is kept of one without an end."""
+    if type(said) is not list or len(said) > LINES_KEPT + 1:
+        return False
+    return all(type(line) is str and len(line) <= 3 * LONGEST_LINE for line in said)

@@ -1,0 +1,1 @@
+"""From tasklets to the bytes of a snapshot."""
