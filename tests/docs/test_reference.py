@@ -18,6 +18,8 @@ PUBLIC = [
     "roamlet.stackless",
     "roamlet.sync",
     "roamlet.sync.futures",
+    "roamlet.testing",
+    "roamlet.testing.links",
     "roamlet.threads",
 ]
 

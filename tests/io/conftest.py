@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import pytest
 
-import roamlet
 from roamlet import io
 from roamlet.io import workers
 from roamlet.io._workers.pool import pool
@@ -53,17 +52,6 @@ def pair() -> Iterator[tuple[io.socket, io.socket]]:
     first, second = io.socketpair()
     with first, second:
         yield first, second
-
-
-@pytest.fixture
-def run_until_blocked():
-    """Run the tasklets until all of them wait, without waiting for the hub."""
-
-    def run() -> None:
-        while roamlet.getruncount() > 1:
-            roamlet.schedule()
-
-    return run
 
 
 @pytest.fixture

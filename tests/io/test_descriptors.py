@@ -11,6 +11,7 @@ import pytest
 
 import roamlet
 from roamlet import io
+from roamlet.testing import run_until_blocked
 
 
 def attempt(log, name, function, *args, **kwargs):
@@ -24,7 +25,7 @@ def attempt(log, name, function, *args, **kwargs):
         log.append((name, type(error).__name__))
 
 
-def test_wait_readable_wakes_when_data_comes(pipe, run_until_blocked):
+def test_wait_readable_wakes_when_data_comes(pipe):
     log = []
     tasklet = roamlet.tasklet(attempt)(log, "read", io.wait_readable, pipe[0])
     run_until_blocked()
@@ -39,7 +40,7 @@ def test_wait_readable_returns_at_once_when_data_is_there(pipe):
     assert io.wait_readable(pipe[0]) is None
 
 
-def test_wait_readable_wakes_at_the_end(pipe, run_until_blocked):
+def test_wait_readable_wakes_at_the_end(pipe):
     log = []
     roamlet.tasklet(attempt)(log, "read", io.read, pipe[0], 10)
     run_until_blocked()
@@ -48,7 +49,7 @@ def test_wait_readable_wakes_at_the_end(pipe, run_until_blocked):
     assert log == [("read", b"")]
 
 
-def test_wait_writable_wakes_when_there_is_room(pipe, run_until_blocked):
+def test_wait_writable_wakes_when_there_is_room(pipe):
     log = []
     while True:
         try:
@@ -64,7 +65,7 @@ def test_wait_writable_wakes_when_there_is_room(pipe, run_until_blocked):
     assert log == [("write", None)]
 
 
-def test_wait_writable_wakes_when_nobody_reads_any_more(pipe, run_until_blocked):
+def test_wait_writable_wakes_when_nobody_reads_any_more(pipe):
     log = []
     while True:
         try:
@@ -133,7 +134,7 @@ def test_write_of_nothing_returns_zero(pipe):
     assert io.write(pipe[1], b"") == 0
 
 
-def test_both_directions_of_a_socket_are_waited_for_separately(sockets, run_until_blocked):
+def test_both_directions_of_a_socket_are_waited_for_separately(sockets):
     first, second = sockets
     log = []
     while True:
@@ -224,7 +225,7 @@ def test_a_regular_file_is_always_ready(tmp_path):
 # ---- several who wait for one descriptor ----
 
 
-def test_several_readers_of_one_descriptor_each_get_their_part(pipe, run_until_blocked):
+def test_several_readers_of_one_descriptor_each_get_their_part(pipe):
     log = []
     for name in "abc":
         roamlet.tasklet(attempt)(log, name, io.read, pipe[0], 1)
@@ -237,7 +238,7 @@ def test_several_readers_of_one_descriptor_each_get_their_part(pipe, run_until_b
     assert (sorted(names), sorted(parts)) == (["a", "b", "c"], [b"1", b"2", b"3"])
 
 
-def test_several_readers_of_a_blocking_descriptor_do_not_block_the_thread(pipe, run_until_blocked):
+def test_several_readers_of_a_blocking_descriptor_do_not_block_the_thread(pipe):
     os.set_blocking(pipe[0], True)
     log = []
     tasklets = [roamlet.tasklet(attempt)(log, name, io.read, pipe[0], 10) for name in "ab"]
@@ -259,7 +260,7 @@ def test_several_readers_of_a_blocking_descriptor_do_not_block_the_thread(pipe, 
     assert not any(tasklet.alive for tasklet in tasklets)
 
 
-def test_several_writers_of_a_blocking_descriptor_do_not_block_the_thread(pipe, run_until_blocked):
+def test_several_writers_of_a_blocking_descriptor_do_not_block_the_thread(pipe):
     os.set_blocking(pipe[1], False)
     while True:
         try:
@@ -286,7 +287,7 @@ def test_several_writers_of_a_blocking_descriptor_do_not_block_the_thread(pipe, 
     assert sorted(log) == [("a", 4096), ("b", 4096)]
 
 
-def test_a_killed_waiter_leaves_the_others(pipe, run_until_blocked):
+def test_a_killed_waiter_leaves_the_others(pipe):
     log = []
     tasklets = {name: roamlet.tasklet(attempt)(log, name, io.wait_readable, pipe[0]) for name in "abc"}
     run_until_blocked()
@@ -322,7 +323,7 @@ def test_read_and_write_take_a_time_out(pipe):
         io.write(pipe[1], b"x" * 10_000_000, timeout=0.01)
 
 
-def test_one_of_several_waiters_may_time_out(pipe, run_until_blocked):
+def test_one_of_several_waiters_may_time_out(pipe):
     log = []
     roamlet.tasklet(attempt)(log, "limited", io.wait_readable, pipe[0], timeout=0.01)
     roamlet.tasklet(attempt)(log, "patient", io.wait_readable, pipe[0])
@@ -337,7 +338,7 @@ def test_one_of_several_waiters_may_time_out(pipe, run_until_blocked):
 
 
 @pytest.mark.parametrize("end", [0, 1])
-def test_close_wakes_who_waits_with_an_error(pipe, run_until_blocked, end):
+def test_close_wakes_who_waits_with_an_error(pipe, end):
     log = []
     wait = (io.wait_readable, io.wait_writable)[end]
     if end == 1:
@@ -351,7 +352,7 @@ def test_close_wakes_who_waits_with_an_error(pipe, run_until_blocked, end):
     assert sorted(log) == [("a", "OSError"), ("b", "OSError")]
 
 
-def test_the_error_of_close_names_the_descriptor(pipe, run_until_blocked):
+def test_the_error_of_close_names_the_descriptor(pipe):
     texts = []
 
     def reader():
@@ -388,7 +389,7 @@ def test_a_number_used_again_after_close_belongs_to_the_new_file(pipe):
         os.close(other)
 
 
-def test_a_number_used_again_after_a_close_behind_our_back(pipe, run_until_blocked):
+def test_a_number_used_again_after_a_close_behind_our_back(pipe):
     """os.close() while a tasklet waits: the kernel forgets the descriptor, and whoever waits next must not suffer."""
     log = []
     stuck = roamlet.tasklet(attempt)(log, "stuck", io.wait_readable, pipe[0])
@@ -410,7 +411,7 @@ def test_a_number_used_again_after_a_close_behind_our_back(pipe, run_until_block
         os.close(other)
 
 
-def test_waiting_again_after_a_duplicate_kept_the_old_file_open(pipe, run_until_blocked):
+def test_waiting_again_after_a_duplicate_kept_the_old_file_open(pipe):
     log = []
     stuck = roamlet.tasklet(attempt)(log, "stuck", io.wait_readable, pipe[0])
     run_until_blocked()
@@ -432,7 +433,7 @@ def test_waiting_again_after_a_duplicate_kept_the_old_file_open(pipe, run_until_
 # ---- fairness, run, deadlock ----
 
 
-def test_a_loop_of_schedule_starves_no_descriptor(pipe, run_until_blocked):
+def test_a_loop_of_schedule_starves_no_descriptor(pipe):
     log = []
     roamlet.tasklet(attempt)(log, "read", io.read, pipe[0], 10)
     run_until_blocked()
@@ -443,7 +444,7 @@ def test_a_loop_of_schedule_starves_no_descriptor(pipe, run_until_blocked):
     assert log == [("read", b"x")]
 
 
-def test_ping_pong_over_a_channel_starves_no_descriptor(pipe, run_until_blocked):
+def test_ping_pong_over_a_channel_starves_no_descriptor(pipe):
     channel, log = roamlet.channel(), []
 
     def pong():
@@ -461,7 +462,7 @@ def test_ping_pong_over_a_channel_starves_no_descriptor(pipe, run_until_blocked)
     assert log == [("read", b"x")]
 
 
-def test_run_waits_for_descriptors_but_not_for_daemon_waits(pipe, run_until_blocked):
+def test_run_waits_for_descriptors_but_not_for_daemon_waits(pipe):
     log = []
     daemon = roamlet.tasklet(attempt)(log, "daemon", io.wait_readable, pipe[0], daemon=True)
     roamlet.run()
@@ -492,7 +493,7 @@ def test_a_descriptor_keeps_main_from_a_deadlock(pipe):
     roamlet.run()
 
 
-def test_another_thread_wakes_a_sleeping_hub(pipe, run_until_blocked):
+def test_another_thread_wakes_a_sleeping_hub(pipe):
     channel, log = roamlet.channel(), []
     waiting = roamlet.tasklet(attempt)(log, "read", io.wait_readable, pipe[0])
     run_until_blocked()

@@ -10,6 +10,7 @@ import pytest
 
 import roamlet
 from roamlet import io
+from roamlet.testing import run_until_blocked
 from tests.io._sockets import LOCALHOST, fill, receive_all
 from tests.io.test_descriptors import attempt
 
@@ -90,7 +91,7 @@ def test_half_a_close_lets_the_other_direction_go_on(pair):
     assert pair[0].recv(10) == b""
 
 
-def test_data_and_the_end_that_come_together_are_both_seen(pair, run_until_blocked):
+def test_data_and_the_end_that_come_together_are_both_seen(pair):
     """Less than was asked for does not say that nothing more will come."""
     log = []
 
@@ -107,7 +108,7 @@ def test_data_and_the_end_that_come_together_are_both_seen(pair, run_until_block
     assert log == [b"last", "end"]
 
 
-def test_data_that_comes_between_two_receives_is_not_missed(pair, run_until_blocked):
+def test_data_that_comes_between_two_receives_is_not_missed(pair):
     log = []
 
     def reader():
@@ -123,7 +124,7 @@ def test_data_that_comes_between_two_receives_is_not_missed(pair, run_until_bloc
     assert log == [b"0", b"1", b"2"]
 
 
-def test_a_reset_is_an_error_for_who_receives(listener, run_until_blocked):
+def test_a_reset_is_an_error_for_who_receives(listener):
     log = []
     with io.create_connection(listener.getsockname()) as client:
         accepted, _ = listener.accept()
@@ -135,7 +136,7 @@ def test_a_reset_is_an_error_for_who_receives(listener, run_until_blocked):
         assert log == [("recv", "ConnectionResetError")]
 
 
-def test_who_waits_for_room_learns_that_nobody_reads_any_more(pair, run_until_blocked):
+def test_who_waits_for_room_learns_that_nobody_reads_any_more(pair):
     log = []
     fill(pair[0])
     roamlet.tasklet(attempt)(log, "send", pair[0].sendall, b"more")
@@ -145,7 +146,7 @@ def test_who_waits_for_room_learns_that_nobody_reads_any_more(pair, run_until_bl
     assert log == [("send", "BrokenPipeError")]
 
 
-def test_a_full_buffer_blocks_the_sender_until_it_is_read(pair, run_until_blocked):
+def test_a_full_buffer_blocks_the_sender_until_it_is_read(pair):
     log = []
     filled = fill(pair[0])
     roamlet.tasklet(attempt)(log, "send", pair[0].sendall, b"more")
@@ -244,7 +245,7 @@ def test_sendfile_sends_a_file_and_what_is_no_file(pair, tmp_path):
     assert got == [content[10:] + b"from memory"]
 
 
-def test_messages_with_descriptors(pair, run_until_blocked):
+def test_messages_with_descriptors(pair):
     log = []
     roamlet.tasklet(lambda: log.append(standard.recv_fds(pair[0], 10, 1)))()
     run_until_blocked()

@@ -9,12 +9,13 @@ import pytest
 
 import roamlet
 from roamlet import io
+from roamlet.testing import run_until_blocked
 from tests.io._sockets import fill
 from tests.io.test_descriptors import attempt
 
 
 @pytest.mark.parametrize("call", ["recv", "recv_into", "recvfrom", "recvmsg", "sendall", "accept", "connect"])
-def test_closing_wakes_who_waits_with_an_error(call, listener, tmp_path, run_until_blocked):
+def test_closing_wakes_who_waits_with_an_error(call, listener, tmp_path):
     log, first, second = [], *io.socketpair()
     fill(first)
     sock, arguments = first, (10,)
@@ -45,7 +46,7 @@ def test_closing_wakes_who_waits_with_an_error(call, listener, tmp_path, run_unt
             other.close()
 
 
-def test_the_error_of_closing_names_the_descriptor(pair, run_until_blocked):
+def test_the_error_of_closing_names_the_descriptor(pair):
     caught = []
 
     def reader():
@@ -103,7 +104,7 @@ def test_a_closed_socket_says_so_in_every_call(pair):
             call()
 
 
-def test_detach_wakes_who_waits(pair, run_until_blocked):
+def test_detach_wakes_who_waits(pair):
     log = []
     roamlet.tasklet(attempt)(log, "recv", pair[0].recv, 10)
     run_until_blocked()
@@ -140,7 +141,7 @@ def test_a_number_that_was_closed_behind_our_back_serves_a_new_socket():
         sock.close()
 
 
-def test_killed_while_it_waits(pair, listener, run_until_blocked):
+def test_killed_while_it_waits(pair, listener):
     log = []
     fill(pair[0])
     tasklets = [
@@ -156,7 +157,7 @@ def test_killed_while_it_waits(pair, listener, run_until_blocked):
     assert pair[0].recv(100) == b"still works"
 
 
-def test_several_receivers_of_one_socket_each_get_a_part(pair, run_until_blocked):
+def test_several_receivers_of_one_socket_each_get_a_part(pair):
     log = []
     for name in "abc":
         roamlet.tasklet(attempt)(log, name, pair[0].recv, 1)
@@ -210,7 +211,7 @@ def test_a_socket_that_goes_from_thread_to_thread(pair):
     assert log == [b"ABC"] * 9
 
 
-def test_tasklets_of_two_threads_wait_for_one_socket_at_once(pair, run_until_blocked):
+def test_tasklets_of_two_threads_wait_for_one_socket_at_once(pair):
     log, waits, go_on = [], threading.Event(), threading.Event()
 
     def other():
@@ -236,7 +237,7 @@ def test_tasklets_of_two_threads_wait_for_one_socket_at_once(pair, run_until_blo
     assert not mine.alive
 
 
-def test_a_number_is_waited_for_while_the_socket_is_received_from(pair, run_until_blocked):
+def test_a_number_is_waited_for_while_the_socket_is_received_from(pair):
     log = []
     roamlet.tasklet(attempt)(log, "recv", pair[0].recv, 10)
     roamlet.tasklet(attempt)(log, "wait", io.wait_readable, pair[0].fileno())

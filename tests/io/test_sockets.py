@@ -183,7 +183,7 @@ def test_unix_datagrams(tmp_path):
         assert server.recvfrom(20) == (b"named", str(tmp_path / "client"))
 
 
-def test_connecting_to_a_unix_listener_with_a_full_queue_waits(tmp_path, run_until_blocked):
+def test_connecting_to_a_unix_listener_with_a_full_queue_waits(tmp_path):
     path, log = str(tmp_path / "socket"), []
     with io.create_server(path, family=standard.AF_UNIX, backlog=0) as server:
         clients = [io.socket(standard.AF_UNIX) for _ in range(4)]

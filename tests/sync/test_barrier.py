@@ -4,10 +4,11 @@ import pytest
 
 import roamlet
 from roamlet import sync
+from roamlet.testing import run_until_blocked
 from tests.sync._noting import noting
 
 
-def test_all_go_on_when_the_last_has_come_again_and_again(run_until_blocked):
+def test_all_go_on_when_the_last_has_come_again_and_again():
     barrier, log = sync.Barrier(3), []
     for turn in range(3):
         for name in "ab":
@@ -20,7 +21,7 @@ def test_all_go_on_when_the_last_has_come_again_and_again(run_until_blocked):
         assert (barrier.n_waiting, barrier.parties, barrier.broken) == (0, 3, False), turn
 
 
-def test_the_action_is_called_once_before_anybody_goes_on(run_until_blocked):
+def test_the_action_is_called_once_before_anybody_goes_on():
     log = []
     barrier = sync.Barrier(2, lambda: log.append("action"))
     noting(log, "first", barrier.wait)
@@ -29,7 +30,7 @@ def test_the_action_is_called_once_before_anybody_goes_on(run_until_blocked):
     assert log == ["action", ("first", 0)]
 
 
-def test_an_action_that_raises_breaks_the_barrier(run_until_blocked):
+def test_an_action_that_raises_breaks_the_barrier():
     log = []
     barrier = sync.Barrier(2, lambda: 1 / 0)
     noting(log, "first", barrier.wait)
@@ -39,7 +40,7 @@ def test_an_action_that_raises_breaks_the_barrier(run_until_blocked):
     assert log == [("first", "BrokenBarrierError")] and barrier.broken
 
 
-def test_one_that_is_killed_breaks_the_barrier_for_all(run_until_blocked):
+def test_one_that_is_killed_breaks_the_barrier_for_all():
     barrier, log = sync.Barrier(3), []
     killed = noting(log, "killed", barrier.wait)
     noting(log, "waits", barrier.wait)
@@ -50,7 +51,7 @@ def test_one_that_is_killed_breaks_the_barrier_for_all(run_until_blocked):
         barrier.wait()
 
 
-def test_one_that_is_killed_when_all_have_come_breaks_nothing(run_until_blocked):
+def test_one_that_is_killed_when_all_have_come_breaks_nothing():
     barrier, log = sync.Barrier(2), []
     killed = noting(log, "killed", barrier.wait)
     barrier.wait()
@@ -60,7 +61,7 @@ def test_one_that_is_killed_when_all_have_come_breaks_nothing(run_until_blocked)
 
 
 @pytest.mark.parametrize(("own", "given"), [(None, 1), (1, None), (100, 1)])
-def test_one_whose_time_is_over_breaks_the_barrier_for_all(own, given, clock, run_until_blocked):
+def test_one_whose_time_is_over_breaks_the_barrier_for_all(own, given, clock):
     barrier, log = sync.Barrier(3, timeout=own), []
     noting(log, "waits", lambda: barrier.wait(1000))
     with pytest.raises(sync.BrokenBarrierError):
@@ -69,7 +70,7 @@ def test_one_whose_time_is_over_breaks_the_barrier_for_all(own, given, clock, ru
     assert log == [("waits", "BrokenBarrierError")]
 
 
-def test_reset_sends_those_away_who_wait_and_abort_all_until_then(run_until_blocked):
+def test_reset_sends_those_away_who_wait_and_abort_all_until_then():
     barrier, log = sync.Barrier(2), []
     noting(log, "waits", barrier.wait)
     barrier.reset()

@@ -10,6 +10,7 @@ import pytest
 
 import roamlet
 from roamlet import core, sync
+from roamlet.testing import run_until_blocked
 from tests.sync._noting import noted_when_collected, noting
 
 
@@ -57,41 +58,41 @@ def waiting(log, name, condition, timeout=None):
     return noting(log, name, lambda: waits(condition, timeout))
 
 
-def settled(run_until_blocked):
+def settled():
     for _ in range(5):  # OwnLock gives way again and again
         run_until_blocked()
 
 
-def test_notify_wakes_those_who_have_waited_longest(condition, run_until_blocked):
+def test_notify_wakes_those_who_have_waited_longest(condition):
     log = []
     for name in "abcd":
         waiting(log, name, condition)
-    settled(run_until_blocked)
+    settled()
     with condition:
         condition.notify()
-    settled(run_until_blocked)
+    settled()
     assert log == [("a", True)]
     with condition:
         condition.notify(2)
-    settled(run_until_blocked)
+    settled()
     assert log == [("a", True), ("b", True), ("c", True)]
     with condition:
         condition.notify_all()
         condition.notify_all()
-    settled(run_until_blocked)
+    settled()
     assert log[-1] == ("d", True)
 
 
-def test_nobody_goes_on_before_the_lock_is_given_back(condition, run_until_blocked):
+def test_nobody_goes_on_before_the_lock_is_given_back(condition):
     log = []
     for name in "ab":
         waiting(log, name, condition)
-    settled(run_until_blocked)
+    settled()
     with condition:
         condition.notify_all()
-        settled(run_until_blocked)
+        settled()
         assert log == []
-    settled(run_until_blocked)
+    settled()
     assert log == [("a", True), ("b", True)]
 
 
@@ -142,7 +143,7 @@ def test_without_the_lock_it_is_refused(condition, call):
         getattr(condition, call)()
 
 
-def test_wait_for_waits_until_the_predicate_is_true_and_returns_what_it_said(condition, run_until_blocked):
+def test_wait_for_waits_until_the_predicate_is_true_and_returns_what_it_said(condition):
     log, state = [], []
 
     def waits_for():
@@ -151,12 +152,12 @@ def test_wait_for_waits_until_the_predicate_is_true_and_returns_what_it_said(con
 
     noting(log, "done", waits_for)
     for value in (0, "", "enough"):
-        settled(run_until_blocked)
+        settled()
         assert log == []
         with condition:
             state.append(value)
             condition.notify_all()
-    settled(run_until_blocked)
+    settled()
     assert log == [("done", "enough")]
 
 
@@ -191,7 +192,7 @@ def test_what_the_predicate_raises_is_raised_with_the_lock_held(condition):
 # ---- kill ----
 
 
-def killed_in(condition, log, run_until_blocked):
+def killed_in(condition, log):
     """Wait, and on the way out of the wait say whether the lock is held."""
 
     def body():
@@ -202,31 +203,31 @@ def killed_in(condition, log, run_until_blocked):
                 log.append(("held", condition._is_owned()))
 
     tasklet = noting(log, "killed", body)
-    settled(run_until_blocked)
+    settled()
     return tasklet
 
 
-def test_a_killed_waiter_takes_the_lock_back_first(condition, run_until_blocked):
+def test_a_killed_waiter_takes_the_lock_back_first(condition):
     log = []
-    tasklet = killed_in(condition, log, run_until_blocked)
+    tasklet = killed_in(condition, log)
     with condition:
         tasklet.kill(pending=True)
-        settled(run_until_blocked)
+        settled()
         assert log == []
-    settled(run_until_blocked)
+    settled()
     assert log == [("held", True), ("killed", "TaskletExit")]
     assert not condition._is_owned()
 
 
-def test_a_waiter_that_is_killed_again_and_again_takes_the_lock_back_first(condition, run_until_blocked):
+def test_a_waiter_that_is_killed_again_and_again_takes_the_lock_back_first(condition):
     log = []
-    tasklet = killed_in(condition, log, run_until_blocked)
+    tasklet = killed_in(condition, log)
     with condition:
         for _ in range(3):
             tasklet.kill(pending=True)
-            settled(run_until_blocked)
+            settled()
         assert log == []
-    settled(run_until_blocked)
+    settled()
     assert log == [("held", True), ("killed", "TaskletExit")]
 
 
@@ -264,9 +265,7 @@ def test_at_the_end_of_a_thread_a_waiter_takes_the_lock_back_from_another_thread
     condition.release()
 
 
-def test_a_cancelled_waiter_takes_the_lock_back_first_although_every_wait_in_its_scope_raises(
-    condition, run_until_blocked
-):
+def test_a_cancelled_waiter_takes_the_lock_back_first_although_every_wait_in_its_scope_raises(condition):
     log, scope = [], core.CancelScope()
 
     def body():
@@ -279,12 +278,12 @@ def test_a_cancelled_waiter_takes_the_lock_back_first_although_every_wait_in_its
         return "left"
 
     noting(log, "scope", body)
-    settled(run_until_blocked)
+    settled()
     with condition:
         scope.cancel()
-        settled(run_until_blocked)
+        settled()
         assert log == []
-    settled(run_until_blocked)
+    settled()
     assert log == [("held", True), ("scope", "left")]
 
 
@@ -299,19 +298,19 @@ def test_in_a_scope_that_is_over_the_wait_raises_with_the_lock_held(condition):
     assert held
 
 
-def test_a_notification_of_one_that_is_killed_passes_to_the_next(condition, run_until_blocked):
+def test_a_notification_of_one_that_is_killed_passes_to_the_next(condition):
     log = []
     first = waiting(log, "first", condition)
     waiting(log, "second", condition)
-    settled(run_until_blocked)
+    settled()
     with condition:
         condition.notify()
         first.kill(pending=True)
-    settled(run_until_blocked)
+    settled()
     assert sorted(log) == [("first", "TaskletExit"), ("second", True)]
 
 
-def test_a_notification_never_reaches_one_that_came_later_not_even_passed_on(run_until_blocked):
+def test_a_notification_never_reaches_one_that_came_later_not_even_passed_on():
     condition, log = sync.Condition(sync.Lock()), []
     first = waiting(log, "first", condition)
     with condition:
@@ -327,7 +326,7 @@ def test_a_notification_never_reaches_one_that_came_later_not_even_passed_on(run
     assert log == [("first", "TaskletExit"), ("later", True)]
 
 
-def test_each_notification_is_passed_on_among_its_own(run_until_blocked):
+def test_each_notification_is_passed_on_among_its_own():
     condition, log = sync.Condition(sync.Lock()), []
     first = waiting(log, "a", condition)
     with condition:
@@ -343,7 +342,7 @@ def test_each_notification_is_passed_on_among_its_own(run_until_blocked):
     last.kill()
 
 
-def test_a_notification_is_not_given_to_one_whose_time_was_over(clock, run_until_blocked):
+def test_a_notification_is_not_given_to_one_whose_time_was_over(clock):
     condition, log = sync.Condition(sync.Lock()), []
     waiting(log, "late", condition, 1)
     waiting(log, "next", condition)
@@ -384,7 +383,7 @@ def test_what_is_no_lock_is_refused():
         sync.Condition(3)
 
 
-def test_a_condition_that_somebody_waits_for_keeps_its_lock(run_until_blocked):
+def test_a_condition_that_somebody_waits_for_keeps_its_lock():
     condition, log = sync.Condition(), []
     waiting(log, "waits", condition)
     with pytest.raises(RuntimeError, match="cannot be given another lock while somebody waits"):
@@ -396,7 +395,7 @@ def test_a_condition_that_somebody_waits_for_keeps_its_lock(run_until_blocked):
 
 @pytest.mark.parametrize("kind", [sync.Lock, sync.RLock])
 @pytest.mark.parametrize("way", ["acquire", "__enter__", "wait", "_acquire_restore"])
-def test_a_lock_that_somebody_waits_for_lives_on_when_its_condition_gets_another(kind, way, run_until_blocked):
+def test_a_lock_that_somebody_waits_for_lives_on_when_its_condition_gets_another(kind, way):
     condition = sync.Condition(kind())
 
     def waits():
@@ -443,7 +442,7 @@ def test_errors_of_a_lock_are_raised_and_leave_nobody_behind():
 # ---- the object ----
 
 
-def test_its_repr_has_the_lock_and_how_many_wait(run_until_blocked):
+def test_its_repr_has_the_lock_and_how_many_wait():
     condition, log = sync.Condition(sync.Lock()), []
     assert repr(condition).startswith("<Condition(<unlocked roamlet.sync.Lock object at 0x")
     assert repr(condition).endswith(", 0)>")

@@ -8,6 +8,7 @@ import pytest
 import roamlet
 from roamlet import sync
 from roamlet.sync import _critical, critical_section
+from roamlet.testing import run_until_blocked
 from tests.sync._noting import holding
 
 
@@ -18,7 +19,7 @@ def no_section_is_left():
     assert dict(_critical._sections) == {}
 
 
-def test_sections_of_one_name_exclude_each_other_and_others_do_not(run_until_blocked):
+def test_sections_of_one_name_exclude_each_other_and_others_do_not():
     log = []
     with critical_section("one"):
         holding(log, "one", critical_section("one"), steps=0)
@@ -35,7 +36,7 @@ def test_it_may_be_entered_again_by_the_tasklet_inside():
     assert reached  # and not a Deadlock
 
 
-def test_without_a_name_each_place_is_a_section(run_until_blocked):
+def test_without_a_name_each_place_is_a_section():
     log = []
 
     def place(name):

@@ -8,10 +8,11 @@ import pytest
 
 import roamlet
 from roamlet import sync
+from roamlet.testing import run_until_blocked
 from tests.sync._noting import noting
 
 
-def test_all_who_wait_are_woken_and_later_ones_do_not_wait(run_until_blocked):
+def test_all_who_wait_are_woken_and_later_ones_do_not_wait():
     event, log = sync.Event(), []
     for name in "abc":
         noting(log, name, event.wait)
@@ -23,7 +24,7 @@ def test_all_who_wait_are_woken_and_later_ones_do_not_wait(run_until_blocked):
     assert event.wait() and event.wait(0) and event.is_set()
 
 
-def test_who_was_woken_goes_on_although_the_flag_was_taken_back(run_until_blocked):
+def test_who_was_woken_goes_on_although_the_flag_was_taken_back():
     event, log = sync.Event(), []
     noting(log, "waits", event.wait)
     event.set()
@@ -60,7 +61,7 @@ def test_a_nonsense_time_out_is_refused(timeout, error):
         sync.Event().wait(timeout)
 
 
-def test_a_killed_waiter_leaves_the_others(run_until_blocked):
+def test_a_killed_waiter_leaves_the_others():
     event, log = sync.Event(), []
     noting(log, "killed", event.wait).kill()
     noting(log, "waits", event.wait)
@@ -78,7 +79,7 @@ def test_an_event_is_set_from_another_thread():
     thread.join()
 
 
-def test_at_fork_reinit_leaves_flag_and_waiters(run_until_blocked):
+def test_at_fork_reinit_leaves_flag_and_waiters():
     event, log = sync.Event(), []
     noting(log, "waits", event.wait)
     event._at_fork_reinit()

@@ -10,6 +10,7 @@ import pytest
 
 import roamlet
 from roamlet import core, sync
+from roamlet.testing import run_until_blocked
 from tests.core._threads import in_thread
 from tests.sync._noting import holding, noting
 
@@ -28,7 +29,7 @@ def lock(request):
 # ---- order ----
 
 
-def test_who_waits_gets_the_lock_in_the_order_of_arrival(lock, run_until_blocked):
+def test_who_waits_gets_the_lock_in_the_order_of_arrival(lock):
     log = []
     lock.acquire()
     for name in "abc":
@@ -52,7 +53,7 @@ def test_a_free_lock_is_taken_without_a_switch(lock):
 
 
 @pytest.mark.parametrize(("fair", "taken"), [(False, True), (True, False)])
-def test_only_a_lock_that_is_not_fair_can_be_overtaken(fair, taken, run_until_blocked):
+def test_only_a_lock_that_is_not_fair_can_be_overtaken(fair, taken):
     lock, log = sync.Lock(fair=fair), []
     assert lock.fair is fair
     lock.acquire()
@@ -69,7 +70,7 @@ def test_only_a_lock_that_is_not_fair_can_be_overtaken(fair, taken, run_until_bl
 
 
 @pytest.mark.parametrize("kind", [sync.Lock, sync.RLock])
-def test_who_was_overtaken_is_first_in_the_queue_again(kind, run_until_blocked):
+def test_who_was_overtaken_is_first_in_the_queue_again(kind):
     lock, log = kind(), []
     lock.acquire()
     for name in "abc":
@@ -101,7 +102,7 @@ def test_a_fair_lock_passes_in_turns_through_tasklets_that_take_it_at_once_again
 # ---- time-outs ----
 
 
-def test_a_time_out_ends_the_wait_and_leaves_the_others(lock, clock, run_until_blocked):
+def test_a_time_out_ends_the_wait_and_leaves_the_others(lock, clock):
     log = []
     lock.acquire()
     noting(log, "in time", lambda: lock.acquire(timeout=5))
@@ -194,7 +195,7 @@ def test_a_lock_is_released_by_another_tasklet_and_by_another_thread():
     assert not lock.locked()
 
 
-def test_an_rlock_is_free_after_as_many_releases(run_until_blocked):
+def test_an_rlock_is_free_after_as_many_releases():
     lock, log = sync.RLock(), []
     for _ in range(3):
         lock.acquire()
@@ -226,7 +227,7 @@ def test_what_saves_and_restores_an_rlock_refuses_what_it_did_not_save():
 # ---- kill ----
 
 
-def test_a_wake_up_is_passed_on_when_its_waiter_is_killed(lock, run_until_blocked):
+def test_a_wake_up_is_passed_on_when_its_waiter_is_killed(lock):
     log = []
     lock.acquire()
     first, _ = noting(log, "first", lock.acquire), noting(log, "second", lock.acquire)
@@ -237,7 +238,7 @@ def test_a_wake_up_is_passed_on_when_its_waiter_is_killed(lock, run_until_blocke
     assert lock.locked()
 
 
-def test_a_killed_waiter_leaves_the_queue(lock, run_until_blocked):
+def test_a_killed_waiter_leaves_the_queue(lock):
     log = []
     lock.acquire()
     noting(log, "killed", lock.acquire).kill()
@@ -246,7 +247,7 @@ def test_a_killed_waiter_leaves_the_queue(lock, run_until_blocked):
     assert lock.acquire(blocking=False)
 
 
-def test_a_cancelled_scope_ends_the_wait_but_does_not_forbid_a_free_lock(lock, run_until_blocked):
+def test_a_cancelled_scope_ends_the_wait_but_does_not_forbid_a_free_lock(lock):
     log, scope = [], core.CancelScope()
 
     def body():
@@ -326,7 +327,7 @@ def test_an_rlock_that_a_thread_left_behind_stays_locked_and_keeps_nothing_of_it
 # ---- the object ----
 
 
-def test_at_fork_reinit_frees_the_lock_and_lets_waiting_tasklets_of_this_thread_go_on(lock, run_until_blocked):
+def test_at_fork_reinit_frees_the_lock_and_lets_waiting_tasklets_of_this_thread_go_on(lock):
     log = []
     lock.acquire()
     holding(log, "a", lock)

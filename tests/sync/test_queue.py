@@ -11,6 +11,7 @@ import pytest
 
 import roamlet
 from roamlet import sync
+from roamlet.testing import run_until_blocked
 from tests.sync._noting import noted_when_collected, noting
 
 KINDS = [sync.Queue, sync.LifoQueue, sync.PriorityQueue]
@@ -25,7 +26,7 @@ def any_queue(request):
 # ---- tasklets ----
 
 
-def test_who_waits_gets_items_in_the_order_of_arrival(any_queue, run_until_blocked):
+def test_who_waits_gets_items_in_the_order_of_arrival(any_queue):
     log = []
     for name in "abc":
         noting(log, name, any_queue.get)
@@ -36,7 +37,7 @@ def test_who_waits_gets_items_in_the_order_of_arrival(any_queue, run_until_block
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_who_has_no_room_waits_for_it(kind, run_until_blocked):
+def test_who_has_no_room_waits_for_it(kind):
     items, log = kind(2), []
     for item in range(4):
         noting(log, item, lambda item=item: items.put(item))
@@ -50,7 +51,7 @@ def test_who_has_no_room_waits_for_it(kind, run_until_blocked):
     assert items.qsize() == 2
 
 
-def test_an_item_for_a_tasklet_that_is_killed_goes_to_the_next(any_queue, run_until_blocked):
+def test_an_item_for_a_tasklet_that_is_killed_goes_to_the_next(any_queue):
     log = []
     first, _ = noting(log, "first", any_queue.get), noting(log, "second", any_queue.get)
     any_queue.put("item")
@@ -61,7 +62,7 @@ def test_an_item_for_a_tasklet_that_is_killed_goes_to_the_next(any_queue, run_un
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_room_for_a_tasklet_that_is_killed_goes_to_the_next(kind, run_until_blocked):
+def test_room_for_a_tasklet_that_is_killed_goes_to_the_next(kind):
     items, log = kind(1), []
     items.put(0)
     first, _ = noting(log, "first", lambda: items.put(1)), noting(log, "second", lambda: items.put(2))
@@ -72,7 +73,7 @@ def test_room_for_a_tasklet_that_is_killed_goes_to_the_next(kind, run_until_bloc
     assert items.get_nowait() == 2
 
 
-def test_an_item_for_one_whose_time_was_over_goes_to_the_next(any_queue, clock, run_until_blocked):
+def test_an_item_for_one_whose_time_was_over_goes_to_the_next(any_queue, clock):
     log = []
     noting(log, "late", lambda: any_queue.get(timeout=1))
     noting(log, "next", any_queue.get)
@@ -82,7 +83,7 @@ def test_an_item_for_one_whose_time_was_over_goes_to_the_next(any_queue, clock, 
     assert log == [("late", "Empty"), ("next", "item")]
 
 
-def test_a_tasklet_of_another_one_overtakes_and_the_item_is_not_given_twice(any_queue, run_until_blocked):
+def test_a_tasklet_of_another_one_overtakes_and_the_item_is_not_given_twice(any_queue):
     log = []
     noting(log, "waits", any_queue.get)
     with roamlet.atomic():  # get() lets others run now and then
@@ -95,7 +96,7 @@ def test_a_tasklet_of_another_one_overtakes_and_the_item_is_not_given_twice(any_
     assert log == [("waits", 2)]
 
 
-def test_who_was_overtaken_in_a_simple_queue_is_first_in_it_again(run_until_blocked):
+def test_who_was_overtaken_in_a_simple_queue_is_first_in_it_again():
     items, log = sync.SimpleQueue(), []
     for name in "abc":
         noting(log, name, items.get)
@@ -121,7 +122,7 @@ def test_a_busy_consumer_lets_others_run(any_queue):
     assert taken_by_then[0] < 20_000
 
 
-def test_join_waits_for_task_done(run_until_blocked):
+def test_join_waits_for_task_done():
     items, log = sync.Queue(), []
     for item in range(2):
         items.put(item)
@@ -139,7 +140,7 @@ def test_join_waits_for_task_done(run_until_blocked):
 
 
 @pytest.mark.parametrize("immediate", [False, True])
-def test_shutdown_wakes_all_who_wait(immediate, run_until_blocked):
+def test_shutdown_wakes_all_who_wait(immediate):
     empty, full, log = sync.Queue(), sync.Queue(1), []
     full.put(1)
     noting(log, "get", empty.get)
@@ -285,7 +286,7 @@ def test_items_that_cannot_be_compared_leave_the_queue_usable():
 # ---- what subclasses and programs reach into ----
 
 
-def test_the_idiom_that_empties_a_queue_through_its_attributes(run_until_blocked):
+def test_the_idiom_that_empties_a_queue_through_its_attributes():
     items, log = sync.Queue(2), []
     items.put(1)
     items.put(2)
@@ -329,7 +330,7 @@ class Unique(sync.Queue):
         return self.queue.pop()
 
 
-def test_hooks_of_a_subclass_are_used_with_the_mutex_held(run_until_blocked):
+def test_hooks_of_a_subclass_are_used_with_the_mutex_held():
     items, log = Unique(5), []
     for _ in range(3):
         items.put("same")

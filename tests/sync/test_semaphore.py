@@ -9,13 +9,14 @@ import pytest
 
 import roamlet
 from roamlet import sync
+from roamlet.testing import run_until_blocked
 from tests.sync._noting import noted_when_collected, noting
 
 KINDS = [sync.Semaphore, sync.BoundedSemaphore]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_so_many_pass_and_the_others_follow_in_order(kind, run_until_blocked):
+def test_so_many_pass_and_the_others_follow_in_order(kind):
     semaphore, log = kind(2), []
     for name in "abcd":
         noting(log, name, semaphore.acquire)
@@ -29,7 +30,7 @@ def test_so_many_pass_and_the_others_follow_in_order(kind, run_until_blocked):
     assert semaphore._value == 0
 
 
-def test_release_of_several_wakes_as_many(run_until_blocked):
+def test_release_of_several_wakes_as_many():
     semaphore, log = sync.Semaphore(0), []
     for name in "abcd":
         noting(log, name, semaphore.acquire)
@@ -41,7 +42,7 @@ def test_release_of_several_wakes_as_many(run_until_blocked):
     assert (len(log), semaphore._value) == (4, 1)
 
 
-def test_who_was_overtaken_is_first_in_the_queue_again(run_until_blocked):
+def test_who_was_overtaken_is_first_in_the_queue_again():
     semaphore, log = sync.Semaphore(0), []
     for name in "abc":
         noting(log, name, semaphore.acquire)
@@ -54,7 +55,7 @@ def test_who_was_overtaken_is_first_in_the_queue_again(run_until_blocked):
     assert [name for name, _ in log] == ["a", "b", "c"]
 
 
-def test_a_wake_up_is_passed_on_when_its_waiter_is_killed(run_until_blocked):
+def test_a_wake_up_is_passed_on_when_its_waiter_is_killed():
     semaphore, log = sync.Semaphore(0), []
     first, _ = noting(log, "first", semaphore.acquire), noting(log, "second", semaphore.acquire)
     semaphore.release()
@@ -64,7 +65,7 @@ def test_a_wake_up_is_passed_on_when_its_waiter_is_killed(run_until_blocked):
     assert semaphore._value == 0
 
 
-def test_a_time_out_takes_nothing(clock, run_until_blocked):
+def test_a_time_out_takes_nothing(clock):
     semaphore, log = sync.Semaphore(0), []
     noting(log, "late", lambda: semaphore.acquire(timeout=1))
     noting(log, "in time", lambda: semaphore.acquire(True, 5))
@@ -138,7 +139,7 @@ def test_a_block_gives_back_what_it_took_whatever_is_raised():
     assert semaphore._value == 1
 
 
-def test_a_block_waits(run_until_blocked):
+def test_a_block_waits():
     semaphore, log = sync.Semaphore(0), []
 
     def body():

@@ -115,6 +115,9 @@ class Channels:
 
     # ---- what travels
 
+    def __len__(self) -> int:
+        return len(self._given)
+
     def number_of(self, channel: Any_channel) -> int | None:
         """The number by which the context knows it, for one more reference. None when the link has ended."""
         with self._lock:

@@ -302,6 +302,10 @@ class Link:
                 self._put(frame)
 
     @property
+    def calls_in_flight(self) -> int:
+        return len(self._in_flight)
+
+    @property
     def waiting(self) -> int:
         """How many bytes of what was sent wait for the pipe."""
         return self._queued

@@ -109,6 +109,10 @@ class Process:
         threads.links.post(self._listen)
 
     @property
+    def pid(self) -> int:
+        return self._popen.pid
+
+    @property
     def exit_code(self) -> int | None:
         """None while it runs; negative for the signal that ended it."""
         return self._popen.returncode
