@@ -159,6 +159,48 @@ def run_and_forget(context):
         run_command(context, "echo $$; exec sleep 100")
 
 
+@pytest.mark.parametrize("python", PYTHONS)
+def test_a_command_ends_when_the_interpreter_is_killed(python):
+    pids = []
+    with remote.local(python, output=lambda context, stream, line: pids.append(int(line))) as context:
+        context._background(lambda: run_until_lost(context))
+        while len(pids) < 2:
+            context.call(os.getpid)
+        os.kill(context.facts.pid, signal.SIGKILL)
+        assert all(gone(pid, seconds=LIMIT) for pid in pids)
+
+
+def run_until_lost(context):
+    with raises(remote.ContextDied):
+        run_command(context, "sleep 100 & echo $!; echo $$; wait")
+
+
+@pytest.mark.parametrize("kill", [False, True])
+@pytest.mark.parametrize("python", PYTHONS)
+def test_what_a_command_leaves_running_outlives_the_context(python, kill):
+    pids = []
+    with remote.local(python, output=lambda context, stream, line: pids.append(int(line))) as context:
+        assert run_command(context, "sleep 100 >/dev/null 2>&1 & echo $!", timeout=LIMIT) == 0
+        if kill:
+            os.kill(context.facts.pid, signal.SIGKILL)
+            assert gone(context.facts.pid, seconds=LIMIT)
+    assert not gone(pids[0], seconds=0.5)
+    os.kill(pids[0], signal.SIGKILL)
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+def test_a_command_leaves_no_descriptor_and_no_process(python):
+    with remote.local(python) as context:
+        assert run_command(context, "cat; test $$ = $(ps -o pgid= -p $$)") == 0
+        before = context.call(os.listdir, ("/proc/self/fd",))
+        assert (
+            run_command(context, 'test "$(ls -l /proc/self/fd | grep -c pipe)" = 2; kill -TERM $$') == -signal.SIGTERM
+        )
+        assert context.call(os.listdir, ("/proc/self/fd",)) == before
+        with raises(ChildProcessError, match="No child processes"):
+            context.call(os.waitpid, (-1, os.WNOHANG))
+
+
 def test_a_script_in_the_library_gives_its_status(folder, monkeypatch):
     monkeypatch.syspath_prepend(folder / "scripts")
     lines = []

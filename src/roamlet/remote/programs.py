@@ -1,4 +1,4 @@
-"""Scripts and shell commands in a context, as `roamlet run` has them: the near end of roamlet.wire.programs."""
+"""Scripts and shell commands in a context, for `roamlet run`: the parent's half of roamlet.wire.programs."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -19,8 +19,8 @@ def run_command(context: "Context", text: str, args: Sequence[str] = (), timeout
     """Run `text` by /bin/sh of the target, `args` being its $1, $2, ...; return its exit status, negative for a signal.
 
     It has nothing to read. What it printed has been handed on when this returns. It is killed, with all that it has started in its
-    process group, after `timeout` seconds, and when the context ends. Blocks this tasklet only. Raises CallTimeout, and what
-    Context.call does.
+    process group, after `timeout` seconds, and when the context ends, even if the target's interpreter is killed. Blocks this
+    tasklet only. Raises CallTimeout, and what Context.call does.
     """
     context._shipping.need("programs")
     limit = None if timeout is None else timeout + PATIENCE

@@ -9,31 +9,58 @@ import os
 import sys
 import threading
 
+from roamlet.wire import link
+
 SHELL = "/bin/sh"
 KILL = 9  # on every system; `signal` need not be imported
 
+# The guard reads the number of the command's process group, waits for the end of its pipe, and kills the group. Only this process
+# holds the write end, so the kernel ends the pipe whatever kills this process: exit handlers do not run on SIGKILL.
+_GUARD = "exec >/dev/null 2>&1; read group && { read end; kill -9 -$group; }"
+# The command itself tells the guard its number, before it runs: there is no moment at which it runs unguarded.
+_GUARDED = 'echo $$ >&0; exec %s -c "$@" </dev/null' % SHELL
+
 _running = []
-_ends = []  # not empty once the end of this process kills them
+_pipes = []  # the write ends of those that guards read
+_hooks = []  # not empty once exit and fork handlers are registered
 
 
 def command(text, args, seconds):
     """Run `text` by the shell, its $1, $2, ... being `args`, and return its exit status, negative for a signal.
 
-    After `seconds`, if not None, it is killed with all that it has started, and "late" returned; also when this process ends.
+    After `seconds`, if not None, it is killed with all that it has started, and "late" returned. It is also killed when this
+    process ends in any way. Processes that it has left running when it ends by itself are not killed.
     """
-    import atexit  # in the functions: see above
-    import subprocess
+    import subprocess  # in the functions: see above
+    from functools import partial
 
-    group = {"preexec_fn": os.setsid} if sys.version_info < (3, 2) else {"start_new_session": True}
-    process = subprocess.Popen([SHELL, "-c", text, "sh"] + list(args), close_fds=True, **group)
+    start = partial(subprocess.Popen, close_fds=True, **_own_session())
+    _register()
+    source, target = os.pipe()
+    _pipes.append(target)
+    try:
+        link._close_on_exec(target)  # 2.7 lets every program that this process starts inherit it
+        try:
+            guard = start([SHELL, "-c", _GUARD], stdin=source)
+        finally:
+            os.close(source)
+        try:
+            return _wait(start([SHELL, "-c", _GUARDED, "sh", text, "sh"] + list(args), stdin=target), seconds)
+        finally:
+            guard.kill()
+            guard.wait()
+    finally:
+        _pipes.remove(target)
+        os.close(target)
+
+
+def _wait(process, seconds):
     late = []
 
     def end():
         late.append(True)
         _kill(process)
 
-    if not _ends:
-        _ends.append(atexit.register(_kill_all))
     _running.append(process)
     timer = None
     if seconds is not None:
@@ -49,6 +76,20 @@ def command(text, args, seconds):
     return "late" if late else status
 
 
+def _own_session():
+    return {"preexec_fn": os.setsid} if sys.version_info < (3, 2) else {"start_new_session": True}
+
+
+def _register():
+    import atexit
+
+    if not _hooks:
+        _hooks.append(atexit.register(_kill_all))
+        at_fork = getattr(os, "register_at_fork", None)  # 3.7 and later
+        if at_fork is not None:
+            at_fork(after_in_child=_forget)
+
+
 def _kill(process):
     try:
         os.killpg(process.pid, KILL)
@@ -59,6 +100,13 @@ def _kill(process):
 def _kill_all():
     for process in _running[:]:  # others end meanwhile
         _kill(process)
+
+
+def _forget():
+    """Let go of the commands in a process that was forked off: they end with its parent."""
+    for target in _pipes:
+        os.close(target)
+    del _pipes[:], _running[:]
 
 
 def script(path, source, args):
