@@ -7,7 +7,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from roamlet.remote.link.inflight import InFlight
 from roamlet.remote.link.link import Link
+from roamlet.remote.link.output import Output
 from roamlet.wire import codec, protocol, series
 from tests.wire.damage import damaged
 from tests.wire.test_fuzz import seeds
@@ -34,16 +36,15 @@ def link_of(number):
     link.name = "hostile"
     link.hello = None
     link.greeted = SimpleNamespace(set=lambda: None)
-    link.largest_result = 5_000
-    link.wanted = lambda number, name: None
-    link.wanted_piece = lambda number: None
+    link.on_want = lambda number, name: None
+    link.on_piece = lambda number: None
     link.channels = SimpleNamespace(take=lambda number, body: codec.loads(body))
-    link.output = SimpleNamespace(**dict.fromkeys(("text", "record", "say"), lambda *args, **fields: None))
-    link._lock = threading.Lock()
-    link._arriving = {}
-    link._queued = 0
-    link._in_flight = {}
-    link._turn = None
+    link.output = object.__new__(Output)
+    link.output.text = link.output.record = link.output.say = lambda *args, **fields: None
+    link.in_flight = InFlight(threading.Lock())
+    link.in_flight.largest_result = 5_000
+    link.sender = SimpleNamespace(has_room=True)
+    link._inline = None
     link.send_at_once = lambda frame: None
     return link
 
@@ -54,7 +55,7 @@ def fuzz_frames(inputs, seed):
     outcomes = collections.Counter()
     link = link_of(7)
     for _ in range(inputs):
-        link._in_flight.setdefault(3, (Nobody(), "work.f"))
+        link.in_flight.calls.setdefault(3, (Nobody(), "work.f"))
         kind = chance.choice(
             (chance.randrange(256), chance.randrange(1, protocol.LAST_KIND + 1), 6 | protocol.KIND_MORE)
         )
@@ -66,8 +67,8 @@ def fuzz_frames(inputs, seed):
             outcomes["taken"] += 1
         except (protocol.WireError, ValueError):
             outcomes["refused"] += 1
-            link._arriving.clear()  # a link that has refused something is closed
-        assert sum(arrival.size for arrival in link._arriving.values()) <= 5_000
+            link.in_flight._arriving.clear()  # a link that has refused something is closed
+        assert sum(arrival.size for arrival in link.in_flight._arriving.values()) <= 5_000
     return outcomes
 
 

@@ -424,7 +424,7 @@ def test_a_context_can_use_no_channel_but_those_it_was_given_and_these_only_as_t
     with raises(remote.ProtocolError, match=says):
         context.call(roamlet_sent.echo, (channel,))
     context.close()
-    assert not context._link.channels._given
+    assert not context._link.channels._served
     assert roamlet.select(channel, default="nobody")[1] == "nobody"
 
 

@@ -33,7 +33,7 @@ def everywhere(request):
 
 def waits(context):
     """Whether somebody over there waits to receive."""
-    return any(given.pumping for given in context._link.channels._given.values())
+    return any(given.pumping for given in context._link.channels._served.values())
 
 
 def test_a_spawned_call_is_joined_by_any_number(everywhere):

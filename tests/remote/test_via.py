@@ -286,7 +286,7 @@ def test_a_call_that_was_not_sent_leaves_nothing_that_an_import_waits_for(chain,
     monkeypatch.syspath_prepend(tmp_path)
     via_lazy, via_unsent = map(importlib.import_module, ("via_lazy", "via_unsent"))
     last = chain(*["own"] * (hops + 1))[-1]
-    with last._link.trunk.order, pytest.raises(TimeoutError):  # something else is being sent on the way
+    with last._link.trunk.cache_lock, pytest.raises(TimeoutError):  # something else is being sent on the way
         last.call(via_unsent.inside, timeout=0.1)
     # The limit of an import is longer than this.
     assert last.call(via_unsent.asks, ("via_nowhere",), timeout=30) == "via_nowhere"

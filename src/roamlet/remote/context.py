@@ -19,7 +19,7 @@ from roamlet.remote.base.threads import TaskletThread, Threads, forget_after_for
 from roamlet.remote.calls.chains import Chain
 from roamlet.remote.calls.spawn import RemoteCall, Stream, acall, iterate
 from roamlet.remote.calls.version_hints import say_versions
-from roamlet.remote.channels.served import Luggage
+from roamlet.remote.channels.served import ChannelReferences
 from roamlet.remote.errors import (
     CallTimeout,
     CannotTravel,
@@ -30,8 +30,9 @@ from roamlet.remote.errors import (
 )
 from roamlet.remote.files import transfer
 from roamlet.remote.link.heartbeat import Heartbeat
-from roamlet.remote.link.link import Answer, Link, Member, alive
-from roamlet.remote.shipping.shipping import Shipping, spoken
+from roamlet.remote.link.inflight import Answer, Member
+from roamlet.remote.link.link import Link, alive
+from roamlet.remote.shipping.shipping import Shipping, part_name
 from roamlet.remote.values import answers
 from roamlet.remote.values.registry import Body, Outgoing
 from roamlet.wire import codec, heartbeat
@@ -63,13 +64,13 @@ class Request:
     name: modules.FunctionName
     text: str
     body: Body
-    luggage: Luggage | None = None
+    luggage: ChannelReferences | None = None
     outgoing: Outgoing | None = None
 
     def let_go(self) -> None:
         """It was not sent after all."""
         if self.luggage is not None:
-            self.luggage.let_go()
+            self.luggage.discard()
 
 
 _heads: dict[modules.FunctionName, tuple[str, bytes]] = {}
@@ -322,7 +323,7 @@ class Context:
         kwargs: Mapping[str, Any] | None,
         *,
         through: tuple[str, str, tuple[Any, ...]] | None = None,
-        luggage: Luggage | None = None,
+        luggage: ChannelReferences | None = None,
         lent: bool = False,
     ) -> Request:
         """The call, encoded. Never blocks; nothing is sent.
@@ -352,13 +353,13 @@ class Context:
             (function, arguments) if by_value else arguments,
             keywords,
         )
-        luggage = luggage or Luggage(self._link.channels)
-        outgoing = Outgoing(self.facts.python, luggage.let_go, lent)
+        luggage = luggage or ChannelReferences(self._link.channels)
+        outgoing = Outgoing(self.facts.python, luggage.discard, lent)
         if through is not None:
             called = (*through[:2], (*through[2], *called), None)
         body, problem = _encoded(called, outgoing, luggage)
         if problem is not None:
-            luggage.let_go()
+            luggage.discard()
             self._link.refuse_if_ended(text)  # a channel cannot travel where nobody is
             if by_value:
                 problem = (_as_called(problem[0]), _as_called(problem[1]))
@@ -402,13 +403,13 @@ class Context:
                 error.happened_in(self.name, request.text)
             raise
 
-    def _send_ahead(self, outgoing: Outgoing, luggage: Luggage, deadline: float | None) -> None:
+    def _send_ahead(self, outgoing: Outgoing, luggage: ChannelReferences, deadline: float | None) -> None:
         """Send what must be there before the message that these have encoded."""
         for part in outgoing.parts:
             self._shipping.need(part, deadline)
         for module, needed in outgoing.modules.items():
             try:
-                self._shipping.bring_module(module, deadline)
+                self._shipping.send_module(module, deadline)
             except (RemoteModuleNotFound, CannotTravel):
                 if needed:
                     raise
@@ -559,7 +560,7 @@ def _head(name: modules.FunctionName) -> tuple[str, bytes]:
     """What _heads keeps of a function."""
     text = f"__main__.{name.qualname}" if name.module == modules.name_over_there() else str(name)
     if name.module.startswith("roamlet.wire."):
-        text = spoken(name.module.rpartition(".")[2])
+        text = part_name(name.module.rpartition(".")[2])
     called: bytes = codec.dumps((*name, None, None))
     if len(_heads) >= HEADS:
         _heads.clear()
@@ -573,7 +574,9 @@ def _no_bytes(*_: object) -> bytes:
     return b""
 
 
-def _encoded(arguments: tuple[Any, ...], outgoing: Outgoing, luggage: Luggage) -> tuple[Body, tuple[str, str] | None]:
+def _encoded(
+    arguments: tuple[Any, ...], outgoing: Outgoing, luggage: ChannelReferences
+) -> tuple[Body, tuple[str, str] | None]:
     """The body of CALL, or what in it cannot travel: (sentence, path)."""
     try:
         return outgoing.dumps(arguments, ARGUMENT_NAMES, luggage.refer), None

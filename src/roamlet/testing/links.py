@@ -93,7 +93,7 @@ def counted(context: Context) -> Iterator[Counted]:
 def holds(context: Context) -> Holds:
     """Return what `context` has of this process now. Neither blocks nor switches; another thread may change it at once."""
     link = _link_of(context)
-    return Holds(link.calls_in_flight, len(link.channels))
+    return Holds(len(link.in_flight.calls), len(link.channels))
 
 
 def flush_output(context: Context, seconds: float = ENDED) -> None:

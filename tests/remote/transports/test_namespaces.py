@@ -141,7 +141,7 @@ def test_who_may_not_enter_is_told(commands):
 
 
 def test_an_interpreter_that_is_not_in_there_is_named(inside):
-    with raises(remote.NoPython, match="there is no /no/such/python in the file system over there"):
+    with raises(remote.NoPython, match="there is no /no/such/python in its file system"):
         remote.setns(inside, python="/no/such/python")
 
 

@@ -21,7 +21,7 @@ SECRET = "s3cret-and-nowhere"
 @pytest.mark.parametrize(
     ("password", "error", "says"),
     [
-        (7, TypeError, "password= takes a str, or a function of a prompt and who asks, not a int"),
+        (7, TypeError, "password= takes a str, or a function of a prompt and the name of the command, not a int"),
         (b"bytes", TypeError, "not a bytes"),
         ("", ValueError, "password= gave what cannot be typed at a prompt"),
         (SECRET + "\n", ValueError, "cannot be typed"),

@@ -1,3 +1,1 @@
-"""What the whole of roamlet.remote stands on: its background threads, deadlines, descriptors, and the facts of a
-target. Knows no link.
-"""
+"""What all of roamlet.remote uses: its background threads, deadlines, descriptors, and the facts of a target. Knows no link."""

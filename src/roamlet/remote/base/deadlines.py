@@ -1,15 +1,15 @@
-"""How long to wait, for a deadline that may be none."""
+"""How long to wait, where there may be no deadline."""
 
 import time
 
 from roamlet.sync import TIMEOUT_MAX
 
-# Seconds for a wait without limit that one of roamlet's own threads ends: with a limit, however long, it is taken for no deadlock.
+# Seconds, for a wait without limit that one of roamlet's own threads ends: a wait with a limit, however long, is no deadlock.
 EVER = TIMEOUT_MAX
 
 
 def deadline_of(timeout: float | None) -> float | None:
-    """When (time.monotonic) the time that somebody gives for a call is over. Raises TypeError, ValueError for what is no time."""
+    """When (time.monotonic) the time-out of a call is over. Raises TypeError, ValueError for what is no time-out."""
     if timeout is None:
         return None
     if not isinstance(timeout, (int, float)):
@@ -20,10 +20,10 @@ def deadline_of(timeout: float | None) -> float | None:
 
 
 def limit(deadline: float | None) -> float:
-    """The time-out, in seconds, of such a wait until `deadline` (time.monotonic); EVER when there is none."""
+    """The time-out, in seconds, of such a wait until `deadline` (time.monotonic); EVER without a deadline."""
     return EVER if deadline is None else max(0.0, deadline - time.monotonic())
 
 
 def remaining(deadline: float | None) -> float | None:
-    """Seconds until `deadline` (time.monotonic), 0 when it has passed; None when there is none."""
+    """Seconds until `deadline` (time.monotonic), 0 when it has passed; None without a deadline."""
     return None if deadline is None else max(0.0, deadline - time.monotonic())

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from roamlet import io
 
-# Held by who forks, so that no fork comes between a system call and the note of it.
+# Held during a fork, so that no fork comes between a system call and the note of it.
 _lock = threading.RLock()
 _ours: set[int] = set()
 
@@ -47,7 +47,7 @@ def terminal() -> tuple[int, int]:
 
 
 def close(fd: int) -> None:
-    """Close one of them; whoever waits for it is woken."""
+    """Close one of them; tasklets that wait for it are woken."""
     with _lock:
         _ours.discard(fd)
         io.close(fd)
@@ -61,10 +61,10 @@ def lend(fds: Iterable[int]) -> None:
 
 def _forget() -> None:
     for fd in _ours:
-        with contextlib.suppress(OSError):  # the program has closed it, or exchanged it, behind our back
+        with contextlib.suppress(OSError):  # the program has closed or replaced it
             os.close(fd)
     _ours.clear()
-    _lock.release()  # of the one thread that is here, which has forked
+    _lock.release()  # it belongs to this thread, which has forked
 
 
 os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_forget)

@@ -1,4 +1,4 @@
-"""What a context's HELLO says about its Python, checked: it is somebody else's claim."""
+"""What a context's HELLO says about its Python, checked, because the context is not trusted."""
 
 import functools
 from dataclasses import dataclass, field
@@ -8,14 +8,14 @@ from roamlet.wire import codec, protocol
 
 NUMBERS = ("protocol", "pid")
 TEXTS = ("implementation", "platform", "machine", "executable", "packages", "namespaces")
-FOR_EXTENSIONS = {"libc": "", "suffixes": ""}  # who does not say gets no extension modules
+FOR_EXTENSIONS = {"libc": "", "suffixes": ""}  # without these a context gets no extension modules
 
 
 @dataclass(frozen=True)
 class Facts:
-    """The Python over there. `python` is its version, `pid` its process, `packages` the top-level names that import there.
+    """The Python on the target. `python` is its version, `pid` its process, `packages` the top-level names that it can import.
 
-    `libc` is "glibc 2.36", or empty where there is none or another one; `suffixes` are the endings of extension modules, its own
+    `libc` is "glibc 2.36", or empty for another C library; `suffixes` are the endings of extension modules, its own
     first (".cpython-312-x86_64-linux-gnu.so"). `magic` is that of its bytecode.
     """
 
@@ -44,7 +44,7 @@ class Facts:
 
 
 def facts_of(hello: bytes) -> Facts:
-    """Decode HELLO. Raises ValueError (CodecError is one) when it says what no HELLO says."""
+    """Decode HELLO. Raises ValueError (CodecError is one) when it is malformed."""
     said = codec.loads(hello)
     if not isinstance(said, dict):
         raise ValueError("HELLO is no dict")

@@ -34,9 +34,9 @@ class TaskletThread:
         self._thread = io.start_thread(self._main, name)
 
     def post(self, job: Job) -> bool:
-        """Run `job` there soon, behind those before it. Thread-safe, never blocks. What it raises is logged.
+        """Run `job` in that thread soon, after those posted before. Thread-safe, never blocks. What it raises is logged.
 
-        False when the thread is ending: hardly anybody is left then who could need it, and it is dropped.
+        False when the thread is ending; the job is dropped then, because no context is left.
         """
         with self._lock:
             if self._ending:
@@ -46,9 +46,9 @@ class TaskletThread:
         return True
 
     def may_wake(self, change: int) -> None:
-        """So many more things, or fewer, through which this thread may wake tasklets that it does not know of.
+        """Add `change` to the number of things through which this thread may wake tasklets that it does not know of.
 
-        While there are any, whoever waits on a channel alone is taken for no deadlock. Thread-safe, never blocks.
+        While there are any, a tasklet that waits on a channel alone is no deadlock. Thread-safe, never blocks.
         """
         with self._lock:
             self._wakers += change
@@ -72,16 +72,14 @@ class TaskletThread:
     def join(self) -> None:
         """Wait until the thread has ended; it was told to. Blocks the calling thread, for an instant, outside of atomic code.
 
-        A callback of the user's that blocks its thread for ever is left behind in it.
+        A callback of the user's that blocks its thread for ever is abandoned in it.
         """
         if not self.is_current():
             outside_atomic(self._thread.join, (JOIN,))
 
     def _main(self) -> None:
         while True:
-            wake = self._wake = (
-                Waiter()
-            )  # set before the look at the jobs: whoever posts after that look wakes this one
+            wake = self._wake = Waiter()  # set before the look at the jobs: a `post` after that look wakes this one
             while self._jobs:
                 tasklet(_guarded)(self._jobs.popleft())
             if self._ending:
@@ -90,7 +88,7 @@ class TaskletThread:
 
 
 def _guarded(job: Job) -> None:
-    """An error that left its tasklet would be raised in the thread's main tasklet and end all the others with it."""
+    """Log an error: left to itself it would be raised in the thread's main tasklet and end all other tasklets."""
     try:
         job()
     except Exception:

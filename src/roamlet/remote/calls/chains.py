@@ -16,7 +16,8 @@ from roamlet.core import Waiter
 from roamlet.remote.base.deadlines import deadline_of, limit
 from roamlet.remote.calls.spawn import RemoteCall
 from roamlet.remote.errors import ChainBroken, RemoteError
-from roamlet.remote.link.link import ROOT, Answer
+from roamlet.remote.link.frames import ROOT
+from roamlet.remote.link.inflight import Answer
 from roamlet.sync import Lock
 from roamlet.sync._outcome import duplicate
 from roamlet.wire import chains, codec, protocol

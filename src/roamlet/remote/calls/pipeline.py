@@ -13,8 +13,8 @@ from roamlet.core import Waiter
 from roamlet.remote import modules
 from roamlet.remote.base.deadlines import EVER
 from roamlet.remote.errors import ProtocolError, RemoteError
-from roamlet.remote.link.link import Answer
-from roamlet.remote.shipping.shipping import spoken
+from roamlet.remote.link.inflight import Answer
+from roamlet.remote.shipping.shipping import part_name
 from roamlet.remote.values import answers
 from roamlet.sync import Condition
 from roamlet.wire import codec
@@ -141,7 +141,7 @@ def begin(context: "Context", function: Callable[..., Any], args: Sequence[Any])
     """Send a call of a function of the payload and its parts: its number, who gets the answer, and its name in messages."""
     name = modules.name_of(function)
     body = codec.dumps((name.module, name.qualname, tuple(args), None))
-    text = spoken(name.module.rpartition(".")[2])
+    text = part_name(name.module.rpartition(".")[2])
     number, waiter = context._shipping.call(function, name, text, body)
     return number, waiter, text
 

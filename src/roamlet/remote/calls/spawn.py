@@ -14,7 +14,7 @@ from roamlet.core import ChannelClosed, TaskletExit
 from roamlet.remote.base.deadlines import deadline_of, limit
 from roamlet.remote.channels.window import WindowChannel
 from roamlet.remote.errors import RemoteError
-from roamlet.remote.link.link import Answer
+from roamlet.remote.link.inflight import Answer
 from roamlet.sync import Event
 from roamlet.sync._outcome import TaskletKilled, duplicate
 from roamlet.wire import codec, protocol

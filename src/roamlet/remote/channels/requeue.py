@@ -1,4 +1,4 @@
-"""Values that a context was sent and did not take: back into their channel, in front of what waits there."""
+"""Puts values that a context was sent and did not take back into their channel, in front of what waits there."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -9,22 +9,22 @@ from roamlet.core import select, tasklet
 from roamlet.remote.base.threads import acquire, release
 from roamlet.remote.channels.window import WindowChannel
 
-Back = tuple[Any, bool]
+Value = tuple[Any, bool]
 """A value, and whether it is an exception for the receiver to raise."""
 
 
-def give_back(channel: "roamlet.channel[Any] | WindowChannel[Any]", values: Sequence[Back]) -> None:
-    """Put these in front, the first one foremost. Never blocks; on the thread for links only.
+def requeue(channel: "roamlet.channel[Any] | WindowChannel[Any]", values: Sequence[Value]) -> None:
+    """Put these in front, in this order. Never blocks; on the thread for links only.
 
-    A channel without a window keeps nothing: in it, tasklets on the thread for links wait to send them, and keep it alive.
+    A channel without a window stores nothing: tasklets on the thread for links wait in it to send the values, and keep it alive.
     """
     if isinstance(channel, WindowChannel):
-        channel.give_back(values)
+        channel.requeue(values)
         return
     threads = acquire()
     waiting = deque(values)
     while waiting and not waiting[0][1] and select((channel, waiting[0][0]), default=None)[0] is not None:
-        waiting.popleft()  # somebody has waited for it
+        waiting.popleft()  # a receiver was waiting
     left = [None] * len(waiting)
 
     def send(value: Any, is_error: bool) -> None:

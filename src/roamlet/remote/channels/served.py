@@ -1,7 +1,7 @@
-"""Channels that were given to a context: what it does with them happens here, one tasklet for each that has to wait.
+"""The channels of this process that a context may use: its sends and receives are carried out here, in one tasklet each.
 
-The other end, and what the frames between say, stand in roamlet.wire.channels. A context can use what it was given and nothing
-else; what it had not taken when it ends goes back where it came from.
+The other end, and the frames between, are in roamlet.wire.channels. A context can use the channels that it was sent and no
+others; values that it had not taken when its link ends are put back into their channels.
 """
 
 import itertools
@@ -11,34 +11,33 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import roamlet
 from roamlet.core import ChannelClosed, Waiter, select, tasklet, thread_ends
 from roamlet.remote.base.deadlines import EVER
 from roamlet.remote.base.threads import Threads
-from roamlet.remote.channels import requeue
+from roamlet.remote.channels.requeue import requeue
 from roamlet.remote.channels.window import WindowChannel
 from roamlet.remote.errors import RemoteError
+from roamlet.remote.link.channel_server import ChannelServer
+from roamlet.remote.link.frames import ROOT
+from roamlet.remote.link.link import Link
 from roamlet.remote.values import failures
 from roamlet.wire import channels as wire
 from roamlet.wire import codec, protocol
 
-if TYPE_CHECKING:  # _link makes these
-    from roamlet.remote.link.link import Link
-
-MOST_AHEAD = 1 << 16  # values sent to one context and not taken there
+MOST_AHEAD = 1 << 16  # values sent to one context and not taken by it
 BYTES_AHEAD = 1 << 23  # of one channel; a single value may be larger
-ROOT = 0
 NOTHING = object()
 
 Any_channel = roamlet.channel[Any] | WindowChannel[Any]
 
 
-class Tally:
-    """Values that came into a channel with a window, and of which the other side has not been told yet.
+class Acknowledgements:
+    """Counts of values that came into a channel with a window and were settled, but not acknowledged to the context yet.
 
-    What waits in the channel refers to this, and not to the channel's Given, which refers to the channel.
+    Values that wait in the channel refer to this, and not to the ServedChannel, which refers to the channel.
     """
 
     def __init__(self, number: int) -> None:
@@ -46,30 +45,31 @@ class Tally:
         self.accepted = self.refused = 0
 
 
-class Given:
-    """One channel that a context may use. The reader of the link and its tasklets touch it, all on one thread."""
+class ServedChannel:
+    """One channel that a context may use. Used on the thread for links alone."""
 
     def __init__(self, number: int, channel: Any_channel) -> None:
         self.number = number
         self.channel = channel
-        self.references = 0  # over there, or in messages that are being made
+        self.references = 0  # of the context, or in messages that are being made
         self.announced = False
-        self.epoch = 0  # 0: nothing is wanted over there
+        self.epoch = 0  # 0: the context wants nothing
         self.ended = 0  # the last epoch that is over
-        self.later: dict[int, tuple[int, int] | None] = {}  # epochs that wait for its end: wanted, taken; None: over
+        # Epochs that wait for the end of this one: wanted, taken; None: over.
+        self.later: dict[int, tuple[int, int] | None] = {}
         self.pumping = 0  # the epoch that a tasklet receives for
         self.wanted = self.sent = self.taken = 0
         self.untaken: deque[tuple[Any, bool, int]] = deque()  # value, whether it is an exception, bytes
         self.bytes = 0
         self.stop: roamlet.channel[None] = roamlet.channel()
         self.room: Waiter[None] | None = None
-        self.tally = Tally(number)
+        self.acknowledgements = Acknowledgements(number)
 
 
-class Luggage:
-    """The channels inside of one message: `refer` counts them while it is encoded."""
+class ChannelReferences:
+    """The references to channels inside of one message. `refer` counts them while the message is encoded."""
 
-    def __init__(self, channels: "Channels") -> None:
+    def __init__(self, channels: ChannelServer) -> None:
         self.numbers: list[int] = []
         self._channels = channels
 
@@ -80,263 +80,264 @@ class Luggage:
         return number
 
     def announce(self) -> None:
-        """Right before it is sent, when the part of the payload that knows channels is there."""
+        """Announce the channels. Called right before the message is sent, after the part of the payload that serves channels."""
         self._channels.announce(self.numbers)
 
-    def let_go(self) -> None:
-        """It was not sent after all."""
+    def discard(self) -> None:
+        """Undo the counting: the message was not sent."""
         for number in self.numbers:
             self._channels.uncount(number)
         self.numbers = []
 
 
 class Channels:
-    """The channels of one link. What counts references may be called by any thread, the rest on the thread for links."""
+    """The channels of one link. Methods that count references may be called by any thread, the rest on the thread for links."""
 
-    def __init__(self, link: "Link", threads: Threads) -> None:
-        self._link: Link = weakref.proxy(link)  # it has us
+    def __init__(self, link: Link, threads: Threads) -> None:
+        self._link: Link = weakref.proxy(link)  # which refers to this object
         self._threads = threads
         self._lock = threading.Lock()
         self._numbers = itertools.count(1)
         self._last = 0
-        self._given: dict[int, Given] = {}
-        self._by_id: dict[int, Given] = {}
-        self._faded: weakref.WeakValueDictionary[int, Any_channel] = weakref.WeakValueDictionary()
-        self._requests: dict[
-            int, tuple[Callable[[], object], int]
-        ] = {}  # how to stop each send that waits, and its size
+        self._served: dict[int, ServedChannel] = {}
+        self._by_id: dict[int, ServedChannel] = {}
+        self._released_channels: weakref.WeakValueDictionary[int, Any_channel] = weakref.WeakValueDictionary()
+        # How to stop each send that waits, and its size.
+        self._requests: dict[int, tuple[Callable[[], object], int]] = {}
         self._bytes = 0
         self._under_way = 0  # values that channels with a window have not settled
-        self._news: deque[tuple[Tally, int]] = deque()  # of these: those that have found room, and their sizes
-        self._told = False  # the thread for links has been asked to look at the news
-        self._due: dict[Tally, None] = {}  # channels of which something is to be told
+        self._newly_accepted: deque[tuple[Acknowledgements, int]] = deque()  # of these, with their sizes
+        self._posted = False  # a job for the newly accepted values
+        self._unreported: dict[Acknowledgements, None] = {}
         self._pumps = 0
         self._ended = False
 
-    # ---- what travels
-
     def __len__(self) -> int:
-        return len(self._given)
+        return len(self._served)
+
+    # ---- what travels
 
     def number_of(self, channel: Any_channel) -> int | None:
         """The number by which the context knows it, for one more reference. None when the link has ended."""
         with self._lock:
             if self._ended:
                 return None
-            given = self._by_id.get(id(channel))
-            if given is None:
+            served = self._by_id.get(id(channel))
+            if served is None:
                 self._last = next(self._numbers)
-                given = Given(self._last, channel)
-                self._given[given.number] = self._by_id[id(channel)] = given
+                served = ServedChannel(self._last, channel)
+                self._served[served.number] = self._by_id[id(channel)] = served
                 self._threads.links.may_wake(1)
-            given.references += 1
-            return given.number
+            served.references += 1
+            return served.number
 
     def announce(self, numbers: list[int]) -> None:
-        """Tell the other side what it must know of these before it meets their first references."""
+        """Tell the context what it must know of these channels before it gets their first references."""
         with self._lock:
             for number in numbers:
-                given = self._given.get(number)
-                if given is not None and not given.announced and isinstance(given.channel, WindowChannel):
-                    given.announced = True
-                    self._tell(given, wire.VERB.pack(b"N", given.channel.window))
+                served = self._served.get(number)
+                if served is not None and not served.announced and isinstance(served.channel, WindowChannel):
+                    served.announced = True
+                    self._tell(served, wire.VERB.pack(b"N", served.channel.window))
 
     def uncount(self, number: int, count: int = 1) -> None:
-        """So many references are not over there any more; the last one takes the number along."""
+        """Take off `count` references that the context no longer has. The number ends with the last one."""
         with self._lock:
-            given = self._given.get(number)
-            if given is not None:
-                given.references -= count
-                if given.references <= 0:
-                    self._forget(given)
+            served = self._served.get(number)
+            if served is not None:
+                served.references -= count
+                if served.references <= 0:
+                    self._forget(served)
 
-    def _forget(self, given: Given) -> None:
+    def _forget(self, served: ServedChannel) -> None:
         """Only under the lock."""
-        del self._given[given.number]
-        del self._by_id[id(given.channel)]
-        self._faded[given.number] = given.channel
+        del self._served[served.number]
+        del self._by_id[id(served.channel)]
+        self._released_channels[served.number] = served.channel
         self._threads.links.may_wake(-1)
 
     def resolve(self, number: int) -> Any_channel:
-        """The channel that a value from over there names. Raises CodecError when it was not given.
+        """The channel that a value from the context names. Raises CodecError when the context was not given it.
 
-        Who reads a result may come later than the end of the last reference over there.
+        A result may be decoded after the context has released its last reference.
         """
         with self._lock:
-            given = self._given.get(number)
-            if given is not None:
-                return given.channel
+            served = self._served.get(number)
+            if served is not None:
+                return served.channel
             if not 0 < number <= self._last:
                 raise codec.CodecError(f"it names channel {number}, which it was not given")
-            return self._faded.get(number) or roamlet.channel()  # that one has nobody left: as good as a new one
+            return (
+                self._released_channels.get(number) or roamlet.channel()
+            )  # nothing refers to it: as good as a new one
 
-    # ---- frames from over there
+    # ---- frames from the context
 
     def take(self, number: int, body: bytes) -> None:
-        """One CHANNEL frame. Never blocks. Raises ValueError for what no context of ours sends."""
+        """Take one CHANNEL frame. Never blocks. Raises ValueError for what no context sends."""
         try:
             self._take(number, body)
         except struct.error as error:
             raise ValueError(f"a CHANNEL message that is cut: {body[:20]!r}") from error
 
     def _take(self, number: int, body: bytes) -> None:
-        verb, given = body[:1], self._given.get(number)
-        if given is None:
+        verb, served = body[:1], self._served.get(number)
+        if served is None:
             if verb in (b"A", b"B") and 0 < number <= self._last:
-                return  # overtaken by the end of its last reference
+                return  # the release of its last reference has overtaken it
             raise ValueError(f"it uses channel {number}, which it was not given")
         if verb == b"A" and len(body) == wire.ASK.size:
-            self._asked(given, *wire.ASK.unpack(body)[1:])
+            self._asked(served, *wire.ASK.unpack(body)[1:])
         elif verb == b"B" and len(body) == wire.BACK.size:
-            self._left(given, *wire.BACK.unpack(body)[1:])
+            self._epoch_ended(served, *wire.BACK.unpack(body)[1:])
         elif verb in (b"S", b"X"):
-            self._sent(given, wire.U32.unpack_from(body, 1)[0], body, verb == b"X")
+            self._sent(served, wire.U32.unpack_from(body, 1)[0], body, verb == b"X")
         elif verb == b"W":
             request = self._requests.get(wire.U32.unpack_from(body, 1)[0])
             if request is not None:
                 request[0]()
         elif verb == b"Q":
-            channel = given.channel
+            channel = served.channel
             self._begin(wire.U32.unpack_from(body, 1)[0], int, 0)
             state = (channel.balance, channel.closing, channel.closed)
-            tasklet(self._answer)(given, wire.U32.unpack_from(body, 1)[0], state)
+            tasklet(self._answer)(served, wire.U32.unpack_from(body, 1)[0], state)
         elif body == b"C":
-            given.channel.close()
+            served.channel.close()
         elif body == b"O":
-            given.channel.open()
+            served.channel.open()
         elif verb == b"R":
-            self._released(given, wire.U32.unpack_from(body, 1)[0])
+            self._released(served, wire.U32.unpack_from(body, 1)[0])
         else:
             raise ValueError(f"a CHANNEL message that means nothing: {body[:20]!r}")
 
-    def _released(self, given: Given, references: int) -> None:
-        if references > given.references:
-            raise ValueError(f"it gives back channel {given.number} more often than it got it")
-        self.uncount(given.number, references)
-        if not given.references:
-            given.later.clear()
-            self._end_epoch(given)
+    def _released(self, served: ServedChannel, references: int) -> None:
+        if references > served.references:
+            raise ValueError(f"it gives back channel {served.number} more often than it got it")
+        self.uncount(served.number, references)
+        if not served.references:
+            served.later.clear()
+            self._end_epoch(served)
 
-    # ---- they receive
+    # ---- the context receives
 
-    def _asked(self, given: Given, epoch: int, wanted: int, taken: int) -> None:
-        if epoch <= given.ended:
+    def _asked(self, served: ServedChannel, epoch: int, wanted: int, taken: int) -> None:
+        if epoch <= served.ended:
             return
-        if given.epoch and epoch != given.epoch:
-            self._asked_later(given, epoch, wanted, taken)
+        if served.epoch and epoch != served.epoch:
+            self._asked_later(served, epoch, wanted, taken)
             return
-        given.epoch = epoch
-        self._taken(given, taken)
-        given.wanted = max(given.wanted, wanted)
-        if given.room is not None:
-            given.room.succeed()
-        if given.wanted > given.sent and given.pumping != epoch:
-            if self._pumps >= len(self._given) + wire.MOST_REQUESTS:
+        served.epoch = epoch
+        self._taken(served, taken)
+        served.wanted = max(served.wanted, wanted)
+        if served.room is not None:
+            served.room.succeed()
+        if served.wanted > served.sent and served.pumping != epoch:
+            if self._pumps >= len(self._served) + wire.MOST_REQUESTS:
                 raise ValueError("more is asked of channels at once than a context can wait for")
             self._pumps += 1
-            given.pumping = epoch
-            given.stop = roamlet.channel()
-            given.stop.preference = 0
-            tasklet(self._pump)(given, epoch, given.stop)
+            served.pumping = epoch
+            served.stop = roamlet.channel()
+            served.stop.preference = 0
+            tasklet(self._pump)(served, epoch, served.stop)
 
-    def _asked_later(self, given: Given, epoch: int, wanted: int, taken: int) -> None:
-        """Another thread's frame has overtaken the one that ends the epoch, and only that one says what was taken in it."""
-        if len(given.later) >= wire.MOST_REQUESTS:
-            raise ValueError(f"it begins to receive from channel {given.number} again and again without an end")
-        before = given.later.setdefault(epoch, (0, 0))
+    def _asked_later(self, served: ServedChannel, epoch: int, wanted: int, taken: int) -> None:
+        """Store a request of the next epoch: it has overtaken the frame that ends this epoch and says what was taken."""
+        if len(served.later) >= wire.MOST_REQUESTS:
+            raise ValueError(f"it begins to receive from channel {served.number} again and again without an end")
+        before = served.later.setdefault(epoch, (0, 0))
         if before is not None:
-            given.later[epoch] = max(before[0], wanted), max(before[1], taken)
+            served.later[epoch] = max(before[0], wanted), max(before[1], taken)
 
-    def _left(self, given: Given, epoch: int, taken: int) -> None:
-        """An epoch is over; the next one may have been waiting for that."""
-        if epoch in given.later:
-            given.later[epoch] = None
-        if epoch != given.epoch:
+    def _epoch_ended(self, served: ServedChannel, epoch: int, taken: int) -> None:
+        """An epoch is over; begin the next one if its request has come."""
+        if epoch in served.later:
+            served.later[epoch] = None
+        if epoch != served.epoch:
             return
-        self._taken(given, taken)
-        self._end_epoch(given)
-        while given.later and not given.epoch:
-            epoch = min(given.later)
-            asked = given.later.pop(epoch)
+        self._taken(served, taken)
+        self._end_epoch(served)
+        while served.later and not served.epoch:
+            epoch = min(served.later)
+            asked = served.later.pop(epoch)
             if asked is None:
-                given.ended = max(given.ended, epoch)
+                served.ended = max(served.ended, epoch)
             else:
-                self._asked(given, epoch, *asked)
+                self._asked(served, epoch, *asked)
 
-    def _taken(self, given: Given, taken: int) -> None:
-        if taken > given.sent:
-            raise ValueError(f"it took {taken} values from channel {given.number}, where {given.sent} were sent")
-        while given.taken < taken:
-            given.taken += 1
-            given.bytes -= given.untaken.popleft()[2]
+    def _taken(self, served: ServedChannel, taken: int) -> None:
+        if taken > served.sent:
+            raise ValueError(f"it took {taken} values from channel {served.number}, where {served.sent} were sent")
+        while served.taken < taken:
+            served.taken += 1
+            served.bytes -= served.untaken.popleft()[2]
 
-    def _end_epoch(self, given: Given) -> None:
-        """Nothing is wanted any more: what was sent and not taken goes back, and nobody here waits for more."""
-        back = [(value, is_error) for value, is_error, _ in given.untaken]
-        given.ended = max(given.ended, given.epoch)
-        given.epoch = given.wanted = given.sent = given.taken = given.bytes = 0
-        given.untaken.clear()
-        if given.pumping:
-            given.pumping = 0
-            _stop(given.stop)
-        if given.room is not None:
-            given.room.succeed()
+    def _end_epoch(self, served: ServedChannel) -> None:
+        """The context wants nothing more: put back what was sent and not taken, and stop the tasklet that receives for it."""
+        back = [(value, is_error) for value, is_error, _ in served.untaken]
+        served.ended = max(served.ended, served.epoch)
+        served.epoch = served.wanted = served.sent = served.taken = served.bytes = 0
+        served.untaken.clear()
+        if served.pumping:
+            served.pumping = 0
+            _stop(served.stop)
+        if served.room is not None:
+            served.room.succeed()
         if back:
-            requeue.give_back(given.channel, back)
+            requeue(served.channel, back)
 
-    def _pump(self, given: Given, epoch: int, stop: "roamlet.channel[None]") -> None:
-        """Receive what is wanted over there and send it, until nothing more is."""
+    def _pump(self, served: ServedChannel, epoch: int, stop: "roamlet.channel[None]") -> None:
+        """Receive what the context wants and send it, until it wants nothing more."""
         try:
-            if self._link.is_full:
-                self._link.wait_for_room(
-                    EVER
-                )  # who reads no answers gets no more of them, not even that there is nothing
-            while given.epoch == epoch and given.sent < given.wanted:
-                if given.untaken and (given.bytes > BYTES_AHEAD or len(given.untaken) >= MOST_AHEAD):
-                    given.room = Waiter()
-                    given.room.wait(EVER)
-                    given.room = None
+            if (
+                self._link.is_full
+            ):  # a context that reads no answers gets no more of them, not even that a channel is closed
+                self._link.wait_for_room(EVER)
+            while served.epoch == epoch and served.sent < served.wanted:
+                if served.untaken and (served.bytes > BYTES_AHEAD or len(served.untaken) >= MOST_AHEAD):
+                    served.room = Waiter()
+                    served.room.wait(EVER)
+                    served.room = None
                     continue
-                value, is_error = _received(given.channel, stop)
+                value, is_error = _received(served.channel, stop)
                 if value is NOTHING:
                     return
-                if given.epoch != epoch:
-                    requeue.give_back(given.channel, [(value, is_error)])
+                if served.epoch != epoch:
+                    requeue(served.channel, [(value, is_error)])
                     return
-                self._send_value(given, epoch, value, is_error)
+                self._send_value(served, epoch, value, is_error)
         except _Closed:
-            if given.epoch == epoch:
-                given.wanted = given.sent
-                self._tell(given, wire.VERB.pack(b"Z", epoch))
-        except RemoteError as error:  # the link has ended, and its end gives back what was not taken
+            if served.epoch == epoch:
+                served.wanted = served.sent
+                self._tell(served, wire.VERB.pack(b"Z", epoch))
+        except RemoteError as error:  # the link has ended, and `end` puts back what was not taken
             self._say(logging.DEBUG, f"{self._link.name} receives no more from a channel: {error}")
         finally:
             self._pumps -= 1
-            if given.pumping == epoch:
-                given.pumping = 0
+            if served.pumping == epoch:
+                served.pumping = 0
 
-    def _send_value(self, given: Given, epoch: int, value: Any, is_error: bool) -> None:
-        luggage = Luggage(self)
+    def _send_value(self, served: ServedChannel, epoch: int, value: Any, is_error: bool) -> None:
+        references = ChannelReferences(self)
         if is_error:
             body = b"E" + wire.U32.pack(epoch) + wire.failure(value)
         else:
             try:
-                # Plain values alone, also where this process is a context itself: they are decoded by the thread that reads there.
-                plain = codec.dumps(value, "the value", refer=luggage.refer, otherwise=False)
+                # Plain values alone, also where this process is a context itself: the target's reading thread decodes them.
+                plain = codec.dumps(value, "the value", refer=references.refer, otherwise=False)
                 body = b"V" + wire.U32.pack(epoch) + plain
-            except codec.CannotTravel as error:  # its sender has gone on; who should have got it is told
-                luggage.let_go()
+            except codec.CannotTravel as error:  # its sender has gone on; the receiver is told
+                references.discard()
                 text = f"a value was sent to {self._link.name!r} that cannot travel: {error}"
                 self._say(logging.WARNING, text)
                 body = b"E" + wire.U32.pack(epoch) + wire.failure(TypeError(text))
-        given.untaken.append((value, is_error, len(body)))
-        given.bytes += len(body)
-        given.sent += 1
-        if luggage.numbers:
-            luggage.announce()
-        self._link.send(self._frame(given, body))
+        served.untaken.append((value, is_error, len(body)))
+        served.bytes += len(body)
+        served.sent += 1
+        if references.numbers:
+            references.announce()
+        self._link.send(self._frame(served, body))
 
-    # ---- they send
+    # ---- the context sends
 
     def _begin(self, number: int, stop: Callable[[], object], size: int) -> None:
         self._refuse_more()
@@ -351,26 +352,31 @@ class Channels:
         if self._bytes > wire.MOST_BYTES:
             raise ValueError("more bytes at once into channels than a context sends")
 
-    def _sent(self, given: Given, number: int, body: bytes, is_error: bool) -> None:
+    def _sent(self, served: ServedChannel, number: int, body: bytes, is_error: bool) -> None:
         value = self._exception(codec.loads(body, start=5)) if is_error else codec.loads(body, self.resolve, start=5)
-        channel = given.channel
+        channel = served.channel
         if isinstance(channel, WindowChannel):
-            self._accept(given.tally, channel, value, len(body), is_error=is_error)
+            self._accept(served.acknowledgements, channel, value, len(body), is_error=is_error)
             return
         stop: roamlet.channel[None] = roamlet.channel()
         stop.preference = 0
         if is_error:
-            worker: tasklet[Given, int, Exception] = tasklet(self._send_error)
+            worker: tasklet[ServedChannel, int, Exception] = tasklet(self._send_error)
             self._begin(number, lambda: _kill_if_blocked(worker), len(body))
-            worker(given, number, value).run()
+            worker(served, number, value).run()
         else:
             self._begin(number, lambda: _stop(stop), len(body))
             tasklet(self._send)(
-                given, channel, number, value, stop
-            ).run()  # until it waits: what comes behind it finds it there
+                served, channel, number, value, stop
+            ).run()  # until it waits: later values queue after it
 
     def _send(
-        self, given: Given, channel: "roamlet.channel[Any]", number: int, value: Any, stop: "roamlet.channel[None]"
+        self,
+        served: ServedChannel,
+        channel: "roamlet.channel[Any]",
+        number: int,
+        value: Any,
+        stop: "roamlet.channel[None]",
     ) -> None:
         said = None
         try:
@@ -378,53 +384,55 @@ class Channels:
                 said = wire.WITHDRAWN
         except ChannelClosed:
             said = wire.CLOSED
-        self._answer(given, number, said)
+        self._answer(served, number, said)
 
-    def _send_error(self, given: Given, number: int, error: Exception) -> None:
+    def _send_error(self, served: ServedChannel, number: int, error: Exception) -> None:
         said = None
         try:
-            given.channel.send_exception(error)
+            served.channel.send_exception(error)
         except ChannelClosed:
             said = wire.CLOSED
         except roamlet.TaskletExit:
             if thread_ends():
                 raise
             said = wire.WITHDRAWN
-        self._answer(given, number, said)
+        self._answer(served, number, said)
 
-    def _accept(self, tally: Tally, channel: "WindowChannel[Any]", value: Any, size: int, *, is_error: bool) -> None:
-        """Let a value into a channel with a window, or have it wait there for its turn, also when its context has ended.
+    def _accept(
+        self, acks: Acknowledgements, channel: "WindowChannel[Any]", value: Any, size: int, *, is_error: bool
+    ) -> None:
+        """Let a value into a channel with a window, or queue it there, where it stays when its context has ended.
 
-        The other side is told of many at once: `tell`, when all was read that had come.
+        The context is told of many values at a time: see `report`.
         """
         self._refuse_more()
         self._under_way += 1
         self._bytes += size
 
         def accepted() -> None:  # later, in any thread
-            self._news.append((tally, size))
-            if not self._told and not self._ended:
-                self._told = True
-                self._threads.links.post(self._take_news)
+            self._newly_accepted.append((acks, size))
+            if not self._posted and not self._ended:
+                self._posted = True
+                self._threads.links.post(self._settle_accepted)
 
         try:
             if channel.accept(value, accepted, is_error=is_error, size=size):
-                self._settled(tally, size)
+                self._settled(acks, size)
         except ChannelClosed:
-            tally.refused += 1
-            self._settled(tally, size, accepted=0)
+            acks.refused += 1
+            self._settled(acks, size, accepted=0)
 
-    def _settled(self, tally: Tally, size: int, accepted: int = 1) -> None:
-        tally.accepted += accepted
+    def _settled(self, acks: Acknowledgements, size: int, accepted: int = 1) -> None:
+        acks.accepted += accepted
         self._under_way -= 1
         self._bytes -= size
-        self._due[tally] = None
+        self._unreported[acks] = None
 
-    def _take_news(self) -> None:
-        """Behind the values that have found room: on the thread for links. Blocks while the other side reads nothing."""
-        self._told = False
-        while self._news:
-            self._settled(*self._news.popleft())
+    def _settle_accepted(self) -> None:
+        """Settle the values that have found room. Runs on the thread for links; blocks while the context reads nothing."""
+        self._posted = False
+        while self._newly_accepted:
+            self._settled(*self._newly_accepted.popleft())
         if self._ended:
             return
         try:
@@ -432,27 +440,27 @@ class Channels:
                 self._link.wait_for_room(EVER)
         except RemoteError:
             return
-        self.tell()
+        self.report()
 
-    def tell(self) -> None:
-        """Say how many values were accepted and refused, if anything of that is new. Never blocks."""
-        if not self._due:
+    def report(self) -> None:
+        """Send the counts of accepted and refused values that are new. Never blocks."""
+        if not self._unreported:
             return
-        if self._link.is_full:  # who reads no answers gets no more of them
-            if not self._told:
-                self._told = True
-                self._threads.links.post(self._take_news)
+        if self._link.is_full:  # a context that reads no answers gets no more of them
+            if not self._posted:
+                self._posted = True
+                self._threads.links.post(self._settle_accepted)
             return
-        due, self._due = self._due, {}
-        for tally in due:
-            for verb, count in ((b"P", tally.accepted), (b"F", tally.refused)):
+        unreported, self._unreported = self._unreported, {}
+        for acks in unreported:
+            for verb, count in ((b"P", acks.accepted), (b"F", acks.refused)):
                 if count:
-                    self._tell(tally, wire.VERB.pack(verb, count))
-            tally.accepted = tally.refused = 0
+                    self._tell(acks, wire.VERB.pack(verb, count))
+            acks.accepted = acks.refused = 0
 
-    def _answer(self, given: Given, number: int, said: Any) -> None:
+    def _answer(self, served: ServedChannel, number: int, said: Any) -> None:
         try:
-            self._link.send(self._frame(given, wire.VERB.pack(b"D", number) + codec.dumps(said)))
+            self._link.send(self._frame(served, wire.VERB.pack(b"D", number) + codec.dumps(said)))
         except RemoteError as error:
             self._say(logging.DEBUG, f"{self._link.name} gets no answer: {error}")
         finally:
@@ -469,34 +477,34 @@ class Channels:
         )
 
     def _say(self, level: int, text: str) -> None:
-        """Log it, but not in the thread that all links share: a handler is the user's, and may block."""
+        """Log it on the thread for callbacks: a handler of the user's may block."""
         self._link.output.say(level, text)
 
-    # ---- frames to over there
+    # ---- frames to the context
 
-    def _frame(self, given: Given | Tally, body: bytes) -> bytes:
-        frame: bytes = protocol.frame(self._link.identifier, ROOT, given.number, protocol.CHANNEL, body)
+    def _frame(self, served: ServedChannel | Acknowledgements, body: bytes) -> bytes:
+        frame: bytes = protocol.frame(self._link.identifier, ROOT, served.number, protocol.CHANNEL, body)
         return frame
 
-    def _tell(self, given: Given | Tally, body: bytes) -> None:
+    def _tell(self, served: ServedChannel | Acknowledgements, body: bytes) -> None:
         """Send what is short, without waiting for room."""
-        self._link.send_at_once(self._frame(given, body))
+        self._link.send_at_once(self._frame(served, body))
 
     def leave_to_parent(self) -> None:
-        """In a forked child: nothing can be given any more; what was given is the parent's affair."""
+        """In a forked child: no channel can be served any more; those that were are the parent's."""
         self._lock = threading.Lock()
         self._ended = True
 
     def end(self) -> None:
-        """The link has ended: whatever waits here for the other side stops, and what it had not taken goes back."""
+        """The link has ended: stop what waits for the context, and put back the values that it had not taken."""
         with self._lock:
             self._ended = True
-            all_given = list(self._given.values())
-            for given in all_given:
-                self._forget(given)
-        for given in all_given:
-            given.later.clear()
-            self._end_epoch(given)
+            all_served = list(self._served.values())
+            for served in all_served:
+                self._forget(served)
+        for served in all_served:
+            served.later.clear()
+            self._end_epoch(served)
         for stop, _ in list(self._requests.values()):
             stop()
 
@@ -506,7 +514,7 @@ class _Closed(Exception):
 
 
 def _stop(stop: "roamlet.channel[None]") -> None:
-    """End the wait of the tasklet that listens to it; one that has met somebody meanwhile goes on and sees for itself."""
+    """End the wait of the tasklet that listens to it; one that has been woken by its channel meanwhile goes on."""
     select((stop, None), default=None)
 
 

@@ -1,8 +1,8 @@
 """Channels with a window: `remote.channel(window=n)` accepts n values before senders wait. Built from the core's channel.
 
-Who wants to receive waits in a channel of the core, who wants to send waits here, in the order of coming: an accepted value, one
-that waits for room, and who sends it may have different ends. What must be decided and done in one step is done inside of
-`roamlet.atomic`, which a call that blocks gives up at the moment when it waits in the channel's queue.
+Receivers wait in a channel of the core; senders wait in a queue of this class, in the order of coming, because an accepted value,
+one that waits for room, and the tasklet that sends it may have different ends. What must be decided and done in one step is done
+inside of `roamlet.atomic`, which a call that blocks gives up at the moment when it waits in the channel's queue.
 """
 
 from collections import deque
@@ -46,7 +46,9 @@ class WindowChannel(Generic[T]):
         self._kept: deque[tuple[Any, bool, int]] = deque()  # accepted: value, whether it is an exception to raise, size
         self._bytes = 0  # of those that came from contexts
         self._senders: deque[_Sender] = deque()  # none while there is room
-        self._receivers = 0  # no fewer than wait to receive: who was just given something counts until it runs
+        self._receivers = (
+            0  # no fewer than wait to receive: a receiver that was just given a value counts until it runs
+        )
         self._inner: roamlet.channel[tuple[Any, bool]] = roamlet.channel()  # receivers wait in it, and only they
         self._inner.preference = 0
 
@@ -76,9 +78,9 @@ class WindowChannel(Generic[T]):
             raise
 
     def offer(self, value: Any, *, is_error: bool = False, size: int = 0) -> bool:
-        """Send if nobody has to wait for that: whether it was done. Never blocks. Raises ChannelClosed on a closed channel.
+        """Send the value if that needs no wait; whether it was sent. Never blocks. Raises ChannelClosed on a closed channel.
 
-        `size` in bytes, if it is known: LARGEST_SIZE of them have room, in whatever number of values, or a single larger one.
+        `size` in bytes, if it is known: there is room for LARGEST_SIZE of them in all, or for a single larger value.
         """
         with atomic():
             if self._hand_over(value, is_error):
@@ -91,10 +93,10 @@ class WindowChannel(Generic[T]):
             return True
 
     def accept(self, value: Any, accepted: Callable[[], object], *, is_error: bool, size: int) -> bool:
-        """Like offer, but what has no room waits for it, behind those before it, and returns False.
+        """Like offer, but a value that has no room is queued after those before it, and False is returned.
 
-        `accepted()` is called then when it has room, inside of `atomic` in the thread that makes it: it must not block or raise. A
-        closed channel accepts what waits.
+        `accepted()` is called once it has room, inside of `atomic` in the thread that makes the room: it must not block or raise. A
+        closed channel accepts values that were queued before.
         """
         with atomic():
             if self.offer(value, is_error=is_error, size=size):
@@ -110,10 +112,10 @@ class WindowChannel(Generic[T]):
         self._bytes += size
 
     def _hand_over(self, value: Any, is_error: bool) -> bool:
-        """Give it to somebody who waits to receive. Only atomic; nothing is kept while somebody waits."""
+        """Give it to a waiting receiver, if there is one. Only atomic; nothing is kept while a receiver waits."""
         return self._receivers > 0 and select((self._inner, (value, is_error)), default=None)[0] is not None
 
-    def give_back(self, values: Iterable[tuple[Any, bool]]) -> None:
+    def requeue(self, values: Iterable[tuple[Any, bool]]) -> None:
         """Put back in front what was taken out and not used, in this order. Never blocks."""
         with atomic():
             back = deque(values)
@@ -172,7 +174,7 @@ class WindowChannel(Generic[T]):
             return self._taken(*(self._next_kept() if self._kept else self._waiting(next, self._inner)))
 
     def close(self) -> None:
-        """Let nobody new wait here; what was accepted, and who waits already, may still be met."""
+        """Refuse new values and receivers. Accepted values, and values and receivers that wait already, are still served."""
         self._inner.close()
 
     def open(self) -> None:
@@ -191,7 +193,7 @@ class WindowChannel(Generic[T]):
 
     @property
     def closed(self) -> bool:
-        """Whether it is closing, and nothing is kept or waits for room, and nobody waits to receive any more."""
+        """Whether it is closing, and no value is kept or waits for room, and no receiver waits."""
         return self._inner.closed and not self._kept
 
     def __repr__(self) -> str:
@@ -202,7 +204,7 @@ class WindowChannel(Generic[T]):
 def channel(*, window: int) -> WindowChannel[Any]:
     """A channel that accepts `window` values before senders wait; roamlet.channel() is the one without.
 
-    Over there a send into it costs no round trip: it returns when the value is on its way, of which there are `window` at most
-    from each context. What a context had on its way when its link broke is lost; what was accepted here stays.
+    In a context, a send into it costs no round trip: it returns when the value is on the way. Each context has at most `window`
+    values on the way. Those are lost when its link breaks; values that this process has accepted stay.
     """
     return WindowChannel(window)

@@ -1,1 +1,1 @@
-"""The link to one context: its process and pipes, frames down and up, who reads them, and how it ends. Knows no call."""
+"""The link to one context: its process and pipes, frames down and up, its reader and its end. Knows no values and no modules."""

@@ -1,12 +1,7 @@
-"""Why nothing may be sent to a context any more, and the errors that say so to each who asks."""
-
-from typing import TYPE_CHECKING
+"""Why nothing may be sent to a context any more, and the errors that tell callers so."""
 
 from roamlet.remote.errors import ContextClosed, ContextDied, ForkedContext, OutputHeld, ProtocolError
 from roamlet.remote.transports import quoted
-
-if TYPE_CHECKING:  # which uses these
-    from roamlet.remote.link.link import Link
 
 
 def held(talker: str, name: str, function: str, *, sent: bool) -> OutputHeld:
@@ -30,11 +25,11 @@ class Closed:
         self.name = name
 
     def text(self) -> str:
-        """What those behind it are told."""
+        """The reason that is given for contexts behind this one."""
         return f"{self.name!r} was closed"
 
     def error(self, function: str | None, *, sent: bool) -> ContextClosed:
-        """A new error for each who asks: an exception object belongs to one traceback. `sent`: the call was on its way."""
+        """A new error for each caller: an exception object belongs to one traceback. `sent`: the call was on its way."""
         if function and sent:
             what = f"{function} in {self.name!r} has no answer: the context was closed meanwhile"
         elif function:
@@ -66,22 +61,21 @@ class Forked:
 
 
 class Died:
-    """The end that nobody asked for: what is known of it once the process is gone."""
+    """An end that was not asked for: what is known of it once the process is gone."""
 
-    def __init__(self, link: "Link", wrong: str | None) -> None:
-        self.name = link.name
-        self.exit_code = link.process.exit_code
+    def __init__(self, name: str, wrong: str | None, how: str, exit_code: int | None, said: list[str]) -> None:
+        """`wrong` says how the context broke the protocol, if it did; `said` are the last lines of its stderr."""
+        self.name = name
         self.wrong = wrong
-        lost = link.process.lost
-        self.how = f"the way to it is lost: {lost}" if lost else link.transport.describe_end(self.exit_code)
-        self.how = link.stalled or self.how
-        self.said = [*link.process.said, *link.output.last_errors]
+        self.how = how
+        self.exit_code = exit_code
+        self.said = said
 
     def text(self) -> str:
         return f"{self.name!r} died: {self.wrong or self.how}"
 
     def error(self, function: str | None, *, sent: bool) -> ContextDied:
-        """A new error for each who asks: an exception object belongs to one traceback. `sent`: the call was on its way."""
+        """A new error for each caller: an exception object belongs to one traceback. `sent`: the call was on its way."""
         if function and sent:
             what = f"{self.name!r} died while it ran {function}"
         elif function:
@@ -91,7 +85,7 @@ class Died:
         if self.wrong is not None:
             error: ContextDied = ProtocolError(
                 f"{what}: it sent what no context sends, so it was closed, and nothing of that was used: {self.wrong}.\n"
-                "    Something over there writes to descriptors that are not its own, or it means ill.",
+                "    Something on the target writes to descriptors that are not its own, or the target is hostile.",
                 context=self.name,
                 function=function,
             )

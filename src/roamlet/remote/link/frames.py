@@ -1,13 +1,13 @@
-"""Frames out of the bytes of one context, which is believed nothing: what is stored of a frame is bounded before it is whole.
+"""Cuts the bytes of one context into frames. The context is not trusted: what is stored of an unfinished frame is bounded.
 
-What lies behind an intermediary is told apart by roamlet.wire.sorting first.
+Frames of contexts behind an intermediary are sorted out by roamlet.wire.sorting first.
 """
 
 from roamlet.wire import protocol
 
-ROOT = 0
-MOST_ASIDE = 1 << 22  # bytes of a message that this side takes apart on the thread that all links share
-LARGEST = {protocol.STREAM: 1 << 17, protocol.WANT: 1 << 11}  # where it is less, because no child of ours sends more
+ROOT = 0  # the number of this process, as the source and destination of frames
+MOST_ASIDE = 1 << 22  # bytes of a message that is decoded on the thread that all links share
+LARGEST = {protocol.STREAM: 1 << 17, protocol.WANT: 1 << 11}  # where it is less, because no context sends more
 
 
 def refuse_large(kind: int, size: int) -> None:
@@ -16,7 +16,7 @@ def refuse_large(kind: int, size: int) -> None:
         raise ValueError(f"a {protocol.kind_name(kind)} message of {size} bytes")
 
 
-class Frames(protocol.FrameReader):
+class BoundedFrameReader(protocol.FrameReader):
     """Keeps bodies that come in several frames for the context `identifier` alone, and no more of them than it may send."""
 
     def __init__(self, identifier: int) -> None:

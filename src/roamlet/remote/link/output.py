@@ -1,12 +1,13 @@
-"""What a child prints and logs, handed on in order to sys.stdout, sys.stderr, `logging` or the user's own function.
+"""What a context prints and logs, handed on in order to sys.stdout, sys.stderr, `logging` or the user's own function.
 
-It runs on the thread for callbacks, because printing may block and a user's function may do anything. What is not taken is
-kept up to a limit; then the link is read no further until there is room, which slows the child that prints so much.
+This runs on the thread for callbacks, because printing may block and a user's function may do anything. What is not taken is
+kept up to a limit; then the link is read no further until there is room, which slows the process that prints so much.
 """
 
 import codecs
 import itertools
 import logging
+import os
 import sys
 import threading
 from collections import deque
@@ -16,6 +17,7 @@ from roamlet._escapes import print_escaped
 from roamlet.core import TaskletExit, Waiter, getcurrent, schedule, tasklet
 from roamlet.remote.base.threads import TaskletThread
 from roamlet.sync import Event
+from roamlet.wire import codec
 
 OutputFunction = Callable[[str, str, str], None]
 
@@ -24,6 +26,9 @@ OVERHEAD = 256  # for each line or record, however short
 LONGEST_LINE = 1 << 16
 IN_A_ROW = 64
 SHOWN_AT_THE_END = 12
+HIGHEST_LEVEL = 1000  # of a log record
+LONGEST_NAME = 1000  # characters of a logger's name
+LOG_TYPES = (str, int, str, float, str, int, str)  # and the traceback: str or None
 
 _log = logging.getLogger("roamlet.remote")
 
@@ -79,8 +84,28 @@ class Output:
             if line:
                 self._line(stream, line)
 
+    def log_record(self, body: bytes) -> None:
+        """Take a LOG message. Raises ValueError for what no context sends."""
+        fields = codec.loads(body)
+        if not isinstance(fields, tuple) or tuple(map(type, fields[:7])) != LOG_TYPES or len(fields) != 8:
+            raise ValueError("a malformed LOG message")
+        logger, level, message, created, filename, line, thread, traceback = fields
+        if (traceback is not None and type(traceback) is not str) or len(logger) > LONGEST_NAME:
+            raise ValueError("a malformed LOG message")
+        self.record(
+            logger,
+            max(0, min(level, HIGHEST_LEVEL)),
+            message,
+            created=created,
+            pathname=filename,
+            filename=os.path.basename(filename),
+            lineno=line,
+            threadName=thread,
+            exc_text=traceback,
+        )
+
     def record(self, logger: str, level: int, message: str, **fields: object) -> None:
-        """Hand a log record on to the logger of the same name here, as the attribute `roamlet_context` says from where."""
+        """Hand a log record on to the logger of the same name. Its attribute `roamlet_context` names the context that sent it."""
         if not logger.isprintable():
             logger = ascii(logger)[1:-1]
 
@@ -119,9 +144,9 @@ class Output:
         return self._deliverer is not None and self._deliverer is getcurrent()
 
     def may_ask(self, refuse: Callable[[], None], ended: Callable[[], bool]) -> bool:
-        """Whether the function may wait for an answer by the link that the output comes by: not while that is read no further.
+        """Whether the function may wait for an answer by the link that the output comes by: not while that link is not read.
 
-        Should it come to that meanwhile, `refuse()` is called, by the link's reader; not once `ended()`.
+        If reading stops later, the link's reader calls `refuse()`, unless `ended()` is true.
         """
         with self._lock:
             if self._room is not None:
@@ -174,7 +199,7 @@ class Output:
             except TaskletExit:  # the thread ends
                 raise
             except BaseException:
-                # The user's function or handler: there is nobody to raise it to, and the next lines are wanted all the same.
+                # The user's function or handler: no caller could get the error, and the next lines are wanted all the same.
                 # SystemExit and its like would end the thread, and with it the output of all contexts.
                 _log.exception("the output function of context %r failed", self.context)
             with self._lock:
@@ -191,7 +216,7 @@ class Output:
 def _nearest_logger(name: str) -> logging.Logger:
     """The logger of this name, or the one that it would inherit everything from.
 
-    None is made: loggers live as long as the process, and the names are the other side's choice.
+    None is created: loggers live as long as the process, and the context chooses the names.
     """
     known = logging.root.manager.loggerDict
     while name:

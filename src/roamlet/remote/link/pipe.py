@@ -3,17 +3,17 @@
 from collections import deque
 from typing import Protocol
 
-from roamlet.remote.terminal.relayed import FarTerminal
+from roamlet.remote.terminal.relayed import RelayedTerminal
 from roamlet.remote.terminal.terminal import Terminal
 from roamlet.sync import Event
 
 
 class Pipe(Protocol):
-    """Bytes down, bytes up, and the end of the process at the far side of them. See `_process.Process`, `_routes.Tunnel`.
+    """Bytes down, bytes up, and the end of the process at the far side of them. See process.Process and routes.Tunnel.
 
-    `said` are the last lines that the command wrote to its stderr. `exited` is set when it has ended, `drained` is for whoever
-    reads to set when nothing more comes. `terminal` is where its command asks for passwords. `lost` says what broke the way itself,
-    where that is why it has ended.
+    `said` are the last lines that the command wrote to its stderr. `exited` is set when the command has ended; the link's reader
+    sets `drained` when nothing more comes. `terminal` is where the command asks for passwords. `lost` says what broke the way
+    itself, where that is why it has ended.
     """
 
     said: deque[str]
@@ -22,7 +22,7 @@ class Pipe(Protocol):
     lost: str | None
 
     @property
-    def terminal(self) -> Terminal | FarTerminal | None:
+    def terminal(self) -> Terminal | RelayedTerminal | None:
         """The one on which its command asks, if it may ask."""
 
     @property
@@ -30,13 +30,13 @@ class Pipe(Protocol):
         """None while it runs, and where it is not known; negative for the signal that ended it."""
 
     def write(self, data: memoryview) -> int:
-        """Take as much as goes at once, and say how much: all of it when nobody reads any more. Never blocks."""
+        """Take as much as goes at once, and say how much: all of it when the other end is closed. Never blocks."""
 
     def wait_writable(self) -> None:
         """Block this tasklet until `write` takes something. Raises OSError when the way is closed."""
 
     def try_read(self, size: int) -> bytes | None:
-        """What has come; None when that is nothing yet, empty at the end. Raises ValueError for what no context sends."""
+        """What has come; None when nothing has come yet, empty at the end. Raises ValueError for what no context sends."""
 
     def wait_readable(self) -> None:
         """Block this tasklet until `try_read` has something."""

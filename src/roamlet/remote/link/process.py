@@ -19,16 +19,16 @@ from roamlet import io
 from roamlet.core import schedule
 from roamlet.remote.base import descriptors
 from roamlet.remote.base.threads import Threads
-from roamlet.remote.link.process_tree import Family
+from roamlet.remote.link.process_tree import ProcessTree
 from roamlet.remote.terminal.prompts import environment
 from roamlet.remote.terminal.terminal import Terminal
 from roamlet.sync import Event
 
-FULL_READS = 8  # after so many a pipe is taken for one that carries much
+FULL_READS = 8  # after as many a pipe is enlarged
 LINES_KEPT = 60
 LONGEST_LINE = 1 << 12
 REST = (
-    0.3  # seconds for what a process that has ended left in its pipes; somebody else may hold the other ends for ever
+    0.3  # seconds for what a process that has ended left in its pipes; another process may hold the other ends for ever
 )
 STEP = 2.0  # seconds that a process gets for each step of its end
 WIDE = 1 << 19  # bytes that a pipe holds which carries much: its two ends wake each other less often
@@ -37,8 +37,8 @@ WIDE = 1 << 19  # bytes that a pipe holds which carries much: its two ends wake 
 class Process:
     """A started command with pipes on its descriptors 0 to 2.
 
-    `down` and `up` are the non-blocking descriptors of its stdin and stdout; whoever reads `up` sets `drained` when it has come to
-    its end. What it writes to stderr is kept, the last lines of it, in `said`. It is in a session of its own: Ctrl-C is
+    `down` and `up` are the non-blocking descriptors of its stdin and stdout; the reader of `up` sets `drained` at its end.
+    `said` has the last lines that it wrote to stderr. It is in a session of its own: Ctrl-C is
     for this process, which then ends its contexts itself.
     """
 
@@ -100,9 +100,9 @@ class Process:
         self.drained = Event()
         self._heard = Event()
         self.terminal = terminal
-        self.lost: str | None = None  # no context stands in between
+        self.lost: str | None = None  # there is no context in between
         self._is_account = is_account
-        self.is_ready = False  # a context is there
+        self.is_ready = False  # it has become a context
         if terminal is not None:
             terminal.listen(threads, self.said.append)
         threads.links.post(self._watch)
@@ -118,7 +118,7 @@ class Process:
         return self._popen.returncode
 
     def write(self, data: memoryview) -> int:
-        """As much as the pipe takes at once. When nobody reads it any more it takes all: the reader of the other pipe knows why."""
+        """Write as much as the pipe takes at once. A pipe without a reader takes all: the link's reader finds out why."""
         try:
             return os.write(self.down, data)
         except BlockingIOError:
@@ -131,7 +131,7 @@ class Process:
         io.wait_writable(self.down)
 
     def try_read(self, size: int) -> bytes | None:
-        """What has come, `size` bytes at most, or more where much comes; None when that is nothing yet, empty at the end."""
+        """What has come, `size` bytes at most, or more where much comes; None when nothing has come yet, empty at the end."""
         try:
             data = os.read(self.up, size if self._full_reads < FULL_READS else WIDE // 2)
         except BlockingIOError:
@@ -145,9 +145,9 @@ class Process:
     def read_if_open(self, size: int, into: list[bytes]) -> bool:
         """Append to `into` what has come, `size` bytes at most, empty at the end and when it was closed; False when nothing has.
 
-        On any thread, while nobody else reads. What was read is in the list, whatever a signal's handler raises.
+        On any thread, while no other thread reads. What was read is in the list, whatever a signal's handler raises.
         """
-        with self._closing:  # else the number of the descriptor may be somebody else's
+        with self._closing:  # else the number of the descriptor may be in use again
             if self.up not in self._open:
                 into.append(b"")
                 return True
@@ -168,12 +168,12 @@ class Process:
         """Block this tasklet until it has ended: by itself within `patience` seconds, else it is terminated, else killed."""
         if self.exited.wait(patience):
             return
-        family = Family(self._popen.pid) if self._is_account and not self.is_ready else None
+        tree = ProcessTree(self._popen.pid) if self._is_account and not self.is_ready else None
         try:
             self._end_soon()
         finally:
-            if family is not None:
-                family.kill()
+            if tree is not None:
+                tree.kill()
 
     def _end_soon(self) -> None:
         if self.terminal is not None:
@@ -191,7 +191,7 @@ class Process:
             self.terminal.hear_out()
 
     def close(self) -> None:
-        """Give the descriptors back; whoever still waits for them is woken. Only on the thread for links, once it has ended."""
+        """Close the descriptors; tasklets that still wait for them are woken. Only on the thread for links, once it has ended."""
         for fd in (self.down, self.up, self._errors):
             self._close(fd)
         if self.terminal is not None:
@@ -225,13 +225,13 @@ class Process:
         self._open.clear()
         if self.terminal is not None:
             self.terminal.leave_to_parent()
-        self._popen.returncode = 0  # it is nobody's child here: Popen must neither wait for it nor warn
+        self._popen.returncode = 0  # not a child of this process: Popen must neither wait for it nor warn
 
     def _watch(self) -> None:
         io.wait_process(self._popen)
         self.exited.set()
         while not self.drained.wait(REST):
-            # Somebody who was forked off over there holds the other end. What has been written is read; then it is over.
+            # A process that it has forked holds the other end. What has been written is read; then it is over.
             left = select.poll()  # and not select(), which knows no descriptor above 1023
             left.register(self.up, select.POLLIN)
             if not left.poll(0):
@@ -243,11 +243,11 @@ class Process:
         while True:
             try:
                 data = io.read(self._errors, LONGEST_LINE)
-            except OSError:  # it was closed, because somebody holds the other end for longer than the process lived
+            except OSError:  # it was closed, because another process holds the other end for longer than this one lived
                 break
             if not data:
                 break
-            schedule()  # whoever writes without end gets no more than its turn
+            schedule()  # a process that writes without end must not keep the thread
             *lines, unfinished = (unfinished + data).split(b"\n")
             unfinished = unfinished[-LONGEST_LINE:]
             self.said.extend(line.decode("utf-8", "replace").rstrip("\r") for line in lines)

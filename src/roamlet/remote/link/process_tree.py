@@ -1,4 +1,4 @@
-"""The processes below a command: sudo, su and doas, once killed, leave behind the one that they run for another account.
+"""The processes that a command has started: a killed sudo, su or doas does not end the one that it runs for another account.
 
 Known on Linux alone, and ended only where this user may signal that account's processes, which root may.
 """
@@ -9,11 +9,11 @@ import signal
 from pathlib import Path
 
 
-class Family:
+class ProcessTree:
     """All that a process has started, and what that has started, as it is now. Ends with `kill`."""
 
     def __init__(self, pid: int) -> None:
-        """Never blocks, raises nothing. What ends meanwhile is no member; no number of a process is used twice here."""
+        """Never blocks, raises nothing. Processes that end meanwhile are left out; a pidfd names one process for ever."""
         self._members: list[int] = []
         found = [pid]
         for one in found:

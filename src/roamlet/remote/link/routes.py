@@ -1,31 +1,30 @@
 """Contexts behind contexts, seen from the root: tunnels through the one link that leads to all of them.
 
-The other end of it is roamlet.wire.router. Which bundles an intermediary keeps for those behind it stands in link/bundle_cache.py.
+The other end is roamlet.wire.router. Which bundles an intermediary has cached is in link/bundle_cache.py.
 """
 
 import errno
 import struct
 from collections import deque
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection
+from typing import Protocol
 
 from roamlet.core import Waiter
 from roamlet.remote.base.deadlines import EVER, limit
-from roamlet.remote.link.bundle_cache import Copies, bring
-from roamlet.remote.terminal.relayed import FarTerminal
+from roamlet.remote.link.bundle_cache import BundleCache, delivery_frames
+from roamlet.remote.link.frames import ROOT
+from roamlet.remote.link.output import Output
+from roamlet.remote.link.pipe import Pipe
+from roamlet.remote.terminal.relayed import RelayedTerminal
 from roamlet.remote.terminal.terminal import Terminal
 from roamlet.sync import Event, Lock
 from roamlet.wire import codec, protocol, router, streams
 
-if TYPE_CHECKING:
-    from roamlet.remote.link.link import Link
-
-ROOT = 0
-PIECE = 1 << 15  # bytes of a body that are sent at once: whoever else sends waits for no more than that
+PIECE = 1 << 15  # bytes of a body that are sent at once: other senders wait for no more than that
 WINDOW = 1 << 18  # bytes that a context may be sent beyond what has reached its pipe; more where the round trip is long
 LARGEST_WINDOW = 1 << 24
-KEPT = 1 << 20  # bytes that came and were not taken: then its intermediary reads no more of it,
-MOST_KEPT = 1 << 26  # and this is more than can have been on its way
+KEPT = 1 << 20  # bytes that came and were not taken: beyond that its intermediary reads no more of it,
+MOST_KEPT = 1 << 26  # and this is more than can have been on the way
 LARGEST_EVENT = 1 << 17  # bytes
 LARGEST_CODE = 1 << 16  # no exit code and no errno is larger
 LINES_KEPT = 60
@@ -36,19 +35,43 @@ EVENTS = (protocol.SAID, protocol.GONE, protocol.CREDIT)
 Sink = Callable[[bytes], None]
 
 
-class Trunk:
-    """One link with its own pipe, as the way to all contexts behind it, however far behind.
+class Hop(Protocol):
+    """What a tunnel needs of the link to an intermediary, the context that has started its own."""
 
-    `order` is held by whoever refers to what an intermediary keeps, until the frames are queued.
+    name: str
+    identifier: int
+    process: Pipe
+    output: Output
+    packers: Collection[str]
+    ended: Event
+    trunk: "Trunk | None"
+    tunnels: "dict[int, Tunnel]"
+    bundle_cache: BundleCache | None
+
+    @property
+    def is_full(self) -> bool: ...
+    @property
+    def send(self) -> Callable[[bytes], None]: ...
+    @property
+    def send_at_once(self) -> Callable[[bytes], None]: ...
+    @property
+    def wait_for_room(self) -> Callable[[float | None], None]: ...
+    def post(self, job: Callable[[], None]) -> None: ...
+
+
+class Trunk:
+    """One link with its own pipe, as the way to all contexts behind it, however far.
+
+    `cache_lock` is held from the look at the bundle caches until the frames that rely on it are queued.
     """
 
-    def __init__(self, link: "Link") -> None:
+    def __init__(self, link: Hop) -> None:
         self.link = link
         self.tunnels: dict[int, Tunnel] = {}
-        self.order = Lock(fair=True)
+        self.cache_lock = Lock(fair=True)
 
-    def look(self, destination: int, source: int, number: int, length: int, kind: int) -> Sink | None:
-        """Who takes a frame that comes up: see Sorter. Raises ValueError for one that nobody behind this link may send."""
+    def sink_for(self, destination: int, source: int, number: int, length: int, kind: int) -> Sink | None:
+        """The function that takes a frame from below: see Sorter. Raises ValueError for one that no context on this link sends."""
         tunnel = self.tunnels.get(source)
         if destination != ROOT or (tunnel is None and source != self.link.identifier):
             raise ValueError(f"a frame from {source} to {destination} on the link of {self.link.identifier}")
@@ -57,7 +80,7 @@ class Trunk:
         return None if tunnel is None else tunnel.deliver
 
     def event(self, frame: tuple[int, int, int, int, bytes]) -> None:
-        """What an intermediary says about a context that it has started. Never blocks. Raises ValueError for what cannot be."""
+        """Take what an intermediary says about a context that it has started. Never blocks. Raises ValueError for nonsense."""
         _, source, number, kind, body = frame
         if len(body) > LARGEST_EVENT:
             raise ValueError(f"a {protocol.kind_name(kind)} message of {len(body)} bytes")
@@ -68,34 +91,34 @@ class Trunk:
             tunnel.event(kind, body)
             return
         problem = f"a {protocol.kind_name(kind)} message about {number}, which it has not started"
-        teller = self.tunnels.get(source)
-        if teller is None:
+        reporter = self.tunnels.get(source)
+        if reporter is None:
             raise ValueError(problem)
-        teller.spoil(problem)
+        reporter.reject(problem)
 
     def forget(self, number: int) -> None:
-        """Nothing more comes from this context and from those behind it."""
+        """Drop the tunnels of this context and of those behind it: nothing more comes from them."""
         self.tunnels.pop(number, None)
         for tunnel in list(self.tunnels.values()):
             if tunnel.hop.identifier == number:
                 self.forget(tunnel.number)
 
-    def bring(self, goal: int, identifier: int, data: bytes, path: list["Link"], deadline: float | None) -> int:
-        """Send a bundle to the context `goal` from the nearest copy; return how many bytes that took.
+    def send_bundle(self, goal: int, identifier: int, data: bytes, path: list[Hop], deadline: float | None) -> int:
+        """Send a bundle to the context `goal` from the nearest cache that has it; return how many bytes that took.
 
         `path`: the intermediaries on the way to it. Blocks this tasklet while the link is full; raises TimeoutError when `deadline`
         passes first. Sends nothing when the link has ended.
         """
-        copies = [link.copies for link in path if link.copies is not None]
-        if not self.order.acquire(timeout=limit(deadline)):
+        caches = [link.bundle_cache for link in path if link.bundle_cache is not None]
+        if not self.cache_lock.acquire(timeout=limit(deadline)):
             raise TimeoutError("other modules were still being sent")
         try:
             while self.link.is_full:
                 self.link.wait_for_room(limit(deadline))
-            frames = bring(copies, goal, identifier, data)
+            frames = delivery_frames(caches, goal, identifier, data)
             self.link.send_at_once(frames)
         finally:
-            self.order.release()
+            self.cache_lock.release()
         return len(frames)
 
 
@@ -105,7 +128,7 @@ class Tunnel:
     What comes is delivered and taken on the thread for links. `write` is called by one thread at a time.
     """
 
-    def __init__(self, hop: "Link", number: int) -> None:
+    def __init__(self, hop: Hop, number: int) -> None:
         if hop.trunk is None:
             hop.trunk = Trunk(hop)
         trunk: Trunk = hop.trunk
@@ -116,14 +139,14 @@ class Tunnel:
         self.exited = Event()
         self.drained = Event()
         self.lost: str | None = None
-        self.terminal: Terminal | FarTerminal | None = None
+        self.terminal: Terminal | RelayedTerminal | None = None
         self.errno: int | None = None  # why its command could not be started
         self._exit_code: int | None = None
         self._unfinished = b""  # of a line of stderr
         self.is_ordered = False  # the hop was told to start it
         self._started = False  # something has been heard of it
         self._over = False
-        self._spoilt: str | None = None
+        self._rejected: str | None = None
         self._inbox: deque[bytes] = deque()
         self._kept = 0
         self._held = False
@@ -142,7 +165,7 @@ class Tunnel:
     def start(self, argv: list[str], token: str, config: dict[str, object], *, translated: bool) -> None:
         """Let the hop start the command, and send it the payload, which it has. Raises what Link.send does.
 
-        `translated`: as for _prompts.environment.
+        `translated`: as for prompts.environment.
         """
         self.is_ordered = True
         body = {"argv": argv, "token": token, "config": codec.dumps(config, "config"), "translated": translated}
@@ -151,7 +174,7 @@ class Tunnel:
         )
 
     @property
-    def path(self) -> list["Link"]:
+    def path(self) -> list[Hop]:
         """The links of the intermediaries, the nearest one first."""
         before = self.hop.process
         return [*(before.path if isinstance(before, Tunnel) else []), self.hop]
@@ -217,28 +240,28 @@ class Tunnel:
 
     def _tell(self, what: int) -> None:
         if not self.exited.is_set():
-            # Ahead of what waits for the hop's credit; but not ahead of what makes it an intermediary.
+            # Ahead of frames that wait for the hop's credit; but not ahead of the part that makes the hop an intermediary.
             link = self.trunk.link if self._started else self.hop
             link.send_at_once(protocol.frame(self.hop.identifier, ROOT, self.number, protocol.HOLD, bytes([what])))
 
     # ---- up, on the thread for links
 
     def deliver(self, data: bytes) -> None:
-        """Take bytes of the context's frames; never blocks. Of one that is to be closed for what it sent, nothing is kept."""
-        if self._over or self._spoilt is not None:
+        """Take bytes of the context's frames. Never blocks. After `reject` nothing is kept."""
+        if self._over or self._rejected is not None:
             return
         self._inbox.append(data)
         self._kept += len(data)
         if self._kept > MOST_KEPT:
-            self.spoil(f"{self._kept} bytes that were not asked for")
+            self.reject(f"{self._kept} bytes that were not asked for")
         elif self._kept > KEPT and not self._held:
             self._held = True
             self._tell(router.HOLD_ON)
         self._wake()
 
     def try_read(self, size: int) -> bytes | None:
-        if self._spoilt is not None:
-            raise ValueError(self._spoilt)
+        if self._rejected is not None:
+            raise ValueError(self._rejected)
         if not self._inbox:
             return b"" if self._over else None
         data = self._inbox.popleft()
@@ -249,19 +272,19 @@ class Tunnel:
         return data
 
     def wait_readable(self) -> None:
-        if not self._inbox and not self._over and self._spoilt is None:
+        if not self._inbox and not self._over and self._rejected is None:
             self._reader = Waiter()
             self._reader.wait()
 
     def event(self, kind: int, body: bytes) -> None:
-        """What the hop says about it. Never raises: what cannot be is a mistake of the hop's, and ends this context."""
+        """Take what the hop says about the context. Never raises: nonsense of the hop ends this context."""
         if self._over:
             if kind == protocol.GONE:
                 self.trunk.forget(self.number)
             return
         self._started = True
-        if self.hop.copies is None:
-            self.hop.copies = Copies(self.hop.identifier, self.hop.packers)
+        if self.hop.bundle_cache is None:
+            self.hop.bundle_cache = BundleCache(self.hop.identifier, self.hop.packers)
         try:
             if kind == protocol.SAID and body[:1] == b"\1":
                 self.deliver(body[1:])
@@ -272,11 +295,11 @@ class Tunnel:
             else:
                 self._gone(codec.loads(body))
         except (ValueError, struct.error) as error:
-            self.spoil(f"a malformed {protocol.kind_name(kind)} message: {error}")
+            self.reject(f"a malformed {protocol.kind_name(kind)} message: {error}")
 
-    def spoil(self, problem: str) -> None:
-        """It, or what stands before it, has sent what no context sends."""
-        self._spoilt = self._spoilt or problem
+    def reject(self, problem: str) -> None:
+        """Take note that it, or a context on the way to it, has sent what no context sends."""
+        self._rejected = self._rejected or problem
         self._wake()
 
     def lose(self, why: str) -> None:
@@ -295,7 +318,7 @@ class Tunnel:
             raise ValueError(f"{arrived} bytes have arrived of {self._sent}")
         self._arrived = arrived
         if arrived >= self._judge_at and self._needed:
-            # Once in a round trip: the window was what held us up, or is it the context that does not read?
+            # Once in a round trip: did the window limit us, or does the context not read?
             if waiting < self._window // 8:
                 self._window = min(2 * self._window, LARGEST_WINDOW)
             elif waiting > self._window // 2:
@@ -316,7 +339,7 @@ class Tunnel:
             raise ValueError("no text")
         if self._unfinished:
             self._hear(b"\n")
-        self._exit_code, self.errno, self._spoilt = code, number, self._spoilt or wrong
+        self._exit_code, self.errno, self._rejected = code, number, self._rejected or wrong
         self.trunk.forget(self.number)
         self._stop()
 
@@ -348,7 +371,7 @@ class Tunnel:
         self.exited.wait(STEP)
 
     def hear_out(self) -> None:
-        pass  # what it said came before the news of its end
+        pass  # what it wrote to stderr came before the news of its end
 
     def kill(self) -> None:
         self._tell(router.KILL)

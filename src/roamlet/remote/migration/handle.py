@@ -19,7 +19,7 @@ from roamlet.remote.base.threads import TaskletThread
 from roamlet.remote.calls.spawn import RemoteCall
 from roamlet.remote.context import Context
 from roamlet.remote.errors import MoveInDoubt, NotMoved, ProtocolError, RemoteError
-from roamlet.remote.link.link import Answer
+from roamlet.remote.link.inflight import Answer
 from roamlet.remote.migration.arrival import AtHome, HomeLoader, HomeOutcome
 from roamlet.remote.migration.requests import THERE, bring, check_place, commit, main, nonsense, request, restored, tell
 from roamlet.remote.values.answers import Failure

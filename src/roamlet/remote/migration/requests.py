@@ -12,10 +12,10 @@ from typing import Any
 from roamlet.core import NoCore
 from roamlet.remote import modules
 from roamlet.remote.base.deadlines import EVER
-from roamlet.remote.channels.served import Luggage
+from roamlet.remote.channels.served import ChannelReferences
 from roamlet.remote.context import Context, Request, _encoded
 from roamlet.remote.errors import CannotTravel, NotMoved, ProtocolError, RemoteError, RemoteModuleNotFound
-from roamlet.remote.link.link import Answer
+from roamlet.remote.link.inflight import Answer
 from roamlet.remote.values.registry import Outgoing
 from roamlet.snapshot import _native
 
@@ -30,7 +30,7 @@ def check_place(context: Context, moving: str) -> None:
     context._link.refuse_if_ended("move()")
     if not _native.known:
         raise NoCore("tasklets are moved by CPython 3.11, 3.12, 3.13 and 3.14 alone")
-    if not context._shipping.has_part("tasklets"):
+    if not context._shipping.has_sent("tasklets"):
         here, there = sys.version_info[:2], context.facts.python[:2]
         hint = "Open it with tasklets=True"
         if here != there:
@@ -49,13 +49,13 @@ def bring(context: Context, names: Iterable[str], *, needed: bool = True) -> Non
 
     If not `needed`, somebody else says which these are: those that were imported here are sent, and no other is looked for.
     """
-    context._shipping.bring_own(modules.snapshot, context.facts.for_extensions)
+    context._shipping.send_own(modules.snapshot, context.facts.for_extensions)
     own = modules.name_over_there()
     for name in dict.fromkeys(names):  # a context may say one a million times
         if not needed and name != own and name not in sys.modules:
             continue
         try:
-            context._shipping.bring_module(name)
+            context._shipping.send_module(name)
         except (RemoteModuleNotFound, CannotTravel):
             if needed:
                 raise
@@ -129,11 +129,11 @@ def tell(context: Context, function: str, number: int) -> None:
 
 def request(context: Context, function: str, arguments: tuple[Any, ...], text: str = "") -> Request:
     """A call of a function of THERE."""
-    luggage = Luggage(context._link.channels)
-    outgoing = Outgoing(context.facts.python, luggage.let_go, True)
+    luggage = ChannelReferences(context._link.channels)
+    outgoing = Outgoing(context.facts.python, luggage.discard, True)
     body, problem = _encoded((THERE, function, arguments, None), outgoing, luggage)
     if problem is not None:
-        luggage.let_go()
+        luggage.discard()
         context._link.refuse_if_ended(text or "move()")  # a channel cannot travel where nobody is
         raise AssertionError(problem)
     return Request(len, modules.FunctionName(THERE, function), text or f"{THERE}.{function}", body, luggage, outgoing)

@@ -11,6 +11,7 @@ from roamlet.remote import modules
 from roamlet.remote.base.deadlines import EVER
 from roamlet.remote.base.facts import Facts, facts_of
 from roamlet.remote.base.threads import Threads, acquire, release
+from roamlet.remote.channels.served import Channels
 from roamlet.remote.context import Context
 from roamlet.remote.errors import (
     ConnectError,
@@ -28,7 +29,7 @@ from roamlet.remote.link.routes import Tunnel
 from roamlet.remote.opening import versions
 from roamlet.remote.opening.tasklets import start
 from roamlet.remote.shipping.shipping import Shipping
-from roamlet.remote.terminal.relayed import FarTerminal
+from roamlet.remote.terminal.relayed import RelayedTerminal, Via
 from roamlet.remote.terminal.terminal import Terminal
 from roamlet.remote.transports import Transport, quoted, ssh_failures
 from roamlet.remote.transports.account import Account
@@ -95,7 +96,7 @@ def _connect(
     config = {"id": number, "name": name, "log_level": _log_level(), "prefer": policy.config()}
     process = _started(transport, token, threads) if via is None else _tunnel(transport, via, number, deadline)
     lines = Output(name, output, threads.callbacks)
-    link = Link(process, transport, threads, lines, name=name, identifier=number, token=token)
+    link = Link(process, transport, threads, lines, name=name, identifier=number, token=token, serve_channels=Channels)
     try:
         if isinstance(process, Tunnel):
             words = _with_terminal(transport.argv(token), transport, link, process, threads, via, deadline)
@@ -120,8 +121,8 @@ def _connect(
     link.packers = modules.packers_of(facts.packages)
     policy = policy.settled(facts.magic, facts.implementation, facts.packages, is_near=link.is_near)
     shipping = Shipping(link, facts.packages, threads.modules, policy, facts.for_extensions)
-    link.wanted = shipping.answer
-    link.wanted_piece = shipping.answer_piece
+    link.on_want = shipping.answer
+    link.on_piece = shipping.answer_piece
     try:
         versions.agree(shipping, link, facts, policy, deadline)
         if tasklets:
@@ -156,7 +157,9 @@ def _with_terminal(
     if transport.answers is None or via is None:
         return argv
     try:
-        terminal = FarTerminal(via, transport.answers, transport.asks_on_stdin, process.said.append, deadline)
+        via._shipping.need("prompts", deadline)
+        host = Via(via.name, via.call, via._link.break_off, via._shipping.has_sent("tasklets"))
+        terminal = RelayedTerminal(host, transport.answers, transport.asks_on_stdin, process.said.append, deadline)
     except ProtocolError:
         raise
     except (RemoteError, OSError) as error:  # a time that is over included

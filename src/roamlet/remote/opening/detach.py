@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from roamlet.remote.base.deadlines import remaining
-from roamlet.remote.channels.served import Luggage
+from roamlet.remote.channels.served import ChannelReferences
 from roamlet.remote.errors import CannotTravel, RemoteError
 from roamlet.remote.opening.connect import connect
 from roamlet.remote.transports.local import Local
@@ -48,7 +48,7 @@ class Apart(Local):
         return build.command(self.python, token, first=_FORK)
 
 
-class NoLuggage(Luggage):
+class NoChannelReferences(ChannelReferences):
     """That of a function which is to be detached: it can take no channel along. `met`: there was one."""
 
     met = False
@@ -93,7 +93,7 @@ def detach(
         shipping = started._shipping
         shipping.need("detached", deadline)
         through = ("roamlet.wire.detached", "load", (None if path is None else os.fsencode(path),))
-        request = started._prepared(function, args, kwargs, through=through, luggage=NoLuggage(), lent=True)
+        request = started._prepared(function, args, kwargs, through=through, luggage=NoChannelReferences(), lent=True)
         number, answer = started._asked(request, deadline)
         if answer is None:
             raise started._too_late(timeout, text, sent=number is not None)
@@ -115,7 +115,7 @@ def _checked(
     context: "Context", function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any] | None
 ) -> str:
     """The function's name in messages. Raises for what cannot go there, before anything is started."""
-    luggage = NoLuggage()
+    luggage = NoChannelReferences()
     try:
         return context._prepared(function, args, kwargs, luggage=luggage, lent=True).text
     except CannotTravel as error:

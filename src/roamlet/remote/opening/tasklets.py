@@ -21,7 +21,7 @@ def start(shipping: Shipping, link: Link, facts: Facts, deadline: float, *, has_
         if has_core:
             shipping.need(PART, deadline)
         else:
-            shipping.bring(modules.core(facts.for_extensions), PART, deadline)
+            shipping.send_bundle(modules.core(facts.for_extensions), PART, deadline)
         text = "roamlet.wire.tasklets.ready"
         _, waiter = link.ask(text, b"", codec.dumps(("roamlet.wire.tasklets", "ready", (), None)), deadline)
         answers.value(waiter.wait(remaining(deadline)), link.name, facts, text)

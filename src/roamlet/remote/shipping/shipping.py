@@ -1,6 +1,6 @@
-"""What one context has been sent of the parent's modules, and what goes ahead of, behind and between its calls.
+"""Sends the parent's modules to one context, before, after and between its calls, and keeps account of what was sent.
 
-Which modules those are is decided in modules/. Nothing is sent twice on a link, whoever needs it and however often.
+Which modules those are is decided in modules/. Nothing is sent twice on a link.
 """
 
 import logging
@@ -12,25 +12,27 @@ from roamlet.remote import modules
 from roamlet.remote.base.deadlines import limit
 from roamlet.remote.base.threads import TaskletThread
 from roamlet.remote.errors import RemoteError
-from roamlet.remote.link.link import ROOT, Answer, Link, Member
-from roamlet.remote.shipping.pieces import Pieces
+from roamlet.remote.link.frames import ROOT
+from roamlet.remote.link.inflight import Answer, Member
+from roamlet.remote.link.link import Link
+from roamlet.remote.shipping.shared_objects import SharedObjectSender
 from roamlet.sync import Event, Lock
 from roamlet.wire import build, codec, protocol, series
 from roamlet.wire import bundle as wire_bundle
 
 T = TypeVar("T")
 
-EXTENSIONS = "extensions"  # the part that loads extension modules over there
+EXTENSIONS = "extensions"  # the part that loads extension modules on the target
 MOST_QUESTIONS = 1024
 PART_PREFIX = "roamlet.wire."
-PREPARED = 4096  # functions whose modules are known to be there; forgetting one costs a look at the plan
+PREPARED = 4096  # functions whose modules were sent; forgetting one costs a look at the plan
 
 # What parts of the payload are for, in messages.
 PURPOSES = {
     "files": "a transfer of files",
     "trees": "a transfer of folders",
     "heartbeat": "heartbeat()",
-    "router": "the start of a context behind it",
+    "router": "the start of a context behind this one",
     "prompts": "the terminal for a password",
     "channels": "a channel",
     "shell": "a prompt",
@@ -38,15 +40,15 @@ PURPOSES = {
 }
 
 
-def spoken(part: str) -> str:
-    """What somebody who does not know the parts of the payload calls roamlet.wire.`part`, or what it is for."""
+def part_name(part: str) -> str:
+    """What messages call roamlet.wire.`part`: what it is for, where that is known."""
     return PURPOSES.get(part, f"roamlet.wire.{part}")
 
 
 class Shipping:
     """The modules of one link. Thread-safe; blocks tasklets only.
 
-    `modules` counts the modules sent, `round_trips` the questions that an import over there has waited for.
+    `modules` counts the modules sent, `round_trips` the questions that an import on the target has waited for.
     """
 
     def __init__(
@@ -64,22 +66,22 @@ class Shipping:
         self._has = self._policy.counts_over_there(has)
         self._platform = platform
         self._thread = thread
-        self._pieces = Pieces(link, thread)
+        self._shared_objects = SharedObjectSender(link, thread)
         self._sent: set[str] = set()
         self._asked: set[str] = set()  # what was not foreseen
         self._unanswered: set[int] = set()
         self._prepared: set[modules.FunctionName] = set()
         self._parts: set[str] = set()
         self._own: set[str] = set()
-        self._brought: set[str] = set()
+        self._imported: set[str] = set()
         self._warned: set[str] = set()  # packages some of whose modules run uncompiled on the target
-        self._waves: list[Event] = []  # each is set when what was to go behind a call has been sent
-        self._announced = 0  # bundles that were to go behind a call
-        # Held from the plan until its frames are queued: nobody's call may overtake the modules that it counts on.
+        self._waves: list[Event] = []  # each is set when what was to follow a call has been sent
+        self._announced = 0  # bundles that were to follow a call
+        # Held from the plan until its frames are queued: no call may overtake the modules that it relies on.
         self._order = Lock(fair=True)
 
     def follow(self, policy: modules.Modules, has: frozenset[str]) -> None:
-        """Keep to this policy from now on; before the first call. `has` are the top-level names over there."""
+        """Keep to this policy from now on; before the first call. `has` are the top-level names on the target."""
         self._policy = policy
         self._has = policy.counts_over_there(has)
 
@@ -94,14 +96,14 @@ class Shipping:
         *,
         reads: bool = False,
     ) -> tuple[int, Waiter[Answer]]:
-        """Send the call of `function`, `text` in messages, and, in the same write, what it needs and the other side lacks.
+        """Send the call of `function`, `text` in messages, and, in the same write, what it needs and the context lacks.
 
         `reads` and what it returns: see Link.ask. Raises what modules.plan and Link.ask do, TimeoutError when `deadline` passes
         first; nothing was sent then.
         """
         if name in self._prepared:
             return self._link.ask(text, b"", body, deadline, member, reads=reads)
-        self._link.refuse_if_ended(text)  # before the lock: in a forked process, who holds it may be gone
+        self._link.refuse_if_ended(text)  # before the lock: in a forked process, the thread that holds it may be gone
         if not self._order.acquire(timeout=limit(deadline)):
             raise TimeoutError(f"other calls were still being sent when the time for {text} was over")
         try:
@@ -119,9 +121,9 @@ class Shipping:
             self._order.release()
         return asked
 
-    def bring_module(self, module: str, deadline: float | None = None) -> None:
-        """Send what an import of `module` needs over there, ahead of any frame sent from now on. As `call` otherwise."""
-        if module in self._brought:
+    def send_module(self, module: str, deadline: float | None = None) -> None:
+        """Send what an import of `module` needs on the target, ahead of any frame sent from now on. As `call` otherwise."""
+        if module in self._imported:
             return
         self._link.refuse_if_ended(module)
         if not self._order.acquire(timeout=limit(deadline)):
@@ -130,7 +132,7 @@ class Shipping:
             bundle = modules.plan(module, self._sent, self._has, None, self._policy, self._platform)
             if bundle is not None:
                 self._deliver(bundle, lambda frames: self._link.send(frames, deadline=deadline), deadline=deadline)
-            self._brought.add(module)
+            self._imported.add(module)
         finally:
             self._order.release()
 
@@ -140,7 +142,7 @@ class Shipping:
         return self._policy
 
     def settle(self, deadline: float | None) -> None:
-        """Wait until all is sent that goes behind calls. Blocks this tasklet. Raises TimeoutError when `deadline` passes first."""
+        """Wait until all is sent that follows calls. Blocks this tasklet. Raises TimeoutError when `deadline` passes first."""
         while self._waves:
             if not self._waves[0].wait(limit(deadline)):
                 raise TimeoutError("modules were still being sent when the time was over")
@@ -153,9 +155,9 @@ class Shipping:
         """
         if part in self._parts:
             return
-        self._link.refuse_if_ended(spoken(part))
+        self._link.refuse_if_ended(part_name(part))
         if not self._order.acquire(timeout=limit(deadline)):
-            raise TimeoutError(f"other calls were still being sent when the time for {spoken(part)} was over")
+            raise TimeoutError(f"other calls were still being sent when the time for {part_name(part)} was over")
         try:
             if part not in self._parts:
                 data, parts = self._part(part, deadline)
@@ -165,15 +167,17 @@ class Shipping:
             self._order.release()
 
     def has_sent(self, part: str) -> bool:
-        """Whether this part of the payload is over there, or on its way."""
+        """Whether roamlet.wire.`part` was sent, or begun to be."""
         return part in self._parts
 
-    def bring(self, bundle: modules.Bundle, part: str, deadline: float | None = None) -> None:
-        """Send a bundle, and behind it the part of the payload that uses it. Blocks and raises as `need` does."""
+    def send_bundle(self, bundle: modules.Bundle, part: str, deadline: float | None = None) -> None:
+        """Send a bundle, and after it the part of the payload that uses it. Blocks and raises as `need` does."""
         if not self._order.acquire(timeout=limit(deadline)):
             raise TimeoutError(f"other calls were still being sent when the time for roamlet.wire.{part} was over")
         try:
-            data = self._frame(bundle, deadline=deadline)  # first: behind a context, making a frame may send it
+            data = self._frame(
+                bundle, deadline=deadline
+            )  # first: for a context behind another one, making a frame may send it
             more, parts = self._part(part, deadline)
             self._link.send(data + more, deadline=deadline)
             self._parts.update(parts)
@@ -181,11 +185,7 @@ class Shipping:
         finally:
             self._order.release()
 
-    def has_part(self, part: str) -> bool:
-        """Whether roamlet.wire.`part` was sent, or begun to be."""
-        return part in self._parts
-
-    def bring_own(
+    def send_own(
         self,
         make: Callable[[modules.Platform], modules.Bundle],
         platform: modules.Platform,
@@ -206,18 +206,18 @@ class Shipping:
             self._order.release()
 
     def _part(self, part: str, deadline: float | None = None) -> tuple[bytes, list[str]]:
-        """Return the frames that bring a part and what it stands on, as far as that was not sent, and which parts these are."""
+        """Return the frames of a part and of those that it needs, without those that were sent, and the names of these parts."""
         parts = [name for name in (*build.STANDS_ON.get(part, ()), part) if name not in self._parts]
         frames = [self._modules_frame(0, wire_bundle.pack(map(build.part, parts)), deadline)]
         for name in parts:
             if name not in build.CALLED:
                 install = protocol.frame(self._link.identifier, ROOT, 0, protocol.PART, codec.dumps(name))
-                frames.append(self._link.behind_bundle(install))
+                frames.append(self._link.after_bundle(install))
         return b"".join(frames), parts
 
     def answer_piece(self, number: int) -> None:
-        """Answer PIECE: an import over there waits for a shared object. Returns at once; raises what Pieces.answer does."""
-        self._pieces.answer(number)
+        """Answer PIECE: an import on the target waits for a shared object. Never blocks; raises as SharedObjectSender.answer."""
+        self._shared_objects.answer(number)
         self.round_trips += 1
 
     def answer(self, number: int, name: str) -> None:
@@ -232,18 +232,18 @@ class Shipping:
 
         def answer() -> None:
             with self._order:
-                if self._link.closed:  # nobody waits, and there may be a thousand questions
+                if self._link.closed:  # no import waits, and there may be a thousand questions
                     return
                 if name.removeprefix(PART_PREFIX) in build.ASKED and name.startswith(PART_PREFIX):
                     parts = build.ASKED[name.removeprefix(PART_PREFIX)]
                     self._send(self._modules_frame(number, wire_bundle.pack(map(build.part, parts))))
                     return
-                if name in self._sent:  # it is on its way, or was known to be absent: the other side looks again
+                if name in self._sent:  # it is on the way, or was known to be absent: the context looks again
                     self._send(self._modules_frame(number, wire_bundle.pack([])))
                     return
                 try:
                     bundle = modules.pull(name, self._sent, self._has, self._policy, self._platform, self._asked)
-                except BaseException as error:  # whatever it is, somebody waits over there
+                except BaseException as error:  # whatever it is, an import waits for the answer
                     self._send(self._modules_frame(number, wire_bundle.pack([], [name], {name: str(error)})))
                     if not isinstance(error, RemoteError):
                         raise
@@ -267,10 +267,10 @@ class Shipping:
         number: int = 0,
         deadline: float | None = None,
     ) -> T:
-        """Let `send` queue the frames of a bundle, and see to what is to follow it; return what it returns. Only in order.
+        """Let `send` queue the frames of a bundle, and send later what is to follow it; return what `send` returns. Only in order.
 
         What follows is announced ahead of the bundle. When the bundle is not sent, or not whole, the announcement may have been:
-        it is taken back then, or whatever the target misses would wait for what never comes.
+        it is then taken back, or an import on the target would wait for ever.
         """
         if bundle is None or not bundle.has_more:
             sent = send(self._frame(bundle, number, deadline))
@@ -289,19 +289,19 @@ class Shipping:
 
     @staticmethod
     def _about(what: str, wave: int) -> bytes:
-        """A bundle that says only that another one follows a call, or has."""
+        """A bundle that says only that another one will follow a call, or has followed it."""
         data: bytes = wire_bundle.pack([(what, wire_bundle.DATA, b"%d" % wave, "")])
         return data
 
     def _later(self, bundle: modules.Bundle, wave: int) -> None:
-        """Behind the call: what the functions of these modules import when they are called. Never blocks."""
+        """Send, after the call, what the functions of these modules import when they are called. Never blocks."""
 
         def send_second_wave() -> None:
             with self._order:
                 try:
                     second = bundle.second_wave(self._sent)
-                except RemoteError as error:  # nobody has asked for it; whoever does will be told
-                    self._link.output.say(logging.DEBUG, f"nothing was sent behind the call: {error}")
+                except RemoteError as error:  # it was not asked for; an import that asks for it will get the error
+                    self._link.output.say(logging.DEBUG, f"nothing was sent after the call: {error}")
                     return
                 self._send(self._frame(second))
                 self._count(second)
@@ -326,7 +326,7 @@ class Shipping:
             return b""
         head = coming = b""
         if bundle.extensions:
-            coming = self._pieces.announce(bundle.extensions, bundle.certain)
+            coming = self._shared_objects.announce(bundle.extensions, bundle.certain)
             if EXTENSIONS not in self._parts:
                 head = self._part(EXTENSIONS, deadline)[0]
         if announcement:
@@ -339,7 +339,7 @@ class Shipping:
             self._sent.update(bundle.names)
             if bundle.extensions:
                 self._parts.add(EXTENSIONS)
-            self._pieces.push(bundle.certain)
+            self._shared_objects.push(bundle.certain)
             self.modules += len(bundle.modules)
             self._warn(bundle.replaced)
 

@@ -1,7 +1,7 @@
 """What answers the prompts of the commands that open contexts: a password that was given, or a function that is asked.
 
 Secrets are held as bytes that can be wiped, are in no message and no repr, and are wiped once the context is ready or refused.
-How prompts are heard and answers typed stands in terminal/terminal.py.
+How prompts are read and answers typed is in terminal/terminal.py.
 """
 
 import os
@@ -12,7 +12,7 @@ from roamlet.io import subprocess
 from roamlet.remote.errors import AuthenticationFailed
 
 PasswordFunction = Callable[[str, str], str]
-"""Called with the text of a prompt and with who asks, "sudo to 'root'" for example; returns what to type."""
+"""Called with the text of a prompt and the name of the command, "sudo to 'root'" for example; returns what to type."""
 
 Run = Callable[[list[str]], str]
 
@@ -41,9 +41,10 @@ class Answers:
     """The answers for one context. Used by one tasklet at a time.
 
     `run` runs a command on the machine where the prompts are, and returns what it prints.
-    `held` is what the caller passed as password=; when that is None, the environment's `variable` counts. `who` stands in messages.
+    `held` is what the caller passed as password=; when that is None, the environment's `variable` counts. `who` is the name of the
+    command in messages.
     `fits(prompt, run)` says whether a password that was given as it is may be typed there, by default wherever a prompt names one.
-    `one_line`: only where nothing stands before the prompt, whose first line may be the one that says who asks.
+    `one_line`: only where nothing is before the prompt, whose first line may be the one that names the host.
     """
 
     def __init__(
@@ -71,7 +72,7 @@ class Answers:
             self._function = held.given
         elif held.given is not None:
             raise TypeError(
-                f"password= takes a str, or a function of a prompt and who asks, not a {type(held.given).__name__}"
+                f"password= takes a str, or a function of a prompt and the name of the command, not a {type(held.given).__name__}"
             )
 
     @property
@@ -85,7 +86,7 @@ class Answers:
         return bool(self._asked)
 
     def answer(self, prompt: str, *, hidden: bool, before: Iterable[str] = ()) -> bytearray:
-        """What to type for `prompt`, with the line break; whoever types it wipes it. `hidden`: what is typed is not echoed.
+        """What to type for `prompt`, with the line break; the caller wipes it after typing. `hidden`: what is typed is not echoed.
         `before`: the lines that were said since the last answer.
 
         Calls the caller's function in this tasklet and thread, and lets through what it raises. Raises AuthenticationFailed when
@@ -109,7 +110,8 @@ class Answers:
         if not hidden or not is_first or not self._fits(prompt, self.run):
             raise AuthenticationFailed(
                 f"{self._who} failed: it asks {prompt!r}, and the password that was given is not for that.\n"
-                "    Give a function as password=: it is called with each prompt and who asks, and returns what to type."
+                "    Give a function as password=: it is called with each prompt and the name of the command, and returns what to "
+                "type."
             )
         return self._secret + b"\n"
 

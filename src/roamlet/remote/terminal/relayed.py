@@ -1,13 +1,13 @@
-"""The terminal of a command that runs in another context, which starts it: prompts come from there, and are answered here.
+"""The terminal of a command that another context runs (via=): prompts come from there, and are answered in this process.
 
-The other end is roamlet.wire.prompts. What a terminal is for stands in terminal/terminal.py.
+The other end is roamlet.wire.prompts. What a terminal is for is in terminal/terminal.py.
 """
 
 import functools
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 from roamlet.remote.base.deadlines import EVER
 from roamlet.remote.base.threads import Threads
@@ -17,36 +17,40 @@ from roamlet.remote.terminal.terminal import LINES_KEPT, LONGEST_LINE, NO, attac
 from roamlet.sync import Event
 from roamlet.wire import prompts
 
-if TYPE_CHECKING:
-    from roamlet.remote.context import Context
-
-STEP = 10.0  # seconds that one question for the next prompt waits over there
+STEP = 10.0  # seconds that one call for the next prompt waits on the target
 LOOK = 0.05  # the same where calls are tasklets, which all wait as long,
-PAUSE = 0.2  # and what they get in between
+PAUSE = 0.2  # and the time that they get in between
 
 
-class FarTerminal:
-    """One in the context `via`, which is asked for it when this is made. Whole lines go to `line`.
+class Via(NamedTuple):
+    """The context that runs the command, as far as its terminal needs it. It has the part `prompts` of the payload."""
 
-    What `via` answers is a claim: one that no context makes closes it, with ProtocolError.
+    name: str
+    call: Callable[..., Any]  # as Context.call
+    break_off: Callable[[str], None]  # as Link.break_off
+    in_turns: bool  # its calls are tasklets
+
+
+class RelayedTerminal:
+    """A terminal in the context `via`, which opens it when this is made. Whole lines go to `line`.
+
+    What `via` answers is not trusted: an answer that no context gives closes it, with ProtocolError.
     """
 
     unfinished = ""
 
     def __init__(
-        self, via: "Context", answers: Answers, as_stdin: bool, line: Callable[[str], None], deadline: float
+        self, via: Via, answers: Answers, as_stdin: bool, line: Callable[[str], None], deadline: float
     ) -> None:
         """Blocks this tasklet. Raises RemoteError and OSError, TimeoutError when `deadline` passes first."""
-        via._shipping.need("prompts", deadline)
         self._via = via
-        self._in_turns = via._shipping.has_sent("tasklets")
         self._answers = answers
         self._as_stdin = as_stdin
         self._line = line
         self._over = Event()
         self._finished = False
         self._wrong: RemoteError | None = None
-        answers.run = functools.partial(_output_of, via)  # they are not to hold this object, which holds them
+        answers.run = functools.partial(_output_of, via)  # no reference to this object, which refers to them
         said = _ask(self._via, prompts.open_terminal, timeout=max(0.0, deadline - time.monotonic()))
         if not isinstance(said, tuple) or [type(one) for one in said] != [int, str] or len(said[1]) > LONGEST_LINE:
             raise _malformed(self._via, "a terminal", said)
@@ -70,7 +74,7 @@ class FarTerminal:
             before: list[str] = []
             try:
                 while not greeted.is_set() and not self._finished:
-                    step = LOOK if self._in_turns else STEP
+                    step = LOOK if self._via.in_turns else STEP
                     prompt, hidden, lines = self._next_prompt(step)
                     before = [*before, *lines][-LINES_KEPT:]
                     for line in lines:
@@ -79,12 +83,12 @@ class FarTerminal:
                         asked.append((prompt, hidden, before))
                         before = []
                         turn.set()
-                    if self._in_turns:
+                    if self._via.in_turns:
                         greeted.wait(PAUSE)
             except ProtocolError as error:
                 self._wrong = error.with_traceback(None)
                 turn.set()
-            except (RemoteError, OSError):  # the way to it is lost, which whoever waits for HELLO is told
+            except (RemoteError, OSError):  # the way to it is lost, of which the wait for HELLO is told
                 pass
             finally:
                 heard.set()
@@ -122,7 +126,7 @@ class FarTerminal:
         threads.links.post(close)
 
     def hang_up(self) -> None:
-        """Nothing: closing the tunnel ends it."""
+        """Do nothing: closing the tunnel ends it."""
 
     def _answer(self, prompt: str, hidden: bool, before: list[str]) -> None:
         self.unfinished = prompt
@@ -147,7 +151,7 @@ class FarTerminal:
             if lines is not None and not _are_lines(lines):
                 raise _malformed(self._via, "lines", lines)
             return lines or []
-        except (RemoteError, OSError):  # it went with its context, or was closed for what it said
+        except (RemoteError, OSError):  # it ended with its context, or was closed for a false answer
             return []
 
     def _raise_if_wrong(self) -> None:
@@ -159,8 +163,8 @@ class FarTerminal:
                 del wrong  # its traceback holds this frame
 
 
-def _ask(via: "Context", function: Callable[..., Any], args: tuple[Any, ...] = (), timeout: float | None = None) -> Any:
-    """Raises RemoteError and OSError, and nothing else: what a function of ours does not raise is said by somebody else."""
+def _ask(via: Via, function: Callable[..., Any], args: tuple[Any, ...] = (), timeout: float | None = None) -> Any:
+    """Raises RemoteError and OSError alone: roamlet's own functions raise nothing else, so anything else is a false answer."""
     try:
         return via.call(function, args, timeout=timeout)
     except (RemoteError, OSError):
@@ -170,21 +174,21 @@ def _ask(via: "Context", function: Callable[..., Any], args: tuple[Any, ...] = (
     raise _malformed(via, "an answer", problem)
 
 
-def _output_of(via: "Context", words: list[str]) -> str:
+def _output_of(via: Via, words: list[str]) -> str:
     said = _ask(via, prompts.output_of, (words,))
     if not isinstance(said, str):
         raise _malformed(via, "what a command printed", said)
     return said
 
 
-def _malformed(via: "Context", what: str, said: object) -> ProtocolError:
-    """For what no context answers: the error to raise; it is closed by then."""
-    # Not what it said: an answer to a password could be the password.
+def _malformed(via: Via, what: str, said: object) -> ProtocolError:
+    """The error to raise for an answer that no context gives; the context is closed by then."""
+    # Without the answer itself: it could be the password.
     problem = f"it answered with a {type(said).__name__} when it was asked for {what} of the terminal that it had made"
-    via._link.break_off(problem)
+    via.break_off(problem)
     return ProtocolError(
         f"{via.name!r} said what no context says, so it was closed, and nothing of that was used: {problem}.\n"
-        "    Another version of roamlet may be over there, or it means ill.",
+        "    Another version of roamlet may run on the target, or the target is hostile.",
         context=via.name,
     )
 

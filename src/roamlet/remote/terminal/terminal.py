@@ -1,8 +1,8 @@
-"""A controlling terminal for a command that asks for passwords: prompts are heard at its other end, and answered there.
+"""A controlling terminal for a command that asks for passwords: prompts are read at its other end, and answered there.
 
 ssh, sudo, su and doas ask on their terminal and not on stdin, so both stay apart: stdin and stdout are pipes and carry the
-protocol, from the first byte on, while the terminal carries what a person would see and type. What answers stands in
-terminal/prompts.py.
+protocol, from the first byte on, while the terminal carries what a person would see and type. The answers come
+from terminal/prompts.py.
 """
 
 import os
@@ -54,16 +54,14 @@ class Terminal:
         os.set_blocking(self.master, False)
         self._answers = answers
         self._as_stdin = as_stdin
-        self._lock = (
-            threading.Lock()
-        )  # who types holds it: the descriptor's number may be somebody else's after `close`
+        self._lock = threading.Lock()  # held while typing: after `close` the descriptor's number may be in use again
         self._open = {self.master, self._slave}
         self._turn = Event()
         self._prompt: tuple[str, list[str]] | None = None  # with the lines before it
         self._before: list[str] = []  # lines since the last prompt; the last ones of many
         self.unfinished = ""
         self._heard = 0  # how often something was
-        self._ready = False  # then whoever asks over there gets an end of file, as without a terminal
+        self._ready = False  # then further prompts on the target get an end of file, as without a terminal
         self._line: Callable[[str], None] = lambda line: None
 
     def wrap(self, argv: list[str]) -> list[str]:
@@ -71,7 +69,7 @@ class Terminal:
         return attached(os.ttyname(self._slave), argv, self._as_stdin)
 
     def listen(self, threads: Threads, line: Callable[[str], None]) -> None:
-        """Begin to hear what is said; whole lines go to `line`."""
+        """Begin to read what is written; whole lines go to `line`."""
         self._line = line
         threads.links.post(self._listen)
 
@@ -109,16 +107,14 @@ class Terminal:
         end = time.monotonic() + LAST_WORDS
         while time.monotonic() < end:
             heard = self._heard
-            sleep(
-                SETTLED
-            )  # what was written reaches this end of a terminal a little later, so that a look would not do
+            sleep(SETTLED)  # what was written reaches this end of a terminal a little later, so a look would not do
             if heard != self._heard:
                 end = time.monotonic() + LAST_WORDS
         if self.unfinished.strip():
             self._line(self.unfinished)
 
     def hang_up(self) -> None:
-        """Make its session end, whoever's account it runs under: a terminal that is gone is a signal that nobody forbids."""
+        """Make its session end, whatever account it runs under: no account can forbid the signal of a terminal that is gone."""
         self.close()
 
     def close(self) -> None:
@@ -171,7 +167,7 @@ class Terminal:
             pass
 
     def _settled(self) -> bool:
-        """Whether nothing follows what was read: then somebody waits for an answer."""
+        """Whether nothing follows what was read: then the command waits for an answer."""
         try:
             io.wait_readable(self.master, SETTLED_WITH_ECHO if self._echoes() else SETTLED)
         except TimeoutError:

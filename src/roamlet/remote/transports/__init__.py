@@ -1,7 +1,7 @@
 """How another interpreter is started; one file a transport. It starts nothing itself.
 
 A transport knows two things: the command that starts a Python which speaks the protocol on its descriptors 0 and 1, and
-what the words mean that this command says when it fails.
+what the messages mean that this command prints when it fails.
 """
 
 import signal
@@ -18,11 +18,11 @@ class Transport(Protocol):
 
     @property
     def name(self) -> str:
-        """What the context is called where nobody gave it a name."""
+        """What the context is called where no name was given."""
 
     @property
     def to(self) -> str:
-        """The target as it stands in messages: "ssh to 'alpha'"."""
+        """What messages call the target: "ssh to 'alpha'"."""
 
     @property
     def pythons(self) -> tuple[str, ...]:

@@ -27,7 +27,7 @@ class Meaning:
     """Words that a command says when it fails, and the error that they become.
 
     `words` is a regular expression, searched in all that was said. In `happened` and `then`, the next step, `{target}`
-    stands for the target's name, `{to}` for the target as it stands in messages, and a group of `words` for what it matched.
+    is the target's name, `{to}` what messages call the target, and a group of `words` is what it matched.
     """
 
     words: str
@@ -38,7 +38,7 @@ class Meaning:
 
 class Command:
     """A transport that starts `words()` followed by an interpreter. One interpreter that was asked for is started as it is,
-    else a shell over there looks for the first that will do.
+    else a shell on the target looks for the first that will do.
     """
 
     program: str

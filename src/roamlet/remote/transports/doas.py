@@ -16,7 +16,7 @@ class Doas(Account):
             r"doas: (Authorization|Authentication) failed",
             AuthenticationFailed,
             "doas does not take the password",
-            "It wants that of the user who calls it. It was typed once.",
+            "It wants the password of the calling user. It was typed once.",
         ),
         Meaning(
             r"doas: (Authorization|Authentication) required|doas: a tty is required",

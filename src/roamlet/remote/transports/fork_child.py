@@ -5,8 +5,8 @@ everything here is about what a copy of a process with threads may safely do:
 
 - It is forked by a thread that was made for it: no tasklet, no frame and no lock of the callers is on its stack, and the tasklets
   of other threads do not exist in the child.
-- roamlet's own threads are stopped at a point where they hold nothing. Other threads may hold any lock, which nobody would
-  ever release in the child; so while there are others, the fork is refused, unless the caller says that it is safe.
+- roamlet's own threads are stopped at a point where they hold nothing. Other threads may hold any lock, which would
+  never be released in the child; so while there are others, the fork is refused, unless the caller says that it is safe.
 - The child has none of the parent's descriptors: each of them leads to /dev/null there, so that no connection of the parent's is
   kept open or written to, and no number is used twice.
 - Its copies of the parent's buffers, exit handlers, signal handlers and log handlers do nothing.

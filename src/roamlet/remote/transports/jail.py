@@ -7,7 +7,7 @@ from roamlet.remote.transports.command import Command, Meaning, checked_argument
 
 
 class Jail(Command):
-    """Starts a Python in the jail `jail`, a name or a number, as `user`, who is one of the jail's own."""
+    """Starts a Python in the jail `jail`, a name or a number, as `user`, an account of the jail."""
 
     program = "jexec"
     comes_with = "FreeBSD; with via=, a context on that machine, it runs there"

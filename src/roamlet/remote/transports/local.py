@@ -59,7 +59,7 @@ class Local:
 
 
 def checked_python(python: str) -> str:
-    """`python` as it may stand in a command; raises TypeError or ValueError for what cannot be a program's name."""
+    """`python`, checked for use in a command; raises TypeError or ValueError for what cannot be a program's name."""
     if not isinstance(python, str):
         raise TypeError(f"python= takes the name or path of one interpreter, such as 'python3.8', not {python!r}")
     if not python or python.startswith("-") or any(ord(letter) < 32 for letter in python):

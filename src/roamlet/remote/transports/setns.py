@@ -48,7 +48,7 @@ class Setns(Command):
         Meaning(
             r"nsenter: failed to execute (?P<python>.+?): ",
             NoPython,
-            "there is no {python} in the file system over there",
+            "there is no {python} in its file system",
             "Give the path of an interpreter there as python=: a target needs CPython 2.7, or 3.6 and later.",
         ),
     )

@@ -18,18 +18,18 @@ USER = re.compile(r"[\w.+~$\\-]+")
 # A host that has vanished is noticed within a minute; without this, in hours, because
 # TCP alone keeps a silent connection for ever.
 OPTIONS = ("-o", "ServerAliveInterval=15", "-o", "ServerAliveCountMax=4")
-ASK_NOBODY = ("-o", "BatchMode=yes")
+NO_QUESTIONS = ("-o", "BatchMode=yes")
 ASK_ONCE = ("-o", "NumberOfPasswordPrompts=1")
 PASSWORD_PROMPT = re.compile(
-    r"(?P<whose>\S+)'s password:|\((?P<named>\S+)\) .*password|(?P<nobody>password:)", re.IGNORECASE
+    r"(?P<whose>\S+)'s password:|\((?P<named>\S+)\) .*password|(?P<unnamed>password:)", re.IGNORECASE
 )
 
 
 class Ssh:
     """Starts a Python on `host`: the parent's minor version, then python3, then python, or the one asked for.
 
-    ssh's own configuration decides everything that is not given here. `ssh_args` stand in front of ours on the command
-    line, so that what they say wins.
+    ssh's own configuration decides everything that is not given here. `ssh_args` come first on the command
+    line, so that they win.
     """
 
     asks_on_stdin = False
@@ -52,7 +52,7 @@ class Ssh:
         self.ssh_args = _checked_args(ssh_args)
         self.timeout = timeout
         ask = ("ssh", "-G", *self.ssh_args, "-T", *self.where(), "--", self.host)
-        # What a server asks stands behind the names that ssh puts in front, and may have any number of lines.
+        # ssh puts names before what a server asks, which may have any number of lines.
         answers = Answers(password, "ROAMLET_SSH_PASSWORD", self.to, functools.partial(_is_for, ask), one_line=True)
         self.answers = answers if answers.available else None
         own = f"python{sys.version_info[0]}.{sys.version_info[1]}"
@@ -71,7 +71,7 @@ class Ssh:
         return ["ssh", *self.ssh_args, "-T", *self._options(), "--", self.host, command]
 
     def _options(self) -> list[str]:
-        ask = ASK_NOBODY if self.answers is None else ASK_ONCE
+        ask = NO_QUESTIONS if self.answers is None else ASK_ONCE
         return [*ask, *OPTIONS, "-o", f"ConnectTimeout={max(1, round(self.timeout))}", *self.where()]
 
     def where(self) -> list[str]:
@@ -108,7 +108,7 @@ def _is_for(ask: tuple[str, ...], prompt: str, run: Run) -> bool:
     if match is None:
         return False
     known = dict(line.partition(" ")[::2] for line in run(list(ask)).splitlines())
-    if match["nobody"]:  # of a server through OpenSSH before 8.5
+    if match["unnamed"]:  # of a server through OpenSSH before 8.5
         return not {"proxyjump", "proxycommand"} & known.keys()
     hosts = {known.get("hostname", ""), known.get("hostkeyalias", "")} - {""}
     return (match["whose"] or match["named"]) in {f"{known.get('user', '')[:30]}@{host[:128]}" for host in hosts}

@@ -1,14 +1,14 @@
-"""What OpenSSH's client means by what it says when a connection does not come about.
+"""Explains the messages of OpenSSH's client when a connection does not come about.
 
-Its exit code is 255 for every failure of its own, so the reason stands in its messages alone. They are not translated and
-have been the same for many releases; what is not recognised is shown as it came.
+Its exit code is 255 for every failure of its own, so only its messages give the reason. They are not translated and have been the
+same for many releases; what is not recognised is shown as it came.
 """
 
 import errno
 import os
 import re
 import shlex
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from roamlet.remote.errors import (
     AuthenticationFailed,
@@ -20,10 +20,8 @@ from roamlet.remote.errors import (
     HostUnreachable,
     NoPython,
 )
+from roamlet.remote.terminal.prompts import Answers
 from roamlet.remote.transports import ended, none_of, quoted
-
-if TYPE_CHECKING:
-    from roamlet.remote.transports.ssh import Ssh
 
 OFFENDING = re.compile(r"Offending .*key in (?P<file>.+):(?P<line>\d+)")
 REMOVE = re.compile(r"^\s*(?P<command>ssh-keygen -f .* -R .*)$", re.MULTILINE)
@@ -50,7 +48,21 @@ CONFIGURATION = re.compile(
 )
 
 
-def explain(ssh: "Ssh", exit_code: int | None, said: list[str]) -> ConnectError:
+class Connection(Protocol):
+    """What is known of the ssh that failed: see roamlet.remote.transports.ssh.Ssh."""
+
+    host: str
+    ssh_args: tuple[str, ...]
+    answers: Answers | None
+
+    @property
+    def pythons(self) -> tuple[str, ...]: ...
+    @property
+    def to(self) -> str: ...
+    def where(self) -> list[str]: ...
+
+
+def explain(ssh: Connection, exit_code: int | None, said: list[str]) -> ConnectError:
     """The error for a connection that ended with `exit_code` after ssh, or the host, had said these lines on stderr."""
     text = "\n".join(said)
     for detect in (_host_key, _host, _authentication, _network):
@@ -73,8 +85,8 @@ def windows(to: str, said: list[str]) -> ConnectError:
     )
 
 
-def _by_hand(ssh: "Ssh", *command: str, verbose: bool = False) -> str:
-    """The command line that connects to the same place as the same user, for somebody who looks what is wrong."""
+def _by_hand(ssh: Connection, *command: str, verbose: bool = False) -> str:
+    """The command line that connects to the same host as the same user, to find the fault by hand."""
     return shlex.join(["ssh", *(["-v"] if verbose else []), *ssh.ssh_args, *ssh.where(), ssh.host, *command])
 
 
@@ -87,7 +99,7 @@ def cannot_start(number: int) -> ConnectError:
     )
 
 
-def no_python(ssh: "Ssh") -> NoPython:
+def no_python(ssh: Connection) -> NoPython:
     return NoPython(
         f"no context on {ssh.host!r}: {none_of(ssh.pythons, 'that ssh commands get there')}.\n"
         "    Give the path of one: remote.ssh("
@@ -95,7 +107,7 @@ def no_python(ssh: "Ssh") -> NoPython:
     )
 
 
-def _host_key(ssh: "Ssh", text: str, said: list[str]) -> ConnectError | None:
+def _host_key(ssh: Connection, text: str, said: list[str]) -> ConnectError | None:
     if "Host key verification failed" not in text and "REMOTE HOST IDENTIFICATION HAS CHANGED" not in text:
         return None
     if "HAS CHANGED" in text or "REVOKED" in text:
@@ -107,15 +119,15 @@ def _host_key(ssh: "Ssh", text: str, said: list[str]) -> ConnectError | None:
         return HostKeyRefused(
             f"{ssh.to} was refused: the host key {what}{where}.\n"
             f"    If the machine was reinstalled, remove it with: {command}\n"
-            "    If it was not, somebody may be sitting in between: do not connect."
+            "    If it was not, another machine may be in between: do not connect."
         )
     return HostKeyUnknown(
-        f"{ssh.to} was refused: no host key is known for it, and nobody can be asked.\n"
+        f"{ssh.to} was refused: no host key is known for it, and ssh cannot ask.\n"
         f"    Connect once by hand and compare the fingerprint: {_by_hand(ssh)}"
     )
 
 
-def _host(ssh: "Ssh", text: str, said: list[str]) -> ConnectError | None:
+def _host(ssh: Connection, text: str, said: list[str]) -> ConnectError | None:
     match = UNRESOLVED.search(text)
     if match is None:
         return None
@@ -125,7 +137,7 @@ def _host(ssh: "Ssh", text: str, said: list[str]) -> ConnectError | None:
     return HostUnknown(f"{ssh.to} failed: the name {match['name']!r} cannot be resolved ({match['why']}).\n    {hint}")
 
 
-def _authentication(ssh: "Ssh", text: str, said: list[str]) -> ConnectError | None:
+def _authentication(ssh: Connection, text: str, said: list[str]) -> ConnectError | None:
     match = DENIED.search(text)
     if match is None:
         return None
@@ -139,7 +151,7 @@ def _authentication(ssh: "Ssh", text: str, said: list[str]) -> ConnectError | No
     )
 
 
-def _with_password(ssh: "Ssh", said: list[str], methods: str) -> ConnectError:
+def _with_password(ssh: Connection, said: list[str], methods: str) -> ConnectError:
     typed = ssh.answers is not None and ssh.answers.used
     what = "does not take the password" if typed else "did not even ask for the password"
     return AuthenticationFailed(
@@ -148,7 +160,7 @@ def _with_password(ssh: "Ssh", said: list[str], methods: str) -> ConnectError:
     )
 
 
-def _network(ssh: "Ssh", text: str, said: list[str]) -> ConnectError | None:
+def _network(ssh: Connection, text: str, said: list[str]) -> ConnectError | None:
     if TIMED_OUT.search(text):
         return ConnectTimeout(
             f"{ssh.to} failed: the host did not answer in time.\n{quoted(said)}\n"

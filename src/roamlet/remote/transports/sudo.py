@@ -19,7 +19,7 @@ class Sudo(Account):
             r"incorrect password attempt|Sorry, try again",
             AuthenticationFailed,
             "sudo does not take the password",
-            "It wants that of the user who calls it, unless its rules say targetpw or rootpw. It was typed once.",
+            "It wants the password of the calling user, unless its rules say targetpw or rootpw. It was typed once.",
         ),
         Meaning(
             r"a password is required|no password was provided|a terminal is required to read the password",

@@ -17,7 +17,7 @@ from roamlet.remote.errors import (
     RemoteError,
     RemoteModuleNotFound,
 )
-from roamlet.remote.link.link import Answer
+from roamlet.remote.link.inflight import Answer
 from roamlet.remote.values import error_places, failures, registry
 from roamlet.remote.values.registry import Incoming
 from roamlet.wire import codec, protocol

@@ -1,9 +1,9 @@
-"""Bundles by way of intermediaries that keep them: what arrives is what was meant, and nothing crosses a link twice."""
+"""Bundles by way of intermediaries that cache them: they arrive unchanged, and nothing crosses a link twice."""
 
 import os
 
 from roamlet.remote.link import bundle_cache
-from roamlet.remote.link.bundle_cache import Copies, bring
+from roamlet.remote.link.bundle_cache import BundleCache, delivery_frames
 from roamlet.wire import bundle, codec, kept, protocol
 
 GOAL = 99
@@ -13,15 +13,15 @@ class Hops:
     """Intermediaries 1, 2, ... one behind the other, as roamlet.wire.router has them; `received` is what the goal got."""
 
     def __init__(self, count, **options):
-        self.path = [Copies(number, **options) for number in range(1, count + 1)]
-        self.shelves = {copies.number: kept.Shelf() for copies in self.path}
+        self.path = [BundleCache(number, **options) for number in range(1, count + 1)]
+        self.shelves = {cache.number: kept.Shelf() for cache in self.path}
         self.received = []
-        self.bytes = {copies.number: 0 for copies in self.path}
+        self.bytes = {cache.number: 0 for cache in self.path}
         self.order = []  # to whom bytes of bundles went, or what was said
         self.goal = protocol.FrameReader()
 
     def bring(self, data, path=None):
-        self.feed(bring(path or self.path, GOAL, 7, data))
+        self.feed(delivery_frames(path or self.path, GOAL, 7, data))
         return self.received[-1]
 
     def feed(self, data):
@@ -92,7 +92,7 @@ def test_each_hop_passes_a_bundle_on_before_the_rest_of_it_has_come():
     assert hops.order[:4] == [1, 2, 3, GOAL]
     assert hops.order.count(GOAL) > 1
     # Another one at the end: what all have but the last one goes on in the same way.
-    hops.path[2] = Copies(3)
+    hops.path[2] = BundleCache(3)
     hops.order.clear()
     hops.bring(packed("a", "b"))
     assert hops.order == [3, GOAL, GOAL]

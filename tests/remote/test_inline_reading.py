@@ -1,4 +1,4 @@
-"""Whose turn it is to read: after a row of quick calls that of the caller, who leaves all but his answer to the reader."""
+"""Inline reading: after a row of quick calls the caller reads its answer, and leaves everything else to the reader."""
 
 import os
 import signal
@@ -32,8 +32,8 @@ while True:
 
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each reader rests as soon as it may, and for as long as nobody wants it, however slow the machine is."""
-    for name in ("SOON", "LOOK", "LONGEST"):
+    """Each reader pauses as soon as it may, and for as long as it is not needed, however slow the machine is."""
+    for name in ("QUICK", "PAUSE", "LONGEST_WAIT"):
         monkeypatch.setattr(inline, name, 600.0)
 
 
@@ -43,19 +43,19 @@ def context(patient: None) -> Iterator[remote.Context]:
         yield context
 
 
-def rest(context: Any) -> Any:
-    """Let the reader rest, and return the turn."""
-    turn = context._link._turn
-    while not turn.rests:
+def paused(context: Any) -> Any:
+    """Let the reader pause, and return what decides who reads."""
+    reader = context._link._inline
+    while not reader.paused:
         context.call(roamlet_sent.nothing)
         roamlet.schedule()
-    return turn
+    return reader
 
 
-def uses(context: Any, turn: Any) -> Callable[[], int]:
+def uses(context: Any, reader: Any) -> Callable[[], int]:
     """How often callers have read their answers since."""
-    before = turn._used
-    return lambda: turn._used - before
+    before = reader._used
+    return lambda: reader._used - before
 
 
 def interruption(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
@@ -68,19 +68,19 @@ def interruption(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     return interrupted
 
 
-def test_after_a_row_of_quick_calls_the_caller_reads_his_answers(context):
-    turn = rest(context)
-    used = uses(context, turn)
+def test_after_a_row_of_quick_calls_the_caller_reads_its_answers(context):
+    reader = paused(context)
+    used = uses(context, reader)
     assert [context.call(roamlet_sent.add, (n, 1)) for n in range(50)] == list(range(1, 51))
     assert used() == 50
-    assert turn.rests
+    assert reader.paused
 
 
 def test_an_error_and_bytes_are_counted_as_the_reader_would(context):
     with pytest.raises(ValueError, match="not good"):  # the first one may ask for a module
         context.call(roamlet_sent.raise_value_error)
-    turn = rest(context)
-    used = uses(context, turn)
+    reader = paused(context)
+    used = uses(context, reader)
     before = context.stats.bytes_up
     with pytest.raises(ValueError, match="not good"):
         context.call(roamlet_sent.raise_value_error)
@@ -89,13 +89,13 @@ def test_an_error_and_bytes_are_counted_as_the_reader_would(context):
 
 
 def test_what_is_printed_before_an_answer_is_left_to_the_reader(monkeypatch):
-    monkeypatch.setattr(inline, "SOON", 600.0)
-    monkeypatch.setattr(inline, "LOOK", 600.0)
+    monkeypatch.setattr(inline, "QUICK", 600.0)
+    monkeypatch.setattr(inline, "PAUSE", 600.0)
     said: list[str] = []
     with remote.local(python=sys.executable, output=lambda context, stream, line: said.append(line)) as context:
-        turn = rest(context)
+        reader = paused(context)
         assert context.call(roamlet_sent.print_lines, (["out"], [])) is None
-        assert not turn.rests
+        assert not reader.paused
         assert context.call(roamlet_sent.add, (1, 2)) == 3
     assert said == ["out"]
 
@@ -104,20 +104,20 @@ def test_what_is_printed_before_an_answer_is_left_to_the_reader(monkeypatch):
 def test_nothing_malformed_is_taken_for_the_answer(patient, tmp_path, name):
     send, says = BAD_FRAMES[name]
     with remote.local(hostile(tmp_path, ANSWERING + send), name="hostile", timeout=20) as context:
-        rest(context)
+        paused(context)
         with pytest.raises(remote.ProtocolError, match=says):
             context.call(roamlet_sent.add, (1, 2), timeout=20)
 
 
 def test_a_result_of_many_reads_comes_whole(context):
-    rest(context)
+    paused(context)
     assert context.call(roamlet_sent.zeros, (3_000_000,)) == bytes(3_000_000)
-    rest(context)
+    paused(context)
     assert context.call(roamlet_sent.zeros, (100_000,)) == bytes(100_000)
 
 
 def test_a_result_that_is_too_large_is_refused_as_ever(context):
-    rest(context)
+    paused(context)
     context.largest_result = 1000
     with pytest.raises(remote.CannotTravel, match="1000 may come up"):
         context.call(roamlet_sent.zeros, (5000,))
@@ -125,10 +125,10 @@ def test_a_result_that_is_too_large_is_refused_as_ever(context):
 
 
 def test_a_call_of_another_thread_gets_its_answer_while_a_caller_waits(context):
-    turn = rest(context)
+    reader = paused(context)
     call = threading.Thread(target=context.call, args=(roamlet_sent.wait_for_release,))
     call.start()
-    while turn.caller is None and call.is_alive():
+    while reader.caller is None and call.is_alive():
         roamlet.sleep(0.001)
     assert context.call(roamlet_sent.add, (1, 2)) == 3
     context.call(roamlet_sent.release)
@@ -137,15 +137,15 @@ def test_a_call_of_another_thread_gets_its_answer_while_a_caller_waits(context):
 
 
 def test_a_spawned_call_wakes_the_reader(context):
-    turn = rest(context)
+    reader = paused(context)
     assert context.spawn(roamlet_sent.add, (1, 2)).join() == 3
-    rest(context)
-    assert turn.rests
+    paused(context)
+    assert reader.paused
 
 
 def test_a_caller_beside_other_tasklets_does_not_keep_the_thread(context):
-    turn = rest(context)
-    used = uses(context, turn)
+    reader = paused(context)
+    used = uses(context, reader)
     roamlet.tasklet(roamlet.schedule)()
     assert context.call(roamlet_sent.add, (1, 2)) == 3
     assert used() == 0
@@ -155,8 +155,8 @@ def test_a_caller_beside_other_tasklets_does_not_keep_the_thread(context):
 def test_a_row_of_calls_keeps_the_thread_from_nothing_that_waits_in_it(context, monkeypatch):
     monkeypatch.setattr(inline, "CPUS", 2)
     monkeypatch.setattr(inline, "SPIN", 600.0)  # each finds its answer without going to sleep
-    turn = rest(context)
-    used = uses(context, turn)
+    reader = paused(context)
+    used = uses(context, reader)
 
     def call_on_and_on() -> None:
         with roamlet.timeout(0.01):
@@ -175,36 +175,36 @@ def test_a_row_of_calls_keeps_the_thread_from_nothing_that_waits_in_it(context, 
     other.join()
 
 
-def test_a_clock_that_a_test_of_the_user_stops_is_none_of_ours(context, monkeypatch):
-    monkeypatch.setattr(inline, "LONGEST", 0.001)
-    turn = rest(context)
+def test_a_clock_that_a_test_of_the_user_stops_has_no_effect(context, monkeypatch):
+    monkeypatch.setattr(inline, "LONGEST_WAIT", 0.001)
+    reader = paused(context)
     call = roamlet.spawn(context.call, (roamlet_sent.wait_for_release,))
-    while turn.caller is None:
+    while reader.caller is None:
         roamlet.sleep(0.001)
     with monkeypatch.context() as stopped:
         stopped.setattr(time, "monotonic", lambda: 0.0)
-        while turn.caller is not None:
+        while reader.caller is not None:
             roamlet.sleep(0.001)
     context.call(roamlet_sent.release)
     call.join()
 
 
 def test_a_call_that_takes_too_long_raises_although_its_caller_reads(context, monkeypatch):
-    monkeypatch.setattr(inline, "LONGEST", 0.01)
-    rest(context)
+    monkeypatch.setattr(inline, "LONGEST_WAIT", 0.01)
+    paused(context)
     with pytest.raises(remote.CallTimeout, match="did not answer within 0.05 seconds"):
         context.call(roamlet_sent.wait_for_release, timeout=0.05)
     context.call(roamlet_sent.release)
     assert context.call(roamlet_sent.add, (1, 2)) == 3
 
 
-def test_a_caller_that_is_killed_while_he_reads_leaves_the_turn(context):
-    turn = rest(context)
+def test_a_caller_that_is_killed_while_it_reads_lets_the_reader_go_on(context):
+    reader = paused(context)
     calls = roamlet.spawn(lambda: [context.call(roamlet_sent.nothing), context.call(roamlet_sent.wait_for_release)])
-    while turn.caller is None:
+    while reader.caller is None:
         roamlet.sleep(0.001)
     calls.kill()
-    assert turn.caller is None
+    assert reader.caller is None
     with pytest.raises(roamlet.TaskletKilled):
         calls.join()
     context.call(roamlet_sent.release)
@@ -212,8 +212,8 @@ def test_a_caller_that_is_killed_while_he_reads_leaves_the_turn(context):
 
 
 @pytest.mark.parametrize("error", [TimeoutError, ConnectionResetError])
-def test_what_is_thrown_into_a_caller_who_reads_is_raised_there(context, error):
-    turn = rest(context)
+def test_what_is_thrown_into_a_caller_that_reads_is_raised_there(context, error):
+    reader = paused(context)
     raised: list[str] = []
 
     def call() -> None:
@@ -223,7 +223,7 @@ def test_what_is_thrown_into_a_caller_who_reads_is_raised_there(context, error):
             raised.append(str(thrown))
 
     caller = roamlet.tasklet(call)()
-    while turn.caller is None:
+    while reader.caller is None:
         roamlet.sleep(0.001)
     caller.throw(error, "of somebody else")
     assert raised == ["of somebody else"]
@@ -231,111 +231,112 @@ def test_what_is_thrown_into_a_caller_who_reads_is_raised_there(context, error):
     assert context.call(roamlet_sent.add, (1, 2)) == 3
 
 
-def test_a_signal_right_behind_a_read_loses_nothing_of_what_was_read(monkeypatch):
-    monkeypatch.setattr(inline, "SOON", 600.0)
-    monkeypatch.setattr(inline, "LOOK", 600.0)
+def test_a_signal_right_after_a_read_loses_nothing_of_what_was_read(monkeypatch):
+    monkeypatch.setattr(inline, "QUICK", 600.0)
+    monkeypatch.setattr(inline, "PAUSE", 600.0)
     said: list[str] = []
 
     interrupted = interruption(monkeypatch)
     with remote.local(python=sys.executable, output=lambda context, stream, line: said.append(line)) as context:
-        turn = rest(context)
-        monkeypatch.setattr(context._link, "_answer_in", interrupted)
+        reader = paused(context)
+        monkeypatch.setattr(reader, "_answer_in", interrupted)
         with pytest.raises(KeyboardInterrupt):
             context.call(roamlet_sent.print_lines, (["out"], []))
-        assert turn.caller is None
-        assert not context._link._in_flight
+        assert reader.caller is None
+        assert not context._link.in_flight.calls
         assert context.call(roamlet_sent.add, (1, 2)) == 3
     assert said == ["out"]
 
 
-@pytest.mark.parametrize("place", ["_put", "read_answer"])
-def test_a_signal_while_a_call_is_sent_leaves_neither_a_number_nor_the_turn(context, monkeypatch, place):
-    turn = rest(context)
-    monkeypatch.setattr(context._link, place, interruption(monkeypatch))
+@pytest.mark.parametrize("place", ["sender.put", "read_answer"])
+def test_a_signal_while_a_call_is_sent_leaves_neither_a_number_nor_a_caller_that_reads(context, monkeypatch, place):
+    reader = paused(context)
+    owner, name = (context._link.sender, "put") if place == "sender.put" else (context._link, place)
+    monkeypatch.setattr(owner, name, interruption(monkeypatch))
     with pytest.raises(KeyboardInterrupt):
         context.call(roamlet_sent.add, (1, 2))
-    assert turn.caller is None
-    assert not context._link._in_flight
+    assert reader.caller is None
+    assert not context._link.in_flight.calls
     assert context.call(roamlet_sent.add, (1, 3)) == 4
 
 
-def test_the_death_of_the_context_is_told_to_the_caller_who_reads(context):
-    rest(context)
+def test_the_death_of_the_context_is_told_to_the_caller_that_reads(context):
+    paused(context)
     with pytest.raises(remote.ContextDied, match=r"died while it ran roamlet_sent\.kill_self"):
         context.call(roamlet_sent.kill_self, (signal.SIGKILL,))
 
 
 def test_the_death_of_the_context_between_calls_is_found_by_the_next(context):
-    rest(context)
+    paused(context)
     os.kill(context.facts.pid, signal.SIGKILL)
     assert gone(context.facts.pid)
     with pytest.raises(remote.ContextDied, match="died"):
         context.call(roamlet_sent.nothing)
 
 
-def test_closing_ends_the_rest(context):
-    turn = rest(context)
+def test_closing_ends_the_pause(context):
+    reader = paused(context)
     context.close()
-    assert not turn.rests
+    assert not reader.paused
 
 
-def test_the_reader_takes_the_turn_back_from_who_never_comes(monkeypatch):
-    """An interrupt may strike a caller behind any step."""
-    monkeypatch.setattr(inline, "SOON", 600.0)
+def test_the_reader_goes_on_when_a_caller_that_may_read_never_does(monkeypatch):
+    """An interrupt may strike a caller after any step."""
+    monkeypatch.setattr(inline, "QUICK", 600.0)
     with remote.local(python=sys.executable) as context:
-        turn = rest(context)
-        with context._link._lock:
-            assert turn.rests
-            assert turn.take(12345)
-        while turn.rests:
+        reader = paused(context)
+        with context._link.sender.lock:
+            assert reader.paused
+            assert reader.grant(12345)
+        while reader.paused:
             roamlet.sleep(0.001)
-        assert turn.caller is None
+        assert reader.caller is None
         assert context.call(roamlet_sent.add, (1, 2)) == 3
 
 
-def test_what_comes_unasked_is_handed_on_although_the_reader_rested(monkeypatch):
-    monkeypatch.setattr(inline, "SOON", 600.0)
+def test_what_comes_unasked_is_handed_on_although_the_reader_paused(monkeypatch):
+    monkeypatch.setattr(inline, "QUICK", 600.0)
     said: list[str] = []
     with remote.local(python=sys.executable, output=lambda context, stream, line: said.append(line)) as context:
         context.call(roamlet_sent.print_when_released, ("late",))
-        rest(context)
+        paused(context)
         context.call(roamlet_sent.release)
         while not said:
             roamlet.sleep(0.001)
     assert said == ["late"]
 
 
-def test_who_looks_in_vain_leaves_it_and_tries_again_later(monkeypatch):
+def test_after_some_vain_polls_callers_stop_polling_and_try_again_later(monkeypatch):
     monkeypatch.setattr(inline, "CPUS", 2)
     monkeypatch.setattr(inline, "SPIN", -1.0)
-    turn = inline.Turn(None)
+    reader = inline.InlineReader(None, None, 1)
     looks: list[int] = []
 
     def looked() -> bool:
         before = len(looks)
-        assert turn._spin(lambda: looks.append(1)) is None
+        assert reader._spin(lambda: looks.append(1)) is None
         return len(looks) > before
 
-    assert [looked() for _ in range(inline.VAIN)] == [True] * inline.VAIN
+    assert [looked() for _ in range(inline.FAILED_SPINS)] == [True] * inline.FAILED_SPINS
     for _ in range(2):
-        assert [looked() for _ in range(inline.LEFT + 1)] == [False] * (inline.LEFT + 1)
+        assert [looked() for _ in range(inline.SKIPPED_SPINS + 1)] == [False] * (inline.SKIPPED_SPINS + 1)
         assert looked()
     assert not looked()
 
 
-def test_who_has_found_something_looks_again(monkeypatch):
+def test_after_a_poll_that_found_something_callers_go_on_polling(monkeypatch):
     monkeypatch.setattr(inline, "CPUS", 2)
     monkeypatch.setattr(inline, "SPIN", -1.0)
-    turn = inline.Turn(None)
-    for _ in range(inline.VAIN - 1):
-        assert turn._spin(lambda: None) is None
-    assert turn._spin(lambda: "found") == "found"
+    reader = inline.InlineReader(None, None, 1)
+    for _ in range(inline.FAILED_SPINS - 1):
+        assert reader._spin(lambda: None) is None
+    assert reader._spin(lambda: "found") == "found"
     looks: list[int] = []
-    for _ in range(inline.VAIN):
-        turn._spin(lambda: looks.append(1))
-    assert len(looks) == inline.VAIN
+    for _ in range(inline.FAILED_SPINS):
+        reader._spin(lambda: looks.append(1))
+    assert len(looks) == inline.FAILED_SPINS
 
 
-def test_with_one_processor_nobody_looks(monkeypatch):
+def test_with_one_processor_no_caller_polls(monkeypatch):
     monkeypatch.setattr(inline, "CPUS", 1)
-    assert inline.Turn(None)._spin(lambda: pytest.fail("it looked")) is None
+    assert inline.InlineReader(None, None, 1)._spin(lambda: pytest.fail("it looked")) is None

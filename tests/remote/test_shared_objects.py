@@ -14,7 +14,7 @@ from roamlet import remote
 from roamlet.remote.errors import ContextDied
 from roamlet.remote.modules import Extension
 from roamlet.remote.modules.native import shared
-from roamlet.remote.shipping.pieces import Pieces
+from roamlet.remote.shipping.shared_objects import SharedObjectSender
 from roamlet.wire import protocol
 from tests.remote.fakes import hostile
 
@@ -64,8 +64,8 @@ def thread() -> FakeThread:
 
 
 @pytest.fixture
-def pieces(link: Any, thread: Any) -> Pieces:
-    return Pieces(link, thread)
+def pieces(link: Any, thread: Any) -> SharedObjectSender:
+    return SharedObjectSender(link, thread)
 
 
 @pytest.fixture(autouse=True)
@@ -89,7 +89,7 @@ def numbers(link: FakeLink) -> list[int]:
 
 
 def test_each_file_goes_once_however_often_it_is_pushed_and_asked_for(
-    pieces: Pieces, link: FakeLink, thread: FakeThread, tmp_path: Path
+    pieces: SharedObjectSender, link: FakeLink, thread: FakeThread, tmp_path: Path
 ) -> None:
     first, second = extension(tmp_path, "lib.so", "a.so"), extension(tmp_path, "lib.so", "b.so")
     library = first.files[0].number
@@ -107,7 +107,7 @@ def test_each_file_goes_once_however_often_it_is_pushed_and_asked_for(
 
 
 def test_what_an_import_waits_for_goes_first(
-    pieces: Pieces, link: FakeLink, thread: FakeThread, tmp_path: Path
+    pieces: SharedObjectSender, link: FakeLink, thread: FakeThread, tmp_path: Path
 ) -> None:
     pushed, asked = extension(tmp_path, "a.so", "b.so"), extension(tmp_path, "c.so")
     pieces.announce([pushed, asked], [pushed])
@@ -119,9 +119,9 @@ def test_what_an_import_waits_for_goes_first(
 
 
 def test_small_files_of_the_same_package_go_along_with_one_that_is_asked_for(
-    pieces: Pieces, link: FakeLink, thread: FakeThread, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    pieces: SharedObjectSender, link: FakeLink, thread: FakeThread, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("roamlet.remote.shipping.pieces.SMALL", 100)
+    monkeypatch.setattr("roamlet.remote.shipping.shared_objects.SMALL", 100)
     (tmp_path / "large.so").write_bytes(bytes(101))
     in_package = [replace(extension(tmp_path, name), name=f"p.q.{name[:-3]}") for name in ("a.so", "large.so", "b.so")]
     elsewhere = replace(extension(tmp_path, "c.so"), name="p.c")
@@ -133,14 +133,14 @@ def test_small_files_of_the_same_package_go_along_with_one_that_is_asked_for(
     assert [number for number, _ in link.sent[1:]] == [asked, asked, along, along]
 
 
-def test_what_is_certain_is_said_to_be_on_its_way(pieces: Pieces, tmp_path: Path) -> None:
+def test_what_is_certain_is_said_to_be_on_its_way(pieces: SharedObjectSender, tmp_path: Path) -> None:
     certain, lazy = extension(tmp_path, "lib.so", "a.so"), extension(tmp_path, "lib.so", "b.so")
     said = protocol.FrameReader().feed(pieces.announce([certain, lazy], [certain]))
     assert [(frame[2], frame[4]) for frame in said] == [(file.number, b"+") for file in certain.files]
 
 
 def test_a_file_that_was_changed_or_removed_is_refused_with_the_reason(
-    pieces: Pieces, link: FakeLink, thread: FakeThread, tmp_path: Path
+    pieces: SharedObjectSender, link: FakeLink, thread: FakeThread, tmp_path: Path
 ) -> None:
     one, other = extension(tmp_path, "a.so"), extension(tmp_path, "b.so")
     (tmp_path / "a.so").write_bytes(b"something longer than before " * 10)
@@ -154,7 +154,7 @@ def test_a_file_that_was_changed_or_removed_is_refused_with_the_reason(
 
 
 def test_the_end_of_the_link_ends_the_sending(
-    pieces: Pieces, link: FakeLink, thread: FakeThread, tmp_path: Path
+    pieces: SharedObjectSender, link: FakeLink, thread: FakeThread, tmp_path: Path
 ) -> None:
     one = extension(tmp_path, "a.so", "b.so", "c.so")
     link.dies_after = 1
@@ -164,14 +164,14 @@ def test_the_end_of_the_link_ends_the_sending(
     assert len(numbers(link)) == 1
 
 
-def test_nobody_asks_for_what_was_not_announced(pieces: Pieces, thread: FakeThread, tmp_path: Path) -> None:
+def test_nobody_asks_for_what_was_not_announced(pieces: SharedObjectSender, thread: FakeThread, tmp_path: Path) -> None:
     one = extension(tmp_path, "a.so")
     with pytest.raises(ValueError, match=f"a PIECE message for the file {one.files[0].number}, which no module"):
         pieces.answer(one.files[0].number)
     assert not thread.jobs
 
 
-def test_nobody_asks_twice(pieces: Pieces, link: FakeLink, thread: FakeThread, tmp_path: Path) -> None:
+def test_nobody_asks_twice(pieces: SharedObjectSender, link: FakeLink, thread: FakeThread, tmp_path: Path) -> None:
     one = extension(tmp_path, "a.so")
     number = one.files[0].number
     pieces.announce([one], [])

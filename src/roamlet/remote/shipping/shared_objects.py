@@ -1,6 +1,6 @@
-"""The shared objects on their way to one context: in pieces, each behind everything else that is to be sent.
+"""Sends the shared objects of extension modules to one context: in pieces, each sent when the link's queue is empty.
 
-Which files these are is decided in modules/; roamlet.wire.extensions takes them over there.
+Which files these are is decided in modules/; roamlet.wire.extensions receives them.
 """
 
 import logging
@@ -11,7 +11,8 @@ from collections.abc import Iterable
 from roamlet.core import schedule
 from roamlet.remote.base.threads import TaskletThread
 from roamlet.remote.errors import RemoteError
-from roamlet.remote.link.link import ROOT, Link
+from roamlet.remote.link.frames import ROOT
+from roamlet.remote.link.link import Link
 from roamlet.remote.modules import SMALL, Extension, SharedFile
 from roamlet.wire import protocol
 
@@ -19,7 +20,7 @@ MORE = b"+"
 NOTHING = b"!"
 
 
-class Pieces:
+class SharedObjectSender:
     """Sends each file once. Thread-safe; no method blocks."""
 
     def __init__(self, link: Link, thread: TaskletThread) -> None:
@@ -34,9 +35,9 @@ class Pieces:
         self._lock = threading.Lock()
 
     def announce(self, extensions: Iterable[Extension], certain: Iterable[Extension]) -> bytes:
-        """Let the other side ask for the files of these modules, whose announcement is about to be sent.
+        """Let the context ask for the files of these modules, whose announcement is about to be sent.
 
-        Returns the frames that tell it not to ask for those of `certain`, which are to be pushed.
+        Returns the frames that tell it not to ask for those of `certain`, which will be pushed.
         """
         with self._lock:
             for extension in extensions:
@@ -50,10 +51,10 @@ class Pieces:
         self._queue([file for extension in extensions for file in extension.files], first=False)
 
     def answer(self, number: int) -> None:
-        """The other side waits for a file: it goes before those that nobody has asked for.
+        """The context waits for a file: send it before files that were not asked for.
 
-        The small ones of the same package go along: whoever imports one module of `numpy.random` imports the others.
-        Raises ValueError for one that it has not been told of, and when it asks twice.
+        The small ones of the same package are sent too: a program that imports one module of `numpy.random` imports the others.
+        Raises ValueError for a file that was not announced, and when the context asks twice.
         """
         with self._lock:
             file, package = self._announced.get(number, (None, ""))
@@ -87,7 +88,7 @@ class Pieces:
             self._thread.post(self._run)
 
     def _tell(self) -> None:
-        """Say of what is pushed that it need not be asked for."""
+        """Tell the context which files are pushed, so that it need not ask for them."""
         with self._lock:
             untold, self._untold = self._untold, []
         for file in untold:
@@ -103,12 +104,12 @@ class Pieces:
             return file
 
     def _run(self) -> None:
-        """One tasklet on the thread for modules, for as long as there is something to send."""
+        """Send until nothing is left. Runs as one tasklet on the thread for modules."""
         while (file := self._next()) is not None:
             try:
                 self._tell()
                 self._send(file)
-            except RemoteError as error:  # of the link's end: nobody waits any more
+            except RemoteError as error:  # the link has ended, and no import waits any more
                 self._link.output.say(logging.DEBUG, f"shared objects were not sent: {error}")
                 with self._lock:
                     self._waiting.clear()
