@@ -5,10 +5,10 @@
 functions here: a module with a __getattr__ of its own makes each `roamlet.name` 25 ns slower.
 """
 
-from roamlet._at import at
 from roamlet._checkpoint import checkpoint
 from roamlet._generator import generator, yield_
-from roamlet._move import NotMoved, home, move_to
+from roamlet._migration import NotMoved, at, home, move_to
+from roamlet._version import VERSION
 from roamlet.core import (
     Cancelled,
     ChannelClosed,
@@ -44,7 +44,7 @@ from roamlet.sync._scope import scope
 from roamlet.sync._spawn import spawn
 from roamlet.sync._timeout import shield, timeout
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 __all__ = [
     "Cancelled",

@@ -1,35 +1,11 @@
 """checkpoint(): the part of it that has to be quick, which is to see that it is not time yet. Saving is in roamlet.snapshot."""
 
 import os
-import weakref
 from time import monotonic
 from typing import Any
 
-from roamlet.core import getcurrent, tasklet
-
-
-class Written:
-    """What is known of the file that a job keeps its checkpoints in."""
-
-    __slots__ = ("at", "file", "identity", "job")
-
-    def __init__(self, job: "weakref.ref[tasklet[Any]]", file: str) -> None:
-        self.job = job
-        self.file = file
-        self.identity: tuple[int, ...] | None = None
-        """Of the file as the job left it there; None: it has written none."""
-        self.at = float("-inf")
-        """When it was written, by the monotonic clock."""
-
-
-known: dict[tuple[int, str | bytes], Written] = {}
-"""By the id of the job and its own name for the file; each goes with its job."""
-
-
-def noted(job: tasklet[Any], path: str | bytes, file: str) -> Written:
-    """What is known of the file of a job, which calls it `path`. Entered in `known` it goes with the job."""
-    key = id(job), path
-    return Written(weakref.ref(job, lambda gone: known.pop(key, None) and None), file)
+from roamlet._checkpoint_files import known
+from roamlet.core import getcurrent
 
 
 def checkpoint(path: "str | bytes | os.PathLike[Any]", every: float | None = None) -> bool:
@@ -52,6 +28,6 @@ def checkpoint(path: "str | bytes | os.PathLike[Any]", every: float | None = Non
     written = known.get((id(getcurrent()), path))
     if written is not None and every is not None and monotonic() - written.at < every:
         return False
-    from roamlet.snapshot.saving.checkpoint import save  # takes 15 ms, which who never saves need not spend
+    from roamlet.snapshot.saving.checkpoint import save  # takes 15 ms, which a process that never saves need not spend
 
     return save(path, every)

@@ -238,7 +238,7 @@ def bomb() -> bytes:
     """A parcel that runs code when it is read: what somebody would send who has taken the host over."""
     import pickle
 
-    return format.write([], pickle.dumps(journeys.Bomb()), roamlet.__version__)
+    return format.write([], pickle.dumps(journeys.Bomb()))
 
 
 def test_without_a_grant_nothing_of_what_comes_up_is_read(a: remote.Context, b: remote.Context) -> None:

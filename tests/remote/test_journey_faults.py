@@ -95,7 +95,7 @@ def test_who_may_not_move_is_told(a: remote.Context, b: remote.Context) -> None:
             a.call(function) if not args else joined(function, *args)
     with pytest.raises(remote.RemoteError, match="the block of roamlet.at\\(\\) begins in the process that has opened"):
         joined(journeys.visits, a, b)
-    with pytest.raises(remote.RemoteError, match="nothing moves on out of it. Let move_to\\(\\) stand behind it"):
+    with pytest.raises(remote.RemoteError, match="nothing moves on out of it. Call move_to\\(\\) after the block"):
         joined(journeys.leaves_a_block, a, b)
     with pytest.raises(
         remote.RemoteError,

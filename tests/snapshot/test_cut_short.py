@@ -100,14 +100,14 @@ def test_when_one_cannot_be_built_the_others_end_without_their_finally_blocks(mo
     for each in tasklets:
         end(each)
     ran.clear()
-    limit, go = sys.getrecursionlimit(), load._Restoring.go
+    limit, go = sys.getrecursionlimit(), load.Restoring.go
 
     def goes_with_a_lower_limit(self, places):
         assert [each.recursion_depth for each, _, _ in self.started] == [0, 0]
         sys.setrecursionlimit(400)
         go(self, places)
 
-    monkeypatch.setattr(load._Restoring, "go", goes_with_a_lower_limit)
+    monkeypatch.setattr(load.Restoring, "go", goes_with_a_lower_limit)
     try:
         with pytest.raises(RecursionError, match="too deep for the recursion limit, which was just lowered"):
             snapshot.loads(data)

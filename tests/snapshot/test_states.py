@@ -11,7 +11,7 @@ import pytest
 import roamlet
 from roamlet import snapshot
 from roamlet.snapshot import _native
-from roamlet.snapshot.saving.save import RECORDS
+from roamlet.snapshot.state import Captured
 from tests.snapshot._driving import end
 
 variable = contextvars.ContextVar("variable", default=0)
@@ -539,7 +539,7 @@ def left_by_an_error(ch, out):
 def numbers_of(tasklet):
     """(number of the slot, value) of the instructions that the handlers of its frames keep."""
     found = []
-    for _, _, _, nulls, slots in _native.capture(tasklet, {}, lambda function: function)[RECORDS]:
+    for _, _, _, nulls, slots in Captured._make(_native.capture(tasklet, {}, lambda function: function)).records:
         if sys.version_info >= (3, 14):
             found.append([(~mark, slots[~mark]) for mark in nulls if mark < 0] if isinstance(nulls, tuple) else [])
         else:

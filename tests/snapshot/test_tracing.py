@@ -8,7 +8,7 @@ import pytest
 
 import roamlet
 from roamlet import snapshot
-from roamlet.snapshot.migration.prepare import discard
+from roamlet.snapshot.migration.source import discard
 from tests.snapshot import async_programs, programs
 from tests.snapshot._driving import end, saved_at_each_step, wrong_from
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, NoReturn, TypeVar
 
-from roamlet._move import Home, Leaving
+from roamlet._migration import Home, MigrationDecision
 from roamlet.core import Waiter, tasklet
 from roamlet.remote import modules
 from roamlet.remote.base.deadlines import deadline_of, remaining
@@ -231,13 +231,13 @@ class Context:
                 )
         self._moves_to = weakref.WeakSet(places)
 
-    def _leaving(self, current: tasklet[...]) -> Leaving:
+    def _begin_migration(self, current: tasklet[...]) -> MigrationDecision:
         """For roamlet.move_to(): the current tasklet, which suspends itself next, goes on over there."""
         from roamlet.remote.migration.move import leaves  # as in move()
 
         return leaves(self, current)
 
-    def _visit(self, current: tasklet[...]) -> Any:
+    def _begin_block(self, current: tasklet[...]) -> Any:
         """For roamlet.at(): the current tasklet, which suspends itself next, has its block run over there."""
         from roamlet.remote.migration.block import Visit  # as in move()
 

@@ -7,7 +7,7 @@ one of Python's own exceptions, with the remote traceback as a note; every other
 from collections.abc import Callable
 from typing import Any
 
-from roamlet import _move
+from roamlet import _migration
 from roamlet._escapes import escaped
 from roamlet.core import RoamletError, tasklet
 
@@ -188,7 +188,7 @@ class UnsafeName(RemoteError, ValueError):
     """The other side named something outside of the folder that was asked for; it was not touched."""
 
 
-class NotMoved(RemoteError, _move.NotMoved):
+class NotMoved(RemoteError, _migration.NotMoved):
     """A tasklet was not moved to a context: it is where it was, and nothing of it is over there. roamlet.NotMoved, too."""
 
 

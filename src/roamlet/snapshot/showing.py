@@ -10,11 +10,10 @@ from typing import Any, BinaryIO
 from roamlet.snapshot._errors import BadSnapshot
 from roamlet.snapshot.image import format
 from roamlet.snapshot.image.plain import FAILURES, Made, Named, Pairs, Pickles, Row, table
+from roamlet.snapshot.state import NEW, STARTED, Flag, NewContents, Record, StartedContents
 
 __all__ = ["described", "described_file", "text_of"]
 
-STARTED, NEW = 2, 1
-SCHEDULED, RAISES = 32, 1
 DEEPEST, MOST, LONGEST = 4, 8, 200  # levels, values of each, and characters that are shown of a variable
 
 
@@ -111,34 +110,32 @@ class _View:
                 "class": self.shown(made.args[0]) if made.args else "roamlet.tasklet",
             }
             if content[0] == STARTED:
-                _, records, handled, _, _, _, direction, channel, value, flags, *_ = content
-                state = self._started(made, direction, channel, flags)
-                frames = list(self._frames(records.values, next(stacks, None)))
+                started = StartedContents(*content)
                 yield {
                     **said,
-                    "state": state,
-                    **self._on_its_way(flags, value),
-                    **self._handled(handled),
-                    "frames": frames,
+                    "state": self._started(made, started),
+                    **self._on_its_way(started),
+                    **self._handled(started.handled),
+                    "frames": list(self._frames(started.records.values, next(stacks, None))),
                 }
             else:
-                _, function, args, kwargs, flags, *_ = content
-                begins = content[0] == NEW
-                state = ("scheduled" if flags & SCHEDULED else "paused") if begins else "not bound, or ended"
-                call = {"calls": self._call(function, args, kwargs)} if begins else {}
+                new = NewContents(*content)
+                begins = new.stage == NEW
+                state = ("scheduled" if new.flags & Flag.SCHEDULED else "paused") if begins else "not bound, or ended"
+                call = {"calls": self._call(new.function, new.args, new.kwargs)} if begins else {}
                 yield {**said, "state": f"{state}, not begun" if begins else state, **call, "frames": []}
 
-    def _started(self, made: Made, direction: int, channel: Any, flags: int) -> str:
-        if direction:
-            return f"blocked in {'send' if direction > 0 else 'receive'} at {self.shown(channel)}"
-        if flags & SCHEDULED:
+    def _started(self, made: Made, content: StartedContents) -> str:
+        if content.direction:
+            return f"blocked in {'send' if content.direction > 0 else 'receive'} at {self.shown(content.channel)}"
+        if content.flags & Flag.SCHEDULED:
             return "in the run queue"
         return "in roamlet.checkpoint()" if self.about and made is self.pickles.root else "paused"
 
-    def _on_its_way(self, flags: int, value: Any) -> dict[str, str]:
-        if not flags & 64 and not flags & RAISES:
+    def _on_its_way(self, content: StartedContents) -> dict[str, str]:
+        if not content.flags & (Flag.HAS_VALUE | Flag.RAISES):
             return {}
-        return {"raises" if flags & RAISES else "value": self.shown(value)}
+        return {"raises" if content.flags & Flag.RAISES else "value": self.shown(content.value)}
 
     def _handled(self, handled: Any) -> dict[str, str]:
         return {} if handled is None else {"handles": self.shown(handled)}
@@ -151,7 +148,7 @@ class _View:
 
     def _frames(self, records: list[Any], stack: Any) -> Iterator[dict[str, Any]]:
         for number, record in enumerate(records):
-            function, unit, _, nulls, slots = record.values[:5]
+            function, unit, _, nulls, slots = record.values[: len(Record._fields)]
             if stack is None:
                 frame = {"function": self._function(function), "instruction": unit}
                 names: tuple[str, ...] = ()

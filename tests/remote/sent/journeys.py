@@ -238,7 +238,7 @@ def sends_what_it_is_told(place, other, forged):
     roamlet.move_to(place)
     from roamlet.snapshot.migration import arrivals
 
-    arrivals.Departure.said = lambda self: arrivals.Departs(*forged)
+    arrivals.PendingMigration.request = lambda self: arrivals.MigrationRequested(*forged)
     roamlet.move_to(other)
     return "moved"
 

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 from roamlet.core import tasklet
 from roamlet.remote.context import Context
 from roamlet.remote.errors import MoveInDoubt
-from roamlet.snapshot.migration.prepare import Elsewhere, ParcelLoader
+from roamlet.snapshot.migration.pickling import ContextReference, TaskletUnpickler
 from roamlet.sync._outcome import Outcome
 from roamlet.sync._spawn import Body, without_first_frame
 
 if TYPE_CHECKING:  # it imports us
     from roamlet.remote.migration.handle import Departure, Journey
 
-ELSEWHERE = Elsewhere.__module__, Elsewhere.__name__
+CONTEXT_REFERENCE = ContextReference.__module__, ContextReference.__name__
 
 
 class HomeOutcome(Outcome[Any]):
@@ -79,7 +79,7 @@ class AtHome(Body[Any]):
         return super().keeps(error)
 
 
-class HomeLoader(ParcelLoader):
+class HomeLoader(TaskletUnpickler):
     """Reads the parcel of a tasklet that comes home, into the tasklet that has left if that is still there."""
 
     def __init__(
@@ -109,6 +109,6 @@ class HomeLoader(ParcelLoader):
 
     def find_class(self, module_name: str, name: str) -> Any:
         """The contexts themselves, in the place of what stood for them."""
-        if (module_name, name) == ELSEWHERE:
+        if (module_name, name) == CONTEXT_REFERENCE:
             return lambda shown, number: self._contexts[number]
         return super().find_class(module_name, name)

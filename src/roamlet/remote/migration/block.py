@@ -12,8 +12,8 @@ from roamlet.remote.context import Context
 from roamlet.remote.errors import CannotTravel, MoveInDoubt, NotMoved, RemoteError
 from roamlet.remote.migration import move, requests
 from roamlet.remote.migration.handle import Handle
-from roamlet.snapshot.migration.block import BlockParcel, go_on
-from roamlet.snapshot.migration.suspended import Suspended
+from roamlet.snapshot.migration.block import BlockPickler, go_on
+from roamlet.snapshot.migration.source import Suspended
 
 OF_A_VARIABLE = re.compile(
     r"(?P<ran>.*), but what it returned cannot (travel|be taken): "
@@ -35,7 +35,7 @@ class Visit:
         move.check(context, item)
         self._context = context
         self._item = item
-        frame = sys._getframe(2)  # behind Context._visit and __enter__
+        frame = sys._getframe(2)  # behind Context._begin_block and __enter__
         self._function = frame.f_back.f_code.co_qualname if frame.f_back is not None else ""
         self._abandoned = False
         self._number: int | None = None
@@ -53,8 +53,8 @@ class Visit:
             suspended = Suspended(item)
             try:
                 said = self._said(suspended)
-                if suspended.is_ours:
-                    go_on(item, said, suspended.state[3])
+                if suspended.is_unchanged:
+                    go_on(item, said, suspended.wait.flags)
             finally:
                 suspended.put_back()
         except TaskletExit:  # its thread ends
@@ -66,7 +66,7 @@ class Visit:
     def _said(self, suspended: Suspended) -> Any:
         """Let the block run over there, and wait for what there is to say of it."""
         context = self._context
-        parcel = BlockParcel(self._item, suspended.state, move.LENT, (Context,), requests.main())
+        parcel = BlockPickler(self._item, suspended.wait, move.LENT, (Context,), requests.main())
         name = f"the block of {self._function}"
         number = move.prepared(context, parcel, suspended, block=True)
         waiter = requests.commit(context, number)

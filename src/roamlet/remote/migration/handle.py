@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from roamlet._move import Home, home
+from roamlet._migration import Home, home
 from roamlet.core import TaskletExit, tasklet
 from roamlet.remote.base.deadlines import EVER, deadline_of, limit
 from roamlet.remote.base.threads import TaskletThread
@@ -24,8 +24,9 @@ from roamlet.remote.migration.arrival import AtHome, HomeLoader, HomeOutcome
 from roamlet.remote.migration.requests import THERE, bring, check_place, commit, main, nonsense, request, restored, tell
 from roamlet.remote.values.answers import Failure
 from roamlet.remote.values.registry import Incoming
-from roamlet.snapshot.migration.arrivals import Moved
-from roamlet.snapshot.migration.prepare import MAIN, discard
+from roamlet.snapshot.migration.arrivals import Arrival
+from roamlet.snapshot.migration.pickling import MAIN
+from roamlet.snapshot.migration.source import discard
 from roamlet.sync._outcome import Outcome, TaskletKilled, raise_in_main
 from roamlet.sync._spawn import Spawned, away
 from roamlet.wire import codec, protocol
@@ -118,7 +119,7 @@ class Journey(Handle):
                 raise RuntimeError(f"{self.name} is not in doubt any more")
             self._told = self._told or kill
             self._reopen()
-        self._request = request(self._context, "stays", (self._moved, None if kill else problem), self.name)
+        self._request = request(self._context, "stay", (self._moved, None if kill else problem), self.name)
         self._goes_away(self._context)
         if not self._context._background(self._run):
             self._run()
@@ -255,7 +256,7 @@ class Journey(Handle):
         except (ValueError, codec.CannotTravel):
             return None  # which whoever asks for the result is told
         try:
-            if (said.reason, said.module, said.type_name) != (protocol.ERROR_RAISED, THERE, "Departs"):
+            if (said.reason, said.module, said.type_name) != (protocol.ERROR_RAISED, THERE, "MigrationRequested"):
                 return None
             place, data, channels, modules = said.args
             if place is not None and (type(place) is not int or not 0 <= place < len(self._contexts)):
@@ -300,7 +301,7 @@ class Journey(Handle):
             killed = self._killed
             self._between = not killed
             self._told = self._told or killed
-        self._request = request(here, "stays", (number, None if killed else problem), self.name)
+        self._request = request(here, "stay", (number, None if killed else problem), self.name)
         return True
 
     def _refuse_if_killed(self) -> None:
@@ -376,7 +377,7 @@ class Journey(Handle):
         loader = None
         try:
             loader = HomeLoader(departure, {} if name is None else {name: MAIN}, self._contexts, item)
-            moved = Moved(loader, partial(AtHome, qualname=self.name), outcome)
+            moved = Arrival(loader, partial(AtHome, qualname=self.name), outcome)
         except BaseException:
             outcome.journey = None
             if loader is not None:

@@ -1,6 +1,6 @@
 """Moving a tasklet to a context: prepare, commit, and a handle on what comes of it over there.
 
-What is packed and restored stands in roamlet.snapshot.migration.prepare, which is sent over there. Until the commit is
+What is packed and restored stands in roamlet.snapshot.migration.pickling, which is sent over there. Until the commit is
 sent the tasklet is ours, and whatever fails puts it back where it was; from then on it is theirs.
 """
 
@@ -8,7 +8,7 @@ import threading
 from typing import Any
 
 import roamlet
-from roamlet._move import Leaving
+from roamlet._migration import MigrationDecision
 from roamlet.core import TaskletExit, tasklet
 from roamlet.remote import modules
 from roamlet.remote.channels.window import WindowChannel
@@ -18,9 +18,9 @@ from roamlet.remote.migration.arrival import HomeOutcome
 from roamlet.remote.migration.handle import Journey, report
 from roamlet.remote.migration.requests import bring, check_place, commit, main, nonsense, restored
 from roamlet.snapshot import _native
-from roamlet.snapshot.migration.prepare import MAIN, SENDS_ERROR, Parcel
-from roamlet.snapshot.migration.suspended import Suspended, under_way
-from roamlet.snapshot.saving.save import FUNCTION
+from roamlet.snapshot.migration.pickling import MAIN, TaskletPickler
+from roamlet.snapshot.migration.source import Suspended, migrating
+from roamlet.snapshot.state import Captured, Flag
 from roamlet.sync._outcome import Outcome
 from roamlet.sync._spawn import Body
 from roamlet.wire import codec
@@ -28,14 +28,14 @@ from roamlet.wire import codec
 LENT = (roamlet.channel, WindowChannel)
 
 
-def move(context: Context, moving: "tasklet[...]", leaving: Leaving | None = None) -> Journey:
+def move(context: Context, moving: "tasklet[...]", decision: MigrationDecision | None = None) -> Journey:
     """What Context.move() does. `leaving`: the tasklet itself has called roamlet.move_to()."""
     check(context, moving)
     name = name_of(moving)
-    suspended = Suspended(moving, leaving)
+    suspended = Suspended(moving, decision)
     try:
         _check_value(context, suspended)
-        parcel = Parcel(moving, suspended.state, LENT, (Context,), main())
+        parcel = TaskletPickler(moving, suspended.wait, LENT, (Context,), main())
         number = prepared(context, parcel, suspended)
         suspended.hold()  # without a switch since it was found to be ours
         waiter = commit(context, number)
@@ -56,7 +56,7 @@ def move(context: Context, moving: "tasklet[...]", leaving: Leaving | None = Non
         if killed:  # whoever waits here; the order to go on was sent
             arrived.end()
     if lost is not None:
-        if suspended.let_go() and leaving is None:
+        if suspended.release() and decision is None:
             moving.kill(pending=True)
         raise MoveInDoubt(
             f"{name} was on its way to {context.name!r} when the link broke; nobody knows whether it goes on over there: {lost}\n"
@@ -76,7 +76,7 @@ def move(context: Context, moving: "tasklet[...]", leaving: Leaving | None = Non
 class _Departed:
     """A tasklet that was told to go on over there, and what is to be done here then."""
 
-    def __init__(self, context: Context, number: int, name: str, suspended: Suspended, parcel: Parcel) -> None:
+    def __init__(self, context: Context, number: int, name: str, suspended: Suspended, parcel: TaskletPickler) -> None:
         self._context = context
         self._number = number
         self._name = name
@@ -87,10 +87,10 @@ class _Departed:
         """End what is left here, and return the handle on what lives there."""
         parcel = self._parcel
         del self._parcel  # it holds what it has saved
-        body, generators, contexts = parcel.body, parcel.generators, parcel.stayed
+        body, generators, contexts = parcel.body, parcel.generators, parcel.contexts
         del parcel
         outcome: Outcome[Any] | None = None if body is None else body.outcome
-        item, leaving = self._suspended.tasklet, self._suspended.leaving
+        item, decision = self._suspended.tasklet, self._suspended.decision
         killed = self._suspended.end(generators, body)
         if isinstance(outcome, HomeOutcome):  # it had come home
             journey = outcome.taken().leaves_home(self._context, self._number, contexts)
@@ -98,14 +98,14 @@ class _Departed:
             journey = Journey(self._context, self._number, self._name, item, contexts)
             if outcome is not None:
                 journey.passes_on(outcome)
-            elif leaving is not None:  # nobody gets the handle
+            elif decision is not None:  # nobody gets the handle
                 journey.reports()
         if killed:
             journey.kill()
         return journey
 
 
-def leaves(context: Context, item: "tasklet[...]") -> Leaving:
+def leaves(context: Context, item: "tasklet[...]") -> MigrationDecision:
     """For roamlet.move_to(): the current tasklet, which suspends itself next, goes on in this context."""
     if item.is_main:
         raise NotMoved(
@@ -113,27 +113,27 @@ def leaves(context: Context, item: "tasklet[...]") -> Leaving:
             context=context.name,
         )
     check(context, item)
-    leaving = Leaving()
-    tasklet(_leave)(context, item, leaving)
-    return leaving
+    decision = MigrationDecision()
+    tasklet(_leave)(context, item, decision)
+    return decision
 
 
-def _leave(context: Context, item: "tasklet[...]", leaving: Leaving) -> None:
+def _leave(context: Context, item: "tasklet[...]", decision: MigrationDecision) -> None:
     try:
-        move(context, item, leaving)
+        move(context, item, decision)
     except TaskletExit:  # its thread ends
         raise
     except MoveInDoubt as error:
-        _tell_of_doubt(error.with_traceback(None), item, leaving)
+        _tell_of_doubt(error.with_traceback(None), item, decision)
     except BaseException as error:
-        leaving.decide(item, error.with_traceback(None))
+        decision.decide(item, error.with_traceback(None))
 
 
-def _tell_of_doubt(error: MoveInDoubt, item: "tasklet[...]", leaving: Leaving) -> None:
+def _tell_of_doubt(error: MoveInDoubt, item: "tasklet[...]", decision: MigrationDecision) -> None:
     """To whoever joins the tasklet, else to the main one of its thread: it is suspended, and can be told nothing itself."""
     take_back = error._take_back
     assert take_back is not None
-    function = _native.capture(item, {}, lambda function: function)[FUNCTION]
+    function = Captured._make(_native.capture(item, {}, lambda function: function)).function
     outcome = function.outcome if isinstance(function, Body) else None
     del function
 
@@ -141,7 +141,7 @@ def _tell_of_doubt(error: MoveInDoubt, item: "tasklet[...]", leaving: Leaving) -
         if outcome is not None:
             outcome.reopen()
         take_back()
-        leaving.decide(item, NotMoved(str(error), context=error.context))
+        decision.decide(item, NotMoved(str(error), context=error.context))
 
     error._take_back = comes_back
     if outcome is None:
@@ -154,7 +154,7 @@ def check(context: Context, moving: "tasklet[...]") -> None:
     """Refuse what can be refused before anything of it is touched."""
     if not isinstance(moving, tasklet):
         raise TypeError(f"move() takes a tasklet, not {moving!r:.80}")
-    if moving in under_way:
+    if moving in migrating:
         raise NotMoved(f"{moving!r} is on its way to a context already", context=context.name)
     if not moving.alive:
         raise NotMoved(f"{moving!r} cannot move: it has ended, or has no arguments", context=context.name)
@@ -167,8 +167,8 @@ def check(context: Context, moving: "tasklet[...]") -> None:
 
 def _check_value(context: Context, suspended: Suspended) -> None:
     """Refuse what it sends at present if that could not come back up."""
-    direction, _, value, flags, _ = suspended.state
-    if direction > 0 and not flags & SENDS_ERROR:
+    direction, _, value, flags, _ = suspended.wait
+    if direction > 0 and not flags & Flag.SENDS_ERROR:
         try:
             codec.dumps(value, "value", refer=lambda _: 1, otherwise=False)
         except codec.CannotTravel as error:
@@ -186,7 +186,7 @@ def name_of(moving: "tasklet[...]") -> str:
     frame = moving.frame
     function = "a function"
     if frame is None:
-        bound = _native.capture(moving, {}, lambda function: function)[FUNCTION]
+        bound = Captured._make(_native.capture(moving, {}, lambda function: function)).function
         function = getattr(bound, "__qualname__", function)
     while frame is not None:
         if frame.f_code is not Body.__call__.__code__:
@@ -195,13 +195,13 @@ def name_of(moving: "tasklet[...]") -> str:
     return f"the tasklet of {function}"
 
 
-def prepared(context: Context, parcel: Parcel, suspended: Suspended, *, block: bool = False) -> int:
+def prepared(context: Context, parcel: TaskletPickler, suspended: Suspended, *, block: bool = False) -> int:
     """Let it be restored over there, suspended, and return its number. Raises, and nothing is left there."""
-    data = parcel.packed()
+    data = parcel.pickled()
     bring(context, [modules.name_over_there() if module == MAIN else module for module in sorted(parcel.modules)])
     return restored(
         context,
-        (data, parcel.lent, parcel.main, block),
+        (data, parcel.channels, parcel.main, block),
         repr(suspended.tasklet),
-        lambda: None if suspended.is_ours else "it was killed, or begun, meanwhile",
+        lambda: None if suspended.is_unchanged else "it was killed, or begun, meanwhile",
     )

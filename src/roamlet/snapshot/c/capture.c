@@ -186,11 +186,12 @@ optional(PyObject *object)
 static int
 state_flags(const RoamletState *state)
 {
-    return state->raises | state->sends_error << 1 | state->iterates << 2 | state->ended << 3 | state->atomic_flag << 4 |
-           state->scheduled << 5 | (state->value != NULL) << 6;
+    return state->raises * FLAG_RAISES | state->sends_error * FLAG_SENDS_ERROR | state->iterates * FLAG_ITERATES |
+           state->ended * FLAG_ENDED | state->atomic_flag * FLAG_ATOMIC | state->scheduled * FLAG_SCHEDULED |
+           (state->value != NULL) * FLAG_HAS_VALUE;
 }
 
-/* All of it as a tuple, in the order that saving/save.py gives it names in. */
+/* All of it as a tuple, in the order of Captured in state.py, which names its members. */
 static PyObject *
 capture_result(Capture *capture)
 {

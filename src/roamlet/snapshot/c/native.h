@@ -22,7 +22,18 @@
 
 static const RoamletAPI *api;
 
-/* What setup() was given by roamlet.snapshot._frames. */
+/* Bits of the flags of a tasklet's state, in snapshots too; state.py has the same. */
+enum {
+    FLAG_RAISES = 1,
+    FLAG_SENDS_ERROR = 2,
+    FLAG_ITERATES = 4,
+    FLAG_ENDED = 8,
+    FLAG_ATOMIC = 16,
+    FLAG_SCHEDULED = 32,
+    FLAG_HAS_VALUE = 64,
+};
+
+/* What setup() was given by roamlet.snapshot.loading.helpers. */
 static PyObject *CannotSave;         /* the error of what cannot be saved */
 static PyCodeObject *base_code;      /* of the outermost frame of a restored tasklet */
 static PyCodeObject *bridge_code;    /* of the frame that returns into the innermost restored one */

@@ -410,7 +410,7 @@ place_read(PyObject *place, PyObject **tasklet, RoamletState *state)
         return -1;
     if ((is_new ? now.state != 1 : now.state != 2) || now.direction != 0 || now.scheduled || now.waits || now.current ||
         (state->direction != 0 && !PyObject_TypeCheck(channel, channel_type)) || state->direction < -1 || state->direction > 1 ||
-        state->atomic < 0 || ((flags & 1) && !PyExceptionInstance_Check(value))) {
+        state->atomic < 0 || ((flags & FLAG_RAISES) && !PyExceptionInstance_Check(value))) {
         PyErr_Format(PyExc_ValueError, "%R cannot be put into this state", *tasklet);
         return -1;
     }
@@ -420,13 +420,13 @@ place_read(PyObject *place, PyObject **tasklet, RoamletState *state)
         return 0;
     }
     state->channel = state->direction != 0 ? channel : NULL;
-    state->raises = flags & 1;
-    state->sends_error = (flags & 2) != 0;
-    state->iterates = (flags & 4) != 0;
-    state->ended = (flags & 8) != 0;
-    state->atomic_flag = (flags & 16) != 0;
-    state->scheduled = (flags & 32) != 0;
-    state->value = (flags & 64) != 0 ? value : NULL;
+    state->raises = (flags & FLAG_RAISES) != 0;
+    state->sends_error = (flags & FLAG_SENDS_ERROR) != 0;
+    state->iterates = (flags & FLAG_ITERATES) != 0;
+    state->ended = (flags & FLAG_ENDED) != 0;
+    state->atomic_flag = (flags & FLAG_ATOMIC) != 0;
+    state->scheduled = (flags & FLAG_SCHEDULED) != 0;
+    state->value = (flags & FLAG_HAS_VALUE) != 0 ? value : NULL;
     return 0;
 }
 

@@ -7,7 +7,7 @@ import os
 import stat
 from collections.abc import Iterator
 
-from roamlet._checkpoint import Written
+from roamlet._checkpoint_files import Written
 from roamlet.snapshot._errors import CannotWrite
 
 PARTIAL = ".partial"  # behind the file's name, while it is being written

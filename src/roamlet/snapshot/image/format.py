@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from importlib.util import MAGIC_NUMBER
 from typing import Any, BinaryIO
 
+from roamlet._version import VERSION
 from roamlet.snapshot._errors import BadSnapshot
 from roamlet.snapshot.references.code import Reference
 
@@ -35,11 +36,9 @@ _START = struct.Struct(f"<{len(MAGIC)}sBBB4s{_DIGEST}s")
 _LENGTH = struct.Struct("<I")
 
 
-def write(
-    entries: Iterable[tuple[Reference, bytes]], pickles: bytes, version: str, about: dict[str, Any] | None = None
-) -> bytes:
+def write(entries: Iterable[tuple[Reference, bytes]], pickles: bytes, about: dict[str, Any] | None = None) -> bytes:
     """All the bytes of a snapshot; entries in the order of their numbers, and what saving/about.py says of a checkpoint."""
-    table = marshal.dumps((sys.platform, version, tuple(entries), *(() if about is None else (about,))))
+    table = marshal.dumps((sys.platform, VERSION, tuple(entries), *(() if about is None else (about,))))
     rest = b"".join((_LENGTH.pack(len(table)), table, pickles))
     digest = hashlib.blake2b(rest, digest_size=_DIGEST).digest()
     return _START.pack(MAGIC, FORMAT, *sys.version_info[:2], MAGIC_NUMBER, digest) + rest

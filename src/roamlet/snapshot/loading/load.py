@@ -24,16 +24,14 @@ from roamlet.snapshot.loading.helpers import base
 from roamlet.snapshot.references import by_name, links, values
 from roamlet.snapshot.references.code import Reference, digest_of, referenced_code, resolve
 from roamlet.snapshot.references.contexts import context_of, variable_at
+from roamlet.snapshot.state import GENERATOR, NEW, PLAIN_RECORD, SLOTS, STARTED, Flag
 from roamlet.sync import Event
 
 T = TypeVar("T")
 Tasklet = core.tasklet[Any]
 Channel = core.channel[Any]
 
-STARTED, NEW = 2, 1
 _OF_GENERATORS = 0x20 | 0x80 | 0x200  # CO_GENERATOR, CO_COROUTINE, CO_ASYNC_GENERATOR: inspect takes long to import
-SCHEDULED = 32
-SLOTS, GENERATOR = 4, 5  # of a record; only those of generators have the latter
 _FIRST = itemgetter(0)
 _STATE_WITH_SLOTS = 2  # the length of a state that has the values of slots, too
 
@@ -299,8 +297,8 @@ def channel(kind: type[Channel]) -> Channel:
     return _only_in_loads(kind)  # type: ignore[no-any-return]
 
 
-def lent(number: int) -> Any:
-    """A channel that stays where the tasklet came from."""
+def channel_by_number(number: int) -> Any:
+    """A channel that stays in the process that a tasklet migrates from."""
     return _only_in_loads(number)
 
 
@@ -358,13 +356,13 @@ class Loader(pickle.Unpickler):
     def ticket(self, records: Any, handled: object, before: int, end: int, returns: object, waits_in: object) -> object:
         """What a tasklet with these frames is built from. Raises ValueError when it cannot be."""
         made = _native.check(self.functions, records, handled, before, end, returns, waits_in, self.held)
-        for generator in [id(record[GENERATOR]) for record in records if len(record) > GENERATOR]:
+        for generator in [id(record[GENERATOR]) for record in records if len(record) > PLAIN_RECORD]:
             if generator in self.entered:
                 raise ValueError("two frames are of one generator")
             self.entered.add(generator)
         if (
             self.begun and before >= 0
-        ):  # the function is on top: its frame was interrupted right before it gives it the closure
+        ):  # its frame was interrupted right before it gives the function on top the closure
             self.begun.discard(id(records[-1][SLOTS][-1]))
         return made
 
@@ -424,12 +422,12 @@ def _new(kind: type[T], base_kind: type) -> T:
     return kind.__new__(kind)
 
 
-class _Restoring:
+class Restoring:
     """What was read, on its way to being alive."""
 
     def __init__(self, loader: Loader, *, paused: bool) -> None:
         self.loader = loader
-        self.flags_kept = ~SCHEDULED if paused else ~0
+        self.flags_kept = ~Flag.SCHEDULED if paused else ~0
         self.started: list[
             tuple[Tasklet, list[Any], tuple[Any, ...]]
         ] = []  # with the box that base() gets, and its state
@@ -467,7 +465,7 @@ class _Restoring:
             self.started.append((made, box, state))
             made.bind(base, (box,))
             made.set_context(context_of(items))
-            if state[3] & SCHEDULED:
+            if flags & self.flags_kept & Flag.SCHEDULED:
                 self.scheduled.append((position, made, state))
             _set_attributes(made, attributes)
         else:
@@ -479,11 +477,11 @@ class _Restoring:
         if state == NEW:
             made.bind(None, args, kwargs)
             made.set_context(context_of(items))
-            if flags & self.flags_kept & SCHEDULED:
+            if flags & self.flags_kept & Flag.SCHEDULED:
                 self.scheduled.append((position, made, None))
-            if flags & 64:
+            if flags & Flag.HAS_VALUE:
                 made.tempval = value
-            if flags & 16:
+            if flags & Flag.ATOMIC:
                 made.set_atomic(True)
         _set_attributes(made, attributes)
 
@@ -567,12 +565,12 @@ def restore(
     return root
 
 
-def _read(loader: Loader, paused: bool, wanted: Callable[[Any], None]) -> tuple[_Restoring, Any, list[tuple[Any, ...]]]:
+def _read(loader: Loader, paused: bool, wanted: Callable[[Any], None]) -> tuple[Restoring, Any, list[tuple[Any, ...]]]:
     """What is about to be restored, the root, and where all come. BadSnapshot, whatever it is that keeps it from being read."""
     try:
         root, contents = loader.read()
         wanted(root)
-        restoring = _Restoring(loader, paused=paused)
+        restoring = Restoring(loader, paused=paused)
         for made, content in zip(loader.objects, contents, strict=True):
             restoring.fill(made, content)
         if loader.begun:

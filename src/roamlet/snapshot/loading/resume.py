@@ -5,7 +5,7 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Any, TypeVar
 
-from roamlet._checkpoint import known, noted
+from roamlet._checkpoint_files import known, noted
 from roamlet.core import tasklet
 from roamlet.snapshot._errors import BadSnapshot
 from roamlet.snapshot.image import format

@@ -1,44 +1,32 @@
-"""Tasklets that have come to this process: made again, let go on, ended; and those that move on from here.
+"""Tasklets that have arrived in this process: restored, let go on, ended; and those that migrate on from here.
 
-Runs where tasklets come to: in contexts, and at home, where they come back to. What is to be done with them in a context its parent
-says by calls of the functions below.
+Runs in destinations: in contexts, and at home, where tasklets come back to. In a context the parent calls the functions below.
 """
 
 import sys
 from collections.abc import Callable
 from typing import Any
 
-from roamlet._move import STARTED_THERE, Leaving, NotMoved
+from roamlet import _migration
+from roamlet._migration import STARTED_THERE, MigrationDecision, NotMoved
 from roamlet.core import TaskletExit, tasklet
 from roamlet.core import channel as core_channel
 from roamlet.snapshot import _native
 from roamlet.snapshot._errors import BadSnapshot, CannotSave
 from roamlet.snapshot.loading import load
 from roamlet.snapshot.loading.helpers import base
-from roamlet.snapshot.migration.block import BlockLoader, Stay
-from roamlet.snapshot.migration.prepare import (
-    ATOMIC_FLAG,
-    ENDED,
-    HAS_VALUE,
-    ITERATES,
-    MAIN,
-    RAISES,
-    SCHEDULED,
-    SENDS_ERROR,
-    Parcel,
-    ParcelLoader,
-    State,
-    discard,
-)
-from roamlet.snapshot.migration.suspended import Suspended
+from roamlet.snapshot.migration.block import BlockUnpickler, RunningBlock
+from roamlet.snapshot.migration.pickling import MAIN, TaskletPickler, TaskletUnpickler
+from roamlet.snapshot.migration.source import Suspended, discard
+from roamlet.snapshot.state import Flag, NewContents, StartedContents, Wait
 from roamlet.sync._outcome import Outcome
 from roamlet.sync._spawn import Body, without_first_frame
 
 LARGEST = 1 << 25  # bytes of a tasklet that moves on: its parent holds them meanwhile
 
 
-class Guest(Body[Any]):
-    """The function of a tasklet that has come. Whoever waits for it gets all its errors."""
+class ArrivedBody(Body[Any]):
+    """The function of a tasklet that has arrived. The call that waits for it gets all its errors."""
 
     __slots__ = ()
 
@@ -48,216 +36,217 @@ class Guest(Body[Any]):
         return True
 
 
-class Moved:
-    """A tasklet that has come: restored and suspended, until begin()."""
+class Arrival:
+    """A tasklet that has arrived: restored and suspended, until begin()."""
 
     def __init__(
         self,
-        loader: ParcelLoader,
-        body: Callable[..., Body[Any]] = Guest,
+        unpickler: TaskletUnpickler,
+        body: Callable[..., Body[Any]] = ArrivedBody,
         outcome: Outcome[Any] | None = None,
         *,
         block: bool = False,
     ) -> None:
         """`block`: it is here for a block of roamlet.at() alone. Raises BadSnapshot, and nothing of it is left."""
-        self.stay: Stay | None = None
+        self.block: RunningBlock | None = None
         self.outcome: Outcome[Any] = outcome or Outcome()
         self.waiter: tasklet[...] | None = None  # waits for it in a channel of the parent's
-        self.departure: Departure | None = None
-        self.state: State | None = None
-        restoring = load._Restoring(loader, paused=True)
+        self.pending: PendingMigration | None = None
+        self.wait: Wait | None = None
+        restoring = load.Restoring(unpickler, paused=True)
         try:
-            self.tasklet, contents = loader.read()
-            if not loader.objects or self.tasklet is not loader.objects[0]:
+            self.tasklet, contents = unpickler.read()
+            if not unpickler.objects or self.tasklet is not unpickler.objects[0]:
                 raise BadSnapshot("the tasklet cannot be read here: these bytes are something else")
-            for made, content in zip(loader.objects, contents, strict=True):
+            for made, content in zip(unpickler.objects, contents, strict=True):
                 restoring.fill(made, content)
         except BadSnapshot:
             raise
         except Exception as error:
             raise BadSnapshot(f"the tasklet cannot be read here: {error}") from error
-        self.generators = loader.generators
+        self.generators = unpickler.generators
         if restoring.started:
-            ((_, box, self.state),) = restoring.started
+            ((_, box, wait),) = restoring.started
+            self.wait = Wait(*wait)
             self.tasklet.bind(body(self.outcome, base, (box,), None, "move"), ())
             if block:
-                self.stay = Stay(contents[0][1], loader.functions, self.outcome)
+                records = StartedContents(*contents[0]).records
+                self.block = RunningBlock(records, unpickler.functions, self.outcome)
             restoring.go([])  # it stays suspended until begin()
         else:
-            function, args, kwargs = contents[0][1:4]
-            self.tasklet.bind(body(self.outcome, function, args, kwargs, "move"), ())
+            new = NewContents(*contents[0])
+            self.tasklet.bind(body(self.outcome, new.function, new.args, new.kwargs, "move"), ())
 
     def begin(self) -> None:
         """Let it go on. Does not switch."""
-        if self.state is None:
+        if self.wait is None:
             self.tasklet.insert()
-        elif self.state[0] == 0:
-            _native.settle(self.tasklet, *self.state[:3], self.state[3] | SCHEDULED, self.state[4])
+        elif self.wait.direction == 0:
+            _native.settle(self.tasklet, 0, None, self.wait.value, self.wait.flags | Flag.SCHEDULED, self.wait.atomic)
         else:
-            self.waiter = tasklet(_wait_for)(self.tasklet, self.state)
+            self.waiter = tasklet(_wait_for)(self.tasklet, self.wait)
 
     def kill(self) -> None:
         """End it, with its finally blocks; it has ended when its outcome is there."""
-        if self.departure is not None:
-            return  # where it is now is for the parent to say, which kills it there
+        if self.pending is not None:
+            return  # the parent knows where it is, and kills it there
         if self.waiter is not None and self.waiter.alive:
             self.waiter.kill(pending=True)
         elif self.tasklet.alive:
             self.tasklet.kill(pending=True)
 
 
-def _wait_for(waiting: tasklet[...], state: State) -> None:
+def _wait_for(waiting: tasklet[...], wait: Wait) -> None:
     """Do in its place what it waited for, with a channel of the parent's; then let it go on with what came."""
-    direction, waits_in, value, flags, depth = state
-    lent: Any = waits_in
+    channel, flags = wait.channel, wait.flags
     given: object = None
-    result = SCHEDULED
+    result = Flag.SCHEDULED
     try:
-        if direction < 0 and flags & ITERATES:
+        if wait.direction < 0 and flags & Flag.ITERATES:
             try:
-                given = next(lent)
-                result |= HAS_VALUE
+                given = next(channel)
+                result |= Flag.HAS_VALUE
             except StopIteration:
-                result |= ENDED
-        elif direction < 0:
-            given = lent.receive()
-            result |= HAS_VALUE
-        elif flags & SENDS_ERROR:
-            lent.send_exception(value)
+                result |= Flag.ENDED
+        elif wait.direction < 0:
+            given = channel.receive()
+            result |= Flag.HAS_VALUE
+        elif flags & Flag.SENDS_ERROR:
+            channel.send_exception(wait.value)
         else:
-            lent.send(value)
+            channel.send(wait.value)
     except BaseException as error:
         given = error.with_traceback(None)
-        result |= HAS_VALUE | RAISES
-    _native.settle(waiting, 0, None, given, result | flags & ATOMIC_FLAG, depth)
+        result |= Flag.HAS_VALUE | Flag.RAISES
+    _native.settle(waiting, 0, None, given, result | flags & Flag.ATOMIC, wait.atomic)
 
 
 # ---- what its parent has a context do
 
 
-_here: dict[int, Moved] = {}
+_here: dict[int, Arrival] = {}
 
 
 def prepare(number: int, data: bytes, channels: list[Any], main: str | None, block: bool) -> None:
-    """Make the tasklet again, and do not let it run. `block`: for a block of roamlet.at() alone."""
-    kind = BlockLoader if block else ParcelLoader
-    _here[number] = Moved(kind(data, channels, {} if main is None else {MAIN: main}), block=block)
+    """Restore the tasklet, and do not let it run. `block`: for a block of roamlet.at() alone."""
+    kind = BlockUnpickler if block else TaskletUnpickler
+    _here[number] = Arrival(kind(data, channels, {} if main is None else {MAIN: main}), block=block)
 
 
 def commit(number: int) -> None:
     """Let it go on. From now on it lives here."""
-    moved = _here[number]
-    if moved.stay is None:
-        moved.generators.clear()
-    moved.begin()
+    arrival = _here[number]
+    if arrival.block is None:
+        arrival.generators.clear()
+    arrival.begin()
 
 
 def drop(number: int) -> None:
-    """It was not to go on here after all, or goes on elsewhere."""
-    moved = _here.pop(number, None)
-    if moved is None:
+    """It was not to go on here after all, or goes on in another process."""
+    arrival = _here.pop(number, None)
+    if arrival is None:
         return
-    if moved.departure is not None:
-        moved.departure.end()
+    if arrival.pending is not None:
+        arrival.pending.end()
     else:
-        discard(moved.tasklet, moved.generators)
+        discard(arrival.tasklet, arrival.generators)
 
 
 def kill(number: int) -> None:
     """End it, with its finally blocks."""
-    moved = _here.get(number)
-    if moved is not None:
-        moved.kill()
+    arrival = _here.get(number)
+    if arrival is not None:
+        arrival.kill()
 
 
 def join(number: int) -> Any:
-    """What came of it. Raises Departs when it wants to go on elsewhere: it is suspended until stays() or drop()."""
-    moved = _here[number]
+    """What came of it. Raises MigrationRequested when it is to move on: it is suspended until stay() or drop()."""
+    arrival = _here[number]
     ended = False
     try:
-        moved.outcome.ended.wait()
-        ended = moved.departure is None
+        arrival.outcome.ended.wait()
+        ended = arrival.pending is None
     finally:
         if ended:
             del _here[number]
-    if moved.departure is not None:
-        raise moved.departure.said()
+    if arrival.pending is not None:
+        raise arrival.pending.request()
     try:
-        value = moved.outcome.get()
-        return value if moved.stay is None else moved.stay.said(moved.tasklet)
+        value = arrival.outcome.get()
+        return value if arrival.block is None else arrival.block.result(arrival.tasklet)
     finally:
-        if moved.stay is not None:
-            discard(moved.tasklet, moved.generators)
-        del moved
+        if arrival.block is not None:
+            discard(arrival.tasklet, arrival.generators)
+        del arrival
 
 
-def stays(number: int, problem: str | None) -> Any:
+def stay(number: int, problem: str | None) -> Any:
     """It was not moved on. Let it go on here with this problem; with "" it is there already; None: kill it. Then join it."""
-    moved = _here[number]
-    departure, moved.departure = moved.departure, None
-    if departure is not None:
-        moved.outcome.ended.clear()
-        departure.stays(NotMoved(problem) if problem else None)
+    arrival = _here[number]
+    pending, arrival.pending = arrival.pending, None
+    if pending is not None:
+        arrival.outcome.ended.clear()
+        pending.stay(NotMoved(problem) if problem else None)
         if problem is None:
-            moved.kill()
-        del departure
-    del moved
+            arrival.kill()
+        del pending
+    del arrival
     return join(number)
 
 
-# ---- moving on
+# ---- migrating on
 
 
-class Departs(Exception):
-    """To the parent, in the place of a result: the tasklet wants to go to the context of this number, or home (None).
+class MigrationRequested(Exception):
+    """To the parent, in the place of a result: the tasklet is to go on in the context of this number, or at home (None).
 
-    Behind it the bytes of its parcel, the numbers of its channels, the names of the modules that it needs.
+    The other arguments: its bytes, the numbers of its channels, the names of the modules that it needs.
     """
 
     __slots__ = ()
 
     def __str__(self) -> str:
-        return "it goes on elsewhere"
+        return "it goes on in another process"
 
 
-class Departure:
-    """A guest between here and another place: packed, and suspended until the parent has said where it goes on."""
+class PendingMigration:
+    """An arrived tasklet that is to migrate on: pickled, and suspended until the parent has decided where it goes on."""
 
-    def __init__(self, item: "tasklet[...]", place: int | None, leaving: Leaving) -> None:
+    def __init__(self, item: "tasklet[...]", place: int | None, decision: MigrationDecision) -> None:
         self._place = place
-        self._suspended = Suspended(item, leaving)
-        self._leaving = leaving
+        self._suspended = Suspended(item, decision)
+        self._decision = decision
         try:
-            self._parcel = _Onward(item, self._suspended.state)
-            self._data = self._parcel.packed()
+            self._pickler = _ArrivedPickler(item, self._suspended.wait)
+            self._data = self._pickler.pickled()
             if len(self._data) > LARGEST:
                 raise CannotSave(f"{item!r} takes {len(self._data)} bytes, and {LARGEST} can move on from a context")
         except BaseException:
             self._suspended.put_back()
             raise
 
-    def said(self) -> Departs:
-        channels = tuple(channel._number for channel in self._parcel.lent)
-        return Departs(self._place, self._data, channels, tuple(sorted(self._parcel.modules)))
+    def request(self) -> MigrationRequested:
+        channels = tuple(channel._number for channel in self._pickler.channels)
+        return MigrationRequested(self._place, self._data, channels, tuple(sorted(self._pickler.modules)))
 
-    def stays(self, error: BaseException | None) -> None:
+    def stay(self, error: BaseException | None) -> None:
         self._suspended.put_back()
-        self._leaving.decide(self._suspended.tasklet, error)
+        self._decision.decide(self._suspended.tasklet, error)
 
     def end(self) -> None:
-        parcel = self._parcel
-        del self._parcel  # it holds what it has saved
-        generators, body = parcel.generators, parcel.body
-        del parcel
+        pickler = self._pickler
+        del self._pickler  # it holds what it has saved
+        generators, body = pickler.generators, pickler.body
+        del pickler
         self._suspended.end(generators, body)
 
 
-class _Onward(Parcel):
-    """Writes a guest. Its channels are the parent's; loops over them take up again what has come ahead of them where they go on."""
+class _ArrivedPickler(TaskletPickler):
+    """Writes an arrived tasklet. Its channels are the parent's; loops over them take up in the destination what was sent ahead."""
 
-    def __init__(self, item: "tasklet[...]", state: State) -> None:
+    def __init__(self, item: "tasklet[...]", wait: Wait) -> None:
         channels = sys.modules.get("roamlet.wire.channels")  # its parent sends it with the first channel
-        super().__init__(item, state, () if channels is None else (channels.Channel,), (), None)
+        super().__init__(item, wait, () if channels is None else (channels.Channel,), (), None)
         self._loops: tuple[Any, ...] = () if channels is None else (channels.Values,)
 
     def refusal(self, value: object) -> str | None:
@@ -274,42 +263,45 @@ class _Onward(Parcel):
         """See Saver."""
         if isinstance(item, self._loops):
             item.pause()
-            return self.lend(item._channel)
+            return self.by_number(item._channel)
         return super().reducer_override(item)
 
 
-def _moved(item: "tasklet[...]") -> Moved | None:
-    return next((moved for moved in _here.values() if moved.tasklet is item), None)
+def _arrival_of(item: "tasklet[...]") -> Arrival | None:
+    return next((arrival for arrival in _here.values() if arrival.tasklet is item), None)
 
 
-def is_guest(item: "tasklet[...]") -> bool:
-    """Whether this tasklet has come here by a move."""
-    return _moved(item) is not None
+def has_arrived(item: "tasklet[...]") -> bool:
+    """Whether this tasklet has migrated to this context."""
+    return _arrival_of(item) is not None
 
 
-def leave(item: "tasklet[...]", place: int | None) -> Leaving:
-    """For move_to(): the current tasklet, which suspends itself next, wants to go on in the context of this number, or at home."""
-    moved = _moved(item)
-    if moved is None:
+def begin_migration(item: "tasklet[...]", place: int | None) -> MigrationDecision:
+    """For move_to(): the current tasklet, which suspends itself next, is to go on in the context of this number, or at home."""
+    arrival = _arrival_of(item)
+    if arrival is None:
         raise NotMoved(STARTED_THERE)
-    if moved.stay is not None:
+    if arrival.block is not None:
         raise NotMoved(
-            "the block of roamlet.at() ends where it has begun: nothing moves on out of it. Let move_to() stand behind it"
+            "the block of roamlet.at() ends where it has begun: nothing moves on out of it. Call move_to() after the block"
         )
-    leaving = Leaving()
-    tasklet(_depart)(moved, place, leaving)
-    return leaving
+    decision = MigrationDecision()
+    tasklet(_migrate)(arrival, place, decision)
+    return decision
 
 
-def _depart(moved: Moved, place: int | None, leaving: Leaving) -> None:
+def _migrate(arrival: Arrival, place: int | None, decision: MigrationDecision) -> None:
     try:
-        departure = Departure(moved.tasklet, place, leaving)
-        if leaving.killed is not None:
-            departure.stays(None)  # it ends here
+        pending = PendingMigration(arrival.tasklet, place, decision)
+        if decision.killed is not None:
+            pending.stay(None)  # it ends here
         else:
-            moved.departure = departure
-            moved.outcome.ended.set()  # which wakes the call that joins it
+            arrival.pending = pending
+            arrival.outcome.ended.set()  # which wakes the call that joins it
     except TaskletExit:
         raise
     except BaseException as error:
-        leaving.decide(moved.tasklet, error.with_traceback(None))
+        decision.decide(arrival.tasklet, error.with_traceback(None))
+
+
+_migration.arrivals = sys.modules[__name__]

@@ -1,8 +1,8 @@
-"""The block of a `with roamlet.at(context):`: its two frames on their way to another process, and how the function goes on here
-when the block has ended there.
+"""The block of a `with roamlet.at(context):`: how its two frames migrate to the destination, and how the function goes on in the
+source when the block has ended.
 
-Only the frame that has the block travels, with what its variables hold. Back come data alone: where the block has ended, and the
-variables that it has changed. The frame here goes on behind the block with them; no code comes from over there.
+Only the frame that has the block travels, with what its variables hold. What comes back is data alone: where the block has ended,
+and the variables that it has changed. With them the frame in the source goes on after the block; no code comes back.
 """
 
 import contextvars
@@ -13,31 +13,32 @@ import sys
 import types
 from typing import Any
 
-from roamlet._at import at
+from roamlet._migration import at
 from roamlet.core import tasklet
 from roamlet.snapshot import _native
 from roamlet.snapshot._errors import BadSnapshot, CannotSave
 from roamlet.snapshot.loading.helpers import base
-from roamlet.snapshot.migration.prepare import ATOMIC_FLAG, SCHEDULED, Parcel, ParcelLoader, discard
-from roamlet.snapshot.saving.save import ATOMIC, CONTEXT, FUNCTION, HANDLED, PLAIN_RECORD, RECORDS, STARTED, Reduced
-from roamlet.snapshot.saving.why import variable_names
+from roamlet.snapshot.migration.pickling import TaskletPickler, TaskletUnpickler
+from roamlet.snapshot.migration.source import discard
+from roamlet.snapshot.saving.frames import variable_names
+from roamlet.snapshot.saving.saver import Reduced
+from roamlet.snapshot.state import PLAIN_RECORD, STARTED, Captured, Flag, Record, StartedContents
 from roamlet.sync._outcome import Outcome
 from roamlet.sync._spawn import Body
 
-FUNCTION_OF, UNIT, OFFSET, NULLS, SLOTS = range(PLAIN_RECORD)  # of a record
 _KEEPS_NEXT = sys.version_info >= (3, 13)  # a frame keeps the instruction that it executes
 _WITH_IS_ONE = "BEFORE_WITH" in dis.opmap  # else the methods are looked up, and then called like any others
 _HELD = (
     1 if _WITH_IS_ONE else 2
-)  # operands that a block keeps: __exit__, and where it is no bound method its first argument
+)  # operands that a block keeps: __exit__, and its first argument if it is no bound method
 _NOTHING = object()
 _ENTER = at.__dict__["__enter__"]
 
-Said = dict[str, Any]
+BlockResult = dict[str, Any]
 """`end`: where the block has ended; `variables`: those that it has changed; `deleted`: the names of those that it has deleted;
 `returned`: in a tuple, what it returns, if it does.
 """
-_SAID = {"end": int, "variables": dict, "deleted": tuple, "returned": tuple}
+_TYPES = {"end": int, "variables": dict, "deleted": tuple, "returned": tuple}
 
 
 def _is_empty(nulls: Any, number: int) -> bool:
@@ -55,92 +56,88 @@ def _nulls(marks: set[int]) -> Any:
     return tuple(sorted(marks))
 
 
-def _variables(record: tuple[Any, ...]) -> dict[str, Any]:
-    """What the variables of a frame hold, but for those that hold nothing."""
+def _variables(function: types.FunctionType, record: Record) -> dict[str, Any]:
+    """What the variables of a frame of the function hold, but for those that hold nothing."""
     found = {}
-    for number, name in enumerate(variable_names(record[FUNCTION_OF].__code__)):
-        value = record[SLOTS][number]
+    for number, name in enumerate(variable_names(function.__code__)):
+        value = record.slots[number]
         if isinstance(value, types.CellType):
             try:
                 value = value.cell_contents
             except ValueError:
                 continue
-        if not _is_empty(record[NULLS], number):
+        if not _is_empty(record.nulls, number):
             found[name] = value
     return found
 
 
-def _records(item: tasklet[...]) -> list[tuple[Any, ...]]:
-    records: list[tuple[Any, ...]] = _native.capture(item, {}, lambda function: function)[RECORDS]
-    return records
+def _captured(item: tasklet[...]) -> tuple[Captured, Record]:
+    """What there is to say of a tasklet in a block, and the record of the frame that has the block."""
+    captured = Captured._make(_native.capture(item, {}, lambda function: function))
+    return captured, _plain(captured.records[-2])
 
 
-# ---- going there
+def _plain(record: tuple[Any, ...]) -> Record:
+    return Record(*record[:PLAIN_RECORD])
 
 
-class BlockParcel(Parcel):
-    """Writes the frame that stands at a `with roamlet.at(context):`, and that of __enter__ behind it; no caller's."""
+# ---- in the source, before the block
+
+
+class BlockPickler(TaskletPickler):
+    """Writes the frame that is at a `with roamlet.at(context):`, and that of __enter__ which it has called; no caller's."""
 
     def tasklet_contents(self, item: tasklet[Any]) -> Reduced:
         """See Saver."""
-        contents = super().tasklet_contents(item)
-        assert contents[0] == STARTED
-        records = contents[1]
+        contents = StartedContents(*super().tasklet_contents(item))
+        assert contents.stage == STARTED
+        records = contents.records
         problem = self._problem(records)
         if problem is not None:
             raise CannotSave(f"cannot save {item!r}: {problem}")
-        record = records[-2]
-        function = self._function(record)
-        count = len(variable_names(function.__code__))
-        before = len(record[SLOTS]) - _HELD
-        numbers = _numbers(record[NULLS])
+        record = _plain(records[-2])
+        count = len(variable_names(self.function_of(record.function).__code__))
+        before = len(record.slots) - _HELD
+        numbers = _numbers(record.nulls)
         # What loops and the like have there stays here.
-        below = (record[SLOTS][number] if ~number in numbers else None for number in range(count, before))
-        slots = (*record[SLOTS][:count], *below, *record[SLOTS][before:])
-        empty = {number for number in range(count) if _is_empty(record[NULLS], number)}
-        records[:-1] = [(record[FUNCTION_OF], record[UNIT], record[OFFSET], _nulls(empty | numbers), slots)]
-        return contents[0], records, None, *contents[3:]
-
-    def _function(self, record: tuple[Any, ...]) -> types.FunctionType:
-        named = record[FUNCTION_OF]
-        if not isinstance(named, int):
-            return named  # type: ignore[no-any-return]
-        return self.functions_by_number()[named]
+        below = (record.slots[number] if ~number in numbers else None for number in range(count, before))
+        slots = (*record.slots[:count], *below, *record.slots[before:])
+        empty = {number for number in range(count) if _is_empty(record.nulls, number)}
+        records[:-1] = [(record.function, record.unit, record.offset, _nulls(empty | numbers), slots)]
+        return tuple(StartedContents(**{**contents._asdict(), "handled": None}))
 
     def _problem(self, records: list[tuple[Any, ...]]) -> str | None:
-        if len(records) < 2 or self._function(records[-1]) is not _ENTER:
+        if len(records) < 2 or self.function_of(_plain(records[-1]).function) is not _ENTER:
             return "it is in no block of roamlet.at()"
-        record = records[-2]
-        if len(record) > PLAIN_RECORD:
+        if len(records[-2]) > PLAIN_RECORD:
             return "roamlet.at() is used in a generator or coroutine. Let it call a function that has the block"
-        if ends_of(self._function(record).__code__, record[UNIT]) is None:
+        record = _plain(records[-2])
+        if ends_of(self.function_of(record.function).__code__, record.unit) is None:
             return "roamlet.at() is used in another way than `with roamlet.at(context):`"
         return None
 
 
-# ---- over there
+# ---- in the destination
 
 
-class BlockLoader(ParcelLoader):
+class BlockUnpickler(TaskletUnpickler):
     """Reads a tasklet that comes for a block alone."""
 
-    held = _HELD  # what loops and the like around the block have on the stack stays where the tasklet came from
+    held = _HELD  # what loops and the like around the block have on the stack stays in the source
 
 
-class Stay:
+class RunningBlock:
     """A block that runs here for another process."""
 
     def __init__(
         self, records: list[tuple[Any, ...]], functions: list[types.FunctionType], outcome: Outcome[None]
     ) -> None:
-        named = records[0][FUNCTION_OF]
-        function = functions[named] if isinstance(named, int) else named
-        self._before = {
-            name: (value, _pickled(value)) for name, value in _variables((function, *records[0][1:])).items()
-        }
-        self._stack = len(records[0][SLOTS]) - len(variable_names(function.__code__)) - _HELD
+        record = _plain(records[0])
+        function = functions[record.function] if isinstance(record.function, int) else record.function
+        self._before = {name: (value, _pickled(value)) for name, value in _variables(function, record).items()}
+        self._stack = len(record.slots) - len(variable_names(function.__code__)) - _HELD
         self._outcome = outcome
-        records[-1][SLOTS][0]._stay = self
+        _plain(records[-1]).slots[0]._running = self
 
     def end(self, error: BaseException | None) -> None:
         """The block has ended."""
@@ -149,18 +146,18 @@ class Stay:
         else:
             self._outcome.fail(error)
 
-    def said(self, item: tasklet[...]) -> Said:
-        """What there is to say of it; it waits in __exit__."""
-        record = _records(item)[-2]
-        now = _variables(record)
+    def result(self, item: tasklet[...]) -> BlockResult:
+        """What goes back to the source when the block has ended; the tasklet waits in __exit__."""
+        _, record = _captured(item)
+        now = _variables(record.function, record)
         changed = {
             name: value
             for name, value in now.items()
             if name not in self._before or _differs(value, *self._before[name])
         }
         gone = tuple(name for name in self._before if name not in now)
-        stack = record[SLOTS][len(variable_names(record[FUNCTION_OF].__code__)) :]
-        return {"end": record[UNIT], "variables": changed, "deleted": gone, "returned": tuple(stack[self._stack :])}
+        stack = record.slots[len(variable_names(record.function.__code__)) :]
+        return {"end": record.unit, "variables": changed, "deleted": gone, "returned": tuple(stack[self._stack :])}
 
 
 def _pickled(value: object) -> bytes | None:
@@ -174,7 +171,7 @@ def _differs(value: object, before: object, pickled: bytes | None) -> bool:
     return value is not before or (pickled is not None and _pickled(value) != pickled)
 
 
-# ---- and back
+# ---- in the source, after the block
 
 
 def _enters_with(instructions: list[dis.Instruction], number: int) -> bool:
@@ -190,7 +187,7 @@ def ends_of(code: types.CodeType, unit: int) -> dict[int, int] | None:
     """Where the block whose `with` is at this unit calls __exit__ in order: unit and offset of records that wait for its result.
 
     None when there is no `with`; a block that is left by exceptions alone has no end. The instructions of the block are those whose
-    exceptions its own handler gets, if need be by way of others; a call of __exit__ with three None stands right behind them.
+    exceptions its own handler gets, if need be by way of others; a call of __exit__ with three None is right after them.
     """
     instructions = [each for each in dis.get_instructions(code) if each.opname != "EXTENDED_ARG"]
     table = [(entry.start, entry.end, entry.target) for entry in dis._parse_exception_table(code)]  # type: ignore[attr-defined]
@@ -240,23 +237,22 @@ def _leads_to(table: list[tuple[int, int, int]], offset: int, wanted: int) -> bo
     return False
 
 
-def go_on(item: tasklet[...], said: Any, flags: int) -> None:
-    """Let the function go on behind the block that has ended elsewhere. `item` is blocked or paused, in this thread.
+def go_on(item: tasklet[...], result: Any, flags: int) -> None:
+    """Let the function go on after the block that has ended in another process. `item` is blocked or paused, in this thread.
 
-    Switches. Raises BadSnapshot for what no block of it could have said, and nothing has changed.
+    Switches. Raises BadSnapshot for what cannot be a BlockResult of it, and nothing has changed.
     """
-    captured = _native.capture(item, {}, lambda function: function)
-    record = captured[RECORDS][-2]
-    code = record[FUNCTION_OF].__code__
-    _check(said, code)
-    unit, changed, gone, more = (said[name] for name in _SAID)
-    offset = (ends_of(code, record[UNIT]) or {}).get(unit)
+    captured, record = _captured(item)
+    code = record.function.__code__
+    _check(result, code)
+    unit, changed, gone, more = (result[name] for name in _TYPES)
+    offset = (ends_of(code, record.unit) or {}).get(unit)
     if offset is None:
         raise BadSnapshot("a block of roamlet.at() has ended where it has no end")
     names = variable_names(code)
-    slots = [*record[SLOTS][:-_HELD], *more]
-    marks = {number for number in range(len(slots) - len(more)) if _is_empty(record[NULLS], number)}
-    marks |= _numbers(record[NULLS])
+    slots = [*record.slots[:-_HELD], *more]
+    marks = {number for number in range(len(slots) - len(more)) if _is_empty(record.nulls, number)}
+    marks |= _numbers(record.nulls)
     cells: list[tuple[types.CellType, tuple[Any, ...]]] = []
     for name in (*changed, *gone):
         number = names.index(name)
@@ -269,12 +265,12 @@ def go_on(item: tasklet[...], said: Any, flags: int) -> None:
         else:
             slots[number] = None
             marks.add(number)
-    records = [*captured[RECORDS][:-2], (record[FUNCTION_OF], unit, offset, _nulls(marks), tuple(slots))]
+    records = [*captured.records[:-2], (record.function, unit, offset, _nulls(marks), tuple(slots))]
     if any(len(each) > PLAIN_RECORD for each in records):
         raise BadSnapshot("a generator waits for it")
     problem = None
     try:
-        ticket = _native.check([], records, captured[HANDLED], -1, -1, None, None)
+        ticket = _native.check([], records, captured.handled, -1, -1, None, None)
     except ValueError as error:
         problem = str(error)
     if problem is not None:  # raised out here, so that the error holds no other one with its frames
@@ -287,19 +283,19 @@ def go_on(item: tasklet[...], said: Any, flags: int) -> None:
     _replace(item, ticket, captured, flags)
 
 
-def _check(said: Any, code: types.CodeType) -> None:
-    right = type(said) is dict and {name: type(value) for name, value in said.items()} == _SAID
+def _check(result: Any, code: types.CodeType) -> None:
+    right = type(result) is dict and {name: type(value) for name, value in result.items()} == _TYPES
     if (
         not right
-        or not {*said["variables"], *said["deleted"]} <= set(variable_names(code))
-        or len(said["returned"]) > 1
+        or not {*result["variables"], *result["deleted"]} <= set(variable_names(code))
+        or len(result["returned"]) > 1
     ):
         raise BadSnapshot("a block of roamlet.at() has said what none says")
 
 
-def _replace(item: tasklet[...], ticket: object, captured: tuple[Any, ...], flags: int) -> None:
+def _replace(item: tasklet[...], ticket: object, captured: Captured, flags: int) -> None:
     """Give the tasklet the frames of the ticket in the place of its own."""
-    function, context, depth = captured[FUNCTION], captured[CONTEXT], captured[ATOMIC]
+    function, context = captured.function, captured.context
     box = [ticket]
     body = None
     if isinstance(function, Body):
@@ -315,4 +311,4 @@ def _replace(item: tasklet[...], ticket: object, captured: tuple[Any, ...], flag
     item.run()
     if box:
         raise box[0] if isinstance(box[0], BaseException) else RuntimeError(f"{item!r} has ended")  # memory is out
-    _native.settle(item, 0, None, None, SCHEDULED | flags & ATOMIC_FLAG, depth)
+    _native.settle(item, 0, None, None, Flag.SCHEDULED | flags & Flag.ATOMIC, captured.atomic)

@@ -20,8 +20,8 @@ import time
 import types
 from typing import Any
 
-from roamlet.snapshot.saving.save import Saver
-from roamlet.snapshot.saving.why import line_of, variable_names
+from roamlet.snapshot.saving.frames import line_of, variable_names
+from roamlet.snapshot.saving.saver import Saver
 
 
 def about(saver: Saver, path: str | bytes, classes: set[str]) -> dict[str, Any]:
@@ -56,7 +56,7 @@ class _Stacks:
         self._places: dict[tuple[int, int], tuple[int, int]] = {}
 
     def of(self, records: list[tuple[Any, ...]]) -> list[tuple[int, int]]:
-        return [self._place(self.functions.get(record[0], record[0]).__code__, record[1]) for record in records]
+        return [self._place(self.functions.get(named, named).__code__, unit) for named, unit, *_ in records]
 
     def _place(self, code: types.CodeType, unit: int) -> tuple[int, int]:
         number = self.numbers.setdefault(code, len(self.numbers))

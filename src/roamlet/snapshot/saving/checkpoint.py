@@ -8,8 +8,7 @@ import sys
 from time import monotonic
 from typing import Any
 
-from roamlet import __version__
-from roamlet._checkpoint import Written, checkpoint, known, noted
+from roamlet._checkpoint_files import Written, known, noted
 from roamlet.core import NoCore, getcurrent, tasklet
 from roamlet.snapshot import _native
 from roamlet.snapshot._errors import CannotSave
@@ -20,12 +19,12 @@ from roamlet.snapshot.loading.resume import IMPORTED
 from roamlet.snapshot.references.by_name import warn_of as warn_of_copies
 from roamlet.snapshot.references.contexts import warn_of
 from roamlet.snapshot.saving.about import about
-from roamlet.snapshot.saving.save import ATOMIC, DIRECTION, FLAGS, HANDLED, RECORDS, Saver
-from roamlet.snapshot.saving.save import save as save_graph
+from roamlet.snapshot.saving.failures import save as save_graph
+from roamlet.snapshot.saving.saver import Saver
+from roamlet.snapshot.state import Captured, Flag, Wait
 
-ATOMIC_FLAG = 16
 RESUMED = (True,)  # what checkpoint() returns in a copy
-_OURS = {checkpoint.__module__, __name__}
+_OURS = {"roamlet._checkpoint", __name__}
 _TO_THE_JOB = 4  # frames, from where warnings are given to whoever called checkpoint()
 
 
@@ -80,9 +79,10 @@ class _CheckpointSaver(Saver):
         return None if function.__module__ in _OURS else super().resolve(function)
 
     def capture(self, item: tasklet[Any]) -> tuple[Any, ...]:
-        captured = super().capture(item)
-        records = captured[RECORDS] or []
-        ours = next((number for number, record in enumerate(records) if record[0] is None), None)
+        """See Saver."""
+        captured = Captured._make(super().capture(item))
+        records = captured.records or []
+        ours = next((number for number, (function, *_) in enumerate(records) if function is None), None)
         if item is not self.job:
             if ours is not None:
                 raise CannotSave(f"cannot save {item!r}: it is about to write a checkpoint of its own")
@@ -92,8 +92,9 @@ class _CheckpointSaver(Saver):
             raise CannotSave(
                 f"cannot save {item!r}: it runs nothing but checkpoint(), so there is nothing to go on with"
             )
-        waits = 0, None, None, captured[FLAGS] & ATOMIC_FLAG, captured[ATOMIC]
-        return *captured[:DIRECTION], *waits, records, -1, -1, RESUMED, captured[HANDLED]
+        stage, function, args, kwargs, context, _, _, _, flags, depth, _, _, _, _, handled = captured
+        waits = Wait(0, None, None, flags & Flag.ATOMIC, depth)
+        return Captured(stage, function, args, kwargs, context, *waits, records, -1, -1, RESUMED, handled)
 
     def reducer_override(self, item: Any) -> Any:
         if isinstance(item, type) and item.__module__ == "__main__":
@@ -128,7 +129,7 @@ def _take(box: list[Any]) -> None:
         file = io.BytesIO()
         saver = _CheckpointSaver(file, job)
         save_graph(saver, job)
-        data = format.write(saver.table, file.getvalue(), __version__, about(saver, path, saver.classes))
+        data = format.write(saver.table, file.getvalue(), about(saver, path, saver.classes))
         box[:] = [(data, saver.left_out, saver.copied)]
     except BaseException as error:
         box[:] = [error]

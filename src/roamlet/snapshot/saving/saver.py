@@ -22,7 +22,7 @@ import weakref
 from collections.abc import Callable, Collection, Generator
 from typing import Any
 
-from roamlet.core import NoCore, atomic, channel, tasklet
+from roamlet.core import atomic, channel, tasklet
 from roamlet.snapshot import _native
 from roamlet.snapshot._errors import CannotSave
 from roamlet.snapshot.loading import load
@@ -31,34 +31,11 @@ from roamlet.snapshot.references.code import Reference, code_reference, digest_o
 from roamlet.snapshot.references.contexts import items_of, place_of
 from roamlet.snapshot.references.links import of
 from roamlet.snapshot.saving import closed, stays, ways
+from roamlet.snapshot.saving.frames import variable
+from roamlet.snapshot.state import FUNCTION, GENERATOR, PLAIN_RECORD, SLOTS, STARTED, Flag, Record
 from roamlet.sync import Event
 
 Reduced = tuple[Any, ...]
-
-# The members of what _native.capture() returns.
-(
-    STATE,
-    FUNCTION,
-    ARGS,
-    KWARGS,
-    CONTEXT,
-    DIRECTION,
-    CHANNEL,
-    VALUE,
-    FLAGS,
-    ATOMIC,
-    RECORDS,
-    BEFORE,
-    END,
-    RETURNS,
-    HANDLED,
-) = range(15)
-STARTED = 2
-RAISES = 1
-SCHEDULED = 32
-
-SLOTS = 4  # of a frame's record
-PLAIN_RECORD = 5  # the length of a frame's record; a generator's has that generator next
 
 _ENDED_GENERATOR_STATE = 2  # the length of what generator_get() says of a generator that has no frame to save
 
@@ -135,7 +112,7 @@ class Saver(pickle.Pickler):
         seen: set[int] = set()
         for item, records in self.captured:
             for record in records:
-                function = numbers.get(record[0], record[0])
+                function = numbers.get(record[FUNCTION], record[FUNCTION])
                 if id(function) not in seen:
                     seen.add(id(function))
                     stays.refuse_ids(item, function, written)
@@ -147,14 +124,13 @@ class Saver(pickle.Pickler):
     ) -> None:
         written = self.memo.copy()
         for at, slot in numbers:
-            found = written.get(records[at][SLOTS][slot])
+            record = Record(*records[at][:PLAIN_RECORD])
+            found = written.get(record.slots[slot])
             if found is not None:
-                from roamlet.snapshot.saving.why import variable  # seldom needed, and it imports us
-
+                what = variable(self.function_of(record.function), record.unit, slot)
                 raise CannotSave(
-                    f"cannot save {item!r}: {variable(self, records[at], slot)} holds the id() of a {type(found[1]).__name__} "
-                    f"that is "
-                    "saved, which is another number where it is restored. Let the tasklet wait before such a call, or after it"
+                    f"cannot save {item!r}: {what} holds the id() of a {type(found[1]).__name__} that is saved, which is another "
+                    "number where it is restored. Let the tasklet wait before such a call, or after it"
                 )
 
     def named(self, item: Any, place: "by_name.Place | None") -> Any:
@@ -198,8 +174,12 @@ class Saver(pickle.Pickler):
         return function if reference is None else self._number(reference, function.__code__)
 
     def functions_by_number(self) -> dict[Any, types.FunctionType]:
-        """Whom the numbers in records mean."""
+        """The functions that records name by a number."""
         return {number: function for function, number in self.functions.items() if isinstance(number, int)}
+
+    def function_of(self, named: int | types.FunctionType) -> types.FunctionType:
+        """The function that a record names so."""
+        return self.functions_by_number()[named] if isinstance(named, int) else named
 
     def function(self, function: types.FunctionType) -> Any:
         if function.__module__ in _PLAIN:
@@ -257,34 +237,35 @@ class Saver(pickle.Pickler):
             return ()
 
     def capture(self, item: tasklet[Any]) -> tuple[Any, ...]:
+        """What the C side says of a tasklet: the members of Captured."""
         return _native.capture(item, self.functions, self.resolve)
 
     def tasklet_contents(self, item: tasklet[Any]) -> Reduced:
-        captured = self.capture(item)
-        position = self.position(item) if captured[FLAGS] & SCHEDULED else 0
-        place = position, items_of(captured[CONTEXT], self.left_out), _attributes(item)
-        if captured[STATE] != STARTED:
-            if captured[FLAGS] & RAISES:
+        """What is written of a tasklet: a plain tuple of StartedContents, or of NewContents."""
+        (stage, function, args, kwargs, context, direction, waits_in, value, flags, depth, records, before, end, returns,
+         handled) = self.capture(item)  # fmt: skip
+        position = self.position(item) if flags & Flag.SCHEDULED else 0
+        variables, attributes = items_of(context, self.left_out), _attributes(item)
+        if stage != STARTED:
+            if flags & Flag.RAISES:
                 raise CannotSave(
                     f"cannot save {item!r}: an exception was thrown into it, and it has not begun. Let it run first"
                 )
-            call = captured[FUNCTION : KWARGS + 1]
-            return captured[STATE], *call, captured[FLAGS], captured[ATOMIC], captured[VALUE], *place
-        records = captured[RECORDS]
+            return stage, function, args, kwargs, flags, depth, value, position, variables, attributes
         self.captured.append((item, records))
         self.note_inside(item, records)
-        for record in records:
-            if len(record) > PLAIN_RECORD:
-                self.met.add(id(record[PLAIN_RECORD]))
-        goes_on = captured[HANDLED], captured[BEFORE], captured[END], captured[RETURNS]
-        waits = *captured[DIRECTION : VALUE + 1], captured[FLAGS], captured[ATOMIC]
-        return STARTED, records, *goes_on, *waits, *place
+        return (stage, records, handled, before, end, returns, direction, waits_in, value, flags, depth, position, variables,
+                attributes)  # fmt: skip
 
     def note_inside(self, item: tasklet[Any], records: list[tuple[Any, ...]]) -> None:
-        """Note what is in the middle of a method that may change it: its __reduce__ says what it is before one, or after."""
+        """Note the generators whose frames these are, and each object that is in the middle of a method that may change it: its
+        __reduce__ describes it as it is before such a call, or after.
+        """
         numbers = self.functions_by_number()
         for record in records:
-            function = numbers.get(record[0], record[0])
+            if len(record) > PLAIN_RECORD:
+                self.met.add(id(record[GENERATOR]))
+            function = numbers.get(record[FUNCTION], record[FUNCTION])
             value = ways.changing(function, record[SLOTS])
             if value is None or id(value) in self.inside:
                 continue
@@ -381,28 +362,6 @@ class Saver(pickle.Pickler):
             self.reducing.append(item)
             return NotImplemented
         return way(item)
-
-
-def save(saver: Saver, root: object) -> None:
-    """Let the saver write the root and what it reaches. CannotSave names the variable that keeps it from that."""
-    try:
-        _explained(saver, root)
-    except BaseException:
-        # The traceback has the saver, and its memo what is to be saved, which may have the error. The collector of CPython 3.11.2,
-        # Debian 12's, does not look into a pickler's memo: that cycle would stay for good.
-        saver.clear_memo()
-        raise
-
-
-def _explained(saver: Saver, root: object) -> None:
-    try:
-        saver.save(root)
-    except (CannotSave, NoCore, MemoryError, KeyboardInterrupt):
-        raise
-    except Exception as error:
-        from roamlet.snapshot.saving.why import explained  # seldom needed, and it imports us
-
-        raise explained(saver, root, error) from error
 
 
 def _named(saver: Saver, item: Any, place: Any) -> Any:
