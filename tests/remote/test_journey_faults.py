@@ -99,7 +99,7 @@ def test_who_may_not_move_is_told(a: remote.Context, b: remote.Context) -> None:
         joined(journeys.leaves_a_block, a, b)
     with pytest.raises(
         remote.RemoteError,
-        match=r"which alone can use it \(.call\). This code runs in another one already, so call the function itself",
+        match=r"and only that can use it \(.call\). This code runs in another process already, so call the function itself",
     ):
         joined(journeys.calls, a, b)
 

@@ -98,10 +98,10 @@ class TaskletPickler(Saver):
         if type(item) is Spawned:  # its outcome stays
             contents = (*contents[:-1], getattr(item, "__dict__", None) or None)
         if contents[0] != STARTED:
-            stage, function, args, kwargs, _, _, _, *rest = NewContents(*contents)
-            if isinstance(function, Body):
-                function, args, kwargs = function.function, function.args, function.kwargs
-            return stage, function, args, kwargs, self.wait.flags & ~Flag.HAS_VALUE, self.wait.atomic, None, *rest
+            stage, call, args, kwargs, _, _, _, *rest = NewContents(*contents)
+            if isinstance(call, Body):
+                args, kwargs, call = call.args, call.kwargs, call.function
+            return stage, call, args, kwargs, self.wait.flags & ~Flag.HAS_VALUE, self.wait.atomic, None, *rest
         started = StartedContents(*contents)
         records = started.records
         if records and self.functions.get(_BODY) == records[0][0]:
