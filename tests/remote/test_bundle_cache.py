@@ -10,7 +10,7 @@ GOAL = 99
 
 
 class Hops:
-    """Intermediaries 1, 2, ... one behind the other, as roamlet.wire.router has them; `received` is what the goal got."""
+    """Intermediaries 1, 2, ... in a row, as roamlet.wire.router has them; `received` is what the goal got."""
 
     def __init__(self, count, **options):
         self.path = [BundleCache(number, **options) for number in range(1, count + 1)]

@@ -1,4 +1,4 @@
-"""Channels that travel: used over there, living here."""
+"""Channels of this process that contexts use."""
 
 import gc
 import os
@@ -31,7 +31,7 @@ def everywhere(request):
 
 
 def wait_for_requests(context, count):
-    """Until so many channels have somebody over there who waits at them."""
+    """Wait until tasklets in the context wait at `count` channels."""
     channels = context._link.channels
     while len([given for given in channels._served.values() if given.pumping]) + len(channels._requests) < count:
         roamlet.sleep(0.001)
@@ -204,7 +204,7 @@ def test_a_channel_reaches_a_context_behind_another_and_what_that_had_not_taken_
             call.join(20)
         left = values_of(channel)
         assert left == list(range(30 - len(left), 30))
-        assert len(left) >= 18  # the one whose result nobody took is gone, and perhaps one more
+        assert len(left) >= 18  # the one whose result was not taken is gone, and perhaps one more
 
 
 @pytest.mark.parametrize("window", [0, 50])
@@ -231,8 +231,8 @@ def test_who_waits_at_a_channel_for_a_context_that_dies_is_withdrawn():
             with raises(remote.ContextClosed):
                 call.join()
     for one in (channel, unused):
-        assert roamlet.select(one, default="nobody")[1] == "nobody"
-        assert roamlet.select((one, 1), default="nobody")[1] == "nobody"
+        assert roamlet.select(one, default="nothing")[1] == "nothing"
+        assert roamlet.select((one, 1), default="nothing")[1] == "nothing"
 
 
 def test_values_that_a_window_had_accepted_outlive_the_context_that_sent_them():
@@ -388,7 +388,7 @@ def test_a_call_that_is_a_tasklet_can_be_killed_while_it_waits_and_what_it_had_n
     assert told.receive() == "killed"
     with raises(roamlet.TaskletKilled):
         call.join()
-    assert roamlet.select((channel, 1), default="nobody")[1] == "nobody"
+    assert roamlet.select((channel, 1), default="nothing")[1] == "nothing"
     window = remote.channel(window=50)
     for number in range(40):
         window.send(number)

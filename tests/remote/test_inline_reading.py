@@ -44,7 +44,7 @@ def context(patient: None) -> Iterator[remote.Context]:
 
 
 def paused(context: Any) -> Any:
-    """Let the reader pause, and return what decides who reads."""
+    """Let the reader pause, and return the InlineReader."""
     reader = context._link._inline
     while not reader.paused:
         context.call(roamlet_sent.nothing)

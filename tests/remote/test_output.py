@@ -1,4 +1,4 @@
-"""What is printed and logged over there appears here."""
+"""What a context prints and logs appears in this process."""
 
 import logging
 import sys
@@ -172,7 +172,9 @@ def test_a_call_by_an_output_function_that_could_never_be_answered_is_refused(is
             while late and not talker._link.output.is_full:
                 roamlet.sleep(0.001)
             try:
-                called.call(roamlet_sent.wait_until_printed, (60,))  # over there, which it never is behind the talker
+                called.call(
+                    roamlet_sent.wait_until_printed, (60,)
+                )  # in `called`, where it never is while the talker is in front
             except remote.OutputHeld as error:
                 refused.append(error.with_traceback(None))
 

@@ -28,7 +28,7 @@ from tests.wire.interpreters import found
 
 @pytest.fixture
 def chain():
-    """`chain("2.7", "3.6")` opens a context on this machine, one behind it and so on; returns them all."""
+    """`chain("2.7", "3.6")` opens a context on this machine, another one behind that and so on; returns them all."""
     opened = []
 
     def open_chain(*versions, via=None):
@@ -459,7 +459,7 @@ def test_of_one_that_sends_more_than_was_asked_for_nothing_more_is_kept():
     tunnel = routes.Tunnel(hop, 2)
     data = bytes(1 << 20)
     for _ in range(2 * routes.MOST_KEPT // len(data)):
-        tunnel.deliver(data)  # and nobody takes it
+        tunnel.deliver(data)  # and it is not taken
     assert tunnel._kept <= routes.MOST_KEPT + len(data)
     with raises(ValueError, match="bytes that were not asked for"):
         tunnel.try_read(1)

@@ -46,7 +46,7 @@ def test_a_context_is_opened_with_the_words_that_the_command_knows(kind, command
 
 
 def test_each_opens_contexts_behind_another(commands):
-    """The command runs over there, with the PATH of that place."""
+    """The command runs on the target, with the PATH there."""
     installed = {kind: what.install(commands) for kind, (what, _) in OPEN.items()}
     with remote.local(name="hop") as hop:
         for kind, (_, function) in OPEN.items():
@@ -167,8 +167,8 @@ ATTACH = "lxc-attach: web: ../src/lxc/attach.c: get_attach_context: 403 Failed t
         ("docker", 1, "Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?\n",
          remote.ConnectError, "does not answer.*DOCKER_HOST"),
         ("docker", 126, "unable to find user zoe: no matching entries in passwd file\n", remote.TargetNotFound, "no user zoe"),
-        ("docker", 3, "what nobody has heard of\n", remote.ConnectError,
-         "ended with exit code 3 before a Python answered.*what nobody has heard of.*docker exec --interactive -- web echo hello"),
+        ("docker", 3, "an unknown message\n", remote.ConnectError,
+         "ended with exit code 3 before a Python answered.*an unknown message.*docker exec --interactive -- web echo hello"),
         ("podman", 125, 'Error: no container with name or ID "web" found: no such container\n', remote.TargetNotFound, "podman ps"),
         ("podman", 255, "Error: can only create exec sessions on running containers: container state improper\n",
          remote.TargetNotRunning, "podman start web"),
@@ -231,7 +231,7 @@ def test_a_command_that_has_failed_before_anything_is_sent_to_it_says_why_as_wel
 @pytest.mark.parametrize(
     ("end", "says"),
     [
-        ((roamlet_sent.die_with, (137,)), "its process ended with exit code 137; somebody killed it"),
+        ((roamlet_sent.die_with, (137,)), "its process ended with exit code 137; it was killed"),
         ((roamlet_sent.kill_self, (9,)), r"the docker to it was ended by signal 9 \(SIGKILL\)"),
     ],
 )

@@ -22,7 +22,7 @@ def test_the_password_is_typed_over_there(kind, called_by):
         with OPEN[kind](OTHER, python=PYTHON, password=PASSWORD, via=via) as context:
             assert context.call(getpass.getuser) == OTHER
             assert context.call(roamlet_sent.add, (1, 2)) == 3
-        while terminals(via):  # it is closed behind the context
+        while terminals(via):  # it is closed after the context
             pass
 
 

@@ -1,6 +1,6 @@
 """Which bundles of modules the intermediaries have cached, and the frames that make use of that.
 
-A module crosses each link once, however many contexts behind that link need it: the first time, the intermediary at the far end
+A module crosses each link once, however many contexts beyond the link need it: the first time, the intermediary at the far end
 of the link caches it, and from then on a frame of some bytes says what to take from there.
 """
 

@@ -27,7 +27,7 @@ PAUSE = 0.005  # seconds that the reader pauses when no caller reads; other fram
 LONGEST_WAIT = 0.002  # seconds that a caller waits for its answer itself
 SPIN = 50e-6  # seconds that it polls without going to sleep: sleeping and waking costs as much CPU time as that
 FAILED_SPINS = 4  # polls in a row that found nothing, after which callers stop polling
-SKIPPED_SPINS = 32  # how many callers then sleep at once before one polls again
+SKIPPED_SPINS = 32  # how many callers then sleep without polling before one polls again
 READ_SIZE = 1 << 16  # bytes; more would come from mmap and go back with munmap, for each read
 CPUS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 

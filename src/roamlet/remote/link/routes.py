@@ -60,7 +60,7 @@ class Hop(Protocol):
 
 
 class Trunk:
-    """One link with its own pipe, as the way to all contexts behind it, however far.
+    """One link with its own pipe, as the way to all contexts behind it, over any number of hops.
 
     `cache_lock` is held from the look at the bundle caches until the frames that rely on it are queued.
     """

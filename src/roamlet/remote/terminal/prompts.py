@@ -123,15 +123,15 @@ class Answers:
 
 
 def wipe(secret: bytearray) -> None:
-    """Overwrite it where it lies."""
+    """Overwrite it in place."""
     secret[:] = bytes(len(secret))
 
 
 def environment(*, translated: bool, asked: bool) -> dict[str, str] | None:
-    """The variables for a command that is started here, or None for this process's own: passwords stay with us.
+    """The variables for a command that is started here, or None for this process's own. Variables with passwords are left out.
 
-    `translated`: its messages are, but we read them; then their language changes, and that of nothing else. `asked`: it has a
-    terminal of ours, and shall not ask in a window beside it.
+    `translated`: its messages are translated, and roamlet reads them; only their language is then changed. `asked`: it has a
+    terminal of ours, and must not ask in a window.
     """
     ours: Mapping[str, str] = os.environ
     theirs = {name: value for name, value in ours.items() if not VARIABLE.fullmatch(name)}

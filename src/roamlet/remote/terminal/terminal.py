@@ -34,7 +34,9 @@ END_OF_FILE = b"\x04"
 SETTLED = 0.02  # seconds without another byte after which a prompt is complete
 SETTLED_WITH_ECHO = 0.4  # the same where it may be the beginning of a line of text, too
 LAST_WORDS = 0.06  # seconds of silence after which a command that has ended has said everything
-NO = re.compile(r"\(yes/no[^)]*\)\? *$|'yes', 'no'[^:]*: *$")  # whether a host key is the right one is not ours to say
+NO = re.compile(
+    r"\(yes/no[^)]*\)\? *$|'yes', 'no'[^:]*: *$"
+)  # roamlet does not decide whether a host key is the right one
 
 
 def attached(path: str, argv: list[str], as_stdin: bool) -> list[str]:
@@ -46,7 +48,7 @@ class Terminal:
     """Made before the command starts; `wrap` its words, then `listen`. Ends with `close`.
 
     `unfinished` is the line that has no end yet, such as a prompt. Both ends stay open here for as long as the command runs:
-    sudo does not survive it when ours is the last to let go.
+    sudo does not survive it when this process is the last to close its end.
     """
 
     def __init__(self, answers: Answers, as_stdin: bool = False) -> None:

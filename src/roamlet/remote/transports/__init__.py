@@ -38,10 +38,10 @@ class Transport(Protocol):
 
     @property
     def translated(self) -> bool:
-        """Whether its messages are in the user's language, and `explain` reads them: it is then started to say them in English."""
+        """Whether its messages are in the user's language, and `explain` reads them: it is then started with English messages."""
 
     def argv(self, token: str) -> list[str]:
-        """The command to start. It holds no secret: everybody on the machine can read it. `token` marks the start line."""
+        """The command to start. It holds no secret: every user of the machine can read it. `token` marks the start line."""
 
     def cannot_start(self, number: int) -> ConnectError:
         """Why the command itself could not be started; `number` is an errno."""
@@ -56,11 +56,11 @@ class Transport(Protocol):
         """
 
     def describe_end(self, exit_code: int | None) -> str:
-        """How a context ended that was ready once: a clause for ContextDied."""
+        """How a context ended after it was ready: a clause for ContextDied."""
 
 
 def quoted(said: list[str]) -> str:
-    """What a command said last, for a message: of much, the beginning and the end."""
+    """The lines that a command wrote last, for a message: of many lines, the first and the last ones."""
     lines = [line for line in said if line.strip()]
     if len(lines) > SHOWN:
         lines = [*lines[: SHOWN // 2], "...", *lines[-SHOWN // 2 :]]
@@ -77,7 +77,7 @@ def ended(exit_code: int | None) -> str:
 
 
 def none_of(pythons: tuple[str, ...], path: str) -> str:
-    """That none of the interpreters that were tried is there, as a clause; `path` says whose PATH it was."""
+    """That none of the interpreters that were tried is there, as a clause; `path` is the end of the clause, after "on the PATH"."""
     if len(pythons) == 1 and "/" in pythons[0]:
         return f"there is no {pythons[0]}, or this user may not run it"
     return f"there is no Python of these names on the PATH {path}: {', '.join(pythons)}"

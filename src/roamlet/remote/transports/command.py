@@ -1,6 +1,6 @@
-"""What transports have in common that start a Python by another command: sudo, docker, srun and their like.
+"""What the transports have in common that start a Python by another command: sudo, docker, srun and their like.
 
-Each of them is the words in front of the interpreter, and a table of what the command says when it fails.
+Each of them is the words before the interpreter, and a table of the messages that the command prints when it fails.
 """
 
 import errno
@@ -24,9 +24,9 @@ USER = re.compile(r"#\d+|[A-Za-z0-9_][\w.+$@\\-]*")
 
 @dataclass(frozen=True)
 class Meaning:
-    """Words that a command says when it fails, and the error that they become.
+    """A message that a command prints when it fails, and the error that it becomes.
 
-    `words` is a regular expression, searched in all that was said. In `happened` and `then`, the next step, `{target}`
+    `words` is a regular expression, searched in all that was printed. In `happened` and `then`, the next step, `{target}`
     is the target's name, `{to}` what messages call the target, and a group of `words` is what it matched.
     """
 
@@ -42,7 +42,7 @@ class Command:
     """
 
     program: str
-    comes_with: str  # where the program comes from, as the end of a sentence
+    comes_with: str  # where the program comes from: the end of a sentence
     meanings: ClassVar[tuple[Meaning, ...]] = ()
     answers: Answers | None = None
     asks_on_stdin = False
@@ -115,7 +115,7 @@ class Command:
 
 
 def checked_name(name: str, what: str, pattern: re.Pattern[str] = NAME) -> str:
-    """`name` where it can be one that a command takes for no option; `what` says in messages what it should be."""
+    """`name`, checked so that a command cannot take it for an option; `what` says in messages what it should be."""
     if not isinstance(name, str):
         raise TypeError(f"{what} must be a str, not {name!r}")
     if not pattern.fullmatch(name):
@@ -124,12 +124,12 @@ def checked_name(name: str, what: str, pattern: re.Pattern[str] = NAME) -> str:
 
 
 def checked_user(user: str | None) -> str | None:
-    """`user` where it can be a user's name, or #number."""
+    """`user`, checked to be a user's name, or #number."""
     return None if user is None else checked_name(user, "a user", USER)
 
 
 def checked_arguments(arguments: Sequence[str], option: str) -> tuple[str, ...]:
-    """`arguments` where they are a sequence of single words for a command line."""
+    """`arguments`, checked to be a sequence of single words for a command line."""
     if isinstance(arguments, str) or not all(isinstance(one, str) and "\0" not in one for one in arguments):
         raise TypeError(f"{option} takes a list of single arguments, such as ['--verbose'], not {arguments!r}")
     return tuple(arguments)

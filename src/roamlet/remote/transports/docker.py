@@ -1,4 +1,4 @@
-"""An interpreter in a running container of Docker, or of what has Docker's command line."""
+"""An interpreter in a running container of Docker, or of a program with Docker's command line."""
 
 from collections.abc import Sequence
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""A child process that goes on in this one's memory, with everything that is imported here, and serves as a context.
+"""A child process with a copy of this one's memory, and so with everything that is imported, that serves as a context.
 
 Nothing is started and nothing is imported again: what both sides only read they share, page by page. No exec follows, so
 everything here is about what a copy of a process with threads may safely do:
@@ -7,7 +7,7 @@ everything here is about what a copy of a process with threads may safely do:
   of other threads do not exist in the child.
 - roamlet's own threads are stopped at a point where they hold nothing. Other threads may hold any lock, which would
   never be released in the child; so while there are others, the fork is refused, unless the caller says that it is safe.
-- The child has none of the parent's descriptors: each of them leads to /dev/null there, so that no connection of the parent's is
+- The child has none of the parent's descriptors: each of them is /dev/null in the child, so that no connection of the parent's is
   kept open or written to, and no number is used twice.
 - Its copies of the parent's buffers, exit handlers, signal handlers and log handlers do nothing.
 """
@@ -66,7 +66,7 @@ class ForkedProcess(subprocess.Popen[bytes]):
             os.kill(self.pid, sig)
 
     def __del__(self) -> None:
-        """Nothing: Process waits for it."""
+        """Do nothing: Process waits for it."""
 
 
 def fork(descriptors: Sequence[int], token: str, threads: Threads, *, beside_threads: bool) -> ForkedProcess:
@@ -134,7 +134,7 @@ def _at_rest(threads: Threads) -> Iterator[None]:
 
 
 def _fork_here(descriptors: Sequence[int], token: str) -> int | OSError:
-    # 3.12 warns of forks beside threads; ours are at rest, and the others were asked about.
+    # 3.12 warns of forks beside threads; roamlet's own are stopped, and the caller has said that the others are safe.
     warnings.filterwarnings(
         "ignore", ".*multi-threaded", DeprecationWarning, r"roamlet\.remote\.transports\.fork_child$"
     )

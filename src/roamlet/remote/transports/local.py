@@ -72,7 +72,7 @@ def hint(exit_code: int | None) -> str:
     if exit_code is None:
         return ""
     if exit_code in (-9, 137):
-        return "; somebody killed it, or the machine ran out of memory"
+        return "; it was killed, or the machine ran out of memory"
     if exit_code < 0 or exit_code > 128:
         return "; a crash in C code, or a kill from outside"
     return "; os._exit() in something that it ran, or in what that called"

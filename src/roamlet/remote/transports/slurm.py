@@ -11,9 +11,9 @@ JOB = re.compile(r"\d+([_+]\d+)?")
 
 
 class Slurm(Command):
-    """Starts a Python as one task on one node of the allocation `job`, beside whatever else runs in it.
+    """Starts a Python as one task on one node of the allocation `job`, beside its other steps.
 
-    Without a job it is the allocation that this process runs in. None is made: srun would wait in a queue for it.
+    Without `job` it is the allocation that this process runs in. No new one is requested: srun would wait in a queue for it.
     """
 
     program = "srun"
@@ -82,7 +82,7 @@ class Slurm(Command):
     def words(self) -> list[str]:
         job = [] if self.job is None else [f"--jobid={self.job}"]
         node = [] if self.node is None else [f"--nodelist={self.node}"]
-        # --overlap: a context takes no processor away from those beside it, nor from the job's own steps. --unbuffered: else what
-        # comes up is kept until a line break is in it; the terminal that it implies changes no byte.
+        # --overlap: a context takes no processor away from other contexts, nor from the job's own steps. Without --unbuffered srun
+        # holds output back until a line break; the terminal that it implies changes no byte.
         ours = ["--ntasks=1", "--nodes=1", "--overlap", "--unbuffered", "--mpi=none"]
         return ["srun", *job, *node, *ours, *self.slurm_args, "--"]

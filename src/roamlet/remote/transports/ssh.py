@@ -11,12 +11,11 @@ from roamlet.remote.transports import ended, ssh_failures
 from roamlet.remote.transports.local import checked_python, hint
 from roamlet.wire import build
 
-# Names, addresses, user@name, ssh:// is left out: it would bring its own port and user beside ours.
+# Names, addresses, user@name. ssh:// is left out: it could name another port and user than port= and user=.
 HOST = re.compile(r"(?:[\w.+~-]+@)?[\w.:%\[\]+~-]+")
 USER = re.compile(r"[\w.+~$\\-]+")
 
-# A host that has vanished is noticed within a minute; without this, in hours, because
-# TCP alone keeps a silent connection for ever.
+# A host that has vanished is noticed within a minute; without this, after hours, because TCP alone keeps a silent connection.
 OPTIONS = ("-o", "ServerAliveInterval=15", "-o", "ServerAliveCountMax=4")
 NO_QUESTIONS = ("-o", "BatchMode=yes")
 ASK_ONCE = ("-o", "NumberOfPasswordPrompts=1")
@@ -75,7 +74,7 @@ class Ssh:
         return [*ask, *OPTIONS, "-o", f"ConnectTimeout={max(1, round(self.timeout))}", *self.where()]
 
     def where(self) -> list[str]:
-        """The options that say user and port, as far as they were given."""
+        """The options for user and port, as far as they were given."""
         user = [] if self.user is None else ["-l", self.user]
         port = [] if self.port is None else ["-p", str(self.port)]
         return user + port

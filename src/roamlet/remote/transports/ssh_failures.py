@@ -63,7 +63,7 @@ class Connection(Protocol):
 
 
 def explain(ssh: Connection, exit_code: int | None, said: list[str]) -> ConnectError:
-    """The error for a connection that ended with `exit_code` after ssh, or the host, had said these lines on stderr."""
+    """The error for a connection that ended with `exit_code` after ssh, or the host, had written these lines to stderr."""
     text = "\n".join(said)
     for detect in (_host_key, _host, _authentication, _network):
         error = detect(ssh, text, said)

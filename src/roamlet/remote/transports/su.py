@@ -46,7 +46,7 @@ class Su(Account):
     always_answers = True  # su knows no option that makes it not ask, and would take the payload for the password
 
     def words(self) -> list[str]:
-        # A shell of ours, where su allows it: the shell of a system account may run no commands.
+        # /bin/sh, where su allows it: the shell of a system account may run no commands.
         return ["su", "-s", "/bin/sh"]
 
     def argv(self, token: str) -> list[str]:
