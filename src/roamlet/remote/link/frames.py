@@ -6,13 +6,13 @@ Frames of contexts behind an intermediary are sorted out by roamlet.wire.sorting
 from roamlet.wire import protocol
 
 ROOT = 0  # the number of this process, as the source and destination of frames
-MOST_ASIDE = 1 << 22  # bytes of a message that is decoded on the thread that all links share
-LARGEST = {protocol.STREAM: 1 << 17, protocol.WANT: 1 << 11}  # where it is less, because no context sends more
+LARGEST_MESSAGE = 1 << 22  # bytes of a message that is decoded on the thread that all links share
+LARGEST_OF_KIND = {protocol.STREAM: 1 << 17, protocol.WANT: 1 << 11}  # where it is less, because no context sends more
 
 
 def refuse_large(kind: int, size: int) -> None:
     """Raise ValueError for a message that is larger than any context sends. Answers have limits of their own."""
-    if size > LARGEST.get(kind, MOST_ASIDE) and kind not in (protocol.RESULT, protocol.ERROR):
+    if size > LARGEST_OF_KIND.get(kind, LARGEST_MESSAGE) and kind not in (protocol.RESULT, protocol.ERROR):
         raise ValueError(f"a {protocol.kind_name(kind)} message of {size} bytes")
 
 

@@ -483,7 +483,7 @@ class Link:
         sender = self.sender
         sender.close()
         self.process.end(patience=0 if self.wrong else PATIENCE)
-        self.process.hear_out()
+        self.process.wait_for_last_lines()
         self.output.flush()
         with sender.lock:
             if sender.end is None:

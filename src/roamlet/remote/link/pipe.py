@@ -44,7 +44,7 @@ class Pipe(Protocol):
     def end(self, patience: float = ...) -> None:
         """Block this tasklet until it has ended: by itself within `patience` seconds, else it is terminated, else killed."""
 
-    def hear_out(self) -> None:
+    def wait_for_last_lines(self) -> None:
         """Block this tasklet until all that the ended process wrote to stderr is in `said`, for a moment at most."""
 
     def close_down(self) -> None:

@@ -184,11 +184,11 @@ class Process:
             self._signal(self._popen.kill)
             self.exited.wait(STEP)
 
-    def hear_out(self) -> None:
+    def wait_for_last_lines(self) -> None:
         """Block this tasklet until all that the ended process wrote to stderr is in `said`, for a moment at most."""
         self._heard.wait(REST)
         if self.terminal is not None:
-            self.terminal.hear_out()
+            self.terminal.wait_for_last_lines()
 
     def close(self) -> None:
         """Close the descriptors; tasklets that still wait for them are woken. Only on the thread for links, once it has ended."""

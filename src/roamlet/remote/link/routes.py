@@ -370,7 +370,7 @@ class Tunnel:
         self.hop.post(self._give_up)
         self.exited.wait(STEP)
 
-    def hear_out(self) -> None:
+    def wait_for_last_lines(self) -> None:
         pass  # what it wrote to stderr came before the news of its end
 
     def kill(self) -> None:

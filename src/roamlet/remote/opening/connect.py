@@ -199,7 +199,7 @@ def _greeted(link: Link, deadline: float, threads: Threads) -> bool:
     """Whether HELLO has come, or the end, before the deadline; meanwhile its command's prompts are answered here."""
     terminal = link.process.terminal
     if terminal is not None:
-        return terminal.converse(link.greeted, deadline, threads)
+        return terminal.answer_prompts(link.greeted, deadline, threads)
     return link.greeted.wait(max(0.0, deadline - time.monotonic()))
 
 

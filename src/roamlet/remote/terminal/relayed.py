@@ -61,8 +61,8 @@ class RelayedTerminal:
         """The words that start `argv` on this terminal, in a session of its own."""
         return attached(self._path, argv, self._as_stdin)
 
-    def converse(self, greeted: Event, deadline: float, threads: Threads) -> bool:
-        """As Terminal.converse."""
+    def answer_prompts(self, greeted: Event, deadline: float, threads: Threads) -> bool:
+        """As Terminal.answer_prompts."""
         turn, heard = Event(), Event()
         asked: deque[tuple[str, bool, list[str]]] = deque()
 

@@ -33,7 +33,7 @@ LINES_KEPT = 60
 END_OF_FILE = b"\x04"
 SETTLED = 0.02  # seconds without another byte after which a prompt is complete
 SETTLED_WITH_ECHO = 0.4  # the same where it may be the beginning of a line of text, too
-LAST_WORDS = 0.06  # seconds of silence after which a command that has ended has said everything
+SILENCE = 0.06  # seconds without output after which an ended command has written everything
 NO = re.compile(
     r"\(yes/no[^)]*\)\? *$|'yes', 'no'[^:]*: *$"
 )  # roamlet does not decide whether a host key is the right one
@@ -75,7 +75,7 @@ class Terminal:
         self._line = line
         threads.links.post(self._listen)
 
-    def converse(self, greeted: Event, deadline: float, threads: Threads) -> bool:
+    def answer_prompts(self, greeted: Event, deadline: float, threads: Threads) -> bool:
         """Answer in this tasklet until `greeted` is set, or the deadline has passed: False then. The answers are wiped after it.
 
         The time that the caller's function takes does not count. Raises what Answers.answer raises.
@@ -102,16 +102,16 @@ class Terminal:
             self._ready = True
             self._answers.wipe()
 
-    def hear_out(self) -> None:
+    def wait_for_last_lines(self) -> None:
         """Block this tasklet until what the ended command said, before it was ready, has gone to `line`; for a moment at most."""
         if self._ready:
             return
-        end = time.monotonic() + LAST_WORDS
+        end = time.monotonic() + SILENCE
         while time.monotonic() < end:
             heard = self._heard
             sleep(SETTLED)  # what was written reaches this end of a terminal a little later, so a look would not do
             if heard != self._heard:
-                end = time.monotonic() + LAST_WORDS
+                end = time.monotonic() + SILENCE
         if self.unfinished.strip():
             self._line(self.unfinished)
 
