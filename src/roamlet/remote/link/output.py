@@ -185,8 +185,8 @@ class Output:
             self._deliverer = None
 
     def _deliver_all(self) -> None:
-        for turn in itertools.count(1):
-            if turn % IN_A_ROW == 0:
+        for count in itertools.count(1):
+            if count % IN_A_ROW == 0:
                 schedule()  # other contexts print too
             with self._lock:
                 if not self._items:

@@ -63,12 +63,12 @@ class RelayedTerminal:
 
     def answer_prompts(self, greeted: Event, deadline: float, threads: Threads) -> bool:
         """As Terminal.answer_prompts."""
-        turn, heard = Event(), Event()
+        wake_up, heard = Event(), Event()
         asked: deque[tuple[str, bool, list[str]]] = deque()
 
         def wake() -> None:
             greeted.wait(EVER)
-            turn.set()
+            wake_up.set()
 
         def listen() -> None:
             before: list[str] = []
@@ -82,12 +82,12 @@ class RelayedTerminal:
                     if prompt is not None:
                         asked.append((prompt, hidden, before))
                         before = []
-                        turn.set()
+                        wake_up.set()
                     if self._via.in_turns:
                         greeted.wait(PAUSE)
             except ProtocolError as error:
                 self._wrong = error.with_traceback(None)
-                turn.set()
+                wake_up.set()
             except (RemoteError, OSError):  # the way to it is lost, of which the wait for HELLO is told
                 pass
             finally:
@@ -97,9 +97,9 @@ class RelayedTerminal:
         threads.links.post(listen)
         try:
             while not greeted.is_set():
-                if not turn.wait(max(0.0, deadline - time.monotonic())):
+                if not wake_up.wait(max(0.0, deadline - time.monotonic())):
                     return False
-                turn.clear()
+                wake_up.clear()
                 self._raise_if_wrong()
                 while asked:
                     began = time.monotonic()

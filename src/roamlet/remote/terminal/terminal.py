@@ -58,7 +58,7 @@ class Terminal:
         self._as_stdin = as_stdin
         self._lock = threading.Lock()  # held while typing: after `close` the descriptor's number may be in use again
         self._open = {self.master, self._slave}
-        self._turn = Event()
+        self._wake_up = Event()
         self._prompt: tuple[str, list[str]] | None = None  # with the lines before it
         self._before: list[str] = []  # lines since the last prompt; the last ones of many
         self.unfinished = ""
@@ -83,14 +83,14 @@ class Terminal:
 
         def wake() -> None:
             greeted.wait(EVER)
-            self._turn.set()
+            self._wake_up.set()
 
         threads.links.post(wake)
         try:
             while not greeted.is_set():
-                if not self._turn.wait(max(0.0, deadline - time.monotonic())):
+                if not self._wake_up.wait(max(0.0, deadline - time.monotonic())):
                     return False
-                self._turn.clear()
+                self._wake_up.clear()
                 with self._lock:
                     prompt, self._prompt = self._prompt, None
                 if prompt is not None:
@@ -186,4 +186,4 @@ class Terminal:
         before, self._before = self._before, []
         with self._lock:
             self._prompt = prompt, before
-        self._turn.set()
+        self._wake_up.set()
