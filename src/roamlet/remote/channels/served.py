@@ -167,9 +167,8 @@ class Channels:
                 return served.channel
             if not 0 < number <= self._last:
                 raise codec.CodecError(f"it names channel {number}, which it was not given")
-            return (
-                self._released_channels.get(number) or roamlet.channel()
-            )  # nothing refers to it: as good as a new one
+            # Nothing refers to a channel that is gone: a new one is as good.
+            return self._released_channels.get(number) or roamlet.channel()
 
     # ---- frames from the context
 
@@ -366,9 +365,8 @@ class Channels:
             worker(served, number, value).run()
         else:
             self._begin(number, lambda: _stop(stop), len(body))
-            tasklet(self._send)(
-                served, channel, number, value, stop
-            ).run()  # until it waits: later values queue after it
+            # Run until it waits: later values queue after it.
+            tasklet(self._send)(served, channel, number, value, stop).run()
 
     def _send(
         self,

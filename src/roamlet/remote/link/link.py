@@ -39,9 +39,8 @@ STREAMS = {1: "stdout", 2: "stderr"}
 
 _log = logging.getLogger("roamlet.remote")
 
-alive: "weakref.WeakSet[Link]" = (
-    weakref.WeakSet()
-)  # the links that have not ended; also of contexts that are being opened
+# The links that have not ended; also of contexts that are being opened.
+alive: "weakref.WeakSet[Link]" = weakref.WeakSet()
 
 
 class Link:

@@ -27,9 +27,7 @@ from roamlet.sync import Event
 FULL_READS = 8  # after as many a pipe is enlarged
 LINES_KEPT = 60
 LONGEST_LINE = 1 << 12
-REST = (
-    0.3  # seconds for what a process that has ended left in its pipes; another process may hold the other ends for ever
-)
+REST = 0.3  # seconds for what an ended process left in its pipes; another process may hold the other ends for ever
 STEP = 2.0  # seconds that a process gets for each step of its end
 WIDE = 1 << 19  # bytes that a pipe holds which carries much: its two ends wake each other less often
 
@@ -38,8 +36,8 @@ class Process:
     """A started command with pipes on its descriptors 0 to 2.
 
     `down` and `up` are the non-blocking descriptors of its stdin and stdout; the reader of `up` sets `drained` at its end.
-    `said` has the last lines that it wrote to stderr. It is in a session of its own: Ctrl-C is
-    for this process, which then ends its contexts itself.
+    `said` has the last lines that it wrote to stderr. It is in a session of its own: Ctrl-C is for this process, which then ends
+    its contexts itself.
     """
 
     def __init__(

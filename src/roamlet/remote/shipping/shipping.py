@@ -175,9 +175,8 @@ class Shipping:
         if not self._order.acquire(timeout=limit(deadline)):
             raise TimeoutError(f"other calls were still being sent when the time for roamlet.wire.{part} was over")
         try:
-            data = self._frame(
-                bundle, deadline=deadline
-            )  # first: for a context behind another one, making a frame may send it
+            # First: for a context behind another one, making a frame may send it.
+            data = self._frame(bundle, deadline=deadline)
             more, parts = self._part(part, deadline)
             self._link.send(data + more, deadline=deadline)
             self._parts.update(parts)

@@ -34,9 +34,8 @@ END_OF_FILE = b"\x04"
 SETTLED = 0.02  # seconds without another byte after which a prompt is complete
 SETTLED_WITH_ECHO = 0.4  # the same where it may be the beginning of a line of text, too
 SILENCE = 0.06  # seconds without output after which an ended command has written everything
-NO = re.compile(
-    r"\(yes/no[^)]*\)\? *$|'yes', 'no'[^:]*: *$"
-)  # roamlet does not decide whether a host key is the right one
+# Answered with "no": roamlet does not decide whether a host key is the right one.
+NO = re.compile(r"\(yes/no[^)]*\)\? *$|'yes', 'no'[^:]*: *$")
 
 
 def attached(path: str, argv: list[str], as_stdin: bool) -> list[str]:
