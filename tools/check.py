@@ -140,6 +140,21 @@ def documentation() -> Iterator[Command]:
         yield module("mkdocs", "build", "--quiet", "--strict", "--site-dir", str(ROOT / "build/docs"))
 
 
+def architecture_map() -> Iterator[Command]:
+    """The maps and tables of docs/design/architecture.md are what the imports say."""
+    yield module("tools.architecture_map")
+
+
+def signatures() -> Iterator[Command]:
+    """The signatures and contracts in docs/reference are those of the code."""
+    yield module("tools.signatures")
+
+
+def vocabulary() -> Iterator[Command]:
+    """No new word beside those of the glossary, and no new habit that makes text hard to read."""
+    yield module("tools.vocabulary")
+
+
 CHECKS: dict[str, Callable[[], Iterator[Command]]] = {
     "format": formatting,
     "lint": lint,
@@ -152,6 +167,9 @@ CHECKS: dict[str, Callable[[], Iterator[Command]]] = {
     "c-warnings": c_warnings,
     "c-tidy": c_tidy,
     "docs": documentation,
+    "map": architecture_map,
+    "signatures": signatures,
+    "words": vocabulary,
 }
 
 

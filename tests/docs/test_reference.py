@@ -27,9 +27,11 @@ PUBLIC = [
 @pytest.mark.parametrize("module_name", PUBLIC)
 def test_every_public_name_stands_in_the_reference_of_its_module(module_name):
     public = importlib.import_module(module_name).__all__
-    page = ROOT / "docs/reference" / f"{module_name.removeprefix('roamlet.').split('.')[0]}.md"
+    name = module_name.removeprefix("roamlet.").split(".")[0]
+    pages = [*(ROOT / "docs/reference").glob(f"{name}.md"), *(ROOT / "docs/reference").glob(f"{name}-*.md")]
+    text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
     # Inside code: `name`, `name(...)`, `roamlet.name(...)` or `thing.name`.
-    words = set(re.findall(r"\w+", " ".join(re.findall(r"`([^`\n]+)`", page.read_text(encoding="utf-8")))))
+    words = set(re.findall(r"\w+", " ".join(re.findall(r"`([^`\n]+)`", text))))
     assert sorted(name for name in public if name not in words) == []
 
 

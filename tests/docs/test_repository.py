@@ -11,7 +11,7 @@ LINK = re.compile(r"\]\((?!https?:)([^)#\s]+)")
 
 @pytest.mark.parametrize(
     "page",
-    [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))],
+    [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))],
     ids=lambda page: page.name,
 )
 def test_links_between_pages_lead_to_files_that_exist(page):
@@ -19,6 +19,6 @@ def test_links_between_pages_lead_to_files_that_exist(page):
     assert broken == []
 
 
-@pytest.mark.parametrize("name", ["LICENSE", "CHANGELOG.md", "README.md", "Makefile", ".ci/run"])
+@pytest.mark.parametrize("name", ["LICENSE", "CHANGELOG.md", "README.md", "CONTRIBUTING.md", "Makefile", ".ci/run"])
 def test_the_files_that_people_look_for_are_there_and_not_empty(name):
     assert (ROOT / name).read_text(encoding="utf-8").strip()
