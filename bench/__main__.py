@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from roamlet.cli._bench import gil, machine, server, show
+from roamlet_bench import gil, machine, server, show
 
 from . import bars, page, tables
 from .call_async import measure as call_async

@@ -5,7 +5,7 @@ import sys
 import venv
 from pathlib import Path
 
-from roamlet.cli._bench.programs import relay
+from roamlet_bench.programs import relay
 
 RELAY = Path(relay.__file__)
 

@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from roamlet.cli._bench import charts, plot
-from roamlet.cli._bench.show import markdown
+from roamlet_bench import charts, plot
+from roamlet_bench.show import markdown
 
 from . import bars
 from .tables import tables

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from roamlet.cli._bench import gil, server
-from roamlet.cli._bench.show import NONE, Table, number
+from roamlet_bench import gil, server
+from roamlet_bench.show import NONE, Table, number
 
 from .core import FIGURES, blocked
 

@@ -1,13 +1,13 @@
-"""The measuring processes of this folder: its modules, run from the repository. roamlet.cli._bench.workers has Worker."""
+"""The measuring processes of this folder: its modules, run from the repository. roamlet_bench.workers has Worker."""
 
 import sys
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
-from roamlet.cli._bench import workers
-from roamlet.cli._bench.programs.answers import serve
-from roamlet.cli._bench.workers import WorkerFailed
+from roamlet_bench import workers
+from roamlet_bench.programs.answers import serve
+from roamlet_bench.workers import WorkerFailed
 
 __all__ = ["ROOT", "Worker", "WorkerFailed", "serve", "with_contexts"]
 

@@ -17,7 +17,7 @@ for one in interpreters():
 words=
 for other in $others; do
     venv=build/bench-${other%%=*}
-    if PYTHON=${other#*=} tools/prepare.sh "$venv" plot >build/bench-threads.log 2>&1; then
+    if PYTHON=${other#*=} tools/prepare.sh "$venv" '' >build/bench-threads.log 2>&1; then
         words="$words --python $venv/bin/python"
     else
         echo "roamlet does not build on Python ${other%%=*}: measured without it (build/bench-threads.log says why)" >&2

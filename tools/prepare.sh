@@ -4,12 +4,12 @@
 # Looks for a Python >= 3.11 with venv and headers, a C compiler and ssh. What is missing is installed when this runs as
 # root on Debian; otherwise the one line to type is printed and nothing has been touched.
 #
-#   tools/prepare.sh [VENV [EXTRAS]]       defaults: .venv  demo,test
+#   tools/prepare.sh [VENV [EXTRAS]]       defaults: .venv  demo,test; '' for no extras
 #   PYTHON=/path/to/python                 use this interpreter
 set -eu
 cd "$(dirname "$0")/.."
 venv=${1:-.venv}
-extras=${2:-demo,test}
+extras=${2-demo,test}
 
 # Prints what `$1` lacks, one word each; nothing when it will do. Fails when it is no Python >= 3.11 at all, or a free-threaded
 # one, which roamlet refuses.
@@ -114,5 +114,7 @@ pip() {
 }
 # Not isolated: the build then needs setuptools once and not again for every change of the sources.
 pip install -q 'setuptools>=77'
-echo "Building roamlet and installing what $extras needs"
-pip install -q --no-build-isolation --editable ".[$extras]" --editable apps/clock --editable apps/lab --editable apps/vpn
+echo "Building roamlet and installing it with its apps${extras:+ and what $extras needs}"
+set -- --editable ".${extras:+[$extras]}"
+for project in apps/*/pyproject.toml; do set -- "$@" --editable "${project%/pyproject.toml}"; done
+pip install -q --no-build-isolation "$@"

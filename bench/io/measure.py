@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from roamlet.cli._bench.server import first_line
+from roamlet_bench.server import first_line
 
 from ..workers import ROOT, WorkerFailed
 

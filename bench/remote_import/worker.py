@@ -9,7 +9,7 @@ import time
 from functools import partial
 from typing import Any
 
-from roamlet.cli._bench.programs.relay import read_counters
+from roamlet_bench.programs.relay import read_counters
 
 from ..shipped import shipped
 from ..sides import SIDES, Side

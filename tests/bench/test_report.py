@@ -11,8 +11,8 @@ from bench import __main__ as command
 from bench.bars import verdicts
 from bench.page import page
 from bench.tables import tables
-from roamlet.cli._bench import server
-from roamlet.cli._bench.show import Table, plain, show
+from roamlet_bench import server
+from roamlet_bench.show import Table, plain, show
 
 
 def timed(ns: float) -> dict[str, Any]:

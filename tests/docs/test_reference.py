@@ -9,9 +9,6 @@ from tests.docs.blocks import ROOT
 
 PUBLIC = [
     "roamlet",
-    "roamlet.diagnose",
-    "roamlet.diagnose.check",
-    "roamlet.diagnose.leaks",
     "roamlet.io",
     "roamlet.remote",
     "roamlet.snapshot",
@@ -21,13 +18,16 @@ PUBLIC = [
     "roamlet.testing",
     "roamlet.testing.links",
     "roamlet.threads",
+    "roamlet_leaks",
+    "roamlet_leaks.check",
+    "roamlet_leaks.running",
 ]
 
 
 @pytest.mark.parametrize("module_name", PUBLIC)
 def test_every_public_name_stands_in_the_reference_of_its_module(module_name):
     public = importlib.import_module(module_name).__all__
-    name = module_name.removeprefix("roamlet.").split(".")[0]
+    name = re.split(r'roamlet[._]', module_name)[-1].split('.')[0]
     pages = [*(ROOT / "docs/reference").glob(f"{name}.md"), *(ROOT / "docs/reference").glob(f"{name}-*.md")]
     text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
     # Inside code: `name`, `name(...)`, `roamlet.name(...)` or `thing.name`.

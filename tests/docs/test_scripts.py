@@ -17,7 +17,7 @@ PAGES = [
     *([ROOT / "docs/howto/checkpoints.md"] if KNOWN else []),
     ROOT / "docs/howto/exceptions-that-keep-memory.md",
     ROOT / "docs/howto/use-blocking-libraries.md",
-    ROOT / "docs/reference/diagnose.md",
+    ROOT / "docs/reference/leaks.md",
     ROOT / "docs/howto/use-tls.md",
 ]
 

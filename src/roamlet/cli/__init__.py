@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from importlib.metadata import version
 
 from roamlet._escapes import escaped, escaped_for, print_escaped
-from roamlet.cli import bench, leaks
 from roamlet.cli._apps import commands_of_apps
 from roamlet.cli._errors import USAGE, UsageError
 from roamlet.cli._options import refuse_unknown, with_end_of_options
@@ -17,7 +16,7 @@ from roamlet.cli.commands import demo, get, hosts, put, resume, run, shell, show
 
 __all__ = ["UsageError", "escaped", "escaped_for", "main", "print_escaped"]
 
-COMMANDS = (demo, run, shell, put, get, hosts, resume, show, leaks, bench)
+COMMANDS = (demo, run, shell, put, get, hosts, resume, show)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -1,0 +1,100 @@
+"""What expressions say without being followed: on which branch of a condition there is no exception, and which may raise one."""
+
+import ast
+
+from roamlet_leaks.check.scopes import path_of, version_says
+from roamlet_leaks.check.state import State, join
+
+__all__ = ["may_raise", "narrowed"]
+
+Way = State | None
+
+RAISING = (ast.Call, ast.Await, ast.Yield, ast.YieldFrom, ast.Subscript, ast.BinOp, ast.JoinedStr)
+
+
+def may_raise(node: ast.stmt) -> bool:
+    """Whether the statement itself may raise something: not one within it, and not by `raise`."""
+    match node:
+        case ast.If() | ast.While():
+            return _may_raise(node.test)
+        case ast.Assign() | ast.AnnAssign() | ast.Return() | ast.Expr():
+            return node.value is not None and _may_raise(node.value)
+        case ast.Pass() | ast.Break() | ast.Continue() | ast.Raise() | ast.Try() | ast.TryStar() | ast.Delete():
+            return False
+        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Global() | ast.Nonlocal():
+            return False
+    return True
+
+
+def _may_raise(expression: ast.expr) -> bool:
+    return any(isinstance(node, RAISING) for node in ast.walk(expression))
+
+
+def narrowed(test: ast.expr, state: State) -> tuple[Way, Way]:
+    """What is known where `test` held, and where it did not; None where nobody comes."""
+    said = version_says(test)
+    if said is not None:
+        return (state, None) if said else (None, state)
+    match test:
+        case ast.Constant():
+            return (state, None) if test.value else (None, state)
+        case ast.UnaryOp(op=ast.Not()):
+            yes, no = narrowed(test.operand, state)
+            return no, yes
+        case ast.BoolOp(op=ast.And()):
+            return _all_of(test.values, state)
+        case ast.BoolOp(op=ast.Or()):
+            return _any_of(test.values, state)
+        case ast.NamedExpr():
+            return narrowed(test.target, state)
+        case ast.Name() | ast.Attribute():
+            return state, _forgotten(test, state)
+        case ast.Compare(left=left, ops=[ast.Is() | ast.Eq()], comparators=[ast.Constant(value=None)]):
+            return _forgotten(left, state), state
+        case ast.Compare(left=left, ops=[ast.IsNot() | ast.NotEq()], comparators=[ast.Constant(value=None)]):
+            return state, _forgotten(left, state)
+        case ast.Call(func=ast.Name(id="len" | "any"), args=[held]):
+            return state, _forgotten(held, state)
+        case ast.Compare(
+            left=ast.Call(func=ast.Name(id="len"), args=[held]), ops=[compared], comparators=[ast.Constant(value=0)]
+        ):
+            empty = _forgotten(held, state)
+            return (empty, state) if isinstance(compared, (ast.Eq, ast.LtE)) else (state, empty)
+        case ast.Call(func=ast.Name(id="isinstance"), args=[held, classes]):
+            return state, _forgotten(held, state) if _names_all(classes) else state
+    return state, state
+
+
+def _all_of(tests: list[ast.expr], state: State) -> tuple[Way, Way]:
+    yes: Way = state
+    no: Way = None
+    for test in tests:
+        if yes is None:
+            break
+        yes, failed = narrowed(test, yes)
+        no = join(no, failed)
+    return yes, no
+
+
+def _any_of(tests: list[ast.expr], state: State) -> tuple[Way, Way]:
+    yes: Way = None
+    no: Way = state
+    for test in tests:
+        if no is None:
+            break
+        held, no = narrowed(test, no)
+        yes = join(yes, held)
+    return yes, no
+
+
+def _forgotten(node: ast.expr, state: State) -> State:
+    if isinstance(node, ast.NamedExpr):
+        node = node.target
+    path = path_of(node) if isinstance(node, (ast.Name, ast.Attribute)) else None
+    return state.without(path) if path else state
+
+
+def _names_all(classes: ast.expr) -> bool:
+    """Whether what is no instance of `classes` is no exception at all."""
+    names = [path_of(one) for one in (classes.elts if isinstance(classes, ast.Tuple) else [classes])]
+    return "Exception" in names or "BaseException" in names

@@ -1,0 +1,1 @@
+from tests.programs import program, python  # noqa: F401 - fixtures
