@@ -2,7 +2,7 @@
 
 import sys
 
-from roamlet.cli import main
+from roamlet_command import main
 
 if __name__ == "__main__":
     sys.exit(main())

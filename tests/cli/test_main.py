@@ -38,6 +38,20 @@ def test_an_interrupt_ends_with_130(monkeypatch, capsys):
     assert capsys.readouterr().err == "roamlet demo: interrupted\n"
 
 
+def test_an_interrupt_while_roamlet_is_imported_ends_with_130_and_no_traceback():
+    program = (
+        "import sys\n"
+        "class Interrupts:\n"
+        "    def find_spec(self, name, *rest):\n"
+        "        if name == 'roamlet.cli._options': raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupts())\n"
+        "import roamlet_command\n"
+        "sys.exit(roamlet_command.main())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "roamlet: interrupted\n")
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [

@@ -24,7 +24,7 @@ def with_roamlet(version, path):
         return sys.executable
     venv = ROOT / "build" / "bench-{}.{}".format(*version)
     done = subprocess.run(
-        [ROOT / "tools" / "prepare.sh", venv, "plot"],
+        [ROOT / "tools" / "prepare.sh", venv, ""],
         env={**os.environ, "PYTHON": path}, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
