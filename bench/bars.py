@@ -74,7 +74,7 @@ def sent_down(kind: str) -> Callable[[dict[str, Any]], float]:
 
 
 def imports(run: dict[str, Any], kind: str) -> list[dict[str, Any]]:
-    """roamlet's imports of this kind, one for each line. Raises KeyError when there is none."""
+    """roamlet's imports of this kind, one for each line. Raises KeyError when no line has any."""
     taken = list(run["import"][kind]["roamlet"].values())
     if not taken:
         raise KeyError(kind)

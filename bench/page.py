@@ -24,7 +24,7 @@ machine's: read the ratios. The peers of a table were measured in the same run, 
   CPU time, the best turn counts. Loops are part of the figures, and of the unit too. What a program does between two
   switches is not in them: with real work in a tasklet the ratios shrink. greenlet and bare generators have no scheduler
   and no channel, so their rows are floors. The buffered value is shown because gevent and asyncio do that much faster
-  than a message: the writer waits for nobody.
+  than a message: the writer never waits.
 - **Memory**: resident bytes per blocked tasklet, in a fresh process per figure; small functions with two arguments;
   page tables are not counted.
 - **Files**: one file of random bytes over the same relay. roamlet's seconds include a checksum at both ends, fsync and the
@@ -32,12 +32,12 @@ rename, of
   which Mitogen's file service has none. The relay and both ends share two cores, which limits what is shown at 0 ms.
 - **Import**: the far interpreter is a bare virtual environment of the same Python, which gets sources, as over ssh. The bytes
   pass a relay of our own that holds each for half a round trip. It does not model TCP slow start (some 5 round trips for
-  450 kB on a fresh connection), so it flatters whoever sends much at once. With losses, a packet that is lost comes a round trip
-  later and all behind it wait for it; the window does not shrink as TCP's would. Which packets are lost is the same for both
+  450 kB on a fresh connection), so it flatters a sender of large pieces. With losses, a packet that is lost comes a round trip
+  later and all later ones wait for it; the window does not shrink as TCP's would. Which packets are lost is the same for both
   sides, and there the median turn counts, elsewhere the fastest. A turnaround is the parent sending something
   after it had heard from the child: counted on the wire, for both sides alike. "Scan warm": the parent has served an
   earlier context. Otherwise a new parent process for each run, which has to find and read everything first; the files are in
-  the page cache all the same. Two lines, one behind the other, are a context that was opened through another one.
+  the page cache all the same. Two lines in a row are a context that was opened through another one.
 - **Calls**: wall time, the best turn. Where the kernel places two processes that talk to each other matters more than
   most code, so the median turn stands beside the best. Mitogen's pipelined calls come from one thread with a sliding
   window of `call_async`, roamlet's from as many tasklets.
@@ -79,8 +79,9 @@ ratios. Everything was measured in the same run, in turns.
 - **Hand-overs**: one there and back again: two threads that each wait for the other. That is the case where waking up is all
   there is, and where it matters most on which cores the kernel puts the two: figures of a pair come in two sizes, and an idle
   core next door makes them slower, not faster. In a program that does something between two waits the differences shrink.
-- **Beside a CPU-bound thread**: that thread counts up in pure Python and never waits. Whoever waits for the GIL then waits for
-  the switch interval, unless the operating system happens to take the core from the one who holds it. So a machine that is busy
+- **Beside a CPU-bound thread**: that thread counts up in pure Python and never waits. A thread that waits for the GIL
+then waits for
+  the switch interval, unless the operating system happens to take the core from the thread that holds it. So a machine that is busy
   with something else shows better figures here.
 - **Server**: HTTP/1.0, a connection for each request, as the threaded server of the standard library does it. The threads read
   the request line by line through a file object; gevent, asyncio and roamlet read until the empty line. The load is one process
@@ -90,9 +91,9 @@ ratios. Everything was measured in the same run, in turns.
   answers too, and what it saves is all that handing over costs. So stock / one thread, in CPU, is the most that any lock or
   queue could win. The queue itself is a part of that only: with a pool a thread waits some three times a request, on stock and
   on roamlet's queue alike (the columns "waits"), as accept(), recv() and send() each give the GIL up, another thread takes it, and
-  whoever comes back from the system waits for it. roamlet.threads makes the queue and its lock cheaper and leaves those calls as
-  they are. A program gets rid of them with [roamlet.io](io.md): the rows "roamlet" answer in tasklets, whose system calls keep the
-  GIL. Where "Bars" says that 1.3 x was missed, this is why.
+  the thread that comes back from the system waits for it. roamlet.threads makes the queue and its lock cheaper and
+  leaves those calls as they are. A program gets rid of them with [roamlet.io](io.md): the rows "roamlet" answer in
+  tasklets, whose system calls keep the GIL. Where "Bars" says that 1.3 x was missed, this is why.
 """
 
 ABOUT = ("format", "taken", "quick", "machine", "versions", "bars", "runs")
@@ -102,10 +103,10 @@ THREADS_PARTS = {"gil": charts.gil_panels, "server": charts.server_panels}
 def page(run: dict[str, Any]) -> str:
     """The whole page as Markdown: of threads and servers when the run is of nothing else."""
     of_threads = is_of_threads(run)
-    if not of_threads:  # threads have a page of their own, from a run of theirs
+    if not of_threads:  # threads have their own page, from their own run
         run = {key: value for key, value in run.items() if key not in THREADS_PARTS}
         run["bars"] = [bar for bar in run["bars"] if bar["part"] not in THREADS_PARTS]
-    *figures, verdicts = tables(run)  # what somebody who looks it up wants to know stands first
+    *figures, verdicts = tables(run)  # first the verdicts, which readers look for
     body = "\n".join(markdown(table) for table in [verdicts, *figures]).rstrip()
     if not of_threads:
         return TEMPLATE.format(machine=machine_lines(run), tables=body)

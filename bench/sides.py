@@ -1,6 +1,6 @@
-"""roamlet and Mitogen behind the same few calls, so that one piece of code measures both.
+"""roamlet and Mitogen under one interface of a few calls, so that the same code measures both.
 
-A side opens contexts on this machine through a given command, calls functions in them one at a time or many at once, and says how
+A side opens contexts on this machine through a given command, calls functions in them one at a time or many at once, and counts how
 often a context had to wait for a module. Everything is done the way each project's own documentation does it.
 """
 
@@ -15,7 +15,7 @@ class Side(Protocol):
     """One of the two. Contexts are opaque to the caller."""
 
     def about(self) -> dict[str, Any]:
-        """Sizes that each says of itself, such as that of its payload."""
+        """Sizes that each side reports, such as that of its payload."""
 
     def open(self, python: str, via: Any = None, *, far: bool = False) -> Any:
         """A fresh context, ready for calls, whose interpreter is started with the command `python`: here, or by context `via`.
@@ -33,10 +33,10 @@ class Side(Protocol):
         """Make `count` calls without arguments, `at_once` of them under way at any time, and wait for all results."""
 
     def values(self, context: Any, count: int, size: int) -> Iterator[Any]:
-        """What one function over there gives bit by bit: `count` blocks of `size` bytes, or small tuples when that is 0."""
+        """The values of one remote function, one by one: `count` blocks of `size` bytes, or small tuples when that is 0."""
 
     def requests(self, context: Any) -> int:
-        """How often an import over there has waited for an answer from here, by the side's own count."""
+        """How often a remote import has waited for an answer of this process, by the side's own count."""
 
     def stop(self) -> None:
         """Leave no thread and no process behind."""

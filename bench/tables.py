@@ -134,7 +134,7 @@ def hop_table(taken: dict[str, Any], sides: list[str]) -> Table:
     hops, scan = taken["hops"], taken["scan"]
     table = Table(
         f"Import of django.db.models through lines of {hops['line']}: seconds of the call, and what another hop costs",
-        ["", "one line", "two lines, one behind the other", "more, in round trips of one"],
+        ["", "one line", "two lines in a row", "more, in round trips of one"],
     )
     for side in sides:
         one, two = (min(hops["import_s"].get(side, {}).get(lines, []), default=None) for lines in ("1", "2"))
@@ -160,7 +160,7 @@ TRAFFIC = (
     ("requests that an import waited for", "requests", 1, 0),
     ("turnarounds on the wire, the call itself included", "import_turnarounds", 1, 0),
     ("kB down by the call", "import_down", 1e3, 1),
-    ("kB down behind the result", "sent_behind", 1e3, 1),
+    ("kB down after the result", "sent_behind", 1e3, 1),
     ("kB up by the call", "import_up", 1e3, 1),
     ("kB down to connect", "connect_down", 1e3, 1),
     ("bytes of the command line", "argv", 1, 0),

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 DEPTHS = (1, 5, 10, 20)
-KEPT: list[object] = []  # the blocked members that nobody else refers to
+KEPT: list[object] = []  # the blocked members that nothing else refers to
 
 
 def resident() -> int:

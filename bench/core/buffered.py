@@ -1,4 +1,4 @@
-"""One value through an unbounded buffer: not the same thing as a message, shown so that nobody is misled by the message's ratio.
+"""One value through an unbounded buffer: not the same thing as a message, shown so that the message's ratio misleads no reader.
 
 Here a writer fills a buffer and a reader empties it later, with no switch for most values. roamlet has no row: its channel is a
 meeting, and a plain collections.deque is what one would use.

@@ -164,7 +164,7 @@ def a_million(
 
 
 def resident(runtime: Runtime, count: int, frames: int) -> float | str:
-    """The bytes, or why there are none."""
+    """The bytes, or the reason why they could not be measured."""
     found = child(runtime, "bench.core.blocked", count, frames)
     return found if isinstance(found, str) else float(found)
 

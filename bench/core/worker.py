@@ -15,7 +15,7 @@ def seconds(way: Callable[[int], float], operations: int) -> float:
 
 
 def about(peer: str) -> dict[str, str]:
-    """What the peer says of itself, beyond its version. Imports it, so a peer that is not there fails here."""
+    """What the peer reports about itself, beyond its version. Imports it, so a peer that is not installed fails here."""
     if peer == "roamlet":
         import roamlet  # here, because each process measures one peer and must not carry the others
 

@@ -21,7 +21,7 @@ def by_roamlet(python: str, source: str, target: str) -> float:
 
 
 def by_mitogen(python: str, source: str, target: str) -> float:
-    """The same, over there pulled from the file service over here."""
+    """The same, pulled by the target from the file service of this process."""
     import mitogen.master
     import mitogen.service
 

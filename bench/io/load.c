@@ -98,7 +98,7 @@ run(int epoll, double seconds, bool counting)
         struct epoll_event events[BATCH];
         int count = epoll_wait(epoll, events, BATCH, 20000);
         if (count == 0) {
-            fprintf(stderr, "load: the server has answered nobody for 20 s\n");
+            fprintf(stderr, "load: the server has answered no connection for 20 s\n");
             exit(1);
         }
         for (int i = 0; i < count; i++) {

@@ -3,7 +3,7 @@
 Alone the server has a core of its own, and what counts is what it answers in a second of its CPU time. Beside a thread that
 computes that has a core of its own (on the server's it would seldom run when the server wants the GIL), server and load share the
 other one, and what counts is what is answered in a second. A busy neighbour makes the thread give up its core and flatters
-everybody, those most who wait longest for the GIL: these figures need a quiet machine.
+every server, most of all one that waits long for the GIL: these figures need a quiet machine.
 """
 
 import json

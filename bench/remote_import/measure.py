@@ -89,7 +89,7 @@ class Lines:
         return taken
 
     def ask_through(self, worker: Worker, line: Line, hops: int) -> float:
-        """Seconds of one fresh import by this worker through so many new lines of this kind, one behind the other."""
+        """Seconds of one fresh import by this worker through `hops` new lines of this kind in a row."""
         pythons = [str(self._new(line, 0)[0]) for _ in range(hops)]
         seconds: float = worker.ask("through_hops", pythons=pythons, timeout=90)["import_s"]
         return seconds
@@ -130,7 +130,7 @@ def measure(settings: Settings, say: Callable[[str], None]) -> dict[str, Any]:
 def warmed(
     variant: str, lines: Lines, stack: ExitStack, skipped: dict[str, str]
 ) -> tuple[dict[str, Worker], dict[str, Any]]:
-    """The parent process of each side, which lives as long as `stack`, with one import behind it; and what that one took."""
+    """The parent process of each side, which lives as long as `stack` and has done one import; and the figures of that import."""
     workers, first = {}, {}
     for side in SIDES:
         worker = stack.enter_context(Worker("bench.remote_import.worker", side, variant))
@@ -158,7 +158,7 @@ def take_warm(
 def take_hops(
     settings: Settings, workers: dict[str, Worker], lines: Lines, skipped: dict[str, str], say: Callable[[str], None]
 ) -> dict[str, Any]:
-    """Through one line, and through another one of the same kind behind it, in turns."""
+    """Through one line, and through two lines of the same kind in a row, in turns."""
     line = settings.hop_line
     taken: dict[str, dict[str, list[float]]] = {side: {"1": [], "2": []} for side in workers}
     for _, hops, (side, worker) in itertools.product(range(settings.hop_rounds), (1, 2), workers.items()):

@@ -19,7 +19,7 @@ from ..workers import serve
 def fresh_import(side: Side, variant: str, python: str, counters: str) -> dict[str, Any]:
     """Open a context through `python`, make the one call that imports the package there, close: what each part took.
 
-    "sent behind" is what still went down after the result was here: nobody waited for it.
+    "sent behind" is what was still sent down after the result had arrived: the caller did not wait for it.
     """
     load = shipped(variant).load
     imported_here = "django.db.models" in sys.modules

@@ -1,4 +1,4 @@
-"""What Mitogen runs over there to fetch a file from its file service."""
+"""What Mitogen runs on the target to fetch a file from its file service."""
 
 import mitogen.service
 

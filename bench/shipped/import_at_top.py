@@ -1,4 +1,4 @@
-"""The function that is called over there, in a module that imports the large package at its top."""
+"""The function that is called on the target, in a module that imports the large package at its top."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""The function that is called over there, in a module that nobody has to import Django for: the function itself does."""
+"""The function that is called on the target, in a module whose import needs no Django: the function itself imports it."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""The function that is called over there, in a module that imports a package with data of its own at its top."""
+"""The function that is called on the target, in a module that imports a package with data of its own at its top."""
 
 import sys
 

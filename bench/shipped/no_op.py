@@ -1,4 +1,4 @@
-"""What is called over there when only the call itself is to be measured, and what the process over there says of itself."""
+"""What is called on the target when only the call itself is to be measured, and the figures of the target's process."""
 
 import os
 import time

@@ -1,4 +1,4 @@
-"""What runs over there for a stream of Mitogen's: a function that is given a sender."""
+"""What runs on the target for a stream of Mitogen's: a function that is given a sender."""
 
 import mitogen.core
 

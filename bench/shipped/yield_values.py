@@ -1,4 +1,4 @@
-"""What runs over there for a stream of roamlet's: a generator function."""
+"""What runs on the target for a stream of roamlet's: a generator function."""
 
 from collections.abc import Iterator
 

@@ -14,7 +14,7 @@ FRAMES = 4
 
 
 class Traveller:
-    """One open context, and what goes there."""
+    """One open context, and what is sent to it."""
 
     def __init__(self) -> None:
         self._context: Any = None
@@ -22,7 +22,7 @@ class Traveller:
         self._no_op = shipped("no_op").no_op
 
     def open(self, python: str) -> None:
-        """With one of each behind it: roamlet's core is over there, and the functions are."""
+        """Open it and do each once, so that the target has roamlet's core and the functions."""
         self._context = remote.local(python=python, tasklets=True)
         self.calls(1)
         self.moves(1)
@@ -33,11 +33,11 @@ class Traveller:
         return median(self._timed(self._context.call, self._no_op) for _ in range(count))
 
     def moves(self, count: int) -> float:
-        """The median of the seconds in which a waiting tasklet is over there; each answers then, over the channels it has."""
+        """The median of the seconds in which a waiting tasklet moves to the target; each answers afterwards, over its channels."""
         return median(self._move() for _ in range(count))
 
     def blocks(self, count: int) -> float:
-        """The median of the seconds of a block over there that changes a variable."""
+        """The median of the seconds of a remote block that changes a variable."""
         return median(roamlet.spawn(self._functions.has_blocks, (self._context, count)).join())
 
     def _move(self) -> float:

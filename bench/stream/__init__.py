@@ -1,1 +1,1 @@
-"""Many values from one function over there: how fast they come, and what waits here when they are taken slowly."""
+"""Many values from one remote function: how fast they come, and how much memory waits when they are taken slowly."""

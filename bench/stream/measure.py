@@ -48,7 +48,7 @@ def measure(settings: Settings, say: Callable[[str], None]) -> dict[str, Any]:
 def take_rates(
     settings: Settings, python: str, skipped: dict[str, str], say: Callable[[str], None]
 ) -> dict[str, dict[str, Any]]:
-    """{kind: {side: what bench.calls.measure.best_turn says of its turns, where a call is a value}}."""
+    """{kind: {side: the result of bench.calls.measure.best_turn for its turns, where a call is a value}}."""
     taken: dict[str, dict[str, Any]] = {}
     with ExitStack() as stack:
         present = with_contexts(stack, "bench.stream.worker", SIDES, python, skipped)

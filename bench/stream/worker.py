@@ -22,7 +22,7 @@ class Streamer:
         self._context: Any = None
 
     def open(self, python: str) -> None:
-        """With one short stream of each kind behind it: everything that a stream needs is there and has run."""
+        """Open it and take one short stream of each kind, so that the target has everything that a stream needs, and it has run."""
         self._context = self._side.open(python)
         for size in (0, 1024):
             self._take(10, size)
@@ -50,9 +50,7 @@ class Streamer:
             taken += 1
             assert len(value) == (size or 2)
             if pause:
-                time.sleep(
-                    pause
-                )  # this thread alone: whoever reads from the context has a thread of its own on both sides
+                time.sleep(pause)  # this thread alone: on both sides another thread reads from the context
         if taken != count:
             raise RuntimeError(f"{taken} of {count} values came")
 

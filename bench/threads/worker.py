@@ -23,9 +23,9 @@ def classes(peer: str) -> Any:
 
 
 def seconds(module: Any, kind: str, operations: int, cores: int) -> float:
-    """How long so many hand-overs, there and back, take two threads: of CPU time on one core, of the clock's on more.
+    """How long two threads take for `operations` hand-overs, there and back: of CPU time on one core, of the clock's on more.
 
-    On one core one of the two always runs, so both are the same while nobody else wants it.
+    On one core one of the two always runs, so both are the same while no other process wants it.
     """
     os.sched_setaffinity(0, CORES[:cores])
     threads = [threading.Thread(target=body) for body in PAIRS[kind](module, operations)]

@@ -39,7 +39,7 @@ def test_every_side_imports_the_whole_package_in_a_fresh_context() -> None:
         assert all(one["requests"] > 0 for side, one in taken.items() if side == "mitogen")
         if kind != "requests":
             assert len({one["modules"] for one in taken.values()}) == 1, (
-                "the sides do not have the same modules over there"
+                "the targets of the two sides do not have the same modules"
             )
     assert set(run["hops"]["import_s"]) == present
     assert all(len(hops["1"]) == len(hops["2"]) == 1 for hops in run["hops"]["import_s"].values())

@@ -104,5 +104,5 @@ def test_the_real_thing_runs_and_shows_no_progress_where_the_output_is_no_termin
     assert "\x1b" not in done.stdout
     assert "Three interpreters that have no Django imported it" in done.stdout
     told = " ".join(done.stdout.split())
-    moved = r"7, 11, 13 are from process (\d+), 17, 19, 23 from process (\d+) behind that, and 2, 3, 5, 29, 31, 37 from here"
+    moved = r"7, 11, 13 are from process (\d+), 17, 19, 23 from process (\d+) one hop further, and 2, 3, 5, 29, 31, 37 from here"
     assert re.search(moved, told) or (not KNOWN and "Tasklets that move are not shown: " in told)

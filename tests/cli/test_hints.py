@@ -31,7 +31,7 @@ def denied(**options):
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (too_large, "Let the function return less, or write it to a file over there."),
+        (too_large, "Let the function return less, or write it to a file on the target."),
         (lambda: Ssh("alpha").missing(), "Give the path of one: --python /path/to/python3; a target"),
         (lambda: Sudo(python="/no").missing(), "Give the path of one as --python PATH: a target"),
         (denied, "Load the key with ssh-add, or name an IdentityFile in ~/.ssh/config and the user as -H USER@HOST"),

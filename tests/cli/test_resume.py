@@ -86,7 +86,7 @@ def test_classes_are_those_of_the_script_which_is_imported_behind_its_guard(save
         ("raise", 1, "LookupError: of the job\n"),
         ("exit", 7, ""),
         ("words", 1, "in words\n"),
-        ("wait", 1, "waits, and nobody is left who could wake it\n"),
+        ("wait", 1, "waits, and nothing is left that could wake it\n"),
         ("interrupt", 130, "roamlet resume: interrupted\n"),
     ],
 )

@@ -242,11 +242,11 @@ def test_a_real_module_of_the_current_folder_runs_in_real_contexts(tmp_path):
 
 def test_hosts_that_failed_in_one_way_are_one_group_though_each_message_names_its_host():
     errors = {name: remote.HostUnknown(f"ssh to {name!r} failed: no such name") for name in ("a1", "a2", "b")}
-    errors["b"] = remote.HostUnknown("ssh to 'b' failed: nobody answers")
+    errors["b"] = remote.HostUnknown("ssh to 'b' failed: no answer")
     _, output, _ = run(["-H", "a[1-2],b", "--group", "platform:system"], errors)
     assert output.startswith(
         "2 hosts: FAILED  HostUnknown: ssh to HOST failed: no such name\n    a[1-2]\n"
-        "1 host: FAILED  HostUnknown: ssh to 'b' failed: nobody answers\n    b\n"
+        "1 host: FAILED  HostUnknown: ssh to 'b' failed: no answer\n    b\n"
     )
 
 

@@ -1,4 +1,6 @@
-"""`roamlet bench`: that figures are taken and written, and what it says of what cannot be measured. No figure is judged."""
+"""`roamlet bench`: that figures are taken and written, and what it reports about things that cannot be measured. No
+figure is judged.
+"""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""The check of sources says of the situations what the run of them says, where the source shows it."""
+"""The check of sources reports the same about the situations as running them does, where the source shows it."""
 
 import ast
 from pathlib import Path

@@ -238,7 +238,7 @@ def test_the_steps_from_object_to_object_have_an_end(monkeypatch):
 
 
 class Asked:
-    """Stands in for a lock, and tells when somebody asks for it who has to wait."""
+    """Replaces a lock, and tells when a thread asks for it that has to wait."""
 
     def __init__(self, lock, waits):
         self.lock = lock

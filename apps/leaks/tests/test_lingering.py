@@ -377,7 +377,7 @@ def test_exceptions_whose_attributes_are_functions_of_the_program_run_none_of_th
             raise Odd
         except Odd:
             leaks.find()
-        # What comes later is for whoever has it.
+        # What happens later concerns its holder.
         asked.extend(ran)
 
     keep()

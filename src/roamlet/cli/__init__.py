@@ -1,4 +1,4 @@
-"""The `roamlet` command: parses, hands over to one file a command, and turns errors into messages and exit codes.
+"""The `roamlet` command: parses, calls the module of the command, and turns errors into messages and exit codes.
 
 0 all is well · 1 something failed · 3 hosts out of reach · 64 the command line is wrong, nothing was touched · 130 interrupted
 """
@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if options.roamlet_command is None and not options.version:
             parser.error("name a COMMAND; `roamlet --help` lists them")
     except SystemExit as exit_of_argparse:
-        # argparse leaves by itself after --help, without a code or with 0, and after a wrong word, with its message on stderr.
+        # argparse exits by itself: after --help without a code or with 0, after a wrong word with a message on stderr.
         return USAGE if exit_of_argparse.code else 0
     if options.version:
         # Looked up only when asked for: reading the package's metadata takes longer than all parsing.
@@ -52,18 +52,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"roamlet {options.roamlet_command}: interrupted", file=sys.stderr)
         return 130
     except BrokenPipeError:
-        # Whoever read our output has gone, `| head` for one. Nothing more can be said to anybody.
+        # The reader of the output has ended, `| head` for example. Nothing more can be printed.
         sys.stderr.close()
         return 1
 
 
 def _parser(words: Sequence[str] | None = None) -> argparse.ArgumentParser:
-    """What understands the command line `words`; without, that of roamlet's own commands."""
+    """The parser for the command line `words`; without `words`, for roamlet's own commands alone."""
     parser = argparse.ArgumentParser(
         prog="roamlet", description="Tasklets and channels for CPython whose code travels.", allow_abbrev=False
     )
     parser.add_argument("--version", action="store_true", help="show roamlet's version and exit")
-    # A destination that no option of a command takes for itself, as `--name` would take "name".
+    # A destination that no option of a command uses, as `--name` would use "name".
     commands = parser.add_subparsers(metavar="COMMAND", dest="roamlet_command")
     for command in COMMANDS:
         command.add_parser(commands)

@@ -1,8 +1,7 @@
-"""Commands that packages beside roamlet bring along: each names a module with `add_parser` in the entry-point group
-`roamlet.commands`.
+"""Commands of other packages: each names a module with `add_parser` in the entry-point group `roamlet.commands`.
 
-The group is looked up only for a word that is no command of roamlet's own, and then that one module is imported; for `roamlet
---help`, and for a word that nobody knows, all of them are.
+The group is looked up only for a word that is not one of roamlet's own commands, and then that one module is imported. For
+`roamlet --help`, and for an unknown word, all modules of the group are imported.
 """
 
 import argparse
@@ -36,7 +35,7 @@ class _Broken:
 
 
 def commands_of_apps(words: Sequence[str], own: Iterable[str]) -> list[Command]:
-    """The modules that the command line `words` needs, given the names of the commands that roamlet has itself.
+    """The modules that the command line `words` needs, given the names of roamlet's own commands.
 
     Raises UsageError when the command that it names is installed and cannot be imported.
     """
@@ -56,7 +55,7 @@ def _loaded(entry: EntryPoint) -> Command:
     package = entry.dist.name if entry.dist else entry.value
     try:
         module: Command = entry.load()
-    except Exception as error:  # whatever an app does while it is imported: the other commands work without it
+    except Exception as error:  # an app may raise anything while it is imported; the other commands work without it
         return _Broken(
             entry.name,
             f"cannot be loaded from the package {package}: {type(error).__name__}: {error}. Install it again",

@@ -3,7 +3,7 @@
 __all__ = ["USAGE", "UsageError"]
 
 USAGE = 64
-"""The exit code, EX_USAGE of sysexits.h: no other end has it, and argparse's own 2 is a result of `roamlet vpn plan`."""
+"""The exit code, EX_USAGE of sysexits.h: no other outcome has it, and argparse's own 2 is a result of `roamlet vpn plan`."""
 
 
 class UsageError(Exception):

@@ -1,8 +1,8 @@
-"""Says which option or command of a command line there is none of, by name and with the one that was probably meant. And where
-its options end, when what follows belongs to a program that it names.
+"""Names the unknown options and commands of a command line, with the one that was probably meant. Finds where the options end when
+the words after them belong to a program.
 
-argparse complains about what is missing before it looks at what it does not know, and leaves a subcommand's unknown words to the
-command above, whose usage says nothing of them. Both hide a slip of the fingers.
+argparse complains about what is missing before it looks at unknown words, and leaves a subcommand's unknown words to the command
+above, whose usage does not list that subcommand's options. Both hide a typing error.
 """
 
 import argparse
@@ -12,12 +12,12 @@ from collections.abc import Sequence
 
 __all__ = ["refuse_unknown", "with_end_of_options"]
 
-# What argparse itself takes for a value: a negative number, and whatever has a blank in it.
+# What argparse itself takes for a value: a negative number, and any word with a blank in it.
 VALUE = re.compile(r"-\.?\d|.* ")
 
 
 def refuse_unknown(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
-    """Leave as argparse does, by SystemExit and a message on stderr, when a word is no option, or no command, that `parser` has."""
+    """Leave as argparse does, by SystemExit and a message on stderr, when a word is an unknown option or command."""
     known = parser._option_string_actions
     subparsers = parser._subparsers._group_actions[0] if parser._subparsers else None
     commands = subparsers.choices if subparsers else None
@@ -34,20 +34,20 @@ def refuse_unknown(parser: argparse.ArgumentParser, words: Sequence[str]) -> Non
         if word == "--":
             return
         if rest_is_anything and not word.startswith("-") and not _is_value(words, index, known):
-            return  # a command of somebody else begins here or behind it
+            return  # another program's command begins here or after it
         if not word.startswith("-") or word == "-" or VALUE.match(word):
             continue
         if _is_value(words, index, known):
-            continue  # where a value should be: argparse says whose
+            continue  # the place of a value: argparse names its option
         option = word.partition("=")[0]
         if option not in known and (word.startswith("--") or word[:2] not in known):
             parser.error(f"there is no option {option}; {_advice(option, parser)}")
 
 
 def with_end_of_options(parser: argparse.ArgumentParser, words: Sequence[str]) -> list[str]:
-    """The words with a `--` after the first one that is no option, where `ends_options` says so.
+    """The words, with a `--` after the first one that is not an option if `ends_options` returns true for it.
 
-    That is a default of the command's parser: a function of the words before, and of that word.
+    `ends_options` is a default of the command's parser: a function of the words before, and of that word.
     """
     words = list(words)
     known = parser._option_string_actions
@@ -67,7 +67,7 @@ def with_end_of_options(parser: argparse.ArgumentParser, words: Sequence[str]) -
 
 
 def _is_value(words: Sequence[str], index: int, known: dict[str, argparse.Action]) -> bool:
-    """Whether the word stands where the value of an option should be."""
+    """Whether the word is in the place of an option's value."""
     before = known.get(words[index - 1]) if index else None
     return before is not None and before.nargs != 0
 
@@ -78,4 +78,4 @@ def _advice(option: str, parser: argparse.ArgumentParser) -> str:
     near = near or difflib.get_close_matches(option, known, n=1)
     if near:
         return f"did you mean {near[0]}?"
-    return f"`{parser.prog} --help` lists them. An argument that begins with a dash goes behind a --"
+    return f"`{parser.prog} --help` lists them. An argument that begins with a dash goes after a --"

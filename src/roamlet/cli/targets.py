@@ -1,4 +1,4 @@
-"""For commands of apps: hosts named as for `roamlet run`, from the words of a command line to open contexts, many at once."""
+"""For commands of apps: hosts named as for `roamlet run`, from the words of a command line to open contexts, concurrently."""
 
 import argparse
 from collections.abc import Iterator, Sequence
@@ -49,7 +49,7 @@ def hosts_of(options: argparse.Namespace) -> list[Host]:
     try:
         found = targets_of(options.hosts, options, inventory_of(options))
     except UsageError as error:
-        raise UsageError(str(error).replace("-H", "HOST")) from None  # which is how `roamlet run` takes them
+        raise UsageError(str(error).replace("-H", "HOST")) from None  # `roamlet run` takes hosts by -H
     if options.local:
         found.append(Host(LOCAL, None, python=options.python))
     if not found:
@@ -63,7 +63,7 @@ def hosts_of(options: argparse.Namespace) -> list[Host]:
 def reached(hosts: Sequence[Host], options: argparse.Namespace, *, at_once: int = AT_ONCE) -> Iterator[Reached]:
     """Contexts on the hosts, opened `at_once` at a time, as the options say; closed at the end of the `with`.
 
-    Asks for sudo's password first, if it is to. What is printed over there goes to stderr, with the host in front. Blocks this
+    Asks for sudo's password first, if the options say so. The targets' output goes to stderr, with the host in front. Blocks this
     tasklet only. Raises roamlet.cli.UsageError; a host that cannot be reached is in `failed`.
     """
     # Inside: loading the core and the remote layer takes longer than all of `roamlet --help`.
@@ -89,7 +89,7 @@ def reached(hosts: Sequence[Host], options: argparse.Namespace, *, at_once: int 
 
 
 def message_of(error: Exception) -> str:
-    """What the error of a host says, in words of the command line and without anything that a terminal would obey."""
+    """The error of a host as text, in words of the command line and without anything that a terminal would obey."""
     # Inside: as in reached().
     from roamlet.remote import RemoteError
 

@@ -50,7 +50,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
             "--plot", type=Path, metavar="FILE", help="draw the figures: .svg, or .png with the extra 'plot'"
         )
         one.add_argument("--seconds", type=float, metavar="S", help="the length of one turn of one figure")
-        one.add_argument("--rounds", type=int, metavar="N", help="so many turns; their median counts")
+        one.add_argument("--rounds", type=int, metavar="N", help="the number of turns; their median counts")
         one.add_argument("--quick", action="store_true", help="fewer and shorter turns, and noisier")
         one.add_argument(
             "--python",
@@ -66,7 +66,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
             help="a switch interval in milliseconds; may be given several times (default: 5 and 0.5)",
         )
         if part == "gil":
-            one.add_argument("--cores", type=int, default=0, metavar="N", help="on so many cores (default: on all)")
+            one.add_argument("--cores", type=int, default=0, metavar="N", help="on N cores (default: on all)")
         else:
             one.add_argument("--pin", action="store_true", help="keep the servers off the core that the load is on")
 
@@ -130,7 +130,7 @@ def _check_files(options: argparse.Namespace) -> None:
 
 def bench(options: argparse.Namespace) -> int:
     """Carry the command out and return its exit code: 1 when something could not be measured."""
-    # Inside: what measures and draws is of no use to the other commands, which start faster without.
+    # Inside: `roamlet --help` starts faster without the modules that measure and draw.
     from roamlet_bench import machine, show
 
     settings = _settings(options)
@@ -200,7 +200,7 @@ def _within(option: str, value: Any, bounds: tuple[float, float], scale: float =
 
 
 def _write(options: argparse.Namespace, run: dict[str, Any]) -> None:
-    """The files that were asked for."""
+    """Write the requested files."""
     # Inside: see bench().
     from roamlet_bench import charts, plot
 

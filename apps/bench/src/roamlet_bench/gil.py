@@ -1,6 +1,6 @@
 """`roamlet bench gil`: two CPU-bound threads against one, and pairs of threads that hand over, alone and beside a CPU-bound thread.
 
-Each variant has a process of its own (programs/pairs.py). They take turns, so that whatever disturbs the machine disturbs all, and
+Each variant has a process of its own (programs/pairs.py). They take turns, so that noise of the machine reaches all of them, and
 the median counts.
 """
 

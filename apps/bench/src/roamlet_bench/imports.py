@@ -1,8 +1,8 @@
 """Bytes over time while a bare interpreter at the end of a slow line imports a package: pulled one by one, and as a bundle.
 
-One by one is what an import system does that sends a module when it is missed: roamlet's own, told to answer each question with
-just the module asked for. Sources travel both ways, no bytecode. The line is programs/relay.py: constant delay, no slow start,
-no loss.
+One by one is how an import system works that sends a module only when it is missed: roamlet's own, changed to answer each question
+with the requested module alone. Sources travel both ways, no bytecode. The line is programs/relay.py: constant delay,
+no slow start, no loss.
 """
 
 import importlib
@@ -99,7 +99,7 @@ def _taken(folder: Path, way: str, round_trip: float, called: Any) -> dict[str, 
 
 @contextmanager
 def _sampled(counters: Path) -> Iterator[list[tuple[float, int]]]:
-    """What has passed on the way down, noted by a thread each time it changes."""
+    """The number of bytes that have passed down, recorded by a thread each time it changes."""
     points: list[tuple[float, int]] = []
     over = threading.Event()
 
@@ -140,7 +140,7 @@ def _one_by_one() -> Iterator[None]:
 
 
 def table(taken: dict[str, Any]) -> Table:
-    """What the curves end at."""
+    """The end points of the curves."""
     shown = Table(
         f"{taken['module']} imported by a bare interpreter, round trip {taken['rtt_ms']:g} ms",
         ["", "seconds", "kB down", "modules", "round trips waited for"],

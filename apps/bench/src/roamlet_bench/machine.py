@@ -16,7 +16,7 @@ DISTRIBUTIONS = ("roamlet", "greenlet", "gevent", "uvloop", "mitogen", "dispatch
 
 
 def header(quick: bool) -> dict[str, Any]:
-    """What stands above the figures of a run in its JSON; `quick`: they were taken with fewer and shorter turns."""
+    """The head of a run's JSON; `quick`: the figures were taken with fewer and shorter turns."""
     return {
         "format": 1,
         "taken": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
@@ -64,7 +64,7 @@ def versions() -> dict[str, str]:
 def checkout() -> str | None:
     """The commit that is checked out here, marked when files differ from it; None outside of a checkout of roamlet."""
     source = Path(roamlet.__file__).resolve().parents[1]
-    if source.name != "src":  # installed, perhaps within a repository of somebody else's
+    if source.name != "src":  # installed, perhaps inside another project's repository
         return None
     try:
         done = subprocess.run(
@@ -81,7 +81,7 @@ def checkout() -> str | None:
 
 
 def busy() -> str | None:
-    """A sentence when others compute on this machine at the moment; their noise is in every figure that is taken now."""
+    """A sentence if other processes compute on this machine now, which makes every figure noisy; else None."""
     load, cores = os.getloadavg()[0], len(os.sched_getaffinity(0))
     if load < cores * 0.5:
         return None

@@ -165,7 +165,9 @@ def first_line(process: "subprocess.Popen[bytes]") -> str:
 
 
 def used(pid: int) -> tuple[float, int] | None:
-    """Seconds of CPU that a process has used, and how often a thread of it gave its core up to wait; None where nobody says."""
+    """Seconds of CPU that a process has used, and how often a thread of it gave its core up to wait; None where the
+    system does not tell.
+    """
     try:
         seconds = time.clock_gettime((~pid << 3) | 2)  # clock_getcpuclockid(pid), which Python does not have, on Linux
         texts = [path.read_text(encoding="utf-8") for path in Path(f"/proc/{pid}/task").glob("*/status")]
@@ -226,7 +228,7 @@ def comparison(taken: dict[str, Any], figures: list[str], heads: list[str]) -> T
         ["Python", "interval", *heads, *(f"{what}, {name}" for what in ("us CPU", "waits") for name in COMPARED)],
         notes=[
             f"us CPU, waits: of the server a request, alone, c={many}; how often a thread gives its core up, for the GIL or for "
-            "another thread. One thread hands over to nobody: stock / one thread is what a hand-over that costs nothing would win.",
+            "another thread. One thread never hands over: stock / one thread is what a hand-over that costs nothing would win.",
         ],
     )
     found: dict[tuple[str, float], dict[str, dict[str, Any]]] = {}

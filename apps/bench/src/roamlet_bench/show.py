@@ -27,7 +27,7 @@ def number(value: float | None, digits: int = 1) -> str:
 
 
 def show(table: Table, out: TextIO | None = None) -> None:
-    """Print one table: with rich where somebody looks at it and rich is there, else plain. Default: stdout."""
+    """Print one table: with rich on a terminal, if rich is installed, else plain. Default: stdout."""
     out = out or sys.stdout
     if out.isatty():
         try:

@@ -66,7 +66,7 @@ class Variant:
         return [self.python, *runner, program, *self.implementation.words, *words]
 
     def described(self) -> dict[str, Any]:
-        """What the JSON says of it."""
+        """The variant as it is written to the JSON."""
         implementation = asdict(self.implementation)
         kept = {key: implementation[key] for key in ("name", "roamlet_threads", "responsive")}
         return {**kept, "version": self.version, "interval": self.interval, "title": self.title}
@@ -128,7 +128,7 @@ def medians(turns: Sequence[dict[str, float]]) -> dict[str, Any]:
 
 
 def rows(turns: Turns) -> list[dict[str, Any]]:
-    """What the JSON says of the variants that were measured: each figure's median, and all its turns."""
+    """The variants that were measured, as written to the JSON: each figure's median, and all its turns."""
     return [
         {"variant": variant.described(), **{figure: medians(all_turns) for figure, all_turns in taken.items()}}
         for variant, taken in turns.items()

@@ -1,6 +1,6 @@
 """The ways in which an exception keeps memory alive, each with its code and its mend, in the same words wherever it is found.
 
-The codes are for people and editors and never change their meaning. How a case is recognized is no matter of this file.
+The codes are for people and editors and never change their meaning. How a case is recognized is not described here.
 """
 
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ class Case:
 AS_TEXT = "keep text: ''.join(traceback.format_exception(error))"
 WITHOUT_FRAMES = (
     "or let go of the frames: error.__traceback__ = None, or traceback.clear_frames(error.__traceback__), "
-    "which leaves the locals of whoever called them"
+    "which leaves the locals of their callers"
 )
 
 CASES = {
@@ -46,7 +46,8 @@ CASES = {
             "RL002",
             "raised from a parameter",
             "{name}, passed as an argument, holds what is raised here, whose traceback holds the frame of {name}",
-            "clear it once it is raised: try: raise ... / finally: del {name}; whoever passed it clears its own variable likewise",
+            "clear it once it is raised: try: raise ... / finally: del {name}; "
+            "the caller that passed it clears its own variable likewise",
         ),
         Case(
             "RL003",

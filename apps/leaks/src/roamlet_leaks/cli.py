@@ -101,7 +101,7 @@ def leaks(options: argparse.Namespace) -> int:
 
 
 def _words(options: argparse.Namespace) -> list[str]:
-    """The words after the options. Raises UsageError when there are none."""
+    """The words after the options. Raises UsageError when there is no word."""
     words: list[str] = options.words[1:] if options.words[:1] == ["--"] else options.words
     if not words:
         name = options.prog
@@ -209,6 +209,6 @@ def _open(stream: IO[str]) -> bool:
 
 
 def _say(text: str, stream: IO[str]) -> None:
-    """Print it, whatever letters the stream can take."""
+    """Print it; characters that the stream cannot encode are escaped."""
     encoding = getattr(stream, "encoding", None) or "utf-8"
     print(text.encode(encoding, "backslashreplace").decode(encoding), file=stream, flush=True)

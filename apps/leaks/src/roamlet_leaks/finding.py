@@ -1,4 +1,4 @@
-"""What the tools report: a place in a source file, what is wrong there, what that keeps alive and how it is mended.
+"""What is reported: a place in a source file, what is wrong there, what that keeps alive and how it is mended.
 
 Plain data: nothing in it refers to an object of the program that was looked at.
 """

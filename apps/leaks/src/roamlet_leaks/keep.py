@@ -1,4 +1,4 @@
-"""`# roamlet: keep`: the comments by which somebody accepts a finding."""
+"""`# roamlet: keep`: the comments that accept a finding."""
 
 import ast
 import io
@@ -12,7 +12,9 @@ KEEP = re.compile(r"#\s*roamlet:\s*keep\b")
 
 
 def kept_lines(text: str) -> frozenset[int]:
-    """The lines that have such a comment; in a string it is none. Of what is no source, those before it breaks off."""
+    """The lines that have such a comment; text in a string does not count. Of text that is not Python, those before the
+    first error.
+    """
     if not KEEP.search(text):
         return frozenset()
     kept = set()
@@ -21,13 +23,13 @@ def kept_lines(text: str) -> frozenset[int]:
         for token in tokenize.generate_tokens(io.StringIO(text, newline=None).readline):
             if token.type == tokenize.COMMENT and KEEP.search(token.string):
                 kept.add(token.start[0])
-    except (tokenize.TokenError, SyntaxError):  # no source, or that of another version: what came before counts
+    except (tokenize.TokenError, SyntaxError):  # not Python, or another version of it: what came before counts
         pass
     return frozenset(kept)
 
 
 def accepts(text: str, line: int) -> bool:
-    """Whether the statement in `line` has such a comment, or the `def` of the function that it stands in.
+    """Whether the statement in `line` has such a comment, or the `def` of the function that contains it.
 
     Raises SyntaxError for what cannot be parsed, unless there is no such comment or `line` has it itself.
     """
@@ -37,7 +39,7 @@ def accepts(text: str, line: int) -> bool:
     statement: ast.stmt | None = None
     function: ast.AST | None = None
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what the compiler has said of the file already
+        warnings.simplefilter("ignore")  # the compiler has already warned about the file
         todo: list[ast.AST] = [ast.parse(text)]
     while todo:
         for node in ast.iter_child_nodes(todo.pop()):
@@ -46,7 +48,7 @@ def accepts(text: str, line: int) -> bool:
                 continue
             todo.append(node)
             if isinstance(node, ast.stmt):
-                statement = node  # one within another is met behind it
+                statement = node  # a nested one is visited later
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
                 function = node
     if statement is not None and not kept.isdisjoint(lines_of(statement)):

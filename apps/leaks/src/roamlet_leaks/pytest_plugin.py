@@ -1,8 +1,8 @@
 """The pytest plugin: `pytest --roamlet-leaks` fails each test that leaves an exception behind, and names the line that stored it.
 
-A test is looked at when its fixtures have been torn down, those of a wider scope excepted. Only one that passed is: pytest itself
-keeps what a test has failed with. What `with pytest.raises(...) as caught` keeps is accepted, and so is a line that says
-`# roamlet: keep`, and a test marked `@pytest.mark.roamlet_keeps(reason="...")`.
+A test is examined when its fixtures have been torn down, those of a wider scope excepted, and only if it passed: pytest itself
+keeps the exception that a test has failed with. What `with pytest.raises(...) as caught` keeps is accepted, and so is a
+line that says `# roamlet: keep`, and a test marked `@pytest.mark.roamlet_keeps(reason="...")`.
 """
 
 import gc
@@ -21,12 +21,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.getgroup("roamlet").addoption(
         "--roamlet-leaks",
         action="store_true",
-        help="fail tests that leave an exception behind, in a cycle or held by what lives on",
+        help="fail tests that leave an exception behind, in a cycle or held by an object that lives on",
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Look at tests if that was asked for."""
+    """Register the examination of tests if it was asked for."""
     config.addinivalue_line("markers", MARKER)
     if config.getoption("--roamlet-leaks"):
         config.pluginmanager.register(_Looking(), "roamlet-leaks")
@@ -55,7 +55,7 @@ class _Looking:
         yield
         for marker in item.iter_markers("roamlet_keeps"):
             if not str(marker.kwargs.get("reason", "")).strip():
-                # Behind the set-up of the other plugins: their tear-down comes in any case, and relies on it.
+                # After the set-up of the other plugins: their tear-down runs in any case, and relies on it.
                 pytest.fail(f"{item.nodeid}: roamlet_keeps needs reason='why the exception is kept'", pytrace=False)
 
     @pytest.hookimpl(wrapper=True)

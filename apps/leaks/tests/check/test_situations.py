@@ -1,4 +1,4 @@
-"""What the check says of a function holds when the function runs: the same functions, as source and in fact."""
+"""What the check reports about a function is true when the function runs: the same functions, as source and running."""
 
 import asyncio
 import gc

@@ -1,4 +1,4 @@
-"""What `roamlet put` and `roamlet get` share: the options of a transfer, and how it is told."""
+"""What `roamlet put` and `roamlet get` share: the options of a transfer, and how its outcome is printed."""
 
 import argparse
 import sys
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["add_command", "check", "copy"]
 
-# What it is given last are the options as Context.put and Context.get take them.
+# The last argument is the options as Context.put and Context.get take them.
 Transfer = Callable[["Context", Host, dict[str, Any]], "remote.Transferred"]
 
 
@@ -64,7 +64,7 @@ def add_command(
 
 
 def check(options: argparse.Namespace) -> None:
-    """Raise UsageError for what can be no transfer."""
+    """Raise UsageError for options that make no transfer possible."""
     check_timeout(options)
     check_at_once(options)
     _settings_of(options)
@@ -100,7 +100,7 @@ def copy(
     size: int | None = None,
     out: IO[str] | None = None,
 ) -> int:
-    """Do it for every target, print how it went, and return the exit code. `size`: the bytes for each, where that is known.
+    """Do it for every target, print the outcomes, and return the exit code. `size`: the bytes for each, where that is known.
 
     Blocks until all are done.
     """

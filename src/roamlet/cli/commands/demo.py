@@ -54,7 +54,7 @@ class Context(Protocol):
     def stats(self) -> Stats: ...
 
     def call(self, function: Callable[..., Any], args: Sequence[Any] = ..., *, timeout: float | None = ...) -> Any:
-        """Run function(*args) over there and return what it returns."""
+        """Run function(*args) on the target and return its result."""
 
 
 Open = Callable[[Interpreter], AbstractContextManager[Context]]
@@ -124,7 +124,7 @@ def _bare_interpreters() -> list[Interpreter]:
         needed = metadata("django")["Requires-Python"] or ""
     except PackageNotFoundError:
         raise UsageError(
-            "the demo sends Django to its contexts, and there is none here: pip install 'roamlet[demo]'"
+            "the demo sends Django to its contexts, and Django is not installed: pip install 'roamlet[demo]'"
         ) from None
     bare = [one for one in interpreters(PACKAGES) if not one.has and one.version >= _least(needed)]
     if not bare:
@@ -309,7 +309,7 @@ def _table(stations: Sequence[Station]) -> Any:
 
 
 def _told(journey: Callable[[], str]) -> str:
-    """What there is to say of the journey, be it that this Python cannot show it."""
+    """The sentence about the migration, or the reason why this Python cannot show it."""
     # Inside: see demo().
     from roamlet import NoCore
     from roamlet.remote import NoTasklets

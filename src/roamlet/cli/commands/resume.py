@@ -12,7 +12,7 @@ DESCRIPTION = """\
 Go on with the job of a checkpoint that roamlet.checkpoint() has written, and run until nothing is left to do. The job goes on
 writing FILE. Resume only what you would run: a checkpoint is code.
 
-Exit code: 0 the job has ended, 1 it has failed or nobody can ever wake it, 64 it cannot go on here, and nothing has run, 130
+Exit code: 0 the job has ended, 1 it has failed or nothing can ever wake it, 64 it cannot go on here, and nothing has run, 130
 interrupted; that of sys.exit() where the job calls it."""
 
 
@@ -42,10 +42,10 @@ def resume(options: argparse.Namespace) -> int:
             begun = True
             roamlet.run()
             if not job.alive:
-                # One of roamlet.spawn() keeps its error for whoever joins it.
+                # One of roamlet.spawn() keeps its error for the tasklet that joins it.
                 getattr(job, "join", lambda: None)()
                 return 0
-            print(f"roamlet resume: {job!r} waits, and nobody is left who could wake it", file=sys.stderr)
+            print(f"roamlet resume: {job!r} waits, and nothing is left that could wake it", file=sys.stderr)
             return 1
     except SystemExit as error:
         return _code_of(error)
@@ -61,7 +61,7 @@ def resume(options: argparse.Namespace) -> int:
 
 
 def _code_of(error: SystemExit) -> int:
-    """As Python takes it: None is 0, and what is no number is printed, and 1."""
+    """As Python does: None is 0; anything but a number is printed, and gives 1."""
     if error.code is None or isinstance(error.code, int):
         return error.code or 0
     print(error.code, file=sys.stderr)

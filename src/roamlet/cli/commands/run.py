@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["add_parser"]
 
-# More local interpreters than this on one machine is a slip of the finger; each takes a process and some 10 MB.
+# More local interpreters than this on one machine is a typing error; each takes a process and some 10 MB.
 MOST_LOCAL = 256
 MOST_PRINTED = 1 << 26  # characters of one host that are kept for --group and --json
 LINE = 100  # characters that a line takes at least: the memory of an empty one

@@ -1,4 +1,4 @@
-"""`roamlet shell HOST`: a Python prompt over there. Lines are edited and remembered here; statements run there."""
+"""`roamlet shell HOST`: a Python prompt on the target. Lines are edited and remembered locally; statements run remotely."""
 
 import argparse
 import contextlib
@@ -68,7 +68,7 @@ def shell(options: argparse.Namespace) -> int:
             raise UsageError(f"{options.host!r} names {len(found)} hosts; a prompt is on one")
         host = found[0]
     if os.getcwd() not in sys.path and "" not in sys.path:
-        sys.path.insert(0, os.getcwd())  # what lies in the current folder can be imported over there
+        sys.path.insert(0, os.getcwd())  # modules in the current folder can be imported on the target
     try:
         with hops(options, inventory) as way, way.opened(host, Pieces()) as context:
             return Prompt(context, host.name).run()
@@ -78,7 +78,7 @@ def shell(options: argparse.Namespace) -> int:
 
 
 class Pieces:
-    """Prints what is printed over there as it comes, without waiting for the end of a line."""
+    """Prints the target's output as it comes, without waiting for the end of a line."""
 
     pieces = True
 
@@ -87,7 +87,7 @@ class Pieces:
 
 
 class Prompt:
-    """Reads statements, has them run, and turns Ctrl-C into an interrupt over there."""
+    """Reads statements, has them run, and turns Ctrl-C into an interrupt on the target."""
 
     def __init__(self, context: "Context", name: str, inp: IO[str] | None = None) -> None:
         # Inside: see shell().
@@ -172,7 +172,7 @@ class Prompt:
 
     def _enter(self, source: str, *, last: bool = False) -> Any:
         """Run it in a thread, so that Ctrl-C, which strikes this one, ends no waiting for the answer."""
-        # Not a queue: Ctrl-C right behind get() would lose what that has taken out.
+        # Not a queue: Ctrl-C right after get() would lose what that has taken out.
         answers: list[Callable[[], Any]] = []
         ended = threading.Event()
 

@@ -7,7 +7,7 @@ EACH = 3  # primes at each place
 
 
 def journey() -> str:
-    """Let it happen, and return a sentence that tells of it. Raises RoamletError, NoCore where tasklets cannot move."""
+    """Run it, and return a sentence that describes it. Raises RoamletError, NoCore where tasklets cannot move."""
     # Inside: see demo().
     import roamlet
     from roamlet import remote
@@ -18,7 +18,7 @@ def journey() -> str:
     stops: dict[int, list[int]] = {}
     with (
         remote.local(tasklets=True, name="first") as first,
-        remote.local(tasklets=True, name="behind it", via=first) as behind,
+        remote.local(tasklets=True, name="second", via=first) as behind,
     ):
         first.allow_moves_to(behind)
         behind.allow_moves_to(roamlet.home)
@@ -33,6 +33,6 @@ def journey() -> str:
     processes = list(stops)
     return (
         "One more tasklet searched for primes and moved in the middle of its loop, with its variables and its two channels: "
-        f"{told[1]} are from process {processes[1]}, {told[2]} from process {processes[2]} behind that, and {told[0]} from "
+        f"{told[1]} are from process {processes[1]}, {told[2]} from process {processes[2]} one hop further, and {told[0]} from "
         "here, where it began and has come home."
     )

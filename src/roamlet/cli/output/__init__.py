@@ -1,1 +1,1 @@
-"""What is printed about many hosts: progress, results, failures."""
+"""Prints about many hosts: progress, results, failures."""

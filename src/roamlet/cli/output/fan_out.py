@@ -15,7 +15,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Outcome(Generic[Target, Result]):
-    """How it went with one target: `value` if `error` is None."""
+    """The result of one target: `value` if `error` is None."""
 
     target: Target
     seconds: float
@@ -31,10 +31,10 @@ def fan_out(
 ) -> Iterator[Outcome[Target, Result]]:
     """Run work(target) for every target at once, each in a tasklet; yield an Outcome for each in the order they end.
 
-    `at_once`: no more than so many at a time, in the order of the targets; None is all. The time of each is its own.
-    Blocks this tasklet between results. An exception of `work` becomes an Outcome; what is no Exception (a keyboard
-    interrupt) goes on to the caller. When the caller stops early, the tasklets that still run are killed, so that what
-    they hold is given back before this returns.
+    `at_once`: the most that run at a time, started in the order of the targets; None is all. Each one's time counts
+    from its own start. Blocks this tasklet between results. An exception of `work` becomes an Outcome; a BaseException
+    that is not an Exception (a keyboard interrupt) is raised in the caller. When the caller stops early, the tasklets
+    that still run are killed, so that what they hold is given back before this returns.
     """
     done: roamlet.channel[Outcome[Target, Result]] = roamlet.channel()
     done.preference = 0  # neither side runs ahead: a result waits in its tasklet until it is asked for

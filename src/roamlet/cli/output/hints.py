@@ -1,4 +1,4 @@
-"""What messages of roamlet.remote propose in Python, said as what somebody at a command line can do."""
+"""Turns the hints in messages of roamlet.remote, which propose Python, into hints for the command line."""
 
 import re
 
@@ -8,7 +8,7 @@ WORDS = tuple(
     for pattern, words in (
         (
             r"Return it in parts, or raise the limit: context\.largest_result = (\d+)",
-            r"Let the function return less, or write it to a file over there. A program of your own can take more: "
+            r"Let the function return less, or write it to a file on the target. A program of your own can take more: "
             r"context.largest_result = \1",
         ),
         (
@@ -40,7 +40,7 @@ WORDS = tuple(
 
 
 def for_command_line(message: str) -> str:
-    """The message with its hints in the words of `roamlet run`; what is not known stays as it is."""
+    """The message with its hints in the words of `roamlet run`; unknown hints stay unchanged."""
     for pattern, words in WORDS:
         message = pattern.sub(words, message)
     return message

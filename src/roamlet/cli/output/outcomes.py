@@ -1,4 +1,4 @@
-"""How it went on many hosts: lines as results come, groups of equal ones, a table of failures, JSON, and the exit code.
+"""The outcomes on many hosts: lines as results come, groups of equal ones, a table of failures, JSON, and the exit code.
 
 Knows neither how a host is reached nor what is done there.
 """
@@ -27,7 +27,7 @@ PLACE = re.compile(r'File "(?:roamlet:)?([^"]+)", line (\d+), in (\S+)')
 
 
 class Lines:
-    """Prints what targets print, line by line with the host in front, and takes the line of progress away meanwhile.
+    """Prints the output of targets, line by line with the host in front, and removes the line of progress meanwhile.
 
     `stdout` is where the standard output of targets goes; what they write to standard error goes to this process's.
     """
@@ -45,8 +45,8 @@ class Lines:
 
 
 class Style:
-    """How the outcomes of one command are written. `each`: a line for each host that succeeded, as soon as it has; without, what
-    hosts print is the output, and what failed is said on stderr.
+    """How the outcomes of one command are written. `each`: a line for each host that succeeded, as soon as it has; without it, the
+    output of the hosts is the output, and failures are printed on stderr.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ def carry_out(
     at_once: int,
     progress: Progress | None = None,
 ) -> int:
-    """Do work(progress, host) for every target, `at_once` at a time, print how it went, and return the exit code.
+    """Do work(progress, host) for every target, `at_once` at a time, print the outcomes, and return the exit code.
 
     Blocks until all are done.
     """
@@ -122,7 +122,7 @@ def _print_groups(outcomes: "Sequence[Outcome[Host, Any]]", out: IO[str], style:
 
 
 def _what_anywhere(outcome: "Outcome[Host, Any]", style: Style) -> str:
-    """`_what`, with HOST for the name of a host that failed: what 200 hosts refuse in one way is one group."""
+    """`_what`, with HOST for the name of a host that failed: equal failures of 200 hosts are one group."""
     what = _what(outcome, style)
     return what if outcome.error is None else what.replace(repr(outcome.target.name), "HOST")
 
@@ -141,7 +141,9 @@ def _what(outcome: "Outcome[Host, Any]", style: Style) -> str:
 
 
 def shown(value: Any, text: Callable[[Any], str] = repr) -> str:
-    """`value` as text; what a host sends may be an int that Python makes no text of, and ends this command for no other."""
+    """`value` as text. A host may send an int that is too large for Python to print; that must not end the command for
+    the others.
+    """
     try:
         return text(value)
     except ValueError as error:
@@ -149,7 +151,7 @@ def shown(value: Any, text: Callable[[Any], str] = repr) -> str:
 
 
 def _message(error: Exception) -> str:
-    """The error's text; what roamlet itself proposes there, as it is done here."""
+    """The error's text, with roamlet's own hints in the words of the command line."""
     # Inside: as in carry_out.
     from roamlet.remote import RemoteError
 
@@ -158,7 +160,7 @@ def _message(error: Exception) -> str:
 
 
 def _reason(error: Exception) -> list[str]:
-    """The lines of an error's message, the type's name in front unless the message has it, or is all there is to say."""
+    """The lines of an error's message, with the type's name in front, unless the message has it or comes with the printed lines."""
     lines = _message(error).splitlines() or [""]
     name = type(error).__name__
     if lines[0].startswith(name) or hasattr(error, "printed"):
@@ -201,7 +203,7 @@ def _json_line(outcome: "Outcome[Host, Any]", style: Style, for_terminal: bool) 
         # On a terminal JSON's own escapes, for all that is not ASCII: among it are characters that a terminal obeys.
         return json.dumps(fields, ensure_ascii=for_terminal, allow_nan=False)
     except (TypeError, ValueError):
-        # Plain values that JSON has no word for (bytes, sets, NaN): as Python writes them, and said so.
+        # Plain values that JSON cannot express (bytes, sets, NaN): as Python writes them, marked by "repr".
         return json.dumps({**fields, "value": shown(outcome.value), "repr": True}, ensure_ascii=for_terminal)
 
 

@@ -1,4 +1,6 @@
-"""One line on a terminal that says how far many hosts are; nothing without a terminal. It is wiped before anything else is said."""
+"""One line on a terminal with the progress of many hosts; nothing without a terminal. It is wiped before anything else
+is printed.
+"""
 
 from collections import Counter
 from collections.abc import Callable
@@ -8,7 +10,7 @@ from typing import IO
 __all__ = ["Progress"]
 
 STATES = ("waiting", "connecting", "running", "done")
-INTERVAL = 0.1  # seconds between two numbers of bytes: they change with each piece, faster than one can read
+INTERVAL = 0.1  # seconds between two numbers of bytes: they change with each piece, too fast to read
 
 
 class Progress:
@@ -37,7 +39,7 @@ class Progress:
         self.show()
 
     def count(self, host: str, transferred: int) -> None:
-        """So many bytes have come from this host, or gone to it, in all. Shown some times a second."""
+        """Set the number of bytes that have come from this host, or gone to it. Shown some times a second."""
         self._bytes[host] = transferred
         now = self._clock()
         if now - self._shown >= INTERVAL:
@@ -53,7 +55,7 @@ class Progress:
             self._out.flush()
 
     def _amount(self) -> str:
-        # Inside: most commands count no bytes, and none where no terminal is.
+        # Inside: most commands count no bytes, and none does without a terminal.
         from rich.filesize import decimal
 
         of = "" if self._size is None else f" of {decimal(self._size)}"

@@ -1,1 +1,1 @@
-"""What a command line runs: functions by name, scripts and modules, and the interpreters that are there."""
+"""What a command line names: functions, and the interpreters of this machine."""

@@ -326,7 +326,7 @@ def _assembled(
 
 
 def _ansible_settings(host: str, variables: Mapping[str, Any]) -> dict[str, Any]:
-    """Of a host's variables those that say how to reach it; all others are its own business."""
+    """Of a host's variables those that say how to reach it; all others are ignored."""
     known = {ANSIBLE[key]: value for key, value in variables.items() if key in ANSIBLE}
     settings: dict[str, Any] = {
         key: str(value) for key, value in known.items() if key in ("address", "user") and value not in ("", None)

@@ -15,7 +15,7 @@ __all__ = ["Hops", "hand_on"]
 
 
 def hand_on(context: str, stream: str, line: str) -> None:
-    """What is printed over there goes to stderr, with the host in front: stdout holds the results and nothing else."""
+    """Print the target's output on stderr, with the host in front: stdout holds the results and nothing else."""
     print_escaped(f"{context}: {line}", sys.stderr)
 
 

@@ -143,12 +143,12 @@ def _check_ssh(options: argparse.Namespace) -> None:
 
 
 def hops(options: argparse.Namespace, inventory: Inventory) -> Hops:
-    """What opens contexts as the command line says; asks for a password if it is to. Raises UsageError when it cannot."""
+    """What opens contexts as the command line says; asks for a password if the options say so. Raises UsageError when it cannot."""
     password = None
     if options.ask_password:
         if not options.sudo:
             raise UsageError("--ask-password asks for sudo's password: give --sudo too, or leave it out")
-        # Inside: hardly anybody asks.
+        # Inside: few command lines ask.
         from getpass import getpass
 
         try:

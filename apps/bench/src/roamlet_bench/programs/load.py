@@ -1,6 +1,7 @@
-"""The load: so many connections at once, each of which asks, reads until the server closes, and is made anew. No roamlet in it.
+"""The load: N connections at a time, each of which asks, reads until the server closes, and is opened again. Imports no roamlet.
 
-One thread and one epoll. A process of its own, on a core of its own where there is one, so that what it costs is not the server's.
+One thread and one epoll. A process of its own, on a core of its own where there is one, so that its CPU time does not
+count as the server's.
 """
 
 import gc
@@ -57,7 +58,7 @@ class Connection:
 def load(port: int, connections: int, seconds: float, warm_up: float) -> dict[str, Any]:
     """Keep so many connections asking: requests answered within `seconds` after `warm_up` seconds, and what each took.
 
-    Raises RuntimeError for an answer that is none, and when nothing has come for 20 seconds.
+    Raises RuntimeError for a wrong answer, and when nothing has come for 20 seconds.
     """
     with select.epoll() as epoll:
         opened: dict[int, Connection] = {}
@@ -88,7 +89,7 @@ def run(epoll: select.epoll, opened: dict[int, Connection], seconds: float) -> l
     while clock() < until or not taken:
         events = epoll.poll(STALLED_SECONDS)
         if not events:
-            raise RuntimeError(f"the server has answered nobody for {STALLED_SECONDS:.0f} s")
+            raise RuntimeError(f"the server has answered no connection for {STALLED_SECONDS:.0f} s")
         for fd, _ in events:
             connection = opened[fd]
             if not connection.take():

@@ -1,7 +1,7 @@
 """Threads against the GIL: how much two CPU-bound threads get done beside one, and how often a pair of threads hands over.
 
-An ordinary threaded program on the standard library alone, so that `python -m roamlet.threads` can run it unchanged. Whoever starts
-it asks for one figure at a time (answers.py); it imports nothing of roamlet.
+An ordinary threaded program on the standard library alone, so that `python -m roamlet.threads` can run it unchanged. The
+process that starts it asks for one figure at a time (answers.py); it imports nothing of roamlet.
 """
 
 import gc
@@ -33,7 +33,7 @@ def compute(steps: int) -> int:
 
 
 def taking_turns(full: Any, empty: Any) -> Steps:
-    """Each thread releases what the other one waits for. Nobody has either at first."""
+    """Each thread releases what the other one waits for. Neither thread holds one at first."""
 
     def produce() -> None:
         full.release()

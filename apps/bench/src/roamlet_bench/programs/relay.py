@@ -4,10 +4,10 @@ Starts COMMAND and passes bytes between its own stdin and stdout and the command
 more than RATE bytes per second each way (0: no limit). Counts in the file COUNTERS what passed, for `read_counters`.
 
 With a rate, jitter or loss, bytes travel in packets. Each comes up to JITTER seconds later than it should, and the part LOSS of
-them is lost and sent once more: such a packet comes a round trip later, and since this is a stream, all behind it wait. SEED says
-which ones. It models no more of TCP than that: no slow start (some 5 round trips for 450 kB on a fresh connection), no window
-that shrinks after a loss. Figures taken through it flatter whoever sends much at once. Runs alone: it imports nothing of this
-package, and little of the standard library, since its own start is part of each measured connection.
+them is lost and sent once more: such a packet comes a round trip later, and since this is a stream, all later ones wait for it.
+SEED decides which ones. It models no more of TCP than that: no slow start (some 5 round trips for 450 kB on a fresh
+connection), no window that shrinks after a loss. Figures taken through it flatter a sender of large pieces. Runs alone:
+it imports nothing of this package, and little of the standard library, since its own start is part of each measured connection.
 """
 
 import mmap
@@ -21,7 +21,7 @@ from collections import deque
 LAYOUT = struct.Struct("<5Q")
 FIELDS = ("down", "up", "turnarounds", "started", "argv")
 PACKET = 1448  # bytes of a stream in one Ethernet frame
-BUFFERED = 64 << 20  # bytes on the line at most; whoever sends more has to wait, as with any other line
+BUFFERED = 64 << 20  # bytes on the line at most; a sender of more has to wait, as with any other line
 
 
 class Counters:

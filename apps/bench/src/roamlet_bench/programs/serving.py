@@ -61,7 +61,7 @@ def answer(connection: socket.socket) -> None:
 def announce(port: int, given: argparse.Namespace, thread: Any = threading.Thread) -> None:
     """Start the CPU-bound threads, then say where the server is: `PORT PID` on a line. The process ends with its standard input.
 
-    `thread` is the class of plain threads, for who has put something else in its place.
+    `thread` is the class of plain threads, for a program that has replaced threading.Thread.
     """
     for _ in range(given.cpu):
         thread(target=compute, daemon=True).start()

@@ -1,4 +1,4 @@
-"""What expressions say without being followed: on which branch of a condition there is no exception, and which may raise one."""
+"""What expressions show without being followed: on which branch of a condition there is no exception, and which may raise one."""
 
 import ast
 
@@ -31,7 +31,7 @@ def _may_raise(expression: ast.expr) -> bool:
 
 
 def narrowed(test: ast.expr, state: State) -> tuple[Way, Way]:
-    """What is known where `test` held, and where it did not; None where nobody comes."""
+    """What is known where `test` held, and where it did not; None for a branch that is never taken."""
     said = version_says(test)
     if said is not None:
         return (state, None) if said else (None, state)

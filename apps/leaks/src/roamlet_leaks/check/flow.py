@@ -1,6 +1,6 @@
-"""Follows the ways through one function and says what it holds wherever it ends.
+"""Follows the paths through one function and finds what it holds wherever it ends.
 
-Branches are joined, loops are repeated until nothing new comes of it, and `finally` is followed for each way out. That any
+Branches are joined, loops are repeated until they add nothing new, and `finally` is followed for each way out. That any
 call may raise counts only where a handler of the same function would catch it.
 """
 
@@ -19,12 +19,12 @@ STORES = frozenset({"append", "appendleft", "add", "insert", "extend", "extendle
 RERAISES = frozenset({"reraise", "_reraise", "raise_from", "raise_with_traceback", "raise_exc_info", "raise_"})
 # A loop takes this many turns at most; each adds something or is the last, and few things pass from name to name.
 TURNS = 12
-# So many ways out of a function are told apart; what comes behind is joined.
+# At most this many ways out of a function are told apart; further ones are joined.
 WAYS = 40
-# Statements that are followed in one function, over and over: `try` in `try` in `try` would take as long as anybody waits.
+# Statements followed in one function, each as often as it is visited: deeply nested `try` statements would never end.
 MOST_STEPS = 20_000
 
-Way = State | None  # None: nobody comes here
+Way = State | None  # None: this point is never reached
 
 
 @dataclass
@@ -368,7 +368,7 @@ class Flow:
         passed = self.block(node.finalbody, state and state.raised([asked], node))
         self.watching = [join(known, passed) for known in self.watching]
         if any(is_exc_info(part) for statement in node.finalbody for part in ast.walk(statement)):
-            # The clause asks for what passes by, which is none of those that are raised by name.
+            # The clause asks for the exception that passes through: not one of those that are raised by name.
             _put(ends.raises, self.block(node.finalbody, State().raised([asked], node)))
         self.ends = ends
 

@@ -1,4 +1,4 @@
-"""Which case of `roamlet_leaks.CASES` something is that a function still holds when it ends, and which are none."""
+"""Decides which of the exceptions that a function still holds when it ends are findings, and of which case."""
 
 import ast
 import re
@@ -11,7 +11,7 @@ from roamlet_leaks.check.state import Origin, Place, Site, State
 
 __all__ = ["Hit", "hits"]
 
-# `raise errors[0]`, `raise exc_info[1]`: what else is in a container need be no exception.
+# `raise errors[0]`, `raise exc_info[1]`: other things in a container need not be exceptions.
 SAYS_EXCEPTION = re.compile("exc|err|fail|problem|info", re.IGNORECASE)
 
 

@@ -13,12 +13,12 @@ __all__ = ["check_source"]
 
 
 def check_source(text: str, path: str = "<source>") -> list[Finding]:
-    """What in this source text keeps exceptions alive, by line. Runs nothing of it.
+    """The places in this source text that keep exceptions alive, by line. Runs nothing of it.
 
     Raises SyntaxError for what this Python cannot parse, and RecursionError or MemoryError for what is nested too deeply.
     """
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what the file's own compiler would say of its escapes and comparisons
+        warnings.simplefilter("ignore")  # about escapes and comparisons: they belong to the file's own compilation
         tree = ast.parse(text, path)
     module = survey(tree)
     kept = kept_lines(text)

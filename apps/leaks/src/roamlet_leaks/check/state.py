@@ -20,7 +20,7 @@ class Origin:
 
     `kind` is "caught" (by an except clause of this function, or taken from sys.exc_info() there), "exit" (what `__exit__` is
     given: the frame of the `with` statement is in its traceback), "parameter", "made" (what a call returned) or "taken" (out
-    of a container or an attribute). Of the last three nobody knows whether they are exceptions, until one is raised.
+    of a container or an attribute). Whether the last three are exceptions is unknown until one is raised.
     """
 
     kind: str
@@ -92,7 +92,7 @@ class State:
 
 
 def join(first: State | None, second: State | None) -> State | None:
-    """What may hold where two ways meet; None is a way that nobody comes."""
+    """What may hold where two paths meet; None is a path that is never taken."""
     if first is None or first is second:
         return second
     if second is None:

@@ -8,7 +8,7 @@ from roamlet_leaks.check.state import Origin, State
 
 __all__ = ["Values", "is_exc_info"]
 
-# Containers that hold what they are made of; of any other call nobody knows what its result keeps.
+# Containers that hold what they are made of; what the result of any other call keeps is unknown.
 COPIES = frozenset(
     {"tuple", "list", "set", "frozenset", "dict", "reversed", "sorted", "iter", "deque", "enumerate", "zip"}
 )
@@ -66,7 +66,7 @@ class Values:
         return [self.contents([node], state) or {self.origin("taken", node, str(index))} for index in range(count)]
 
     def elements(self, node: ast.For | ast.AsyncFor, state: State) -> list[set[Origin]]:
-        """What the targets of a loop get at each turn: one, or as many as there are in its tuple."""
+        """What the targets of a loop get at each turn: one set for a single target, one for each element of a tuple."""
         count = len(node.target.elts) if isinstance(node.target, (ast.Tuple, ast.List)) else 1
         known = self.contents([node.iter], state)
         return [known or {self.origin("taken", node, str(index))} for index in range(count)]
@@ -75,7 +75,7 @@ class Values:
         return {origin for node in nodes for origin in self.of(node, state)}
 
     def contents(self, nodes: Iterable[ast.AST | None], state: State) -> set[Origin]:
-        """What a container of these holds for certain: most of what is put into one is no exception."""
+        """What a container of these certainly holds: most things that are put into one are not exceptions."""
         return {origin for origin in self._all(nodes, state) if origin in state.inside}
 
     def _attribute(self, node: ast.Attribute, state: State) -> set[Origin]:

@@ -134,7 +134,7 @@ class _Ways:
 
 
 def passed_in(error: Any, frame: FrameType) -> TracebackType | None:
-    """The part of the traceback that tells where the exception came through `frame`."""
+    """The part of the traceback for the place where the exception passed through `frame`."""
     traceback = traceback_of(error)
     while traceback is not None and traceback.tb_frame is not frame:
         traceback = traceback.tb_next
@@ -142,7 +142,7 @@ def passed_in(error: Any, frame: FrameType) -> TracebackType | None:
 
 
 def _described(anchor: Any, way: list[Any] | None) -> Finding | None:
-    """What to say of a cycle; `way` is a frame, what its local holds, and so on to the exception."""
+    """The finding for a cycle; `way` is a frame, what its local holds, and so on to the exception."""
     if way is None:
         return None
     frame, first = way[0], way[1]

@@ -1,7 +1,7 @@
 """What frames hold, looked at without a trace: their locals by name, whether they have ended, and whether they handle an exception.
 
-`frame.f_locals` leaves a dictionary of all locals in the frame up to 3.12, which would itself keep what it names: it is emptied of
-them again, unless somebody else has it too. From 3.13 on it is a view that leaves nothing.
+`frame.f_locals` leaves a dictionary of all locals in the frame up to 3.12, which would itself keep what it names: it is emptied
+again, unless something else refers to it too. From 3.13 on it is a view that leaves nothing.
 """
 
 import dis
@@ -32,7 +32,8 @@ GENERATORS = (GeneratorType, CoroutineType, AsyncGeneratorType)
 
 LEAVES_NOTHING = sys.version_info >= (3, 13)
 
-# Those who refer to the dictionary of f_locals when nobody but the frame does: it, our variable, and the call that counts.
+# The references to the dictionary of f_locals when only the frame keeps it: the frame's, our variable's, and that of
+# the counting call.
 OWN_REFERENCES = 3
 
 
@@ -103,7 +104,7 @@ def running(things: list[Any]) -> Iterator[FrameType]:
 
 
 def _tasklets() -> list[Any]:
-    """This thread's tasklets that have started. roamlet is never imported for it: without its core there are none."""
+    """This thread's tasklets that have started. Does not import roamlet: while its core is not loaded, no tasklet exists."""
     core = sys.modules.get("roamlet.core")
     return list(core.started()) if core is not None else []
 
@@ -115,14 +116,14 @@ def is_tasklet(kind: type) -> bool:
 
 
 def _outside(frame: FrameType | None) -> FrameType | None:
-    """The nearest frame that is none of this package's."""
+    """The nearest frame that does not belong to this package."""
     while frame is not None and str(frame.f_globals.get("__name__")).startswith(f"{__package__}."):
         frame = frame.f_back
     return frame
 
 
 def handles(frame: FrameType) -> bool:
-    """Whether the frame stands inside an except or finally clause that an exception has led into."""
+    """Whether the frame is inside an except or finally clause that an exception has led into."""
     return any(start <= frame.f_lasti < end for start, end in handlers(frame.f_code))
 
 

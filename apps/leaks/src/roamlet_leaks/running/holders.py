@@ -13,8 +13,8 @@ __all__ = ["CONTAINERS", "inside", "is_exception", "key_of", "may_hold", "named"
 
 CONTAINERS = (list, tuple, dict, set, frozenset, deque)
 
-# Classes, and what derives from them, that hold an exception for whoever asks for it next, by module and name: none of them has to
-# be imported for that.
+# Classes, and what derives from them, that hold an exception until it is asked for, by module and name, so that none of
+# them has to be imported.
 HOLD_FOR_OTHERS = {
     "concurrent.futures._base.Future",
     "asyncio.futures.Future",
@@ -26,7 +26,7 @@ OF_PYTEST = ("_pytest.", "pluggy.")
 
 
 def is_exception(thing: Any) -> bool:
-    """Whether it is an exception object; `isinstance` would ask a proxy for what it stands for."""
+    """Whether it is an exception object; `isinstance` would ask a proxy for the class of its target."""
     return issubclass(type(thing), BaseException)
 
 

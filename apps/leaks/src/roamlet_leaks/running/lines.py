@@ -77,7 +77,7 @@ def is_parameter(code: CodeType, name: str, passed: int | None) -> bool:
 
 
 def uses(code: CodeType, line: int, name: str) -> bool:
-    """Whether what stands in `line` mentions `name`."""
+    """Whether `line` mentions `name`."""
     return any(
         one.positions and one.positions.lineno == line and (_mentions(one, name) or _mentions(one, f".{name}"))
         for one in instructions_of(code)

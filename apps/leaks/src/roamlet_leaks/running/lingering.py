@@ -74,7 +74,7 @@ def _some(errors: dict[int, Any]) -> dict[int, Any]:
 
 
 def _with_parts(errors: Iterable[Any]) -> list[Any]:
-    """The exceptions and their tracebacks: whoever keeps what sys.exc_info() tells has both."""
+    """The exceptions and their tracebacks: code that keeps the result of sys.exc_info() has both."""
     parts = []
     for error in errors:
         parts.append(error)
@@ -116,7 +116,7 @@ def _handled() -> set[int]:
 
 
 def _live_locals(things: list[Any]) -> dict[int, tuple[FrameType, str]]:
-    """What the locals of running functions hold, by id. Those that stand in an except clause now are left out of it."""
+    """What the locals of running functions hold, by id. Exceptions that an except clause handles now are left out."""
     found: dict[int, tuple[FrameType, str]] = {}
     for frame in running(things):
         if frame.f_code.co_name == "<module>":  # its globals tell
@@ -129,7 +129,7 @@ def _live_locals(things: list[Any]) -> dict[int, tuple[FrameType, str]]:
 
 
 def _described(error: Any, holder: Holder) -> Finding:
-    """What to say of an exception that lingers: at the line of the function that caught it, or of the one that holds it."""
+    """The finding for an exception that lingers: at the line of the function that caught it, or of the one that holds it."""
     traceback = traceback_of(error)
     part = passed_in(error, holder.frame) if holder.frame is not None else traceback
     frame = holder.frame or traceback.tb_frame

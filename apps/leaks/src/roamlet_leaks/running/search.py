@@ -1,6 +1,6 @@
-"""Who holds an exception that lives: from object to object that refers to it, up to the nearest that has a name in the program.
+"""Finds what holds a living exception: from object to referrer, up to the nearest object that has a name in the program.
 
-The collector tells the referrers of an object. Those that were frozen (gc.freeze) it does not: what nobody else is seen to hold is
+The collector lists the referrers of an object, except those that were frozen (gc.freeze): an exception without a visible holder is
 then looked for from the modules down.
 """
 
@@ -67,7 +67,7 @@ class Search:
         self._explained: set[int] = set()  # held by those that may
 
     def holders(self) -> dict[int, Holder]:
-        """Who holds each error, by the error's id: the nearest that has a name. Those without one are left out."""
+        """The holder of each error, by the error's id: the nearest that has a name. Errors without one are left out."""
         self._upwards()
         left = self._errors.keys() - self._found.keys() - self._explained
         if left and gc.get_freeze_count():
@@ -102,7 +102,7 @@ class Search:
                 else:
                     inner = {id(value) for value in gc.get_referents(referrer)} & level.keys()
                     self._explained.update(*(level[number][1] for number in inner))
-            # Behind those: what has the exception as well as a variable does is there for longer.
+            # After those: an object that holds the exception lives longer than a variable that holds it too.
             for way, held in level.values():
                 self._take_live(way, held)
             seen |= above.keys()
@@ -119,7 +119,7 @@ class Search:
             return False  # what led to another exception goes with that one
         if kind in (TracebackType, FrameType) or kind in GENERATORS:
             return False
-        # Those that wait hold the exception that they handle; what their locals hold is among the live ones.
+        # A waiting tasklet holds the exception that it handles; what its locals hold is among the live ones.
         if is_tasklet(kind) or kind.__name__ == "greenlet":
             return namespace_of(referrer) is not None
         return not may_hold(referrer, futures=True)
