@@ -27,7 +27,7 @@ PUBLIC = [
 @pytest.mark.parametrize("module_name", PUBLIC)
 def test_every_public_name_stands_in_the_reference_of_its_module(module_name):
     public = importlib.import_module(module_name).__all__
-    name = re.split(r'roamlet[._]', module_name)[-1].split('.')[0]
+    name = re.split(r"roamlet[._]", module_name)[-1].split(".")[0]
     pages = [*(ROOT / "docs/reference").glob(f"{name}.md"), *(ROOT / "docs/reference").glob(f"{name}-*.md")]
     text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
     # Inside code: `name`, `name(...)`, `roamlet.name(...)` or `thing.name`.
