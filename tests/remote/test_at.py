@@ -192,7 +192,7 @@ def test_a_context_that_has_died_before_it_is_asked_for_the_end_of_the_block_is_
     handle = Handle
 
     def too_late(*args: Any) -> Handle:
-        context._link.ended.wait(10)
+        context._calls.link.ended.wait(10)
         return handle(*args)
 
     monkeypatch.setattr(block, "Handle", too_late)

@@ -428,7 +428,7 @@ def test_a_child_that_reads_nothing_slows_its_callers_and_no_other_context(own_t
         if number < 30:
             return stopped.call(roamlet_sent.size_of, (data,))
         answers = [other.call(roamlet_sent.add, (n, 0)) for n in range(50)]
-        queued.append(stopped._link.waiting)
+        queued.append(stopped._calls.link.waiting)
         os.kill(stopped.facts.pid, signal.SIGCONT)
         return answers
 

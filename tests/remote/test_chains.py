@@ -44,7 +44,7 @@ def run_until():
 
 def waits(context):
     """Whether somebody over there waits to receive."""
-    return any(given.pumping for given in context._link.channels._served.values())
+    return any(given.pumping for given in context._calls.link.channels._served.values())
 
 
 def test_calls_run_in_order_though_the_first_one_waits(everywhere, gate):
@@ -239,10 +239,10 @@ def test_channels_of_calls_that_were_not_run_are_let_go(everywhere, run_until):
     with raises(ValueError), everywhere.chain() as chain:
         chain.spawn(sent.fail, ("no good",))
         chain.spawn(sent.note, (1, channel))
-    run_until(lambda: everywhere.call(roamlet_sent.nothing) is None and not everywhere._link.channels._served)
+    run_until(lambda: everywhere.call(roamlet_sent.nothing) is None and not everywhere._calls.link.channels._served)
     with raises(remote.ChainBroken):
         chain.spawn(sent.note, (1, channel))
-    assert not everywhere._link.channels._served
+    assert not everywhere._calls.link.channels._served
 
 
 def test_large_arguments_keep_their_place(everywhere):
@@ -403,7 +403,7 @@ def test_behind_a_context_and_where_calls_are_tasklets(gate, run_until):
             raise KeyError
         run_until(lambda: context.call(sent.remembered) == (0, 0))
         assert context.call(sent.noted) == ["begun", "ended"]
-        run_until(lambda: context.call(roamlet_sent.nothing) is None and not context._link.channels._served)
+        run_until(lambda: context.call(roamlet_sent.nothing) is None and not context._calls.link.channels._served)
 
 
 def test_a_context_that_speaks_of_an_error_where_none_was_is_told_apart():

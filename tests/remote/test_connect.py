@@ -417,7 +417,7 @@ def test_the_name_stands_in_errors_and_facts(own_target):
 def test_a_pipe_that_carries_much_is_made_wide_and_others_are_left_as_they_are(monkeypatch):
     monkeypatch.setattr(descriptors, "sockets", lambda size: descriptors.pipe())
     with remote.local() as context:
-        process = context._link.process
+        process = context._calls.link.process
         before = fcntl.fcntl(process.up, fcntl.F_GETPIPE_SZ)
         assert context.call(roamlet_sent.add, (1, 2)) == 3
         assert fcntl.fcntl(process.up, fcntl.F_GETPIPE_SZ) == before

@@ -248,7 +248,7 @@ def test_who_is_killed_before_the_order_leaves_nothing(context, monkeypatch):
     monkeypatch.setattr(detach, "connect", connect)
     monkeypatch.setattr("roamlet.remote.shipping.shipping.Shipping.settle", lambda self, deadline: roamlet.sleep(1000))
     detaching = roamlet.spawn(context.detach, (roamlet_sent.never_return,))
-    while not started or not started[0].stats.calls:
+    while not started or not started[0].link.calls:
         roamlet.sleep(0.005)
     detaching.kill()
     with raises(TaskletKilled):
@@ -266,7 +266,7 @@ def test_a_context_that_has_ended_detaches_nothing():
 
 def test_an_interpreter_that_is_gone_is_told(monkeypatch):
     with remote.local() as context:
-        monkeypatch.setattr(context, "facts", roamlet_sent_facts(context.facts))
+        monkeypatch.setattr(context._calls, "facts", roamlet_sent_facts(context.facts))
         with raises(remote.NoPython, match="no interpreter '/no/python' on 'local'"):
             context.detach(roamlet_sent.nothing)
 

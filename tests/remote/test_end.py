@@ -91,7 +91,7 @@ def test_many_tasklets_may_close_the_same_context(own_target, in_tasklets):
 
 def test_a_context_that_nobody_holds_is_closed_with_a_warning(own_target):
     context = own_target.open()
-    process = context._link.process
+    process = context._calls.link.process
     own_target.opened.clear()
     contexts = [context]
     del context
@@ -105,7 +105,7 @@ def test_a_context_that_nobody_holds_is_closed_where_warnings_are_errors_too(own
     monkeypatch.setattr("sys.unraisablehook", lambda about: raised.append(about.exc_type))
     context = own_target.open()
     own_target.opened.clear()
-    process = context._link.process
+    process = context._calls.link.process
     with warnings.catch_warnings():
         warnings.simplefilter("error", ResourceWarning)
         del context
@@ -116,7 +116,7 @@ def test_a_context_that_nobody_holds_is_closed_where_warnings_are_errors_too(own
 def test_a_tasklet_killed_while_it_closes_leaves_nothing(own_target):
     context = own_target.open()
     own_target.opened.clear()
-    process = context._link.process
+    process = context._calls.link.process
     closing = roamlet.tasklet(context.close)()
     roamlet.schedule()
     assert closing.blocked
@@ -292,13 +292,14 @@ def test_the_end_of_the_process_closes_contexts_that_were_left_open(tmp_path):
 def test_ctrl_c_while_the_end_of_the_process_closes_contexts_is_no_traceback():
     text = """
 from roamlet import remote
+from roamlet.remote.calls.engine import Calls
 
-def pressed(context):
+def pressed(calls):
     print("closes")
     raise KeyboardInterrupt
 
 held = remote.local()
-remote.Context.close = pressed
+Calls.close = pressed
 """
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "closes\n", "")
@@ -307,7 +308,7 @@ remote.Context.close = pressed
 def test_a_forked_child_is_refused_by_name_and_disturbs_nothing(own_target):
     context = own_target.open()
     assert context.call(roamlet_sent.add, (1, 1)) == 2
-    links = {_target_of(fd) for fd in (context._link.process.down, context._link.process.up)}
+    links = {_target_of(fd) for fd in (context._calls.link.process.down, context._calls.link.process.up)}
     read_end, write_end = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -367,7 +368,7 @@ def test_a_child_that_another_thread_forks_keeps_nothing_of_a_context_that_is_be
     monkeypatch.setattr(connect, "_greeted", greeted)
     try:
         with remote.ssh(sshd.host, ssh_args=sshd.ssh_args, password=password) as context:
-            process = context._link.process
+            process = context._calls.link.process
             terminal = process.terminal._open if password else ()
             links = {_target_of(fd) for fd in (*process._open, *terminal)}
             (child,) = children
@@ -384,7 +385,7 @@ def test_a_child_that_another_thread_forks_keeps_nothing_of_a_context_that_is_be
 def test_a_forked_child_is_refused_although_somebody_was_sending_modules(own_target):
     context = own_target.open()
     read_end, write_end = os.pipe()
-    context._shipping._order.acquire()
+    context._calls.shipping._order.acquire()
     pid = os.fork()
     if pid == 0:
         try:
@@ -392,7 +393,7 @@ def test_a_forked_child_is_refused_although_somebody_was_sending_modules(own_tar
         except BaseException as error:
             os.write(write_end, type(error).__name__.encode())
         os._exit(0)
-    context._shipping._order.release()
+    context._calls.shipping._order.release()
     os.close(write_end)
     with open(read_end) as said:
         assert said.read() == "ForkedContext"

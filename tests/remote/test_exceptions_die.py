@@ -220,7 +220,7 @@ def a_call_whose_arguments_cannot_travel(context, witnesses):
         context.call(roamlet_sent.echo, ([channel, threading.Lock(), local],))
 
     witnesses.handles(calls, remote.CannotTravel)
-    assert not context._link.channels._served
+    assert not context._calls.link.channels._served
 
 
 @path

@@ -343,7 +343,7 @@ def test_the_python_file_takes_the_place_of_what_cannot_be_loaded_and_a_warning_
 def test_a_package_that_runs_uncompiled_is_named_once_and_each_package_is(caplog: pytest.LogCaptureFixture) -> None:
     with remote.local() as context:
         for names in (["one.a", "one.b", "two.c"], ["one.d"], ["two.e", "three.f"]):
-            context._shipping._warn([modules.Missing(name, "Why.") for name in names])
+            context._calls.shipping._warn([modules.Missing(name, "Why.") for name in names])
         context.call(os.getpid)
     said = [one.getMessage() for one in caplog.records if one.levelno >= logging.WARNING]
     assert sorted(line.partition(" runs ")[2].partition(" ")[0] for line in said) == ["one.a", "three.f", "two.c"]

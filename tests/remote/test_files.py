@@ -417,7 +417,7 @@ def test_a_transfer_to_a_context_that_has_ended_is_called_a_transfer(tmp_path):
         context.heartbeat(3)
     with remote.local() as context:
         os.kill(context.facts.pid, signal.SIGKILL)
-        context._link.ended.wait(10)
+        context._calls.link.ended.wait(10)
         with raises(remote.ContextDied, match="^a transfer of files was not sent: 'local' has died before"):
             context.put(tmp_path / "folder", str(tmp_path / "again"))
 

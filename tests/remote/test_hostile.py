@@ -424,7 +424,7 @@ def test_a_context_can_use_no_channel_but_those_it_was_given_and_these_only_as_t
     with raises(remote.ProtocolError, match=says):
         context.call(roamlet_sent.echo, (channel,))
     context.close()
-    assert not context._link.channels._served
+    assert not context._calls.link.channels._served
     assert roamlet.select(channel, default="nobody")[1] == "nobody"
 
 
@@ -432,8 +432,8 @@ def test_who_reads_no_answers_is_not_even_told_that_a_channel_is_closed():
     channel = roamlet.channel()
     channel.close()
     with remote.local() as context:
-        link = context._link
-        context._shipping.need("channels")
+        link = context._calls.link
+        context._calls.shipping.need("channels")
         number = link.channels.number_of(channel)
         filler = protocol.frame(link.identifier, 0, 77, protocol.CANCEL, bytes(1 << 16))
         stop(context.facts.pid)

@@ -15,7 +15,8 @@ import travelling
 
 import roamlet
 from roamlet import remote
-from roamlet.remote.context import Request
+from roamlet.remote.calls.engine import Calls
+from roamlet.remote.calls.request import Request
 from roamlet.remote.migration import handle, move, requests
 from roamlet.snapshot.migration.arrivals import LARGEST
 from tests.remote.fakes import script
@@ -31,15 +32,15 @@ def at_step(monkeypatch: pytest.MonkeyPatch) -> Callable[[remote.Context, str, C
     """`at_step(context, "prepare", do)`: right before the context is sent that for a tasklet, once."""
 
     def at_step(context: remote.Context, step: str, do: Callable[[], object]) -> None:
-        sent = context._sent
+        sent = context._calls.send
 
         def first(request: Request, deadline: float | None) -> Any:
             if request.text.endswith(f"migration.arrivals.{step}"):
-                monkeypatch.setattr(context, "_sent", sent)
+                monkeypatch.setattr(context._calls, "send", sent)
                 do()
             return sent(request, deadline)
 
-        monkeypatch.setattr(context, "_sent", first)
+        monkeypatch.setattr(context._calls, "send", first)
 
     return at_step
 
@@ -163,8 +164,8 @@ def breaks_at_commit(module: Any, context: remote.Context) -> pytest.MonkeyPatch
     """The context gets the order to go on, and dies before it can say so."""
     patched = pytest.MonkeyPatch()
 
-    def commits(place: remote.Context, number: int) -> Any:
-        if place is not context:
+    def commits(place: Calls, number: int) -> Any:
+        if place is not context._calls:
             return requests.commit(place, number)
         stop(context)
         waiter = requests.commit(place, number)
@@ -412,15 +413,15 @@ def test_a_move_on_takes_one_round_trip_to_prepare_and_one_to_commit(a: remote.C
     """On the wire: how often somebody here waits for an answer, one after the other, and who is asked what."""
     joined(journeys.tries, a, b)  # which brings modules
     asked: list[tuple[str, str]] = []
-    sent = remote.Context._sent
+    sent = Calls.send
 
-    def notes(self: remote.Context, request: Request, deadline: float | None) -> Any:
+    def notes(self: Calls, request: Request, deadline: float | None) -> Any:
         asked.append((self.name, request.text.rpartition(".")[2]))
         return sent(self, request, deadline)
 
     before = [context.stats.round_trips for context in (a, b)]
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(remote.Context, "_sent", notes)
+        patched.setattr(Calls, "send", notes)
         assert joined(journeys.tries, a, b) == ("moved", False)
     assert [one for one in asked if one[1] != "drop"] == [
         ("a", "prepare"),

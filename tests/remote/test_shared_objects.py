@@ -198,7 +198,7 @@ def test_calls_overtake_the_pieces_that_wait(tmp_path: Path) -> None:
         send(protocol.RESULT, codec.dumps(order), call)
     """
     with remote.local(hostile(tmp_path, body), name="hostile", timeout=20) as context:
-        link, results = context._link, roamlet.channel()
+        link, results = context._calls.link, roamlet.channel()
 
         def piece(number: int) -> None:
             link.send_when_quiet(protocol.frame(link.identifier, 0, number, protocol.PIECE, b"+" + bytes(LARGE)))

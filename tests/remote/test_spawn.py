@@ -33,7 +33,7 @@ def everywhere(request):
 
 def waits(context):
     """Whether somebody over there waits to receive."""
-    return any(given.pumping for given in context._link.channels._served.values())
+    return any(given.pumping for given in context._calls.link.channels._served.values())
 
 
 def test_a_spawned_call_is_joined_by_any_number(everywhere):
@@ -124,7 +124,7 @@ def test_a_killed_call_that_computes_ends_where_it_asks(everywhere):
 def test_a_call_that_was_killed_while_it_sends_has_not_sent(everywhere):
     channel = roamlet.channel()
     call = everywhere.spawn(sent.send_all, (channel, [1]))
-    while not everywhere._link.channels._requests:
+    while not everywhere._calls.link.channels._requests:
         roamlet.sleep(0.001)
     call.kill()
     with raises(TaskletKilled):

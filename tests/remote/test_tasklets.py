@@ -146,7 +146,7 @@ def test_a_call_that_was_cancelled_before_it_began_does_not_begin(
     roamlet.schedule()
     second.kill()
     heard = context.stats.bytes_up
-    link = context._link
+    link = context._calls.link
     link.send_at_once(protocol.frame(link.identifier, 0, 1, protocol.PING, bytes(5000)))
     until(lambda: context.stats.bytes_up > heard + 5000)  # it has read all that was sent before
     pipe.write_text("go on")

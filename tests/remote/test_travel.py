@@ -14,7 +14,7 @@ import travelling
 
 import roamlet
 from roamlet import remote
-from roamlet.remote.context import Request
+from roamlet.remote.calls.request import Request
 from roamlet.remote.migration import move
 from roamlet.snapshot import CannotSave
 from tests.programs import printed
@@ -476,7 +476,7 @@ def test_a_link_that_breaks_behind_the_order_to_go_on_leaves_it_in_doubt(
     channel: roamlet.channel[str] = roamlet.channel()
     moving = begun(travelling.receives, channel)
     requests: list[Request] = []
-    sent = context._sent
+    sent = context._calls.send
 
     def stops_before_it_goes(request: Request, deadline: float | None) -> Any:
         requests.append(request)
@@ -487,7 +487,7 @@ def test_a_link_that_breaks_behind_the_order_to_go_on_leaves_it_in_doubt(
         os.kill(context.facts.pid, signal.SIGKILL)
         return asked
 
-    monkeypatch.setattr(context, "_sent", stops_before_it_goes)
+    monkeypatch.setattr(context._calls, "send", stops_before_it_goes)
     error = error_of(context.move, moving)
     assert isinstance(error, remote.MoveInDoubt)
     assert str(error).startswith("the tasklet of receives was on its way to 'local' when the link broke")

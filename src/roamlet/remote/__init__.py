@@ -47,11 +47,11 @@ from roamlet.remote.errors import (
     UnsafeName,
     VersionConflict,
 )
-from roamlet.remote.files.transfer import Progress, Transferred
+from roamlet.remote.fan_out import Opened, Result, gather, map, open_all
+from roamlet.remote.files.options import Progress, Transferred
 from roamlet.remote.link.output import OutputFunction
 from roamlet.remote.modules import Modules
-from roamlet.remote.opening.gather import Opened, Result, gather, map, open_all
-from roamlet.remote.opening.open import (
+from roamlet.remote.open import (
     buildah,
     doas,
     docker,

@@ -1,53 +1,28 @@
-"""What a user holds: a context, and the calls into it. How it came about stands in opening/connect.py."""
+"""What a user holds: a context, and everything that it offers. The work is done below: see calls/engine.py for calls."""
 
-import atexit
 import os
-import time
-import warnings
-import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar, Unpack
 
 from roamlet._migration import Home, MigrationDecision
-from roamlet.core import Waiter, tasklet
-from roamlet.remote import modules
-from roamlet.remote.base.deadlines import deadline_of, remaining
-from roamlet.remote.base.facts import Facts
-from roamlet.remote.base.threads import TaskletThread, Threads, forget_after_fork, release
+from roamlet.core import tasklet
+from roamlet.remote.base.deadlines import deadline_of
 from roamlet.remote.calls.chains import Chain
+from roamlet.remote.calls.engine import Calls, ContextBase
 from roamlet.remote.calls.spawn import RemoteCall, Stream, acall, iterate
 from roamlet.remote.calls.version_hints import say_versions
-from roamlet.remote.channels.served import ChannelReferences
-from roamlet.remote.errors import (
-    CallTimeout,
-    CannotTravel,
-    ContextClosed,
-    ProtocolError,
-    RemoteError,
-    RemoteModuleNotFound,
-)
-from roamlet.remote.files import transfer
-from roamlet.remote.link.heartbeat import Heartbeat
-from roamlet.remote.link.inflight import Answer, Member
-from roamlet.remote.link.link import Link, alive
-from roamlet.remote.shipping.shipping import Shipping, part_name
-from roamlet.remote.values import answers
-from roamlet.remote.values.registry import Body, Outgoing
-from roamlet.wire import codec, heartbeat
+from roamlet.remote.files import copying
+from roamlet.remote.files.options import TransferOptions, Transferred, options_of
+from roamlet.remote.opening.detach import detach
 
 R = TypeVar("R")
-
-PATIENCE = 3.0  # seconds for an orderly end
-DELIVERY = 5.0  # seconds for what was printed to be handed on
-HEADS = 4096  # functions of which the beginning of a call is kept
-ARGUMENT_NAMES = ("module", "function", "args", "kwargs")
 
 
 @dataclass(frozen=True)
 class Stats:
-    """What a context has cost so far. `round_trips` are those that an import over there waited for; bytes include headers."""
+    """What a context has cost so far. `round_trips` are those that an import on the target waited for; bytes include headers."""
 
     calls: int
     modules: int
@@ -56,28 +31,7 @@ class Stats:
     bytes_up: int
 
 
-@dataclass(slots=True)
-class Request:
-    """A call that can be sent. `luggage` and `outgoing` of one that is more than plain values."""
-
-    function: Callable[..., Any]
-    name: modules.FunctionName
-    text: str
-    body: Body
-    luggage: ChannelReferences | None = None
-    outgoing: Outgoing | None = None
-
-    def let_go(self) -> None:
-        """It was not sent after all."""
-        if self.luggage is not None:
-            self.luggage.discard()
-
-
-_heads: dict[modules.FunctionName, tuple[str, bytes]] = {}
-"""Of functions that were called: their names in messages, and the encoded beginning of their calls."""
-
-
-class Context:
+class Context(ContextBase):
     """A Python somewhere else, ready for calls. Made by `remote.local()`, `remote.ssh()` and their like, ended by `with`.
 
     Every thread and tasklet of this process may use it, all at once. Calls block the calling tasklet only.
@@ -92,46 +46,35 @@ class Context:
     def __reduce__(self) -> NoReturn:
         raise TypeError(f"{self!r} cannot be pickled: {self.stays_here}")
 
-    def __init__(
-        self, link: Link, shipping: Shipping, facts: Facts, threads: Threads, via: "Context | None" = None
-    ) -> None:
-        self.facts = facts
+    def __init__(self, calls: Calls, via: "Context | None" = None) -> None:
+        self._calls = calls
+        self.facts = calls.facts
         self.via = via
-        self._behind: weakref.WeakSet[Context] = weakref.WeakSet()
-        self._moves_to: weakref.WeakSet[Context | Home] = weakref.WeakSet()
-        if via is not None:
-            via._behind.add(self)
-        self._link = link
-        self._shipping = shipping
-        self._threads: Threads | None = threads
-        self._pid = os.getpid()
-        self._heartbeat: Heartbeat | None = None
-        _open.add(self)
 
     @property
     def name(self) -> str:
         """The host's name, "local", or what `name=` said."""
-        return self._link.name
+        return self._calls.name
 
     @property
     def closed(self) -> bool:
         """True once it was closed, or has died."""
-        return self._link.closed
+        return self._calls.closed
 
     @property
     def largest_result(self) -> int:
         """The most bytes that one result may take; a larger one raises CannotTravel here, and is not stored. Can be set."""
-        return self._link.largest_result
+        return self._calls.link.largest_result
 
     @largest_result.setter
     def largest_result(self, size: int) -> None:
         if isinstance(size, bool) or not isinstance(size, int) or size < 1:
             raise ValueError(f"largest_result must be a number of bytes, 1 or more, not {size!r:.80}")
-        self._link.largest_result = size
+        self._calls.link.largest_result = size
 
     @property
     def stats(self) -> Stats:
-        link, shipping = self._link, self._shipping
+        link, shipping = self._calls.link, self._calls.shipping
         return Stats(link.calls, shipping.modules, shipping.round_trips, link.bytes_down, link.bytes_up)
 
     def call(
@@ -158,18 +101,12 @@ class Context:
         cannot go.
         """
         deadline = deadline_of(timeout)
-        request = self._prepared(function, args, kwargs, lent=True)
-        number, answer = self._asked(request, deadline)
-        if answer is None:  # raised out here, so that the error holds no other one with its frames
-            raise self._too_late(timeout, request.text, sent=number is not None)
+        request = self._calls.prepare(function, args, kwargs, lent=True)
         try:
-            return self._value(answer, request.text, deadline)  # type: ignore[no-any-return]
-        except codec.OutOfTime:
-            pass  # raised out here, as above
+            return self._calls.run(request, timeout, deadline)  # type: ignore[no-any-return]
         except (ImportError, AttributeError) as error:
-            say_versions(self, error)
+            say_versions(self._calls, error)
             raise
-        raise self._too_late(timeout, request.text, sent=True, came=len(answer[1]))
 
     def spawn(
         self,
@@ -185,7 +122,7 @@ class Context:
         copied now. Everything else is as for `call`. Raises what call raises before it sends: TypeError, CannotTravel,
         FunctionNotFound. An error that nobody asks for by join() is logged.
         """
-        return RemoteCall(self, self._prepared(function, args, kwargs), name)
+        return RemoteCall(self._calls, self._calls.prepare(function, args, kwargs), name)
 
     def chain(self) -> Chain:
         """Return a chain: calls by it run one after the other, and are sent without waiting for each other's answers.
@@ -197,7 +134,7 @@ class Context:
 
         When one fails, those behind it do not run. Sends nothing yet.
         """
-        return Chain(self)
+        return Chain(self._calls)
 
     def move(self, moving: tasklet[...]) -> RemoteCall[Any]:
         """Let a tasklet that does not run go on over there, in the middle of its function; return a handle: join(timeout), kill().
@@ -212,9 +149,10 @@ class Context:
         CannotSave for what cannot be saved, CannotTravel, RemoteModuleNotFound, NotMoved where it was not moved, NoCore where calls
         are no tasklets, what `call` raises when the context ends; MoveInDoubt when the link breaks behind that order.
         """
-        from roamlet.remote.migration.move import move  # which loads roamlet.snapshot; few need it
+        # Imported here because it loads roamlet.snapshot, which takes time at the start and few programs need.
+        from roamlet.remote.migration.move import move
 
-        return move(self, moving)
+        return move(self._calls, moving)
 
     def allow_moves_to(self, *places: "Context | Home") -> None:
         """Let tasklets that live in this context move on by themselves (roamlet.move_to) to these contexts, and to roamlet.home.
@@ -229,19 +167,19 @@ class Context:
                     f"allow_moves_to() takes contexts, and roamlet.home, as arguments of their own, not {place!r:.80}: "
                     "allow_moves_to(beta, roamlet.home)"
                 )
-        self._moves_to = weakref.WeakSet(places)
+        self._calls.allow_moves_to(place._calls if isinstance(place, Context) else place for place in places)
 
     def _begin_migration(self, current: tasklet[...]) -> MigrationDecision:
         """For roamlet.move_to(): the current tasklet, which suspends itself next, goes on over there."""
-        from roamlet.remote.migration.move import leaves  # as in move()
+        from roamlet.remote.migration.move import leaves  # here, as in move()
 
-        return leaves(self, current)
+        return leaves(self._calls, current)
 
     def _begin_block(self, current: tasklet[...]) -> Any:
         """For roamlet.at(): the current tasklet, which suspends itself next, has its block run over there."""
-        from roamlet.remote.migration.block import Visit  # as in move()
+        from roamlet.remote.migration.block import Visit  # here, as in move()
 
-        return Visit(self, current)
+        return Visit(self._calls, current)
 
     def detach(
         self,
@@ -262,9 +200,7 @@ class Context:
         Blocks this tasklet for four round trips and the start of an interpreter. Raises what `call` raises, ConnectError, and
         OSError where `output` cannot be written: then nothing runs. CannotTravel for a channel in the arguments.
         """
-        from roamlet.remote.opening.detach import detach  # which needs contexts
-
-        return detach(self, function, args, kwargs, output, timeout)
+        return detach(self._calls, function, args, kwargs, output, timeout)
 
     def iterate(
         self, function: Callable[..., Iterable[Any]], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
@@ -274,7 +210,7 @@ class Context:
         It runs ahead of the loop here by 1,024 values or 8 MB, then it waits. A value may take 4 MB. An error of its is raised
         behind the values before it. When the loop here is left, the generator over there is closed at its next value.
         """
-        return iterate(self, function, args, kwargs)
+        return iterate(self._calls, function, args, kwargs)
 
     async def acall(
         self,
@@ -287,7 +223,7 @@ class Context:
 
         When its task is cancelled, or `timeout` seconds are over, the call ends as by RemoteCall.kill(). Otherwise as `call`.
         """
-        return await acall(self, function, args, kwargs, timeout)
+        return await acall(self._calls, function, args, kwargs, timeout)
 
     def heartbeat(self, seconds: float | None) -> None:
         """From now on, take the other side for dead when nothing has come from it for so many seconds, though it was asked.
@@ -301,143 +237,9 @@ class Context:
             isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not seconds > 0
         ):
             raise ValueError(f"heartbeat() takes a number of seconds above 0, or None, not {seconds!r}")
-        # The asking begins before the target is told, and the old one stops after it: a context may be stuck already, and one that
-        # is told to expect questions must get some even when this tasklet is killed meanwhile.
-        old, threads = self._heartbeat, self._threads
-        if seconds is not None and threads is not None:
-            if old is not None:
-                old.stop()
-            self._heartbeat = Heartbeat(self._link, seconds)
-            threads.links.post(self._heartbeat.run)
-        self._shipping.need("heartbeat")
-        self.call(heartbeat.expect, (seconds,))
-        if seconds is None and old is not None:
-            old.stop()
-            if self._heartbeat is old:
-                self._heartbeat = None
+        self._calls.expect_heartbeat(seconds)
 
-    def _prepared(
-        self,
-        function: Callable[..., Any],
-        args: Sequence[Any],
-        kwargs: Mapping[str, Any] | None,
-        *,
-        through: tuple[str, str, tuple[Any, ...]] | None = None,
-        luggage: ChannelReferences | None = None,
-        lent: bool = False,
-    ) -> Request:
-        """The call, encoded. Never blocks; nothing is sent.
-
-        `through`: the module and name of a function to be called in its place, and its first arguments; module, name, args and
-        kwargs of the call follow. `lent`: the caller waits for the answer, so that large bytearrays and arrays need not be copied.
-        """
-        by_value = False
-        try:
-            name = modules.name_of(function)
-        except CannotTravel:  # by no name: then as a value, if it can be one
-            by_value = True
-            name = modules.FunctionName("roamlet.wire.functions", "apply")
-        except RemoteError as error:
-            error.happened_in(self.name)
-            raise
-        text, head = (_name_of_value(function), b"") if by_value else _heads.get(name) or _head(name)
-        arguments: tuple[Any, ...] = _positional(args, text)
-        keywords = _keywords(kwargs, text)
-        if not by_value and through is None and not codec.carries(arguments):  # else it would be encoded twice
-            plain = codec.dumps((arguments, keywords), otherwise=_no_bytes, head=head)
-            if plain:
-                return Request(function, name, text, plain)
-        called: tuple[Any, ...] = (
-            name.module,
-            name.qualname,
-            (function, arguments) if by_value else arguments,
-            keywords,
-        )
-        luggage = luggage or ChannelReferences(self._link.channels)
-        outgoing = Outgoing(self.facts.python, luggage.discard, lent)
-        if through is not None:
-            called = (*through[:2], (*through[2], *called), None)
-        body, problem = _encoded(called, outgoing, luggage)
-        if problem is not None:
-            luggage.discard()
-            self._link.refuse_if_ended(text)  # a channel cannot travel where nobody is
-            if by_value:
-                problem = (_as_called(problem[0]), _as_called(problem[1]))
-            raise self._cannot_travel(*problem, text)
-        return Request(len if by_value else function, name, text, body, luggage, outgoing)
-
-    def _asked(self, request: Request, deadline: float | None) -> tuple[int | None, Answer | None]:
-        """Send the call and wait for its answer. The number is None when it was not sent in time, the answer if not answered."""
-        number = None
-        try:
-            number, waiter = self._sent(request, deadline, reads=True)
-            answer = self._link.read_answer(number)
-            return number, waiter.wait(remaining(deadline)) if answer is None else answer
-        except TimeoutError:
-            if number is not None:
-                self._link.cancel(number)
-            if deadline is None:
-                raise  # it is somebody else's: thrown into this tasklet, or by a signal's handler
-            return number, None
-        except BaseException:
-            if number is not None:
-                self._link.cancel(number)
-            raise
-
-    def _sent(
-        self, request: Request, deadline: float | None, member: Member | None = None, *, reads: bool = False
-    ) -> tuple[int, Waiter[Answer]]:
-        """Send the call; return its number and who is told its answer. Raises TimeoutError when it was not sent by `deadline`.
-
-        `member`, `reads`: see Link.ask.
-        """
-        try:
-            if request.outgoing is not None and request.luggage is not None:
-                self._send_ahead(request.outgoing, request.luggage, deadline)
-            return self._shipping.call(
-                request.function, request.name, request.text, request.body, deadline, member, reads=reads
-            )
-        except BaseException as error:
-            request.let_go()
-            if isinstance(error, RemoteError):
-                error.happened_in(self.name, request.text)
-            raise
-
-    def _send_ahead(self, outgoing: Outgoing, luggage: ChannelReferences, deadline: float | None) -> None:
-        """Send what must be there before the message that these have encoded."""
-        for part in outgoing.parts:
-            self._shipping.need(part, deadline)
-        for module, needed in outgoing.modules.items():
-            try:
-                self._shipping.send_module(module, deadline)
-            except (RemoteModuleNotFound, CannotTravel):
-                if needed:
-                    raise
-        if luggage.numbers:
-            self._shipping.need("channels", deadline)
-            luggage.announce()
-
-    def _value(self, answer: Answer, text: str, deadline: float | None = None) -> Any:
-        """What the answer says. Raises codec.OutOfTime: see _answers.value."""
-        try:
-            return answers.value(answer, self.name, self.facts, text, self._link.channels.resolve, deadline)
-        except ProtocolError:
-            self._link.break_off("an answer that is no value")
-            raise
-
-    def _wakers(self) -> TaskletThread:
-        """The thread in which spawned calls end."""
-        if self._threads is None:
-            self._link.refuse_if_ended("a stream")
-            raise ContextClosed(f"{self.name!r} is closed", context=self.name)
-        return self._threads.modules
-
-    def _background(self, job: Callable[[], None]) -> bool:
-        """Run this in a tasklet of a thread of roamlet's, where it may block. False, and dropped, when the context is closed."""
-        threads = self._threads
-        return threads is not None and threads.modules.post(job)
-
-    def put(self, local: str | os.PathLike[str], remote: str, **options: Any) -> transfer.Transferred:
+    def put(self, local: str | os.PathLike[str], remote: str, **options: Unpack[TransferOptions]) -> Transferred:
         """Copy the file or folder `local` to the path `remote` over there; a relative one is in its working directory.
 
         A file comes into being beside its name, with nobody else's eyes on it, and gets the name when all of it is on the disk
@@ -464,15 +266,15 @@ class Context:
         of a file stay holes. Raises the OSError of either side that says why not, as far as possible before anything is
         touched; FileChanged when `local` is changed meanwhile, DamagedFile; and what `call` raises.
         """
-        return transfer.put(self, local, remote, transfer.options_of(**options))
+        return copying.put(self._calls, local, remote, options_of(**options))
 
-    def get(self, remote: str, local: str | os.PathLike[str], **options: Any) -> transfer.Transferred:
+    def get(self, remote: str, local: str | os.PathLike[str], **options: Unpack[TransferOptions]) -> Transferred:
         """Copy the file or folder `remote` from over there to the path `local` here. Everything else is as for `put`.
 
         The other side decides what comes, not where it goes: nothing is written outside of `local`, whatever names come up. A
         symbolic link that leads out of the folder is refused with UnsafeName.
         """
-        return transfer.get(self, remote, local, transfer.options_of(**options))
+        return copying.get(self._calls, remote, local, options_of(**options))
 
     def close(self) -> None:
         """End it in order; what was printed and logged over there has been handed on when this returns.
@@ -480,35 +282,7 @@ class Context:
         Calls in flight raise ContextClosed. A process that does not end by itself within some seconds is terminated, then
         killed. Blocks this tasklet only; thread-safe; closing again only waits. Raises nothing.
         """
-        link = self._link
-        if self._pid != os.getpid():
-            return
-        if self._heartbeat is not None:
-            self._heartbeat.stop()
-        try:
-            self._close_behind()
-            link.close(PATIENCE)
-            link.output.wait_until_delivered(DELIVERY)
-        except BaseException:  # killed while it waits: the rest happens without it
-            threads, self._threads = self._threads, None
-            if threads is not None:
-                link.abandon()
-            raise
-        _open.discard(self)
-        threads, self._threads = self._threads, None
-        if threads is not None:
-            release(threads)
-
-    def _close_behind(self) -> None:
-        """Close the contexts behind this one, the furthest ones first, those at the same distance at once."""
-        levels = [[self]]
-        while levels[-1]:
-            levels.append([behind for context in levels[-1] for behind in context._behind])
-        for level in reversed(levels[1:]):
-            for context in level:
-                context._link.begin_close()
-            for context in level:
-                context.close()
+        self._calls.close()
 
     def __enter__(self) -> "Context":
         return self
@@ -519,120 +293,4 @@ class Context:
         self.close()
 
     def __repr__(self) -> str:
-        state = " closed" if self.closed else ""
-        return f"<roamlet.remote.Context {self.name!r}{state}: {self.facts}>"
-
-    def __del__(self) -> None:
-        if self._threads is not None and not self.closed and self._pid == os.getpid():
-            text = f"{self!r} was never closed: use `with`, or close()"
-            self._link.abandon()  # first: a warning may be an error
-            warnings.warn(text, ResourceWarning, source=self, stacklevel=2)
-
-    def _cannot_travel(self, problem: str, path: str, function: str) -> CannotTravel:
-        refused = CannotTravel(
-            f"{function} was not called in {self.name!r}: {problem}.\n"
-            "    Data travels, instances of classes that can be imported, functions and channels; see What travels in the "
-            "documentation. Send what is needed to make the object over there.",
-            context=self.name,
-            function=function,
-        )
-        refused.path = path
-        return refused
-
-    def _too_late(self, timeout: float | None, function: str, *, sent: bool, came: int = 0) -> CallTimeout:
-        """`came`: bytes of the answer, of one that was not decoded in time."""
-        timeout = timeout and round(timeout, 3)  # of what is left of a limit for several calls, no more can be read
-        if came:
-            what = f"{function} in {self.name!r} answered with {came} bytes, which were not decoded within {timeout} seconds"
-            hint = "Give it a longer timeout=, or let it return less, or its values in lists of one type."
-        elif sent:
-            what = f"{function} in {self.name!r} did not answer within {timeout} seconds"
-            hint = "If it has not begun it will not begin; if it runs, it goes on, and what it returns is dropped."
-        else:
-            what = f"{function} was not sent within {timeout} seconds: {self.name!r} takes no more at present"
-            hint = "It reads nothing, or the connection is slow and there is much to be sent."
-        late = CallTimeout(f"{what}.\n    {hint}", context=self.name, function=function)
-        late.sent = sent
-        return late
-
-
-def _head(name: modules.FunctionName) -> tuple[str, bytes]:
-    """What _heads keeps of a function."""
-    text = f"__main__.{name.qualname}" if name.module == modules.name_over_there() else str(name)
-    if name.module.startswith("roamlet.wire."):
-        text = part_name(name.module.rpartition(".")[2])
-    called: bytes = codec.dumps((*name, None, None))
-    if len(_heads) >= HEADS:
-        _heads.clear()
-    made = text, called[:-2]  # without the two None
-    _heads[name] = made
-    return made
-
-
-def _no_bytes(*_: object) -> bytes:
-    """In place of the bytes of what is not plain."""
-    return b""
-
-
-def _encoded(
-    arguments: tuple[Any, ...], outgoing: Outgoing, luggage: ChannelReferences
-) -> tuple[Body, tuple[str, str] | None]:
-    """The body of CALL, or what in it cannot travel: (sentence, path)."""
-    try:
-        return outgoing.dumps(arguments, ARGUMENT_NAMES, luggage.refer), None
-    except codec.CannotTravel as error:
-        return b"", (str(error), error.path)
-
-
-def _name_of_value(function: Any) -> str:
-    name = getattr(function, "__qualname__", None) or type(function).__qualname__
-    return f"{getattr(function, '__module__', None) or type(function).__module__}.{name}"
-
-
-def _as_called(text: str) -> str:
-    """A path as the caller knows it, of a function that travels as the first argument of another."""
-    if text.startswith("args[0]"):
-        return "function" + text.removeprefix("args[0]")
-    return "args" + text.removeprefix("args[1]") if text.startswith("args[1]") else text
-
-
-def _positional(args: Sequence[Any], function: str) -> tuple[Any, ...]:
-    if isinstance(args, (str, bytes)) or not isinstance(args, (tuple, list)):
-        raise TypeError(f"args must be a tuple or a list, not {args!r:.80}: context.call({function}, (value,))")
-    return tuple(args)
-
-
-def _keywords(kwargs: Mapping[str, Any] | None, function: str) -> dict[str, Any] | None:
-    if kwargs is None:
-        return None
-    if not isinstance(kwargs, Mapping) or not all(type(name) is str for name in kwargs):
-        raise TypeError(f"kwargs must be a dict whose keys are str, not {kwargs!r:.80}, in the call of {function}")
-    return dict(kwargs)
-
-
-_open: "weakref.WeakSet[Context]" = weakref.WeakSet()
-
-
-def _forget_after_fork() -> None:
-    """In a forked child: let go of the parent's pipes, so that contexts over there still see when the parent is gone."""
-    forget_after_fork()
-    for link in list(alive):
-        link.leave_to_parent()
-    alive.clear()
-    _open.clear()
-
-
-def _close_all() -> None:
-    """At the end of the process: in order, instead of leaving each to notice that its parent is gone."""
-    try:
-        for context in list(_open):
-            context.close()
-        deadline = time.monotonic() + DELIVERY
-        for link in list(alive):  # of contexts that did not come about in time, and are being ended
-            link.ended.wait(max(0.0, deadline - time.monotonic()))
-    except KeyboardInterrupt:
-        pass  # Ctrl-C again, by somebody who has no patience: what is left over there notices by itself
-
-
-os.register_at_fork(after_in_child=_forget_after_fork)
-atexit.register(_close_all)
+        return repr(self._calls)

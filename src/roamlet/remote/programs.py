@@ -1,13 +1,12 @@
 """Scripts and shell commands in a context, for `roamlet run`: the parent's half of roamlet.wire.programs."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from roamlet.remote.calls.engine import calls_of
+from roamlet.remote.context import Context
 from roamlet.remote.errors import CallTimeout
 from roamlet.wire import programs as wire
-
-if TYPE_CHECKING:
-    from roamlet.remote.context import Context
 
 __all__ = ["run_command", "run_script"]
 
@@ -15,14 +14,14 @@ DELIVERY = 5.0  # seconds for what was printed to be handed on
 PATIENCE = 5.0  # seconds for the news that a command was killed
 
 
-def run_command(context: "Context", text: str, args: Sequence[str] = (), timeout: float | None = None) -> int:
+def run_command(context: Context, text: str, args: Sequence[str] = (), timeout: float | None = None) -> int:
     """Run `text` by /bin/sh of the target, `args` being its $1, $2, ...; return its exit status, negative for a signal.
 
     It has nothing to read. What it printed has been handed on when this returns. It is killed, with all that it has started in its
     process group, after `timeout` seconds, and when the context ends, even if the target's interpreter is killed. Blocks this
     tasklet only. Raises CallTimeout, and what Context.call does.
     """
-    context._shipping.need("programs")
+    calls_of(context).need("programs")
     limit = None if timeout is None else timeout + PATIENCE
     status: Any = context.call(wire.command, (text, list(args), timeout), timeout=limit)
     if status == "late":
@@ -31,7 +30,7 @@ def run_command(context: "Context", text: str, args: Sequence[str] = (), timeout
 
 
 def run_script(
-    context: "Context", path: str, source: bytes, args: Sequence[str] = (), timeout: float | None = None
+    context: Context, path: str, source: bytes, args: Sequence[str] = (), timeout: float | None = None
 ) -> int:
     """Run the source of a script as `__main__` in the target's interpreter; return its exit status.
 
@@ -39,11 +38,11 @@ def run_script(
     functions do. What it printed has been handed on when this returns; a traceback is printed on the target like everything else.
     Blocks this tasklet only. Raises what Context.call does.
     """
-    context._shipping.need("programs")
+    calls_of(context).need("programs")
     return _status(context, context.call(wire.script, (path, source, list(args)), timeout=timeout))
 
 
-def _killed(context: "Context", timeout: float | None) -> CallTimeout:
+def _killed(context: Context, timeout: float | None) -> CallTimeout:
     late = CallTimeout(
         f"the command in {context.name!r} had not ended within {timeout:g} seconds, and was killed.",
         context=context.name,
@@ -53,6 +52,6 @@ def _killed(context: "Context", timeout: float | None) -> CallTimeout:
     return late
 
 
-def _status(context: "Context", status: Any) -> int:
-    context._link.output.wait_until_delivered(DELIVERY)
+def _status(context: Context, status: Any) -> int:
+    calls_of(context).link.output.wait_until_delivered(DELIVERY)
     return status if isinstance(status, int) else 1

@@ -1,12 +1,11 @@
 """A Python prompt in a context: its near end, without a terminal. roamlet.cli.commands.shell has that."""
 
 import secrets
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from roamlet.remote.calls.engine import calls_of
+from roamlet.remote.context import Context
 from roamlet.wire import shell as wire
-
-if TYPE_CHECKING:
-    from roamlet.remote.context import Context
 
 __all__ = ["Shell"]
 
@@ -20,8 +19,8 @@ class Shell:
     `version` is the interpreter's line about itself, `prompts` are its two prompts.
     """
 
-    def __init__(self, context: "Context") -> None:
-        context._shipping.need("shell")
+    def __init__(self, context: Context) -> None:
+        calls_of(context).need("shell")
         self._context = context
         self._token = secrets.token_hex(8)
         self._number = 0
@@ -38,7 +37,7 @@ class Shell:
         """
         self._number += 1
         answer: Any = self._context.call(wire.enter, (self._token, source, last, self._number))
-        self._context._link.output.wait_until_delivered(DELIVERY)
+        calls_of(self._context).link.output.wait_until_delivered(DELIVERY)
         if isinstance(answer, list) and len(answer) == 2:
             return Exit(answer[1])
         return answer if answer in ("more", "failed") else "done"

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import roamlet
 from roamlet.remote import Context, Stats
+from roamlet.remote.calls.engine import calls_of
 from roamlet.remote.link.link import Link
 from roamlet.remote.link.process import Process
 
@@ -108,7 +109,7 @@ def flush_output(context: Context, seconds: float = ENDED) -> None:
 
 
 def _link_of(context: Context) -> Link:
-    return context._link
+    return calls_of(context).link
 
 
 def _wait_until_stopped(pid: int) -> None:

@@ -59,7 +59,7 @@ def test_a_password_in_the_environment_is_used_and_not_handed_on(kind, called_by
     monkeypatch.setenv(f"ROAMLET_{kind.upper()}_PASSWORD", PASSWORD)
     with OPEN[kind](OTHER, python=PYTHON) as context:
         assert context.call(getpass.getuser) == OTHER
-        processes = _processes_below(context._link.process._popen.pid)
+        processes = _processes_below(context._calls.link.process._popen.pid)
         assert context.facts.pid in processes
         assert not any(PASSWORD.encode() in Path(f"/proc/{pid}/environ").read_bytes() for pid in processes)
 

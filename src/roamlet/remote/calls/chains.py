@@ -10,10 +10,12 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from roamlet.core import Waiter
 from roamlet.remote.base.deadlines import deadline_of, limit
+from roamlet.remote.calls.engine import Calls
+from roamlet.remote.calls.request import Request
 from roamlet.remote.calls.spawn import RemoteCall
 from roamlet.remote.errors import ChainBroken, RemoteError
 from roamlet.remote.link.frames import ROOT
@@ -21,9 +23,6 @@ from roamlet.remote.link.inflight import Answer
 from roamlet.sync import Lock
 from roamlet.sync._outcome import duplicate
 from roamlet.wire import chains, codec, protocol
-
-if TYPE_CHECKING:  # context makes these
-    from roamlet.remote.context import Context, Request
 
 R = TypeVar("R")
 
@@ -43,16 +42,16 @@ class First:
     answer: Answer | None
     error: BaseException | None
 
-    def raised(self, context: "Context") -> BaseException:
+    def raised(self, calls: Calls) -> BaseException:
         """A new exception for each who asks."""
         if self.answer is None:
             return (self.error and duplicate(self.error)) or RemoteError(f"{self.name} failed: {self.error!r}")
         try:
-            context._value(self.answer, self.name)
+            calls.value(self.answer, self.name)
         except Exception as error:
             error.__context__ = None  # the one that is being handled, with its frames
             return error.with_traceback(None)
-        return RemoteError(f"{self.name} failed in {context.name!r}")
+        return RemoteError(f"{self.name} failed in {calls.name!r}")
 
 
 class Chain:
@@ -68,8 +67,8 @@ class Chain:
 
     stays_here = "chains stay with the process that opened their context"  # see _functions.Packer
 
-    def __init__(self, context: "Context") -> None:
-        self._context = context
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
         self._number = next(_numbers) & 0xFFFFFFFF
         self._order = Lock(fair=True)  # of what is sent
         self._lock = threading.Lock()
@@ -96,8 +95,8 @@ class Chain:
         has failed.
         """
         deadline = deadline_of(timeout)
-        context = self._context
-        call: ChainedCall[R] = ChainedCall(self, context._prepared(function, args, kwargs, lent=True), None)
+        calls = self._calls
+        call: ChainedCall[R] = ChainedCall(self, calls.prepare(function, args, kwargs, lent=True), None)
         try:
             self._send(call, deadline)
             ended = call._ended.wait(limit(deadline))
@@ -109,7 +108,7 @@ class Chain:
             self._give_up(call, call._was_killed())
             raise
         if not ended:
-            late = context._too_late(timeout, call.name, sent=call._number is not None)
+            late = calls.too_late(timeout, call.name, sent=call._number is not None)
             self._give_up(call, duplicate(late) or late)
             try:
                 raise late
@@ -119,7 +118,7 @@ class Chain:
             return call._taken(deadline)
         except codec.OutOfTime:
             pass  # raised out here, so that the error holds no other one with its frames
-        raise context._too_late(timeout, call.name, sent=True, came=call._size)
+        raise calls.too_late(timeout, call.name, sent=True, came=call._size)
 
     def spawn(
         self,
@@ -135,7 +134,7 @@ class Chain:
         unanswered. Blocks this tasklet only. Raises ChainBroken as soon as it is known here that the chain is broken; else
         join() does.
         """
-        call: ChainedCall[R] = ChainedCall(self, self._context._prepared(function, args, kwargs), name)
+        call: ChainedCall[R] = ChainedCall(self, self._calls.prepare(function, args, kwargs), name)
         try:
             self._send(call, None)
         except RemoteError:
@@ -201,7 +200,7 @@ class Chain:
 
     def __repr__(self) -> str:
         state = "broken" if self.broken else f"{len(self._under_way)} under way"
-        return f"<roamlet.remote.Chain in {self._context.name!r}, {state}>"
+        return f"<roamlet.remote.Chain in {self._calls.name!r}, {state}>"
 
     def __del__(self) -> None:
         if not self._told:
@@ -209,23 +208,23 @@ class Chain:
                 "%r was dropped: %s had failed, and nobody was told: use `with`, or join()", self, self._first_name()
             )
         if self._over_due:
-            link, frame = self._context._link, self._over()
-            self._context._background(lambda: link.send_at_once(frame))
+            link, frame = self._calls.link, self._over()
+            self._calls.background(lambda: link.send_at_once(frame))
 
     # ---- sending
 
     def _send(self, call: "ChainedCall[Any]", deadline: float | None) -> None:
         """Send it behind all that were sent before. Raises TimeoutError when that was not possible by `deadline`."""
-        context, request = self._context, call._request
+        calls, request = self._calls, call._request
         try:
-            context._link.refuse_if_ended(request.text)
+            calls.link.refuse_if_ended(request.text)
             if not self._order.acquire(timeout=limit(deadline)):
                 raise TimeoutError("other calls of the chain were still being sent")
             try:
                 body = request.body
                 size = len(body) if isinstance(body, bytes) else body.size
                 self._wait_for_room(size, deadline)
-                context._shipping.need("chains", deadline)
+                calls.shipping.need("chains", deadline)
                 with self._lock:
                     refused = self._first is not None
                     if not refused:
@@ -235,7 +234,7 @@ class Chain:
                 if refused:
                     raise self._broken(request.text)
                 try:
-                    call._number, _ = context._sent(request, deadline, call)
+                    call._number, _ = calls.send(request, deadline, call)
                 except BaseException:
                     self._ended(call, None)
                     raise
@@ -247,21 +246,21 @@ class Chain:
 
     def _joining(self, number: int) -> bytes:
         """The frame that goes ahead of the call of this number."""
-        link = self._context._link
+        link = self._calls.link
         body = chains.VERB.pack(chains.JOIN, self._number)
         frame: bytes = protocol.frame(link.identifier, ROOT, number, protocol.CHAIN, body)
         return frame
 
     def _over(self) -> bytes:
         body = chains.VERB.pack(chains.OVER, self._number)
-        frame: bytes = protocol.frame(self._context._link.identifier, ROOT, 0, protocol.CHAIN, body)
+        frame: bytes = protocol.frame(self._calls.link.identifier, ROOT, 0, protocol.CHAIN, body)
         return frame
 
     def _send_over(self) -> None:
         """With the order held: none of this number is sent behind it."""
         due, self._over_due = self._over_due, False
         if due:
-            self._context._link.send_at_once(self._over())
+            self._calls.link.send_at_once(self._over())
 
     def _wait_for_room(self, size: int, deadline: float | None) -> None:
         while True:
@@ -304,7 +303,7 @@ class Chain:
     def _give_up(self, call: "ChainedCall[Any]", error: BaseException) -> None:
         """Nobody waits for this call any more, so the chain is broken by it. The caller raises."""
         if call._number is not None:
-            self._context._link.cancel(call._number)
+            self._calls.link.cancel(call._number)
         if self._ended(call, First(call.name, None, error)):
             self._told = True
 
@@ -327,17 +326,17 @@ class Chain:
     def _abandon(self, kind: type[BaseException]) -> None:
         """The block is left by an error: what has not begun does not begin, and what runs is cancelled. Waits for nothing."""
         with self._lock:
-            calls = [call for call in self._under_way if call._number is not None]
+            sent = [call for call in self._under_way if call._number is not None]
             if self._under_way and self._first is None:
-                left = RemoteError(f"the block of the chain was left by {kind.__name__}", context=self._context.name)
+                left = RemoteError(f"the block of the chain was left by {kind.__name__}", context=self._calls.name)
                 self._first = First("the block", None, left)
             self._over_due = self._over_due or bool(self._under_way)
-        for call in calls:
+        for call in sent:
             assert call._number is not None
-            if self._context._link.forget(call._number):
+            if self._calls.link.forget(call._number):
                 is_behind = call.place > self._broken_at  # it will be told so, and need not wait for that
                 call._killed = not is_behind
-                call.fail(ChainBroken("", context=self._context.name) if is_behind else call._was_killed())
+                call.fail(ChainBroken("", context=self._calls.name) if is_behind else call._was_killed())
         self._end()
 
     def _end(self) -> None:
@@ -355,7 +354,7 @@ class Chain:
             finally:
                 self._order.release()
         else:
-            self._context._background(end)
+            self._calls.background(end)
 
     # ---- errors
 
@@ -366,16 +365,16 @@ class Chain:
         """What has broken the chain, to be raised now."""
         assert self._first is not None
         self._told = True
-        return self._first.raised(self._context)
+        return self._first.raised(self._calls)
 
     def _broken(self, text: str) -> ChainBroken:
         """What a call raises that was not run."""
         first = self._first_error()
         said = str(first).partition("\n")[0]
         broken = ChainBroken(
-            f"{text} was not run in {self._context.name!r}: {self._first_name()}, before it in its chain, failed: "
+            f"{text} was not run in {self._calls.name!r}: {self._first_name()}, before it in its chain, failed: "
             f"{type(first).__name__}: {said}\n    When that is dealt with, chain.reset() begins anew.",
-            context=self._context.name,
+            context=self._calls.name,
             function=text,
         )
         broken.first = self._first_name()
@@ -387,11 +386,11 @@ class Chain:
 class ChainedCall(RemoteCall[R]):
     """A call of a chain. The link tells it its answer, on the thread for links: no tasklet waits for it in between."""
 
-    def __init__(self, chain: Chain, request: "Request", name: str | None) -> None:
+    def __init__(self, chain: Chain, request: Request, name: str | None) -> None:
         self._chain = chain
         self.place = NOWHERE  # in the chain, once it is sent
         self._is_first = False  # that has failed
-        super().__init__(chain._context, request, name)
+        super().__init__(chain._calls, request, name)
         self._asked_for = True  # the chain sees to it that somebody is told
 
     def _begin(self) -> None:

@@ -7,20 +7,16 @@ import contextlib
 import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from roamlet.core import Waiter
 from roamlet.remote import modules
 from roamlet.remote.base.deadlines import EVER
+from roamlet.remote.calls.engine import Calls
+from roamlet.remote.calls.request import Request
 from roamlet.remote.errors import ProtocolError, RemoteError
 from roamlet.remote.link.inflight import Answer
-from roamlet.remote.shipping.shipping import part_name
-from roamlet.remote.values import answers
 from roamlet.sync import Condition
-from roamlet.wire import codec
-
-if TYPE_CHECKING:
-    from roamlet.remote.context import Context
 
 # Bytes that may be under way to or from one context, all its transfers together: what a target that writes more slowly than the
 # line brings has to hold. What the line does not take waits at this end, and not in memory. The first fills 600 Mbit/s at
@@ -62,15 +58,15 @@ class Budget:
             self._change.notify_all()
 
 
-_budgets: "weakref.WeakKeyDictionary[Context, Budget]" = weakref.WeakKeyDictionary()
+_budgets: "weakref.WeakKeyDictionary[Calls, Budget]" = weakref.WeakKeyDictionary()
 
 
 class Pipeline:
     """A row of calls in one context, answered in the order in which they were sent. Used by one tasklet."""
 
-    def __init__(self, context: "Context") -> None:
-        self._context = context
-        self._budget = _budgets.setdefault(context, Budget())
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+        self._budget = _budgets.setdefault(calls, Budget())
         self._under_way: deque[tuple[int, Waiter[Answer], str, Take]] = deque()
         self._taken = 0
 
@@ -94,7 +90,7 @@ class Pipeline:
         while not self._budget.take(weight, wait=not self._under_way):
             self.settle_one()
         self._taken += weight
-        number, waiter, text = begin(self._context, function, args)
+        number, waiter, text = begin(self._calls, function, args)
         self._under_way.append((number, waiter, text, take or (lambda value: weight)))
         while self._under_way and self._under_way[0][1].done:
             self.settle_one()
@@ -109,8 +105,7 @@ class Pipeline:
         _, waiter, text, take = self._under_way[0]
         answer = waiter.wait()
         self._under_way.popleft()
-        context = self._context
-        self._give(take(answers.value(answer, context.name, context.facts, text)))
+        self._give(take(self._calls.value(answer, text)))
 
     def _give(self, count: int) -> None:
         self._taken -= count
@@ -123,37 +118,32 @@ class Pipeline:
 
     def refuse(self, what: str) -> NoReturn:
         """End the context because of an answer that the functions called do not give."""
-        self._context._link.break_off(what)
+        self._calls.link.break_off(what)
         raise ProtocolError(
-            f"{self._context.name!r} answered what it must never send, so it was closed, and nothing of that was used: {what}.\n"
+            f"{self._calls.name!r} answered what it must never send, so it was closed, and nothing of that was used: {what}.\n"
             "    Something over there means ill.",
-            context=self._context.name,
+            context=self._calls.name,
         )
 
     def close(self) -> None:
         """Let go of what is under way. Waits for nothing."""
         while self._under_way:
-            self._context._link.cancel(self._under_way.popleft()[0])
+            self._calls.link.cancel(self._under_way.popleft()[0])
         self._give(self._taken)
 
 
-def begin(context: "Context", function: Callable[..., Any], args: Sequence[Any]) -> tuple[int, Waiter[Answer], str]:
+def begin(calls: Calls, function: Callable[..., Any], args: Sequence[Any]) -> tuple[int, Waiter[Answer], str]:
     """Send a call of a function of the payload and its parts: its number, who gets the answer, and its name in messages."""
-    name = modules.name_of(function)
-    body = codec.dumps((name.module, name.qualname, tuple(args), None))
-    text = part_name(name.module.rpartition(".")[2])
-    number, waiter = context._shipping.call(function, name, text, body)
-    return number, waiter, text
+    request = Request.to_payload(*modules.name_of(function), args)
+    return *calls.send(request, None), request.text
 
 
-def begin_later(context: "Context", function: Callable[..., Any], args: Sequence[Any]) -> None:
+def begin_later(calls: Calls, function: Callable[..., Any], args: Sequence[Any]) -> None:
     """The same without waiting even for room, and nobody wants the answer; not at all when the context has ended."""
 
     def send() -> None:
         with contextlib.suppress(RemoteError):
-            number, _, _ = begin(context, function, args)
-            context._link.forget(number)
+            number, _, _ = begin(calls, function, args)
+            calls.link.forget(number)
 
-    threads = context._threads
-    if threads is not None:
-        threads.modules.post(send)
+    calls.background(send)

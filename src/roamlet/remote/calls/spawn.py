@@ -8,19 +8,18 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from roamlet.core import ChannelClosed, TaskletExit
 from roamlet.remote.base.deadlines import deadline_of, limit
+from roamlet.remote.calls.engine import Calls
+from roamlet.remote.calls.request import Request
 from roamlet.remote.channels.window import WindowChannel
 from roamlet.remote.errors import RemoteError
 from roamlet.remote.link.inflight import Answer
 from roamlet.sync import Event
 from roamlet.sync._outcome import TaskletKilled, duplicate
 from roamlet.wire import codec, protocol
-
-if TYPE_CHECKING:  # context makes these
-    from roamlet.remote.context import Context, Request
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -36,9 +35,9 @@ class RemoteCall(Generic[R]):
     stays_here = "calls stay with the process that waits for them: send what join() returns"  # see _functions.Packer
     _runs_already = False  # what it waits for, before it is sent
 
-    def __init__(self, context: "Context", request: "Request", name: str | None) -> None:
+    def __init__(self, calls: Calls, request: Request, name: str | None) -> None:
         self.name = name or request.text
-        self._context = context
+        self._calls = calls
         self._request = request
         self._lock = threading.Lock()
         self._ended = Event()
@@ -52,7 +51,7 @@ class RemoteCall(Generic[R]):
         self._begin()
 
     def _begin(self) -> None:
-        if not self._context._background(self._run):
+        if not self._calls.background(self._run):
             self._run()  # which raises at once what there is to say
 
     def _run(self) -> None:
@@ -61,7 +60,7 @@ class RemoteCall(Generic[R]):
                 if self._killed and not self._runs_already:
                     self._error = self._was_killed()
             if self._error is None:
-                self._number, waiter = self._context._sent(self._request, None)
+                self._number, waiter = self._calls.send(self._request, None)
                 if self._killed:
                     self._ask_to_end()
                 self._answer = waiter.wait(limit(None))
@@ -105,7 +104,7 @@ class RemoteCall(Generic[R]):
             raise duplicate(self._error) or RemoteError(f"{self.name} failed: {self._error!r}")
         assert self._answer is not None  # it has ended
         try:
-            return self._context._value(self._answer, self._request.text, deadline)  # type: ignore[no-any-return]
+            return self._calls.value(self._answer, self._request.text, deadline)  # type: ignore[no-any-return]
         except RemoteError as error:
             if not self._killed or error.type_name not in (None, "roamlet.TaskletExit"):
                 raise
@@ -145,18 +144,18 @@ class RemoteCall(Generic[R]):
             if self._told:
                 return
             self._told = True
-        context = self._context
+        calls = self._calls
         try:
-            context._shipping.need("channels")
+            calls.shipping.need("channels")
         except RemoteError as error:
             _log.debug("%r is not told to end: %s", self, error)
             return
-        link = context._link
+        link = calls.link
         for kind, body in ((protocol.CANCEL, b""), (protocol.CHANNEL, b"K")):
             link.send_at_once(protocol.frame(link.identifier, 0, self._number, kind, body))
 
     def _was_killed(self) -> TaskletKilled:
-        return TaskletKilled(f"{self.name} in {self._context.name!r} was killed")
+        return TaskletKilled(f"{self.name} in {self._calls.name!r} was killed")
 
     def then(self, function: Callable[[], object]) -> None:
         """Call this once it has ended, in a thread of roamlet's; at once if it has. It must not block. One function only."""
@@ -168,7 +167,7 @@ class RemoteCall(Generic[R]):
 
     def __repr__(self) -> str:
         state = "killed" if self._killed else "done" if self.done else "running"
-        return f"<roamlet.remote.RemoteCall {self.name} in {self._context.name!r}, {state}>"
+        return f"<roamlet.remote.RemoteCall {self.name} in {self._calls.name!r}, {state}>"
 
     def __del__(self) -> None:
         failed = self._error is not None or (self._answer is not None and self._answer[0] == protocol.ERROR)
@@ -184,13 +183,13 @@ class Stream(Generic[T], Iterator[T]):
 
     stays_here = "streams stay with the process that reads them: send the values, or a channel"  # see _functions.Packer
 
-    def __init__(self, context: "Context", request: "Request", channel: WindowChannel[T]) -> None:
+    def __init__(self, calls: Calls, request: Request, channel: WindowChannel[T]) -> None:
         self._channel = channel
-        self._context = context
+        self._calls = calls
         self._call: RemoteCall[None] | None = None
-        wakers = context._wakers()
+        wakers = calls.wakers()
         wakers.may_wake(1)  # the other side lets go of the channel before this one closes it
-        self._call = RemoteCall(context, request, None)
+        self._call = RemoteCall(calls, request, None)
 
         def close() -> None:
             channel.close()
@@ -216,7 +215,7 @@ class Stream(Generic[T], Iterator[T]):
         if call is None:
             return
         self._channel.close()
-        self._context._background(call.kill)
+        self._calls.background(call.kill)
         while self._channel.balance > 0:  # those who wait for room here
             try:
                 self._channel.receive()
@@ -236,15 +235,15 @@ class Stream(Generic[T], Iterator[T]):
 
 
 def iterate(
-    context: "Context", function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any] | None
+    calls: Calls, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any] | None
 ) -> Stream[Any]:
     channel: WindowChannel[Any] = WindowChannel(STREAM_WINDOW)
     through = ("roamlet.wire.channels", "stream", (channel,))
-    return Stream(context, context._prepared(function, args, kwargs, through=through), channel)
+    return Stream(calls, calls.prepare(function, args, kwargs, through=through), channel)
 
 
 async def acall(
-    context: "Context",
+    calls: Calls,
     function: Callable[..., R],
     args: Sequence[Any],
     kwargs: Mapping[str, Any] | None,
@@ -255,7 +254,7 @@ async def acall(
     deadline = deadline_of(timeout)
     loop = asyncio.get_running_loop()
     ended = loop.create_future()
-    call: RemoteCall[R] = RemoteCall(context, context._prepared(function, args, kwargs), None)
+    call: RemoteCall[R] = RemoteCall(calls, calls.prepare(function, args, kwargs), None)
 
     def tell() -> None:
         if not ended.done():
@@ -276,12 +275,12 @@ async def acall(
         late = True
     finally:
         if not call.done:
-            context._background(call.kill)
+            calls.background(call.kill)
         call._asked_for = True
     if late and not call.done:
-        raise context._too_late(timeout, call.name, sent=call._number is not None)
+        raise calls.too_late(timeout, call.name, sent=call._number is not None)
     try:
         return call._taken(deadline)
     except codec.OutOfTime:
         pass  # as in join()
-    raise context._too_late(timeout, call.name, sent=True, came=call._size)
+    raise calls.too_late(timeout, call.name, sent=True, came=call._size)

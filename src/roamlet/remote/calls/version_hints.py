@@ -1,32 +1,29 @@
 """Two versions of one package: often why a name is missing over there that is here. Said in the error then."""
 
 import re
-from typing import TYPE_CHECKING
 
 from roamlet.remote import modules
+from roamlet.remote.calls.engine import Calls
 from roamlet.remote.errors import RemoteError
 from roamlet.wire import versions
-
-if TYPE_CHECKING:
-    from roamlet.remote.context import Context
 
 # What Python says of a missing module, of a missing name in a module, and of a module without an attribute.
 NAMED = re.compile(r"(?:from|[Nn]o module named|module) '([A-Za-z_]\w*)")
 PATIENCE = 5.0  # seconds for the question
 
 
-def say_versions(context: "Context", error: ImportError | AttributeError) -> None:
+def say_versions(calls: Calls, error: ImportError | AttributeError) -> None:
     """Add to the error which package that it names has another version over there, and what to do.
 
     Blocks this tasklet for a round trip if it names one that both sides have; raises nothing.
     """
-    names = sorted(set(NAMED.findall(str(error))) & context.facts.packages)
+    names = sorted(set(NAMED.findall(str(error))) & calls.facts.packages)
     ours = modules.versions_here(names)
     if not ours:
         return
     try:
-        context._shipping.need("versions")
-        theirs = context.call(versions.versions, (sorted(ours),), timeout=PATIENCE)
+        calls.need("versions")
+        theirs = calls.call(versions.versions, (sorted(ours),), timeout=PATIENCE)
     except RemoteError:  # then it is not known
         return
     if not isinstance(theirs, dict):

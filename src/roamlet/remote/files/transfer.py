@@ -8,115 +8,27 @@ import contextlib
 import errno
 import os
 import secrets
-import stat
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, fields, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from roamlet.core import sleep
 from roamlet.io import call_async
-from roamlet.remote.calls import pipeline
-from roamlet.remote.calls.pipeline import Pipeline
+from roamlet.remote.calls.engine import Calls
+from roamlet.remote.calls.pipeline import Pipeline, begin_later
 from roamlet.remote.errors import DamagedFile, FileChanged, RemoteError
+from roamlet.remote.files.options import Facts, Options, Progress, ProgressFunction, Transferred
 from roamlet.wire import files as wire
 from roamlet.wire import folders
 
-if TYPE_CHECKING:
-    from roamlet.remote.context import Context
-
-__all__ = ["Progress", "Transferred"]
-
-ProgressFunction = Callable[["Progress"], object]
-Facts = list[Any]  # as roamlet.wire.files.facts_of makes them
 Opening = tuple[Facts, Any, str | None, bool]  # what roamlet.wire.files.start_reading returns
 
-ALGORITHMS = ("sha256", "blake2b")
-SYMLINKS = ("keep", "follow", "skip")
 WORD = 1 << 63
 HERE = "here"
 STOP = 10.0  # seconds for the other side to take away what failed
 LETS_GO = 5.0  # seconds for the other side to notice that a transfer, or its link, has ended
-
-
-@dataclass(frozen=True)
-class Progress:
-    """How far a transfer is. `path` is the file that goes on, `done` of its `size` bytes are there; the sums are over all files."""
-
-    path: str
-    done: int
-    size: int
-    files: int
-    bytes: int
-
-
-@dataclass(frozen=True)
-class Transferred:
-    """What a transfer has done. `path` is where the file or folder stands now.
-
-    `bytes` are those of all files, of which `resumed` were there from an earlier time. `checksum` is the file's, in hexadecimal;
-    None for a folder. `skipped` names what was left out: devices, pipes, sockets, and symbolic links when that was asked for.
-    """
-
-    path: str
-    bytes: int
-    files: int
-    seconds: float
-    checksum: str | None = None
-    resumed: int = 0
-    skipped: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Options:
-    """What `put` and `get` were asked for, checked."""
-
-    mode: int | None = None
-    owner: bool = False
-    times: bool = True
-    overwrite: bool = True
-    parents: bool = False
-    resume: bool = False
-    sync: bool = True
-    symlinks: str = "keep"
-    checksum: str = "sha256"
-    progress: ProgressFunction | None = None
-    key: str = field(default_factory=lambda: secrets.token_hex(4))
-
-    def __post_init__(self) -> None:
-        if self.checksum not in ALGORITHMS:
-            raise ValueError(f"checksum={self.checksum!r}: say one of {', '.join(map(repr, ALGORITHMS))}")
-        if self.symlinks not in SYMLINKS:
-            raise ValueError(f"symlinks={self.symlinks!r}: say one of {', '.join(map(repr, SYMLINKS))}")
-        if self.mode is not None and (type(self.mode) is not int or not 0 <= self.mode <= 0o7777):
-            raise ValueError(
-                f"mode={self.mode!r}: give permissions such as 0o644, or None for those of the file itself"
-            )
-        if self.progress is not None and not callable(self.progress):
-            raise TypeError(f"progress must be a function of one Progress, or None, not {self.progress!r}")
-
-    @property
-    def keep(self) -> list[str]:
-        words = {"owner": self.owner, "time": self.times, "bits": self.mode is not None}
-        return [word for word, wanted in words.items() if wanted]
-
-    def how(self, **more: Any) -> dict[str, Any]:
-        """What roamlet.wire.files.Writer asks for."""
-        return {
-            "algorithm": self.checksum,
-            "overwrite": self.overwrite,
-            "parents": self.parents,
-            "resume": self.resume,
-            "key": "unfinished" if self.resume else self.key,
-            "sync": self.sync,
-            **more,
-        }
-
-    def facts(self, facts: Facts) -> Facts:
-        """Those of the source with what was asked for instead."""
-        return facts if self.mode is None else [self.mode, *facts[1:]]
 
 
 class Meter:
@@ -150,55 +62,53 @@ class Meter:
 class Transfer:
     """What the parts of one put or get have in common."""
 
-    def __init__(self, context: "Context", options: Options) -> None:
-        if options.checksum != "sha256" and context.facts.python < (3, 6):
-            raise ValueError(
-                f"{context.name!r} is {context.facts}, which knows no {options.checksum}: checksum='sha256'"
-            )
-        context._shipping.need("files")
-        self.context = context
+    def __init__(self, calls: Calls, options: Options) -> None:
+        if options.checksum != "sha256" and calls.facts.python < (3, 6):
+            raise ValueError(f"{calls.name!r} is {calls.facts}, which knows no {options.checksum}: checksum='sha256'")
+        calls.need("files")
+        self.calls = calls
         self.options = options
         self.meter = Meter(options.progress)
 
     @contextlib.contextmanager
     def far_end(self) -> Iterator[tuple[Pipeline, str]]:
-        """A row of calls, and the token of what they are about. Over there nothing of it is left when this has failed.
+        """A row of calls, and the token of what they are about. When this has failed, nothing of it is left on the target.
 
         What was cut off by something else than an error may be gone on with, when `resume` was said.
         """
         token = secrets.token_hex(8)
-        calls = Pipeline(self.context)
+        pipeline = Pipeline(self.calls)
         try:
-            yield calls, token
+            yield pipeline, token
         except Exception:
-            calls.close()
-            if not self.context.closed:
+            pipeline.close()
+            if not self.calls.closed:
                 with contextlib.suppress(RemoteError):
-                    self.context.call(wire.stop, (token, False), timeout=STOP)
+                    self.calls.call(wire.stop, (token, False), timeout=STOP)
             raise
         except BaseException:
-            calls.close()
-            pipeline.begin_later(self.context, wire.stop, (token, True))
+            pipeline.close()
+            begin_later(self.calls, wire.stop, (token, True))
             raise
-        calls.close()
+        pipeline.close()
 
     def changed(self, path: bytes, where: str) -> FileChanged:
         return FileChanged(
             f"{os.fsdecode(path)!r} {where} was changed while it was read; nothing was put in place.\n"
             "    Transfer it when nobody writes to it, or transfer a copy.",
-            context=self.context.name,
+            context=self.calls.name,
         )
 
     def damaged(self, path: bytes) -> DamagedFile:
         return DamagedFile(
             f"{os.fsdecode(path)!r} did not arrive as it was sent; nothing was put in place.\n"
             "    Its checksum is another one at the other end: something on the way, or a memory or a disk, is broken.",
-            context=self.context.name,
+            context=self.calls.name,
         )
 
     @property
     def there(self) -> str:
-        return f"in {self.context.name!r}"
+        return f"in {self.calls.name!r}"
 
 
 class Closable(Protocol):
@@ -239,34 +149,7 @@ def made(make: Callable[[], Made], *, keep: bool = False) -> Iterator[Made]:
             one.close(keep)
 
 
-@contextlib.contextmanager
-def _paths_as_text() -> Iterator[None]:
-    """Let errors name paths as they were given: within transfers they are bytes."""
-    try:
-        yield
-    except OSError as error:
-        if isinstance(error.filename, bytes):
-            error.filename = os.fsdecode(error.filename)
-        raise
-
-
 # ---- put
-
-
-@_paths_as_text()
-def put(context: "Context", local: str | os.PathLike[str], remote: str, options: Options) -> Transferred:
-    """See Context.put."""
-    source, target = _path(local, "local"), _path(remote, "remote")
-    if stat.S_ISDIR(call_async(lambda: os.stat(source)).st_mode):
-        # Inside: the two files need each other.
-        from roamlet.remote.files import trees
-
-        return trees.put(trees.TreeTransfer(context, options), source, target)
-    transfer = Transfer(context, options)
-    if target.endswith(b"/"):
-        target += os.path.basename(source)
-    digest = put_file(transfer, lambda: wire.open_to_read(source), source, wire.start_writing, (target, b""))
-    return transfer.meter.result(target, digest)
 
 
 def put_file(
@@ -275,13 +158,13 @@ def put_file(
     """Send one file, which `opened` opens, and return its checksum. `start` begins to write it, `where` are its arguments."""
     options = transfer.options
     for _ in range(2):
-        with transfer.far_end() as (calls, token), made(lambda: wire.Reader(opened(), options.checksum)) as reader:
+        with transfer.far_end() as (pipeline, token), made(lambda: wire.Reader(opened(), options.checksum)) as reader:
             how = options.how(needs=reader.needs)
             if reader.size <= wire.PIECE and start is wire.start_writing and not options.resume:
-                digest, resumed = _put_whole(transfer, calls, reader, source, where, how), 0
+                digest, resumed = _put_whole(transfer, pipeline, reader, source, where, how), 0
             else:
-                resumed = _begin(calls, start, (token, *where, reader.size, how), wait=options.resume)
-                digest = _put_pieces(transfer, calls, token, reader, source, resumed)
+                resumed = _begin(pipeline, start, (token, *where, reader.size, how), wait=options.resume)
+                digest = _put_pieces(transfer, pipeline, token, reader, source, resumed)
             if digest is not None:
                 transfer.meter.resumed += resumed
                 return digest
@@ -294,15 +177,15 @@ def put_file(
     raise transfer.damaged(source)
 
 
-def _begin(calls: Pipeline, start: Callable[..., Any], arguments: tuple[Any, ...], *, wait: bool) -> int:
+def _begin(pipeline: Pipeline, start: Callable[..., Any], arguments: tuple[Any, ...], *, wait: bool) -> int:
     """Begin to write over there; return how much is there. Without `wait` nothing can be, and the pieces follow at once."""
     if wait:
-        return _number(calls, _once_let_go(lambda: calls.call(start, arguments)), arguments[-2])
+        return _number(pipeline, _once_let_go(lambda: pipeline.call(start, arguments)), arguments[-2])
 
     def started(position: Any) -> int:
-        return _number(calls, position, 0)
+        return _number(pipeline, position, 0)
 
-    calls.send(start, arguments, 0, started)
+    pipeline.send(start, arguments, 0, started)
     return 0
 
 
@@ -326,7 +209,7 @@ def _pause() -> None:
 
 def _put_whole(
     transfer: Transfer,
-    calls: Pipeline,
+    pipeline: Pipeline,
     reader: wire.Reader,
     source: bytes,
     where: tuple[bytes, bytes],
@@ -338,13 +221,13 @@ def _put_whole(
     digest, same = reader.finish(size) if _length(piece) == size else ("", False)
     if not same:
         raise transfer.changed(source, HERE)
-    whole = calls.call(wire.write_whole, (*where, size, how, piece, digest, facts, transfer.options.keep))
+    whole = pipeline.call(wire.write_whole, (*where, size, how, piece, digest, facts, transfer.options.keep))
     transfer.meter.count(source, size, size, size)
     return digest if whole is True else None
 
 
 def _put_pieces(
-    transfer: Transfer, calls: Pipeline, token: str, reader: wire.Reader, source: bytes, position: int
+    transfer: Transfer, pipeline: Pipeline, token: str, reader: wire.Reader, source: bytes, position: int
 ) -> str | None:
     """Send what is behind `position`. None when it did not arrive as it was."""
     size, arrived = reader.size, position
@@ -354,7 +237,7 @@ def _put_pieces(
 
     def taken(value: Any) -> int:
         nonlocal arrived
-        more = max(0, _number(calls, value, size) - arrived)
+        more = max(0, _number(pipeline, value, size) - arrived)
         arrived += more
         if more:
             transfer.meter.count(source, more, arrived, size)
@@ -368,39 +251,17 @@ def _put_pieces(
         length = _length(piece)
         if not length:
             raise transfer.changed(source, HERE)
-        calls.send(wire.write, (token, position, piece, length), length, taken)
+        pipeline.send(wire.write, (token, position, piece, length), length, taken)
         position += length
     digest, same = call_async(lambda: reader.finish(size))
     if not same:
         raise transfer.changed(source, HERE)
     facts = transfer.options.facts(reader.facts)
-    whole = calls.call(wire.finish, (token, size, digest, facts, transfer.options.keep))
+    whole = pipeline.call(wire.finish, (token, size, digest, facts, transfer.options.keep))
     return digest if whole is True else None
 
 
 # ---- get
-
-
-@_paths_as_text()
-def get(context: "Context", remote: str, local: str | os.PathLike[str], options: Options) -> Transferred:
-    """See Context.get."""
-    source, target = _path(remote, "remote"), _path(local, "local")
-    transfer = Transfer(context, options)
-    if target.endswith(b"/"):
-        target += os.path.basename(source.rstrip(b"/"))
-    target = os.path.abspath(target)
-
-    def opened(size: int, how: dict[str, Any]) -> wire.Writer:
-        writer: wire.Writer = wire.writer(target, b"", size, how)
-        return writer
-
-    digest = get_file(transfer, wire.start_reading, (source,), target, opened)
-    if digest is None:
-        # Inside: the two files need each other.
-        from roamlet.remote.files import trees
-
-        return trees.get(trees.TreeTransfer(context, options), source, target)
-    return transfer.meter.result(target, digest)
 
 
 def get_file(
@@ -417,12 +278,12 @@ def get_file(
     options = transfer.options
     skipped = call_async(lambda: _size_of_unfinished(options, target))
     while True:
-        with transfer.far_end() as (calls, token):
-            answer = calls.call(start, (token, *where, options.checksum, skipped))
+        with transfer.far_end() as (pipeline, token):
+            answer = pipeline.call(start, (token, *where, options.checksum, skipped))
             if answer is None:
                 return None
             size, begun, digest = _get_opened(
-                transfer, calls, token, checked_opening(calls, answer), target, opened, skipped
+                transfer, pipeline, token, checked_opening(pipeline, answer), target, opened, skipped
             )
         if digest:
             transfer.meter.resumed += begun
@@ -435,7 +296,7 @@ def get_file(
 
 def _get_opened(
     transfer: Transfer,
-    calls: Pipeline,
+    pipeline: Pipeline,
     token: str,
     opening: Opening,
     target: bytes,
@@ -452,13 +313,13 @@ def _get_opened(
     begun = min(skipped, size)
     with made(lambda: opened(size, options.how()), keep=True) as writer:
         if writer.position != begun:  # what is here is none of it
-            calls.call(wire.stop, (token,))
+            pipeline.call(wire.stop, (token,))
             return size, 0, ""
         if begun:
             transfer.meter.count(target, begun, begun, size)
         _take(transfer, writer, first, size, target)
         if digest is None:
-            digest, same = _get_pieces(transfer, calls, token, writer, size, target)
+            digest, same = _get_pieces(transfer, pipeline, token, writer, size, target)
         if not same or writer.ordered.position != size:
             raise transfer.changed(target, transfer.there)
         whole = call_async(lambda: writer.finish(size, digest, options.facts(facts), options.keep))
@@ -488,14 +349,14 @@ def _take(transfer: Transfer, writer: wire.Writer, piece: Any, size: int, target
 
 
 def _get_pieces(
-    transfer: Transfer, calls: Pipeline, token: str, writer: wire.Writer, size: int, target: bytes
+    transfer: Transfer, pipeline: Pipeline, token: str, writer: wire.Writer, size: int, target: bytes
 ) -> tuple[str, bool]:
     """Fetch what is not here yet; return the checksum over there, and whether the file stayed as it was."""
     said: list[Any] = []
 
     def taken(length: int, piece: Any) -> int:
         if not _is_piece(piece) or _length(piece) > length:
-            calls.refuse("a piece of a file that is none")
+            pipeline.refuse("a piece of a file that is none")
         if _length(piece) < length:
             raise transfer.changed(target, transfer.there)
         return _take(transfer, writer, piece, size, target)
@@ -506,32 +367,32 @@ def _get_pieces(
 
     for position in range(writer.position, size, wire.PIECE):
         length = min(wire.PIECE, size - position)
-        calls.send(wire.read, (token, position, length), length, partial(taken, length))
-    calls.send(wire.stop_reading, (token, size), 0, ended)
-    calls.settle()
+        pipeline.send(wire.read, (token, position, length), length, partial(taken, length))
+    pipeline.send(wire.stop_reading, (token, size), 0, ended)
+    pipeline.settle()
     answer = said[0]
     if type(answer) is not tuple or tuple(map(type, answer)) != (str, bool):
-        calls.refuse("a checksum that is none")
+        pipeline.refuse("a checksum that is none")
     return answer[0], answer[1]
 
 
 # ---- what comes up
 
 
-def checked_opening(calls: Pipeline, answer: Any) -> Opening:
+def checked_opening(pipeline: Pipeline, answer: Any) -> Opening:
     """What roamlet.wire.files.start_reading returns; whatever else comes ends the context."""
     if type(answer) is not list or len(answer) != 4:
-        calls.refuse("no facts about a file")
+        pipeline.refuse("no facts about a file")
     facts, first, digest, same = answer
-    facts = checked_facts(calls, facts)
+    facts = checked_facts(pipeline, facts)
     if not _is_piece(first) or _length(first) > min(wire.PIECE, facts[2]):
-        calls.refuse("a first piece of a file that is none")
+        pipeline.refuse("a first piece of a file that is none")
     if digest is not None and (type(digest) is not str or len(digest) > 200):
-        calls.refuse("a checksum that is none")
+        pipeline.refuse("a checksum that is none")
     return facts, first, digest, same is True
 
 
-def checked_facts(calls: Pipeline, facts: Any) -> Facts:
+def checked_facts(pipeline: Pipeline, facts: Any) -> Facts:
     """What roamlet.wire.files.facts_of returns; whatever else comes ends the context."""
     good = (
         type(facts) is list and len(facts) == 4 and all(type(one) is int and -WORD <= one < WORD for one in facts[:3])
@@ -542,7 +403,7 @@ def checked_facts(calls: Pipeline, facts: Any) -> Facts:
         good = good and all(type(number) is int and 0 <= number < 1 << 32 for number in owner[:2])
         good = good and all(name is None or type(name) is str for name in owner[2:])
     if not good:
-        calls.refuse("facts about a file that are none")
+        pipeline.refuse("facts about a file that are none")
     return facts  # type: ignore[no-any-return]
 
 
@@ -554,26 +415,7 @@ def _length(piece: Any) -> int:
     return piece if isinstance(piece, int) else len(piece)
 
 
-def _number(calls: Pipeline, value: Any, most: int) -> int:
+def _number(pipeline: Pipeline, value: Any, most: int) -> int:
     if type(value) is not int or not 0 <= value <= most:
-        calls.refuse("a position in a file that is none")
+        pipeline.refuse("a position in a file that is none")
     return value
-
-
-def _path(path: str | os.PathLike[str], what: str) -> bytes:
-    try:
-        raw = os.fsencode(path)
-    except TypeError:
-        raise TypeError(f"{what} must be a path, not {path!r:.80}: put(local, remote), get(remote, local)") from None
-    if not raw or b"\0" in raw:
-        raise ValueError(f"{what}={path!r:.80} is no path")
-    return raw
-
-
-def options_of(**given: Any) -> Options:
-    """Raises TypeError and ValueError for what makes no sense."""
-    known = [one.name for one in fields(Options) if one.name != "key"]
-    for name in given:
-        if name not in known:
-            raise TypeError(f"put() and get() know no option {name!r}; they take {', '.join(known)}")
-    return replace(Options(), **given)

@@ -5,18 +5,17 @@ import secrets
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import roamlet
 from roamlet.io import call_async
-from roamlet.remote.calls import pipeline
-from roamlet.remote.calls.pipeline import Pipeline
+from roamlet.remote.calls.engine import Calls
+from roamlet.remote.calls.pipeline import Pipeline, begin_later
 from roamlet.remote.errors import UnsafeName
+from roamlet.remote.files.options import Options, Transferred
 from roamlet.remote.files.transfer import (
     HERE,
-    Options,
     Transfer,
-    Transferred,
     checked_facts,
     checked_opening,
     get_file,
@@ -24,9 +23,6 @@ from roamlet.remote.files.transfer import (
 )
 from roamlet.sync import Semaphore
 from roamlet.wire import files, trees
-
-if TYPE_CHECKING:
-    from roamlet.remote.context import Context
 
 AT_ONCE = 8  # large files under way
 BATCH = 1 << 20  # bytes of small files in one message
@@ -41,11 +37,11 @@ Entry = tuple[bytes, str, Any, bytes | None]
 class TreeTransfer(Transfer):
     """The put or get of a folder."""
 
-    def __init__(self, context: "Context", options: Options) -> None:
+    def __init__(self, calls: Calls, options: Options) -> None:
         if options.mode is not None:
             raise ValueError("mode= is for one file; of a folder, each file keeps its own")
-        super().__init__(context, options)
-        context._shipping.need("trees")
+        super().__init__(calls, options)
+        calls.need("trees")
         self.skipped: list[str] = []
         self.folders: list[tuple[bytes, Any]] = []
         self.small = options.how(resume=False, key=options.key)
@@ -101,14 +97,14 @@ def put(transfer: TreeTransfer, source: bytes, target: bytes) -> Transferred:
     """Send the folder `source` so that it becomes `target`."""
     target = target.rstrip(b"/") or b"/"
     error: BaseException | None = None
-    with transfer.far_end() as (calls, _):
-        calls.call(trees.make_top, (target, transfer.options.parents))
+    with transfer.far_end() as (pipeline, _):
+        pipeline.call(trees.make_top, (target, transfer.options.parents))
         top_facts = call_async(lambda: files.facts_of(os.stat(source)))
         transfer.folders.append((b"", top_facts))
         try:
             with roamlet.scope() as scope:
-                _put_entries(transfer, calls, scope, source, target)
-                calls.settle()
+                _put_entries(transfer, pipeline, scope, source, target)
+                pipeline.settle()
         except BaseExceptionGroup as group:
             error = one_error(group).with_traceback(None)
         if error is not None:
@@ -116,12 +112,14 @@ def put(transfer: TreeTransfer, source: bytes, target: bytes) -> Transferred:
                 raise error
             finally:
                 del error  # its traceback holds this frame
-        _seal(transfer, lambda entries: calls.send(trees.seal, (target, entries, transfer.options.keep), 0))
-        calls.settle()
+        _seal(transfer, lambda entries: pipeline.send(trees.seal, (target, entries, transfer.options.keep), 0))
+        pipeline.settle()
     return transfer.meter.result(target, None, tuple(transfer.skipped))
 
 
-def _put_entries(transfer: TreeTransfer, calls: Pipeline, scope: roamlet.scope, source: bytes, target: bytes) -> None:
+def _put_entries(
+    transfer: TreeTransfer, pipeline: Pipeline, scope: roamlet.scope, source: bytes, target: bytes
+) -> None:
     options = transfer.options
     small, rest = Batch(), Batch()
 
@@ -135,7 +133,7 @@ def _put_entries(transfer: TreeTransfer, calls: Pipeline, scope: roamlet.scope, 
                     transfer.meter.count(entry[0], size, size, size)
             return weight
 
-        calls.send(trees.store, (target, entries, transfer.small, options.keep), weight, arrived)
+        pipeline.send(trees.store, (target, entries, transfer.small, options.keep), weight, arrived)
 
     def send_small() -> None:
         names, weight = small.taken()
@@ -201,19 +199,19 @@ def get(transfer: TreeTransfer, source: bytes, target: bytes) -> Transferred:
     options = transfer.options
     token = secrets.token_hex(8)
     error: BaseException | None = None
-    with transfer.far_end() as (calls, _):
+    with transfer.far_end() as (pipeline, _):
         try:
-            facts = calls.call(trees.start_walk, (token, source, options.symlinks == "follow"))
-            transfer.folders.append((b"", checked_facts(calls, facts)))
+            facts = pipeline.call(trees.start_walk, (token, source, options.symlinks == "follow"))
+            transfer.folders.append((b"", checked_facts(pipeline, facts)))
             call_async(lambda: trees.make_top(target, options.parents))
             with roamlet.scope() as scope:
-                _get_entries(transfer, calls, scope, source, target, _listed(transfer, token))
-                calls.settle()
+                _get_entries(transfer, pipeline, scope, source, target, _listed(transfer, token))
+                pipeline.settle()
         except BaseExceptionGroup as group:
             error = one_error(group).with_traceback(None)
-            pipeline.begin_later(transfer.context, trees.stop_walk, (token,))
+            begin_later(transfer.calls, trees.stop_walk, (token,))
         except BaseException:
-            pipeline.begin_later(transfer.context, trees.stop_walk, (token,))
+            begin_later(transfer.calls, trees.stop_walk, (token,))
             raise
     if error is not None:
         try:
@@ -227,7 +225,7 @@ def get(transfer: TreeTransfer, source: bytes, target: bytes) -> Transferred:
 def _listed(transfer: TreeTransfer, token: str) -> Iterator[Entry]:
     """What is in the folder over there, each entry checked; some pages are asked for ahead."""
     pages: deque[Any] = deque()
-    calls = Pipeline(transfer.context)
+    pipeline = Pipeline(transfer.calls)
 
     def arrived(page: Any) -> int:
         pages.append(page)
@@ -235,28 +233,28 @@ def _listed(transfer: TreeTransfer, token: str) -> Iterator[Entry]:
 
     try:
         for _ in range(AHEAD):
-            calls.send(trees.more, (token,), 0, arrived)
-        while calls.busy or pages:
+            pipeline.send(trees.more, (token,), 0, arrived)
+        while pipeline.busy or pages:
             if not pages:
-                calls.settle_one()
+                pipeline.settle_one()
                 continue
             page = pages.popleft()
             if type(page) is not list or len(page) > trees.PAGE:
-                calls.refuse("a list of files that is none")
+                pipeline.refuse("a list of files that is none")
             if len(page) == trees.PAGE:
-                calls.send(trees.more, (token,), 0, arrived)
+                pipeline.send(trees.more, (token,), 0, arrived)
             for entry in page:
-                yield _checked_entry(transfer, calls, entry)
+                yield _checked_entry(transfer, pipeline, entry)
     finally:
-        calls.close()
+        pipeline.close()
 
 
-def _checked_entry(transfer: TreeTransfer, calls: Pipeline, entry: Any) -> Entry:
+def _checked_entry(transfer: TreeTransfer, pipeline: Pipeline, entry: Any) -> Entry:
     if type(entry) is not list or len(entry) != 4:
-        calls.refuse("a name of a file that is none")
+        pipeline.refuse("a name of a file that is none")
     name, kind, facts, link = entry
     if type(name) not in (bytes, bytearray) or kind not in ("d", "f", "l", "x"):
-        calls.refuse("a name of a file that is none")
+        pipeline.refuse("a name of a file that is none")
     name = bytes(name)
     try:
         trees.parts_of(name)
@@ -264,7 +262,7 @@ def _checked_entry(transfer: TreeTransfer, calls: Pipeline, entry: Any) -> Entry
         raise _unsafe(transfer, name, "which is no name of something inside of it", "Do not trust that host") from None
     if kind == "l":
         if type(link) not in (bytes, bytearray):
-            calls.refuse("a symbolic link that is none")
+            pipeline.refuse("a symbolic link that is none")
         link = bytes(link)
         if transfer.options.symlinks == "keep" and not trees.stays_inside(name, link):
             raise _unsafe(
@@ -273,19 +271,19 @@ def _checked_entry(transfer: TreeTransfer, calls: Pipeline, entry: Any) -> Entry
                 f"a symbolic link that leads out of it, to {os.fsdecode(link)!r}",
                 "symlinks='follow' gets what it points to, symlinks='skip' leaves links out",
             )
-    return name, kind, checked_facts(calls, facts), link
+    return name, kind, checked_facts(pipeline, facts), link
 
 
 def _unsafe(transfer: TreeTransfer, name: bytes, what: str, hint: str) -> UnsafeName:
     return UnsafeName(
         f"the folder {transfer.there} has {os.fsdecode(name)!r}, {what}; it was not made here.\n    {hint}.",
-        context=transfer.context.name,
+        context=transfer.calls.name,
     )
 
 
 def _get_entries(
     transfer: TreeTransfer,
-    calls: Pipeline,
+    pipeline: Pipeline,
     scope: roamlet.scope,
     source: bytes,
     target: bytes,
@@ -305,10 +303,10 @@ def _get_entries(
 
         def arrived(answers: Any) -> int:
             if type(answers) is not list or len(answers) != len(names):
-                calls.refuse("files that were not asked for")
+                pipeline.refuse("files that were not asked for")
             found = []
             for (name, _), answer in zip(entries, answers, strict=True):
-                facts, piece, digest, same = checked_opening(calls, answer)
+                facts, piece, digest, same = checked_opening(pipeline, answer)
                 if not same:
                     raise transfer.changed(name, transfer.there)
                 found.append([name, "f", facts, piece, digest])
@@ -317,7 +315,7 @@ def _get_entries(
                 transfer.meter.count(name, facts[2], facts[2], facts[2])
             return weight
 
-        calls.send(trees.fetch, (source, names, follow, options.checksum), weight, arrived)
+        pipeline.send(trees.fetch, (source, names, follow, options.checksum), weight, arrived)
 
     def get_large(name: bytes) -> None:
         where = (source, name, follow)
@@ -343,5 +341,5 @@ def _get_entries(
     if small.entries:
         ask()
     store(rest.taken()[0])
-    calls.settle()
+    pipeline.settle()
     store(links)  # last: nothing is written through them, and nothing would be

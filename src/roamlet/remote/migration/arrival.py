@@ -6,7 +6,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from roamlet.core import tasklet
-from roamlet.remote.context import Context
+from roamlet.remote.calls.engine import ContextBase
 from roamlet.remote.errors import MoveInDoubt
 from roamlet.snapshot.migration.pickling import ContextReference, TaskletUnpickler
 from roamlet.sync._outcome import Outcome
@@ -83,7 +83,7 @@ class HomeLoader(TaskletUnpickler):
     """Reads the parcel of a tasklet that comes home, into the tasklet that has left if that is still there."""
 
     def __init__(
-        self, departure: "Departure", names: dict[str, str], contexts: list[Context], item: "tasklet[...] | None"
+        self, departure: "Departure", names: dict[str, str], contexts: list[ContextBase], item: "tasklet[...] | None"
     ) -> None:
         super().__init__(departure.data, departure.channels, names)
         self._contexts = contexts

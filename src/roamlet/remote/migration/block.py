@@ -8,7 +8,7 @@ import sys
 from typing import Any
 
 from roamlet.core import TaskletExit, tasklet
-from roamlet.remote.context import Context
+from roamlet.remote.calls.engine import Calls, ContextBase
 from roamlet.remote.errors import CannotTravel, MoveInDoubt, NotMoved, RemoteError
 from roamlet.remote.migration import move, requests
 from roamlet.remote.migration.handle import Handle
@@ -25,15 +25,15 @@ OF_A_VARIABLE = re.compile(
 class Visit:
     """A block that runs in a context. Its `_run` is a tasklet of the same thread."""
 
-    def __init__(self, context: Context, item: "tasklet[...]") -> None:
+    def __init__(self, calls: Calls, item: "tasklet[...]") -> None:
         """`item` is the current tasklet, which suspends itself next."""
         if item.is_main:
             raise NotMoved(
                 "roamlet.at() takes a tasklet, and this is the main one of its thread: roamlet.spawn(function).join()",
-                context=context.name,
+                context=calls.name,
             )
-        move.check(context, item)
-        self._context = context
+        move.check(calls, item)
+        self._calls = calls
         self._item = item
         frame = sys._getframe(2)  # behind Context._begin_block and __enter__
         self._function = frame.f_back.f_code.co_qualname if frame.f_back is not None else ""
@@ -45,7 +45,7 @@ class Visit:
         """The tasklet goes on without it: it was killed."""
         self._abandoned = True
         if self._number is not None:
-            requests.tell(self._context, "kill", self._number)
+            requests.tell(self._calls, "kill", self._number)
 
     def _run(self) -> None:
         item = self._item
@@ -65,23 +65,23 @@ class Visit:
 
     def _said(self, suspended: Suspended) -> Any:
         """Let the block run over there, and wait for what there is to say of it."""
-        context = self._context
-        parcel = BlockPickler(self._item, suspended.wait, move.LENT, (Context,), requests.main())
+        calls = self._calls
+        parcel = BlockPickler(self._item, suspended.wait, move.LENT, (ContextBase,), requests.main())
         name = f"the block of {self._function}"
-        number = move.prepared(context, parcel, suspended, block=True)
-        waiter = requests.commit(context, number)
+        number = move.prepared(calls, parcel, suspended, block=True)
+        waiter = requests.commit(calls, number)
         del parcel
         try:
             answer = waiter.wait()
         except RemoteError as error:
             lost = str(error)
         else:
-            context._value(answer, name)
+            calls.value(answer, name)
             self._number = number
             if self._abandoned:
                 self.abandon()
             try:
-                return Handle(context, number, name).join()
+                return Handle(calls, number, name).join()
             except CannotTravel as error:
                 refused = _of_a_variable(error.with_traceback(None))
             try:
@@ -89,8 +89,8 @@ class Visit:
             finally:
                 del refused  # its traceback holds this frame
         raise MoveInDoubt(
-            f"the link to {context.name!r} broke when {name} was to begin there; nobody knows whether it did: {lost}",
-            context=context.name,
+            f"the link to {calls.name!r} broke when {name} was to begin there; nobody knows whether it did: {lost}",
+            context=calls.name,
         )
 
 

@@ -16,8 +16,8 @@ from roamlet._migration import Home, home
 from roamlet.core import TaskletExit, tasklet
 from roamlet.remote.base.deadlines import EVER, deadline_of, limit
 from roamlet.remote.base.threads import TaskletThread
+from roamlet.remote.calls.engine import Calls, ContextBase, calls_of
 from roamlet.remote.calls.spawn import RemoteCall
-from roamlet.remote.context import Context
 from roamlet.remote.errors import MoveInDoubt, NotMoved, ProtocolError, RemoteError
 from roamlet.remote.link.inflight import Answer
 from roamlet.remote.migration.arrival import AtHome, HomeLoader, HomeOutcome
@@ -39,23 +39,23 @@ class Handle(RemoteCall[Any]):
 
     _runs_already = True
 
-    def __init__(self, context: Context, number: int, name: str) -> None:
+    def __init__(self, calls: Calls, number: int, name: str) -> None:
         self._moved = number
-        super().__init__(context, request(context, "join", (number,), name), name)
+        super().__init__(calls, request(calls, "join", (number,), name), name)
 
     def _why(self, error: BaseException) -> BaseException:
         """That nobody could be asked for the outcome any more does not say that nothing has happened."""
         if isinstance(error, RemoteError) and error.sent is False:
-            return self._context._link.why_ended(self.name) or error
+            return self._calls.link.why_ended(self.name) or error
         return error
 
     def _ask_to_end(self) -> None:
         """Once in each place: what is raised there is raised in its `finally` blocks, too."""
         with self._lock:
             told, self._told = self._told, True
-            context, number = self._context, self._moved
+            calls, number = self._calls, self._moved
         if not told:
-            tell(context, "kill", number)
+            tell(calls, "kill", number)
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Journey(Handle):
     """On a tasklet that may move on; for good."""
 
     def __init__(
-        self, context: Context, number: int, name: str, item: "tasklet[...]", contexts: Sequence[Context]
+        self, calls: Calls, number: int, name: str, item: "tasklet[...]", contexts: Sequence[ContextBase]
     ) -> None:
         """`contexts`: those that it holds, in the order of their numbers. In the thread of the tasklet."""
         self._item = weakref.ref(item)
@@ -88,8 +88,8 @@ class Journey(Handle):
         self._outcome: Outcome[Any] | None = None  # of roamlet.spawn
         self._reports = False  # nobody has the handle
         self._wakers: TaskletThread | None = None  # the thread through which it can wake others, while it is away
-        self._goes_away(context)
-        super().__init__(context, number, name)
+        self._goes_away(calls)
+        super().__init__(calls, number, name)
         self._can_be_killed_by(item)
 
     # ---- for whoever holds it
@@ -103,7 +103,7 @@ class Journey(Handle):
             doubt = self._doubt
             if doubt is not None:
                 self._asked_for = True
-                raise MoveInDoubt(doubt, context=self._context.name, take_back=self.take_back)
+                raise MoveInDoubt(doubt, context=self._calls.name, take_back=self.take_back)
             if self._ended.is_set():  # and nobody has taken it back meanwhile
                 break
         if self._home is None:
@@ -119,9 +119,9 @@ class Journey(Handle):
                 raise RuntimeError(f"{self.name} is not in doubt any more")
             self._told = self._told or kill
             self._reopen()
-        self._request = request(self._context, "stay", (self._moved, None if kill else problem), self.name)
-        self._goes_away(self._context)
-        if not self._context._background(self._run):
+        self._request = request(self._calls, "stay", (self._moved, None if kill else problem), self.name)
+        self._goes_away(self._calls)
+        if not self._calls.background(self._run):
             self._run()
 
     def kill(self) -> None:
@@ -185,9 +185,9 @@ class Journey(Handle):
 
     # ---- following it
 
-    def _goes_away(self, context: Context) -> None:
+    def _goes_away(self, calls: Calls) -> None:
         """Whoever waits for it with nobody else to run here waits for good reason."""
-        threads = context._threads
+        threads = calls.threads
         if threads is not None:
             self._wakers = threads.modules
             self._wakers.may_wake(1)
@@ -207,7 +207,7 @@ class Journey(Handle):
         away = True
         try:
             while away:
-                waiter = self._context._sent(self._request, None)[1]
+                waiter = self._calls.send(self._request, None)[1]
                 self._is_there()
                 answer = waiter.wait(limit(None))
                 departure = self._departure(answer)
@@ -250,7 +250,7 @@ class Journey(Handle):
         kind, body = answer
         if kind != protocol.ERROR:
             return None
-        context = self._context
+        calls = self._calls
         try:
             said = Failure(Incoming().loads(body))
         except (ValueError, codec.CannotTravel):
@@ -266,33 +266,33 @@ class Journey(Handle):
                     raise ValueError(f"{each!r:.80} is not what belongs there")
             if not all(type(each) is int for each in channels) or not all(type(each) is str for each in modules):
                 raise ValueError("something else where the numbers of channels, or the names of modules, should be")
-            return Departure(place, data, [context._link.channels.resolve(number) for number in channels], modules)
+            return Departure(place, data, [calls.link.channels.resolve(number) for number in channels], modules)
         except (ValueError, TypeError) as error:
             problem = str(error)
-        context._link.break_off("a tasklet that moves on as none does")
+        calls.link.break_off("a tasklet that moves on as none does")
         raise ProtocolError(
-            f"{context.name!r} said where {self.name} goes on, and it makes no sense, so it was closed: {problem}",
-            context=context.name,
+            f"{calls.name!r} said where {self.name} goes on, and it makes no sense, so it was closed: {problem}",
+            context=calls.name,
         )
 
     def _brings_on(self, departure: Departure) -> bool:
         """Let it go on where it wants, or where it is with the reason why not. Whether it is in a context then."""
-        here, number = self._context, self._moved
+        here, number = self._calls, self._moved
         with self._lock:
             self._between = True
         try:
             self._refuse_if_killed()
-            place: Context | Home = home if departure.place is None else self._contexts[departure.place]
+            place: Calls | Home = home if departure.place is None else calls_of(self._contexts[departure.place])
             if place is here:
                 problem = ""
             else:
                 self._check_grant(place)
-                if isinstance(place, Context):
+                if isinstance(place, Calls):
                     self._relayed(place, departure)
                 else:
                     self._comes_home(departure)
                 tell(here, "drop", number)
-                return isinstance(place, Context)
+                return isinstance(place, Calls)
         except (TaskletExit, _InDoubt):
             raise
         except Exception as error:
@@ -308,19 +308,19 @@ class Journey(Handle):
         if self._killed:
             raise NotMoved(f"{self.name} was killed")
 
-    def _check_grant(self, place: Context | Home) -> None:
+    def _check_grant(self, place: Calls | Home) -> None:
         """Before anything of what came is read as more than bytes, here or elsewhere."""
-        here = self._context
-        if place in here._moves_to:
+        here = self._calls
+        if here.may_move_to(place):
             return
-        shown = repr(place.name) if isinstance(place, Context) else "roamlet.home"
+        shown = repr(place.name) if isinstance(place, Calls) else "roamlet.home"
         raise NotMoved(
             f"{self.name} may not move from {here.name!r} to {shown}: that would let {here.name!r} run code there, and nobody has "
             f"allowed it. If you trust {here.name!r}, call allow_moves_to() of its context at home before, with "
-            f"{'the context ' * isinstance(place, Context)}{shown} and whatever else it shall move on to"
+            f"{'the context ' * isinstance(place, Calls)}{shown} and whatever else it shall move on to"
         )
 
-    def _relayed(self, place: Context, departure: Departure) -> None:
+    def _relayed(self, place: Calls, departure: Departure) -> None:
         """Prepare and commit at another context."""
         check_place(place, self.name)
         bring(place, departure.modules, needed=False)
@@ -339,14 +339,14 @@ class Journey(Handle):
             lost = str(error)
         if lost is not None:  # raised out here, so that the error holds no other one with its frames
             raise _InDoubt(
-                f"{self.name} was on its way from {self._context.name!r} to {place.name!r} when the link to that broke; nobody "
+                f"{self.name} was on its way from {self._calls.name!r} to {place.name!r} when the link to that broke; nobody "
                 f"knows whether it goes on there: {lost}\n"
-                f"    It is suspended in {self._context.name!r}. If it did not go on, error.take_back() lets it go on there; else "
+                f"    It is suspended in {self._calls.name!r}. If it did not go on, error.take_back() lets it go on there; else "
                 "kill() ends it."
             )
-        place._value(answer, self.name)
+        place.value(answer, self.name)
         with self._lock:
-            self._context, self._moved, self._told = place, number, False
+            self._calls, self._moved, self._told = place, number, False
         self._request = request(place, "join", (number,), self.name)
 
     # ---- at home
@@ -406,24 +406,24 @@ class Journey(Handle):
         if not told and item is not None and item.alive:
             item.kill(pending=True)
 
-    def leaves_home(self, context: Context, number: int, contexts: Sequence[Context]) -> "Journey":
+    def leaves_home(self, calls: Calls, number: int, contexts: Sequence[ContextBase]) -> "Journey":
         """It has gone to this context again. Returns itself."""
         with self._lock:
             self._home = None
-            self._context, self._moved, self._contexts, self._told = context, number, list(contexts), False
+            self._calls, self._moved, self._contexts, self._told = calls, number, list(contexts), False
             killed = self._killed
-        self._request = request(context, "join", (number,), self.name)
-        self._goes_away(context)
+        self._request = request(calls, "join", (number,), self.name)
+        self._goes_away(calls)
         self._can_be_killed_by(self._item())
         if killed:
             self._ask_to_end()
-        if not context._background(self._run):
+        if not calls.background(self._run):
             self._run()
         return self
 
     def __repr__(self) -> str:
         text = super().__repr__()
-        return text if self._home is None else text.replace(f"in {self._context.name!r}", "at home", 1)
+        return text if self._home is None else text.replace(f"in {self._calls.name!r}", "at home", 1)
 
     def __del__(self) -> None:
         if self._doubt is not None and not self._asked_for:

@@ -11,8 +11,8 @@ import roamlet
 from roamlet._migration import MigrationDecision
 from roamlet.core import TaskletExit, tasklet
 from roamlet.remote import modules
+from roamlet.remote.calls.engine import Calls, ContextBase
 from roamlet.remote.channels.window import WindowChannel
-from roamlet.remote.context import Context
 from roamlet.remote.errors import CannotTravel, MoveInDoubt, NotMoved, RemoteError
 from roamlet.remote.migration.arrival import HomeOutcome
 from roamlet.remote.migration.handle import Journey, report
@@ -28,28 +28,28 @@ from roamlet.wire import codec
 LENT = (roamlet.channel, WindowChannel)
 
 
-def move(context: Context, moving: "tasklet[...]", decision: MigrationDecision | None = None) -> Journey:
+def move(calls: Calls, moving: "tasklet[...]", decision: MigrationDecision | None = None) -> Journey:
     """What Context.move() does. `leaving`: the tasklet itself has called roamlet.move_to()."""
-    check(context, moving)
+    check(calls, moving)
     name = name_of(moving)
     suspended = Suspended(moving, decision)
     try:
-        _check_value(context, suspended)
-        parcel = TaskletPickler(moving, suspended.wait, LENT, (Context,), main())
-        number = prepared(context, parcel, suspended)
+        _check_value(calls, suspended)
+        parcel = TaskletPickler(moving, suspended.wait, LENT, (ContextBase,), main())
+        number = prepared(calls, parcel, suspended)
         suspended.hold()  # without a switch since it was found to be ours
-        waiter = commit(context, number)
+        waiter = commit(calls, number)
     except BaseException:
         suspended.put_back()
         raise
-    arrived = _Departed(context, number, name, suspended, parcel)
+    arrived = _Departed(calls, number, name, suspended, parcel)
     del parcel
     lost = None
     killed = True
     try:
         answer = waiter.wait()
         killed = False
-        lost = nonsense(context, answer, name)
+        lost = nonsense(calls, answer, name)
     except RemoteError as error:
         lost, killed = str(error), False
     finally:
@@ -59,14 +59,14 @@ def move(context: Context, moving: "tasklet[...]", decision: MigrationDecision |
         if suspended.release() and decision is None:
             moving.kill(pending=True)
         raise MoveInDoubt(
-            f"{name} was on its way to {context.name!r} when the link broke; nobody knows whether it goes on over there: {lost}\n"
+            f"{name} was on its way to {calls.name!r} when the link broke; nobody knows whether it goes on over there: {lost}\n"
             "    It is suspended here. If it did not go on, error.take_back() lets it go on here; else error.tasklet.kill().",
-            context=context.name,
+            context=calls.name,
             tasklet=moving,
             take_back=suspended.put_back,
         )
     try:
-        context._value(answer, name)
+        calls.value(answer, name)
     except BaseException:
         suspended.put_back()
         raise
@@ -76,8 +76,8 @@ def move(context: Context, moving: "tasklet[...]", decision: MigrationDecision |
 class _Departed:
     """A tasklet that was told to go on over there, and what is to be done here then."""
 
-    def __init__(self, context: Context, number: int, name: str, suspended: Suspended, parcel: TaskletPickler) -> None:
-        self._context = context
+    def __init__(self, calls: Calls, number: int, name: str, suspended: Suspended, parcel: TaskletPickler) -> None:
+        self._calls = calls
         self._number = number
         self._name = name
         self._suspended = suspended
@@ -93,9 +93,9 @@ class _Departed:
         item, decision = self._suspended.tasklet, self._suspended.decision
         killed = self._suspended.end(generators, body)
         if isinstance(outcome, HomeOutcome):  # it had come home
-            journey = outcome.taken().leaves_home(self._context, self._number, contexts)
+            journey = outcome.taken().leaves_home(self._calls, self._number, contexts)
         else:
-            journey = Journey(self._context, self._number, self._name, item, contexts)
+            journey = Journey(self._calls, self._number, self._name, item, contexts)
             if outcome is not None:
                 journey.passes_on(outcome)
             elif decision is not None:  # nobody gets the handle
@@ -105,22 +105,22 @@ class _Departed:
         return journey
 
 
-def leaves(context: Context, item: "tasklet[...]") -> MigrationDecision:
+def leaves(calls: Calls, item: "tasklet[...]") -> MigrationDecision:
     """For roamlet.move_to(): the current tasklet, which suspends itself next, goes on in this context."""
     if item.is_main:
         raise NotMoved(
             "roamlet.move_to() takes a tasklet along, and this is the main one of its thread: roamlet.spawn(function).join()",
-            context=context.name,
+            context=calls.name,
         )
-    check(context, item)
+    check(calls, item)
     decision = MigrationDecision()
-    tasklet(_leave)(context, item, decision)
+    tasklet(_leave)(calls, item, decision)
     return decision
 
 
-def _leave(context: Context, item: "tasklet[...]", decision: MigrationDecision) -> None:
+def _leave(calls: Calls, item: "tasklet[...]", decision: MigrationDecision) -> None:
     try:
-        move(context, item, decision)
+        move(calls, item, decision)
     except TaskletExit:  # its thread ends
         raise
     except MoveInDoubt as error:
@@ -150,22 +150,22 @@ def _tell_of_doubt(error: MoveInDoubt, item: "tasklet[...]", decision: Migration
         outcome.fail(error)
 
 
-def check(context: Context, moving: "tasklet[...]") -> None:
+def check(calls: Calls, moving: "tasklet[...]") -> None:
     """Refuse what can be refused before anything of it is touched."""
     if not isinstance(moving, tasklet):
         raise TypeError(f"move() takes a tasklet, not {moving!r:.80}")
     if moving in migrating:
-        raise NotMoved(f"{moving!r} is on its way to a context already", context=context.name)
+        raise NotMoved(f"{moving!r} is on its way to a context already", context=calls.name)
     if not moving.alive:
-        raise NotMoved(f"{moving!r} cannot move: it has ended, or has no arguments", context=context.name)
+        raise NotMoved(f"{moving!r} cannot move: it has ended, or has no arguments", context=calls.name)
     if moving.thread_id != threading.get_ident():
         raise NotMoved(
-            f"{moving!r} cannot be moved from here: it belongs to another thread. Move it there", context=context.name
+            f"{moving!r} cannot be moved from here: it belongs to another thread. Move it there", context=calls.name
         )
-    check_place(context, repr(moving))
+    check_place(calls, repr(moving))
 
 
-def _check_value(context: Context, suspended: Suspended) -> None:
+def _check_value(calls: Calls, suspended: Suspended) -> None:
     """Refuse what it sends at present if that could not come back up."""
     direction, _, value, flags, _ = suspended.wait
     if direction > 0 and not flags & Flag.SENDS_ERROR:
@@ -176,8 +176,8 @@ def _check_value(context: Context, suspended: Suspended) -> None:
         else:
             return
         raise CannotTravel(
-            f"{suspended.tasklet!r} was not moved to {context.name!r}: it waits to send what could not be sent there: {problem}",
-            context=context.name,
+            f"{suspended.tasklet!r} was not moved to {calls.name!r}: it waits to send what could not be sent there: {problem}",
+            context=calls.name,
         )
 
 
@@ -195,12 +195,12 @@ def name_of(moving: "tasklet[...]") -> str:
     return f"the tasklet of {function}"
 
 
-def prepared(context: Context, parcel: TaskletPickler, suspended: Suspended, *, block: bool = False) -> int:
+def prepared(calls: Calls, parcel: TaskletPickler, suspended: Suspended, *, block: bool = False) -> int:
     """Let it be restored over there, suspended, and return its number. Raises, and nothing is left there."""
     data = parcel.pickled()
-    bring(context, [modules.name_over_there() if module == MAIN else module for module in sorted(parcel.modules)])
+    bring(calls, [modules.name_over_there() if module == MAIN else module for module in sorted(parcel.modules)])
     return restored(
-        context,
+        calls,
         (data, parcel.channels, parcel.main, block),
         repr(suspended.tasklet),
         lambda: None if suspended.is_unchanged else "it was killed, or begun, meanwhile",

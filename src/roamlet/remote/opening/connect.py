@@ -11,8 +11,8 @@ from roamlet.remote import modules
 from roamlet.remote.base.deadlines import EVER
 from roamlet.remote.base.facts import Facts, facts_of
 from roamlet.remote.base.threads import Threads, acquire, release
+from roamlet.remote.calls.engine import Calls
 from roamlet.remote.channels.served import Channels
-from roamlet.remote.context import Context
 from roamlet.remote.errors import (
     ConnectError,
     ConnectTimeout,
@@ -51,8 +51,8 @@ def connect(
     output: OutputFunction | None,
     policy: modules.Modules | None = None,
     tasklets: bool = False,
-    via: Context | None = None,
-) -> Context:
+    via: Calls | None = None,
+) -> Calls:
     """Open a context through `transport`, whose command runs here, or in the context `via`.
 
     Blocks this tasklet only; see remote.ssh for the rest of the contract. `policy` says which modules travel, and whose copy
@@ -66,8 +66,10 @@ def connect(
         raise ValueError(f"name must be a text that is not empty, not {name!r}")
     if tasklets not in (True, False):
         raise TypeError(f"tasklets must be True or False, not {tasklets!r}")
-    if via is not None:
-        _check_via(via, transport)
+    if via is not None and isinstance(transport, Fork):
+        raise TypeError(
+            f"remote.fork() makes a copy of this process, and cannot run in {via.name!r}: use remote.local(via=...)"
+        )
     if name is None:
         name = transport.name if via is None else f"{via.name}/{transport.name}"
     deadline = time.monotonic() + timeout
@@ -89,8 +91,8 @@ def _connect(
     threads: Threads,
     policy: modules.Modules,
     tasklets: bool,
-    via: Context | None,
-) -> Context:
+    via: Calls | None,
+) -> Calls:
     number = next(_numbers) & 0xFFFFFFFF
     token = build.new_token()
     config = {"id": number, "name": name, "log_level": _log_level(), "prefer": policy.config()}
@@ -117,20 +119,22 @@ def _connect(
         raise
     if isinstance(process, Process):
         process.is_ready = True
-    link.is_near = isinstance(transport, Local | Fork) and (via is None or via._link.is_near)
+    link.is_near = isinstance(transport, Local | Fork) and (via is None or via.link.is_near)
     link.packers = modules.packers_of(facts.packages)
     policy = policy.settled(facts.magic, facts.implementation, facts.packages, is_near=link.is_near)
     shipping = Shipping(link, facts.packages, threads.modules, policy, facts.for_extensions)
     link.on_want = shipping.answer
     link.on_piece = shipping.answer_piece
+    calls = Calls(link, shipping, facts, via)
     try:
-        versions.agree(shipping, link, facts, policy, deadline)
+        versions.agree(calls, policy, deadline)
         if tasklets:
-            start(shipping, link, facts, deadline, has_core=isinstance(transport, Fork))
+            start(calls, timeout, deadline, has_core=isinstance(transport, Fork))
     except BaseException:
         _give_up(link, deadline)
         raise
-    return Context(link, shipping, facts, threads, via)
+    calls.begin(threads)
+    return calls
 
 
 def _give_up(link: Link, deadline: float) -> None:
@@ -150,15 +154,15 @@ def _with_terminal(
     link: Link,
     process: Tunnel,
     threads: Threads,
-    via: Context | None,
+    via: Calls | None,
     deadline: float,
 ) -> list[str]:
     """The words that start `argv` in `via`, on a terminal of its own over there when it asks for passwords."""
     if transport.answers is None or via is None:
         return argv
     try:
-        via._shipping.need("prompts", deadline)
-        host = Via(via.name, via.call, via._link.break_off, via._shipping.has_sent("tasklets"))
+        via.need("prompts", deadline)
+        host = Via(via.name, via.call, via.link.break_off, via.shipping.has_sent("tasklets"))
         terminal = RelayedTerminal(host, transport.answers, transport.asks_on_stdin, process.said.append, deadline)
     except ProtocolError:
         raise
@@ -171,28 +175,17 @@ def _with_terminal(
     raise ConnectError(problem)
 
 
-def _tunnel(transport: Transport, via: Context, number: int, deadline: float) -> Tunnel:
+def _tunnel(transport: Transport, via: Calls, number: int, deadline: float) -> Tunnel:
     try:
-        via._link.refuse_if_ended(None)
-        via._shipping.need("router", deadline)
+        via.link.refuse_if_ended(None)
+        via.need("router", deadline)
     except TimeoutError:
         problem = f"{via.name!r}, which is to start it, takes no more at present"
     except RemoteError as error:
         problem = str(error)
     else:
-        return Tunnel(via._link, number)
+        return Tunnel(via.link, number)
     raise ConnectError(f"the {transport.to} was not started: {problem}")
-
-
-def _check_via(via: object, transport: Transport) -> None:
-    if not isinstance(via, Context):
-        raise TypeError(
-            f"via= takes the context that is to start the new one, such as remote.ssh('alpha'), not {via!r}"
-        )
-    if isinstance(transport, Fork):
-        raise TypeError(
-            f"remote.fork() makes a copy of this process, and cannot run in {via.name!r}: use remote.local(via=...)"
-        )
 
 
 def _greeted(link: Link, deadline: float, threads: Threads) -> bool:

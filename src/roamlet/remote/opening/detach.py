@@ -4,21 +4,20 @@ Each gets an interpreter of its own beside the context: one that the context sta
 the function and all modules that are known to be needed; then it sheds its link (roamlet.wire.detached).
 """
 
+import contextlib
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from roamlet.remote.base.deadlines import remaining
+from roamlet.remote.calls.engine import Calls
 from roamlet.remote.channels.served import ChannelReferences
 from roamlet.remote.errors import CannotTravel, RemoteError
 from roamlet.remote.opening.connect import connect
 from roamlet.remote.transports.local import Local
 from roamlet.wire import build, detached
-
-if TYPE_CHECKING:
-    from roamlet.remote.context import Context
 
 # It forks before it reads anything. The first half is what the context waits for, and what it would end; it ends when the other
 # one says that it goes on by itself (detached.WORD), or has ended.
@@ -65,7 +64,7 @@ class NoChannelReferences(ChannelReferences):
 
 
 def detach(
-    context: "Context",
+    calls: Calls,
     function: Callable[..., Any],
     args: Sequence[Any],
     kwargs: Mapping[str, Any] | None,
@@ -78,27 +77,23 @@ def detach(
     if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not timeout > 0:
         raise ValueError(f"timeout must be a number of seconds above 0, not {timeout!r}")
     deadline = time.monotonic() + timeout
-    text = _checked(context, function, args, kwargs)
-    context._link.refuse_if_ended(f"detach() of {text}")
-    facts = context.facts
+    text = _checked(calls, function, args, kwargs)
+    calls.link.refuse_if_ended(f"detach() of {text}")
+    facts = calls.facts
     started = connect(
-        Apart(facts.executable or "python3", where=f"on {context.name!r}"),
-        name=f"{context.name}/detached",
+        Apart(facts.executable or "python3", where=f"on {calls.name!r}"),
+        name=f"{calls.name}/detached",
         timeout=timeout,
-        output=context._link.output.function,
-        policy=replace(context._shipping.policy, bytecode=False),  # tracebacks are to have their lines
-        via=context,
+        output=calls.link.output.function,
+        policy=replace(calls.shipping.policy, bytecode=False),  # tracebacks are to have their lines
+        via=calls,
     )
-    with started:
-        shipping = started._shipping
-        shipping.need("detached", deadline)
+    with contextlib.closing(started):
+        started.need("detached", deadline)
         through = ("roamlet.wire.detached", "load", (None if path is None else os.fsencode(path),))
-        request = started._prepared(function, args, kwargs, through=through, luggage=NoChannelReferences(), lent=True)
-        number, answer = started._asked(request, deadline)
-        if answer is None:
-            raise started._too_late(timeout, text, sent=number is not None)
-        started._value(answer, text)
-        shipping.settle(deadline)
+        request = started.prepare(function, args, kwargs, through=through, references=NoChannelReferences(), lent=True)
+        started.run(request, timeout, deadline)
+        started.shipping.settle(deadline)
         try:
             started.call(detached.let_go, timeout=remaining(deadline))
         except RemoteError as error:
@@ -111,21 +106,19 @@ def detach(
         return started.facts.pid
 
 
-def _checked(
-    context: "Context", function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any] | None
-) -> str:
+def _checked(calls: Calls, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> str:
     """The function's name in messages. Raises for what cannot go there, before anything is started."""
-    luggage = NoChannelReferences()
+    references = NoChannelReferences()
     try:
-        return context._prepared(function, args, kwargs, luggage=luggage, lent=True).text
+        return calls.prepare(function, args, kwargs, references=references, lent=True).text
     except CannotTravel as error:
-        if not luggage.met:
+        if not references.met:
             raise
         path, name = error.path, error.function
     refused = CannotTravel(
-        f"{name} was not detached from {context.name!r}: {path} is a channel, and channels end with their context.\n"
+        f"{name} was not detached from {calls.name!r}: {path} is a channel, and channels end with their context.\n"
         "    Give it the data itself, and let it write to a file, or to whoever is to know.",
-        context=context.name,
+        context=calls.name,
         function=name,
     )
     refused.path = path

@@ -8,6 +8,7 @@ Close the context, best by `with`.
 from collections.abc import Sequence
 from typing import TypedDict, Unpack
 
+from roamlet.remote.calls.engine import calls_of
 from roamlet.remote.context import Context
 from roamlet.remote.link.output import OutputFunction
 from roamlet.remote.modules import Modules
@@ -369,12 +370,18 @@ def _opened(function: str, transport: Transport, options: Options) -> Context:
             raise TypeError(
                 f"remote.{function}() takes no argument {option!r}; beside its own: {', '.join(Options.__annotations__)}"
             )
-    return connect(
+    via = options.get("via")
+    if not isinstance(via, Context | None):
+        raise TypeError(
+            f"via= takes the context that is to start the new one, such as remote.ssh('alpha'), not {via!r}"
+        )
+    calls = connect(
         transport,
         name=options.get("name"),
         timeout=options.get("timeout", TIMEOUT),
         output=options.get("output"),
         policy=options.get("modules"),
         tasklets=options.get("tasklets", False),
-        via=options.get("via"),
+        via=None if via is None else calls_of(via),
     )
+    return Context(calls, via)

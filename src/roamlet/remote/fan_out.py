@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 import roamlet
 from roamlet.remote.context import Context
 from roamlet.remote.errors import CallTimeout, ConnectError, ContextDied
-from roamlet.remote.opening.open import ssh
+from roamlet.remote.open import ssh
 from roamlet.sync import Condition, Lock
 from roamlet.sync._outcome import TaskletKilled, alike
 

@@ -1,0 +1,119 @@
+"""Calls as they are sent: the function's name and the encoded arguments, with what must be sent before them.
+
+Nothing is sent by this module: see calls/engine.py.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from roamlet.remote import modules
+from roamlet.remote.channels.served import ChannelReferences
+from roamlet.remote.shipping.shipping import part_name
+from roamlet.remote.values.registry import Body, Outgoing
+from roamlet.wire import codec
+
+HEADS = 4096  # functions of which the encoded beginning of a call is kept
+ARGUMENT_NAMES = ("module", "function", "args", "kwargs")
+
+
+@dataclass(slots=True)
+class Request:
+    """A call, encoded. `references` and `outgoing` are those of a call with more than plain values.
+
+    `function` is the one whose modules must be sent with the call. It is None for a function of roamlet's own, which is on the
+    target by then.
+    """
+
+    function: Callable[..., Any] | None
+    name: modules.FunctionName
+    text: str
+    body: Body
+    references: ChannelReferences | None = None
+    outgoing: Outgoing | None = None
+
+    @classmethod
+    def to_payload(cls, module: str, function: str, args: Sequence[Any] = ()) -> "Request":
+        """A call, with plain values, of a function of roamlet.wire that the target has."""
+        name = modules.FunctionName(module, function)
+        return cls(None, name, part_name(module.rpartition(".")[2]), codec.dumps((module, function, tuple(args), None)))
+
+    def let_go(self) -> None:
+        """Release its channels, because it is not sent after all."""
+        if self.references is not None:
+            self.references.discard()
+
+
+_heads: dict[modules.FunctionName, tuple[str, bytes]] = {}
+"""Of functions that were called: their names in messages, and the encoded beginning of their calls."""
+
+
+def head_of(name: modules.FunctionName) -> tuple[str, bytes]:
+    """Return the function's name in messages, and the encoded beginning of its calls: all before the arguments."""
+    return _heads.get(name) or _head(name)
+
+
+def _head(name: modules.FunctionName) -> tuple[str, bytes]:
+    called: bytes = codec.dumps((*name, None, None))
+    if len(_heads) >= HEADS:
+        _heads.clear()
+    made = _name_in_messages(name), called[:-2]  # without the two None
+    _heads[name] = made
+    return made
+
+
+def _name_in_messages(name: modules.FunctionName) -> str:
+    if name.module == modules.name_over_there():
+        return f"__main__.{name.qualname}"
+    if name.module.startswith("roamlet.wire."):
+        return part_name(name.module.rpartition(".")[2])
+    return str(name)
+
+
+def encoded(
+    arguments: tuple[Any, ...], outgoing: Outgoing, references: ChannelReferences
+) -> tuple[Body, tuple[str, str] | None]:
+    """The body of CALL, or what in it cannot travel: (sentence, path)."""
+    try:
+        return outgoing.dumps(arguments, ARGUMENT_NAMES, references.refer), None
+    except codec.CannotTravel as error:
+        return b"", (str(error), error.path)
+
+
+def plainly_encoded(arguments: tuple[Any, ...], keywords: dict[str, Any] | None, head: bytes) -> bytes:
+    """The same where the arguments are plain values only; else b"", after little work."""
+    body: bytes = codec.dumps((arguments, keywords), otherwise=_no_bytes, head=head)
+    return body
+
+
+def _no_bytes(*_: object) -> bytes:
+    return b""
+
+
+def name_of_value(function: Any) -> str:
+    """The name in messages of a function that no other process finds by its name."""
+    name = getattr(function, "__qualname__", None) or type(function).__qualname__
+    return f"{getattr(function, '__module__', None) or type(function).__module__}.{name}"
+
+
+def as_called(text: str) -> str:
+    """A path as the caller knows it, of a function that travels as the first argument of another."""
+    if text.startswith("args[0]"):
+        return "function" + text.removeprefix("args[0]")
+    return "args" + text.removeprefix("args[1]") if text.startswith("args[1]") else text
+
+
+def positional(args: Sequence[Any], function: str) -> tuple[Any, ...]:
+    """Raises TypeError for what a caller meant as the only argument."""
+    if isinstance(args, (str, bytes)) or not isinstance(args, (tuple, list)):
+        raise TypeError(f"args must be a tuple or a list, not {args!r:.80}: context.call({function}, (value,))")
+    return tuple(args)
+
+
+def keywords_of(kwargs: Mapping[str, Any] | None, function: str) -> dict[str, Any] | None:
+    """Raises TypeError for keys that cannot be names of parameters."""
+    if kwargs is None:
+        return None
+    if not isinstance(kwargs, Mapping) or not all(type(name) is str for name in kwargs):
+        raise TypeError(f"kwargs must be a dict whose keys are str, not {kwargs!r:.80}, in the call of {function}")
+    return dict(kwargs)
