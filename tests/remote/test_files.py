@@ -6,11 +6,13 @@ import os
 import resource
 import signal
 from pathlib import Path
+from typing import get_type_hints
 
 import pytest
 
 import roamlet
 from roamlet import remote
+from roamlet.remote.files import options
 from roamlet.remote.files import transfer as files_transfer
 from roamlet.wire import files as wire
 from roamlet.wire import trees
@@ -452,3 +454,9 @@ def test_files_go_through_hops(here, tmp_path):
         assert third.put(tmp_path / "source", str(tmp_path / "target")).bytes == len(data)
         third.get(str(tmp_path / "target"), tmp_path / "back")
     assert (tmp_path / "back").read_bytes() == data
+
+
+def test_each_option_is_declared_with_one_type():
+    hints = get_type_hints(options.Options)
+    del hints["key"]
+    assert get_type_hints(options.TransferOptions) == hints

@@ -7,14 +7,13 @@ from typing import Any
 
 import pytest
 
-from roamlet.remote import CallTimeout, ContextDied, HostUnreachable
+from roamlet.remote import CallTimeout, ContextDied, HostUnreachable, Result
 from roamlet_vpn.commands import transaction as change_module
 from roamlet_vpn.commands.transaction import Change, Meeting, Report, SiteReport
 from roamlet_vpn.host import act as host_act
 from roamlet_vpn.host import handshake as host_meet
 from roamlet_vpn.host import live as host_live
 from roamlet_vpn.host import rollback as host_rollback
-from roamlet_vpn.servers import Answer
 from roamlet_vpn.wireguard.actions import Hold, LinkUp, Mtu
 
 DONE = {"done": 1, "error": None, "outcome": None}
@@ -62,7 +61,7 @@ class Fleet:
             value = self.backs[name]
         else:
             value = ContextDied(f"{name} is gone") if self.cut_off.get(name) else BACK
-        return Answer(error=value) if isinstance(value, Exception) else Answer(value)
+        return Result(name, error=value) if isinstance(value, Exception) else Result(name, value=value)
 
     def connect(self, names, *, timeout, fresh):
         assert fresh
@@ -78,7 +77,8 @@ class Fleet:
     def facts(self, names):
         rollback = SimpleNamespace(token=self.token)
         return {
-            name: Answer(SimpleNamespace(rollback=rollback if self.armed.get(name, True) else None)) for name in names
+            name: Result(name, value=SimpleNamespace(rollback=rollback if self.armed.get(name, True) else None))
+            for name in names
         }
 
 

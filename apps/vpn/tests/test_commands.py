@@ -14,13 +14,14 @@ from apps.vpn.tests.servers import OFFICES, Offices, key, route
 from apps.vpn.tests.ssh_servers import ssh_key
 from roamlet import remote
 from roamlet.cli import main
+from roamlet.remote import Result
 from roamlet_vpn.commands import changing, init
 from roamlet_vpn.commands.apply import Survey
 from roamlet_vpn.commands.transaction import Report, SiteReport
 from roamlet_vpn.errors import VpnError
 from roamlet_vpn.model.network import Site
 from roamlet_vpn.planning.plan import make_plan
-from roamlet_vpn.servers import Answer, open_site
+from roamlet_vpn.servers import open_site
 
 
 class World:
@@ -300,7 +301,11 @@ def found(world, monkeypatch):
             answers = {}
             for site in self.network.sites:
                 server = world.offices.servers.get(site.server.rpartition("@")[2].partition(".")[0])
-                answers[site.name] = Answer(server.facts) if server else Answer(error=OSError("no route to host"))
+                answers[site.name] = (
+                    Result(site.name, value=server.facts)
+                    if server
+                    else Result(site.name, error=OSError("no route to host"))
+                )
             return answers
 
     monkeypatch.setattr(init, "Servers", Looking)

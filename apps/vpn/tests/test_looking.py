@@ -8,11 +8,11 @@ import pytest
 
 from apps.vpn.tests.measuring import all_facts, changed, lan, measurements, peer, silent, well, with_peers
 from roamlet.cli import UsageError
+from roamlet.remote import Result
 from roamlet_vpn.check.measured import Datagrams
 from roamlet_vpn.check.throughput import Throughput
 from roamlet_vpn.commands import checking
 from roamlet_vpn.errors import VpnError
-from roamlet_vpn.servers import Answer
 
 
 class Servers:
@@ -28,12 +28,12 @@ class Servers:
 
     def facts(self):
         return {
-            **{name: Answer(one) for name, one in self.given.items()},
-            **{name: Answer(error=VpnError(error)) for name, error in self.errors.items()},
+            **{name: Result(name, value=one) for name, one in self.given.items()},
+            **{name: Result(name, error=VpnError(error)) for name, error in self.errors.items()},
         }
 
     def each(self, function, arguments, timeout=60.0):
-        return {name: Answer(error=VpnError("not now")) for name in arguments}
+        return {name: Result(name, error=VpnError("not now")) for name in arguments}
 
 
 @pytest.fixture

@@ -28,15 +28,16 @@ AT_ONCE = 32
 
 @dataclass(frozen=True)
 class Result(Generic[T]):
-    """How it went with one target, or one item: `value` if `error` is None.
+    """The outcome of one target, or of one item: `value` if `error` is None.
 
     `host` is the name of the context that answered last, `index` the position of the target or item, `item` that item (None for
-    gather), `seconds` what it took with all tries, of which there were `tries`.
+    gather), `seconds` what it took with all tries, of which there were `tries`. Programs with a loop of their own over contexts
+    can use it too: Result(host, value=...), Result(host, error=...).
     """
 
     host: str
-    index: int
-    seconds: float
+    index: int = 0
+    seconds: float = 0.0
     tries: int = 1
     item: Any = None
     value: T | None = None

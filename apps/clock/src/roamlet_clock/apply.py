@@ -5,10 +5,10 @@ import os
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 import roamlet
-from roamlet.remote import Context
+from roamlet.remote import Context, Result
 from roamlet_clock import units
 from roamlet_clock.actions import Action, Put
 from roamlet_clock.claim import Claim
@@ -18,7 +18,7 @@ from roamlet_clock.host import act as host_act
 from roamlet_clock.host import gather as host_gather
 from roamlet_clock.plan import ASKED_PATHS, ASKED_UNITS
 
-__all__ = ["Answer", "Done", "NotDone", "carry_out", "each", "look"]
+__all__ = ["Done", "NotDone", "carry_out", "each", "look"]
 
 T = TypeVar("T")
 
@@ -31,20 +31,6 @@ class NotDone(ClockError):
 
 
 @dataclass(frozen=True)
-class Answer(Generic[T]):
-    """Of one host: `value` if `error` is None."""
-
-    value: T | None = None
-    error: Exception | None = None
-
-    def get(self) -> T:
-        """The value; raises the error if there is one."""
-        if self.error is not None:
-            raise self.error
-        return self.value  # type: ignore[return-value]
-
-
-@dataclass(frozen=True)
 class Done:
     """How many actions were done, and what the script said meanwhile."""
 
@@ -52,14 +38,14 @@ class Done:
     said: tuple[str, ...] = ()
 
 
-def each(contexts: Mapping[str, Context], work: Callable[[str, Context], T]) -> dict[str, Answer[T]]:
+def each(contexts: Mapping[str, Context], work: Callable[[str, Context], T]) -> dict[str, Result[T]]:
     """Do work(name, context) for all of them at once; the answers, in the same order. Blocks until all have answered."""
 
-    def one(name: str, context: Context) -> Answer[T]:
+    def one(name: str, context: Context) -> Result[T]:
         try:
-            return Answer(work(name, context))
+            return Result(name, value=work(name, context))
         except Exception as error:
-            return Answer(error=error.with_traceback(None))  # kept longer than the frames that it has passed
+            return Result(name, error=error.with_traceback(None))  # kept longer than the frames that it has passed
 
     called = {name: roamlet.spawn(one, (name, context)) for name, context in contexts.items()}
     return {name: call.join() for name, call in called.items()}

@@ -6,9 +6,9 @@ import sys
 from collections.abc import Callable, Mapping
 
 from roamlet.cli.targets import Reached, hosts_of, message_of, reached
-from roamlet.remote import ConnectError, Context
+from roamlet.remote import ConnectError, Context, Result
 from roamlet_clock import units
-from roamlet_clock.apply import Answer, Done, carry_out, each, look
+from roamlet_clock.apply import Done, carry_out, each, look
 from roamlet_clock.errors import ClockError
 from roamlet_clock.facts import Facts
 from roamlet_clock.plan import Plan, plan_install, plan_remove, plan_tick
@@ -38,7 +38,7 @@ def status(options: argparse.Namespace) -> int:
         facts = each(open_hosts.contexts, look)
     states = []
     for host in hosts:
-        answer: Answer[Facts] = facts.get(host.name) or Answer(error=open_hosts.failed[host.name])
+        answer: Result[Facts] = facts.get(host.name) or Result(host.name, error=open_hosts.failed[host.name])
         why = None if answer.error is None else message_of(answer.error)
         was_reached = host.name in open_hosts.contexts
         states.append(status_of(host.name, answer.get()) if why is None else Status(host.name, why, was_reached))
@@ -100,7 +100,7 @@ def _change(options: argparse.Namespace, planned: Callable[[Facts], Plan], quest
         return FAILED if wrong else code
 
 
-def _told(open_hosts: Reached, answers: Mapping[str, Answer[Done]], word: str) -> int:
+def _told(open_hosts: Reached, answers: Mapping[str, Result[Done]], word: str) -> int:
     """Print how it went on each host, and return the exit code."""
     for name, answer in answers.items():
         if answer.error is not None:

@@ -8,9 +8,8 @@ import ipaddress
 import socket
 import subprocess
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 import roamlet
 from roamlet import remote
@@ -19,7 +18,7 @@ from roamlet_vpn.host import gather as host_gather
 from roamlet_vpn.model.facts import Facts
 from roamlet_vpn.model.network import SERVER, Address, Network, Site
 
-__all__ = ["Answer", "OpenSite", "Servers", "open_site", "ssh_hostname"]
+__all__ = ["OpenSite", "Servers", "open_site", "ssh_hostname"]
 
 T = TypeVar("T")
 
@@ -31,20 +30,6 @@ OLDEST = (3, 6)  # the Python that what runs on the servers is written for
 
 OpenSite = Callable[[Site, float], remote.Context]
 """Opens a context under root on the server of a site, within so many seconds."""
-
-
-@dataclass(frozen=True)
-class Answer(Generic[T]):
-    """What one server returned, if `error` is None."""
-
-    value: T | None = None
-    error: Exception | None = None
-
-    def get(self) -> T:
-        """The value; raises the error if there is one."""
-        if self.error is not None:
-            raise self.error
-        return self.value  # type: ignore[return-value]
 
 
 def open_site(
@@ -158,7 +143,7 @@ class Servers:
 
     def each(
         self, function: Callable[..., T], arguments: Mapping[str, Sequence[Any]], *, timeout: float = GATHERING
-    ) -> dict[str, Answer[T]]:
+    ) -> dict[str, remote.Result[T]]:
         """Call the function on these sites' servers, with the arguments of each; all answers, by site in the same order.
 
         A site without a context answers with the error for which it has none. Blocks until all have answered.
@@ -166,23 +151,23 @@ class Servers:
         called = {name: roamlet.spawn(self._ask, (name, function, args, timeout)) for name, args in arguments.items()}
         return {name: call.join() for name, call in called.items()}
 
-    def _ask(self, name: str, function: Callable[..., T], args: Sequence[Any], timeout: float) -> Answer[T]:
+    def _ask(self, name: str, function: Callable[..., T], args: Sequence[Any], timeout: float) -> remote.Result[T]:
         try:
             if name not in self.contexts:
                 raise self.failed.get(name) or VpnError(f"{name}: there is no connection to its server")
-            return Answer(self.contexts[name].call(function, args, None, timeout))
+            return remote.Result(name, value=self.contexts[name].call(function, args, None, timeout))
         except Exception as error:
-            return Answer(error=_kept(error))
+            return remote.Result(name, error=_kept(error))
 
-    def facts(self, names: Iterable[str] | None = None) -> dict[str, Answer[Facts]]:
+    def facts(self, names: Iterable[str] | None = None) -> dict[str, remote.Result[Facts]]:
         """The facts of these sites, all without: gathered on all servers at once, and checked here."""
         wanted = dict.fromkeys(self._all() if names is None else names, (self.network.interface,))
-        checked: dict[str, Answer[Facts]] = {}
+        checked: dict[str, remote.Result[Facts]] = {}
         for name, answer in self.each(host_gather.gather, wanted).items():
             try:
-                checked[name] = Answer(Facts.from_plain(answer.get(), name))
+                checked[name] = remote.Result(name, value=Facts.from_plain(answer.get(), name))
             except Exception as error:
-                checked[name] = Answer(error=_kept(error))
+                checked[name] = remote.Result(name, error=_kept(error))
         return checked
 
     def reached_through_tunnel(self, names: Iterable[str]) -> set[str]:

@@ -6,6 +6,7 @@ import itertools
 import logging
 import os
 import time
+from dataclasses import dataclass
 
 from roamlet.remote import modules
 from roamlet.remote.base.deadlines import EVER
@@ -72,45 +73,73 @@ def connect(
         )
     if name is None:
         name = transport.name if via is None else f"{via.name}/{transport.name}"
-    deadline = time.monotonic() + timeout
     threads = acquire()
     try:
-        policy = policy or modules.Modules()
-        return _connect(transport, name, deadline, timeout, output, threads, policy, tasklets, via)
+        deadline = time.monotonic() + timeout
+        given = _Given(transport, name, timeout, deadline, threads, policy or modules.Modules(), tasklets, via)
+        return _connect(given, Output(name, output, threads.callbacks))
     except BaseException:
         release(threads)
         raise
 
 
-def _connect(
-    transport: Transport,
-    name: str,
-    deadline: float,
-    timeout: float,
-    output: OutputFunction | None,
-    threads: Threads,
-    policy: modules.Modules,
-    tasklets: bool,
-    via: Calls | None,
-) -> Calls:
+@dataclass(frozen=True)
+class _Given:
+    """What one context is opened with. `deadline` is when `timeout`, which errors name, is over."""
+
+    transport: Transport
+    name: str
+    timeout: float
+    deadline: float
+    threads: Threads
+    policy: modules.Modules
+    tasklets: bool
+    via: Calls | None
+
+
+def _connect(given: _Given, output: Output) -> Calls:
+    transport, via = given.transport, given.via
+    link, facts = _greeted_link(given, output)
+    link.is_near = isinstance(transport, Local | Fork) and (via is None or via.link.is_near)
+    link.packers = modules.packers_of(facts.packages)
+    policy = given.policy.settled(facts.magic, facts.implementation, facts.packages, is_near=link.is_near)
+    shipping = Shipping(link, facts.packages, given.threads.modules, policy, facts.for_extensions)
+    link.on_want = shipping.answer
+    link.on_piece = shipping.answer_piece
+    calls = Calls(link, shipping, facts, via)
+    try:
+        versions.agree(calls, policy, given.deadline)
+        if given.tasklets:
+            start(calls, given.timeout, given.deadline, has_core=isinstance(transport, Fork))
+    except BaseException:
+        _give_up(link, given.deadline)
+        raise
+    calls.begin(given.threads)
+    return calls
+
+
+def _greeted_link(given: _Given, output: Output) -> tuple[Link, Facts]:
+    """Start the process and wait for its HELLO, which has the facts."""
+    transport, via, threads, deadline = given.transport, given.via, given.threads, given.deadline
     number = next(_numbers) & 0xFFFFFFFF
     token = build.new_token()
-    config = {"id": number, "name": name, "log_level": _log_level(), "prefer": policy.config()}
+    config = {"id": number, "name": given.name, "log_level": _log_level(), "prefer": given.policy.config()}
     process = _started(transport, token, threads) if via is None else _tunnel(transport, via, number, deadline)
-    lines = Output(name, output, threads.callbacks)
-    link = Link(process, transport, threads, lines, name=name, identifier=number, token=token, serve_channels=Channels)
+    link = Link(
+        process, transport, threads, output, name=given.name, identifier=number, token=token, serve_channels=Channels
+    )
     try:
         if isinstance(process, Tunnel):
-            words = _with_terminal(transport.argv(token), transport, link, process, threads, via, deadline)
-            with contextlib.suppress(ContextDied, ContextClosed):  # the one before it has ended: below it is asked why
+            words = _with_terminal(given, token, link, process)
+            with contextlib.suppress(ContextDied, ContextClosed):  # `via` has ended: the cause is looked for below
                 process.start(words, token, config, translated=transport.translated)
         else:
-            # The command line, the payload and CONFIG are one message: nobody waits for anybody before HELLO.
+            # The command line, the payload and CONFIG are one message: neither side waits for the other before HELLO.
             data = build.configuration(config) if isinstance(transport, Fork) else build.preamble(config)
-            with contextlib.suppress(ContextDied):  # it has ended already, likewise
+            with contextlib.suppress(ContextDied):  # it has ended already: likewise
                 link.send(data)
         if not _greeted(link, deadline, threads):
-            raise _too_late(transport, link, timeout)
+            raise _too_late(transport, link, given.timeout)
         facts = _facts(transport, link)
     except BaseException as error:
         if isinstance(error, ConnectError) and isinstance(process, Tunnel):
@@ -119,22 +148,7 @@ def _connect(
         raise
     if isinstance(process, Process):
         process.is_ready = True
-    link.is_near = isinstance(transport, Local | Fork) and (via is None or via.link.is_near)
-    link.packers = modules.packers_of(facts.packages)
-    policy = policy.settled(facts.magic, facts.implementation, facts.packages, is_near=link.is_near)
-    shipping = Shipping(link, facts.packages, threads.modules, policy, facts.for_extensions)
-    link.on_want = shipping.answer
-    link.on_piece = shipping.answer_piece
-    calls = Calls(link, shipping, facts, via)
-    try:
-        versions.agree(calls, policy, deadline)
-        if tasklets:
-            start(calls, timeout, deadline, has_core=isinstance(transport, Fork))
-    except BaseException:
-        _give_up(link, deadline)
-        raise
-    calls.begin(threads)
-    return calls
+    return link, facts
 
 
 def _give_up(link: Link, deadline: float) -> None:
@@ -148,16 +162,10 @@ def _give_up(link: Link, deadline: float) -> None:
     link.ended.wait(max(MOMENT, deadline - time.monotonic()))
 
 
-def _with_terminal(
-    argv: list[str],
-    transport: Transport,
-    link: Link,
-    process: Tunnel,
-    threads: Threads,
-    via: Calls | None,
-    deadline: float,
-) -> list[str]:
-    """The words that start `argv` in `via`, on a terminal of its own over there when it asks for passwords."""
+def _with_terminal(given: _Given, token: str, link: Link, process: Tunnel) -> list[str]:
+    """The words that start the command in `via`, on a terminal of its own there when it asks for passwords."""
+    transport, via, deadline = given.transport, given.via, given.deadline
+    argv = transport.argv(token)
     if transport.answers is None or via is None:
         return argv
     try:
@@ -170,7 +178,7 @@ def _with_terminal(
         problem = f"the {transport.to} was not started: it got no terminal in {via.name!r}: {error}"
     else:
         process.terminal = terminal
-        terminal.close_after(link.ended, threads)
+        terminal.close_after(link.ended, given.threads)
         return terminal.wrap(argv)
     raise ConnectError(problem)
 
