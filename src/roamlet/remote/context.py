@@ -84,7 +84,7 @@ class Context(ContextBase):
         kwargs: Mapping[str, Any] | None = None,
         timeout: float | None = None,
     ) -> R:
-        """Run `function(*args, **kwargs)` over there and return what it returns.
+        """Run `function(*args, **kwargs)` on the target and return what it returns.
 
         `function` is best one that another process can find by its name: at the top of a module, of the main script too. Its
         module is sent ahead with all that it imports, as far as the other side lacks it. A lambda, a closure, a bound method or a
@@ -92,7 +92,7 @@ class Context(ContextBase):
         travels. A bytearray or array beyond 1 MB is read while it is sent: leave it alone until the call returns.
 
         Blocks this tasklet only; thread-safe; calls made at the same time run at the same time. When it is killed here, the
-        call over there is cancelled if it has not begun, and killed if it is a tasklet. Working out for the first time what a
+        call on the target is cancelled if it has not begun, and killed if it is a tasklet. Working out for the first time what a
         module needs keeps this thread busy (0.1 s for Django, a millisecond from then on).
 
         Raises what the function raised: the same type when it is one of Python's own, else RemoteError; CallTimeout after
@@ -116,11 +116,11 @@ class Context(ContextBase):
         *,
         name: str | None = None,
     ) -> RemoteCall[R]:
-        """Begin `function(*args, **kwargs)` over there, and return a handle: join(timeout), kill(), done, result, name.
+        """Begin `function(*args, **kwargs)` on the target, and return a handle: join(timeout), kill(), done, result, name.
 
         Does not wait for anything, not even for its modules to be sent; calls that were spawned are sent in order. Arguments are
         copied now. Everything else is as for `call`. Raises what call raises before it sends: TypeError, CannotTravel,
-        FunctionNotFound. An error that nobody asks for by join() is logged.
+        FunctionNotFound. An error that no join() has raised is logged.
         """
         return RemoteCall(self._calls, self._calls.prepare(function, args, kwargs), name)
 
@@ -132,22 +132,23 @@ class Context(ContextBase):
             chain.spawn(os.chown, ("/srv/new", 33, 33))
             found = chain.call(os.listdir, ("/srv",))  # one round trip for all three
 
-        When one fails, those behind it do not run. Sends nothing yet.
+        When one fails, those after it do not run. Sends nothing yet.
         """
         return Chain(self._calls)
 
     def move(self, moving: tasklet[...]) -> RemoteCall[Any]:
-        """Let a tasklet that does not run go on over there, in the middle of its function; return a handle: join(timeout), kill().
+        """Let a tasklet that does not run continue on the target, in the middle of its function; return a handle:
+        join(timeout), kill().
 
         It may be new, paused, in the run queue, or blocked on one channel; see docs/reference/remote.md for what it may hold. The
         channels that it holds stay here, and it uses them from there; the other objects are copied. It goes on at once, a paused
-        one too. Here it is gone: none of its finally blocks run, they will over there. join() returns what its function returns
+        one too. Here it is gone: none of its finally blocks run, they run on the target. join() returns what its function returns
         or raises; so does that of a tasklet of roamlet.spawn().
 
-        Blocks this tasklet for two round trips; only in the thread of the tasklet that moves, and meanwhile nobody wakes that. It
-        happens at most once: until the order to go on is sent, whatever fails puts it back, behind others in its queue. Raises
+        Blocks this tasklet for two round trips; only in the thread of the tasklet that moves, and meanwhile nothing wakes that. It
+        happens at most once: until the order to go on is sent, whatever fails puts it back, after others in its queue. Raises
         CannotSave for what cannot be saved, CannotTravel, RemoteModuleNotFound, NotMoved where it was not moved, NoCore where calls
-        are no tasklets, what `call` raises when the context ends; MoveInDoubt when the link breaks behind that order.
+        are no tasklets, what `call` raises when the context ends; MoveInDoubt when the link breaks after that order.
         """
         # Imported here because it loads roamlet.snapshot, which takes time at the start and few programs need.
         from roamlet.remote.migration.move import move
@@ -170,13 +171,13 @@ class Context(ContextBase):
         self._calls.allow_moves_to(place._calls if isinstance(place, Context) else place for place in places)
 
     def _begin_migration(self, current: tasklet[...]) -> MigrationDecision:
-        """For roamlet.move_to(): the current tasklet, which suspends itself next, goes on over there."""
+        """For roamlet.move_to(): the current tasklet, which suspends itself next, continues on the target."""
         from roamlet.remote.migration.move import leaves  # here, as in move()
 
         return leaves(self._calls, current)
 
     def _begin_block(self, current: tasklet[...]) -> Any:
-        """For roamlet.at(): the current tasklet, which suspends itself next, has its block run over there."""
+        """For roamlet.at(): the current tasklet, which suspends itself next, has its block run on the target."""
         from roamlet.remote.migration.block import Visit  # here, as in move()
 
         return Visit(self._calls, current)
@@ -190,12 +191,13 @@ class Context(ContextBase):
         output: str | os.PathLike[str] | None = None,
         timeout: float = 30,
     ) -> int:
-        """Let `function(*args, **kwargs)` run over there, and go on when this context and this process are gone.
+        """Let `function(*args, **kwargs)` run on the target, and go on when this context and this process are gone.
 
         It runs in an interpreter of its own, in a session of its own, as the same user in the same place; the result is the number
-        of that process there. It has begun to go its own way then: nobody here can end it, or hear of it. What it prints, logs and
-        raises is appended to the file `output` over there, or dropped if None. Its modules are there, those that it imports later
-        too, as far as they can be known; what would have to be asked for then is an ImportError. roamlet is the stand-in there.
+        of that process there. It has begun to go its own way then: this process can neither end it nor hear of it. What
+        it prints, logs and raises is appended to the file `output` on the target, or dropped if None. Its modules are
+        there, those that it imports later too, as far as they can be known; what would have to be asked for then is an
+        ImportError. roamlet is the stand-in there.
 
         Blocks this tasklet for four round trips and the start of an interpreter. Raises what `call` raises, ConnectError, and
         OSError where `output` cannot be written: then nothing runs. CannotTravel for a channel in the arguments.
@@ -205,10 +207,10 @@ class Context(ContextBase):
     def iterate(
         self, function: Callable[..., Iterable[Any]], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Stream[Any]:
-        """Call a generator function over there, and return an iterator of its values, which come while it runs.
+        """Call a generator function on the target, and return an iterator of its values, which come while it runs.
 
         It runs ahead of the loop here by 1,024 values or 8 MB, then it waits. A value may take 4 MB. An error of its is raised
-        behind the values before it. When the loop here is left, the generator over there is closed at its next value.
+        after the values before it. When the loop here is left, the generator on the target is closed at its next value.
         """
         return iterate(self._calls, function, args, kwargs)
 
@@ -240,24 +242,23 @@ class Context(ContextBase):
         self._calls.expect_heartbeat(seconds)
 
     def put(self, local: str | os.PathLike[str], remote: str, **options: Unpack[TransferOptions]) -> Transferred:
-        """Copy the file or folder `local` to the path `remote` over there; a relative one is in its working directory.
+        """Copy the file or folder `local` to the path `remote` on the target; a relative one is in its working directory.
 
-        A file comes into being beside its name, with nobody else's eyes on it, and gets the name when all of it is on the disk
+        A file comes into being beside its name, readable by its owner alone, and gets the name when all of it is on the disk
         and its checksum is right: the name never stands for half a file. `remote` may end in a slash, and then it is
         the folder to put it into; an existing folder without the slash is refused. Of a folder, what is in it goes into
-        the folder `remote`, whose other files stay; ~ is the home directory over there.
+        the folder `remote`, whose other files stay; ~ is the home directory on the target.
 
         Options, all by name:
 
         - `mode` (None): permissions such as 0o640 instead of the file's own. `owner` (False): user and group as well, by name
-          where the name is known over there. `times` (True): the time of its last change.
+          where the name is known on the target. `times` (True): the time of its last change.
         - `overwrite` (True): False refuses what is there already. `parents` (False): True makes missing folders on the way.
         - `resume` (False): True leaves what an interruption cut off beside the name (".NAME.roamlet-unfinished") and goes on
-        with what
-          is there. Should that be of another file, all is sent again.
+          with what is there. Should that be of another file, all is sent again.
         - `symlinks` ("keep"): within a folder a symbolic link is copied as such; "follow" copies what it points to, "skip" leaves
           it out. `local` itself is followed.
-        - `sync` (True): wait until all is on the disk over there, so that a loss of power cannot undo it.
+        - `sync` (True): wait until all is on the disk of the target, so that a loss of power cannot undo it.
         - `checksum` ("sha256"): or "blake2b", which 2.7 does not know.
         - `progress` (None): a function that gets a Progress, in this tasklet, some times a second on a fast line; what it
           raises ends the transfer.
@@ -269,7 +270,7 @@ class Context(ContextBase):
         return copying.put(self._calls, local, remote, options_of(**options))
 
     def get(self, remote: str, local: str | os.PathLike[str], **options: Unpack[TransferOptions]) -> Transferred:
-        """Copy the file or folder `remote` from over there to the path `local` here. Everything else is as for `put`.
+        """Copy the file or folder `remote` from the target to the path `local` here. Everything else is as for `put`.
 
         The other side decides what comes, not where it goes: nothing is written outside of `local`, whatever names come up. A
         symbolic link that leads out of the folder is refused with UnsafeName.
@@ -277,7 +278,7 @@ class Context(ContextBase):
         return copying.get(self._calls, remote, local, options_of(**options))
 
     def close(self) -> None:
-        """End it in order; what was printed and logged over there has been handed on when this returns.
+        """End it in order; what was printed and logged on the target has been handed on when this returns.
 
         Calls in flight raise ContextClosed. A process that does not end by itself within some seconds is terminated, then
         killed. Blocks this tasklet only; thread-safe; closing again only waits. Raises nothing.

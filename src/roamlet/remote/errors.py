@@ -1,6 +1,6 @@
 """The errors of remote contexts; no code that detects them.
 
-Each also derives from the builtin that people already catch. What happened over there arrives as the same type where it is
+Each also derives from the builtin that people already catch. What happened on the target arrives as the same type where it is
 one of Python's own exceptions, with the remote traceback as a note; every other type arrives as a plain RemoteError.
 """
 
@@ -15,8 +15,8 @@ from roamlet.core import RoamletError, tasklet
 class RemoteError(RoamletError):
     """Something went wrong with another context, or in it.
 
-    As itself: a function over there raised an exception that is not one of Python's own. `type_name` is that exception's
-    module and name, `args_text` its text, `traceback` the traceback over there. In subclasses those may be None.
+    As itself: a function on the target raised an exception that is not one of Python's own. `type_name` is that exception's
+    module and name, `args_text` its text, `traceback` the traceback on the target. In subclasses those may be None.
     `context` is the name of the context, `function` that of the function that was called, where there is one. `sent` tells
     whether the call had been sent: False is a promise that it has not happened and will not; None: see the type.
     """
@@ -110,7 +110,7 @@ class PythonTooOld(ConnectError):
 
 
 class VersionConflict(ConnectError):
-    """A package has another version over there than here, and the context was to be opened only if they are the same."""
+    """A package has another version on the target than here, and the context was to be opened only if they are the same."""
 
 
 class ConnectTimeout(ConnectError, TimeoutError):
@@ -118,7 +118,7 @@ class ConnectTimeout(ConnectError, TimeoutError):
 
 
 class NoTasklets(ConnectError):
-    """Tasklets were asked for, and the Python over there cannot run roamlet's core."""
+    """Tasklets were asked for, and the Python on the target cannot run roamlet's core."""
 
 
 class ContextClosed(RemoteError, ValueError):
@@ -126,7 +126,7 @@ class ContextClosed(RemoteError, ValueError):
 
 
 class ContextDied(RemoteError, ConnectionError):
-    """The process over there, or the connection to it, ended by itself. The message says how.
+    """The process on the target, or the connection to it, ended by itself. The message says how.
 
     `exit_code` and `signal` tell how the local end of it ended, where that is known.
     """
@@ -169,7 +169,7 @@ class FunctionNotFound(RemoteError, AttributeError):
 
 
 class RemoteModuleNotFound(RemoteError, ModuleNotFoundError):
-    """A module is neither over there nor here."""
+    """A module is neither on the target nor here."""
 
     def happened_in(self, context: str, function: str | None = None) -> None:
         super().happened_in(context, function)
@@ -189,11 +189,11 @@ class UnsafeName(RemoteError, ValueError):
 
 
 class NotMoved(RemoteError, _migration.NotMoved):
-    """A tasklet was not moved to a context: it is where it was, and nothing of it is over there. roamlet.NotMoved, too."""
+    """A tasklet was not moved to a context: it is where it was, and nothing of it is on the target. roamlet.NotMoved, too."""
 
 
 class MoveInDoubt(RemoteError, ConnectionError):
-    """The link broke when a tasklet had been sent the order to go on over there: whether it has done so nobody knows.
+    """The link broke when a tasklet had been sent the order to continue on the target: whether it has done so is unknown.
 
     `tasklet` is suspended here, and never goes on in both places unless somebody decides so: `take_back()` puts it where it was,
     `tasklet.kill()` ends it. When `tasklet` is None, it is suspended in the context that it was to leave, and kill() of its handle

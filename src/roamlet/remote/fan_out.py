@@ -1,7 +1,7 @@
-"""One function on many hosts, one function over many items: results as they come, so many at once and no more.
+"""One function on many hosts, one function over many items: results as they come, at most N at a time.
 
 Nothing here knows a transport: what is no context yet is opened by a function that is given. The command line's fan-out can
-stand on `gather`, which says of each target how it went, in the order in which they end.
+stand on `gather`, which reports the outcome of each target, in the order in which they end.
 """
 
 import contextlib
@@ -49,7 +49,7 @@ class Result(Generic[T]):
             try:
                 raise alike(self.error) or self.error
             finally:
-                del self  # its traceback holds this frame, and who keeps the result may be in it, too
+                del self  # its traceback holds this frame, and the code that stores the result may be in it, too
         return self.value  # type: ignore[return-value]
 
 

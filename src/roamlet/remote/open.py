@@ -39,10 +39,10 @@ class Options(TypedDict, total=False):
     """What every function here takes.
 
     `name` is what messages and log records call the context, the target's own name by default. `timeout`: seconds, 30 by
-    default. `output(context, stream, line)` gets what is printed over there, stream being "stdout" or "stderr"; None prints
+    default. `output(context, stream, line)` gets what is printed on the target, stream being "stdout" or "stderr"; None prints
     it here. `modules` says which modules may travel there, and whose copy of a package counts. `tasklets=True` brings roamlet
     itself there, into memory, and runs calls as tasklets instead of threads; NoTasklets where its core cannot run. `via` is
-    the context whose process runs the command, with the configuration and the keys over there; the new one goes through it,
+    the context whose process runs the command, with the configuration and the keys of that place; the new one goes through it,
     is as much this process's own as any other, and ends with it at the latest.
     """
 
@@ -77,16 +77,16 @@ def ssh(
     ssh_args: Sequence[str] = (),
     **options: Unpack[Options],
 ) -> Context:
-    """Open a context on `host`, which OpenSSH's client reaches as it would from the command line, but without asking anybody.
+    """Open a context on `host`, which OpenSSH's client reaches as it would from the command line, but without asking the user.
 
-    `python` is a path or name over there; None tries this process's version, then python3, then python. `ssh_args` are
+    `python` is a path or name on the target; None tries this process's version, then python3, then python. `ssh_args` are
     further arguments of ssh; they win over what roamlet adds (BatchMode, ConnectTimeout, ServerAliveInterval). `password` is
     typed where ssh asks for that of the host or of a key: a str, or a function(prompt, who) that returns one and may block
-    this thread; None is the environment's ROAMLET_SSH_PASSWORD, and without one nobody is asked. `name` is what messages and
-    log records call it, the host by default. `output(context, stream, line)` gets what is printed over there, stream being
+    this thread; None is the environment's ROAMLET_SSH_PASSWORD, and without one there is no question. `name` is what messages and
+    log records call it, the host by default. `output(context, stream, line)` gets what is printed on the target, stream being
     "stdout" or "stderr"; None prints it here. `modules` says which modules may travel there, and whose copy of a package
     counts. `tasklets=True` brings roamlet itself there, into memory, and runs calls as tasklets instead of threads, which
-    takes the same version of Python on the same platform; raises NoTasklets elsewhere. With `via`, a context, ssh runs over
+    takes the same version of Python on the same platform; raises NoTasklets elsewhere. With `via`, a context, ssh runs
     there, with the configuration and the keys of that place; the new context goes through that one, is as much this
     process's own as any other, and ends with it at the latest.
 

@@ -14,7 +14,7 @@ INTERRUPT = 5.0
 
 
 class Shell:
-    """Statements that run in one namespace over there, one after the other. Modules that they import travel.
+    """Statements that run in one namespace on the target, one after the other. Modules that they import travel.
 
     `version` is the interpreter's line about itself, `prompts` are its two prompts.
     """
@@ -32,7 +32,7 @@ class Shell:
         """Run `source` if it is a whole statement: "done", "failed" when it raised, "more" when lines are missing, or an Exit.
 
         With `last`, missing lines are a SyntaxError.
-        What it printed has been handed on when this returns; a traceback is printed over there like everything else. Blocks this
+        What it printed has been handed on when this returns; a traceback is printed on the target like everything else. Blocks this
         tasklet until the statement has ended. Raises what Context.call does when the context ends meanwhile.
         """
         self._number += 1
@@ -47,7 +47,7 @@ class Shell:
         return self._context.call(wire.interrupt, (self._token, self._number), timeout=INTERRUPT) is True
 
     def complete(self, text: str) -> list[str]:
-        """What the word `text` may become. This runs code over there: that of the objects whose attributes are asked for."""
+        """What the word `text` may become. This runs code on the target: that of the objects whose attributes are asked for."""
         found: Any = self._context.call(wire.complete, (self._token, text), timeout=INTERRUPT)
         return [word for word in found if isinstance(word, str)] if isinstance(found, list) else []
 

@@ -1,7 +1,7 @@
 """Call chains: calls in one context that run one after the other, and are sent without waiting for each other's answers.
 
-The order is kept over there, by roamlet.wire.chains. Here is who is told what: results, the first error, and that a call was
-not run.
+The order is kept on the target, by roamlet.wire.chains. This module gives results, the first error, and the news that a
+call was not run to their callers.
 """
 
 import itertools
@@ -27,7 +27,7 @@ from roamlet.wire import chains, codec, protocol
 R = TypeVar("R")
 
 MOST_CALLS = 1024  # of a chain that may be unanswered,
-MOST_BYTES = 1 << 23  # and of their arguments: they wait over there for their turn
+MOST_BYTES = 1 << 23  # and of their arguments: they wait on the target for their turn
 NOWHERE = 1 << 62
 
 _numbers = itertools.count(1)
@@ -43,7 +43,7 @@ class First:
     error: BaseException | None
 
     def raised(self, calls: Calls) -> BaseException:
-        """A new exception for each who asks."""
+        """A new exception for each caller."""
         if self.answer is None:
             return (self.error and duplicate(self.error)) or RemoteError(f"{self.name} failed: {self.error!r}")
         try:
@@ -58,7 +58,7 @@ class Chain:
     """Calls in one context that run in the order in which they were made, without waiting here for each other's answers.
 
     What `context.chain()` returns. Each call is sent at once, so that a row of them takes one round trip. When one fails, is
-    killed, or runs out of its time, those behind it do not run, and raise ChainBroken. A block of `with` waits at its end for all
+    killed, or runs out of its time, those after it do not run, and raise ChainBroken. A block of `with` waits at its end for all
     of them and raises the first error, unless that has been raised already; it also raises that in place of a ChainBroken that
     leaves it. When another exception leaves it, what has not begun will not begin.
 
@@ -89,7 +89,7 @@ class Chain:
         kwargs: Mapping[str, Any] | None = None,
         timeout: float | None = None,
     ) -> R:
-        """Run `function(*args, **kwargs)` behind the calls before it, and return what it returns.
+        """Run `function(*args, **kwargs)` after the calls before it, and return what it returns.
 
         As Context.call in all else. `timeout` seconds include the wait for those before it. Raises ChainBroken when one of them
         has failed.
@@ -128,7 +128,7 @@ class Chain:
         *,
         name: str | None = None,
     ) -> RemoteCall[R]:
-        """Send `function(*args, **kwargs)`, which runs behind the calls before it; return a handle, as Context.spawn does.
+        """Send `function(*args, **kwargs)`, which runs after the calls before it; return a handle, as Context.spawn does.
 
         Waits for no answer, but for its modules to be sent, and while 1,024 calls of the chain, or 8 MB of arguments, are
         unanswered. Blocks this tasklet only. Raises ChainBroken as soon as it is known here that the chain is broken; else
@@ -150,7 +150,7 @@ class Chain:
         return self._first is not None
 
     def join(self, timeout: float | None = None) -> None:
-        """Block this tasklet until all calls have ended that were made so far; raise the first error, if nobody was told it.
+        """Block this tasklet until all calls have ended that were made so far; raise the first error, unless it was raised already.
 
         Raises TimeoutError when they have not ended within `timeout` seconds; they go on then.
         """
@@ -162,7 +162,7 @@ class Chain:
     def reset(self) -> None:
         """Begin anew when the error was dealt with: wait for all calls made so far, and let those run that are made from now on.
 
-        What ran out of its time, or was killed, and goes on over there all the same is not waited for. Blocks this tasklet.
+        What ran out of its time, or was killed, and continues on the target all the same is not waited for. Blocks this tasklet.
         """
         with self._order:
             self._wait_until_idle(None)
@@ -214,7 +214,7 @@ class Chain:
     # ---- sending
 
     def _send(self, call: "ChainedCall[Any]", deadline: float | None) -> None:
-        """Send it behind all that were sent before. Raises TimeoutError when that was not possible by `deadline`."""
+        """Send it after all that were sent before. Raises TimeoutError when that was not possible by `deadline`."""
         calls, request = self._calls, call._request
         try:
             calls.link.refuse_if_ended(request.text)
@@ -257,7 +257,7 @@ class Chain:
         return frame
 
     def _send_over(self) -> None:
-        """With the order held: none of this number is sent behind it."""
+        """With the order held: none of this number is sent after it."""
         due, self._over_due = self._over_due, False
         if due:
             self._calls.link.send_at_once(self._over())
@@ -301,7 +301,7 @@ class Chain:
         return is_first
 
     def _give_up(self, call: "ChainedCall[Any]", error: BaseException) -> None:
-        """Nobody waits for this call any more, so the chain is broken by it. The caller raises."""
+        """No caller waits for this call any more, so the chain is broken by it. The caller of this raises."""
         if call._number is not None:
             self._calls.link.cancel(call._number)
         if self._ended(call, First(call.name, None, error)):

@@ -401,7 +401,7 @@ def _close_all() -> None:
         for link in list(alive):  # of contexts that did not come about in time, and are being ended
             link.ended.wait(max(0.0, deadline - time.monotonic()))
     except KeyboardInterrupt:
-        pass  # Ctrl-C again, from a user who has no patience: what is left on targets notices by itself
+        pass  # Ctrl-C again, from an impatient user: what is left on targets notices by itself
 
 
 os.register_at_fork(after_in_child=_forget_after_fork)

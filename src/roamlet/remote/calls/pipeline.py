@@ -139,7 +139,7 @@ def begin(calls: Calls, function: Callable[..., Any], args: Sequence[Any]) -> tu
 
 
 def begin_later(calls: Calls, function: Callable[..., Any], args: Sequence[Any]) -> None:
-    """The same without waiting even for room, and nobody wants the answer; not at all when the context has ended."""
+    """The same without waiting even for room, and the answer is dropped; not at all when the context has ended."""
 
     def send() -> None:
         with contextlib.suppress(RemoteError):

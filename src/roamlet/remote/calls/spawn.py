@@ -1,7 +1,7 @@
-"""Calls that nobody has to wait for: handles on them, streams of values from them, and calls from asyncio.
+"""Calls that the caller need not wait for: handles on them, streams of values from them, and calls from asyncio.
 
 Each is a tasklet on the thread that plans modules: it sends the call, waits for its answer, and says so. The answer is
-decoded by whoever asks for it.
+decoded in the tasklet that asks for it.
 """
 
 import logging
@@ -139,7 +139,7 @@ class RemoteCall(Generic[R]):
         self._ask_to_end()
 
     def _ask_to_end(self) -> None:
-        """Once: what is raised over there is raised in its `finally` blocks, too."""
+        """Once: what is raised on the target is raised in its `finally` blocks, too."""
         with self._lock:
             if self._told:
                 return
@@ -178,7 +178,7 @@ class RemoteCall(Generic[R]):
 class Stream(Generic[T], Iterator[T]):
     """The values of a generator function that runs in a context, as they come: what context.iterate() returns.
 
-    It runs ahead by as much as may wait here. `close()` ends it over there too; leaving a loop over it, or `with`, does that.
+    It runs ahead by as much as may wait here. `close()` ends it on the target too; leaving a loop over it, or `with`, does that.
     """
 
     stays_here = "streams stay with the process that reads them: send the values, or a channel"  # see _functions.Packer
@@ -210,7 +210,9 @@ class Stream(Generic[T], Iterator[T]):
         raise StopIteration
 
     def close(self) -> None:
-        """End it: the generator over there is closed when it gives its next value. Never blocks; does nothing the second time."""
+        """End it: the generator on the target is closed when it gives its next value. Never blocks; does nothing the
+        second time.
+        """
         call, self._call = self._call, None
         if call is None:
             return

@@ -1,4 +1,4 @@
-"""Two versions of one package: often why a name is missing over there that is here. Said in the error then."""
+"""Two versions of one package: often why a name is missing on the target that is here. Said in the error then."""
 
 import re
 
@@ -7,13 +7,13 @@ from roamlet.remote.calls.engine import Calls
 from roamlet.remote.errors import RemoteError
 from roamlet.wire import versions
 
-# What Python says of a missing module, of a missing name in a module, and of a module without an attribute.
+# What Python reports of a missing module, of a missing name in a module, and of a module without an attribute.
 NAMED = re.compile(r"(?:from|[Nn]o module named|module) '([A-Za-z_]\w*)")
 PATIENCE = 5.0  # seconds for the question
 
 
 def say_versions(calls: Calls, error: ImportError | AttributeError) -> None:
-    """Add to the error which package that it names has another version over there, and what to do.
+    """Add to the error which package that it names has another version on the target, and what to do.
 
     Blocks this tasklet for a round trip if it names one that both sides have; raises nothing.
     """

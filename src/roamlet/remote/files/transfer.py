@@ -1,7 +1,8 @@
-"""Files to and from a context, in pieces that do not wait for each other. Whole folders stand in files/trees.py.
+"""Files to and from a context, in pieces that do not wait for each other. Whole folders are in files/trees.py.
 
-Both ends of a transfer are the same code, roamlet.wire.files: one called over there, one on a worker thread here. What comes up is
-checked here before it is used; what is written here goes through roamlet.wire.files too, which leaves the named place by no way.
+Both ends of a transfer are the same code, roamlet.wire.files: one called on the target, one on a worker thread here.
+What comes up is checked here before it is used; what is written here goes through roamlet.wire.files too, which leaves
+the named place by no way.
 """
 
 import contextlib
@@ -32,7 +33,7 @@ LETS_GO = 5.0  # seconds for the other side to notice that a transfer, or its li
 
 
 class Meter:
-    """Counts a transfer of one file or many, and tells whoever wants to know. Used by tasklets of one thread."""
+    """Counts a transfer of one file or many, and reports its progress. Used by tasklets of one thread."""
 
     def __init__(self, progress: ProgressFunction | None) -> None:
         self.bytes = 0
@@ -123,7 +124,7 @@ Made = TypeVar("Made", bound=Closable)
 
 @contextlib.contextmanager
 def made(make: Callable[[], Made], *, keep: bool = False) -> Iterator[Made]:
-    """What `make` makes on a worker thread, closed in the end; also when nobody waits any more for it to be made.
+    """What `make` makes on a worker thread, closed in the end; also when the caller no longer waits for it to be made.
 
     `keep`: closed so that another transfer can go on with it, if it was meant to be.
     """
@@ -178,7 +179,7 @@ def put_file(
 
 
 def _begin(pipeline: Pipeline, start: Callable[..., Any], arguments: tuple[Any, ...], *, wait: bool) -> int:
-    """Begin to write over there; return how much is there. Without `wait` nothing can be, and the pieces follow at once."""
+    """Begin to write on the target; return how much is there. Without `wait` nothing can be, and the pieces follow at once."""
     if wait:
         return _number(pipeline, _once_let_go(lambda: pipeline.call(start, arguments)), arguments[-2])
 
@@ -305,7 +306,7 @@ def _get_opened(
 ) -> tuple[int, int, str]:
     """Fetch what is behind the first `skipped` bytes, which are here; return size, how many of those counted, and checksum.
 
-    The checksum is empty when the whole is not what it is over there.
+    The checksum is empty when the whole is not what it is on the target.
     """
     options = transfer.options
     facts, first, digest, same = opening
@@ -351,7 +352,7 @@ def _take(transfer: Transfer, writer: wire.Writer, piece: Any, size: int, target
 def _get_pieces(
     transfer: Transfer, pipeline: Pipeline, token: str, writer: wire.Writer, size: int, target: bytes
 ) -> tuple[str, bool]:
-    """Fetch what is not here yet; return the checksum over there, and whether the file stayed as it was."""
+    """Fetch what is not here yet; return the checksum on the target, and whether the file stayed as it was."""
     said: list[Any] = []
 
     def taken(length: int, piece: Any) -> int:

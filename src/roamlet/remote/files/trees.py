@@ -223,7 +223,7 @@ def get(transfer: TreeTransfer, source: bytes, target: bytes) -> Transferred:
 
 
 def _listed(transfer: TreeTransfer, token: str) -> Iterator[Entry]:
-    """What is in the folder over there, each entry checked; some pages are asked for ahead."""
+    """What is in the folder on the target, each entry checked; some pages are asked for ahead."""
     pages: deque[Any] = deque()
     pipeline = Pipeline(transfer.calls)
 

@@ -1,1 +1,1 @@
-"""How contexts come about: one function a transport, the handshake, and many contexts at once."""
+"""How contexts come about: the start of the process, the handshake, and what is agreed before the first call."""

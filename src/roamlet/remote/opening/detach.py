@@ -1,4 +1,4 @@
-"""Functions that go on over there when their context, its link and this process are gone.
+"""Functions that continue on the target when their context, its link and this process are gone.
 
 Each gets an interpreter of its own beside the context: one that the context starts, as it starts contexts behind it. That is sent
 the function and all modules that are known to be needed; then it sheds its link (roamlet.wire.detached).

@@ -171,7 +171,7 @@ def _error(failure: Failure, name: str, facts: Facts, function: str) -> Exceptio
 
 
 def _import_error(failure: Failure, where: str, about: dict[str, str], facts: Facts) -> RemoteError:
-    """The function was never run: its module did not come about over there."""
+    """The function was never run: its module did not come about on the target."""
     module = about["function"].rpartition(".")[0]
     place = error_places.of_failed_import(failure.type_name, failure.text, failure.traceback, about["context"], facts)
     place = place or error_places.of_unopened(failure.text, failure.path)

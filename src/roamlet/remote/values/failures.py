@@ -1,4 +1,4 @@
-"""Exceptions from over there, made again over here out of plain data.
+"""Exceptions from the target, made again here out of plain data.
 
 Nothing of the other side's code or classes is used: only the interpreter's own exceptions are made, by name out of a fixed
 table; everything else becomes a RemoteError with the type's name and the remote traceback as text.

@@ -1,6 +1,6 @@
 """What goes down besides data: classes and functions by their names, and functions that have none as code.
 
-Only the encoding; roamlet.wire.functions makes them again over there. Code is bytecode, which each minor version of Python has
+Only the encoding; roamlet.wire.functions makes them again on the target. Code is bytecode, which each minor version of Python has
 its own of; so it travels between equal versions alone.
 """
 
@@ -33,7 +33,7 @@ class Packer(values.Packer):
     """Encodes one message that goes down. `modules`: the names of those that it needs there; `code`: roamlet.wire.functions too."""
 
     def __init__(self, refer: Any, aside: list[Any], version: tuple[int, ...]) -> None:
-        """`version`: of the Python over there."""
+        """`version`: of the Python on the target."""
         super().__init__(refer, aside)  # type: ignore[no-untyped-call]
         self.modules: dict[str, bool] = {}  # name -> whether it must be had
         self.code = False
@@ -146,7 +146,7 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
 
 
 def _globals(function: FunctionType) -> Iterator[tuple[str, Any]]:
-    """The globals that a function's code names, with those of the functions inside of it; builtins are over there as well."""
+    """The globals that a function's code names, with those of the functions inside of it; builtins are on the target as well."""
     names = {
         instruction.argval
         for code in _codes(function.__code__)

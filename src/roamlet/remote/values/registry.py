@@ -1,4 +1,4 @@
-"""What travels besides plain values, seen from the parent: which classes may come up, and what a message needs over there.
+"""What travels besides plain values, seen from the parent: which classes may come up, and what a message needs on the target.
 
 How values are taken apart and made again stands in roamlet.wire.kinds and roamlet.wire.instances. What comes up is data:
 Python's own exceptions, and classes that `register` was given, made without running any code of theirs.
