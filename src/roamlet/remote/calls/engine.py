@@ -23,9 +23,10 @@ from roamlet.remote.calls.request import (
     as_called,
     encoded,
     head_of,
+    heads,
     keywords_of,
     name_of_value,
-    plainly_encoded,
+    no_bytes,
     positional,
 )
 from roamlet.remote.channels.served import ChannelReferences
@@ -156,11 +157,11 @@ class Calls:
         except RemoteError as error:
             error.happened_in(self.name)
             raise
-        text, head = (name_of_value(function), b"") if by_value else head_of(name)
+        text, head = (name_of_value(function), b"") if by_value else heads.get(name) or head_of(name)
         arguments: tuple[Any, ...] = positional(args, text)
         keywords = keywords_of(kwargs, text)
         if not by_value and through is None and not codec.carries(arguments):  # else it would be encoded twice
-            plain = plainly_encoded(arguments, keywords, head)
+            plain = codec.dumps((arguments, keywords), otherwise=no_bytes, head=head)
             if plain:
                 return Request(function, name, text, plain)
         called: tuple[Any, ...] = (

@@ -44,21 +44,17 @@ class Request:
             self.references.discard()
 
 
-_heads: dict[modules.FunctionName, tuple[str, bytes]] = {}
-"""Of functions that were called: their names in messages, and the encoded beginning of their calls."""
+heads: dict[modules.FunctionName, tuple[str, bytes]] = {}
+"""Of functions that were called: what head_of() returns."""
 
 
 def head_of(name: modules.FunctionName) -> tuple[str, bytes]:
     """Return the function's name in messages, and the encoded beginning of its calls: all before the arguments."""
-    return _heads.get(name) or _head(name)
-
-
-def _head(name: modules.FunctionName) -> tuple[str, bytes]:
     called: bytes = codec.dumps((*name, None, None))
-    if len(_heads) >= HEADS:
-        _heads.clear()
+    if len(heads) >= HEADS:
+        heads.clear()
     made = _name_in_messages(name), called[:-2]  # without the two None
-    _heads[name] = made
+    heads[name] = made
     return made
 
 
@@ -80,13 +76,8 @@ def encoded(
         return b"", (str(error), error.path)
 
 
-def plainly_encoded(arguments: tuple[Any, ...], keywords: dict[str, Any] | None, head: bytes) -> bytes:
-    """The same where the arguments are plain values only; else b"", after little work."""
-    body: bytes = codec.dumps((arguments, keywords), otherwise=_no_bytes, head=head)
-    return body
-
-
-def _no_bytes(*_: object) -> bytes:
+def no_bytes(*_: object) -> bytes:
+    """What codec.dumps returns, as its `otherwise`, for arguments that are not plain values."""
     return b""
 
 
