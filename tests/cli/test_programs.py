@@ -12,7 +12,9 @@ from roamlet import remote
 from roamlet.cli import main
 from roamlet.cli.commands import run
 from roamlet.remote.programs import run_command, run_script
+from roamlet.testing.links import flush_output
 from tests.remote import interpreters
+from tests.remote.inside import calls_of
 from tests.remote.raising import raises
 from tests.remote.stopping import gone
 
@@ -23,6 +25,7 @@ ENDS = [PYTHONS[0], PYTHONS[-1]]
 SCRIPT = """
 import sys, threading
 import beside
+from roamlet.testing.links import flush_output
 
 def later():
     print("later %s" % beside.NAME)
@@ -140,7 +143,7 @@ def test_a_command_that_takes_too_long_is_killed_with_what_it_started(python, tm
         ):
             run_command(context, "sleep 100 & echo $!; wait", timeout=0.5)
         assert context.call(os.getpid) == context.facts.pid
-        context._calls.link.output.wait_until_delivered(LIMIT)
+        flush_output(context, LIMIT)
         assert gone(int(lines[0]), seconds=LIMIT)
         assert run_command(context, "exit 4", timeout=LIMIT) == 4
 
@@ -148,7 +151,7 @@ def test_a_command_that_takes_too_long_is_killed_with_what_it_started(python, tm
 def test_a_command_ends_with_its_context(tmp_path):
     pids = []
     with remote.local(output=lambda context, stream, line: pids.append(int(line))) as context:
-        context._calls.background(lambda: run_and_forget(context))
+        calls_of(context).background(lambda: run_and_forget(context))
         while not pids:
             context.call(os.getpid)
     assert gone(pids[0], seconds=LIMIT)
@@ -163,7 +166,7 @@ def run_and_forget(context):
 def test_a_command_ends_when_the_interpreter_is_killed(python):
     pids = []
     with remote.local(python, output=lambda context, stream, line: pids.append(int(line))) as context:
-        context._calls.background(lambda: run_until_lost(context))
+        calls_of(context).background(lambda: run_until_lost(context))
         while len(pids) < 2:
             context.call(os.getpid)
         os.kill(context.facts.pid, signal.SIGKILL)

@@ -16,6 +16,7 @@ from roamlet.remote.migration.handle import Handle
 from roamlet.snapshot import BadSnapshot, CannotSave
 from roamlet.snapshot.migration.block import ends_of
 from tests.programs import printed
+from tests.remote.inside import link_of
 from tests.remote.raising import raises
 from tests.snapshot.conftest import KNOWN
 from tests.witnesses import Witnesses
@@ -192,7 +193,7 @@ def test_a_context_that_has_died_before_it_is_asked_for_the_end_of_the_block_is_
     handle = Handle
 
     def too_late(*args: Any) -> Handle:
-        context._calls.link.ended.wait(10)
+        link_of(context).ended.wait(10)
         return handle(*args)
 
     monkeypatch.setattr(block, "Handle", too_late)

@@ -20,6 +20,7 @@ import roamlet_sent
 import roamlet
 from roamlet import remote
 from tests.remote.conftest import targets
+from tests.remote.inside import link_of
 from tests.remote.interpreters import others
 from tests.remote.raising import raises
 from tests.remote.stopping import stop
@@ -428,7 +429,7 @@ def test_a_child_that_reads_nothing_slows_its_callers_and_no_other_context(own_t
         if number < 30:
             return stopped.call(roamlet_sent.size_of, (data,))
         answers = [other.call(roamlet_sent.add, (n, 0)) for n in range(50)]
-        queued.append(stopped._calls.link.waiting)
+        queued.append(link_of(stopped).waiting)
         os.kill(stopped.facts.pid, signal.SIGCONT)
         return answers
 

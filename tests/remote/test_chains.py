@@ -9,7 +9,9 @@ import roamlet_sent
 import roamlet
 from roamlet import remote
 from roamlet.sync._outcome import TaskletKilled
+from roamlet.testing.links import holds
 from tests.remote import interpreters
+from tests.remote.inside import receives
 from tests.remote.raising import raises
 
 
@@ -40,11 +42,6 @@ def run_until():
             roamlet.sleep(0.001)
 
     return wait
-
-
-def waits(context):
-    """Whether somebody over there waits to receive."""
-    return any(given.pumping for given in context._calls.link.channels._served.values())
 
 
 def test_calls_run_in_order_though_the_first_one_waits(everywhere, gate):
@@ -191,7 +188,7 @@ def test_killing_the_call_that_runs_breaks_the_chain(everywhere, gate, run_until
     chain = everywhere.chain()
     running = chain.spawn(sent.hold_until_closed, (gate,))
     behind = chain.spawn(sent.note, ("behind",))
-    run_until(lambda: waits(everywhere))
+    run_until(lambda: receives(everywhere))
     running.kill()
     with raises(TaskletKilled):
         running.join(20)
@@ -218,7 +215,7 @@ def test_a_block_that_is_left_by_an_error_drops_what_has_not_begun(everywhere, g
     with raises(KeyError), everywhere.chain() as chain:
         held = chain.spawn(sent.receive_and_note, (gate,))
         behind = chain.spawn(sent.note, ("behind",))
-        run_until(lambda: waits(everywhere))
+        run_until(lambda: receives(everywhere))
         raise KeyError
     with raises(TaskletKilled):
         behind.join(20)
@@ -239,10 +236,10 @@ def test_channels_of_calls_that_were_not_run_are_let_go(everywhere, run_until):
     with raises(ValueError), everywhere.chain() as chain:
         chain.spawn(sent.fail, ("no good",))
         chain.spawn(sent.note, (1, channel))
-    run_until(lambda: everywhere.call(roamlet_sent.nothing) is None and not everywhere._calls.link.channels._served)
+    run_until(lambda: everywhere.call(roamlet_sent.nothing) is None and not holds(everywhere).channels)
     with raises(remote.ChainBroken):
         chain.spawn(sent.note, (1, channel))
-    assert not everywhere._calls.link.channels._served
+    assert not holds(everywhere).channels
 
 
 def test_large_arguments_keep_their_place(everywhere):
@@ -399,11 +396,11 @@ def test_behind_a_context_and_where_calls_are_tasklets(gate, run_until):
         with raises(KeyError), context.chain() as chain:  # here, what runs is killed
             chain.spawn(sent.hold_until_closed, (gate,))
             chain.spawn(sent.note, ("behind",))
-            run_until(lambda: waits(context))
+            run_until(lambda: receives(context))
             raise KeyError
         run_until(lambda: context.call(sent.remembered) == (0, 0))
         assert context.call(sent.noted) == ["begun", "ended"]
-        run_until(lambda: context.call(roamlet_sent.nothing) is None and not context._calls.link.channels._served)
+        run_until(lambda: context.call(roamlet_sent.nothing) is None and not holds(context).channels)
 
 
 def test_a_context_that_speaks_of_an_error_where_none_was_is_told_apart():

@@ -10,7 +10,9 @@ import roamlet_channels_sent as sent
 import roamlet
 from roamlet import remote
 from roamlet.remote.channels.served import ChannelReferences
+from roamlet.testing.links import holds
 from tests.remote import interpreters
+from tests.remote.inside import link_of
 from tests.remote.raising import raises
 
 BARE = getattr(sys, "_base_executable", sys.executable)
@@ -32,7 +34,7 @@ def everywhere(request):
 
 def wait_for_requests(context, count):
     """Wait until tasklets in the context wait at `count` channels."""
-    channels = context._calls.link.channels
+    channels = link_of(context).channels
     while len([given for given in channels._served.values() if given.pumping]) + len(channels._requests) < count:
         roamlet.sleep(0.001)
 
@@ -247,14 +249,14 @@ def test_what_nobody_uses_over_there_any_more_is_let_go_here(context):
     for channel in channels:
         context.call(sent.state, (channel,))
         context.call(sent.keep, (channel,))
-    assert len(context._calls.link.channels._served) == 1
+    assert holds(context).channels == 1
     context.call(sent.drop)
-    assert not context._calls.link.channels._served
+    assert not holds(context).channels
 
 
 def test_a_receive_is_heard_although_the_channel_was_let_go_while_it_was_on_its_way_again(everywhere):
     channel = roamlet.channel()
-    on_its_way = ChannelReferences(everywhere._calls.link.channels)
+    on_its_way = ChannelReferences(link_of(everywhere).channels)
     on_its_way.refer(channel)  # as by a message that arrives when the first call has let go of the channel
     for number in range(3):
         call = everywhere.spawn(sent.receive, (channel,))
@@ -262,7 +264,7 @@ def test_a_receive_is_heard_although_the_channel_was_let_go_while_it_was_on_its_
             channel.send(number)
         assert call.join() == [number]
     on_its_way.discard()
-    assert not everywhere._calls.link.channels._served
+    assert not holds(everywhere).channels
 
 
 def test_a_value_that_cannot_travel_is_refused_where_it_is_sent(context):
@@ -278,7 +280,7 @@ def test_a_value_that_cannot_travel_is_refused_where_it_is_sent(context):
 def test_a_call_that_is_not_made_leaves_no_reference(context):
     with raises(remote.CannotTravel):
         context.call(sent.same, (roamlet.channel(), object()))
-    assert not context._calls.link.channels._served
+    assert not holds(context).channels
 
 
 @pytest.mark.parametrize("way", ["channel", "window"])
@@ -298,7 +300,7 @@ def test_a_large_stream_is_not_held_here_or_there(context):
         channel.send(b"x" * (1 << 20))
     call = roamlet.spawn(lambda: context.call(sent.hold_wide_loop, (channel, stop)))
     assert stop.receive() == 1  # it has one, wants the other 63, and takes no more for now
-    while channel.balance > 64 - 9 or not any(given.room for given in context._calls.link.channels._served.values()):
+    while channel.balance > 64 - 9 or not any(given.room for given in link_of(context).channels._served.values()):
         roamlet.sleep(0.001)
     assert channel.balance >= 64 - 11
     assert stop.receive() == 2
@@ -406,7 +408,7 @@ def test_a_tasklet_that_was_killed_over_there_lets_go_of_its_channel_at_once(wit
     assert told.receive() == "killed"
     with raises(roamlet.TaskletKilled):
         call.join()
-    while with_tasklets._calls.link.channels._served:
+    while holds(with_tasklets).channels:
         with_tasklets.call(sent.drop)  # what is gone is said ahead of an answer
 
 

@@ -17,6 +17,7 @@ import roamlet
 from roamlet import remote
 from roamlet.remote.base import descriptors
 from tests.remote.fakes import hostile, script
+from tests.remote.inside import link_of
 from tests.remote.raising import raises
 from tests.remote.stopping import gone
 
@@ -417,7 +418,7 @@ def test_the_name_stands_in_errors_and_facts(own_target):
 def test_a_pipe_that_carries_much_is_made_wide_and_others_are_left_as_they_are(monkeypatch):
     monkeypatch.setattr(descriptors, "sockets", lambda size: descriptors.pipe())
     with remote.local() as context:
-        process = context._calls.link.process
+        process = link_of(context).process
         before = fcntl.fcntl(process.up, fcntl.F_GETPIPE_SZ)
         assert context.call(roamlet_sent.add, (1, 2)) == 3
         assert fcntl.fcntl(process.up, fcntl.F_GETPIPE_SZ) == before

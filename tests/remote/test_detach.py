@@ -14,6 +14,7 @@ from roamlet import remote
 from roamlet.remote.opening import detach
 from roamlet.sync._outcome import TaskletKilled
 from tests.remote import interpreters
+from tests.remote.inside import calls_of
 from tests.remote.raising import raises
 from tests.remote.stopping import gone
 
@@ -266,7 +267,7 @@ def test_a_context_that_has_ended_detaches_nothing():
 
 def test_an_interpreter_that_is_gone_is_told(monkeypatch):
     with remote.local() as context:
-        monkeypatch.setattr(context._calls, "facts", roamlet_sent_facts(context.facts))
+        monkeypatch.setattr(calls_of(context), "facts", roamlet_sent_facts(context.facts))
         with raises(remote.NoPython, match="no interpreter '/no/python' on 'local'"):
             context.detach(roamlet_sent.nothing)
 

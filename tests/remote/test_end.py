@@ -20,6 +20,7 @@ from roamlet.remote.base import descriptors
 from roamlet.remote.base.threads import acquire, release
 from roamlet.remote.link import process as link_process
 from roamlet.remote.opening import connect
+from tests.remote.inside import calls_of, link_of
 from tests.remote.raising import raises
 from tests.remote.stopping import gone, stop
 
@@ -91,7 +92,7 @@ def test_many_tasklets_may_close_the_same_context(own_target, in_tasklets):
 
 def test_a_context_that_nobody_holds_is_closed_with_a_warning(own_target):
     context = own_target.open()
-    process = context._calls.link.process
+    process = link_of(context).process
     own_target.opened.clear()
     contexts = [context]
     del context
@@ -105,7 +106,7 @@ def test_a_context_that_nobody_holds_is_closed_where_warnings_are_errors_too(own
     monkeypatch.setattr("sys.unraisablehook", lambda about: raised.append(about.exc_type))
     context = own_target.open()
     own_target.opened.clear()
-    process = context._calls.link.process
+    process = link_of(context).process
     with warnings.catch_warnings():
         warnings.simplefilter("error", ResourceWarning)
         del context
@@ -116,7 +117,7 @@ def test_a_context_that_nobody_holds_is_closed_where_warnings_are_errors_too(own
 def test_a_tasklet_killed_while_it_closes_leaves_nothing(own_target):
     context = own_target.open()
     own_target.opened.clear()
-    process = context._calls.link.process
+    process = link_of(context).process
     closing = roamlet.tasklet(context.close)()
     roamlet.schedule()
     assert closing.blocked
@@ -308,7 +309,7 @@ Calls.close = pressed
 def test_a_forked_child_is_refused_by_name_and_disturbs_nothing(own_target):
     context = own_target.open()
     assert context.call(roamlet_sent.add, (1, 1)) == 2
-    links = {_target_of(fd) for fd in (context._calls.link.process.down, context._calls.link.process.up)}
+    links = {_target_of(fd) for fd in (link_of(context).process.down, link_of(context).process.up)}
     read_end, write_end = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -368,7 +369,7 @@ def test_a_child_that_another_thread_forks_keeps_nothing_of_a_context_that_is_be
     monkeypatch.setattr(connect, "_greeted", greeted)
     try:
         with remote.ssh(sshd.host, ssh_args=sshd.ssh_args, password=password) as context:
-            process = context._calls.link.process
+            process = link_of(context).process
             terminal = process.terminal._open if password else ()
             links = {_target_of(fd) for fd in (*process._open, *terminal)}
             (child,) = children
@@ -385,7 +386,7 @@ def test_a_child_that_another_thread_forks_keeps_nothing_of_a_context_that_is_be
 def test_a_forked_child_is_refused_although_somebody_was_sending_modules(own_target):
     context = own_target.open()
     read_end, write_end = os.pipe()
-    context._calls.shipping._order.acquire()
+    calls_of(context).shipping._order.acquire()
     pid = os.fork()
     if pid == 0:
         try:
@@ -393,7 +394,7 @@ def test_a_forked_child_is_refused_although_somebody_was_sending_modules(own_tar
         except BaseException as error:
             os.write(write_end, type(error).__name__.encode())
         os._exit(0)
-    context._calls.shipping._order.release()
+    calls_of(context).shipping._order.release()
     os.close(write_end)
     with open(read_end) as said:
         assert said.read() == "ForkedContext"

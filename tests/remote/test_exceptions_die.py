@@ -12,6 +12,7 @@ import roamlet_sent
 
 import roamlet
 from roamlet import core, remote
+from roamlet.testing.links import holds
 from tests.remote import interpreters
 from tests.remote.raising import raises
 from tests.witnesses import Witnesses
@@ -220,7 +221,7 @@ def a_call_whose_arguments_cannot_travel(context, witnesses):
         context.call(roamlet_sent.echo, ([channel, threading.Lock(), local],))
 
     witnesses.handles(calls, remote.CannotTravel)
-    assert not context._calls.link.channels._served
+    assert not holds(context).channels
 
 
 @path

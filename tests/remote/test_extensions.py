@@ -17,6 +17,7 @@ import pytest
 from roamlet import core, remote
 from roamlet.remote import modules
 from tests.remote import interpreters
+from tests.remote.inside import calls_of
 from tests.remote.modules.conftest import Make, make  # noqa: F401
 from tests.remote.native_modules import SUFFIX, compile_shared, multi, single
 
@@ -343,7 +344,7 @@ def test_the_python_file_takes_the_place_of_what_cannot_be_loaded_and_a_warning_
 def test_a_package_that_runs_uncompiled_is_named_once_and_each_package_is(caplog: pytest.LogCaptureFixture) -> None:
     with remote.local() as context:
         for names in (["one.a", "one.b", "two.c"], ["one.d"], ["two.e", "three.f"]):
-            context._calls.shipping._warn([modules.Missing(name, "Why.") for name in names])
+            calls_of(context).shipping._warn([modules.Missing(name, "Why.") for name in names])
         context.call(os.getpid)
     said = [one.getMessage() for one in caplog.records if one.levelno >= logging.WARNING]
     assert sorted(line.partition(" runs ")[2].partition(" ")[0] for line in said) == ["one.a", "three.f", "two.c"]

@@ -17,6 +17,7 @@ from roamlet.remote.files import transfer as files_transfer
 from roamlet.wire import files as wire
 from roamlet.wire import trees
 from tests.remote import interpreters
+from tests.remote.inside import link_of
 from tests.remote.raising import raises
 
 SIZES = (0, 1, wire.PIECE, wire.PIECE + 1, 3 * wire.PIECE + 17)
@@ -419,7 +420,7 @@ def test_a_transfer_to_a_context_that_has_ended_is_called_a_transfer(tmp_path):
         context.heartbeat(3)
     with remote.local() as context:
         os.kill(context.facts.pid, signal.SIGKILL)
-        context._calls.link.ended.wait(10)
+        link_of(context).ended.wait(10)
         with raises(remote.ContextDied, match="^a transfer of files was not sent: 'local' has died before"):
             context.put(tmp_path / "folder", str(tmp_path / "again"))
 

@@ -14,6 +14,7 @@ import roamlet_sent
 import roamlet
 from roamlet import remote
 from tests.remote import interpreters
+from tests.remote.inside import calls_of, link_of
 from tests.remote.raising import raises
 from tests.remote.stopping import stop
 
@@ -69,12 +70,12 @@ def test_a_context_that_answers_lives_on_and_can_be_told_to_be_left_alone():
 def test_the_last_time_that_was_given_counts_alone():
     with remote.local() as context:
         context.heartbeat(PATIENT)
-        first = context._calls._heartbeat
+        first = calls_of(context)._heartbeat
         context.heartbeat(60)
-        second = context._calls._heartbeat
+        second = calls_of(context)._heartbeat
         assert first._stop.is_set() and not second._stop.is_set()
         context.heartbeat(None)
-        assert second._stop.is_set() and context._calls._heartbeat is None
+        assert second._stop.is_set() and calls_of(context)._heartbeat is None
 
 
 @pytest.mark.parametrize("python", [None, OLDEST], ids=["own", "oldest"])
@@ -99,7 +100,7 @@ def test_output_that_nobody_takes_is_no_silence(python, is_behind):
         context = remote.local(python, via=talker) if is_behind else talker
         context.heartbeat(PATIENT)
         printed = talker.spawn(roamlet_sent.print_many, (50_000,))
-        while not talker._calls.link.output.is_full:
+        while not link_of(talker).output.is_full:
             roamlet.sleep(0.01)
         roamlet.sleep(1.6 * PATIENT)
         taken.set()

@@ -12,8 +12,10 @@ import roamlet_sent
 import roamlet
 from roamlet import remote
 from roamlet.remote.values import registry
+from roamlet.testing.links import holds
 from roamlet.wire import channels, codec, protocol
 from tests.remote.fakes import hostile
+from tests.remote.inside import calls_of, link_of
 from tests.remote.raising import raises
 from tests.remote.stopping import stop
 
@@ -424,7 +426,7 @@ def test_a_context_can_use_no_channel_but_those_it_was_given_and_these_only_as_t
     with raises(remote.ProtocolError, match=says):
         context.call(roamlet_sent.echo, (channel,))
     context.close()
-    assert not context._calls.link.channels._served
+    assert not holds(context).channels
     assert roamlet.select(channel, default="nobody")[1] == "nobody"
 
 
@@ -432,8 +434,8 @@ def test_who_reads_no_answers_is_not_even_told_that_a_channel_is_closed():
     channel = roamlet.channel()
     channel.close()
     with remote.local() as context:
-        link = context._calls.link
-        context._calls.shipping.need("channels")
+        link = link_of(context)
+        calls_of(context).shipping.need("channels")
         number = link.channels.number_of(channel)
         filler = protocol.frame(link.identifier, 0, 77, protocol.CANCEL, bytes(1 << 16))
         stop(context.facts.pid)

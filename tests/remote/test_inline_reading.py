@@ -14,7 +14,9 @@ import roamlet_sent
 import roamlet
 from roamlet import remote
 from roamlet.remote.link import inline
+from roamlet.testing.links import holds
 from tests.remote.fakes import hostile
+from tests.remote.inside import link_of
 from tests.remote.stopping import gone
 from tests.remote.test_hostile import BAD_FRAMES
 
@@ -45,7 +47,7 @@ def context(patient: None) -> Iterator[remote.Context]:
 
 def paused(context: Any) -> Any:
     """Let the reader pause, and return the InlineReader."""
-    reader = context._calls.link._inline
+    reader = link_of(context)._inline
     while not reader.paused:
         context.call(roamlet_sent.nothing)
         roamlet.schedule()
@@ -243,7 +245,7 @@ def test_a_signal_right_after_a_read_loses_nothing_of_what_was_read(monkeypatch)
         with pytest.raises(KeyboardInterrupt):
             context.call(roamlet_sent.print_lines, (["out"], []))
         assert reader.caller is None
-        assert not context._calls.link.in_flight.calls
+        assert not holds(context).calls
         assert context.call(roamlet_sent.add, (1, 2)) == 3
     assert said == ["out"]
 
@@ -251,12 +253,12 @@ def test_a_signal_right_after_a_read_loses_nothing_of_what_was_read(monkeypatch)
 @pytest.mark.parametrize("place", ["sender.put", "read_answer"])
 def test_a_signal_while_a_call_is_sent_leaves_neither_a_number_nor_a_caller_that_reads(context, monkeypatch, place):
     reader = paused(context)
-    owner, name = (context._calls.link.sender, "put") if place == "sender.put" else (context._calls.link, place)
+    owner, name = (link_of(context).sender, "put") if place == "sender.put" else (link_of(context), place)
     monkeypatch.setattr(owner, name, interruption(monkeypatch))
     with pytest.raises(KeyboardInterrupt):
         context.call(roamlet_sent.add, (1, 2))
     assert reader.caller is None
-    assert not context._calls.link.in_flight.calls
+    assert not holds(context).calls
     assert context.call(roamlet_sent.add, (1, 3)) == 4
 
 
@@ -285,7 +287,7 @@ def test_the_reader_goes_on_when_a_caller_that_may_read_never_does(monkeypatch):
     monkeypatch.setattr(inline, "QUICK", 600.0)
     with remote.local(python=sys.executable) as context:
         reader = paused(context)
-        with context._calls.link.sender.lock:
+        with link_of(context).sender.lock:
             assert reader.paused
             assert reader.grant(12345)
         while reader.paused:

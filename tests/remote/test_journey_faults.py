@@ -20,6 +20,7 @@ from roamlet.remote.calls.request import Request
 from roamlet.remote.migration import handle, move, requests
 from roamlet.snapshot.migration.arrivals import LARGEST
 from tests.remote.fakes import script
+from tests.remote.inside import calls_of
 from tests.remote.test_journey import BARE, error_of, joined, until
 from tests.remote.test_start import RELAY
 from tests.snapshot.conftest import KNOWN
@@ -32,15 +33,15 @@ def at_step(monkeypatch: pytest.MonkeyPatch) -> Callable[[remote.Context, str, C
     """`at_step(context, "prepare", do)`: right before the context is sent that for a tasklet, once."""
 
     def at_step(context: remote.Context, step: str, do: Callable[[], object]) -> None:
-        sent = context._calls.send
+        sent = calls_of(context).send
 
         def first(request: Request, deadline: float | None) -> Any:
             if request.text.endswith(f"migration.arrivals.{step}"):
-                monkeypatch.setattr(context._calls, "send", sent)
+                monkeypatch.setattr(calls_of(context), "send", sent)
                 do()
             return sent(request, deadline)
 
-        monkeypatch.setattr(context._calls, "send", first)
+        monkeypatch.setattr(calls_of(context), "send", first)
 
     return at_step
 
@@ -165,7 +166,7 @@ def breaks_at_commit(module: Any, context: remote.Context) -> pytest.MonkeyPatch
     patched = pytest.MonkeyPatch()
 
     def commits(place: Calls, number: int) -> Any:
-        if place is not context._calls:
+        if place is not calls_of(context):
             return requests.commit(place, number)
         stop(context)
         waiter = requests.commit(place, number)

@@ -13,6 +13,7 @@ from roamlet import remote
 from roamlet.remote.calls.request import Request
 from roamlet.remote.migration import handle as handles
 from roamlet.remote.migration import move
+from tests.remote.inside import calls_of
 from tests.remote.test_journey import error_of, forged, until
 from tests.remote.test_journey_faults import breaks_at_commit
 from tests.snapshot.conftest import KNOWN
@@ -25,16 +26,16 @@ def behind_the_order(monkeypatch: pytest.MonkeyPatch) -> Callable[[remote.Contex
     """Do it when the order to go on there has been sent, and its answer has not come."""
 
     def behind_the_order(context: remote.Context, do: Callable[[], object]) -> None:
-        sent = context._calls.send
+        sent = calls_of(context).send
 
         def orders(request: Request, deadline: float | None) -> Any:
             asked = sent(request, deadline)
             if request.text.endswith("migration.arrivals.commit"):
-                monkeypatch.setattr(context._calls, "send", sent)
+                monkeypatch.setattr(calls_of(context), "send", sent)
                 do()
             return asked
 
-        monkeypatch.setattr(context._calls, "send", orders)
+        monkeypatch.setattr(calls_of(context), "send", orders)
 
     return behind_the_order
 
@@ -201,7 +202,7 @@ def test_a_module_that_is_named_a_thousand_times_is_looked_at_once(
     a: remote.Context, b: remote.Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     brought: list[str] = []
-    monkeypatch.setattr(b._calls.shipping, "send_module", brought.append)
+    monkeypatch.setattr(calls_of(b).shipping, "send_module", brought.append)
     error = error_of(
         roamlet.spawn(journeys.sends_what_it_is_told, (a, b, forged(place=1, modules=("os", "roamlet") * 1000))).join
     )

@@ -9,11 +9,13 @@ import roamlet_sent
 
 import roamlet
 from roamlet import remote
+from roamlet.testing.links import flush_output, holds
+from tests.remote.inside import link_of
 
 
 def test_lines_appear_on_the_streams_of_this_process(shared, capsys):
     shared.call(roamlet_sent.print_lines, (["one", "two"], ["three"]))
-    assert shared._calls.link.output.wait_until_delivered(10)
+    flush_output(shared, 10)
     printed = capsys.readouterr()
     assert printed.out == "one\ntwo\n"
     assert printed.err == "three\n"
@@ -21,7 +23,7 @@ def test_lines_appear_on_the_streams_of_this_process(shared, capsys):
 
 def test_what_programs_started_over_there_print_comes_along(shared, capsys):
     shared.call(roamlet_sent.print_from_a_program, ("from-a-shell",))
-    assert shared._calls.link.output.wait_until_delivered(10)
+    flush_output(shared, 10)
     assert capsys.readouterr().out == "from-a-shell\n"
 
 
@@ -91,7 +93,7 @@ def test_lines_without_a_character_count_as_well_when_they_are_not_taken(own_tar
     context = own_target.open(output=lambda *line: free.wait(60))
     with pytest.raises(remote.CallTimeout):
         context.call(roamlet_sent.print_without_line_break, ("\n" * 1_000_000,), timeout=1)
-    assert len(context._calls.link.output._items) < 200_000
+    assert len(link_of(context).output._items) < 200_000
     free.set()
 
 
@@ -142,7 +144,7 @@ def test_a_flood_from_one_context_starves_no_other(own_target):
         flood.call(roamlet_sent.print_many, (10_000_000,), timeout=0.3)
     for number in range(100):
         other.call(roamlet_sent.print_lines, ([str(number)], []), timeout=5)
-    assert other._calls.link.output.wait_until_delivered(5)
+    flush_output(other, 5)
     assert count["other"] == 100
     assert count["flood"] > 100
 
@@ -156,7 +158,7 @@ def test_an_output_function_may_call_into_its_own_context(own_target):
 
     contexts.append(own_target.open(output=output))
     contexts[0].call(roamlet_sent.print_lines, (["one"], []))
-    assert contexts[0]._calls.link.output.wait_until_delivered(10)
+    flush_output(contexts[0], 10)
     assert answers == ["one!"]
     contexts.clear()
 
@@ -169,7 +171,7 @@ def test_a_call_by_an_output_function_that_could_never_be_answered_is_refused(is
     def output(context, stream, line):
         talker, called = contexts
         if not refused:
-            while late and not talker._calls.link.output.is_full:
+            while late and not link_of(talker).output.is_full:
                 roamlet.sleep(0.001)
             try:
                 called.call(
@@ -183,7 +185,7 @@ def test_a_call_by_an_output_function_that_could_never_be_answered_is_refused(is
         with contexts[1]:
             if not late:
                 talker.call(roamlet_sent.print_lines, (["first"], []))
-                while not contexts[1]._calls.link.in_flight.calls:  # the output function waits for its answer
+                while not holds(contexts[1]).calls:  # the output function waits for its answer
                     roamlet.sleep(0.001)
             assert talker.call(roamlet_sent.print_many_and_say_so, (50_000,), timeout=60) == 50_000
             assert contexts[1].call(roamlet_sent.add, (1, 2), timeout=60) == 3
@@ -199,7 +201,7 @@ def test_an_output_function_may_call_other_contexts_however_much_waits():
     answers, contexts = [], []
 
     def output(context, stream, line):
-        while not answers and not contexts[0]._calls.link.output.is_full:
+        while not answers and not link_of(contexts[0]).output.is_full:
             roamlet.sleep(0.001)
         if not answers:
             answers.append(contexts[1].call(roamlet_sent.echo, (line,), timeout=60))

@@ -17,6 +17,7 @@ from roamlet.remote.modules.native import shared
 from roamlet.remote.shipping.shared_objects import SharedObjectSender
 from roamlet.wire import protocol
 from tests.remote.fakes import hostile
+from tests.remote.inside import link_of
 
 LARGE = 1 << 20
 
@@ -198,7 +199,7 @@ def test_calls_overtake_the_pieces_that_wait(tmp_path: Path) -> None:
         send(protocol.RESULT, codec.dumps(order), call)
     """
     with remote.local(hostile(tmp_path, body), name="hostile", timeout=20) as context:
-        link, results = context._calls.link, roamlet.channel()
+        link, results = link_of(context), roamlet.channel()
 
         def piece(number: int) -> None:
             link.send_when_quiet(protocol.frame(link.identifier, 0, number, protocol.PIECE, b"+" + bytes(LARGE)))

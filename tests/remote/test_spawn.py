@@ -14,6 +14,7 @@ from roamlet import remote
 from roamlet.remote.values import answers
 from roamlet.sync._outcome import TaskletKilled
 from tests.remote import interpreters
+from tests.remote.inside import link_of, receives
 from tests.remote.raising import raises
 
 OLDEST = next(iter(interpreters.found().values()))
@@ -29,11 +30,6 @@ def context():
 def everywhere(request):
     with remote.local(request.param) as context:
         yield context
-
-
-def waits(context):
-    """Whether somebody over there waits to receive."""
-    return any(given.pumping for given in context._calls.link.channels._served.values())
 
 
 def test_a_spawned_call_is_joined_by_any_number(everywhere):
@@ -54,7 +50,7 @@ def test_a_spawned_call_raises_for_each_who_joins(everywhere):
 def test_a_call_that_is_killed_twice_is_told_once(everywhere):
     channel, told = roamlet.channel(), roamlet.channel()
     call = everywhere.spawn(sent.end_in_two_steps, (channel, told))
-    while not waits(everywhere):
+    while not receives(everywhere):
         roamlet.sleep(0.001)
     call.kill()
     assert told.receive() == "one"
@@ -99,7 +95,7 @@ def test_a_result_of_too_many_pieces_is_refused_and_nothing_else_is_harmed(conte
 def test_a_call_that_runs_is_not_done(everywhere):
     started, told = roamlet.channel(), roamlet.channel()
     call = everywhere.spawn(sent.wait_until_killed, (started, told))
-    while not waits(everywhere):
+    while not receives(everywhere):
         roamlet.sleep(0.001)
     with raises(TimeoutError, match="has not ended within 0 seconds"):
         call.join(0)
@@ -124,7 +120,7 @@ def test_a_killed_call_that_computes_ends_where_it_asks(everywhere):
 def test_a_call_that_was_killed_while_it_sends_has_not_sent(everywhere):
     channel = roamlet.channel()
     call = everywhere.spawn(sent.send_all, (channel, [1]))
-    while not everywhere._calls.link.channels._requests:
+    while not link_of(everywhere).channels._requests:
         roamlet.sleep(0.001)
     call.kill()
     with raises(TaskletKilled):
@@ -212,7 +208,7 @@ def test_a_cancelled_task_of_asyncio_kills_its_call(context):
 
     async def main():
         task = asyncio.ensure_future(context.acall(sent.wait_until_killed, (started, told)))
-        while not waits(context):
+        while not receives(context):
             await asyncio.sleep(0.001)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):

@@ -13,6 +13,7 @@ import roamlet_sent
 
 from roamlet import remote
 from tests.remote.fakes import script
+from tests.remote.inside import link_of
 
 # Stands between parent and child and notes who sent when. What follows from the same side without an answer is one turn.
 RELAY = """\
@@ -206,5 +207,5 @@ def test_nothing_is_left_when_contexts_come_and_go(own_target):
 def test_only_python_itself_gets_a_socket_in_place_of_a_pipe(own_target):
     """Another command may open its standard output by a name, which no socket allows."""
     context = own_target.open()
-    assert stat.S_ISSOCK(os.fstat(context._calls.link.process.up).st_mode) == (own_target.way == "local")
+    assert stat.S_ISSOCK(os.fstat(link_of(context).process.up).st_mode) == (own_target.way == "local")
     assert context.call(roamlet_sent.zeros, (2_000_000,)) == bytes(2_000_000)

@@ -14,6 +14,7 @@ import roamlet
 from roamlet import core, remote
 from roamlet.wire import protocol
 from tests.remote import interpreters
+from tests.remote.inside import link_of
 from tests.remote.modules.conftest import Make, make  # noqa: F401
 
 BARE = getattr(sys, "_base_executable", sys.executable)
@@ -146,7 +147,7 @@ def test_a_call_that_was_cancelled_before_it_began_does_not_begin(
     roamlet.schedule()
     second.kill()
     heard = context.stats.bytes_up
-    link = context._calls.link
+    link = link_of(context)
     link.send_at_once(protocol.frame(link.identifier, 0, 1, protocol.PING, bytes(5000)))
     until(lambda: context.stats.bytes_up > heard + 5000)  # it has read all that was sent before
     pipe.write_text("go on")

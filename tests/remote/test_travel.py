@@ -19,6 +19,7 @@ from roamlet.remote.migration import move
 from roamlet.snapshot import CannotSave
 from tests.programs import printed
 from tests.remote import interpreters
+from tests.remote.inside import calls_of
 from tests.remote.modules.conftest import Make, make  # noqa: F401
 from tests.snapshot.conftest import KNOWN
 
@@ -476,7 +477,7 @@ def test_a_link_that_breaks_behind_the_order_to_go_on_leaves_it_in_doubt(
     channel: roamlet.channel[str] = roamlet.channel()
     moving = begun(travelling.receives, channel)
     requests: list[Request] = []
-    sent = context._calls.send
+    sent = calls_of(context).send
 
     def stops_before_it_goes(request: Request, deadline: float | None) -> Any:
         requests.append(request)
@@ -487,7 +488,7 @@ def test_a_link_that_breaks_behind_the_order_to_go_on_leaves_it_in_doubt(
         os.kill(context.facts.pid, signal.SIGKILL)
         return asked
 
-    monkeypatch.setattr(context._calls, "send", stops_before_it_goes)
+    monkeypatch.setattr(calls_of(context), "send", stops_before_it_goes)
     error = error_of(context.move, moving)
     assert isinstance(error, remote.MoveInDoubt)
     assert str(error).startswith("the tasklet of receives was on its way to 'local' when the link broke")

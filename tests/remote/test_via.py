@@ -21,6 +21,7 @@ from roamlet.remote.link import routes
 from roamlet.remote.link.routes import KEPT, WINDOW
 from roamlet.wire import prompts, protocol
 from tests.remote.fakes import hostile, script
+from tests.remote.inside import calls_of, link_of
 from tests.remote.raising import raises
 from tests.remote.stopping import gone, stop
 from tests.wire.interpreters import found
@@ -117,7 +118,7 @@ def test_a_refusal_behind_a_context_says_in_which_one_ssh_ran(sshd, host, option
 )
 def test_an_intermediary_that_says_of_a_terminal_what_none_is_is_closed(sshd, function, answer):
     with remote.local(name="alpha") as alpha:
-        alpha._calls.shipping.need("prompts")
+        calls_of(alpha).shipping.need("prompts")
         alpha.call(prompts.close, (0,))
         alpha.call(roamlet_sent.lie, ("roamlet.wire.prompts", "next_prompt", ("me@nowhere's password:", True, [])))
         alpha.call(roamlet_sent.lie, ("roamlet.wire.prompts", function, answer))
@@ -239,7 +240,7 @@ def test_a_bundle_reaches_the_last_context_while_most_of_it_has_not_left(chain, 
             said.set()
 
     with remote.local(hostile(tmp_path, COUNTING), via=via, name="last", output=hear) as last:
-        gate = Gate(contexts[0]._calls.link.process, monkeypatch, 50_000)
+        gate = Gate(link_of(contexts[0]).process, monkeypatch, 50_000)
         calling = roamlet.spawn(lambda: answers.append(last.call(size)))
         said.wait()
         assert not answers
@@ -262,10 +263,8 @@ def test_small_bundles_come_between_large_ones_and_not_between_their_pieces(chai
         )
         functions.append(importlib.import_module(f"roamlet_mixed_{number}").size)
     (*_, last) = chain("own", "own")
-    ahead, send_ahead = [], last._calls.link.process.send_ahead
-    monkeypatch.setattr(
-        last._calls.link.process, "send_ahead", lambda frame: (ahead.append(frame[16]), send_ahead(frame))
-    )
+    ahead, send_ahead = [], link_of(last).process.send_ahead
+    monkeypatch.setattr(link_of(last).process, "send_ahead", lambda frame: (ahead.append(frame[16]), send_ahead(frame)))
     # The arguments are more than the window: calls wait for credit in the middle of a body.
     sizes = in_tasklets(lambda function: last.call(function, (bytes(300_000),)), functions * 2)
     assert sizes == [8, 80_000] * 8
@@ -288,7 +287,7 @@ def test_a_call_that_was_not_sent_leaves_nothing_that_an_import_waits_for(chain,
     monkeypatch.syspath_prepend(tmp_path)
     via_lazy, via_unsent = map(importlib.import_module, ("via_lazy", "via_unsent"))
     last = chain(*["own"] * (hops + 1))[-1]
-    with last._calls.link.trunk.cache_lock, pytest.raises(TimeoutError):  # something else is being sent on the way
+    with link_of(last).trunk.cache_lock, pytest.raises(TimeoutError):  # something else is being sent on the way
         last.call(via_unsent.inside, timeout=0.1)
     # The limit of an import is longer than this.
     assert last.call(via_unsent.asks, ("via_nowhere",), timeout=30) == "via_nowhere"
@@ -392,7 +391,7 @@ def test_a_child_that_does_not_read_holds_up_neither_its_sibling_nor_the_memory_
         with raises(remote.CallTimeout):
             stuck.call(roamlet_sent.size_of, (bytes(10_000_000),), timeout=0.2)
         assert beta.call(roamlet_sent.size_of, (bytes(1_000_000),)) == 1_000_000
-        assert stuck._calls.link.process._sent < 10 * WINDOW
+        assert link_of(stuck).process._sent < 10 * WINDOW
         os.kill(stuck.facts.pid, signal.SIGKILL)
 
 
@@ -406,9 +405,9 @@ def test_a_child_whose_output_nobody_takes_is_held_and_its_sibling_is_not(chain)
 
     with remote.local(via=alpha, output=slow) as loud:
         done = roamlet.spawn(loud.call, (roamlet_sent.print_many, (150_000,)))
-        while not loud._calls.link.process._held:
+        while not link_of(loud).process._held:
             assert beta.call(roamlet_sent.add, (1, 2)) == 3
-        assert loud._calls.link.process._kept < 4 * KEPT
+        assert link_of(loud).process._kept < 4 * KEPT
         go_on.set()
         assert done.join() == 150_000
     assert len(taken) == 150_000
@@ -417,7 +416,7 @@ def test_a_child_whose_output_nobody_takes_is_held_and_its_sibling_is_not(chain)
 def test_the_window_grows_while_a_child_takes_all(chain):
     (_, beta) = chain("own", "own")
     assert beta.call(roamlet_sent.size_of, (bytes(30_000_000),)) == 30_000_000
-    assert WINDOW <= beta._calls.link.process._window <= 1 << 24
+    assert WINDOW <= link_of(beta).process._window <= 1 << 24
 
 
 def test_a_stopped_intermediary_does_not_keep_those_behind_it_from_closing(chain, monkeypatch):

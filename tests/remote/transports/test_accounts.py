@@ -14,6 +14,7 @@ import roamlet_sent
 from roamlet import remote
 from roamlet.remote.link import process
 from tests.remote.fakes import script
+from tests.remote.inside import link_of
 from tests.remote.raising import raises
 from tests.remote.stopping import gone
 from tests.remote.transports.private_system import CALLER, FREE, OPEN, OTHER, PASSWORD, PYTHON, STRANGER
@@ -59,7 +60,7 @@ def test_a_password_in_the_environment_is_used_and_not_handed_on(kind, called_by
     monkeypatch.setenv(f"ROAMLET_{kind.upper()}_PASSWORD", PASSWORD)
     with OPEN[kind](OTHER, python=PYTHON) as context:
         assert context.call(getpass.getuser) == OTHER
-        processes = _processes_below(context._calls.link.process._popen.pid)
+        processes = _processes_below(link_of(context).process._popen.pid)
         assert context.facts.pid in processes
         assert not any(PASSWORD.encode() in Path(f"/proc/{pid}/environ").read_bytes() for pid in processes)
 
