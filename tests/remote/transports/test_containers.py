@@ -5,8 +5,9 @@ import sys
 import pytest
 import roamlet_sent
 
+import roamlet
 from roamlet import remote
-from roamlet.remote.link.link import Link
+from roamlet.remote.link.sender import Sender
 from tests.remote.raising import raises
 from tests.remote.transports import standin
 
@@ -217,12 +218,13 @@ def test_what_the_command_says_becomes_a_named_error_with_the_next_step(kind, co
 
 
 def test_a_command_that_has_failed_before_anything_is_sent_to_it_says_why_as_well(commands, monkeypatch):
-    def send_too_late(link, *args):
-        link.ended.wait(10)
-        send(link, *args)
+    def send_too_late(sender, *args):
+        while sender.end is None:
+            roamlet.sleep(0.001)
+        send(sender, *args)
 
-    send = Link.send
-    monkeypatch.setattr(Link, "send", send_too_late)
+    send = Sender.send
+    monkeypatch.setattr(Sender, "send", send_too_late)
     standin.DOCKER.install(commands).fails("Error response from daemon: No such container: web\n", 1)
     with raises(remote.TargetNotFound, match="no container web"):
         remote.docker("web", python=sys.executable)
