@@ -390,7 +390,7 @@ def test_a_number_used_again_after_close_belongs_to_the_new_file(pipe):
 
 
 def test_a_number_used_again_after_a_close_behind_our_back(pipe):
-    """os.close() while a tasklet waits: the kernel forgets the descriptor, and whoever waits next must not suffer."""
+    """os.close() while a tasklet waits: the kernel forgets the descriptor, and the next waiting tasklet must not suffer."""
     log = []
     stuck = roamlet.tasklet(attempt)(log, "stuck", io.wait_readable, pipe[0])
     run_until_blocked()

@@ -257,7 +257,7 @@ def test_connections_of_the_standard_http_client_can_be_ours(listener):
 
 
 def test_a_connection_that_nobody_answers_times_out():
-    """The queue of a listener that accepts nobody is full after a few, and further ones are not answered."""
+    """The queue of a listener that never accepts is full after a few, and further ones are not answered."""
     made, caught = [], []
     with io.create_server(LOCALHOST, backlog=0) as server:
         while not caught:

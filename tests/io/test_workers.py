@@ -174,7 +174,7 @@ def test_a_resting_worker_holds_nothing_of_its_last_job(ending):
     assert [thing() for thing in alive] == [None, None, None]
 
 
-# ---- who waits, and who does not any more ----
+# ---- tasklets that wait, and that have stopped waiting ----
 
 
 def test_run_waits_for_a_job_and_there_is_no_deadlock():

@@ -37,7 +37,7 @@ def holding(log: list[Any], name: Any, lock: Any, steps: int = 1) -> "roamlet.ta
 
 
 def noted_when_collected(body: Callable[[], Any]) -> list[str]:
-    """What is noted once `body` waits for what nobody else knows: ["ended"] when the collector has ended it."""
+    """What is noted once `body` waits for an object that nothing else refers to: ["ended"] when the collector has ended it."""
     log = []
 
     def run() -> None:

@@ -348,7 +348,7 @@ def test_a_notification_is_not_given_to_one_whose_time_was_over(clock):
     waiting(log, "next", condition)
     with condition:
         clock.now += 2
-        roamlet.sleep(0)  # the timer fires; who was late wants the lock back, which is held
+        roamlet.sleep(0)  # the timer fires; the late tasklet wants the lock back, which is held
         condition.notify()
     run_until_blocked()
     assert sorted(log) == [("late", False), ("next", True)]

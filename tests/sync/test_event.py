@@ -1,4 +1,4 @@
-"""Event: who waits is woken by set(), whatever happens to the flag afterwards."""
+"""Event: waiting tasklets are woken by set(), whatever happens to the flag afterwards."""
 
 import gc
 import threading

@@ -160,11 +160,11 @@ def test_the_longest_time_out_and_minus_one_are_no_nonsense(lock):
 
 def test_releasing_what_is_not_held_says_how_that_comes():
     with pytest.raises(
-        RuntimeError, match=r"release unlocked lock: nobody holds <unlocked roamlet\.sync\.Lock .* released twice"
+        RuntimeError, match=r"release unlocked lock: no tasklet holds <unlocked roamlet\.sync\.Lock .* released twice"
     ):
         sync.Lock().release()
     with pytest.raises(
-        RuntimeError, match=r"cannot release un-acquired lock: .* nobody holds .* one release\(\) too many"
+        RuntimeError, match=r"cannot release un-acquired lock: .* no tasklet holds .* one release\(\) too many"
     ):
         sync.RLock().release()
 
@@ -216,7 +216,7 @@ def test_what_saves_and_restores_an_rlock_refuses_what_it_did_not_save():
         assert not lock.locked()
         lock._acquire_restore(saved)
         assert lock._recursion_count() == 2
-    with pytest.raises(RuntimeError, match=r"_release_save\(\), and nobody holds"):
+    with pytest.raises(RuntimeError, match=r"_release_save\(\), and no tasklet holds"):
         lock._release_save()
     with pytest.raises(ValueError, match="takes what _release_save"):
         lock._acquire_restore(0)

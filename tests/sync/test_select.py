@@ -38,7 +38,7 @@ def ended(*tasklets):
         tasklet.kill()
 
 
-# ---- who is there already ----
+# ---- tasklets that wait already ----
 
 
 def test_a_sender_that_waits_is_met():
@@ -198,7 +198,7 @@ def test_with_a_default_it_does_not_wait():
 
 
 def still_clean(*channels):
-    """Whether nobody is met at these channels."""
+    """Whether no tasklet waits at these channels."""
     return all(
         (channel.balance, *roamlet.select(channel, default=0), *roamlet.select((channel, 1), default=0))
         == (0, None, 0, None, 0)

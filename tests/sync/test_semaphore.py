@@ -1,4 +1,4 @@
-"""Semaphore and BoundedSemaphore: how many pass, who is woken, what is refused."""
+"""Semaphore and BoundedSemaphore: how many pass, which are woken, what is refused."""
 
 import gc
 import sys

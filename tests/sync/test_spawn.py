@@ -1,4 +1,4 @@
-"""spawn: a tasklet whose result or error is had by join, from anywhere; an error that nobody asks for is raised in main."""
+"""spawn: a tasklet whose result or error is had by join, from anywhere; an error without a join() is raised in main."""
 
 import sys
 import threading
@@ -101,7 +101,7 @@ def test_several_join_and_each_gets_the_result():
 
 @pytest.fixture
 def errors():
-    """A list for errors. Who has one in a local variable is reached from its traceback: that would be a cycle."""
+    """A list for errors. A frame with one in a local variable is reached from its traceback: that would be a cycle."""
     kept = []
     yield kept
     kept.clear()

@@ -1,7 +1,7 @@
 """Waiting for the world outside: sockets, descriptors, child processes, calls on worker threads. Each call blocks its tasklet only.
 
 The calls work in any tasklet of any thread, the main one included. A `daemon` wait neither keeps `roamlet.run()` going nor
-hides a deadlock: it is for what waits in the background, on nobody's behalf.
+hides a deadlock: it is for background waits that no other tasklet depends on.
 """
 
 import os

@@ -33,7 +33,7 @@ class File(Generic[AnyStr]):
     def __init__(self, file: IO[AnyStr]) -> None:
         self._file: IO[AnyStr] = file
         self._calls = Serial()
-        self._ahead: deque[AnyStr] = deque()  # lines that iterating has fetched and nobody has taken
+        self._ahead: deque[AnyStr] = deque()  # lines that iterating has fetched and that have not been taken
         self._batch_start = 0  # of text: what tell() gave before they were fetched
         self._taken = 0  # how many characters of the batch were taken
 
@@ -211,7 +211,7 @@ class File(Generic[AnyStr]):
         return line
 
     def _fetch(self) -> AnyStr | None:
-        """In a worker: fetch lines ahead and return None. At the end return what is empty; one line where nobody can go back."""
+        """In a worker: fetch lines ahead and return None. At the end return an empty value; one line where the file cannot seek."""
         if self._ahead:
             return None
         if not self._file.seekable():

@@ -37,9 +37,9 @@ class Socket(socket.socket):
     def connect_ex(self, address: _Address, /) -> int:
         """Connect; return 0 or the errno of what failed."""
     def shutdown(self, how: int, /) -> None:
-        """End one direction or both; whoever waits there goes on."""
+        """End one direction or both; a tasklet that waits there goes on."""
     def detach(self) -> int:
-        """Close the socket but not its descriptor, and return that; who waits for it raises OSError.
+        """Close the socket but not its descriptor, and return that; calls that wait for it raise OSError.
 
         The descriptor blocks if the socket had no time-out.
         """
@@ -71,7 +71,7 @@ def write(fd: int, data: ReadableBuffer, timeout: float | None = None, daemon: b
     """Write all of `data` to `fd` and return its length in bytes. `timeout` limits each wait, not their sum.
 
     `fd` may be blocking or not: it is written to as it can take it. Blocks this tasklet only. Raises TimeoutError or
-    OSError (BrokenPipeError when nobody reads any more) with part of the data written.
+    OSError (BrokenPipeError when the reading end is closed) with part of the data written.
     """
 
 def close(fd: int, /) -> None:

@@ -68,7 +68,7 @@ class PipeEnd(io.RawIOBase):
         return 0
 
     def write(self, data: "ReadableBuffer", /) -> int:
-        """Write all of `data`; return its length in bytes. BrokenPipeError when nobody reads any more."""
+        """Write all of `data`; return its length in bytes. BrokenPipeError when the reading end is closed."""
         self._require(self.writable())
         view = memoryview(data).cast("B")
         if self._shared:

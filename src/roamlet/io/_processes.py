@@ -9,7 +9,7 @@ from roamlet.core import sleep
 from roamlet.io._native import close, wait_readable
 from roamlet.io._timeouts import check_timeout
 
-if TYPE_CHECKING:  # who has a Popen has imported it; `import roamlet` need not
+if TYPE_CHECKING:  # code that has a Popen has imported it; `import roamlet` need not
     import subprocess
 
 Popen: TypeAlias = "subprocess.Popen[bytes] | subprocess.Popen[str]"
@@ -50,7 +50,7 @@ def _reap(popen: Popen) -> int:
 
 
 def _popen(process: Popen) -> Popen:
-    """Refuse what is no Popen: nothing is one as long as nobody has imported subprocess."""
+    """Refuse anything but a Popen: no object is one before subprocess has been imported."""
     if "subprocess" not in sys.modules or not isinstance(process, sys.modules["subprocess"].Popen):
         raise TypeError(f"wait_process() takes a subprocess.Popen or the number of a child process, not {process!r}")
     popen: Popen = process

@@ -1,4 +1,4 @@
-"""roamlet.responsive: a shorter switch interval, only while I/O competes with threads that compute. What decides stands in C."""
+"""roamlet.responsive: a shorter switch interval, only while I/O competes with threads that compute. The decision is in C."""
 
 import threading
 from types import TracebackType

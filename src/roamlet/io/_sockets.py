@@ -1,4 +1,4 @@
-"""Sockets that block one tasklet only: the class, and the functions that make some. What they do stands in C."""
+"""Sockets that block one tasklet only: the class, and the functions that make some. The calls are in C."""
 
 import os
 import socket as standard
@@ -16,7 +16,7 @@ Address: TypeAlias = Any
 _standard_create_server = standard.create_server
 _standard_socketpair = standard.socketpair
 
-# The one of socket.setdefaulttimeout, which new sockets have. The standard library passes it on where nobody gave another.
+# The one of socket.setdefaulttimeout, which new sockets have. The standard library passes it on where the caller gave none.
 _DEFAULT_TIMEOUT: Any = standard._GLOBAL_DEFAULT_TIMEOUT  # type: ignore[attr-defined]
 
 # os.sendfile may read from a disk with the GIL released; this much at once leaves the others a turn.
@@ -113,7 +113,7 @@ def socketpair(family: int | None = None, type: int = standard.SOCK_STREAM, prot
 
 
 def fromfd(fd: int, family: int, type: int, proto: int = 0) -> socket:
-    """Return a socket around a duplicate of `fd`, which becomes non-blocking for everybody who has it."""
+    """Return a socket around a duplicate of `fd`, which becomes non-blocking for all of its users."""
     return socket(family, type, proto, fileno=os.dup(fd))
 
 

@@ -255,7 +255,7 @@ class _Conversation:
                         _close_quietly(self._files[key.data])
 
     def _send(self, fd: int) -> bool:
-        """Send some; False when there is no more to send, or nobody to hear it."""
+        """Send some; False when there is no more to send, or the reading end is closed."""
         try:
             # A blocking one, which another child shares, takes this much at once when it is ready.
             size = select.PIPE_BUF if os.get_blocking(fd) else _CHUNK

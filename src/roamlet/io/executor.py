@@ -33,7 +33,7 @@ class WorkerExecutor(Executor):
         self._max_workers = max_workers
         self._items: deque[WorkItem] = deque()
         self._running = 0
-        self._waiting: list[Waiter[None]] = []  # not an Event: who waits for jobs keeps roamlet.run() going
+        self._waiting: list[Waiter[None]] = []  # not an Event: a tasklet that waits for jobs keeps roamlet.run() going
         self._shutdown = False
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
@@ -78,7 +78,7 @@ class WorkerExecutor(Executor):
             pool.submit([_Call(self, item), item.run, copy_context()])
 
     def _ended(self, lost: BaseException | None = None) -> None:
-        """A call is over. With `lost` nobody makes the others either."""
+        """A call is over. With `lost` the others are not made either."""
         with atomic():
             self._running -= 1
             items = list(self._items) if lost is not None else []

@@ -88,7 +88,7 @@ class TLSSocket:
     def unwrap(self) -> tuple[Transport, bytes]:
         """End TLS and go on in the clear: exchange close_notify with the other side.
 
-        Returns the transport and what was received behind the other side's close_notify. SSLError when data come instead.
+        Returns the transport and what was received after the other side's close_notify. SSLError when data come instead.
         """
         self._do(self._tls.unwrap)
         self._closed = True
@@ -254,7 +254,9 @@ class TLSSocket:
         return seconds
 
     def shutdown(self, how: int) -> None:
-        """End one direction of the transport, or both, without telling the other side in TLS; whoever waits there goes on."""
+        """End one direction of the transport, or both, without telling the other side in TLS; a tasklet that waits
+        there goes on.
+        """
         self._of_the_transport("shutdown")(how)
 
     def __repr__(self) -> str:
@@ -318,7 +320,7 @@ class TLSSocket:
                     self._incoming.write_eof()
 
     def _take_outgoing(self) -> bool:
-        """Queue what OpenSSL has to send, at once: what another tasklet's call adds comes behind it. Whether there was any."""
+        """Queue what OpenSSL has to send, at once: what another tasklet's call adds comes after it. Whether there was any."""
         data = self._outgoing.read()
         if data:
             self._unsent.append(memoryview(data))
@@ -340,7 +342,7 @@ class TLSSocket:
                     self._unsent[0] = part[sent:]
 
     def _send_all(self, part: memoryview) -> int:
-        """For a transport without send(): when its sendall() raises, how much has left nobody knows, and nothing can follow."""
+        """For a transport without send(): when its sendall() raises, the amount sent is unknown, and nothing can follow."""
         if self._broken:
             raise BrokenPipeError("this TLS connection was broken off in the middle of sending: open another one")
         self._broken = True
@@ -390,7 +392,7 @@ def wrap(
     """Begin TLS over a connected transport; return the TLSSocket when both sides have agreed. Blocks this tasklet only.
 
     `context` is an ssl.SSLContext: ssl.create_default_context() for a client, which checks the certificate and that it is
-    `server_hostname`'s; one with load_cert_chain() for a server (server_side=True). What it says of ALPN and SNI holds.
+    `server_hostname`'s; one with load_cert_chain() for a server (server_side=True). Its settings for ALPN and SNI apply.
     Raises ssl.SSLCertVerificationError, other ssl.SSLError, TimeoutError after `handshake_timeout` seconds, and the transport's
     errors. The transport then stays the caller's, to be closed; otherwise it is closed with the TLSSocket.
     """

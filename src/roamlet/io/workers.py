@@ -41,7 +41,7 @@ def configure(
     (threading.stack_size). A larger one costs address space only. CPython's limits of recursion assume up to 8 MiB: below 2,
     recursion in C may end the process where RecursionError was due. While such a thread starts, one that somebody else
     starts may get the same size.
-    on_abandoned(function, result, error): called in the worker thread when a job has ended that nobody waits for any more;
+    on_abandoned(function, result, error): called in the worker thread when a job has ended that no tasklet waits for any more;
     error is None when it returned. None, as at first: errors are logged as warnings of the logger roamlet.io.workers, results
     as debug messages.
     Thread-safe; does not block. Raises TypeError, ValueError.

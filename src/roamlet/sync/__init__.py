@@ -1,8 +1,8 @@
 """roamlet.sync: locks, conditions, semaphores, events, barriers and queues, with the names and rules of threading and queue.
 
 One object serves tasklets of one thread, of several, and threads without tasklets, all at once: a call that has to wait
-blocks its tasklet only, and a thread that has none waits as its main tasklet. A wake-up never carries a value: who is killed
-or runs out of time loses nothing, and passes on what it was woken for.
+blocks its tasklet only, and a thread that has none waits as its main tasklet. A wake-up never carries a value: a tasklet that
+is killed or runs out of time loses nothing, and passes its wake-up on.
 """
 
 from queue import Empty, Full

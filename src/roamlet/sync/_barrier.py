@@ -7,7 +7,7 @@ from roamlet.sync._native import Condition, Lock
 
 
 class _Round:
-    """One filling of a barrier. Who waits looks at the round that it joined, whatever becomes of the barrier meanwhile."""
+    """One filling of a barrier. A waiting tasklet looks at the round that it joined, whatever happens to the barrier meanwhile."""
 
     __slots__ = ("arrived", "broken", "full")
 

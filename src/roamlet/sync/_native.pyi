@@ -19,13 +19,13 @@ class ShutDown(Exception):
 class Lock:
     """Mutual exclusion between tasklets and threads, as threading.Lock: anybody may release it, whoever took it.
 
-    release() frees it and wakes who has waited longest, which may find that another one has taken it meanwhile and then
-    waits on in the first place. With fair=True it is handed over: nobody overtakes, at the price of a switch for each
+    release() frees it and wakes the longest waiter, which may find that another one has taken it meanwhile and then
+    waits on in the first place. With fair=True it is handed over: no other waiter overtakes, at the price of a switch for each
     hand-over. Thread-safe.
     """
 
     fair: bool
-    """Whether it is handed over to who has waited longest."""
+    """Whether it is handed over to the longest waiter."""
 
     def __new__(cls, *, fair: bool = False) -> Self: ...
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
@@ -36,7 +36,7 @@ class Lock:
         call that does not block, OverflowError for more than threading.TIMEOUT_MAX.
         """
     def release(self) -> None:
-        """Give the lock back, whoever took it. Never switches. RuntimeError when nobody holds it."""
+        """Give the lock back, whoever took it. Never switches. RuntimeError when it is free."""
     def locked(self) -> bool:
         """Whether somebody holds it."""
     def __enter__(self) -> bool: ...
@@ -94,7 +94,7 @@ class Condition:
         """Give the lock back, wait to be notified, at most `timeout` seconds, take the lock again; False when time was up.
 
         Blocks this tasklet. Whatever is raised in it, TaskletExit too, is raised when it holds the lock again, but
-        a Deadlock: nobody can give the lock back then. A notification that it got and can make no use of passes to the
+        a Deadlock: no tasklet can give the lock back then. A notification that it got and can make no use of passes to the
         next of those who waited by then. RuntimeError when the caller does not hold the lock.
         """
     def wait_for(self, predicate: Callable[[], _T], timeout: float | None = None) -> _T:
@@ -135,7 +135,7 @@ class Semaphore:
     def acquire(self, blocking: bool = True, timeout: float | None = None) -> bool:
         """Take one; True when it was taken.
 
-        Blocks this tasklet while there is none, at most `timeout` seconds. False when time is up, or at once with
+        Blocks this tasklet while the count is 0, at most `timeout` seconds. False when time is up, or at once with
         blocking=False or a time-out that has passed. Does not switch when there is one. ValueError for a time-out in a
         call that does not block.
         """

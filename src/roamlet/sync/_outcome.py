@@ -1,4 +1,4 @@
-"""How a function that runs in a tasklet of its own ends: its result, or its error, for whoever asks and in whatever thread.
+"""How a function that runs in a tasklet of its own ends: its result, or its error, for any caller in any thread.
 
 Nothing of roamlet's refers to an error any longer than until it has been raised for somebody. So it makes no reference cycle,
 whatever the frames in its traceback refer to; and two who ask never share one traceback.
@@ -53,12 +53,12 @@ class Outcome(Generic[T]):
         self.ended.set()
 
     def give_up(self, why: str) -> None:
-        """Settle with neither: whoever asks gets TaskletKilled, which says why."""
+        """Settle with neither: join() raises TaskletKilled, which says why."""
         self._why = why
         self.ended.set()
 
     def reopen(self) -> None:
-        """It was settled with an error, and goes on after all: whoever asks waits for what comes of it."""
+        """It was settled with an error, and goes on after all: join() waits for its new outcome."""
         self._error.clear()
         self._again = None
         self.ended.clear()
@@ -115,7 +115,7 @@ def duplicate(error: BaseException) -> BaseException | None:
 def alike(error: BaseException) -> BaseException | None:
     """An error with the traceback, cause and context of this one, to be raised while somebody keeps this; None as `duplicate`.
 
-    To raise an error that is kept would be a reference cycle wherever a frame that it passes refers to who keeps it.
+    To raise a stored error would be a reference cycle wherever a frame that it passes refers to the store.
     """
     twin = duplicate(error)
     if twin is None:
@@ -134,7 +134,7 @@ def places(error: BaseException) -> list[str]:
 
 
 def raise_in_main(error: list[BaseException], thread: int) -> bool:
-    """Take the one error, that nobody has asked for, and let it be raised where that of a plain tasklet is: in the main tasklet.
+    """Take the one error, that no join() has asked for, and let it be raised where that of a plain tasklet is: in the main tasklet.
 
     Never switches. False, and the error left, where that thread has ended.
     """

@@ -46,7 +46,7 @@ class scope:
         """Run function(*args, **kwargs) in a tasklet of its own, put at the end of this thread's run queue; return the tasklet.
 
         Its join() is for results: an error cancels the scope, and is raised where that is left. May be called by anybody, in
-        any thread, until the last child has ended. The child lives in the thread of whoever calls, which has to wait for it:
+        any thread, until the last child has ended. The child lives in the thread of the caller, which has to wait for it:
         one that its thread's end has ended is an error of the scope's, TaskletKilled. Does not switch. RuntimeError when the
         scope is not entered, or over, and in the function of another thread's call_async().
         """
@@ -148,7 +148,7 @@ class scope:
                         self._idle.wait()
                 else:
                     self._idle.wait()
-            except RuntimeError as refused:  # Deadlock is one, and nobody may wait in some places
+            except RuntimeError as refused:  # Deadlock is one; in some places waiting is refused
                 if end.early:
                     self._kill_all(end)
                 else:
@@ -183,7 +183,7 @@ class scope:
                 self._idle.set()
 
     def _kill_all(self, end: "_End") -> None:
-        """The children, cancelled as they are, wait in shields and nothing can wake them, or nobody may wait for them here."""
+        """The children, cancelled as they are, wait in shields and nothing can wake them, or waiting for them is refused here."""
         for spawned in [*self._children.values(), *(spawned for spawned, _ in self._services.values())]:
             spawned.kill(pending=True)
         end.killed += 1

@@ -65,7 +65,7 @@ REFERENCES_OF_NOBODY = 2  # to the current tasklet, where it is counted: the run
 def spawn(function: Callable[..., T], args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None) -> Spawned[T]:
     """Run function(*args, **kwargs) in a tasklet of its own, put at the end of this thread's run queue; return the tasklet.
 
-    Its join() returns the result or raises the error. An error is kept for whoever joins; when nobody can any more, because
+    Its join() returns the result or raises the error. An error is kept for join(); when no join() can come any more, because
     the last reference to the tasklet has gone, it is raised in the main tasklet of its thread, as that of a plain tasklet
     is. KeyboardInterrupt and SystemExit are raised there at once. Does not switch.
     """
@@ -138,7 +138,7 @@ class Body(Generic[T]):
             del self  # the frame is reached from the error's traceback
 
     def keeps(self, error: BaseException) -> bool:
-        """Settle the outcome; whether whoever asks for it gets the error, or nobody needs to. Else it is an uncaught one."""
+        """Settle the outcome; whether join() gets the error, or nothing has to get it. Else it is an uncaught one."""
         if isinstance(error, TaskletExit):
             how = "cancelled" if isinstance(error, Cancelled) else "killed"
             self.outcome.give_up(f"{self.__qualname__} was {how} before it had a result{with_its_thread()}")
@@ -154,7 +154,7 @@ class Body(Generic[T]):
         self.outcome.give_up(f"{self.__qualname__} was ended before it began{with_its_thread()}")
 
     def __del__(self) -> None:
-        outcome = getattr(self, "outcome", None)  # there is none when the arguments were refused
+        outcome = getattr(self, "outcome", None)  # missing when the arguments were refused
         if outcome is not None and not outcome.ended.is_set():
             self.dropped()
 

@@ -176,7 +176,7 @@ class _Watch:
         self._note(future, self._enough == FIRST_COMPLETED)
 
     def add_cancelled(self, future: _Future[Any]) -> None:
-        """The future was cancelled, and who was to work for it knows."""
+        """The future was cancelled, and its worker knows."""
         self._note(future, self._enough == FIRST_COMPLETED)
 
     def add_exception(self, future: _Future[Any]) -> None:
@@ -267,7 +267,7 @@ class WorkItem:
     def run(self) -> None:
         """Call the function, unless the future was cancelled, and settle the future. Raises nothing but TaskletExit.
 
-        Whoever is killed in the function leaves a future that is settled with CancelledError.
+        A tasklet that is killed in the function leaves a future that is settled with CancelledError.
         """
         if not self.future.set_running_or_notify_cancel():
             return
@@ -369,7 +369,7 @@ class TaskletExecutor(Executor):
 
 
 class _Worker:
-    """The function of a tasklet that works for an executor: one call after the other, until there is none."""
+    """The function of a tasklet that works for an executor: one call after the other, until no call is left."""
 
     __slots__ = ("executor", "queued")
 

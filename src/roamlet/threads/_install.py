@@ -33,7 +33,7 @@ def install() -> None:
     Thread.join() gives up roamlet.atomic() from now on while it waits, as all that waits in these classes does.
 
     Modules that have taken a class by name (`from threading import Lock`) keep what they have: call this before they are
-    imported. Waiting for one of these classes is then no Deadlock, whoever waits: a signal handler may end it.
+    imported. A wait for one of these classes is then never a Deadlock: a signal handler may end it.
     """
     for module, names in NAMES.items():
         for name in names:

@@ -1,8 +1,8 @@
 """The pool of worker threads: who runs a job, when a thread is started and when it ends. Knows nothing of what jobs do.
 
 A job is a list of three: the Waiter that gets its outcome, the callable, the context that it runs in; empty once it has begun.
-Jobs are begun in the order in which they come. Nobody waits for a lock here: each step is one operation that the GIL makes
-atomic, in an order in which whoever comes in between sees the other's step. `atomic` only keeps the number of threads
+Jobs are begun in the order in which they come. No thread waits for a lock here: each step is one operation that the GIL makes
+atomic, in an order in which a thread that comes in between sees the other's step. `atomic` only keeps the number of threads
 exact, and preemption out of the middle.
 
 At most one worker at a time is on its way to a job: the searcher. As soon as it has one it sends for the next, if more jobs
@@ -25,7 +25,7 @@ from roamlet.core import atomic, mark_service_thread, outside_atomic
 
 
 class Settled(Protocol):
-    """What the pool does with the Waiter of a job; another object may stand in for it."""
+    """What the pool does with the Waiter of a job; another object may replace it."""
 
     @property
     def done(self) -> bool: ...
@@ -69,7 +69,7 @@ class Pool:
             self.recruit()
 
     def withdraw(self, job: Job) -> None:
-        """Nobody waits for the job any more: it is not begun if it has not been."""
+        """No tasklet waits for the job any more: it is not begun if it has not been."""
         try:
             job[0].succeed(None)  # a worker may have taken it and not begun it
             self.jobs.remove(job)
@@ -87,7 +87,7 @@ class Pool:
                         self._start()
                     return
                 # From here on the worker does not end; before, it may have decided to. Nothing up to its bell lets a signal
-                # handler raise, which would leave a searcher that nobody has woken.
+                # handler raise, which would leave a searcher that was never woken.
                 self.searcher = worker
                 if worker in self.idle:
                     try:
@@ -123,7 +123,7 @@ class Pool:
                 threading.stack_size(previous)
 
     def _fail_all(self, cause: Exception) -> None:
-        """No thread can be had and none is there: nobody would ever run these jobs."""
+        """No thread is there and none can be started: these jobs would never run."""
         while self.jobs:
             failure = RuntimeError(
                 f"no worker thread can be started ({cause}), and none is there to wait for: "
@@ -165,13 +165,13 @@ class Pool:
 class Worker(threading.Thread):
     """One thread of the pool. It holds nothing of a job that it has done."""
 
-    runs_calls_only = True  # for roamlet.scope, which takes no tasklets here: nobody would run them while it rests
+    runs_calls_only = True  # for roamlet.scope, which takes no tasklets here: they would not run while it rests
 
     def __init__(self, pool: Pool, name: str) -> None:
         super().__init__(name=name, daemon=True)
         self.waiter: Settled | None = None  # of the job that it runs
         self.dismissed = False
-        self.bell = allocate_lock()  # held; released by whoever wakes the worker
+        self.bell = allocate_lock()  # held; released to wake the worker
         self.bell.acquire()
         self._pool = pool
 
@@ -210,12 +210,12 @@ class Worker(threading.Thread):
         pool = self._pool
         if len(pool.workers) > pool.max_threads or self not in pool.workers:  # too many, or forked from inside a job
             return False
-        # While it rests it wakes nobody, and hides no deadlock; a job may do anything.
+        # While it rests it wakes no tasklet, and hides no deadlock; a job may do anything.
         mark_service_thread()
         pool.idle.append(self)
         if pool.searcher is self:
             pool.searcher = None
-        # Whoever brought a job before the two lines above may have relied on the searcher, or found nobody resting.
+        # A thread that brought a job before the two lines above may have relied on the searcher, or found no worker resting.
         self._pass_on()
         woken = self.bell.acquire(timeout=pool.idle_seconds)
         mark_service_thread(False)

@@ -45,7 +45,7 @@ class Serial:
 
     def _submit(self, job: Job) -> None:
         self._jobs.append(job)
-        # This object stands in for the Waiter of the job that runs all others: its failure is theirs.
+        # This object replaces the Waiter of the job that runs all others: its failure is theirs.
         runner: Job = [self, self._run, copy_context()]
         with atomic():
             if not self._busy:
@@ -89,7 +89,7 @@ class Serial:
         return True
 
     def fail(self, error: BaseException, /) -> bool:
-        """No thread could be started, or we are a forked child that does not have it: nobody makes these calls."""
+        """No thread could be started, or we are a forked child that does not have it: these calls are never made."""
         waiters = [self._running] + [job[0] for job in self._jobs if job]
         self._jobs.clear()
         self._running = None

@@ -1,4 +1,4 @@
-"""Threads of roamlet's own, which do work on behalf of others and wake nobody by themselves."""
+"""Threads of roamlet's own, which do work on behalf of others and wake no tasklet by themselves."""
 
 import threading
 from collections.abc import Callable

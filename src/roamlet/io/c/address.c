@@ -19,7 +19,7 @@ family_is_known(int family)
     return family == AF_INET || family == AF_INET6 || family == AF_UNIX;
 }
 
-/* The port in `object`: -1 if it is none, with no exception set. */
+/* The port in `object`: -1 if it is not a port, with no exception set. */
 static long
 port_of(PyObject *object)
 {

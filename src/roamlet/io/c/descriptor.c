@@ -1,9 +1,9 @@
-/* Descriptors: who waits for a file descriptor, found by its number. Waking them, and what happens when it is closed.
+/* Descriptors: the calls that wait for a file descriptor, found by its number. Waking them, and what happens when it is closed.
 
    One table serves all threads, so that the tasklets of several may wait for one descriptor, whichever hub hears of it
    first, and closing it reaches them all. */
 
-static Descriptor **table; /* by number; NULL where nobody has waited yet. Each is owned. */
+static Descriptor **table; /* by number; NULL where no call has waited yet. Each is owned. */
 static int table_size;
 static uint32_t last_generation;
 static PyTypeObject Descriptor_Type;
@@ -11,7 +11,7 @@ static PyTypeObject Descriptor_Type;
 static Hub *hub_get(void);
 static Hub *hub_find(uint32_t id);
 
-/* The one with this number: borrowed, NULL if there is none. */
+/* The one with this number: borrowed, NULL if it has none. */
 static Descriptor *
 descriptor_find(int fd)
 {
@@ -62,7 +62,7 @@ descriptor_get(int fd)
     return found;
 }
 
-/* Its number is about to belong to something else: whoever waits goes on and finds it closed. Runs no Python code. */
+/* Its number is about to belong to something else: waiting calls go on and find it closed. Runs no Python code. */
 static void
 descriptor_close(Descriptor *descriptor)
 {
@@ -89,8 +89,8 @@ descriptor_set_closed(const Descriptor *descriptor)
     Py_XDECREF(error);
 }
 
-/* The hub has heard that something may be done in these directions: wake whom it concerns. A tasklet that found nothing to do
-   stands in its queue before the hub is asked again. Runs no Python code. */
+/* The hub has heard that something may be done in these directions: wake the tasklets concerned. A tasklet that found nothing to do
+   is in its queue before the hub is asked again. Runs no Python code. */
 static void
 descriptor_news(Descriptor *descriptor, int directions)
 {
@@ -103,7 +103,7 @@ descriptor_news(Descriptor *descriptor, int directions)
 }
 
 /* Have the hub look at one more direction. A socket stays in the set of one hub, where nothing needs to be done again; it moves
-   to the hub of whoever waits when nobody else does. 0; 1 when it is always ready; -1 with errno. */
+   to the hub of the waiting tasklet when no other one waits. 0; 1 when it is always ready; -1 with errno. */
 static int
 descriptor_watch(Hub *hub, Descriptor *descriptor, int direction)
 {

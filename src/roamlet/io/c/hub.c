@@ -30,7 +30,7 @@ machine_ns(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-#define CROWDED_NS 100000 /* who waits longer for the GIL waits for somebody who computes */
+#define CROWDED_NS 100000 /* a longer wait for the GIL is a wait for a thread that computes */
 #define LINGER_NS 50000
 #define LINGER_CREDIT 8
 
@@ -58,8 +58,8 @@ hub_sleep(Hub *hub, int64_t timeout)
     return count;
 }
 
-/* Beside a thread that computes, sleep for a moment with the GIL kept: giving it up costs a switch interval, and who has just been
-   answered often asks again within microseconds. The other thread asks for the GIL meanwhile and gets it at the next
+/* Beside a thread that computes, sleep for a moment with the GIL kept: giving it up costs a switch interval, and a client
+   that has just been answered often asks again within microseconds. The other thread asks for the GIL meanwhile and gets it at the next
    instruction. Not for long where that is seldom worth it. How many were found, -1 with errno. */
 static int
 hub_linger(Hub *hub, int64_t timeout)

@@ -63,10 +63,10 @@ static PyMethodDef Socket_methods[] = {
                "Connect; return 0 or the errno of what failed.")},
     {"shutdown", Socket_shutdown, METH_O,
      PyDoc_STR("shutdown($self, how, /)\n--\n\n"
-               "End one direction or both; whoever waits there goes on.")},
+               "End one direction or both; a tasklet that waits there goes on.")},
     {"detach", Socket_detach, METH_NOARGS,
      PyDoc_STR("detach($self, /)\n--\n\n"
-               "Close the socket but not its descriptor, and return that; who waits for it raises OSError.\n\n"
+               "Close the socket but not its descriptor, and return that; calls that wait for it raise OSError.\n\n"
                "The descriptor blocks if the socket had no time-out.")},
     {"_real_close", FAST(Socket_real_close), METH_FASTCALL, NULL},
     {"settimeout", Socket_settimeout, METH_O,
@@ -149,7 +149,7 @@ PyDoc_STRVAR(read_doc, "read($module, /, fd, size, timeout=None, daemon=False)\n
 PyDoc_STRVAR(write_doc, "write($module, /, fd, data, timeout=None, daemon=False)\n--\n\n"
 "Write all of `data` to `fd` and return its length in bytes. `timeout` limits each wait, not their sum.\n\n"
 "`fd` may be blocking or not: it is written to as it can take it. Blocks this tasklet only. Raises TimeoutError or\n"
-"OSError (BrokenPipeError when nobody reads any more) with part of the data written.");
+"OSError (BrokenPipeError when the reading end is closed) with part of the data written.");
 PyDoc_STRVAR(close_doc, "close($module, fd, /)\n--\n\n"
 "Close `fd`; tasklets that wait for it, of any thread, raise OSError (EBADF). Does not block or switch.");
 PyDoc_STRVAR(set_responsive_doc, "set_responsive($module, on, /)\n--\n\n"

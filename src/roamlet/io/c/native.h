@@ -31,8 +31,8 @@ enum { READ, WRITE };
 
 typedef struct Hub Hub;
 
-/* Who waits for one file descriptor, in every thread of the process. It is found by its number, and lives until that is
-   closed; whoever waits holds a reference. */
+/* The calls that wait for one file descriptor, in every thread of the process. It is found by its number, and lives until that is
+   closed; each waiting call holds a reference. */
 typedef struct Descriptor {
     PyObject_HEAD
     RoamletQueue waiting[2];
@@ -41,7 +41,7 @@ typedef struct Descriptor {
     int fd;
     uint8_t armed;     /* the directions that home looks at */
     uint8_t maybe;     /* the directions in which a call may succeed as far as is known; kept by sockets at home */
-    bool owned;        /* a socket's: nobody closes it behind our back */
+    bool owned;        /* a socket's: no other code closes it */
     bool strange;      /* STRANGE was found: reading less than was asked for does not say that it is empty */
     bool closed;
 } Descriptor;

@@ -17,7 +17,7 @@ directions_of(int events)
     return directions;
 }
 
-/* In ms, rounded up: who asks again too early asks twice. */
+/* In ms, rounded up: a caller that asks again too early asks twice. */
 static int
 milliseconds(int64_t timeout)
 {
@@ -37,7 +37,7 @@ static bool poller_is_coarse; /* it knows milliseconds only */
 _Static_assert(EPOLLIN == POLLIN && EPOLLOUT == POLLOUT && EPOLLHUP == POLLHUP && EPOLLERR == POLLERR && EPOLLPRI == POLLPRI,
                "directions_of serves both");
 
-/* The doorbell is edge-triggered too: each write to it is an event, and nobody needs to read it. */
+/* The doorbell is edge-triggered too: each write to it is an event, and it need not be read. */
 static int
 epoll_open(Hub *hub)
 {
@@ -119,7 +119,7 @@ static const Poller epoll_poller = {true, epoll_open, epoll_close, epoll_watch, 
 
 /* ---- poll(2): every descriptor in the set is there for one event ---- */
 
-/* Put an entry behind the others. 0, or -1 with errno. */
+/* Put an entry after the others. 0, or -1 with errno. */
 static int
 pollset_append(Hub *hub, int fd, uint64_t key)
 {

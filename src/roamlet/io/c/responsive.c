@@ -5,7 +5,7 @@
    goes back as soon as nothing of that is true any more; a hub that has nothing to do looks after that before it sleeps on. */
 
 #define RESPONSIVE_SECONDS 0.0005   /* the interval meanwhile */
-#define RESPONSIVE_CALM_NS 50000000 /* so long without that: nobody computes any more, or nothing comes in */
+#define RESPONSIVE_CALM_NS 50000000 /* the time without that after which no thread computes any more, or nothing comes in */
 
 static int responsive_asked;       /* how many want it */
 static bool responsive_lowered;    /* the interval is ours */

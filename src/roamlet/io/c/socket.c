@@ -321,7 +321,7 @@ socket_accepted(const Socket *listener, int fd)
     return NULL;
 }
 
-/* The descriptor will be closed, or be somebody else's: who waits for it is told. Returns its number, -1 if there is none.
+/* The descriptor will be closed, or be another object's: calls that wait for it are told. Returns its number, -1 if it has none.
    Runs no Python code. */
 static int
 socket_let_go(Socket *socket)
@@ -387,7 +387,7 @@ Socket_detach(PyObject *self, PyObject *Py_UNUSED(none))
     return result;
 }
 
-/* Nobody waits: whoever does holds a reference. The standard class warns of a socket that was not closed, and closes it. */
+/* No call waits: a waiting one holds a reference. The standard class warns of a socket that was not closed, and closes it. */
 static void
 Socket_finalize(PyObject *self)
 {

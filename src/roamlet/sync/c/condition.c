@@ -1,6 +1,6 @@
 /* Condition: wait until somebody says that something has changed.
 
-   Each wait() stands in the list of its condition with a slot of its own, which notify() takes out and marks. So a notification
+   Each wait() is in the list of its condition with a slot of its own, which notify() takes out and marks. So a notification
    belongs to those who waited when it was made: when the tasklet that got it is killed before it goes on, it passes to the next of
    those, and never to one that came later. And who gives a lock of somebody else back, whose release() may run any code, is in the
    list before it does. Moving those who are notified into the lock's own queue was rejected: with the GIL held the lock is nearly
@@ -156,7 +156,7 @@ condition_try_take_back(Condition *self, Py_ssize_t count, PyObject *saved)
 }
 
 /* Whether the exception that is set is of the kind after which the lock must still be taken back: of our own locks any but a Deadlock, after
-   which nobody can ever give it back; of another lock TaskletExit, as what else it raises is for it to say. */
+   which no tasklet can ever give it back; of another lock TaskletExit, as what else it raises is for it to say. */
 static bool
 condition_tries_again(Condition *self)
 {
@@ -516,7 +516,7 @@ PyDoc_STRVAR(condition_doc, "Condition(lock=None)\n--\n\n"
 PyDoc_STRVAR(condition_wait_doc, "wait($self, /, timeout=None)\n--\n\n"
 "Give the lock back, wait to be notified, at most `timeout` seconds, take the lock again; False when time was up.\n\n"
 "Blocks this tasklet. Whatever is raised in it, TaskletExit too, is raised when it holds the lock again, but a Deadlock:\n"
-"nobody can give the lock back then. A notification that it got and can make no use of passes to the next of those who waited\n"
+"no tasklet can give the lock back then. A notification that it got and can make no use of passes to the next of those who waited\n"
 "by then. RuntimeError when the caller does not hold the lock.");
 PyDoc_STRVAR(condition_wait_for_doc, "wait_for($self, /, predicate, timeout=None)\n--\n\n"
 "wait() until predicate() is true, or `timeout` seconds have passed in all; return what it returned last.");

@@ -1,7 +1,7 @@
-/* Lock: threading's, for tasklets and threads alike. Who is woken by release() has to take the lock like anybody else, and stands
-   first in the queue again when it came too late; a fair lock is handed over instead, to whoever has waited longest. */
+/* Lock: threading's, for tasklets and threads alike. A waiter woken by release() has to take the lock like any other
+   tasklet, and is first in the queue again when it came too late; a fair lock is handed over instead, to the longest waiter. */
 
-/* Give the lock, which is held, back: free, or to the first who waits if it is fair. Never switches, runs no Python code. */
+/* Give the lock, which is held, back: free, or to the first waiter if it is fair. Never switches, runs no Python code. */
 static inline void
 lock_free(Lock *self)
 {
@@ -74,7 +74,7 @@ Lock_release(PyObject *object, PyObject *Py_UNUSED(unused))
 {
     Lock *self = (Lock *)object;
     if (unlikely(!self->locked)) {
-        PyErr_Format(PyExc_RuntimeError, "release unlocked lock: nobody holds %R. It was released twice, or its acquire() was not waited for "
+        PyErr_Format(PyExc_RuntimeError, "release unlocked lock: no tasklet holds %R. It was released twice, or its acquire() was not waited for "
                                          "or returned False; `with lock:` does both", object);
         return NULL;
     }
@@ -139,7 +139,7 @@ Lock_traverse(PyObject *object, visitproc visit, void *arg)
     return queue_visit(&((Lock *)object)->queue, visit, arg);
 }
 
-/* Nobody refers to the lock, so nobody waits for it: a waiting call holds a reference to it. */
+/* No reference to the lock is left, so no call waits for it: a waiting call holds one. */
 static void
 Lock_dealloc(PyObject *object)
 {
@@ -151,8 +151,8 @@ Lock_dealloc(PyObject *object)
 
 PyDoc_STRVAR(lock_doc, "Lock(*, fair=False)\n--\n\n"
 "Mutual exclusion between tasklets and threads, as threading.Lock: anybody may release it, whoever took it.\n\n"
-"release() frees it and wakes who has waited longest, which may find that another one has taken it meanwhile and then\n"
-"waits on in the first place. With fair=True it is handed over: nobody overtakes, at the price of a switch for each\n"
+"release() frees it and wakes the longest waiter, which may find that another one has taken it meanwhile and then\n"
+"waits on in the first place. With fair=True it is handed over: no other waiter overtakes, at the price of a switch for each\n"
 "hand-over. Thread-safe.");
 PyDoc_STRVAR(lock_acquire_doc, "acquire($self, /, blocking=True, timeout=-1)\n--\n\n"
 "Take the lock; True when it was taken.\n\n"
@@ -160,7 +160,7 @@ PyDoc_STRVAR(lock_acquire_doc, "acquire($self, /, blocking=True, timeout=-1)\n--
 "with blocking=False. Does not switch when it is free. ValueError for other negative time-outs and for one in a call that\n"
 "does not block, OverflowError for more than threading.TIMEOUT_MAX.");
 PyDoc_STRVAR(lock_release_doc, "release($self, /)\n--\n\n"
-"Give the lock back, whoever took it. Never switches. RuntimeError when nobody holds it.");
+"Give the lock back, whoever took it. Never switches. RuntimeError when it is free.");
 PyDoc_STRVAR(lock_locked_doc, "locked($self, /)\n--\n\nWhether somebody holds it.");
 PyDoc_STRVAR(enter_doc, "__enter__($self, /)\n--\n\nacquire()");
 PyDoc_STRVAR(exit_doc, "__exit__($self, /, *args)\n--\n\nrelease()");
@@ -178,7 +178,7 @@ static PyMethodDef Lock_methods[] = {
 };
 
 static PyGetSetDef Lock_getset[] = {
-    {"fair", Lock_get_fair, NULL, "Whether it is handed over to who has waited longest.", NULL},
+    {"fair", Lock_get_fair, NULL, "Whether it is handed over to the longest waiter.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

@@ -58,7 +58,7 @@ rlock_check_owner(RLock *self, const char *call)
     if (likely(me != NULL && self->owner == me))
         return 1;
     if (me != NULL && self->owner == NULL)
-        PyErr_Format(PyExc_RuntimeError, "cannot release un-acquired lock: %s, and nobody holds %R. There was one release() too many", call, self);
+        PyErr_Format(PyExc_RuntimeError, "cannot release un-acquired lock: %s, and no tasklet holds %R. There was one release() too many", call, self);
     else if (me != NULL)
         PyErr_Format(PyExc_RuntimeError, "cannot release un-acquired lock: %s in %R, but another tasklet holds %R, and it alone can release it",
                      call, me, self);

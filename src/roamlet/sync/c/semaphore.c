@@ -188,7 +188,7 @@ PyDoc_STRVAR(bounded_semaphore_doc, "BoundedSemaphore(value=1)\n--\n\n"
 "A Semaphore that refuses to be given back more than was taken, with ValueError.");
 PyDoc_STRVAR(semaphore_acquire_doc, "acquire($self, /, blocking=True, timeout=None)\n--\n\n"
 "Take one; True when it was taken.\n\n"
-"Blocks this tasklet while there is none, at most `timeout` seconds. False when time is up, or at once with blocking=False\n"
+"Blocks this tasklet while the count is 0, at most `timeout` seconds. False when time is up, or at once with blocking=False\n"
 "or a time-out that has passed. Does not switch when there is one. ValueError for a time-out in a call that does not block.");
 PyDoc_STRVAR(semaphore_release_doc, "release($self, /, n=1)\n--\n\n"
 "Give back `n` and wake as many tasklets. Never switches; thread-safe. ValueError for n < 1.");

@@ -3,7 +3,7 @@
 
 static PyObject *Empty; /* queue.Empty */
 
-/* Append `item` (borrowed) and wake one who waits. -1 with an exception set. Never switches, runs no Python code. */
+/* Append `item` (borrowed) and wake one waiter. -1 with an exception set. Never switches, runs no Python code. */
 static int
 simple_queue_put(SimpleQueue *self, PyObject *item)
 {

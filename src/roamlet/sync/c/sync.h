@@ -141,11 +141,11 @@ queue_deadline(PyObject *timeout, const char *what, int64_t *deadline)
 
 /* ---- waiting ---- */
 
-#define LOOK_AGAIN 3 /* beside ROAMLET_WOKEN and its like: nobody woke it */
+#define LOOK_AGAIN 3 /* beside ROAMLET_WOKEN and its like: no other code woke it */
 #define HANDLER_NS 1000000
 
 /* api->wait(), also in a signal handler that interrupts its thread's own wait, where no tasklet can be suspended. There it looks every
-   millisecond and stands in no queue, which is enough for what is rare: returns LOOK_AGAIN. Switches, or releases the GIL. */
+   millisecond and is in no queue, which is enough for such a rare case: returns LOOK_AGAIN. Switches, or releases the GIL. */
 static int
 wait_in(RoamletQueue *queue, PyObject *on, int64_t deadline, int flags, PyObject *const *operands)
 {
@@ -178,7 +178,7 @@ typedef struct {
 typedef struct {
     PyObject_HEAD
     RoamletQueue queue;
-    PyObject *owner; /* owned: the tasklet that holds it; NULL: nobody */
+    PyObject *owner; /* owned: the tasklet that holds it; NULL: free */
     Py_ssize_t count;
     PyObject *weakrefs;
 } RLock;
@@ -188,7 +188,7 @@ typedef struct Slot {
     struct Slot *next, *prev;
     RoamletQueue queue;      /* the one tasklet that waits */
     uint64_t came, notified; /* on the condition's clock; notified is 0 until it is */
-    bool waits;           /* it has reached the wait: when nobody is in `queue` then, it has been woken by something else */
+    bool waits;           /* it has reached the wait: when `queue` is empty then, it has been woken by something else */
 } Slot;
 
 enum { OURS_LOCK, OURS_RLOCK, FOREIGN };
@@ -227,7 +227,7 @@ typedef struct {
 static PyTypeObject Lock_Type, RLock_Type, Condition_Type, Semaphore_Type, BoundedSemaphore_Type, Event_Type, SimpleQueue_Type;
 static PyTypeObject Queue_Type, LifoQueue_Type, PriorityQueue_Type;
 
-/* Show the collector who waits. */
+/* Show the collector the waiting tasklets. */
 static int
 queue_visit(RoamletQueue *queue, visitproc visit, void *arg)
 {

@@ -72,7 +72,7 @@ def Semaphore() -> Any:
 
 
 class _EventQueue:
-    """The event queue of the mode that is installed, whoever has taken this name when."""
+    """The event queue of the installed mode, also for code that imported this name before the mode was installed."""
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         function: Callable[..., Any] = getattr(_installed["event_queue"], name)
@@ -86,7 +86,7 @@ event_queue = _EventQueue()
 
 
 def install_vanilla() -> None:
-    """Give out what blocks the thread: time.sleep() and the locks of threading. Nobody pumps events."""
+    """Install the calls that block the thread: time.sleep() and the locks of threading. Events are not pumped."""
     _installed.update(
         sleep=time.sleep,
         Event=threading.Event,

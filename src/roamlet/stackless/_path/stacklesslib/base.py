@@ -47,7 +47,7 @@ def switch_trap() -> Iterator[None]:
 
 
 class SignalChannel(channel[Any]):
-    """A channel on which whoever waits can be woken, and whose sender goes on at once."""
+    """A channel on which waiting tasklets can be woken, and whose sender goes on at once."""
 
     __slots__ = ()
 
@@ -61,17 +61,17 @@ class SignalChannel(channel[Any]):
                 self.send(value)
 
     def signal_all(self, value: Any = None) -> None:
-        """Send `value` to each who waits now."""
+        """Send `value` to each tasklet that waits now."""
         with atomic():
             for _ in range(-self.balance):
                 self.send(value)
 
     def asignal(self) -> None:
-        """signal(), for who is atomic already."""
+        """signal(), for a caller that is atomic already."""
         if self.balance < 0:
             self.send(None)
 
     def asignal_all(self) -> None:
-        """signal_all(), for who is atomic already."""
+        """signal_all(), for a caller that is atomic already."""
         for _ in range(-self.balance):
             self.send(None)

@@ -145,7 +145,7 @@ class Handle:
 
 
 class DummyEventQueue:
-    """Refuses every call: for programs in which nobody pumps."""
+    """Refuses every call: for programs that do not pump events."""
 
     def bork(self, *args: Any, **kwds: Any) -> NoReturn:
         """Say what is wrong."""

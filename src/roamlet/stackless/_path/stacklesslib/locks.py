@@ -80,7 +80,7 @@ class LockMixin:
 
 
 class Lock(LockMixin):
-    """roamlet.sync.Lock. RuntimeError for a release() of what nobody holds, unlike in the old library."""
+    """roamlet.sync.Lock. RuntimeError for a release() of a free lock, unlike in the old library."""
 
     def __init__(self) -> None:
         self._lock = sync.Lock()

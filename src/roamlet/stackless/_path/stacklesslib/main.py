@@ -27,7 +27,7 @@ class MainLoop:
     """Made to be subclassed: interruptable_wait(), raw_sleep() and handle_error() are what programs replace."""
 
     def __init__(self) -> None:
-        # So often the pumps are called when nothing else happens: they can wake nobody by themselves.
+        # The interval at which the pumps are called when nothing else happens: they cannot wake this tasklet themselves.
         self.max_wait_time = 0.01
         self.running = True
         self.break_wait = sync.Event()

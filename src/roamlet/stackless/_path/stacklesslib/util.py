@@ -130,7 +130,7 @@ class QueueChannel(ChannelSequenceMixin, channel[Any]):
         return len(self.value_queue) + super().balance
 
     def send(self, data: Any) -> None:
-        """Pass `data` on: to who waits, else into the queue if there is room."""
+        """Pass `data` on: to a waiting tasklet, else into the queue if there is room."""
         self._send((True, data))
 
     def send_exception(self, exc: Any, *args: Any) -> None:
@@ -246,7 +246,7 @@ def tasklet_call(
         with _timeout(timeout):
             return outcome.wait()
     finally:
-        outcome.succeed(None)  # nobody is listening any more
+        outcome.succeed(None)  # no tasklet is listening any more
         if on_abandoned is not None and not begun_and_ended:
             on_abandoned()
 
@@ -295,7 +295,7 @@ def timeout_call(function: Callable[[], Any], delay: float | None) -> tuple[bool
         with timeout(delay):
             return True, function()
     except TimeoutError as error:
-        error.__traceback__ = error.__context__ = None  # they lead to who keeps the result
+        error.__traceback__ = error.__context__ = None  # they lead to the frame that keeps the result
         return False, error
 
 
@@ -340,7 +340,7 @@ class cancellable:
 
     def __init__(self) -> None:
         self.tasklet: tasklet[...] | bool | None = None
-        self._raised: weakref.ref[CancelledError] | None = None  # weakly: it leads to the frames of who has this object
+        self._raised: weakref.ref[CancelledError] | None = None  # weakly: it leads to the frames that hold this object
         self._scope: CancelScope | None = None
         self._args: tuple[Any, ...] = ()
 
@@ -367,7 +367,7 @@ class cancellable:
             del self, val, tb, error  # its traceback leads here
 
     def cancel(self, *args: Any) -> None:
-        """End it with CancelledError(*args); nothing happens when nobody is in it. Thread-safe."""
+        """End it with CancelledError(*args); nothing happens when no tasklet is in it. Thread-safe."""
         with atomic():
             inside, scope = self.tasklet, self._scope
             if not inside or scope is None:

@@ -78,7 +78,7 @@ class WaitSite:
 
 
 class Observer(WaitSite):
-    """Passes on what another one signals when filter() says so. Goes when nobody holds it: the other one does not."""
+    """Passes on what another one signals when filter() says so. Is freed when nothing else holds it: the other one does not."""
 
     observed: Any = None
 
@@ -213,7 +213,7 @@ class ValueTasklet(WaitableTasklet):
 
 
 class WaitChannelMixin(WaitSite, util.ChannelSequenceMixin):
-    """For channels: signalled when somebody begins to wait on one on which nobody did, to send or to receive."""
+    """For channels: signalled when a first tasklet begins to wait on one of them, to send or to receive."""
 
     def __init__(self) -> None:
         super().__init__()
