@@ -106,7 +106,9 @@ def names(places: dict[int, Any], found: Callable[[Any, Any], object], /) -> Cal
     """
 
 def is_sound(code: CodeType, /) -> bool:
-    """Whether code jumps nowhere but to its instructions, and each of them finds what it takes for granted."""
+    """Whether code that has not run is such as the compiler makes: it jumps to its own instructions alone, none is specialised, and
+    each finds what the interpreter takes for granted.
+    """
 
 def large_numbers(records: list[tuple[Any, ...]], /) -> list[tuple[int, int]]:
     """Where in records there are integers that could be the id() of an object: tuples of the record's number and the slot's."""

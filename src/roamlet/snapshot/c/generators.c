@@ -22,10 +22,12 @@ generator_is_asked(PyGenObject *generator)
 static bool
 position_fits(PyCodeObject *code, Py_ssize_t unit, int offset, Py_ssize_t slots, bool value)
 {
-    Py_ssize_t operands = slots - code->co_nlocalsplus, next = FRAME_KEEPS_NEXT ? unit + offset : unit + 1 + offset;
+    Py_ssize_t operands = slots - code->co_nlocalsplus, next;
     int depth, below;
-    if (operands < 0 || operands > code->co_stacksize - value || offset < 0 || unit < -1 || unit >= Py_SIZE(code) || next < 0 ||
-        next >= Py_SIZE(code))
+    if (operands < 0 || operands > code->co_stacksize - value || offset < 0 || unit < -1 || unit >= Py_SIZE(code))
+        return false;
+    next = FRAME_KEEPS_NEXT ? unit + offset : unit + 1 + offset;
+    if (next < 0 || next >= Py_SIZE(code))
         return false;
     return api->operands(code, next, &depth, &below) && depth == operands + value;
 }

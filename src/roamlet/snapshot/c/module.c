@@ -81,7 +81,8 @@ PyDoc_STRVAR(names_doc, "names($module, places, found, /)\n--\n\n"
 "The function that a pickler asks for persistent ids: of an interned string whose id() is in `places` itself, of other objects there\n"
 "found(object, place); of a dictionary or set whose keys could be id()s found(object, None); None of all others.");
 PyDoc_STRVAR(is_sound_doc, "is_sound($module, code, /)\n--\n\n"
-"Whether code jumps nowhere but to its instructions, and each of them finds what it takes for granted.");
+"Whether code that has not run is such as the compiler makes: it jumps to its own instructions alone, none is specialised, and each\n"
+"finds what the interpreter takes for granted.");
 PyDoc_STRVAR(large_numbers_doc, "large_numbers($module, records, /)\n--\n\n"
 "Where in records there are integers that could be the id() of an object: tuples of the record's number and the slot's.");
 PyDoc_STRVAR(names_changed_doc, "names_changed($module, versions, sums, /)\n--\n\n"

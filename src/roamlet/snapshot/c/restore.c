@@ -55,7 +55,8 @@ record_read(PyObject *object, PyObject *functions, bool value, Record *record)
             return record_bad("its generator is another one");
     } else if (generator != NULL || (code->co_flags & (CO_ASYNC_GENERATOR | CO_OPTIMIZED)) != CO_OPTIMIZED)
         return record_bad("its code is of another kind");
-    if (!position_fits(code, value ? record->unit : record->unit - !FRAME_KEEPS_NEXT, record->offset, PyTuple_GET_SIZE(record->slots), value)) {
+    if (record->unit < -1 || record->unit > Py_SIZE(code) ||
+        !position_fits(code, value ? record->unit : record->unit - !FRAME_KEEPS_NEXT, record->offset, PyTuple_GET_SIZE(record->slots), value)) {
         PyErr_Format(PyExc_ValueError, "the saved state of a frame of %U does not fit its code", code->co_qualname);
         return -1;
     }

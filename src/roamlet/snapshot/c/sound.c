@@ -73,7 +73,7 @@ is_code(PyObject *value, PyObject *constant)
     return same > 0;
 }
 
-/* Whether it can stand for this constant: the names of keywords are as many strings, code is the same, all else of its type. */
+/* Whether it can stand for this constant: code is the same, a tuple is as long, names of keywords are strings, all else is of its type. */
 static bool
 is_constant(PyObject *value, PyObject *constant)
 {
@@ -83,8 +83,8 @@ is_constant(PyObject *value, PyObject *constant)
         return false;
     if (PyCode_Check(constant))
         return is_code(value, constant);
-    if (PyTuple_CheckExact(constant) && items_are(constant, is_string))
-        return PyTuple_GET_SIZE(value) == PyTuple_GET_SIZE(constant) && items_are(value, is_string);
+    if (PyTuple_CheckExact(constant)) /* annotations are pairs: the interpreter takes an even length for granted */
+        return PyTuple_GET_SIZE(value) == PyTuple_GET_SIZE(constant) && (!items_are(constant, is_string) || items_are(value, is_string));
     return true;
 }
 
@@ -218,11 +218,60 @@ frame_is_sound(PyCodeObject *code, int how, Py_ssize_t unit, int offset, PyObjec
     return failed;
 }
 
+/* A copy of the code, with other instructions unless `bytes` is NULL: a new reference, or NULL with an exception set. */
+static PyCodeObject *
+code_copy(PyCodeObject *code, PyObject *bytes)
+{
+    PyObject *replace = PyObject_GetAttrString((PyObject *)code, "replace"), *none = PyTuple_New(0), *copy = NULL;
+    PyObject *changes = bytes != NULL ? Py_BuildValue("{sO}", "co_code", bytes) : PyDict_New();
+    if (replace != NULL && none != NULL && changes != NULL)
+        copy = PyObject_Call(replace, none, changes);
+    Py_XDECREF(replace);
+    Py_XDECREF(none);
+    Py_XDECREF(changes);
+    return (PyCodeObject *)copy;
+}
+
+/* Whether each cache is one that its instruction has: co_code shows those as caches whatever is there, and the interpreter does not
+   survive any others. -1 with an exception set. */
+static int
+code_has_right_caches(PyCodeObject *code)
+{
+    PyObject *bytes = PyCode_GetCode(code), *filled = NULL, *found = NULL;
+    PyCodeObject *copy = NULL;
+    int right = -1;
+    if (bytes != NULL)
+        filled = PyBytes_FromStringAndSize(PyBytes_AS_STRING(bytes), PyBytes_GET_SIZE(bytes));
+    for (Py_ssize_t i = 0; filled != NULL && i < PyBytes_GET_SIZE(filled); i += 2)
+        if (PyBytes_AS_STRING(filled)[i] == CACHE)
+            PyBytes_AS_STRING(filled)[i] = NOP;
+    if (filled != NULL && (copy = code_copy(code, filled)) != NULL && (found = PyCode_GetCode(copy)) != NULL)
+        right = PyObject_RichCompareBool(bytes, found, Py_EQ);
+    Py_XDECREF(bytes);
+    Py_XDECREF(filled);
+    Py_XDECREF(found);
+    Py_XDECREF(copy);
+    return right;
+}
+
+/* Whether code that has not run is as the compiler makes it: not specialised, and with nothing in its caches, which specialised
+   instructions trust. co_code hides both. -1 with an exception set. */
+static int
+code_is_plain(PyCodeObject *code)
+{
+    PyCodeObject *copy = code_copy(code, NULL);
+    int plain = copy == NULL ? -1
+                : memcmp(_PyCode_CODE(code), _PyCode_CODE(copy), (size_t)Py_SIZE(code) * sizeof(_Py_CODEUNIT)) == 0;
+    Py_XDECREF(copy);
+    return plain;
+}
+
 static PyObject *
 native_is_sound(PyObject *Py_UNUSED(module), PyObject *object)
 {
     Kinds *kinds;
     bool sound;
+    int plain;
     if (!PyCode_Check(object)) {
         PyErr_Format(PyExc_TypeError, "expected code, not %R", object);
         return NULL;
@@ -231,5 +280,10 @@ native_is_sound(PyObject *Py_UNUSED(module), PyObject *object)
         return NULL;
     sound = kinds->units > 0;
     kinds_release(kinds);
-    return PyBool_FromLong(sound);
+    if (!sound)
+        Py_RETURN_FALSE;
+    plain = code_is_plain((PyCodeObject *)object);
+    if (plain > 0)
+        plain = code_has_right_caches((PyCodeObject *)object);
+    return plain < 0 ? NULL : PyBool_FromLong(plain);
 }

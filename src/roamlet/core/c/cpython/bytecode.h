@@ -94,10 +94,8 @@ analysis_handlers(Analysis *analysis, PyObject *table)
 {
     const uint8_t *at = (const uint8_t *)PyBytes_AS_STRING(table), *end = at + PyBytes_GET_SIZE(table);
     while (at < end) {
-        (void)table_number(&at, end); /* start */
-        (void)table_number(&at, end); /* length */
-        int target = table_number(&at, end), depth = table_number(&at, end);
-        if (!analysis_reach(analysis, target, (depth >> 1) + (depth & 1) + 1))
+        TableEntry entry = table_entry(&at, end);
+        if (!analysis_reach(analysis, entry.target, (entry.depth >> 1) + (entry.depth & 1) + 1))
             return false;
     }
     return true;

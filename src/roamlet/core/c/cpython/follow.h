@@ -3,7 +3,13 @@
 #ifndef ROAMLET_CPYTHON_FOLLOW_H
 #define ROAMLET_CPYTHON_FOLLOW_H
 
-#include "kinds.h"
+#include "steps.h"
+
+static inline bool
+code_is_generator(PyCodeObject *code)
+{
+    return (code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR)) != 0;
+}
 
 /* The ways in which a frame stands somewhere. */
 enum {
@@ -48,7 +54,7 @@ typedef struct {
     const uint8_t *bytes; /* without specialisation and instrumentation */
     Py_ssize_t units;
     int32_t *joins;       /* by unit: the number of the join there; -1: none */
-    int32_t *handlers;    /* by unit: what the exception table says of it, as an offset into that; -1: nothing */
+    int32_t *handlers;    /* by unit: the offset of its entry in the exception table; -1: it has none */
     const uint8_t *table, *table_end;
     Kind *other;          /* room for one more set of slots */
     int waiting;          /* how many joins are to be followed */
@@ -83,25 +89,27 @@ following_join(Following *following, Py_ssize_t unit, const Slots *now, int coun
     return true;
 }
 
-/* An exception of the instruction at `unit` comes to its handler, with the operands below that. */
+/* An exception of the instruction that begins at `unit` comes to its handler, with the operands below that. */
 static bool
-following_raise(Following *following, Py_ssize_t unit, const Slots *now)
+following_raise(Following *following, Py_ssize_t unit, const Decoded *read, const Slots *now)
 {
     const uint8_t *at;
     Slots there = *now;
-    int target, depth;
+    TableEntry entry;
+    for (Py_ssize_t part = unit + 1; part < read->next; part++) /* the interpreter asks for the unit that it has come to */
+        if (following->handlers[part] != following->handlers[unit])
+            return false;
     if (following->handlers[unit] < 0)
         return true;
     at = following->table + following->handlers[unit];
-    target = table_number(&at, following->table_end);
-    depth = table_number(&at, following->table_end);
-    if (depth >> 1 > now->count - now->variables)
+    entry = table_entry(&at, following->table_end);
+    if (entry.depth >> 1 > now->count - now->variables)
         return false;
     there.slots = following->other;
-    there.count = now->variables + (depth >> 1);
+    there.count = now->variables + (entry.depth >> 1);
     memcpy(there.slots, now->slots, (size_t)there.count * sizeof *there.slots);
-    return ((depth & 1) == 0 || kinds_push(&there, KIND_LASTI)) && kinds_push(&there, KIND_EXCEPTION) &&
-           following_join(following, target, &there, there.count);
+    return ((entry.depth & 1) == 0 || kinds_push(&there, KIND_LASTI)) && kinds_push(&there, KIND_EXCEPTION) &&
+           following_join(following, entry.target, &there, there.count);
 }
 
 /* Follow from this join to the next ones. */
@@ -114,9 +122,10 @@ following_from(Following *following, const Join *join, Slots *now)
     memcpy(now->slots, &kinds->slots[(join - kinds->joins) * kinds->width], (size_t)join->count * sizeof *now->slots);
     now->count = join->count;
     now->copied = false;
+    now->keywords = 0;
     for (;;) {
-        if (!instruction_decode(following->bytes, following->units, unit, &read) || !following_raise(following, read.own, now) ||
-            !kinds_are_met(now, read.opcode, read.oparg))
+        if (!instruction_decode(following->bytes, following->units, unit, &read) || !following_raise(following, unit, &read, now) ||
+            !kinds_are_met(now, read.opcode, read.oparg) || !number_fits(now->code, read.opcode, read.oparg))
             return false;
         if ((target = instruction_target(&read)) >= 0) {
             Slots there = *now;
@@ -131,7 +140,7 @@ following_from(Following *following, const Join *join, Slots *now)
             return false;
         unit = read.next;
         if (following->joins[unit] >= 0)
-            return following_join(following, unit, now, now->count);
+            return now->keywords == 0 && following_join(following, unit, now, now->count);
     }
 }
 
@@ -140,7 +149,6 @@ static void
 following_begin(const Following *following, Slots *now)
 {
     PyCodeObject *code = following->code;
-    bool generator = (code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR)) != 0;
     int arguments = code->co_argcount + code->co_kwonlyargcount + ((code->co_flags & CO_VARARGS) != 0) + ((code->co_flags & CO_VARKEYWORDS) != 0);
     for (int number = 0; number < now->variables; number++) {
         PyObject *name = PyTuple_GET_ITEM(code->co_localsplusnames, number);
@@ -151,7 +159,7 @@ following_begin(const Following *following, Slots *now)
             now->slots[number] = kind_with(KIND_TUPLE, KIND_MANY);
     }
     now->count = now->variables;
-    if (generator && PyCompile_OpcodeStackEffectWithJump(RETURN_GENERATOR, 0, 0) == 0) /* see analysis_run() */
+    if (code_is_generator(code) && PyCompile_OpcodeStackEffectWithJump(RETURN_GENERATOR, 0, 0) == 0) /* see analysis_run() */
         now->slots[now->count++] = KIND_VALUE;
 }
 
@@ -161,7 +169,7 @@ following_prepare(Following *following, Py_ssize_t *begins)
 {
     const uint8_t *at = following->table;
     int count = 0;
-    Py_ssize_t target;
+    Py_ssize_t target, first = following->units, covered = 0; /* the first target; the end of the last entry of the table */
     Decoded read;
     *begins = -1;
     for (Py_ssize_t unit = 0; unit < following->units; unit++)
@@ -172,22 +180,31 @@ following_prepare(Following *following, Py_ssize_t *begins)
             return -1;
         if ((target = instruction_target(&read)) >= following->units)
             return -1;
-        if (target >= 0)
+        if (target >= 0) {
             following->joins[target] = 0;
-        if (read.opcode == RETURN_GENERATOR)
+            first = target < first ? target : first;
+        }
+        if (read.opcode == RETURN_GENERATOR) {
+            if (*begins >= 0)
+                return -1;
             *begins = read.own;
-    }
-    while (at < following->table_end) {
-        int start = table_number(&at, following->table_end), length = table_number(&at, following->table_end);
-        Py_ssize_t offset = at - following->table, end = (Py_ssize_t)start + length;
-        target = table_number(&at, following->table_end);
-        (void)table_number(&at, following->table_end);
-        if (target >= following->units || end > following->units)
+        } else if (read.opcode == YIELD_VALUE && (*begins < 0 || !code_is_generator(following->code)))
             return -1;
-        following->joins[target] = 0;
-        for (Py_ssize_t unit = start; unit < end; unit++)
-            following->handlers[unit] = (int32_t)offset;
     }
+    if (!table_is_whole(at, following->table_end))
+        return -1;
+    while (at < following->table_end) {
+        int32_t offset = (int32_t)(at - following->table);
+        TableEntry entry = table_entry(&at, following->table_end);
+        if (entry.target >= following->units || entry.start < covered || entry.end > following->units)
+            return -1; /* the interpreter takes the first entry that fits, and searches where there are many */
+        following->joins[entry.target] = 0;
+        first = entry.target < first ? entry.target : first;
+        for (covered = entry.start; covered < entry.end; covered++)
+            following->handlers[covered] = offset;
+    }
+    if (*begins >= 0 && (first <= *begins || !code_is_generator(following->code)))
+        return -1;
     for (Py_ssize_t unit = 0; unit < following->units; unit++)
         if (following->joins[unit] == 0)
             following->joins[unit] = count++;
@@ -196,9 +213,8 @@ following_prepare(Following *following, Py_ssize_t *begins)
 
 /* Memory for what is known of a code object, from malloc; NULL when it is out. */
 static Kinds *
-kinds_alloc(PyCodeObject *code, int count)
+kinds_alloc(PyCodeObject *code, int count, int width)
 {
-    int width = code->co_nlocalsplus + code->co_stacksize + 1; /* a generator of 3.11 has one that its depth does not count */
     size_t joins = (size_t)count * sizeof(Join), slots = (size_t)count * (size_t)width * sizeof(Kind);
     Kinds *kinds = malloc(sizeof *kinds + joins + slots + (size_t)width * sizeof(Kind));
     if (kinds == NULL)
@@ -237,7 +253,8 @@ kinds_make(PyCodeObject *code)
 {
     PyObject *bytes = PyCode_GetCode(code);
     Py_ssize_t units = bytes != NULL ? PyBytes_GET_SIZE(bytes) / 2 : 0, begins = -1;
-    int count, width = code->co_nlocalsplus + code->co_stacksize + 1;
+    bool usual = units > 0 && code->co_stacksize >= 0 && code->co_stacksize <= INT16_MAX;
+    int count, width = usual ? code->co_nlocalsplus + code->co_stacksize + 1 : 1; /* a generator of 3.11 has one that its depth does not count */
     int32_t *notes = malloc(2 * (size_t)(units + 1) * sizeof *notes);
     Kind *room = malloc(2 * (size_t)width * sizeof *room);
     Kinds *kinds = NULL;
@@ -249,8 +266,8 @@ kinds_make(PyCodeObject *code)
         Following following = {.code = code, .bytes = (const uint8_t *)PyBytes_AS_STRING(bytes), .units = units, .joins = notes,
                                .handlers = notes + units + 1, .table = (const uint8_t *)PyBytes_AS_STRING(table),
                                .table_end = (const uint8_t *)PyBytes_AS_STRING(table) + PyBytes_GET_SIZE(table), .other = room + width};
-        count = units > 0 && code->co_nlocalsplus >= 0 && code->co_stacksize >= 0 ? following_prepare(&following, &begins) : -1;
-        if ((kinds = following.kinds = kinds_alloc(code, count > 0 ? count : 0)) != NULL && count > 0 && following_all(&following, &now))
+        count = usual ? following_prepare(&following, &begins) : -1;
+        if ((kinds = following.kinds = kinds_alloc(code, count > 0 ? count : 0, width)) != NULL && count > 0 && following_all(&following, &now))
             kinds->units = units;
         if (kinds != NULL) {
             kinds->begins = begins;
@@ -332,6 +349,8 @@ kinds_find(Kinds *kinds, PyCodeObject *code, const uint8_t *bytes, int how, Py_s
     const Join *join;
     Slots *now = &kinds->last.now;
     Decoded *read = &kinds->last.standing.instruction;
+    if (unit < 0 || unit >= kinds->units)
+        return false;
     while (low < high) { /* the last join that is not behind the unit */
         int middle = (low + high) / 2;
         if (kinds->joins[middle].unit <= unit - (how == STANDS_YIELDED && FRAME_KEEPS_NEXT))
@@ -339,7 +358,7 @@ kinds_find(Kinds *kinds, PyCodeObject *code, const uint8_t *bytes, int how, Py_s
         else
             high = middle;
     }
-    if (kinds->units == 0 || unit < 0 || unit >= kinds->units || low == 0 || (join = &kinds->joins[low - 1])->count < 0)
+    if (low == 0 || (join = &kinds->joins[low - 1])->count < 0)
         return false;
     *now = (Slots){.code = code, .slots = now->slots, .variables = kinds->variables, .width = kinds->width, .count = join->count,
                    .goes_through = kinds->goes_through};

@@ -189,18 +189,53 @@ instruction_effect(int opcode, int oparg, bool jumps)
     return PyCompile_OpcodeStackEffectWithJump(opcode, oparg, jumps);
 }
 
-/* A number of an exception table; `*at` moves on. */
+/* A number of an exception table, INT_MAX when it is larger than the compiler's can be; `*at` moves on. */
 static inline int
 table_number(const uint8_t **at, const uint8_t *end)
 {
     int value = 0;
     while (*at < end) {
         uint8_t byte = *(*at)++;
-        value = value << 6 | (byte & 63);
+        value = value > INT_MAX >> 6 ? INT_MAX : value << 6 | (byte & 63);
         if ((byte & 64) == 0)
             break;
     }
     return value;
+}
+
+/* An entry of an exception table: an exception between the units `start` and `end` goes to the handler at `target`, with the operands
+   below `depth >> 1`; `depth & 1`: and where it was raised. */
+typedef struct {
+    int start, target, depth;
+    Py_ssize_t end;
+} TableEntry;
+
+/* Read an entry; `*at` moves on. */
+static inline TableEntry
+table_entry(const uint8_t **at, const uint8_t *end)
+{
+    TableEntry entry = {.start = table_number(at, end)};
+    entry.end = (Py_ssize_t)entry.start + table_number(at, end);
+    entry.target = table_number(at, end);
+    entry.depth = table_number(at, end);
+    return entry;
+}
+
+/* Whether the bytes are whole entries, each marked in its first byte alone: the interpreter reads on until it has four numbers, and looks
+   for the mark when it searches. */
+static inline bool
+table_is_whole(const uint8_t *at, const uint8_t *end)
+{
+    while (at < end)
+        for (int number = 0; number < 4; number++) {
+            bool more = true;
+            for (int length = 0; more; at++, length++) {
+                if (at >= end || ((*at & 128) != 0) != (number == 0 && length == 0))
+                    return false;
+                more = (*at & 64) != 0;
+            }
+        }
+    return true;
 }
 
 /* An instruction of the compiler's: `own` is its unit behind its EXTENDED_ARGs, `next` the one behind its inline caches. */
@@ -215,9 +250,10 @@ instruction_decode(const uint8_t *code, Py_ssize_t units, Py_ssize_t unit, Decod
 {
     int opcode = CACHE, oparg = 0;
     while (unit < units && (opcode = code[2 * unit]) == EXTENDED_ARG) {
-        oparg = (oparg | code[2 * unit + 1]) << 8;
-        if (++unit >= units || oparg > 0xffffff)
+        oparg |= code[2 * unit + 1];
+        if (++unit >= units || oparg > 0xffff) /* shifted further, it could become negative */
             return false;
+        oparg <<= 8;
     }
     if (unit >= units || opcode == CACHE)
         return false;
