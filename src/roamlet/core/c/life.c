@@ -1,6 +1,8 @@
 /* A scheduler's own life: it appears with the thread's first use of roamlet, and ends with the thread, whose tasklets end
    before. And what one thread can learn of another's. */
 
+static void preempt_stop(Scheduler *scheduler);
+
 static Scheduler *schedulers; /* of all threads that have one */
 
 static void
@@ -82,13 +84,13 @@ scheduler_drop_unborn(Scheduler *scheduler)
 static void
 scheduler_await_others(Scheduler *scheduler, int round)
 {
-    RoamletQueue nobody = {NULL, NULL};
+    RoamletQueue unused = {NULL, NULL};
     bool waits = false;
     int64_t now;
     for (Tasklet *t = scheduler->started; t != NULL && !waits; t = t->started_next)
         waits = t->blocked == BLOCKED_QUEUE;
     if (waits && other_threads(scheduler) && (now = clock_ns()) >= 0)
-        queue_wait(&nobody, (PyObject *)scheduler->main, now + (1000000LL << round), 0, NULL);
+        queue_wait(&unused, (PyObject *)scheduler->main, now + (1000000LL << round), 0, NULL);
     PyErr_Clear();
 }
 
@@ -124,13 +126,13 @@ scheduler_kill_all(Scheduler *scheduler)
 }
 
 /* We are a forked child, which does not have the thread of this scheduler. Its tasklets are dead: they leave channels and
-   Waiters, so that nobody meets them there; their frames and this scheduler's memory are lost. May run Python code. */
+   Waiters, so that no operation meets them there; their frames and this scheduler's memory are lost. May run Python code. */
 static void
 scheduler_vanished(Scheduler *scheduler)
 {
     Tasklet *main = scheduler->main, *t, *after;
     PyObject *dead = PyList_New(0);
-    scheduler->tasklets++; /* for ever: nobody frees it */
+    scheduler->tasklets++; /* for ever: it is never freed */
     Py_INCREF(main);
     for (after = scheduler->idle ? scheduler->first : scheduler->current; (t = after) != NULL && ring_holds(t);) { /* main may wait */
         after = t->next != t ? t->next : NULL;
@@ -260,7 +262,7 @@ failed:
 
 /* ---- what is known of threads ---- */
 
-/* The id of a thread from `object`, an int. false with an exception set when it is none. */
+/* The id of a thread from `object`, an int. false with an exception set when it is not an int. */
 static bool
 thread_id_from(PyObject *object, unsigned long *id)
 {

@@ -10,6 +10,8 @@
 #include "atomic.c"
 #include "tracing.c"
 #include "collecting.c"
+#include "ring.c"
+#include "idle.c"
 #include "scheduler.c"
 #include "cancel.c"
 #include "wait.c"
@@ -18,8 +20,10 @@
 #include "waiter.c"
 #include "pickle.c"
 #include "channel.c"
+#include "channel_type.c"
 #include "select.c"
 #include "tasklet.c"
+#include "finalize.c"
 #include "collector.c"
 #include "module_lock.c"
 #include "inspect.c"
@@ -48,7 +52,7 @@ schedule_with(Scheduler *scheduler, PyObject *given)
     Tasklet *current = scheduler->current;
     PyObject *value;
     if (unlikely((scheduler->trapped && current->next == current) || collection_forbids(scheduler)))
-        /* Nobody to switch to: the trap has nothing to forbid. Or not the place for it: the others wait a little longer. */
+        /* No tasklet to switch to: the trap has nothing to forbid. Or not the place for it: the others wait a little longer. */
         return Py_NewRef(given != NULL ? given : (PyObject *)current);
     if (unlikely(scheduler_may_suspend(scheduler) < 0))
         return NULL;
@@ -252,9 +256,9 @@ PyDoc_STRVAR(set_clock_doc, "set_clock(now=None, advance=None, /)\n--\n\n"
 "For tests: timers of all threads follow now() (seconds), and waiting for one calls advance(seconds). Without arguments\n"
 "the monotonic clock is back. In this thread the calls that let others run now and then count anew from here.");
 PyDoc_STRVAR(mark_service_signal_doc, "mark_service_signal(signalnum, /)\n--\n\n"
-"Declare that the Python handler of this signal wakes nobody: it does not hide a deadlock. Others do: a handler may set an event.");
+"Declare that the Python handler of this signal wakes no tasklet: it does not hide a deadlock. Others do: a handler may set an event.");
 PyDoc_STRVAR(mark_service_thread_doc, "mark_service_thread(service=True, thread_id=..., /)\n--\n\n"
-"Declare this thread one of roamlet's own, which by itself wakes nobody: it does not hide a deadlock. False undoes it.\n\n"
+"Declare this thread one of roamlet's own, which by itself wakes no tasklet: it does not hide a deadlock. False undoes it.\n\n"
 "With thread_id, do so for another thread, if it lives and has a scheduler.");
 PyDoc_STRVAR(end_thread_doc, "end_thread()\n--\n\n"
 "End this thread's tasklets, the oldest first, by TaskletExit. Done by itself when a thread ends.");

@@ -8,7 +8,7 @@
    preempt_stop. So an interrupt that must wait, because the tasklet is atomic or inside a C call, is taken at the first
    instruction at which it may be. */
 
-/* Provided by scheduler.c: the budget is used up. May switch tasklets and run Python code; returns when the interrupted
+/* Provided by run.c: the budget is used up. May switch tasklets and run Python code; returns when the interrupted
    tasklet goes on: 0, or -1 with the exception set that was thrown into it meanwhile. 0 at once if it may not switch. */
 static int scheduler_expired(Scheduler *scheduler);
 

@@ -1,4 +1,4 @@
-/* The tasklet type: binding, running and killing, and what can be seen of a tasklet from outside. */
+/* Tasklets: making, binding, running and killing them. Their end is in finalize.c, their attributes and tables in inspect.c. */
 
 #ifndef TASKLET_POOL
 #define TASKLET_POOL 256
@@ -374,7 +374,7 @@ Tasklet_run(PyObject *self, PyObject *Py_UNUSED(unused))
     return tasklet_run_now(scheduler, tasklet);
 }
 
-/* Take the current tasklet out of the run queue; it is nobody's but its own holders' until it is inserted again.
+/* Take the current tasklet out of the run queue; only its own holders refer to it until it is inserted again.
    `operands`: see scheduler_leave. */
 static int
 scheduler_pause(Scheduler *scheduler, Tasklet *next, PyObject *const *operands, PyObject **value)
@@ -521,142 +521,4 @@ Tasklet_throw(PyObject *self, PyObject *args, PyObject *kwargs)
         return NULL;
     error = error_from_triple(type, value, traceback, "throw()");
     return error != NULL ? tasklet_thrown((Tasklet *)self, error, pending) : NULL;
-}
-
-/* ---- life and death of the object ---- */
-
-static void collector_note(Tasklet *tasklet);
-static int tasklet_visit(Tasklet *tasklet, bool frames, visitproc visit, void *arg);
-static bool tasklet_hidden(Tasklet *tasklet);
-static bool tasklet_transparent(Tasklet *tasklet);
-
-/* Nobody refers to a suspended tasklet any more, or only other garbage does: end it, so that its finally blocks run and its
-   frames are freed. At once, but not inside a collection, nor where others refer to it after all (somebody has called its __del__),
-   nor where nothing may be switched. */
-static void
-Tasklet_finalize(PyObject *self)
-{
-    Tasklet *tasklet = (Tasklet *)self;
-    PyObject *raised, *error, *result;
-    bool collected = collection_calls(PyThreadState_Get()), pending = collected || Py_REFCNT(self) > 1;
-    if (tasklet->state != TASKLET_STARTED || tasklet->scheduler->tstate == NULL)
-        return;
-    raised = error_take();
-    if (collected)
-        collector_note(tasklet);
-    error = PyObject_CallNoArgs(TaskletExit);
-    result = error != NULL ? tasklet_throw(tasklet, error, pending || (this_scheduler != NULL && this_scheduler->fixed != 0)) : NULL;
-    if (result == NULL)
-        PyErr_WriteUnraisable(self);
-    Py_XDECREF(result);
-    if (raised != NULL)
-        error_raise(raised);
-}
-
-/* Nobody refers to a started tasklet: end it. The finalizer that CPython calls once may have been used up, by the
-   collector or by a subclass's __del__. Whether somebody refers to it again; it must not be freed then. Switches. */
-static bool
-tasklet_end_unreferenced(Tasklet *tasklet)
-{
-    PyObject *self = (PyObject *)tasklet;
-    Py_SET_REFCNT(self, 1);
-    for (int round = 0; round < KILL_ROUNDS && tasklet->state == TASKLET_STARTED && Py_REFCNT(self) == 1; round++)
-        Tasklet_finalize(self);
-    if (tasklet->state == TASKLET_STARTED && Py_REFCNT(self) == 1 && tasklet->scheduler->tstate != NULL) {
-        PyObject *raised = error_take();
-        PyErr_SetString(PyExc_RuntimeError, "the tasklet goes on after TaskletExit although nobody refers to it any more: "
-                                            "it is abandoned where it is, and its frames are never freed");
-        PyErr_WriteUnraisable(self);
-        if (raised != NULL)
-            error_raise(raised);
-    }
-    if (Py_REFCNT(self) == 1) {
-        Py_SET_REFCNT(self, 0);
-        return false;
-    }
-    if (PyType_HasFeature(Py_TYPE(self), Py_TPFLAGS_HEAPTYPE)) /* the deallocator of a subclass drops one on return */
-        Py_INCREF(Py_TYPE(self));
-    Py_DECREF(self);
-    return true;
-}
-
-static void
-Tasklet_dealloc(PyObject *self)
-{
-    Tasklet *tasklet = (Tasklet *)self;
-    Scheduler *scheduler = tasklet->scheduler;
-    if (unlikely(tasklet->state == TASKLET_STARTED) && tasklet_end_unreferenced(tasklet))
-        return;
-    PyObject_GC_UnTrack(self);
-    if (unlikely(tasklet->state == TASKLET_STARTED)) {
-        /* It refused to end, or cannot be switched to from here. Its frames cannot be freed without it: all is lost. */
-        if (scheduler->tstate != NULL)
-            started_remove(scheduler, tasklet);
-        return;
-    }
-    if (unlikely(tasklet->weakrefs != NULL))
-        PyObject_ClearWeakRefs(self);
-    Py_CLEAR(tasklet->function);
-    Py_CLEAR(tasklet->args);
-    Py_CLEAR(tasklet->kwargs);
-    Py_CLEAR(tasklet->context);
-    Py_CLEAR(tasklet->tempval);
-    Py_CLEAR(tasklet->tracing[0]);
-    Py_CLEAR(tasklet->tracing[1]);
-    if (unlikely(tasklet->scope != NULL))
-        scope_left(tasklet);
-    switch_free(tasklet);
-    tasklet->scheduler = NULL;
-    if (scheduler != NULL)
-        scheduler_release(scheduler);
-    if (Py_IS_TYPE(self, &Tasklet_Type) && tasklet_pooled < TASKLET_POOL && !PyObject_GC_IsFinalized(self)) {
-        memset((char *)tasklet + sizeof(PyObject), 0, sizeof *tasklet - sizeof(PyObject));
-        tasklet_pool[tasklet_pooled++] = tasklet;
-    } else
-        Py_TYPE(self)->tp_free(self);
-}
-
-/* Visit what the tasklet holds, with or without what its suspended frames own. */
-static int
-tasklet_visit(Tasklet *tasklet, bool frames, visitproc visit, void *arg)
-{
-    Py_VISIT(tasklet->function);
-    Py_VISIT(tasklet->args);
-    Py_VISIT(tasklet->kwargs);
-    Py_VISIT(tasklet->context);
-    Py_VISIT(tasklet->tempval);
-    Py_VISIT(tasklet->tracing[0]);
-    Py_VISIT(tasklet->tracing[1]);
-    Py_VISIT(tasklet->scope);
-    if (frames && tasklet->blocked == BLOCKED_QUEUE && Py_IS_TYPE(tasklet->waiting_on, &Select_Type))
-        Py_VISIT(tasklet->waiting_on); /* the reference of the call that waits */
-    return switch_traverse(tasklet, frames, visit, arg);
-}
-
-static int
-Tasklet_traverse(PyObject *self, visitproc visit, void *arg)
-{
-    Tasklet *tasklet = (Tasklet *)self;
-    if (tasklet->state == TASKLET_STARTED && tasklet_hidden(tasklet))
-        return 0;
-    return tasklet_visit(tasklet, tasklet_transparent(tasklet), visit, arg);
-}
-
-/* Only what a tasklet that has not started holds can be cut: a started one needs all it has until it ends. */
-static int
-Tasklet_clear(PyObject *self)
-{
-    Tasklet *tasklet = (Tasklet *)self;
-    if (tasklet->state == TASKLET_STARTED)
-        return 0;
-    Py_CLEAR(tasklet->function);
-    Py_CLEAR(tasklet->args);
-    Py_CLEAR(tasklet->kwargs);
-    Py_CLEAR(tasklet->context);
-    Py_CLEAR(tasklet->tempval);
-    Py_CLEAR(tasklet->tracing[0]);
-    Py_CLEAR(tasklet->tracing[1]);
-    if (tasklet->scope != NULL)
-        scope_left(tasklet);
-    return 0;
 }

@@ -13,6 +13,7 @@ static PyObject *Deadlock, *TaskletExit, *Cancelled, *CancelScope; /* of roamlet
 #include "condition.c"
 #include "simple_queue.c"
 #include "queue.c"
+#include "queue_type.c"
 
 static PyObject *
 native_wait_for_signals(PyObject *Py_UNUSED(module), PyObject *on)

@@ -1,0 +1,270 @@
+/* Timers, the hub, and what happens when no tasklet of a thread can run.
+
+   There is no hub tasklet. When the last runnable tasklet blocks, scheduler_idle sleeps on its C stack until something
+   (a timer, a descriptor, another thread) has made a tasklet runnable. */
+
+#ifndef TICKS
+#define TICKS 256           /* switches between two looks at the clock, at most */
+#endif
+#ifndef TICK_NS
+#define TICK_NS 1000000     /* how often timers and the hub are looked at while tasklets run */
+#endif
+#define DEADLOCK_NS 250000000 /* between two looks for a deadlock that another thread's end may cause */
+#define DEADLOCK_DOUBLINGS 6 /* then they become rarer: many threads that wait for each other must not keep the machine busy */
+#define DEADLOCK_SOON 2 /* so many looks come before, 1 and 16 ms later */
+#define DEADLOCK_TELL 4 /* after so many looks, 0.77 s, it is logged that a wait goes on which nothing is known to end */
+
+static PyObject *deadlock_error(Scheduler *scheduler);
+static int deadlock_log(Scheduler *scheduler, int foreign);
+static bool signals_may_wake(void);
+static int scope_fires(Scheduler *scheduler, Tasklet *tasklet, int64_t now);
+
+/* Wake whose time has come. -1 with an exception set. */
+static int
+timers_fire(Scheduler *scheduler)
+{
+    int fired;
+    if (scheduler->timer_count == 0)
+        return 0;
+    int64_t now = clock_ns();
+    if (now < 0)
+        return -1;
+    while (scheduler->timer_count > 0 && scheduler->timers[0].when <= now) {
+        Tasklet *tasklet = scheduler->timers[0].tasklet;
+        if (unlikely(tasklet->scope != NULL) && (fired = scope_fires(scheduler, tasklet, now)) != 0) {
+            if (fired < 0)
+                return -1;
+            continue;
+        }
+        tasklet->timed_out = true;
+        scheduler_wake(tasklet);
+    }
+    return 0;
+}
+
+/* Call the hub's poll with `timeout` in ns (-1: until something happens). May run Python code; no tasklet may switch. */
+static int
+hub_poll(Scheduler *scheduler, int64_t timeout)
+{
+    int failed;
+    scheduler->polling = true;
+    scheduler->sleeping = timeout != 0;
+    failed = scheduler->hub->poll(scheduler->hub, timeout);
+    scheduler->sleeping = false;
+    scheduler->polling = false;
+    return failed;
+}
+
+/* Sleep with the GIL released until another thread rings, a signal comes or `timeout` ns have passed (-1: for ever). */
+static int
+doorbell_wait(Scheduler *scheduler, int64_t timeout)
+{
+    PY_TIMEOUT_T limit = timeout < 0 ? -1 : (timeout + 999) / 1000;
+    PyLockStatus status;
+    scheduler->sleeping = true;
+    Py_BEGIN_ALLOW_THREADS
+    status = PyThread_acquire_lock_timed(scheduler->doorbell, limit, 1);
+    Py_END_ALLOW_THREADS
+    if (!scheduler->sleeping && status != PY_LOCK_ACQUIRED) /* rung as the time ran out: take it, it must stay held */
+        PyThread_acquire_lock(scheduler->doorbell, NOWAIT_LOCK);
+    scheduler->sleeping = false;
+    return status != PY_LOCK_ACQUIRED ? PyErr_CheckSignals() : 0; /* one may have come just before the sleep */
+}
+
+/* How long to sleep before the next look for a deadlock. At first a thread may be about to end that was joined already. */
+static int64_t
+deadlock_interval(int looked)
+{
+    if (looked < DEADLOCK_SOON)
+        return 1000000LL << 4 * looked;
+    looked -= DEADLOCK_SOON;
+    return (int64_t)DEADLOCK_NS << (looked < DEADLOCK_DOUBLINGS ? looked : DEADLOCK_DOUBLINGS);
+}
+
+/* Wait for the world outside this thread's tasklets: until the next timer is due, or until anything happens. Where only
+   another thread's free will can wake anybody, look again now and then whether that thread still lives; `looked`: how often
+   that was done in this sleep. Only the oldest thread, the main one, can come to be alone; the others sleep without a timer,
+   which the kernel takes more time to set than to wake them. */
+static int
+hub_wait(Scheduler *scheduler, int looked)
+{
+    int64_t timeout = -1;
+    if (scheduler->keepers == 0 && PyThreadState_Next(scheduler->tstate) == NULL)
+        timeout = deadlock_interval(looked);
+    if (scheduler->timer_count > 0) {
+        int64_t now = clock_ns();
+        if (now < 0)
+            return -1;
+        int64_t left = scheduler->timers[0].when - now;
+        if (left <= 0)
+            return 0;
+        if (timeout < 0 || left < timeout)
+            timeout = left;
+    }
+    if (unlikely(clock_advance != NULL && scheduler->timer_count > 0)) {
+        PyObject *seconds, *result;
+        if (scheduler->hub != NULL && (hub_poll(scheduler, 0) < 0 || scheduler->first != NULL))
+            return PyErr_Occurred() ? -1 : 0;
+        seconds = PyFloat_FromDouble((double)timeout / 1e9);
+        result = seconds != NULL ? PyObject_CallOneArg(clock_advance, seconds) : NULL;
+        Py_XDECREF(seconds);
+        Py_XDECREF(result);
+        return result != NULL ? 0 : -1;
+    }
+    return scheduler->hub != NULL ? hub_poll(scheduler, timeout) : doorbell_wait(scheduler, timeout);
+}
+
+/* While tasklets run: look at timers and hub about every millisecond, so that a loop of schedule() starves no wait. The
+   number of switches between two looks at the clock follows how long they take. May run Python code; -1 with an
+   exception set. */
+static __attribute__((noinline)) int
+hub_tick(Scheduler *scheduler)
+{
+    if (scheduler->idle || scheduler->polling || (scheduler->timer_count == 0 && scheduler->hub == NULL))
+        return 0;
+    int64_t now = clock_ns(), passed = now - scheduler->last_tick;
+    if (now < 0)
+        return -1;
+    if (passed >= 0 && passed < TICK_NS) { /* a test's clock may have stood later than the machine's */
+        if (passed < TICK_NS / 2 && scheduler->ticks_full < TICKS)
+            scheduler->ticks = scheduler->ticks_full *= 2;
+        return 0;
+    }
+    scheduler->last_tick = now;
+    if (passed > 2 * TICK_NS && scheduler->ticks_full > 1)
+        scheduler->ticks = scheduler->ticks_full /= 2;
+    if (timers_fire(scheduler) < 0)
+        return -1;
+    return scheduler->hub != NULL ? hub_poll(scheduler, 0) : 0;
+}
+
+/* It is time to look at what came from outside: what hub_tick finds, and an error that another thread threw into the
+   current tasklet. May run Python code; -1 with an exception set. */
+static __attribute__((noinline)) int
+scheduler_tick(Scheduler *scheduler)
+{
+    Tasklet *current = scheduler->current;
+    scheduler->ticks = scheduler->ticks_full;
+    if (hub_tick(scheduler) < 0)
+        return -1;
+    if (unlikely(current->raises && !scheduler->idle)) {
+        PyObject *error = current->tempval;
+        current->tempval = NULL;
+        current->raises = false;
+        error_raise(error);
+        return -1;
+    }
+    return 0;
+}
+
+static Py_ssize_t service_threads; /* threads of roamlet's own, which wake no tasklet by themselves */
+
+static unsigned long watcher_ident; /* what a thread state of the watchdog's thread has as thread_id; 0: it does not run */
+
+/* Whether this is a thread state of the watchdog's thread. One whose thread has not begun yet has no ident, from 3.12 on. */
+static inline bool
+watcher_is(PyThreadState *tstate)
+{
+    return watcher_ident != 0 && tstate->thread_id == watcher_ident;
+}
+
+/* Whether a thread that roamlet did not start lives: it may do anything, a channel operation too. */
+static bool
+other_threads(Scheduler *scheduler)
+{
+    Py_ssize_t count = 0;
+    for (PyThreadState *t = PyInterpreterState_ThreadHead(PyThreadState_GetInterpreter(scheduler->tstate)); t != NULL;
+         t = PyThreadState_Next(t))
+        count += t != scheduler->tstate && !watcher_is(t);
+    return count > service_threads - scheduler->service;
+}
+
+#include "system_threads.h"
+
+static const char *const deadlock_modes[] = {"auto", "raise", "warn", "off", NULL};
+static enum { DEADLOCK_AUTO, DEADLOCK_RAISE, DEADLOCK_WARN, DEADLOCK_OFF } deadlock_mode; /* of set_deadlock_mode() */
+static bool deadlock_told; /* what `auto` logs once in a process was logged */
+
+/* How many threads of the process are neither this one nor roamlet's own; -1: the system does not say. Threads that C code has
+   started are among them, of which Python knows nothing until they call it. */
+static int
+foreign_threads(Scheduler *scheduler)
+{
+    int all = system_threads();
+    return all < 0 ? -1 : all - 1 - (int)(service_threads - scheduler->service) - (watcher_ident != 0);
+}
+
+enum { VERDICT_RAISE, VERDICT_TELL, VERDICT_WAIT };
+
+/* Nothing that roamlet knows of can wake anybody: main gets Deadlock; or it waits, because a thread that C code has started may call
+   in, or because the user wants it so, which is to be told when the wait has lasted for most of a second. `looked`: how often
+   that was asked in this wait. Runs no Python code. */
+static int
+deadlock_verdict(int foreign, int looked, bool told)
+{
+    if (deadlock_mode == DEADLOCK_RAISE || (deadlock_mode == DEADLOCK_AUTO && foreign == 0))
+        return VERDICT_RAISE;
+    if (told || looked < DEADLOCK_TELL || deadlock_mode == DEADLOCK_OFF || (deadlock_mode == DEADLOCK_AUTO && deadlock_told))
+        return VERDICT_WAIT;
+    return VERDICT_TELL;
+}
+
+/* Whether the keeper, which is in run(), need not wait any longer: nothing runs, and nothing that this run() waits for
+   can make anything run. */
+static inline bool
+run_is_over(Scheduler *scheduler, Tasklet *keeper)
+{
+    if (scheduler->keepers > 0 && keeper->run_hub)
+        return false;
+    return !keeper->run_threadblock || scheduler->ending || !other_threads(scheduler);
+}
+
+static Tasklet *scheduler_announce(Scheduler *scheduler, Tasklet *from, Tasklet *to);
+
+/* No tasklet can run: sleep until one can, and make it current. Runs Python code (the hub's, signal handlers'); what they
+   raise goes to the keeper. When only the keeper's run() waits, that returns; when nothing can ever wake any tasklet, the
+   keeper raises Deadlock. */
+static __attribute__((noinline)) Tasklet *
+scheduler_idle(Scheduler *scheduler)
+{
+    int looked = 0;
+    bool told = false;
+    scheduler->idle = true;
+    scheduler->first = NULL;
+    for (;;) {
+        int failed = timers_fire(scheduler);
+        if (!failed && scheduler->first == NULL) {
+            Tasklet *keeper = scheduler_keeper(scheduler);
+            bool paused = keeper->blocked == NOT_BLOCKED;
+            if (paused || (keeper->blocked == BLOCKED_RUN && run_is_over(scheduler, keeper))) {
+                if (paused)
+                    Py_INCREF(keeper);
+                tasklet_unblock(keeper);
+                ring_append(scheduler, keeper);
+            } else if (scheduler->keepers > 0 || (!scheduler->ending && (other_threads(scheduler) || signals_may_wake())))
+                failed = hub_wait(scheduler, looked++);
+            else {
+                int foreign = deadlock_mode != DEADLOCK_RAISE ? foreign_threads(scheduler) : 0;
+                int verdict = deadlock_verdict(foreign, looked, told);
+                if (verdict == VERDICT_RAISE || scheduler->ending) {
+                    PyObject *error = deadlock_error(scheduler);
+                    keeper_set_error(scheduler, error != NULL ? error : error_take());
+                } else if (verdict == VERDICT_TELL) { /* what that runs may have woken somebody */
+                    told = true;
+                    failed = deadlock_log(scheduler, foreign);
+                } else
+                    failed = hub_wait(scheduler, looked++);
+            }
+        }
+        if (failed)
+            keeper_set_error(scheduler, error_take());
+        if (scheduler->first != NULL && unlikely(scheduler->attention & ATTEND_CALLBACK))
+            scheduler->first = scheduler_announce(scheduler, scheduler->current, scheduler->first);
+        if (scheduler->first != NULL)
+            break;
+    }
+    scheduler->current = scheduler->first;
+    scheduler->first = NULL;
+    scheduler->idle = false;
+    return scheduler->current;
+}
