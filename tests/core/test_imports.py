@@ -243,7 +243,9 @@ DeadlockError = sys.modules["_frozen_importlib"]._DeadlockError
 
 @pytest.fixture
 def thread():
-    """thread(function, *args): runs it in a thread up to where that blocks; thread.end() joins all of them."""
+    """thread(function, *args): runs it in a thread up to where that blocks; thread.lets(event, going): sets the event, and returns
+    when the thread that waited for it has added to `going` and blocks again; thread.end() joins all of them.
+    """
     before, threads = sys.getswitchinterval(), []
     sys.setswitchinterval(100)  # a thread that runs gives the GIL up where it blocks, and nowhere else
 
@@ -254,12 +256,18 @@ def thread():
         while not begun:
             roamlet.sleep(0.001)
 
+    def lets(go, going):
+        number = len(going)
+        go.set()
+        while len(going) == number:  # what the thread adds is seen here when it blocks again
+            roamlet.sleep(0.001)
+
     def end():
         for each in threads:
             each.join(20)
         assert not any(each.is_alive() for each in threads)
 
-    start.end = end
+    start.lets, start.end = lets, end
     yield start
     sys.setswitchinterval(before)
 
@@ -303,7 +311,7 @@ def test_each_search_for_a_deadlock_looks_at_all_waits():
 def test_a_thread_that_blocks_as_a_whole_holds_up_all_of_its_tasklets(thread, order):
     """Its tasklet, which cannot go on then, holds what another thread waits for that holds what it waits for."""
     ours, theirs = ModuleLock("ours"), ModuleLock("theirs")
-    release, we_go, they_go, log = roamlet.channel(), threading.Event(), threading.Event(), []
+    release, we_go, they_go, going, log = roamlet.channel(), threading.Event(), threading.Event(), [], []
 
     def holds(lock):
         lock.acquire()
@@ -314,6 +322,7 @@ def test_a_thread_that_blocks_as_a_whole_holds_up_all_of_its_tasklets(thread, or
         roamlet.tasklet(holds)(ours)
         roamlet.schedule()
         we_go.wait()
+        going.append("ours")
         roamlet.switch_trap(1)
         log.append(("ours", takes(theirs)))
         roamlet.switch_trap(-1)
@@ -323,27 +332,28 @@ def test_a_thread_that_blocks_as_a_whole_holds_up_all_of_its_tasklets(thread, or
     def their_thread():
         theirs.acquire()
         they_go.wait()
+        going.append("theirs")
         log.append(("theirs", takes(ours)))
         theirs.release()
 
     thread(our_thread)
     thread(their_thread)
     for go in (they_go, we_go) if order == "the thread first" else (we_go, they_go):
-        go.set()
-        roamlet.sleep(0.001)  # until that one waits for the other's lock
+        thread.lets(go, going)
     thread.end()
     assert sorted(log) == [("ours", order == "the tasklet first"), ("theirs", order == "the thread first")]
 
 
 def test_a_wake_up_is_not_lost_to_a_tasklet_whose_thread_is_blocked(thread):
     """It waited first, and its thread blocks for what the second one holds."""
-    first, second, log = ModuleLock("first"), ModuleLock("second"), []
+    first, second, going, log = ModuleLock("first"), ModuleLock("second"), [], []
     we_go, they_go = threading.Event(), threading.Event()
 
     def our_thread():
         roamlet.tasklet(lambda: log.append(("tasklet", takes(first))))()
         roamlet.schedule()
         we_go.wait()
+        going.append("ours")
         roamlet.switch_trap(1)
         log.append(("ours", takes(second)))
         roamlet.switch_trap(-1)
@@ -353,6 +363,7 @@ def test_a_wake_up_is_not_lost_to_a_tasklet_whose_thread_is_blocked(thread):
         roamlet.getcurrent()
         second.acquire()
         they_go.wait()
+        going.append("theirs")
         log.append(("theirs", takes(first)))
         second.release()
 
@@ -360,8 +371,7 @@ def test_a_wake_up_is_not_lost_to_a_tasklet_whose_thread_is_blocked(thread):
     thread(our_thread)
     thread(their_thread)
     for go in (they_go, we_go):
-        go.set()
-        roamlet.sleep(0.001)  # until that one waits
+        thread.lets(go, going)
     first.release()
     thread.end()
     assert log == [("theirs", True), ("ours", True), ("tasklet", True)]
@@ -392,12 +402,13 @@ def test_a_run_in_another_thread_waits_for_the_imports_of_its_tasklets(thread):
 
 def test_a_run_in_another_thread_that_waits_for_none_of_its_tasklets_is_waited_for(thread):
     """run(hub=False) ends although a tasklet waits for an import: no deadlock."""
-    ours, theirs, log = ModuleLock("ours"), ModuleLock("theirs"), []
+    ours, theirs, going, log = ModuleLock("ours"), ModuleLock("theirs"), [], []
     we_go, they_go, done = threading.Event(), threading.Event(), threading.Event()
 
     def our_thread():
         ours.acquire()
         we_go.wait()
+        going.append("ours")
         log.append(("ours", takes(theirs)))
         ours.release()
         done.set()
@@ -413,8 +424,7 @@ def test_a_run_in_another_thread_that_waits_for_none_of_its_tasklets_is_waited_f
 
     thread(our_thread)
     thread(their_thread)
-    we_go.set()
-    roamlet.sleep(0.001)
+    thread.lets(we_go, going)
     they_go.set()
     thread.end()
     assert log == [("ours", True), ("theirs", True)]
