@@ -1,4 +1,4 @@
-"""roamlet.generator among tasklets: who waits for it, in which context and thread it runs, the watchdog."""
+"""roamlet.generator among tasklets: the callers that wait for it, in which context and thread it runs, the watchdog."""
 
 import contextlib
 import contextvars
@@ -34,7 +34,7 @@ def test_a_blocked_function_blocks_only_who_asked():
         channel.send(value)
     roamlet.run()
     assert [entry for entry in log if entry != "main"] == [1, 2, "end"]
-    assert log[:2] == ["main", "main"]  # who waits for a function that has blocked goes to the end of the queue
+    assert log[:2] == ["main", "main"]  # the caller of a function that has blocked goes to the end of the queue
 
 
 def test_other_tasklets_run_when_the_function_lets_them():

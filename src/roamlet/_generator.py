@@ -14,8 +14,8 @@ from roamlet.core import TaskletExit, Waiter, getcurrent, schedule_remove, taskl
 P = ParamSpec("P")
 R = TypeVar("R")
 
-# A body is new, waits for a request, has one that it has not seen yet, works for who asked, and has answered until that is
-# taken. It may also work while nobody waits for it: it was killed, or who asked has gone. In the end it has ended.
+# A body is new, waits for a request, has one that it has not seen yet, works for the caller, and has answered until the answer is
+# taken. It may also work while no caller waits for it: it was killed, or the caller has gone. In the end it has ended.
 _NEW, _IDLE, _ASKED, _WORKS, _ANSWERED, _LEFT, _ENDED = range(7)
 _STATES = ("not started", "suspended", "running", "running", "suspended", "running", "ended")
 
@@ -28,9 +28,9 @@ _ROUNDS = 10
 
 
 class _Body(tasklet[...]):
-    """The tasklet that runs a generator's function, and what passes between it and whoever asks.
+    """The tasklet that runs a generator's function, and what passes between it and the caller.
 
-    Who asks sets `state` and runs the body, and is next in the run queue: when the body suspends itself it goes on, and
+    The caller sets `state` and runs the body, and is next in the run queue: when the body suspends itself the caller goes on, and
     finds the answer. If the body blocks on the way, or is interrupted, it waits for `answered`. A suspended body refers
     neither to who asked nor to the NestedGenerator, nor do its frames refer to it: there is no cycle.
 
@@ -104,7 +104,7 @@ def yield_(value: Any = None) -> Any:
 
 
 def _woken_by_an_error() -> None:
-    """The body did not wait for that: it was killed, say. It works for whoever asks just now, or for nobody."""
+    """The body did not wait for that: it was killed, say. It works for the present caller, or for none."""
     body = _current()
     try:
         del body.free
@@ -147,7 +147,7 @@ def _await_first_request() -> None:
 
 
 def _from_here(error: BaseException) -> BaseException:
-    """The error as its function's callers should see it: its traceback begins behind the frame that caught it."""
+    """The error as its function's callers should see it: its traceback begins after the frame that caught it."""
     return error.with_traceback(error.__traceback__ and error.__traceback__.tb_next)
 
 
@@ -290,7 +290,7 @@ def _exception(typ: object, val: Any, tb: TracebackType | None) -> BaseException
 
 
 def _take_turn(body: _Body) -> None:
-    """Be the one who asks. ValueError when somebody else does."""
+    """Become the body's caller. ValueError when another tasklet is."""
     try:
         del body.free
     except AttributeError:
@@ -315,7 +315,7 @@ def _ask(body: _Body, value: object, error: BaseException | None) -> Any:
 
 
 def _answer(body: _Body) -> Any:
-    """Take the answer, for which this waits while there is none."""
+    """Take the answer; wait for it first if necessary."""
     if body.state in (_ASKED, _WORKS):
         _wait(body)
     value, error = body.value, body.error
@@ -339,7 +339,7 @@ def _interrupted(body: _Body) -> None:
         body.throw(type(error), error, error.__traceback__, True)
         return
     body.value = body.error = None
-    if body.state != _ENDED:  # it has not seen the request, or nobody takes its answer now
+    if body.state != _ENDED:  # it has not seen the request, or its answer is not taken now
         body.release()
     raise  # noqa: PLE0704 - called in an except block
 

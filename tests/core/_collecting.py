@@ -14,7 +14,7 @@ STORES_OPERANDS = sys.version_info >= (3, 14)  # before every call, so that all 
 
 
 def run() -> None:
-    """Run until nobody is runnable, whoever waits."""
+    """Run until no tasklet is runnable, whatever waits."""
     roamlet.run(hub=False)
 
 

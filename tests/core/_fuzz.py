@@ -52,7 +52,7 @@ def members_of(kind: type) -> list[str]:
     return [*found, "__new__", "__reduce_ex__", "weakref", "drop"]
 
 
-# After mark_service_thread(True) other threads would take main for one that wakes nobody.
+# After mark_service_thread(True) other threads would take main for one that wakes no tasklet.
 FUNCTIONS = [name for name in core.__all__ if callable(getattr(core, name)) and name != "mark_service_thread"]
 SUBJECTS: dict[str, tuple[dict[str, Callable[[World], Any]], list[str]]] = {
     "tasklet": (TASKLETS, members_of(roamlet.tasklet)),
@@ -499,7 +499,7 @@ def look_around() -> list[str]:
             roamlet.schedule()
         try:
             roamlet.channel().receive()
-            wrong.append("received from nobody")
+            wrong.append("received without a sender")
         except roamlet.Deadlock:
             pass
     except BaseException as error:

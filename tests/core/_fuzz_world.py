@@ -464,7 +464,7 @@ CHANNELS: dict[str, Callable[[World], Any]] = {
     "closing with senders": lambda world: peopled(world, "senders", closed=True),
     "closing with receivers": lambda world: peopled(world, "receivers", closed=True),
     "preferring the sender": lambda world: peopled(world, "senders", preference=1),
-    "preferring nobody": lambda world: peopled(world, "receivers", preference=0),
+    "preferring neither": lambda world: peopled(world, "receivers", preference=0),
     "schedule_all": lambda world: peopled(world, "receivers", schedule_all=True),
     "with another thread": with_another_thread,
     "hostile": lambda world: HostileChannel(),

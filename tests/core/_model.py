@@ -308,7 +308,7 @@ class Model:
                 self.wake(inner)
 
     def keeper(self) -> Task:
-        """Whom errors come to, and who goes on when nobody can run."""
+        """The task that errors come to, and that goes on when no task can run."""
         return self.runs[-1] if self.runs else self.main
 
     def leave(self) -> None:

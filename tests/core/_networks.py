@@ -26,7 +26,7 @@ class Network:
 
 
 def random_network(seed: int, processes: int = 6, channels: int = 8, messages: int = 60) -> Network:
-    """Every message has its place in one order of all, so that nobody waits for ever."""
+    """Every message has its place in one order of all, so that no process waits for ever."""
     generator = random.Random(seed)
     scripts: list[list[Step]] = [[] for _ in range(processes)]
     ends = [generator.sample(range(processes), 2) for _ in range(channels)]

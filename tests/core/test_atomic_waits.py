@@ -1,4 +1,4 @@
-"""What waits inside atomic code: roamlet's own calls give it up, and of the others at least it is said who waits for whom."""
+"""Waits inside atomic code: roamlet's own calls give it up, and for others there is a message that names the two threads."""
 
 import sys
 import threading

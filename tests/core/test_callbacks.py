@@ -1,4 +1,4 @@
-"""Callbacks: before each switch, before each channel operation, and for errors that nobody catches."""
+"""Callbacks: before each switch, before each channel operation, and for errors that are not caught."""
 
 import sys
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ def no_callbacks_left() -> Iterator[None]:
 
 @pytest.fixture
 def reported(monkeypatch) -> list[str]:
-    """What errors in callbacks say, which have nobody to be raised in."""
+    """The reports of errors in callbacks, which cannot be raised in any tasklet."""
     texts: list[str] = []
     monkeypatch.setattr(
         sys, "unraisablehook", lambda report: texts.append(f"{type(report.exc_value).__name__} {report.exc_value}")
@@ -239,7 +239,7 @@ def test_a_channel_callback_must_not_use_channels_or_switch(reported):
     ]
 
 
-# ---- errors that nobody catches ----
+# ---- errors that are not caught ----
 
 
 def test_what_a_channel_callback_drops_ends_when_it_may(reported):
@@ -265,7 +265,7 @@ def test_the_error_handler_gets_what_a_tasklet_does_not_catch():
     log = []
 
     def bad():
-        raise LookupError("nobody catches this")
+        raise LookupError("not caught")
 
     def handler(kind, value, traceback):
         log.append((kind, str(value), traceback.tb_frame.f_code.co_name, roamlet.getcurrent()))
@@ -273,7 +273,7 @@ def test_the_error_handler_gets_what_a_tasklet_does_not_catch():
     roamlet.set_error_handler(handler)
     tasklet = roamlet.tasklet(bad)()
     roamlet.run()
-    assert log == [(LookupError, "nobody catches this", "bad", tasklet)]
+    assert log == [(LookupError, "not caught", "bad", tasklet)]
     assert not tasklet.alive
     log.clear()
 

@@ -157,7 +157,7 @@ def test_a_run_that_may_not_begin_interrupts_nobody(how):
         roamlet.run(**how)
         pytest.fail("it did not raise")
     roamlet.schedule()
-    assert ended == [True]  # at once: nobody counts its instructions
+    assert ended == [True]  # at once: its instructions are not counted
     roamlet.tasklet(long)()
     interrupted = roamlet.run(1000)
     assert (interrupted is not None, ended) == (True, [True])
@@ -366,7 +366,7 @@ def test_a_cancelled_that_leaves_the_tasklet_is_no_error():
         (lambda scope: scope.__enter__(), RuntimeError, "a CancelScope is entered once: make a new one"),
         (lambda scope: scope.adopt(5), TypeError, "adopt.. takes a tasklet, not 5"),
         (lambda scope: scope.adopt(roamlet.getcurrent()), RuntimeError, "has started already"),
-        (lambda scope: CancelScope().adopt(roamlet.tasklet()), RuntimeError, "nobody is in this CancelScope"),
+        (lambda scope: CancelScope().adopt(roamlet.tasklet()), RuntimeError, "no tasklet is in this CancelScope"),
         (lambda scope: setattr(CancelScope(), "deadline", 1), RuntimeError, "while somebody is in the CancelScope"),
         (lambda scope: setattr(scope, "deadline", -1), ValueError, "from 0 on, not -1"),
         (lambda scope: setattr(scope, "deadline", "x"), TypeError, "takes a number of seconds, not str"),

@@ -38,7 +38,7 @@ def bystander(log):
     [
         # The receiver runs at once, before whoever else is runnable; the sender is the last of the queue.
         (-1, ["r waits", "main sends", ("r", 1), "bystander", "main sent"]),
-        # The sender goes on; the receiver is the last of the queue, behind the bystander.
+        # The sender goes on; the receiver is the last of the queue, after the bystander.
         (1, ["r waits", "main sends", "main sent", "bystander", ("r", 1)]),
         (0, ["r waits", "main sends", "main sent", "bystander", ("r", 1)]),
     ],

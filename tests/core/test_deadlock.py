@@ -1,4 +1,4 @@
-"""Deadlock: raised in main when it waits and nothing can ever wake it, with a list of who waits where."""
+"""Deadlock: raised in main when it waits and nothing can ever wake it, with a list of what each tasklet waits for."""
 
 import threading
 

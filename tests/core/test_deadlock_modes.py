@@ -281,7 +281,7 @@ def test_without_logging_the_wait_goes_on():
 
 
 def test_off_waits_and_says_nothing():
-    """Until a timer's signal ends it; marked as one that wakes nobody, it hides no deadlock by itself."""
+    """Until a timer's signal ends it; marked as one that wakes no tasklet, it hides no deadlock by itself."""
     printed = output_of("""
         import signal, roamlet
         from roamlet import core

@@ -28,7 +28,7 @@ SWITCHES = {
     "wait": lambda channel: core.Waiter().wait(1),
     "receive": lambda channel: channel.receive(),
     "send": lambda channel: channel.send(1),
-    "send to nobody": lambda channel: roamlet.channel().send(1),
+    "send without a receiver": lambda channel: roamlet.channel().send(1),
     "kill": lambda channel: channel.queue.kill(),
     "throw": lambda channel: channel.queue.throw(LookupError),
     "tasklet.run": lambda channel: roamlet.tasklet(int, ()).run(),

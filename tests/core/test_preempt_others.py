@@ -1,4 +1,4 @@
-"""Tasklets are interrupted in a process in which others trace, profile and monitor: nobody notices anybody else."""
+"""Tasklets are interrupted in a process in which other tools trace, profile and monitor: none notices another."""
 
 import sys
 from collections.abc import Callable, Iterator

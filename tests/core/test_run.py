@@ -91,7 +91,7 @@ def test_an_error_goes_to_the_innermost_run():
     log = []
 
     def bad():
-        raise LookupError("nobody catches this")
+        raise LookupError("not caught")
 
     def inner():
         roamlet.tasklet(bad)()
@@ -102,7 +102,7 @@ def test_an_error_goes_to_the_innermost_run():
 
     roamlet.tasklet(inner)()
     roamlet.run()
-    assert log == ["nobody catches this"]
+    assert log == ["not caught"]
 
 
 def test_waking_main_in_run_ends_the_runs_inside_its_own():
@@ -189,7 +189,7 @@ def test_a_destructor_that_runs_while_run_returns_may_call_run():
     roamlet.run()
     assert log == ["inner", "freed", "outer"]
     roamlet.tasklet([].pop)()
-    with pytest.raises(IndexError):  # in main: nobody else is inside run() any more
+    with pytest.raises(IndexError):  # in main: no other tasklet is inside run() any more
         roamlet.run()
 
 

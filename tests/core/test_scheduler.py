@@ -1,4 +1,4 @@
-"""The run queue: the order in which tasklets run, what run() waits for, what happens to errors that nobody catches."""
+"""The run queue: the order in which tasklets run, what run() waits for, what happens to errors that are not caught."""
 
 import sys
 
@@ -195,7 +195,7 @@ def test_switch_replaces_the_caller_by_the_target():
     roamlet.tasklet(target, ()).switch()
     log.append("main")
     roamlet.run()
-    # The target was put at the end of the queue and ran at once; main came back behind the others.
+    # The target was put at the end of the queue and ran at once; main came back after the others.
     assert log == ["target", "a0", "main"]
 
 

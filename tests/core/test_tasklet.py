@@ -383,7 +383,7 @@ def test_a_tasklet_that_goes_on_after_tasklet_exit_without_references_is_abandon
     roamlet.run()
     del tasklet
     assert len(attempts) == 10
-    assert len(said) == 1 and "goes on after TaskletExit although nobody refers to it" in said[0]
+    assert len(said) == 1 and "goes on after TaskletExit although nothing refers to it" in said[0]
     assert core.started() == []
     for _ in range(300):
         roamlet.tasklet(roamlet.schedule)()

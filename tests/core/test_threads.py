@@ -41,7 +41,7 @@ def test_each_thread_has_a_main_tasklet_and_a_queue_of_its_own():
 
 
 def test_what_happens_when_partners_live_in_different_threads():
-    """Nobody switches: the one that waited becomes runnable in its own thread, whatever the preference."""
+    """No switch happens: the one that waited becomes runnable in its own thread, whatever the preference."""
     channel, log, ready = roamlet.channel(), [], threading.Event()
 
     def other():

@@ -335,7 +335,7 @@ def test_an_error_that_nobody_takes_any_more_is_no_reference_cycle_with_who_sett
 
     def settle(waiter):
         try:
-            raise LookupError("nobody hears it")
+            raise LookupError("not heard")
         except LookupError as error:
             log.append(waiter.fail(error))
 

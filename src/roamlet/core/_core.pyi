@@ -134,7 +134,7 @@ class tasklet(Generic[P]):
         """threading.get_ident() of its thread; -1 after that ended."""
     @property
     def next(self) -> tasklet[...] | None:
-        """The neighbour behind it in the run queue or a channel's queue, or None."""
+        """The next tasklet in the run queue or in a channel's queue, or None."""
     @property
     def prev(self) -> tasklet[...] | None:
         """The neighbour before it, or None."""
@@ -182,17 +182,17 @@ class channel(Generic[T]):
 
     def __new__(cls, *args: Any, **kwargs: Any) -> channel[T]: ...
     def send(self, value: T, /) -> None:
-        """Pass `value` to the receiver that has waited longest; wait for one when there is none.
+        """Pass `value` to the receiver that has waited longest; wait for a receiver when none waits.
 
         Blocks this tasklet only, until the value was received. Switches: with preference -1 (the default) a waiting
         receiver runs at once and this tasklet after it. The receiver may live in another thread. Raises ChannelClosed on
-        a closed channel, Deadlock (in main) when nobody can ever receive.
+        a closed channel, Deadlock (in main) when no tasklet can ever receive.
         """
     def receive(self) -> T:
-        """Take the value of the sender that has waited longest; wait for one when there is none.
+        """Take the value of the sender that has waited longest; wait for a sender when none waits.
 
         Blocks this tasklet only. Switches to the sender when preference is 1. Raises what was sent with send_exception,
-        ChannelClosed when the channel is closed and empty, Deadlock (in main) when nobody can ever send. First come,
+        ChannelClosed when the channel is closed and empty, Deadlock (in main) when no tasklet can ever send. First come,
         first served among receivers, which may live in several threads.
         """
     def send_exception(self, exception: type[BaseException] | BaseException, /, *args: Any) -> None:
@@ -210,7 +210,7 @@ class channel(Generic[T]):
     def send_sequence(self, values: Iterable[T], /) -> int:
         """Send each of an iterable's values; return how many there were. Blocks as send does."""
     def close(self) -> None:
-        """Let nobody new wait here: what waits already may still be met.
+        """Let no other tasklet wait here: those that wait already may still be met.
 
         `for` loops over the channel end now, or when they have taken what waits. Does not switch.
         """
@@ -229,7 +229,7 @@ class channel(Generic[T]):
         """Whether close() was called."""
     @property
     def closed(self) -> bool:
-        """Whether it is closing and nobody waits here any more."""
+        """Whether it is closing and no tasklet waits here any more."""
     preference: Literal[-1, 0, 1]
     """Who runs when two meet: -1 the receiver (default), 1 the sender, 0 whoever ran already. Its sign counts."""
     schedule_all: bool
@@ -287,13 +287,13 @@ def select(
 ) -> tuple[channel[Any], Any]: ...
 @overload
 def select(*cases: channel[Any] | tuple[channel[Any], Any], default: T) -> tuple[channel[Any] | None, Any | T]:
-    """Receive from, or send to, the first of several channels where somebody is; wait for one when nobody is.
+    """Receive from, or send to, the first of several channels that has a partner; wait for a partner when none has.
 
     A case is a channel, to receive from, or a pair (channel, value), to send; one for each channel. Returns (channel, value)
     of the one case that was met, value being None for a send. Where several can be met, each has its turn. Blocks this
     tasklet only; switches as send and receive do. Raises what send_exception has sent, ChannelClosed when no case can be met
-    and one of the channels is closed, or is being closed meanwhile, TimeoutError when nobody came within `timeout` seconds
-    (float, >= 0), Deadlock (in main) when nobody ever can. With `default` it does not wait: (None, default) when no case
+    and one of the channels is closed, or is being closed meanwhile, TimeoutError when none came within `timeout` seconds
+    (float, >= 0), Deadlock (in main) when none ever can. With `default` it does not wait: (None, default) when no case
     can be met at once. Thread-safe.
     """
 
@@ -461,12 +461,12 @@ class CancelScope:
     def adopt(self, tasklet: tasklet[...], /) -> None:
         """Put a tasklet that has not run yet into the scope, and so into those around it.
 
-        RuntimeError when it has, or when nobody is in the scope. Does not switch.
+        RuntimeError when it has, or when no tasklet is in the scope. Does not switch.
         """
     def reschedule(self, timeout: float | None, /) -> None:
         """Let its time be over `timeout` seconds (float, >= 0) from now, or never (None).
 
-        RuntimeError when nobody is inside. Thread-safe; does not switch.
+        RuntimeError when no tasklet is inside. Thread-safe; does not switch.
         """
     @property
     def deadline(self) -> float | None:
@@ -513,13 +513,13 @@ def set_deadlock_mode(mode: str, /) -> str:
     """
 
 def mark_service_signal(signalnum: int, /) -> None:
-    """Declare that the Python handler of this signal wakes nobody: it does not hide a deadlock.
+    """Declare that the Python handler of this signal wakes no tasklet: it does not hide a deadlock.
 
     Others do: a handler may set an event.
     """
 
 def mark_service_thread(service: bool = True, thread_id: int = ..., /) -> None:
-    """Declare this thread one of roamlet's own, which by itself wakes nobody: it does not hide a deadlock. False undoes it.
+    """Declare this thread one of roamlet's own, which by itself wakes no tasklet: it does not hide a deadlock. False undoes it.
 
     With thread_id, do so for another thread, if it lives and has a scheduler.
     """

@@ -1,7 +1,7 @@
 /* What roamlet's other extension modules use of the core, whichever switching backend is loaded: a table of functions in the
    capsule roamlet.core._core._API. All of it under the GIL, in any thread; nothing here is public.
 
-   A tasklet that waits stands in a RoamletQueue, which is embedded in the object it waits for. A thread without tasklets waits
+   A tasklet that waits is linked into a RoamletQueue, which is embedded in the object it waits for. A thread without tasklets waits
    as its main tasklet. */
 #ifndef ROAMLET_API_H
 #define ROAMLET_API_H
@@ -16,7 +16,7 @@
 /* Those who wait, the first first. Zeroed it is empty. Each is owned by the queue, and holds what embeds the queue in its
    call; the members are the core's alone. */
 typedef struct {
-    void *head, *tail; /* NULL, NULL: nobody waits */
+    void *head, *tail; /* NULL, NULL: no tasklet waits */
 } RoamletQueue;
 
 /* How a wait ended. */
@@ -88,10 +88,10 @@ typedef struct {
        vectorcall end that waits (args + their count, keywords included), NULL when that is not known; the collector sees so
        much of the caller's frame. Between the caller's last look at its state and the tasklet's standing in the queue no code
        runs and no other thread gets the GIL. Returns one of ROAMLET_*; state must be read again after it. Switches; releases the
-       GIL when nobody can run. */
+       GIL when no tasklet can run. */
     int (*wait)(RoamletQueue *queue, PyObject *on, int64_t deadline, int flags, PyObject *const *operands);
 
-    /* Make the first of the queue runnable in its own thread. false when nobody waits. Never switches, runs no Python code. */
+    /* Make the first of the queue runnable in its own thread. false when none waits. Never switches, runs no Python code. */
     bool (*wake_one)(RoamletQueue *queue);
     Py_ssize_t (*wake_all)(RoamletQueue *queue); /* how many there were */
 
@@ -102,7 +102,7 @@ typedef struct {
     PyObject *(*current)(void);
 
     /* Whether this is a signal handler that interrupts its thread while that waits in its main tasklet and has no other: wait() is
-       refused then, as nobody can be switched to, but the thread itself may wait without holding up anybody. */
+       refused then, as there is no tasklet to switch to, but the thread itself may wait: that holds up no other tasklet. */
     bool (*interrupts_wait)(void);
 
     /* Around a call that blocks its thread outside of wait(): the caller leaves atomic code, all of its levels, and enters as many again.
@@ -123,7 +123,7 @@ typedef struct {
 
     /* ---- for roamlet.snapshot ---- */
 
-    /* -1 with a TypeError set when `tasklet` is none. Changes nothing. */
+    /* -1 with a TypeError set when `tasklet` is not a tasklet. Changes nothing. */
     int (*inspect)(PyObject *tasklet, RoamletState *state);
 
     /* Call `each` for each Python frame of a started tasklet that does not run, the innermost first, until it returns something

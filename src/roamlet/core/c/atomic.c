@@ -1,13 +1,13 @@
 /* `with roamlet.atomic():` the process-wide lock that atomic code excludes other atomic code with, in every thread.
 
    It is re-entrant for its tasklet, or for its thread while no tasklet runs there; a tasklet that is switched away gives
-   it up and takes it back before it goes on. The GIL guards all that is here: taking a free lock is two stores. Who
-   finds it taken waits at the gate with the GIL released. The gate is a lock that is held while nobody needs to look
-   again; whoever releases atomic while others wait opens it for one of them. First come, first served is not promised. */
+   it up and takes it back before it goes on. The GIL guards all that is here: taking a free lock is two stores. A
+   thread that finds it taken waits at the gate with the GIL released. The gate is a lock that is held while no thread needs to
+   look again; a tasklet that releases atomic while threads wait opens the gate for one of them. First come, first served is not promised. */
 
 #define ATOMIC_PATIENCE_US 1000000 /* a wait this long is reported, with the owner and its line */
 
-static PyThreadState *atomic_owner; /* of the thread that is in atomic code; NULL: nobody */
+static PyThreadState *atomic_owner; /* of the thread that is in atomic code; NULL: none */
 static uint64_t atomic_owner_id;    /* its id: a later thread may have its address */
 static PyThread_type_lock atomic_gate;
 static int atomic_waiters;
@@ -206,7 +206,7 @@ atomic_enter(void)
     return 0;
 }
 
-/* One level up. -1 with an exception set when there is none. */
+/* One level up. -1 with an exception set when there is no higher level. */
 static inline int
 atomic_leave(void)
 {

@@ -10,7 +10,7 @@ struct CancelScope {
     CancelScope *inner;   /* the list of those directly inside, each unlinked when it is freed */
     CancelScope *next, **link; /* its place in outer's list */
     Tasklet *tasklets;    /* the list of those whose innermost scope it is */
-    Tasklet *owner;       /* borrowed, only compared: who has entered it */
+    Tasklet *owner;       /* borrowed, only compared: the tasklet that entered it */
     int64_t timeout;      /* ns from entering on; ROAMLET_NEVER: no limit */
     int64_t deadline;     /* ns on the core's clock; ROAMLET_NEVER: none, or not entered yet */
     bool cancelled, shield, entered, left, expired;
@@ -365,7 +365,7 @@ CancelScope_adopt(PyObject *self, PyObject *object)
         return NULL;
     }
     if (!scope->entered || scope->left) {
-        PyErr_SetString(PyExc_RuntimeError, "adopt(): nobody is in this CancelScope: with scope: scope.adopt(tasklet)");
+        PyErr_SetString(PyExc_RuntimeError, "adopt(): no tasklet is in this CancelScope: with scope: scope.adopt(tasklet)");
         return NULL;
     }
     CancelScope *before = tasklet->scope;
@@ -444,7 +444,7 @@ CancelScope_traverse(PyObject *self, visitproc visit, void *arg)
     return 0;
 }
 
-/* Take the scope out of the one around it, whose reference is the caller's then; NULL: there is none. */
+/* Take the scope out of the one around it, whose reference passes to the caller; NULL: it is the outermost. */
 static CancelScope *
 scope_detach(CancelScope *scope)
 {
@@ -495,11 +495,11 @@ PyDoc_STRVAR(scope_exit_doc, "__exit__($self, /, *args)\n--\n\n"
 PyDoc_STRVAR(scope_cancel_doc, "cancel($self, /)\n--\n\n"
 "Let every blocking call inside raise Cancelled, those that wait now included. For good. Thread-safe; does not switch.");
 PyDoc_STRVAR(scope_adopt_doc, "adopt($self, tasklet, /)\n--\n\n"
-"Put a tasklet that has not run yet into the scope, and so into those around it. RuntimeError when it has, or when nobody\n"
-"is in the scope. Does not switch.");
+"Put a tasklet that has not run yet into the scope, and so into those around it. RuntimeError when it has, or when no\n"
+"tasklet is in the scope. Does not switch.");
 
 PyDoc_STRVAR(scope_reschedule_doc, "reschedule($self, timeout, /)\n--\n\n"
-"Let its time be over `timeout` seconds (float, >= 0) from now, or never (None). RuntimeError when nobody is inside.\n"
+"Let its time be over `timeout` seconds (float, >= 0) from now, or never (None). RuntimeError when no tasklet is inside.\n"
 "Thread-safe; does not switch.");
 
 static PyMethodDef CancelScope_methods[] = {

@@ -63,7 +63,7 @@ collection_calls(PyThreadState *tstate)
     return unlikely(collector_runs(tstate, collection.thread != 0)) && collection_inside();
 }
 
-/* The slow half of collection_forbids. Not inlined, because who asks for its own frame's address is compiled with a frame pointer, and
+/* The slow half of collection_forbids. Not inlined, because a function that asks for its own frame's address is compiled with a frame pointer, and
    not cold, because gcc takes all that follows the call for cold then: each made a switch a tenth slower. */
 static __attribute__((noinline)) bool
 collection_holds_stack(Scheduler *scheduler)

@@ -19,7 +19,7 @@ tasklet_hidden(Tasklet *tasklet)
     return tasklet == tasklet->scheduler->current /* it runs, or sleeps on behalf of all: its frames are in use */
            || tasklet == tasklet->scheduler->main /* its scheduler owns it: looking through it would find nothing */
            || tasklet->timer >= 0                 /* time wakes it */
-           || tasklet->in_run                     /* it is woken when nobody can run */
+           || tasklet->in_run                     /* it is woken when no tasklet can run */
            || PyObject_GC_IsFinalized((PyObject *)tasklet)           /* the collector would cut what it holds and not */
            || Py_TYPE(tasklet)->tp_finalize != Tasklet_finalize; /* end it: a second time, or where a subclass has __del__ */
 }

@@ -13,6 +13,7 @@
 
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
+#define UNUSED __attribute__((unused))
 
 /* An attribute's name as an interned string, made once and kept in `place`. For what is asked for in each thread, tasklet or wait:
    CPython's cache of attributes keeps each new string that it is asked by. Borrowed; NULL with an exception set. */
@@ -23,7 +24,6 @@ name_interned(PyObject **place, const char *name)
         *place = PyUnicode_InternFromString(name);
     return *place;
 }
-#define UNUSED __attribute__((unused))
 
 typedef struct Tasklet Tasklet;
 typedef struct CancelScope CancelScope;
@@ -73,7 +73,7 @@ struct Tasklet {
     Scheduler *scheduler; /* of the thread it belongs to; counted in scheduler->tasklets */
     PyObject *tempval;    /* the value in transit: what it sends, what its blocking call will return, or an exception */
     PyObject *waiting_on; /* borrowed: the Channel, Waiter or holder of `queue`; its C frame holds the reference */
-    RoamletQueue *queue;     /* while BLOCKED_QUEUE: the one it stands in */
+    RoamletQueue *queue;     /* while BLOCKED_QUEUE: the one it is in */
     PyObject *const *operands; /* out of the run queue: where the arguments of the call end that waits; NULL: not known */
     PyObject *function, *args, *kwargs;
     PyObject *context; /* contextvars.Context that it will start in; NULL: an empty one */
@@ -127,7 +127,7 @@ struct SelectCase {
 
 struct Select {
     PyObject_VAR_HEAD
-    RoamletQueue queue;   /* the tasklet that waits, or nobody: not yet, or it was thrown at and has not run since */
+    RoamletQueue queue;   /* the tasklet that waits; empty when none does yet, or when it was thrown at and has not run since */
     Py_ssize_t chosen; /* the index of the case that was met; negative: none */
     PyObject *value;   /* owned: what was received */
     bool is_error;     /* it is to be raised */
@@ -137,7 +137,7 @@ struct Select {
 
 struct Waiter {
     PyObject_HEAD
-    Tasklet *tasklet;      /* owned: the tasklet that waits; NULL: nobody yet, or no longer */
+    Tasklet *tasklet;      /* owned: the tasklet that waits; NULL: none yet, or no longer */
     PyObject *value;
     enum { WAITER_PENDING, WAITER_VALUE, WAITER_ERROR, WAITER_ABANDONED } state;
     bool used;
@@ -162,7 +162,7 @@ struct Scheduler {
     int ticks, ticks_full;
     union {
         struct {
-            bool idle;    /* nobody can run; `current` waits in scheduler_idle on behalf of all */
+            bool idle;    /* no tasklet can run; `current` waits in scheduler_idle on behalf of all */
             bool polling; /* inside the hub's poll or a timer */
             bool announcing; /* inside a callback, or in the middle of a switch */
             bool trapped; /* switch_trap is not 0 */

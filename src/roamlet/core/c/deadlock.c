@@ -1,4 +1,4 @@
-/* The error that main gets when nothing can ever wake anybody: who waits where. */
+/* The error that main gets when nothing can ever wake any tasklet: a list of what each one waits for. */
 
 #define LAST_SIGNAL 64
 
@@ -85,7 +85,7 @@ deadlock_list(Scheduler *scheduler, PyObject *text)
     return text;
 }
 
-/* A new Deadlock that lists who waits where; NULL with an exception set. Runs Python code (repr). */
+/* A new Deadlock that lists what each tasklet waits for; NULL with an exception set. Runs Python code (repr). */
 static PyObject *
 deadlock_error(Scheduler *scheduler)
 {

@@ -396,7 +396,7 @@ static PyGetSetDef Tasklet_getset[] = {
     {"is_main", Tasklet_get_is_main, NULL, "Whether it is its thread's main tasklet.", NULL},
     {"is_current", Tasklet_get_is_current, NULL, "Whether it runs now, in its thread.", NULL},
     {"thread_id", Tasklet_get_thread_id, NULL, "threading.get_ident() of its thread; -1 after that ended.", NULL},
-    {"next", Tasklet_get_next, NULL, "The neighbour behind it in the run queue or a channel's queue, or None.", NULL},
+    {"next", Tasklet_get_next, NULL, "The next tasklet in the run queue or in a channel's queue, or None.", NULL},
     {"prev", Tasklet_get_prev, NULL, "The neighbour before it, or None.", NULL},
     {"atomic", Tasklet_get_atomic, NULL, "Whether it is in atomic code, by `with roamlet.atomic()` or set_atomic().", NULL},
     {"ignore_nesting", Tasklet_get_ignore_nesting, NULL, "Whether it may be interrupted inside C code that calls Python.", NULL},

@@ -12,7 +12,7 @@ typedef struct {
     bool reported;      /* that events could not be set, once per run() */
     int64_t deadline;   /* of the slice, on the monotonic clock; atomic */
     /* The rest belongs to the watcher thread and is guarded by its lock, except where something else is said. */
-    bool dozing;        /* atomic: the slice ran out while its thread slept: nobody watches it until a tasklet goes on there */
+    bool dozing;        /* atomic: the slice ran out while its thread slept: it is not watched until a tasklet goes on there */
     int looks;          /* how often the watcher has asked for this deadline */
     int64_t looked_for, look; /* that deadline, and when to ask again */
     uint64_t round;     /* guarded by the GIL: the last sweep through all schedulers that saw this one */

@@ -1,6 +1,6 @@
 /* Events from the interpreter on 3.12 and later: sys.monitoring.
 
-   Only LOCAL events, on single code objects, tell of instructions. Those are in the code itself, so that they serve every
+   Only LOCAL events, on single code objects, report instructions. Those are in the code itself, so that they serve every
    frame that runs it, suspended ones too, and can be taken back from all of them. GLOBAL events would be in the code of
    frames that run now and of code that is entered later; a suspended frame goes on without entering, which is the one place
    where the interpreter looks whether its instructions are of date: it would miss the events when they are set, keep sending
@@ -29,7 +29,7 @@ static struct {
     int users;    /* and those with an expired slice; one more if the global events stay */
     int64_t changes; /* of global events, so far */
     bool stay;    /* global events are no longer cleared */
-    PyCodeObject **codes; /* owned: with local events. One that nobody else refers to is dropped when the list grows */
+    PyCodeObject **codes; /* owned: with local events. One that nothing else refers to is dropped when the list grows */
     Py_ssize_t count, capacity;
 } events = {.tool = -1};
 
@@ -111,7 +111,7 @@ events_callback(int event, int tool, PyObject *callback)
 static const int events_tools[] = {4, 3, 5, 2, 0, 1};
 #define TOOLS ((int)(sizeof events_tools / sizeof events_tools[0]))
 
-/* Who has the tool: a new reference, None for nobody, NULL with an exception set. */
+/* The name of the tool's user: a new reference, None when it is free, NULL with an exception set. */
 static PyObject *
 events_tool_owner(int tool)
 {
@@ -138,7 +138,7 @@ events_none_free(void)
     Py_DECREF(owners);
 }
 
-/* A tool id that nobody has; -1 with an exception set. */
+/* A tool id that is free; -1 with an exception set. */
 static int
 events_free_tool(void)
 {

@@ -166,7 +166,7 @@ source_cover(Scheduler *scheduler)
     trace_mark_chain(PyThreadState_GetFrame(scheduler->tstate), trace_mark);
 }
 
-/* A loop that is a single instruction makes no LINE events: the innermost frame of the thread, maybe another one, tells of
+/* A loop that is a single instruction makes no LINE events: the innermost frame of the thread, maybe another one, reports
    opcodes. Its reference is given back before the frame's locals go. */
 static int
 source_arm(Scheduler *scheduler)

@@ -1,11 +1,11 @@
 /* The thread that notices when a slice is over.
 
    It sleeps until the first slice of any thread ends and has no thread state. When a slice is over it asks for a pending
-   call, which sets the interrupt's events in whichever thread has the GIL, at its next jump or call. Where that is not to
-   be had or nobody makes it, the watcher waits for the GIL, some 5 ms when others run, and sets them itself. (The switch
+   call, which sets the interrupt's events in whichever thread has the GIL, at its next jump or call. Where none can
+   be had or no thread makes it, the watcher waits for the GIL, some 5 ms when others run, and sets them itself. (The switch
    cannot be made in the pending call: the interpreter makes no other one while it lasts.)
 
-   It is started with the first slice and ended at exit, and before a fork, so that nobody is warned about threads that a
+   It is started with the first slice and ended at exit, and before a fork, so that there is no warning about threads that a
    forked process has lost; both sides start it again when a slice is under way there. */
 #if WATCH_BY_MONITORING || WATCH_BY_TRACING
 
@@ -17,7 +17,7 @@
 #define WATCHER_STACK (512 * 1024)
 
 static struct {
-    pthread_mutex_t lock; /* is taken with or without the GIL; who has it never waits for the GIL */
+    pthread_mutex_t lock; /* is taken with or without the GIL; its holder never waits for the GIL */
     pthread_cond_t wake;
     pthread_t thread;
     bool ready;       /* `wake` is initialised, the hooks are registered */

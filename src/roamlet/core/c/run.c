@@ -1,6 +1,6 @@
 /* run(): let the others run until nothing is left to do, and interrupt those that run too long.
 
-   A tasklet inside run() is taken out of the run queue and stands on the stack scheduler->runs. When nobody can run, the
+   A tasklet inside run() is taken out of the run queue and put on the stack scheduler->runs. When no tasklet can run, the
    innermost one is woken. One run() at a time has a watchdog, the first that asked for a budget: preempt.c counts the
    opcodes or the time, and calls scheduler_expired when they are used up. */
 
@@ -163,7 +163,7 @@ run_with(PyObject *args, PyObject *kwargs, const char *format, char **names, int
     }
     if (failed) {
         if (interrupted != NULL && interrupted->blocked == NOT_BLOCKED && interrupted->next == NULL && tasklet_alive(interrupted))
-            ring_append(scheduler, interrupted); /* nobody is told of it: it goes on by itself */
+            ring_append(scheduler, interrupted); /* no callback is told of it: it goes on by itself */
         else
             Py_XDECREF(interrupted);
         return NULL;

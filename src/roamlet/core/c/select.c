@@ -1,7 +1,7 @@
 /* select(): a tasklet that waits at several channels at once and meets whoever comes first to one of them.
 
-   A channel has, beside the queue of those who wait there alone, a list of the cases of selects that wait. Whoever comes to
-   the channel and finds nobody in the queue meets the first of these that wants the other direction: the select has chosen
+   A channel has, beside the queue of those who wait there alone, a list of the cases of selects that wait. A tasklet that comes
+   to the channel and finds its queue empty meets the first of these that wants the other direction: the select has chosen
    then, and leaves all its channels before anything else can run. So a value passes once or not at all. A case holds a
    reference to its select, and the tasklet waits in a queue of the select's own. */
 
@@ -41,7 +41,7 @@ select_unlink(Select *select)
     }
 }
 
-/* The first case at the channel that waits in `direction`; borrowed, NULL when there is none. */
+/* The first case at the channel that waits in `direction`; borrowed, NULL when none does. */
 static SelectCase *
 select_first(Channel *channel, int direction)
 {
@@ -74,9 +74,9 @@ select_choose(SelectCase *met, PyObject *value, bool is_error)
     return tasklet;
 }
 
-/* The current tasklet comes to a channel with cases, but nobody in its queue, to do what is the opposite of `direction`. The
+/* The current tasklet comes to a channel with cases, but with an empty queue, to do what is the opposite of `direction`. The
    first case that waits in it, when the two can meet now, and *switches as channel_go_on wants it. NULL without an exception:
-   nobody, or look again; or with one. May run Python code. */
+   no case, or look again; or with one. May run Python code. */
 static SelectCase *
 select_partner(Scheduler *scheduler, Channel *channel, int direction, bool *switches)
 {
@@ -93,7 +93,7 @@ select_partner(Scheduler *scheduler, Channel *channel, int direction, bool *swit
     return met;
 }
 
-/* Send to a select that waits: 1 when that was done, 0 when there is none, -1 with an exception set. Switches. */
+/* Send to a select that waits: 1 when that was done, 0 when none waits, -1 with an exception set. Switches. */
 static __attribute__((noinline)) int
 select_receives(Scheduler *scheduler, Channel *channel, PyObject *value, bool is_error)
 {
@@ -104,7 +104,7 @@ select_receives(Scheduler *scheduler, Channel *channel, PyObject *value, bool is
     return channel_go_on(scheduler, channel, select_choose(met, Py_NewRef(value), is_error), switches) < 0 ? -1 : 1;
 }
 
-/* Receive from a select that waits: 1 with *value owned, 0 when there is none, -1 with an exception set. Switches. */
+/* Receive from a select that waits: 1 with *value owned, 0 when none waits, -1 with an exception set. Switches. */
 static __attribute__((noinline)) int
 select_sends(Scheduler *scheduler, Channel *channel, PyObject **value)
 {
@@ -207,7 +207,7 @@ select_result(Select *select, Py_ssize_t index, PyObject *value)
 
 static unsigned long select_turn; /* which case is looked at first: each time the next one, so that none is starved */
 
-/* Meet somebody who waits already. The result, or NULL: without an exception when nobody does. Switches. */
+/* Meet a partner that waits already. The result, or NULL: without an exception when none waits. Switches. */
 static PyObject *
 select_poll(Select *select)
 {
@@ -375,9 +375,9 @@ static PyTypeObject Select_Type = {
 };
 
 PyDoc_STRVAR(select_doc, "select($module, /, *cases, timeout=None, default=<unrepresentable>)\n--\n\n"
-"Receive from, or send to, the first of several channels where somebody is; wait for one when nobody is.\n\n"
+"Receive from, or send to, the first of several channels that has a partner; wait for a partner when none has.\n\n"
 "A case is a channel, to receive from, or a pair (channel, value), to send; one for each channel. Returns (channel, value) of\n"
 "the one case that was met, value being None for a send. Where several can be met, each has its turn. Blocks this tasklet only;\n"
 "switches as send and receive do. Raises what send_exception has sent, ChannelClosed when no case can be met and one of the\n"
-"channels is closed, or is being closed meanwhile, TimeoutError when nobody came within `timeout` seconds (float, >= 0), Deadlock\n"
-"(in main) when nobody ever can. With `default` it does not wait: (None, default) when no case can be met at once. Thread-safe.");
+"channels is closed, or is being closed meanwhile, TimeoutError when none came within `timeout` seconds (float, >= 0), Deadlock\n"
+"(in main) when none ever can. With `default` it does not wait: (None, default) when no case can be met at once. Thread-safe.");

@@ -146,7 +146,7 @@ api_checkpoint(void)
     if (unlikely(scheduler == NULL))
         return -1;
     current = scheduler->current;
-    if (unlikely(scheduler->fixed != 0)) /* where no tasklet runs nobody is held up */
+    if (unlikely(scheduler->fixed != 0)) /* where no tasklet runs none is held up */
         return 0;
     if (unlikely(current->scope != NULL) && scope_check(current) < 0)
         return -1;

@@ -66,7 +66,7 @@ Waiter_wait(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *n
         return waiter_result(waiter);
     current = scheduler->current;
     if (wait_for(scheduler, waiter, when, daemon, arguments_end(args, count, names), &value) < 0) {
-        if (waiter->value != NULL) { /* settled just before: nobody can take it any more, and an error leads back to who settled it */
+        if (waiter->value != NULL) { /* settled just before: it can no longer be taken, and an error leads back to the frame that settled it */
             PyObject *error = error_take();
             Py_CLEAR(waiter->value);
             error_raise(error);

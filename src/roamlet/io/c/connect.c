@@ -31,7 +31,7 @@ Socket_accept(PyObject *self, PyObject *Py_UNUSED(none))
             if (errno != EAGAIN && errno != EWOULDBLOCK)
                 return socket_failed();
             socket_set_idle(socket, READ);
-            if (socket_wait_saying(socket, READ, &deadline, "nobody connected") < 0)
+            if (socket_wait_saying(socket, READ, &deadline, "no client connected") < 0)
                 return NULL;
         }
         made = socket_accepted(socket, fd);

@@ -56,7 +56,7 @@ first_argument(Frame *frame)
     return first != NULL && PyCell_Check(first) ? PyCell_GET(first) : first;
 }
 
-/* Whether the code gives its first variable another value: then nobody knows what it was called with. -1 with an exception set. */
+/* Whether the code gives its first variable another value: then it is not known what it was called with. -1 with an exception set. */
 static int
 assigns_first(PyCodeObject *code)
 {

@@ -156,7 +156,7 @@ capture_check_state(Capture *capture)
     return 0;
 }
 
-/* Put what `resolve` says of each record's function in its place; `known` remembers that. */
+/* Put what `resolve` returns for each record's function in its place; `known` remembers that. */
 static int
 records_resolve(PyObject *records, PyObject *known, PyObject *resolve)
 {

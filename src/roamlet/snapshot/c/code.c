@@ -2,7 +2,7 @@
 
 typedef struct {
     int opcode, oparg;
-    Py_ssize_t unit, next; /* in code units: its own, and the one behind its inline caches */
+    Py_ssize_t unit, next; /* in code units: its own, and the one after its inline caches */
 } Instruction;
 
 static Py_ssize_t
@@ -40,7 +40,7 @@ instruction_at(PyCodeObject *code, Py_ssize_t unit, Instruction *found)
     return 0;
 }
 
-/* Whether it is 3.11's first half of a call, or the cache behind that. */
+/* Whether it is 3.11's first half of a call, or the cache after that. */
 static inline bool
 is_precall(int opcode)
 {
@@ -262,7 +262,7 @@ refuse_call(PyObject *callable, PyObject *const *Py_UNUSED(args), size_t Py_UNUS
 }
 
 /* Of pickle, above all. A comprehension's function crashes with anything but an iterator; the frames of a snapshot need it, and
-   nobody calls it again. Returns None. */
+   it is never called again. Returns None. */
 static PyObject *
 native_never_called(PyObject *Py_UNUSED(module), PyObject *function)
 {

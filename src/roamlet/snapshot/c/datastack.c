@@ -1,6 +1,6 @@
 /* The thread's data stack, where the interpreter keeps frames: taking memory for some there as it does, and giving it back. */
 
-/* Room that is left behind the frames, in words: for the bridge's frame, which must not begin a new chunk of the data stack. */
+/* Room that is left after the frames, in words: for the bridge's frame, which must not begin a new chunk of the data stack. */
 #define BRIDGE_ROOM 128
 
 typedef struct {

@@ -1,8 +1,8 @@
 /* Ending a tasklet of which a copy goes on elsewhere: what it holds is dropped, and none of its own code runs.
 
    Its C stack must be left in order, by an exception that passes through all of it, because C code in between holds references.
-   So its frames get copies of their code without an exception table: there is nobody to catch it. The interpreter, which is inside
-   instructions of the code before, cannot tell of events in such copies where it is: none are sent. */
+   So its frames get copies of their code without an exception table: there is no handler to catch it. The interpreter, which is inside
+   instructions of the code before, cannot report events in such copies at the right place: none are sent. */
 
 static PyObject *
 native_detach(PyObject *Py_UNUSED(module), PyObject *object)

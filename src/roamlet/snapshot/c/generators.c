@@ -106,7 +106,7 @@ native_generator_set(PyObject *Py_UNUSED(module), PyObject *args)
         frame_bad(code);
         return NULL;
     }
-    generator_fill(generator, unit, 0, nulls, slots); /* what it says of an offset is left over from its last call */
+    generator_fill(generator, unit, 0, nulls, slots); /* its offset is left over from its last call */
     generator_set_state(generator, state);
     Py_XSETREF(generator->gi_exc_state.exc_value, handled != Py_None ? Py_NewRef(handled) : NULL);
     Py_RETURN_NONE;

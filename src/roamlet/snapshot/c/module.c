@@ -58,7 +58,7 @@ PyDoc_STRVAR(settle_all_doc, "settle_all($module, places, /)\n--\n\n"
 "Do what settle() does for each tuple of its arguments in a list; a tuple of a new tasklet alone puts that into the run queue.\n"
 "All or none: nothing can come in between.");
 PyDoc_STRVAR(detach_doc, "detach($module, tasklet, /)\n--\n\n"
-"Take a tasklet out of its channel or the run queue. Returns the arguments behind the first with which settle() undoes it.");
+"Take a tasklet out of its channel or the run queue. Returns the arguments after the first with which settle() undoes it.");
 PyDoc_STRVAR(defuse_doc, "defuse($module, tasklet, /)\n--\n\n"
 "Let no handler and no finally block of a suspended tasklet run any more: what is thrown into it ends it. Returns what must\n"
 "be kept until it has ended.");

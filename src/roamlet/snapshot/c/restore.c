@@ -73,7 +73,7 @@ record_again(Ticket *ticket, Py_ssize_t i, Record *record)
     return record_read(PyList_GET_ITEM(ticket->records, i), ticket->functions, i < ticket->count - 1 || ticket->before < 0, record);
 }
 
-/* Compare a record with its code: what its frame stands in, what its slots have, and whether a generator's frame is what the frame
+/* Compare a record with its code: the instruction that its frame is in, what its slots have, and whether a generator's frame is what the frame
    before runs. `before`: it goes on before this unit; -1: it takes a value. `spared`: so many operands from the bottom are not
    compared. `around` has where the frame before stands, with opcode -1 for none, and then where this one does. -1 with an exception set. */
 static int
@@ -461,7 +461,7 @@ native_settle_all(PyObject *Py_UNUSED(module), PyObject *places)
             return NULL;
     }
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(places); i++) {
-        if (place_read(PyList_GET_ITEM(places, i), &tasklet, &state) < 0) /* named twice: nobody writes that */
+        if (place_read(PyList_GET_ITEM(places, i), &tasklet, &state) < 0) /* named twice: no snapshot has that */
             return NULL;
         api->settle(tasklet, &state);
     }

@@ -1,5 +1,5 @@
-/* Whether what a snapshot says of a frame can be what its code has left there: the interpreter looks at little of it. What the code
-   leaves where is core/c/cpython/follow.h's to say. */
+/* Whether a saved frame can be what its code has left: the interpreter checks little of it. core/c/cpython/follow.h works out what the
+   code leaves in each slot. */
 
 static const char *const kind_names[] = {
     [KIND_ANY] = "the object whose method is called",

@@ -94,7 +94,7 @@ static PyType_Slot silence_slots[] = {
 static PyType_Spec silence_spec = {
     .name = "roamlet.snapshot._native.Silence",
     .basicsize = sizeof(Silence),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, /* no collector sees it, so nobody else can hold it */
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, /* no collector sees it, so nothing else can hold it */
     .slots = silence_slots,
 };
 

@@ -51,7 +51,7 @@ instruction_calls(int opcode)
     return opcode == CALL;
 }
 
-/* Follow the instruction at `unit`, whose depth is known, to those behind it. */
+/* Follow the instruction at `unit`, whose depth is known, to those that can come next. */
 static bool
 analysis_step(Analysis *analysis, Py_ssize_t unit)
 {

@@ -54,7 +54,7 @@ fields_load(ThreadFields *saved, PyThreadState *tstate)
 static inline void
 fields_fresh(ThreadFields *fresh, _PyErr_StackItem *exc_base, _PyStackChunk *chunk, PyObject *context)
 {
-    Py_CLEAR(exc_base->exc_value); /* None, where a callback handled an exception behind the end of its last run */
+    Py_CLEAR(exc_base->exc_value); /* None, where a callback handled an exception after the end of its last run */
     exc_base->previous_item = NULL;
     fresh->exc_info = exc_base;
     fresh->context = context;

@@ -1,4 +1,4 @@
-/* Following a code object from its beginning, and what a frame has in its slots where it can be: by kinds.h, which describes the
+/* Following a code object from its beginning, and what a frame has in its slots where it can be. steps.h describes the
    instructions. Nothing here runs Python code. */
 #ifndef ROAMLET_CPYTHON_FOLLOW_H
 #define ROAMLET_CPYTHON_FOLLOW_H
@@ -11,14 +11,14 @@ code_is_generator(PyCodeObject *code)
     return (code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR)) != 0;
 }
 
-/* The ways in which a frame stands somewhere. */
+/* How a frame is at an instruction. */
 enum {
     STANDS_BEFORE, /* this instruction */
     STANDS_WITHIN, /* one that has its operands and whose result, a value, is still to come */
     STANDS_YIELDED /* a generator's: to be sent a value */
 };
 
-/* Where a frame was found to stand. */
+/* Where a frame was found to be. */
 typedef struct {
     Decoded instruction;
     Py_ssize_t goes_on; /* at this unit */
@@ -40,7 +40,7 @@ typedef struct {
     int count;          /* of joins, in their order */
     Join *joins;        /* in the same memory, like their slots: `width` for each */
     Kind *slots;
-    struct {            /* the place that was asked for last: most frames of a deep chain stand in one */
+    struct {            /* the place that was asked for last: most frames of a deep chain are in one */
         int how, offset;
         Py_ssize_t unit;
         Slots now;      /* count -1: there is no such place */
@@ -163,7 +163,7 @@ following_begin(const Following *following, Slots *now)
         now->slots[now->count++] = KIND_VALUE;
 }
 
-/* Note where joins are, and which handler each unit has. How many joins; -1 where the code is none of the compiler's. */
+/* Note where joins are, and which handler each unit has. How many joins; -1 where no compiler makes such code. */
 static int
 following_prepare(Following *following, Py_ssize_t *begins)
 {
@@ -319,7 +319,7 @@ kinds_release(Kinds *kinds)
 
 /* ---- where a frame can be ---- */
 
-/* Whether a frame that says so of itself stands within the instruction, and if so where it goes on: 0 behind it, 1 where it jumps to.
+/* Whether a frame with this unit and offset is within the instruction, and if so where it goes on: 0 after it, 1 where it jumps to.
    -1: no. `offset` is frame_offset(). */
 static int
 stands_within(const Decoded *instruction, Py_ssize_t unit, int offset)
@@ -351,7 +351,7 @@ kinds_find(Kinds *kinds, PyCodeObject *code, const uint8_t *bytes, int how, Py_s
     Decoded *read = &kinds->last.standing.instruction;
     if (unit < 0 || unit >= kinds->units)
         return false;
-    while (low < high) { /* the last join that is not behind the unit */
+    while (low < high) { /* the last join that is not after the unit */
         int middle = (low + high) / 2;
         if (kinds->joins[middle].unit <= unit - (how == STANDS_YIELDED && FRAME_KEEPS_NEXT))
             low = middle + 1;

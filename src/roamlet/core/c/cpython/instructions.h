@@ -9,7 +9,7 @@
 /* How many operands an instruction takes off the stack or changes, from its first effect until the next instruction is
    noted in the frame; -1 where operands below may change hands as well, or where it has not been looked up.
 
-   Left out on purpose: STORE_FAST, which 3.11 and 3.12 run together with the instruction behind it; RERAISE and
+   Left out on purpose: STORE_FAST, which 3.11 and 3.12 run together with the next instruction; RERAISE and
    RAISE_VARARGS, which drop operands without a traceback entry; all that cannot run foreign code. */
 static inline int
 instruction_takes(int opcode, int oparg)
@@ -155,7 +155,7 @@ instruction_jumps(int opcode)
     }
 }
 
-/* Whether the instruction behind it is reached through it. */
+/* Whether the next instruction is reached through it. */
 static inline bool
 instruction_falls_through(int opcode)
 {
@@ -238,13 +238,13 @@ table_is_whole(const uint8_t *at, const uint8_t *end)
     return true;
 }
 
-/* An instruction of the compiler's: `own` is its unit behind its EXTENDED_ARGs, `next` the one behind its inline caches. */
+/* An instruction of the compiler's: `own` is its unit after its EXTENDED_ARGs, `next` the one after its inline caches. */
 typedef struct {
     int opcode, oparg;
     Py_ssize_t own, next;
 } Decoded;
 
-/* Read the instruction that begins at `unit`, which may be an EXTENDED_ARG. False when there is none that is whole. */
+/* Read the instruction that begins at `unit`, which may be an EXTENDED_ARG. False when no whole instruction begins there. */
 static inline bool
 instruction_decode(const uint8_t *code, Py_ssize_t units, Py_ssize_t unit, Decoded *found)
 {

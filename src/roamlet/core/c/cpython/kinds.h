@@ -69,7 +69,7 @@ typedef struct {
     bool goes_through;   /* a FOR_ITER takes KIND_ITEMS */
 } Slots;
 
-/* The constant; NULL: there is none of this number. Borrowed. */
+/* The constant of this number; NULL: there are fewer. Borrowed. */
 static inline PyObject *
 kinds_constant(PyCodeObject *code, size_t number)
 {
@@ -116,7 +116,7 @@ kind_either(const Slots *now, Kind one, Kind other)
     return KIND_VALUE;
 }
 
-/* The operand at this place from the top, which is 1; KIND_ANY where there is none. */
+/* The operand at this place from the top, which is 1; KIND_ANY beyond the operands. */
 static inline Kind
 kinds_top(const Slots *now, int place)
 {

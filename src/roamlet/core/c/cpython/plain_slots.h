@@ -49,21 +49,21 @@ slot_own(PyObject *object)
     return object;
 }
 
-/* A slot that is looked at and given to nobody; `object` may be NULL. */
+/* A slot that is only looked at; `object` may be NULL. */
 static inline Slot
 slot_borrowed(PyObject *object)
 {
     return object;
 }
 
-/* What was in a slot that is now nobody's: a new reference, or NULL. */
+/* What was in a slot that has no owner any more: a new reference, or NULL. */
 static inline PyObject *
 slot_take(Slot slot)
 {
     return slot;
 }
 
-/* Give up what was in a slot that is now nobody's. */
+/* Give up what was in a slot that has no owner any more. */
 static inline void
 slot_drop(Slot slot)
 {
@@ -96,7 +96,7 @@ frame_pop(Frame *frame)
     return frame->localsplus[--frame->stacktop];
 }
 
-/* Let the variables of the frame, and its function, be its own whoever has called it. */
+/* Let the frame own its variables and its function, however it was called. */
 static inline void
 frame_own(Frame *frame)
 {

@@ -17,8 +17,8 @@
 
 typedef struct _PyInterpreterFrame Frame;
 
-/* Before 3.13 a frame keeps the instruction that it executed last, and a value that is returned to it goes to the one behind;
-   from 3.13 on the instruction that it executes, and how far behind it the next one is. */
+/* Before 3.13 a frame keeps the instruction that it executed last, and a value that is returned to it goes to the next one;
+   from 3.13 on the instruction that it executes, and the distance to the next one. */
 #if PY_VERSION_HEX >= 0x030D0000
 #define FRAME_AT(frame) ((frame)->instr_ptr)
 #define FRAME_KEEPS_NEXT 1
@@ -210,7 +210,7 @@ generator_set_state(PyGenObject *generator, int state)
 /* How many operands WITH_EXCEPT_START finds from __exit__ on: that, the exception, the one before it, and where it was raised. */
 #define WITH_EXCEPT_OPERANDS (3 + WITH_OPERANDS)
 
-/* A number that changes whenever the dictionary does; 0: there is none in this version. */
+/* A number that changes whenever the dictionary does; 0: this version has none. */
 static inline uint64_t
 dict_version(PyObject *dict)
 {

@@ -54,21 +54,21 @@ slot_own(PyObject *object)
     return PyStackRef_FromPyObjectSteal(object);
 }
 
-/* A slot that is looked at and given to nobody; `object` may be NULL. */
+/* A slot that is only looked at; `object` may be NULL. */
 static inline Slot
 slot_borrowed(PyObject *object)
 {
     return object != NULL ? PyStackRef_FromPyObjectBorrow(object) : SLOT_EMPTY;
 }
 
-/* What was in a slot that is now nobody's, and is no number: a new reference, or NULL. */
+/* What was in a slot that has no owner any more, and is no number: a new reference, or NULL. */
 static inline PyObject *
 slot_take(Slot slot)
 {
     return PyStackRef_IsNull(slot) ? NULL : PyStackRef_AsPyObjectSteal(slot);
 }
 
-/* Give up what was in a slot that is now nobody's. */
+/* Give up what was in a slot that has no owner any more. */
 static inline void
 slot_drop(Slot slot)
 {
@@ -101,7 +101,7 @@ frame_pop(Frame *frame)
     return *--frame->stackpointer;
 }
 
-/* Let the variables of the frame, and its function, be its own whoever has called it. Its operands may be in the hands of the instruction
+/* Let the frame own its variables and its function, however it was called. Its operands may be in the hands of the instruction
    that it executes; what they have borrowed, they have from its variables. */
 static inline void
 frame_own(Frame *frame)

@@ -41,7 +41,7 @@ version_load(VersionFields *saved, PyThreadState *tstate)
     tstate->trash_delete_nesting = saved->trash_nesting;
 }
 
-/* use_tracing stands in each cframe, but tracing is the thread's: a frame suspended before settrace() must see it. Not
+/* use_tracing is in each cframe, but tracing is the thread's: a frame suspended before settrace() must see it. Not
    before the tasklet's C stack is back, for its cframe lies there. */
 static inline __attribute__((always_inline)) void
 version_resumed(PyThreadState *tstate)

@@ -1,4 +1,4 @@
-/* CPython 3.13: the current frame stands in the thread state itself; the trashcan has no nesting counter. */
+/* CPython 3.13: the current frame is in the thread state itself; the trashcan has no nesting counter. */
 #ifndef Py_BUILD_CORE
 #define Py_BUILD_CORE 1
 #endif

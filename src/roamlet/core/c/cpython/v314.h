@@ -116,7 +116,7 @@ version_stack_limits(VersionFields *fresh, const void *low, const void *high)
     fresh->soft_limit = (uintptr_t)low + 2 * _PyOS_STACK_MARGIN_BYTES;
 }
 
-/* Whether the limits lie where this was built to find them. They come behind the public part of the thread state, which a
+/* Whether the limits lie where this was built to find them. They follow the public part of the thread state, which a
    later patch release may have made longer. */
 static inline bool
 version_limits_found(PyThreadState *tstate)

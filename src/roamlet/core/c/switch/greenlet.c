@@ -284,13 +284,13 @@ static void
 switch_saved(Tasklet *tasklet, PyObject **context, PyObject **handled)
 {
     (void)tasklet;
-    *context = *handled = NULL; /* nobody asks: its frames cannot be seen either */
+    *context = *handled = NULL; /* never asked: its frames cannot be seen either */
 }
 
 static void
 switch_silence(Tasklet *tasklet)
 {
-    (void)tasklet; /* nobody asks: its frames cannot be seen either */
+    (void)tasklet; /* never asked: its frames cannot be seen either */
 }
 
 static bool

@@ -73,8 +73,8 @@ typedef struct {
     Py_ssize_t count, skip, skip_end;
 } Slots;
 
-/* Of a call in progress: leave out the slot before its arguments. Whoever is called by vectorcall may keep something that
-   it does not own there meanwhile. */
+/* Of a call in progress: leave out the slot before its arguments. A function that is called by vectorcall may keep something
+   that it does not own there meanwhile. */
 static void
 slots_of_call(Slots *slots, PyObject **stack, Py_ssize_t first_argument, Py_ssize_t locals)
 {

@@ -9,7 +9,7 @@
         low                                                               start, a Stack        high
         | guard |                  ... C stack, grows down                | Stack, chunk grows up |
 
-   Regions are few, so that the kernel's limit on the number of mappings is none on the number of tasklets. For the same
+   Regions are few, so that the kernel's limit on the number of mappings does not limit the number of tasklets. For the same
    reason guards are made with MADV_GUARD_INSTALL (Linux 6.13), which does not split a mapping; an older kernel has none,
    and the distance alone has to do. */
 
@@ -46,7 +46,7 @@ struct Region {
     char *memory;
     uint32_t count, fresh; /* stacks in it; from `fresh` on they were never used */
     uint32_t used;         /* handed out, or warm */
-    uint32_t cold;         /* how many stand in `free` */
+    uint32_t cold;         /* how many are in `free` */
     uint32_t free[];       /* free ones without pages */
 };
 
@@ -131,7 +131,7 @@ region_free(SwitchThread *thread, Region *region)
     free(region);
 }
 
-/* A stack that is not in use: one whose pages were given back, or one that was never used. NULL when there is none. */
+/* A stack that is not in use: one whose pages were given back, or one that was never used. NULL when all are in use. */
 static Stack *
 stack_cut(SwitchThread *thread)
 {
@@ -204,7 +204,7 @@ stack_new(SwitchThread *thread)
     return stack_cut(thread);
 }
 
-/* A stack that nobody uses; NULL when there is no memory. */
+/* A stack that is not in use; NULL when there is no memory. */
 static inline Stack *
 stack_take(SwitchThread *thread)
 {
@@ -287,7 +287,7 @@ stacks_trim(SwitchThread *thread)
 /* ---- greenlets of somebody else ---- */
 
 /* A greenlet that was suspended on a tasklet's stack comes back to this very place of memory, and it may do so after the
-   tasklet has ended: as long as there is one, nobody else gets the stack. A greenlet shows by the first chunk that CPython
+   tasklet has ended: as long as there is one, no other tasklet gets the stack. A greenlet shows by the first chunk that CPython
    makes for its frames, when the thread has none in use; the first slot of such a chunk is never used, and says which
    stack it is. */
 static void

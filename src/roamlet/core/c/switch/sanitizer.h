@@ -22,7 +22,7 @@ typedef struct {
     size_t size;
 } SanitizedStack;
 
-/* We are about to jump to `to`; `from` is NULL when nobody comes back. */
+/* We are about to jump to `to`; `from` is NULL when it is never resumed. */
 static inline NOT_SANITIZED void
 sanitizer_leaves(SanitizedStack *from, const SanitizedStack *to)
 {
@@ -50,7 +50,7 @@ sanitizer_thread(SanitizedStack *here)
     here->low = low;
 }
 
-/* A stack of a tasklet's own, which nobody has used since it was forgotten. */
+/* A stack of a tasklet's own, which was not used since it was forgotten. */
 static inline void
 sanitizer_stack(SanitizedStack *here, char *low, char *high)
 {

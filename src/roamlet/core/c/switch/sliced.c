@@ -16,7 +16,7 @@
 #define BASE_GAP 16384
 #endif
 #define BASE_GAP_PART 128 /* of the thread's whole stack, at most */
-/* What a slice may hold beyond the stack pointer of who asks for room: the frame of a function that it calls to switch. */
+/* What a slice may hold beyond the stack pointer of the function that asks for room: the frame of a function that it calls to switch. */
 #define SLICE_SLACK 128
 #define SLICE_DISCARD UINT32_MAX
 

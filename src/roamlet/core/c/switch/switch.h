@@ -36,7 +36,7 @@ static void switch_body_done(Scheduler *scheduler);
 /* A new reference to the context that a tasklet set up now, by this thread, will start in; NULL for an empty one (no
    exception set), or NULL with an exception set. */
 static PyObject *switch_capture_context(void);
-/* The context that the tasklet is in, or will start in; an empty one is made where there is none yet. A new reference, or
+/* The context that the tasklet is in, or will start in; an empty one is made when it has none yet. A new reference, or
    NULL with an exception set. */
 static PyObject *switch_context(Tasklet *tasklet);
 /* Put `context` (borrowed) in its place. -1 with an exception set. */

@@ -23,7 +23,7 @@ visit_init(void)
 static PyObject *const *
 switch_iterated(const void *site)
 {
-    (void)site; /* nobody asks */
+    (void)site; /* never asked */
     return NULL;
 }
 
