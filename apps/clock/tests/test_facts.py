@@ -1,4 +1,4 @@
-"""What a host says of itself is a claim: what is not in the agreed shape is refused, with its name and the place."""
+"""What a host says of itself is a untrusted: what is not in the agreed shape is refused, with its name and the place."""
 
 import re
 
@@ -6,9 +6,9 @@ import pytest
 
 from apps.clock.tests.hosts import FakeHost, facts_of
 from roamlet_clock import units
-from roamlet_clock.claim import FactsError
 from roamlet_clock.facts import Facts
 from roamlet_clock.plan import ASKED_PATHS, ASKED_UNITS
+from roamlet_clock.untrusted import FactsError
 
 
 def plain(**changes):

@@ -5,9 +5,20 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from roamlet_vpn.check.measured import Bounce, Datagrams, Echo, Measured, Measurements, Passage, Segments, Sight, Way
-from roamlet_vpn.check.probe_plan import SIZES, ways_to
+from roamlet_vpn.check.probe_plan import ways_to
 from roamlet_vpn.model.facts import Device, Facts, Forwarding, Interface, LivePeer, Route
+from roamlet_vpn.model.measured import (
+    SIZES,
+    Bounce,
+    Datagrams,
+    Echo,
+    Measured,
+    Measurements,
+    Passage,
+    Segments,
+    Sight,
+    Way,
+)
 from roamlet_vpn.model.network import Endpoint, Network, Site, allowed_ips
 
 NAMES = ("alpha", "beta", "gamma")
@@ -81,7 +92,7 @@ def facts_of(network: Network, name: str, **changes: Any) -> Facts:
         interface=interface,
         config=None,
         waiting_key=None,
-        others=(),
+        other_interfaces=(),
         unit=None,
         listeners=(),
         rollback=None,

@@ -9,10 +9,10 @@ import hashlib
 import ipaddress
 
 from apps.vpn.tests import ssh_servers
+from roamlet_vpn.backends import make_plan
 from roamlet_vpn.model.facts import KEPT, Facts
 from roamlet_vpn.model.file import parse
-from roamlet_vpn.planning.plan import make_plan
-from roamlet_vpn.wireguard.actions import MakeKey
+from roamlet_vpn.planning.actions import MakeKey
 from roamlet_vpn.wireguard.live import wanted_routes
 from roamlet_vpn.wireguard.wgconf import parsed
 
@@ -79,7 +79,7 @@ def plain(hostname, lan_address, gateway=None):
         "interface": None,
         "config": None,
         "waiting_key": None,
-        "others": [],
+        "other_interfaces": [],
         "unit": {"name": "wg-quick@wg0.service", "enabled": "disabled", "active": "inactive"},
         "listeners": [{"protocol": "udp", "address": "0.0.0.0", "port": 68, "process": "dhclient"}],
         "rollback": None,

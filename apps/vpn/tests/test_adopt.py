@@ -3,6 +3,7 @@
 import pytest
 
 from apps.vpn.tests.servers import OFFICES, Offices, key
+from roamlet_vpn.backends import make_plan
 from roamlet_vpn.check.status import status
 from roamlet_vpn.commands import lifecycle
 from roamlet_vpn.commands.apply import NotApplied
@@ -10,7 +11,6 @@ from roamlet_vpn.errors import VpnError
 from roamlet_vpn.model.facts import KEPT, Facts
 from roamlet_vpn.model.file import parse
 from roamlet_vpn.model.network import Site
-from roamlet_vpn.planning.plan import make_plan
 from roamlet_vpn.wireguard.adopt import adopted
 
 

@@ -15,12 +15,12 @@ from apps.vpn.tests.ssh_servers import ssh_key
 from roamlet import remote
 from roamlet.cli import main
 from roamlet.remote import Result
-from roamlet_vpn.commands import changing, init
+from roamlet_vpn.backends import make_plan
+from roamlet_vpn.commands import changing, init, session
 from roamlet_vpn.commands.apply import Survey
 from roamlet_vpn.commands.transaction import Report, SiteReport
 from roamlet_vpn.errors import VpnError
 from roamlet_vpn.model.network import Site
-from roamlet_vpn.planning.plan import make_plan
 from roamlet_vpn.servers import open_site
 
 
@@ -32,7 +32,7 @@ class World:
         self.offices = Offices()
         self.unreachable = {}
 
-    def look(self, network, servers, keys=None):
+    def take_survey(self, network, servers, keys=None):
         away = self.unreachable
         facts = {
             site.name: self.offices[site.name].facts
@@ -43,7 +43,7 @@ class World:
 
     def apply(self, network, servers, *, survey, partial, before, rollback_after, say):
         self.offices.network = network
-        before(self.look(network, servers).plan)
+        before(self.take_survey(network, servers).plan)
         self.offices.apply(unreachable=self.unreachable)
         say("confirmed")
         return Report(tuple(SiteReport(site.name, "changed") for site in network.sites))
@@ -56,7 +56,7 @@ class World:
 def world(tmp_path, monkeypatch):
     world = World(tmp_path / "network.toml")
     world.path.write_text(OFFICES)
-    monkeypatch.setattr(changing, "look", world.look)
+    monkeypatch.setattr(changing, "take_survey", world.take_survey)
     monkeypatch.setattr(changing, "apply_plan", world.apply)
     monkeypatch.chdir(tmp_path)
     return world
@@ -168,7 +168,7 @@ def test_what_is_answered_counts(world, capsys, monkeypatch, answer, code):
 
 
 def test_a_file_with_a_mistake_is_refused_before_anything_is_connected(world, capsys, monkeypatch):
-    monkeypatch.setattr(changing, "look", None)
+    monkeypatch.setattr(changing, "take_survey", None)
     world.path.write_text(OFFICES.replace("lans", "lan", 1))
     for words in (["plan"], ["apply", "-y"], ["remove", "alpha", "-y"], ["rotate", "alpha"], ["down"], ["gateway"]):
         assert world.roamlet(*words) == 1
@@ -253,6 +253,15 @@ def test_with_json_an_error_is_json_too(world, capsys):
     assert "tunel" in json.loads(capsys.readouterr().out)["error"]
 
 
+def test_a_file_that_does_not_exist_is_a_wrong_command_line(world, capsys):
+    world.path.unlink()
+    for words in (["plan"], ["apply", "-y"], ["status"], ["check"], ["gateway"], ["add", "delta=d"]):
+        assert world.roamlet(*words) == 64
+        assert f"{world.path}: there is no such file. `roamlet vpn init` makes one" in capsys.readouterr().err
+    assert world.roamlet("plan", "--json") == 64
+    assert json.loads(capsys.readouterr().out)["exit_code"] == 64
+
+
 def test_nothing_that_a_terminal_would_obey_is_shown(world, capsys):
     world.unreachable["gamma"] = "ConnectError: \x1b]0;mine\x07\x1b[2J\x9b1m"
     assert world.roamlet("plan") == 1
@@ -284,7 +293,7 @@ def test_what_cannot_be_written_is_said_before_any_server_is_changed(world, caps
 def found(world, monkeypatch):
     """Servers that init can look at: those of the world, by what ssh calls them."""
 
-    class Looking:
+    class FoundServers:
         def __init__(self, network, *, password=None):
             self.network = network
 
@@ -308,7 +317,7 @@ def found(world, monkeypatch):
                 )
             return answers
 
-    monkeypatch.setattr(init, "Servers", Looking)
+    monkeypatch.setattr(init, "Servers", FoundServers)
     world.asked = []  # the ssh configurations that were asked for a host
     monkeypatch.setattr(
         init, "ssh_hostname", lambda server, config: world.asked.append(config) or server.rpartition("@")[2]
@@ -475,7 +484,7 @@ def test_the_password_of_sudo_is_asked_for_once_and_only_where_there_is_sudo(fou
     assert found.roamlet("init", "alpha.example.com", "--yes", "--sudo", "--ask-password") == 0
     assert (asked, given) == (["password for sudo: "], ["secret"])
     monkeypatch.setattr(
-        changing, "Servers", lambda network, *, password=None: given.append(password) or contextlib.nullcontext()
+        session, "Servers", lambda network, *, password=None: given.append(password) or contextlib.nullcontext()
     )
     assert found.roamlet("plan", "--ask-password") in (0, 2)
     assert given == ["secret", "secret"] and "secret" not in found.path.read_text()
@@ -485,7 +494,7 @@ def test_the_password_of_sudo_is_asked_for_once_and_only_where_there_is_sudo(fou
 def test_ctrl_c_is_130_whatever_comes_of_it(world, capsys, monkeypatch, after):
     """An error of what is closed or taken back takes the place of the interrupt; the exit code does not."""
 
-    def look(*_):
+    def take_survey(*_):
         try:
             os.kill(os.getpid(), signal.SIGINT)
             return time.sleep(5)
@@ -494,10 +503,10 @@ def test_ctrl_c_is_130_whatever_comes_of_it(world, capsys, monkeypatch, after):
                 raise after from None
             if after is None:
                 raise
-        return world.look(*_)
+        return world.take_survey(*_)
 
     before = signal.getsignal(signal.SIGINT)
-    monkeypatch.setattr(changing, "look", look)
+    monkeypatch.setattr(changing, "take_survey", take_survey)
     assert world.roamlet("plan") == 130
     assert capsys.readouterr().err == "roamlet vpn: interrupted\n"
     assert signal.getsignal(signal.SIGINT) is before

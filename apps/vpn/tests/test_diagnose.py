@@ -26,10 +26,10 @@ from apps.vpn.tests.measuring import (
     with_peers,
 )  # fmt: skip
 from roamlet_vpn.check.diagnose import diagnose
-from roamlet_vpn.check.diagnosis import NAMES, Diagnosis
-from roamlet_vpn.check.measured import Bounce, Counters, Datagrams, Way
-from roamlet_vpn.check.probe_plan import SIZES, gateways_of
+from roamlet_vpn.check.probe_plan import gateways_of
+from roamlet_vpn.model.diagnosis import NAMES, Diagnosis
 from roamlet_vpn.model.facts import Route
+from roamlet_vpn.model.measured import SIZES, Bounce, Counters, Datagrams, Way
 from roamlet_vpn.model.network import Endpoint
 
 
@@ -450,6 +450,12 @@ class TestCounters:
     def of(self, network: Any, before: Counters, after: Counters, backend: str = "wireguard") -> Any:
         found = measurements(network)
         return changed(found, alpha=replace(found.sites["alpha"], before=before, after=after))
+
+    def test_names_of_devices_are_quoted_for_the_shell(self):
+        network = well(2)
+        found = self.of(network, Counters(queues={"a;reboot": 3}), Counters(queues={"a;reboot": 5}))
+        one = only(network, all_facts(network), found)
+        assert "tc qdisc replace dev 'a;reboot' root" in one.fix[0] and "show dev 'a;reboot'" in one.evidence
 
     @pytest.mark.parametrize(
         ("before", "after", "name", "words"),

@@ -25,16 +25,16 @@ from apps.vpn.tests.measuring import (
     well,
 )
 from apps.vpn.tests.servers import Offices, route
+from roamlet_vpn.check.checked import Checked
 from roamlet_vpn.check.diagnose import diagnose
-from roamlet_vpn.check.diagnosis import Diagnosis
 from roamlet_vpn.check.latency import matrix, missing
-from roamlet_vpn.check.measured import Bounce, Chain, Datagrams, Way, chains
-from roamlet_vpn.check.probe_plan import SIZES
-from roamlet_vpn.commands.checking import Checked, print_text
+from roamlet_vpn.commands.checking import print_text
 from roamlet_vpn.commands.tables import check_report
+from roamlet_vpn.model.diagnosis import Diagnosis
 from roamlet_vpn.model.facts import Route
+from roamlet_vpn.model.measured import SIZES, Bounce, Chain, Datagrams, Way, chains
 from roamlet_vpn.model.network import Endpoint
-from roamlet_vpn.model.untrusted import Claim
+from roamlet_vpn.model.untrusted import Untrusted
 from roamlet_vpn.planning.show import print_plan
 
 
@@ -67,6 +67,11 @@ class TestRoutes:
         assert (one.severity, one.name, one.site, one.peer) == ("error", "more-specific-route", "beta", "alpha")
         assert one.fix[0] == "on root@beta: `ip route del 192.168.10.48/28 via 192.168.20.1 dev eth0`"
         assert "nothing is wrong" not in report(network, facts, found)
+
+    def test_the_name_of_a_device_is_quoted_for_the_shell(self):
+        network = well(2)
+        facts, found = self.lost(network, Route(lan("192.168.10.48/28"), None, "$(reboot)", None, None))
+        assert "`ip route del 192.168.10.48/28 dev '$(reboot)'`" in only(network, facts, found).fix[0]
 
     def test_halves_are_one_fault_and_its_mends_are_not_those_of_a_route_that_is_missing(self):
         network = well(2)
@@ -300,8 +305,8 @@ CLAIMED = {
 @pytest.mark.parametrize("key", ["tool", "family", "table", "name"])
 @pytest.mark.parametrize("word", ["x;reboot", "$(reboot)", "a b", "-x", "`reboot`", "x|sh"])
 def test_a_server_cannot_write_the_commands_that_a_check_proposes(key, word):
-    claim = Claim([CLAIMED, {**CLAIMED, key: word}], "chains")
-    assert chains(claim) == (Chain("nft", "inet", "guard", "fwd-in.2", "forward", drops=True, rewrites=False),)
+    untrusted = Untrusted([CLAIMED, {**CLAIMED, key: word}], "chains")
+    assert chains(untrusted) == (Chain("nft", "inet", "guard", "fwd-in.2", "forward", drops=True, rewrites=False),)
 
 
 class TestNames:

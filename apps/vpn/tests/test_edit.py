@@ -6,9 +6,17 @@ import tomllib
 import pytest
 
 from roamlet_vpn.errors import VpnError
-from roamlet_vpn.model.edit import changed_in_file, new_text, with_changes, with_site, with_value, without_site, write
+from roamlet_vpn.model.edit import (
+    FileChange,
+    changed_in_file,
+    new_text,
+    with_changes,
+    with_site,
+    with_value,
+    without_site,
+    write,
+)
 from roamlet_vpn.model.file import parse
-from roamlet_vpn.planning.plan import FileChange
 
 TEXT = """\
 # Ours since 2019. Ask Anna.

@@ -1,11 +1,12 @@
-"""What a server says of itself is somebody's claim: everything that is not of the agreed form is refused, with its place."""
+"""What a server says of itself is somebody's untrusted: everything that is not of the agreed form is refused, with its place."""
 
 import copy
 
 import pytest
 
 from apps.vpn.tests.servers import Offices, key
-from roamlet_vpn.model.facts import Facts, FactsError
+from roamlet_vpn.model.facts import Facts
+from roamlet_vpn.model.untrusted import FactsError
 
 
 @pytest.fixture(scope="module")
@@ -13,7 +14,9 @@ def plain():
     offices = Offices()
     offices.apply()
     alpha = offices["alpha"]
-    alpha.plain["others"].append({"name": "wg1", "public_key": None, "listen_port": 7, "allowed_ips": ["10.99.0.0/24"]})
+    alpha.plain["other_interfaces"].append(
+        {"name": "wg1", "public_key": None, "listen_port": 7, "allowed_ips": ["10.99.0.0/24"]}
+    )
     alpha.plain["waiting_key"] = {"public_key": None, "mode": 0o600}
     alpha.plain["rollback"] = {"token": "t", "seconds_left": 1}
     return alpha.plain
@@ -82,7 +85,10 @@ WRONG = [
     (put(["config", "text"], "x" * (1 << 21)), "config, text: .* is no text of at most"),
     (put(["config", "sha256"], "A" * 64), "sha256: .* is no SHA-256 of 64 hex digits"),
     (put(["config", "mode"], 0o10000), "config, mode: 4096 is no whole number"),
-    (put(["others", 0, "allowed_ips"], [3]), "others, number 1, allowed_ips, number 1: 3 is no network"),
+    (
+        put(["other_interfaces", 0, "allowed_ips"], [3]),
+        "other_interfaces, number 1, allowed_ips, number 1: 3 is no network",
+    ),
     (put(["listeners", 0, "address"], "*"), "listeners, number 1, address: '\\*' is no address"),
     (put(["missing"], {"a\nb": "c"}), "missing, a key: 'a\\\\nb' is no line"),
 ]

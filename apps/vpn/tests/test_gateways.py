@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from apps.vpn.tests.servers import OFFICES
+from roamlet_vpn.commands.gateways import FORMS, option_121, option_121_hex, settings
 from roamlet_vpn.errors import VpnError
 from roamlet_vpn.model.file import parse
-from roamlet_vpn.planning.gateways import FORMS, option_121, option_121_hex, settings
 from tools import unpack_debian
 
 UNPACKED = Path(__file__).parents[3] / ".venv" / "nftables"

@@ -10,14 +10,12 @@ from roamlet_vpn.model.edit import with_changes
 from roamlet_vpn.model.facts import KEPT
 from roamlet_vpn.model.file import parse
 from roamlet_vpn.model.untrusted import FactsError
-from roamlet_vpn.wireguard.actions import (  # fmt: skip
-    MADE_BY_APPLY,
+from roamlet_vpn.planning.actions import MADE_BY_APPLY, Forward, MakeKey
+from roamlet_vpn.wireguard.actions import (
     Addresses,
     EnableUnit,
-    Forward,
     Hold,
     LinkUp,
-    MakeKey,
     Mtu,
     ProtectConfig,
     Routes,

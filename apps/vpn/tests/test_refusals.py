@@ -74,7 +74,7 @@ REFUSED = {
         "10.8.0.1/16 is on its device docker0, and 10.8.1.0/24 is this network's tunnel range",
     ),
     "another WireGuard with an office's LAN": (
-        lambda alpha: alpha.plain["others"].append(
+        lambda alpha: alpha.plain["other_interfaces"].append(
             {"name": "wg1", "public_key": None, "listen_port": 7, "allowed_ips": ["192.168.20.128/25"]}
         ),
         "192.168.20.128/25 belongs to a peer of its other WireGuard interface wg1, and 192.168.20.0/24 is the LAN of beta",
@@ -93,7 +93,9 @@ REFUSED = {
     "a port of another WireGuard": (
         lambda alpha: (
             alpha.do_down(True),
-            alpha.plain["others"].append({"name": "wg1", "public_key": None, "listen_port": 51820, "allowed_ips": []}),
+            alpha.plain["other_interfaces"].append(
+                {"name": "wg1", "public_key": None, "listen_port": 51820, "allowed_ips": []}
+            ),
         ),
         "UDP port 51820 is taken by its WireGuard interface wg1",
     ),
@@ -130,7 +132,7 @@ ALLOWED = {
     "a VPN for home workers with a range of its own": lambda alpha: alpha.plain["devices"].update(
         tun7=device(1500, "10.99.0.1/24", kind="tun")
     ),
-    "a WireGuard interface that sends everything": lambda alpha: alpha.plain["others"].append(
+    "a WireGuard interface that sends everything": lambda alpha: alpha.plain["other_interfaces"].append(
         {"name": "wg1", "public_key": key("x"), "listen_port": 7, "allowed_ips": ["0.0.0.0/0", "::/0"]}
     ),
     "its own port": lambda alpha: alpha.plain["listeners"].append(

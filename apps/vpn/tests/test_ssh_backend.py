@@ -7,14 +7,13 @@ import pytest
 from apps.vpn.tests.measuring import NAMES, site, well
 from roamlet_vpn.host import tunnel
 from roamlet_vpn.model.network import Network
-from roamlet_vpn.ssh import backend
-from roamlet_vpn.ssh.backend import Identity
+from roamlet_vpn.ssh import setup
+from roamlet_vpn.ssh.links import SshBackendError, links
+from roamlet_vpn.ssh.setup import Identity
 
 
 def named(network):
-    return [
-        (link.caller.name, link.caller_device, link.callee.name, link.callee_device) for link in backend.links(network)
-    ]
+    return [(link.caller.name, link.caller_device, link.callee.name, link.callee_device) for link in links(network)]
 
 
 def test_each_pair_has_a_tunnel_whose_devices_are_called_after_the_far_site():
@@ -42,15 +41,15 @@ def test_who_cannot_be_called_calls():
     network = Network(sites=(site("alpha"), site("beta", endpoint=None)))
     assert [(one, other) for one, _, other, _ in named(network)] == [("beta", "alpha")]
     network = Network(sites=(site("alpha", endpoint=None), site("beta", endpoint=None)))
-    with pytest.raises(backend.SshBackendError, match="neither alpha nor beta has an endpoint"):
-        backend.links(network)
+    with pytest.raises(SshBackendError, match="neither alpha nor beta has an endpoint"):
+        links(network)
 
 
 IDENTITIES = {name: Identity(f"ssh-ed25519 KEY{name}", (f"ssh-ed25519 HOST{name}",)) for name in NAMES}
 
 
 def files(network, name, systemd=True):
-    return backend.setup(network, network.site(name), IDENTITIES, systemd).files
+    return setup.setup(network, network.site(name), IDENTITIES, systemd).files
 
 
 def test_the_scripts():

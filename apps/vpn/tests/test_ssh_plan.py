@@ -8,8 +8,8 @@ from apps.vpn.tests.servers import OFFICES, Offices, device
 from apps.vpn.tests.ssh_servers import ssh_key
 from roamlet_vpn.model.facts import Facts
 from roamlet_vpn.model.untrusted import FactsError
+from roamlet_vpn.planning.actions import MADE_BY_APPLY
 from roamlet_vpn.ssh.actions import TunnelFile
-from roamlet_vpn.wireguard.actions import MADE_BY_APPLY
 
 SSH = OFFICES.replace("[network]", '[network]\nbackend = "ssh"')
 TWO = SSH[: SSH.index("[sites.gamma]")]

@@ -6,17 +6,8 @@ import pytest
 
 from apps.vpn.tests.servers import key
 from roamlet_vpn.model.facts import KEPT
-from roamlet_vpn.model.network import Endpoint
-from roamlet_vpn.wireguard.wgconf import (  # fmt: skip
-    InterfacePart,
-    PeerPart,
-    WgConfig,
-    WgConfigError,
-    changed,
-    endpoint_from,
-    parsed,
-    rendered,
-)
+from roamlet_vpn.model.network import Endpoint, endpoint_from
+from roamlet_vpn.wireguard.wgconf import InterfacePart, PeerPart, WgConfig, WgConfigError, changed, parsed, rendered
 
 BETA, GAMMA, OTHER = key("beta"), key("gamma"), key("other")
 HAND_MADE = f"""\

@@ -11,12 +11,12 @@ import roamlet
 from roamlet.remote import Context, Result
 from roamlet_clock import units
 from roamlet_clock.actions import Action, Put
-from roamlet_clock.claim import Claim
 from roamlet_clock.errors import ClockError
 from roamlet_clock.facts import Facts
 from roamlet_clock.host import act as host_act
 from roamlet_clock.host import gather as host_gather
 from roamlet_clock.plan import ASKED_PATHS, ASKED_UNITS
+from roamlet_clock.untrusted import Untrusted
 
 __all__ = ["Done", "NotDone", "carry_out", "each", "look"]
 
@@ -77,10 +77,10 @@ def carry_out(context: Context, actions: tuple[Action, ...]) -> Done:
                 done += 1
             continue
         plain = [action.plain() for action in row if not isinstance(action, Put)]
-        answer = Claim(context.call(host_act.act, (plain,), timeout=ACTING), f"the answer of {context.name}")
+        answer = Untrusted(context.call(host_act.act, (plain,), timeout=ACTING), f"the answer of {context.name}")
         done += answer["done"].whole(0, len(plain))
         said += [line.text() for line in answer["said"].each()]
-        if (why := answer["error"].maybe(Claim.text)) is not None:
+        if (why := answer["error"].maybe(Untrusted.text)) is not None:
             raise not_done(why)
     return Done(done, tuple(said))
 

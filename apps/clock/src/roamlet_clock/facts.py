@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from roamlet_clock.claim import Claim, FactsError
+from roamlet_clock.untrusted import FactsError, Untrusted
 
 __all__ = ["ClockFile", "Facts", "Found", "Rtc", "Unit"]
 
@@ -81,7 +81,7 @@ class Facts:
     @classmethod
     def from_plain(cls, plain: object, host: str) -> "Facts":
         """Facts out of what `host` sent. Raises FactsError."""
-        top = Claim(plain, f"the facts of {host}")
+        top = Untrusted(plain, f"the facts of {host}")
         if top["version"].whole(0, 1 << 30) != VERSION:
             raise FactsError(f"the facts of {host} have version {top['version'].value!r}, and this is {VERSION}")
         return cls(
@@ -92,7 +92,7 @@ class Facts:
             time_set=top["time_set"].flag(),
             rtc=top["rtc"].maybe(_rtc),
             clock_file=top["clock_file"].maybe(lambda one: ClockFile(one["path"].text(), one["time"].number())),
-            synchronised=top["synchronised"].maybe(Claim.flag),
+            synchronised=top["synchronised"].maybe(Untrusted.flag),
             paths={path: _found(one) for path, one in top["paths"].items()},
             units={name: unit for name, one in top["units"].items() if (unit := one.maybe(_unit)) is not None},
             status=top["status"].maybe(lambda one: {name: said.text() for name, said in one.items()}),
@@ -100,17 +100,17 @@ class Facts:
         )
 
 
-def _rtc(claim: Claim) -> Rtc:
-    epoch = claim["epoch"].maybe(lambda one: one.whole(-(1 << 62), 1 << 62))
-    return Rtc(claim["device"].text(), claim["name"].text(), epoch)
+def _rtc(untrusted: Untrusted) -> Rtc:
+    epoch = untrusted["epoch"].maybe(lambda one: one.whole(-(1 << 62), 1 << 62))
+    return Rtc(untrusted["device"].text(), untrusted["name"].text(), epoch)
 
 
-def _found(claim: Claim) -> Found:
-    kind = claim["kind"].text()
+def _found(untrusted: Untrusted) -> Found:
+    kind = untrusted["kind"].text()
     if kind not in KINDS:
-        raise claim["kind"].wrong(f"kind of file; there are {', '.join(KINDS)}")
-    return Found(kind, claim["mode"].whole(0, 0o7777), claim["uid"].whole(0, 1 << 32), claim["text"].text())
+        raise untrusted["kind"].wrong(f"kind of file; there are {', '.join(KINDS)}")
+    return Found(kind, untrusted["mode"].whole(0, 0o7777), untrusted["uid"].whole(0, 1 << 32), untrusted["text"].text())
 
 
-def _unit(claim: Claim) -> Unit:
-    return Unit(*(claim[name].text() for name in ("load", "enabled", "active", "result")))
+def _unit(untrusted: Untrusted) -> Unit:
+    return Unit(*(untrusted[name].text() for name in ("load", "enabled", "active", "result")))

@@ -33,7 +33,7 @@ A first network:
   roamlet vpn gateway                                                         what to set on each gateway, line by line
 
 Exit code: 0 all is well; 1 something failed or was refused; 2 plan: something would change; 3 done, but some site was out of reach;
-64 wrong command line, nothing was touched; 130 interrupted."""
+64 wrong command line or no such file, nothing was touched; 130 interrupted."""
 
 Parsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
@@ -56,7 +56,7 @@ def add_parser(commands: Parsers) -> None:
     _changing(apply)
     _partial(apply)
     _lifecycle(subcommands)
-    _looking(subcommands)
+    _check_commands(subcommands)
     gateway = command(subcommands, "gateway", "changing:gateway", "print what to set on the gateway of each site")
     gateway.add_argument("sites", metavar="SITE", nargs="*", help="of these sites alone")
     gateway.add_argument(
@@ -124,12 +124,13 @@ def _noticed() -> "Iterator[list[int]]":
 def _failed(options: argparse.Namespace, error: Exception) -> int:
     """Say what went wrong."""
     # Inside: as in run().
-    from roamlet_vpn.errors import shown
+    from roamlet_vpn.errors import VpnError, shown
 
+    code = error.exit_code if isinstance(error, VpnError) else FAILED
     print(f"roamlet vpn {options.vpn_command}: {shown(error)}", file=sys.stderr)
     if getattr(options, "json", False):
-        print(json.dumps({"error": str(error), "exit_code": FAILED}))
-    return FAILED
+        print(json.dumps({"error": str(error), "exit_code": code}))
+    return code
 
 
 def _seconds(lowest: float, highest: float) -> "Callable[[str], float]":
@@ -195,7 +196,7 @@ def _lifecycle(subcommands: Parsers) -> None:
     _partial(down)
 
 
-def _looking(subcommands: Parsers) -> None:
+def _check_commands(subcommands: Parsers) -> None:
     status = command(subcommands, "status", "checking:status", "show handshakes, endpoints and rates of all tunnels")
     check = command(subcommands, "check", "checking:check", "measure from all servers at once, and name what is wrong")
     for parser in (status, check):

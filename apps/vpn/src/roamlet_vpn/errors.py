@@ -9,6 +9,8 @@ __all__ = ["VpnError", "shown"]
 class VpnError(RoamletError):
     """Something about the network, its file or one of its servers is wrong; the message says what and what to do next."""
 
+    exit_code = 1  # of the command that ends with it
+
 
 def shown(text: object) -> str:
     """Text that may have come from a server or a file; what a terminal would obey is shown as an escape. Lines stay."""

@@ -93,7 +93,7 @@ def test_the_facts_have_the_agreed_shape(office):
     assert silent.handshake_age is None and silent.keepalive is None and str(silent.endpoint) == "[fe80::2]:9"
     assert facts.config.public_key == public(OWN) and facts.config.mode == 0o640
     assert facts.waiting_key.public_key == public(OTHER)
-    assert [(other.name, other.listen_port) for other in facts.others] == [("wg1", 51821)]
+    assert [(other.name, other.listen_port) for other in facts.other_interfaces] == [("wg1", 51821)]
     assert [str(route.to) for route in facts.routes] == ["0.0.0.0/0", "10.8.1.9/32", "10.0.0.0/8", "fe80::/64"]
     assert facts.routes[1].mtu == 1300 and str(facts.routes[2].via) == "192.168.10.3"
     assert [(listener.port, listener.process) for listener in facts.listeners] == [

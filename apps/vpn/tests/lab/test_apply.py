@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from roamlet_vpn.commands import lifecycle
-from roamlet_vpn.commands.apply import NotApplied, apply, look
+from roamlet_vpn.commands.apply import NotApplied, apply, take_survey
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
 
@@ -228,7 +228,7 @@ def test_what_somebody_changed_is_seen_and_repaired(offices):
         for (at_alpha, of_alpha), (at_beta, of_beta) in zip(DRIFTS[::2], DRIFTS[1::2], strict=True):
             offices.server("alpha").shell(at_alpha)
             offices.server("beta").shell(at_beta)
-            survey = look(network, servers)
+            survey = take_survey(network, servers)
             found = {name: [action.repairs for action in actions] for name, actions in survey.plan.sites.items()}
             assert survey.plan.exit_code == 2
             assert [len(repairs) for repairs in found.values()] == [1, 1], found
@@ -237,5 +237,5 @@ def test_what_somebody_changed_is_seen_and_repaired(offices):
             assert report.exit_code == 0, (found, report.lines())
             assert [site.state for site in report.sites] == ["changed", "changed"], found
             assert offices.states("alpha", "beta") == before, found
-        assert look(network, servers).plan.exit_code == 0
+        assert take_survey(network, servers).plan.exit_code == 0
     assert offices.reaches("beta", "alpha")

@@ -65,7 +65,7 @@ def checked(lab, network=None, **options):
     network = network or network_of(lab)
     with servers_of(lab, network) as servers:
         asked = {office.name: (ipaddress.ip_address(office.client.address),) for office in lab.offices}
-        return checking.look(network, servers, asked, **options)
+        return checking.run_check(network, servers, asked, **options)
 
 
 def told(found):

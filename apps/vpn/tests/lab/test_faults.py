@@ -9,9 +9,9 @@ import pytest
 from apps.vpn.tests.lab import applier, dying
 from apps.vpn.tests.lab.conftest import made_bare
 from apps.vpn.tests.lab.killing import NAMES, killed, killed_while_acting, settled
-from roamlet_vpn.commands import transaction as change_module
+from roamlet_vpn.commands import transaction
 from roamlet_vpn.host import act as host_act
-from roamlet_vpn.host import handshake as host_meet
+from roamlet_vpn.host import handshake as host_handshake
 from roamlet_vpn.host import rollback as host_rollback
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
@@ -44,10 +44,10 @@ def joined(plain_offices, both):
 def test_the_process_on_the_server_dies_after_any_of_its_actions(joined, monkeypatch, first):
     offices, old, _ = joined
     steps = {name: first + number for number, name in enumerate(NAMES)}
-    real = change_module.Change._act
+    real = transaction.Transaction._act
 
-    def act(change):
-        each = change._servers.each
+    def act(self):
+        each = self._servers.each
 
         def dies(function, arguments, *, timeout=60.0):
             if function is not host_act.act:
@@ -58,10 +58,10 @@ def test_the_process_on_the_server_dies_after_any_of_its_actions(joined, monkeyp
                 dying.act_until, {name: (steps[name], *args) for name, args in arguments.items()}, timeout=timeout
             )
 
-        change._servers.each = dies
-        real(change)
+        self._servers.each = dies
+        real(self)
 
-    monkeypatch.setattr(change_module.Change, "_act", act)
+    monkeypatch.setattr(transaction.Transaction, "_act", act)
     report = offices.apply(applier.other(offices.network))
     assert report.exit_code in (0, 1)
     settled(offices)
@@ -176,7 +176,7 @@ def test_ends_that_missed_each_other_meet_before_wireguard_tries_again(offices):
         for name in ("alpha", "beta"):
             offices.server(name).run(["sh", "-c", "wg-quick down wg0; wg-quick up wg0"])
         offices.lab.internet.mend("beta")
-        missing = servers.each(host_meet.meet, {"alpha": ("wg0", TOKEN, {key: "10.8.1.2"}, 3.0)})
+        missing = servers.each(host_handshake.shake_hands, {"alpha": ("wg0", TOKEN, {key: "10.8.1.2"}, 3.0)})
         servers.each(host_rollback.disarm, {"alpha": (TOKEN,)})
     assert missing["alpha"].get() == []
 

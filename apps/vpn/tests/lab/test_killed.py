@@ -11,7 +11,14 @@ def test_the_tool_is_killed_while_it_makes_the_first_keys_and_configurations(off
     bare = offices.states()
     assert not any("600 root" in state or "mtu" in state for state in bare.values())
     assert all(state.endswith("\n0\n") for state in bare.values())  # forwarding
-    for step in ("making keys", "make_key after one", "make_key after all", "changing", "meet after all", "confirming"):
+    for step in (
+        "making keys",
+        "make_key after one",
+        "make_key after all",
+        "changing",
+        "shake_hands after all",
+        "confirming",
+    ):
         killed(offices, step)
         settled(offices)
         assert offices.states() == bare, step

@@ -5,7 +5,7 @@ from ipaddress import ip_network
 import pytest
 
 from roamlet_vpn.commands.lifecycle import down
-from roamlet_vpn.commands.transaction import Change
+from roamlet_vpn.commands.transaction import Transaction
 from roamlet_vpn.wireguard.actions import EnableUnit, Routes
 
 pytestmark = pytest.mark.lab
@@ -35,7 +35,7 @@ def test_a_route_that_was_taken_over_comes_back_with_the_rollback(offices):
     wanted = {"alpha": [Routes("", (lan,)), EnableUnit("", "wg-quick@other.service")]}
     with offices.servers(network) as servers:
         servers.connect()
-        report = Change(servers, wanted, check=lambda facts: {}, rollback_after=60).run()
+        report = Transaction(servers, wanted, check=lambda facts: {}, rollback_after=60).run()
     assert "is not the unit of wg0" in str(report.failure)
     assert server.shell("ip route show 192.168.77.0/24") == before
     server.shell("ip route del 192.168.77.0/24")

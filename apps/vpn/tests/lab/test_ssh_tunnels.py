@@ -10,7 +10,7 @@ from apps.vpn.tests.lab.conftest import made_bare
 from roamlet_lab import Lab
 from roamlet_vpn.check.status import Watching, is_well
 from roamlet_vpn.commands import lifecycle
-from roamlet_vpn.commands.apply import look
+from roamlet_vpn.commands.apply import take_survey
 from roamlet_vpn.host import act as host_act
 from roamlet_vpn.host import rollback as host_rollback
 
@@ -85,7 +85,7 @@ def state(company, name):
 
 def planned(company, network):
     with company.servers(network) as servers:
-        return look(network, servers).plan
+        return take_survey(network, servers).plan
 
 
 def well(company, network):
@@ -93,7 +93,7 @@ def well(company, network):
     with company.servers(network) as servers:
         watching = Watching(network, servers)
         deadline = time.monotonic() + 60
-        while not is_well(found := watching.look()):
+        while not is_well(found := watching.update()):
             if time.monotonic() > deadline:
                 return found
             time.sleep(0.3)
@@ -196,8 +196,8 @@ def brought_back(company):
     before = {name: state(company, name) for name in ("alpha", "beta")}
     with company.servers(network) as servers:
         servers.connect()
-        orders = dict.fromkeys(before, ("wg0", [{"do": "tunnel_down"}], TOKEN, 60))
-        for answer in servers.each(host_act.act, orders).values():
+        arguments = dict.fromkeys(before, ("wg0", [{"do": "tunnel_down"}], TOKEN, 60))
+        for answer in servers.each(host_act.act, arguments).values():
             assert answer.get() == {"done": 1, "error": None, "outcome": None}
         assert not re.search("tun[0-9]", "".join(state(company, name) for name in before))
         for answer in servers.each(host_rollback.roll_back, dict.fromkeys(before, (TOKEN,))).values():

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from roamlet_vpn.commands import lifecycle
-from roamlet_vpn.commands.apply import look
+from roamlet_vpn.commands.apply import take_survey
 from roamlet_vpn.host import act as host_act
 from roamlet_vpn.host import rollback as host_rollback
 from roamlet_vpn.model.network import Endpoint
@@ -39,7 +39,7 @@ def test_a_unit_that_was_disabled_and_an_interface_that_was_taken_away_come_back
     booted.server("alpha").shell("systemctl disable wg-quick@wg0; ip link del wg0")  # active still, says systemd
     booted.server("beta").shell("systemctl disable wg-quick@wg0")
     with booted.servers(network) as servers:
-        plan = look(network, servers).plan
+        plan = take_survey(network, servers).plan
     found = {name: [action.repairs for action in actions] for name, actions in plan.sites.items()}
     disabled = "wg-quick@wg0.service is disabled: after a restart of the server there would be no tunnel"
     assert found == {"alpha": ["wg0 is not there", disabled], "beta": [disabled]}

@@ -20,7 +20,7 @@ WAYS = (
 )
 # setpriv itself may still start what its user may not.
 LOOKING = """
-import os, subprocess, sys, roamlet_vpn.planning.plan
+import os, subprocess, sys, roamlet_vpn.wireguard.plan
 subprocess.run([sys.executable, "-c", ""], check=True)
 print(os.geteuid())
 """

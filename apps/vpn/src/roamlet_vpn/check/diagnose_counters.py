@@ -1,16 +1,16 @@
 """Where packets get lost inside the servers, read from what their counters gained during a check. Pure."""
 
 from collections.abc import Iterator, Mapping
+from shlex import quote
 
-from roamlet_vpn.check.diagnosis import WARNING, Diagnosis
-from roamlet_vpn.check.measured import Counters, Measurements
+from roamlet_vpn.backends import backend_of
+from roamlet_vpn.model.diagnosis import WARNING, Diagnosis
+from roamlet_vpn.model.measured import Counters, Measurements
 from roamlet_vpn.model.network import Network, Site
 
 __all__ = ["lost_packets"]
 
 FULL = 0.9  # of what the connection tracking can hold
-SENT_AGAIN = 0.002  # of what an ssh connection sends: less is noise
-ENOUGH = 100_000  # bytes; a share of less than that says nothing
 
 
 def lost_packets(network: Network, measurements: Measurements) -> list[Diagnosis]:
@@ -20,8 +20,7 @@ def lost_packets(network: Network, measurements: Measurements) -> list[Diagnosis
         measured = measurements.sites.get(site.name)
         if measured is not None:
             found += [*_dropped(network, site, measured.before, measured.after), *_tracked(site, measured.after)]
-            if network.backend == "ssh":
-                found += _twice(site, measurements)
+            found += backend_of(network).loss_diagnoses(site, measurements)
     return found
 
 
@@ -39,7 +38,7 @@ def _dropped(network: Network, site: Site, before: Counters, after: Counters) ->
                 f"{dropped} of {_gain(before.devices.get(device, {}), after.devices[device], 'tx_packets') + dropped} "
                 "that were to leave by it, meanwhile",
                 (
-                    f"a longer queue: `ip link set dev {device} txqueuelen 2000` on {site.server}",
+                    f"a longer queue: `ip link set dev {quote(device)} txqueuelen 2000` on {site.server}",
                     "if it goes on, the processor is too slow for this: look at `top` there",
                 ),
             )
@@ -52,10 +51,10 @@ def _dropped(network: Network, site: Site, before: Counters, after: Counters) ->
                 site.name,
                 None,
                 f"the queue of {device} of {site.name} drops packets",
-                f"{dropped} meanwhile, says `tc -s qdisc show dev {device}`",
+                f"{dropped} meanwhile, says `tc -s qdisc show dev {quote(device)}`",
                 (
                     "under full load that is how TCP learns of the line's speed; without, the queue is too short: "
-                    f"`tc qdisc replace dev {device} root fq_codel`",
+                    f"`tc qdisc replace dev {quote(device)} root fq_codel`",
                 ),
             )
     errors = _gain(before.udp, after.udp, "RcvbufErrors")
@@ -88,22 +87,6 @@ def _tracked(site: Site, after: Counters) -> Iterator[Diagnosis]:
             "net.netfilter.nf_conntrack_count and nf_conntrack_max",
             (f"`sysctl -w net.netfilter.nf_conntrack_max={2 * after.tracked[1]}` on {site.server}",),
         )
-
-
-def _twice(site: Site, measurements: Measurements) -> Iterator[Diagnosis]:
-    """Whether an ssh tunnel's own TCP has to repeat: each time, all connections inside it stand still."""
-    ssh = measurements.sites[site.name].after.ssh
-    if ssh is None or ssh[0] < ENOUGH or ssh[1] < SENT_AGAIN * ssh[0]:
-        return
-    yield Diagnosis(
-        "tcp-over-tcp",
-        WARNING,
-        site.name,
-        None,
-        f"the ssh tunnel of {site.name} runs over a line that loses packets: TCP inside of TCP waits twice for each",
-        f"{100 * ssh[1] / ssh[0]:.1f} % of {ssh[0] / 1e6:.1f} MB was sent again",
-        ('go over to WireGuard, which does not repeat: `backend = "wireguard"` in the file, then `roamlet vpn apply`',),
-    )
 
 
 def _gain(before: Mapping[str, int], after: Mapping[str, int], name: str) -> int:

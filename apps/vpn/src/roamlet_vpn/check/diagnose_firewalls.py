@@ -7,10 +7,10 @@ what hosts of a LAN begin themselves, what is sent to a server itself, and addre
 from collections.abc import Iterable, Iterator, Mapping
 
 from roamlet_vpn.check import firewall_commands
-from roamlet_vpn.check.diagnosis import ERROR, WARNING, Diagnosis, listed
-from roamlet_vpn.check.measured import Echo, Measurements, Passage, Segments, Sight
 from roamlet_vpn.check.probe_plan import lan_device, tunnel_device
+from roamlet_vpn.model.diagnosis import ERROR, WARNING, Diagnosis, listed
 from roamlet_vpn.model.facts import Facts
+from roamlet_vpn.model.measured import Echo, Measurements, Passage, Segments, Sight
 from roamlet_vpn.model.network import Address, Lan, Network, Site
 
 __all__ = ["behind_firewalls", "closed_servers", "forwarded_mends"]

@@ -4,13 +4,15 @@ Each echo for a host of a far LAN carries a mark and is seen wherever it passes 
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from shlex import quote
 
+from roamlet_vpn.backends import backend_of
 from roamlet_vpn.check import firewall_commands
 from roamlet_vpn.check.diagnose_firewalls import forwarded_mends
-from roamlet_vpn.check.diagnosis import ERROR, WARNING, Diagnosis, Severity, listed, with_and
-from roamlet_vpn.check.measured import Bounce, Echo, Measurements
 from roamlet_vpn.check.probe_plan import OF_DEVICE, gateway_of, lan_device, tunnel_device
+from roamlet_vpn.model.diagnosis import ERROR, WARNING, Diagnosis, Severity, listed, with_and
 from roamlet_vpn.model.facts import Facts, Route
+from roamlet_vpn.model.measured import Bounce, Echo, Measurements
 from roamlet_vpn.model.network import Address, Lan, Network, Site
 from roamlet_vpn.model.routes import inside, removal, way, way_to
 
@@ -84,8 +86,8 @@ class _Lans:
                 f"the server of {site.name} does not pass on what comes in by {device}, although net.ipv4.ip_forward is on",
                 f"{name} is 0 there",
                 (
-                    f"on {site.server}: `sysctl -w {name}=1`",
-                    f"and take out the line that sets it: `grep -rs {device}.forwarding /etc/sysctl* /usr/lib/sysctl.d`",
+                    f"on {site.server}: `sysctl -w {quote(name)}=1`",
+                    f"and take out the line that sets it: `grep -rs {quote(device)}.forwarding /etc/sysctl* /usr/lib/sysctl.d`",
                 ),
             )
 
@@ -128,7 +130,10 @@ class _Lans:
                 + (f" to {taken.via}" if taken.via else ""),
                 (
                     "`roamlet vpn apply` adds the route; `wg syncconf` and a reload do not",
-                    *(f"at once, by hand, on {site.server}: `ip route replace {lan} dev {device}`" for lan in lans),
+                    *(
+                        f"at once, by hand, on {site.server}: `ip route replace {lan} dev {quote(device)}`"
+                        for lan in lans
+                    ),
                 ),
             )
 
@@ -183,10 +188,7 @@ class _Lans:
 
     def _device(self, site: Site, peer: Site) -> str | None:
         """The device of the tunnel; None where that is not known."""
-        if self.network.backend == "wireguard":
-            there = self.facts.get(site.name)
-            return self.network.interface if there is not None and there.interface is not None else None
-        return None if site.name == peer.name else tunnel_device(self.network, site, peer)
+        return backend_of(self.network).running_device(self.network, site, peer, self.facts.get(site.name))
 
     def gateways(self) -> Iterator[Diagnosis]:
         """What each LAN's gateway does with packets for the other LANs."""

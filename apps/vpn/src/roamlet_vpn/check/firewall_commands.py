@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from roamlet_vpn.check.measured import Chain, Measurements
+from roamlet_vpn.model.measured import Chain, Measurements
 
 __all__ = ["accepting", "not_rewriting", "runs"]
 

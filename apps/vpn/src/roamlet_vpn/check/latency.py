@@ -2,7 +2,7 @@
 
 from statistics import median
 
-from roamlet_vpn.check.measured import Echo, Kind, Measurements
+from roamlet_vpn.model.measured import Echo, Kind, Measurements
 from roamlet_vpn.model.network import Network
 
 __all__ = ["KINDS", "matrix", "missing"]

@@ -5,7 +5,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
-from roamlet_vpn.check.diagnosis import ERROR, Diagnosis
+from roamlet_vpn.backends import backend_of
+from roamlet_vpn.model.diagnosis import ERROR, Diagnosis
 from roamlet_vpn.model.network import Network, Site
 
 __all__ = ["Tunnel", "picture"]
@@ -92,7 +93,7 @@ def _pairs(pairs: Iterable[tuple[Site, Site]]) -> list[frozenset[str]]:
 
 def _title(network: Network) -> str:
     count = len(network.sites)
-    return f"{count} {'site' if count == 1 else 'sites'} joined by {'WireGuard' if network.backend == 'wireguard' else 'ssh'}"
+    return f"{count} {'site' if count == 1 else 'sites'} joined by {backend_of(network).title}"
 
 
 def _subtitle(network: Network) -> str:

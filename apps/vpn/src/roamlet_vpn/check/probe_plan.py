@@ -9,11 +9,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from roamlet_vpn.check.measured import Kind
+from roamlet_vpn.backends import backend_of
 from roamlet_vpn.model.facts import Facts
-from roamlet_vpn.model.network import Address, Lan, Network, Site, ssh_device
+from roamlet_vpn.model.measured import SIZES, Kind
+from roamlet_vpn.model.network import Address, Lan, Network, Site
 
-__all__ = ["Order", "gateway_of", "gateways_of", "lan_device", "make_orders", "tunnel_device", "ways_to"]
+__all__ = ["ProbePlan", "gateway_of", "gateways_of", "lan_device", "make_probe_plans", "tunnel_device", "ways_to"]
 
 SMALL = 84  # bytes of an ordinary echo request, as ping sends it
 PINGS = 10
@@ -27,14 +28,13 @@ OF_DEVICE = "net/ipv4/conf/%s/forwarding"  # one of IPv4 passes on what comes in
 PORTS = (22, 80, 445)  # asked for by TCP: a host that is up answers there, be it with a refusal
 
 # IP packets to a peer's endpoint: in steps of four around what providers leave of 1500 bytes, each twice against loss.
-SIZES = 2 * (576, 1024, *range(1200, 1504, 4))
 # IP packets inside the tunnel. WireGuard fills up to multiples of 16.
 INNER = (*range(1408, 1279, -16), 1200, 1024, 576)
 
 
 @dataclass(frozen=True)
 class Probe:
-    """An echo probe of an order: to which site (None: the own LAN), of which kind, and what the server was told."""
+    """An echo probe of an plan: to which site (None: the own LAN), of which kind, and what the server was told."""
 
     peer: str | None
     kind: Kind
@@ -42,7 +42,7 @@ class Probe:
 
 
 @dataclass
-class Order:
+class ProbePlan:
     """What one server is to send: as it is told (`plain`), and what each number stands for."""
 
     plain: dict[str, Any]
@@ -55,14 +55,16 @@ class Order:
     passages: dict[int, str] = field(default_factory=dict)  # to which site
 
 
-def make_orders(
+def make_probe_plans(
     network: Network,
     facts: Mapping[str, Facts],
     neighbours: Mapping[str, tuple[Address, ...]],
     clients: Mapping[str, tuple[Address, ...]],
     mark: int,
-) -> dict[str, Order]:
-    """An order for each site that has facts and neighbours (there may be none). `clients`: hosts to ask instead of neighbours."""
+) -> dict[str, ProbePlan]:
+    """A probe plan for each site that has facts and neighbours (there may be none). `clients`: hosts to ask instead of
+    neighbours.
+    """
     asked = {
         name: clients.get(name) or _some_clients(network.site(name), facts[name], found)
         for name, found in neighbours.items()
@@ -70,7 +72,7 @@ def make_orders(
     }
     numbers = itertools.count(1)
     return {
-        site.name: _Making(network, site, facts[site.name], asked, numbers).make(mark)
+        site.name: _Planner(network, site, facts[site.name], asked, numbers).make(mark)
         for site in network.sites
         if site.name in asked
     }
@@ -107,18 +109,13 @@ def lan_device(site: Site, facts: Facts) -> str | None:
     return None
 
 
-def tunnel_device(network: Network, site: Site, peer: Site) -> str:
-    """The device by which the site's server sends to the peer."""
-    return network.interface if network.backend == "wireguard" else ssh_device(network, site, peer)
-
-
 def ways_to(peer: Site) -> tuple[Address, ...]:
     """The addresses of a site to which a server must have routes into the tunnel: one for each LAN."""
     own = () if peer.lan_address is None else (peer.lan_address,)
     return own + tuple(_first_host(lan) for lan in peer.lans if peer.lan_address is None or peer.lan_address not in lan)
 
 
-class _Making:
+class _Planner:
     def __init__(
         self,
         network: Network,
@@ -128,20 +125,21 @@ class _Making:
         numbers: Iterable[int],
     ) -> None:
         self.network = network
+        self.backend = backend_of(network)
         self.site = site
         self.facts = facts
         self.clients = clients
         self.numbers = iter(numbers)
 
-    def make(self, mark: int) -> Order:
+    def make(self, mark: int) -> ProbePlan:
         peers = [peer for peer in self.network.sites if peer.name != self.site.name]
-        self.order = Order(
+        self.plan = ProbePlan(
             {
                 "mark": mark,
                 "interval": INTERVAL,
                 "wait": WAIT,
                 "patience": PATIENCE,
-                "port": self._port(),
+                "port": self.backend.listen_port(self.site, self.facts),
                 "settings": [*SETTINGS, *self._of_devices(peers)],
                 "routes": sorted({str(address) for peer in peers for address in self._far(peer)}),
                 "datagrams": [],
@@ -158,8 +156,8 @@ class _Making:
         self._inside()
         self._bounces(peers)
         self._passages(peers)
-        self.order.plain["echoes"] = [probe.plain for probe in self.order.echoes.values()]
-        return self.order
+        self.plan.plain["echoes"] = [probe.plain for probe in self.plan.echoes.values()]
+        return self.plan
 
     def _far(self, peer: Site) -> tuple[Address, ...]:
         """The addresses of a far site that a host of this one may want, of which something is known."""
@@ -171,11 +169,6 @@ class _Making:
         for device in (lan_device(self.site, self.facts), *sorted(tunnels)):
             if device is not None and device in self.facts.devices and SAFE.fullmatch(device):
                 yield OF_DEVICE % device
-
-    def _port(self) -> int | None:
-        if self.network.backend != "wireguard":
-            return None
-        return self.site.listen_port if self.facts.interface is None else self.facts.interface.listen_port
 
     def _echoes_to(self, peer: Site) -> None:
         site = self.site
@@ -196,10 +189,10 @@ class _Making:
             return
         if peer.endpoint.address is not None:
             self._echo(peer.name, "wan", None, peer.endpoint.address)
-        if self.network.backend == "wireguard":
+        if self.backend.udp:
             number = next(self.numbers)
-            self.order.datagrams[number] = peer.name
-            self.order.plain["datagrams"].append(
+            self.plan.datagrams[number] = peer.name
+            self.plan.plain["datagrams"].append(
                 {"number": number, "to": peer.endpoint.host, "port": peer.endpoint.port, "sizes": list(SIZES)}
             )
 
@@ -213,8 +206,8 @@ class _Making:
         if self.site.lan_address is None or (self.site.lan_address.version, client.version) != (4, 4):
             return
         number = next(self.numbers)
-        self.order.segments[number] = peer
-        self.order.plain["segments"].append(
+        self.plan.segments[number] = peer
+        self.plan.plain["segments"].append(
             {"number": number, "source": str(self.site.lan_address), "to": str(client), "ports": list(PORTS)}
         )
 
@@ -228,9 +221,9 @@ class _Making:
                 continue
             for tcp in (False, True):
                 number = next(self.numbers)
-                self.order.passages[number] = peer.name
+                self.plan.passages[number] = peer.name
                 ways = {"source": str(client), "to": str(peer.lan_address), "via": str(gateway), "device": device}
-                self.order.plain["passages"].append({"number": number, **ways, "tcp": tcp})
+                self.plan.plain["passages"].append({"number": number, **ways, "tcp": tcp})
 
     def _bounces(self, peers: Iterable[Site]) -> None:
         device = lan_device(self.site, self.facts)
@@ -241,8 +234,8 @@ class _Making:
                     if own is None or device is None:
                         continue
                     number = next(self.numbers)
-                    self.order.bounces[number] = (peer.name, gateway, own, far)
-                    self.order.plain["bounces"].append(
+                    self.plan.bounces[number] = (peer.name, gateway, own, far)
+                    self.plan.plain["bounces"].append(
                         {"number": number, "source": str(own), "to": str(far), "via": str(gateway), "device": device}
                     )
 
@@ -276,7 +269,7 @@ class _Making:
             "df": df,
             "patient": kind == "tunnel",
         }
-        self.order.echoes[number] = Probe(peer, kind, plain)
+        self.plan.echoes[number] = Probe(peer, kind, plain)
 
 
 def _some_clients(site: Site, facts: Facts, neighbours: tuple[Address, ...]) -> tuple[Address, ...]:
@@ -286,3 +279,8 @@ def _some_clients(site: Site, facts: Facts, neighbours: tuple[Address, ...]) -> 
 
 def _first_host(lan: Lan) -> Address:
     return lan.network_address + (1 if lan.num_addresses > 1 else 0)
+
+
+def tunnel_device(network: Network, site: Site, peer: Site) -> str:
+    """The device by which the site's server sends to the peer."""
+    return backend_of(network).device(network, site, peer)

@@ -12,7 +12,10 @@ from typing import Any, TypeVar
 
 import roamlet
 from roamlet import remote
-from roamlet_vpn.check.measured import (
+from roamlet_vpn.check.probe_plan import ProbePlan, make_probe_plans
+from roamlet_vpn.host.check import probe
+from roamlet_vpn.model.facts import Facts
+from roamlet_vpn.model.measured import (
     Bounce,
     Counters,
     Datagrams,
@@ -26,11 +29,8 @@ from roamlet_vpn.check.measured import (
     chains,
     sights,
 )
-from roamlet_vpn.check.probe_plan import Order, make_orders
-from roamlet_vpn.host.check import probe
-from roamlet_vpn.model.facts import Facts
 from roamlet_vpn.model.network import Address, Network
-from roamlet_vpn.model.untrusted import Claim, FactsError
+from roamlet_vpn.model.untrusted import FactsError, Untrusted
 from roamlet_vpn.servers import Servers
 
 __all__ = ["measure"]
@@ -54,7 +54,7 @@ def measure(
     failed: dict[str, str] = {}
 
     def ask(
-        function: Callable[..., Any], arguments: Mapping[str, tuple[Any, ...]], read: Callable[[Claim, str], T]
+        function: Callable[..., Any], arguments: Mapping[str, tuple[Any, ...]], read: Callable[[Untrusted, str], T]
     ) -> dict[str, T]:
         read_there = {}
         for name, answer in servers.each(function, arguments, timeout=PATIENCE).items():
@@ -62,7 +62,7 @@ def measure(
                 failed[name] = str(answer.error)
                 continue
             try:
-                read_there[name] = read(Claim(answer.value, f"what {name} measured"), name)
+                read_there[name] = read(Untrusted(answer.value, f"what {name} measured"), name)
             except Exception as error:
                 failed[name] = str(error)
         return read_there
@@ -70,21 +70,21 @@ def measure(
     lans = {name: [str(lan) for lan in network.site(name).lans] for name in facts}
     begun = ask(probe.begin, {name: (mark, lans[name]) for name in lans}, _begun)
     clocks = _clocks(begun, servers, failed)
-    orders = make_orders(network, facts, {name: begun[name][0] for name in clocks}, clients or {}, mark)
-    measured = ask(probe.measure, {name: (orders[name].plain,) for name in clocks}, lambda claim, name: claim)
+    plans = make_probe_plans(network, facts, {name: begun[name][0] for name in clocks}, clients or {}, mark)
+    measured = ask(probe.measure, {name: (plans[name].plain,) for name in clocks}, lambda untrusted, name: untrusted)
     seen = ask(probe.finish, dict.fromkeys(begun, (mark,)), sights)
     found = _Found([sight for sights_there in seen.values() for sight in sights_there])
     for name in measured:
         try:
-            found.add(name, orders[name], measured[name], clocks[name], begun[name][1])
+            found.add(name, plans[name], measured[name], clocks[name], begun[name][1])
         except FactsError as error:
             failed[name] = str(error)
     return found.together(failed)
 
 
-def _begun(claim: Claim, name: str) -> tuple[tuple[Address, ...], dict[str, str]]:
-    neighbours = tuple(one.address() for _, lan in claim["neighbours"].items() for one in lan.each())
-    return neighbours, {what: why.name() for what, why in claim["missing"].items()}
+def _begun(untrusted: Untrusted, name: str) -> tuple[tuple[Address, ...], dict[str, str]]:
+    neighbours = tuple(one.address() for _, lan in untrusted["neighbours"].items() for one in lan.each())
+    return neighbours, {what: why.name() for what, why in untrusted["missing"].items()}
 
 
 def _clocks(names: Iterable[str], servers: Servers, failed: dict[str, str]) -> dict[str, tuple[float, float]]:
@@ -106,7 +106,7 @@ def _clock(context: remote.Context) -> tuple[float, float]:
     best = (0.0, float("inf"))
     for _ in range(3):
         sent = time.time()
-        there = Claim(context.call(probe.now, timeout=PATIENCE), f"the clock of {context.name}").number()
+        there = Untrusted(context.call(probe.now, timeout=PATIENCE), f"the clock of {context.name}").number()
         took = (time.time() - sent) / 2
         best = min(best, (there - sent - took, took), key=lambda one: one[1])
     return best
@@ -131,26 +131,27 @@ class _Found:
         self._passages: list[Passage] = []
 
     def add(
-        self, name: str, order: Order, claim: Claim, clock: tuple[float, float], missing: Mapping[str, str]
+        self, name: str, plan: ProbePlan, untrusted: Untrusted, clock: tuple[float, float], missing: Mapping[str, str]
     ) -> None:
         """Take what the server of this site sent. Raises FactsError."""
-        echoes = [self._echo(name, order, *one.each()) for one in claim["echoes"].each()]
-        datagrams = [self._datagram(name, order, *one.each()) for one in claim["datagrams"].each()]
-        bounces = [self._bounce(name, order, *one.each()) for one in claim["bounces"].each()]
-        segments = [self._segment(name, order, *one.each()) for one in claim["segments"].each()]
-        passages = [self._passage(name, order, *one.each()) for one in claim["passages"].each()]
+        echoes = [self._echo(name, plan, *one.each()) for one in untrusted["echoes"].each()]
+        datagrams = [self._datagram(name, plan, *one.each()) for one in untrusted["datagrams"].each()]
+        bounces = [self._bounce(name, plan, *one.each()) for one in untrusted["bounces"].each()]
+        segments = [self._segment(name, plan, *one.each()) for one in untrusted["segments"].each()]
+        passages = [self._passage(name, plan, *one.each()) for one in untrusted["passages"].each()]
         self._sites[name] = Measured(
             ways={
-                Claim(address, f"a route of {name}").address(): _way(way) for address, way in claim["routes"].items()
+                Untrusted(address, f"a route of {name}").address(): _way(way)
+                for address, way in untrusted["routes"].items()
             },
-            settings={setting: value.maybe(Claim.name) for setting, value in claim["settings"].items()},
-            before=Counters.from_plain(claim["before"]),
-            after=Counters.from_plain(claim["after"]),
+            settings={setting: value.maybe(Untrusted.name) for setting, value in untrusted["settings"].items()},
+            before=Counters.from_plain(untrusted["before"]),
+            after=Counters.from_plain(untrusted["after"]),
             clock=clock[0],
             clock_within=clock[1],
             handshakes=tuple(sight for sight in self._handshakes if sight.site == name),
             missing=missing,
-            firewall=claim["firewall"].maybe(chains),
+            firewall=untrusted["firewall"].maybe(chains),
         )
         self._echoes += echoes
         self._datagrams += datagrams
@@ -170,8 +171,8 @@ class _Found:
             dict(unreachable),
         )
 
-    def _echo(self, site: str, order: Order, number: Claim, answer: Claim) -> Echo:
-        probe = order.echoes[_known(number, order.echoes)]
+    def _echo(self, site: str, plan: ProbePlan, number: Untrusted, answer: Untrusted) -> Echo:
+        probe = plan.echoes[_known(number, plan.echoes)]
         source = probe.plain["source"]
         return Echo(
             site=site,
@@ -182,14 +183,14 @@ class _Found:
             size=probe.plain["size"],
             sent=answer["sent"].whole(0, probe.plain["count"]),
             times=tuple(one.number() for one in answer["times"].each()),
-            error=answer["error"].maybe(Claim.name),
-            by=answer["by"].maybe(Claim.name),
+            error=answer["error"].maybe(Untrusted.name),
+            by=answer["by"].maybe(Untrusted.name),
             trail=tuple(self._trails[probe.plain["number"]]),
         )
 
-    def _datagram(self, site: str, order: Order, number: Claim, answer: Claim) -> Datagrams:
-        known = _known(number, order.datagrams)
-        peer = order.datagrams[known]
+    def _datagram(self, site: str, plan: ProbePlan, number: Untrusted, answer: Untrusted) -> Datagrams:
+        known = _known(number, plan.datagrams)
+        peer = plan.datagrams[known]
         sent = tuple(one.whole(0, 65535) for one in answer["sent"].each())
         there = [sight for sight in self._trails[known] if sight.site == peer and not sight.out]
         return Datagrams(
@@ -197,46 +198,46 @@ class _Found:
             peer,
             sent,
             tuple(sorted({sight.length for sight in there})),
-            answer["error"].maybe(Claim.name),
-            answer["address"].maybe(Claim.address),
+            answer["error"].maybe(Untrusted.name),
+            answer["address"].maybe(Untrusted.address),
             there[0].source if there else None,
         )
 
-    def _segment(self, site: str, order: Order, number: Claim, answer: Claim) -> Segments:
-        known = _known(number, order.segments)
-        told = next(one for one in order.plain["segments"] if one["number"] == known)
+    def _segment(self, site: str, plan: ProbePlan, number: Untrusted, answer: Untrusted) -> Segments:
+        known = _known(number, plan.segments)
+        told = next(one for one in plan.plain["segments"] if one["number"] == known)
         ends = (ipaddress.ip_address(told["source"]), ipaddress.ip_address(told["to"]))
-        error = answer["error"].maybe(Claim.name)
-        return Segments(site, order.segments[known], *ends, tuple(told["ports"]), error, tuple(self._trails[known]))
+        error = answer["error"].maybe(Untrusted.name)
+        return Segments(site, plan.segments[known], *ends, tuple(told["ports"]), error, tuple(self._trails[known]))
 
-    def _passage(self, site: str, order: Order, number: Claim, answer: Claim) -> Passage:
-        known = _known(number, order.passages)
-        told = next(one for one in order.plain["passages"] if one["number"] == known)
+    def _passage(self, site: str, plan: ProbePlan, number: Untrusted, answer: Untrusted) -> Passage:
+        known = _known(number, plan.passages)
+        told = next(one for one in plan.plain["passages"] if one["number"] == known)
         ends = (ipaddress.ip_address(told["source"]), ipaddress.ip_address(told["to"]))
-        error = answer["error"].maybe(Claim.name)
-        return Passage(site, order.passages[known], *ends, told["tcp"], error, tuple(self._trails[known]))
+        error = answer["error"].maybe(Untrusted.name)
+        return Passage(site, plan.passages[known], *ends, told["tcp"], error, tuple(self._trails[known]))
 
-    def _bounce(self, site: str, order: Order, number: Claim, answer: Claim) -> Bounce:
-        known = _known(number, order.bounces)
-        peer, gateway, source, to = order.bounces[known]
+    def _bounce(self, site: str, plan: ProbePlan, number: Untrusted, answer: Untrusted) -> Bounce:
+        known = _known(number, plan.bounces)
+        peer, gateway, source, to = plan.bounces[known]
         back = {sight.kind for sight in self._trails[known] if sight.site == site and not sight.out}
         return Bounce(
-            site, peer, gateway, "request" in back, "reply" in back, answer["error"].maybe(Claim.name), source, to
+            site, peer, gateway, "request" in back, "reply" in back, answer["error"].maybe(Untrusted.name), source, to
         )
 
 
-def _known(claim: Claim, known: Mapping[int, object]) -> int:
-    number = claim.whole(0, 1 << 16)
+def _known(untrusted: Untrusted, known: Mapping[int, object]) -> int:
+    number = untrusted.whole(0, 1 << 16)
     if number not in known:
-        raise claim.wrong("number of a probe that it was told to send")
+        raise untrusted.wrong("number of a probe that it was told to send")
     return number
 
 
-def _way(claim: Claim) -> Way:
-    if "error" in claim:
+def _way(untrusted: Untrusted) -> Way:
+    if "error" in untrusted:
         return Way(None)
     return Way(
-        dev=claim["dev"].maybe(Claim.name),
-        via=claim["via"].maybe(Claim.address),
-        mtu=claim["mtu"].maybe(lambda one: one.whole(0, 1 << 31)),
+        dev=untrusted["dev"].maybe(Untrusted.name),
+        via=untrusted["via"].maybe(Untrusted.address),
+        mtu=untrusted["mtu"].maybe(lambda one: one.whole(0, 1 << 31)),
     )

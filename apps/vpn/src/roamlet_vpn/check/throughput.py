@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from roamlet import remote
 from roamlet_vpn.host.check import stream
 from roamlet_vpn.model.network import Network
-from roamlet_vpn.model.untrusted import Claim, FactsError
+from roamlet_vpn.model.untrusted import FactsError, Untrusted
 from roamlet_vpn.servers import Servers
 
 __all__ = ["Throughput", "throughput"]
@@ -41,14 +41,14 @@ def throughput(
 def _one_way(servers: Servers, site: str, source: str, peer: str, to: str, seconds: float) -> Throughput:
     sending, receiving = servers.contexts[site], servers.contexts[peer]
     try:
-        port = Claim(receiving.call(stream.listen, (to,)), f"the port at {peer}").whole(1, 65535)
-        failed = Claim(
+        port = Untrusted(receiving.call(stream.listen, (to,)), f"the port at {peer}").whole(1, 65535)
+        failed = Untrusted(
             sending.call(stream.send, (source, to, port, seconds), timeout=PATIENCE), f"what {site} sent"
-        ).maybe(Claim.name)
-        count, took, error = Claim(
+        ).maybe(Untrusted.name)
+        count, took, error = Untrusted(
             receiving.call(stream.received, (port,), timeout=PATIENCE), f"what {peer} received"
         ).each()
-        reason = failed or error.maybe(Claim.name)
+        reason = failed or error.maybe(Untrusted.name)
         if reason is not None or not took.number():
             return Throughput(site, peer, None, reason or "nothing arrived")
         return Throughput(site, peer, count.number() / took.number())

@@ -5,17 +5,18 @@
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
-from roamlet_vpn.commands.transaction import ROLLBACK_AFTER, Change, Meeting, Report, Say, SiteReport, reason
+from roamlet_vpn.backends import backend_of, make_plan
+from roamlet_vpn.commands.transaction import ROLLBACK_AFTER, Handshake, Report, Say, SiteReport, Transaction, reason
 from roamlet_vpn.errors import VpnError
-from roamlet_vpn.host import act as host_act
-from roamlet_vpn.host import tunnel_act as host_tunnels
 from roamlet_vpn.model.facts import Facts
 from roamlet_vpn.model.network import Network
-from roamlet_vpn.planning.plan import Plan, known_keys, make_plan
+from roamlet_vpn.planning.actions import Action, MakeKey
+from roamlet_vpn.planning.plan import Plan
 from roamlet_vpn.servers import Servers
-from roamlet_vpn.wireguard.actions import Action, Hold, LinkUp, MakeKey, Sync, Up
+from roamlet_vpn.wireguard.actions import Hold, LinkUp, Sync, Up
+from roamlet_vpn.wireguard.plan import known_keys
 
-__all__ = ["NotApplied", "Survey", "apply", "look"]
+__all__ = ["NotApplied", "Survey", "apply", "take_survey"]
 
 
 class NotApplied(VpnError):
@@ -31,16 +32,16 @@ class Survey:
     keys: Mapping[str, str]  # the public key that each site is to have, where it is known
 
 
-def look(network: Network, servers: Servers, keys: Mapping[str, str] | None = None) -> Survey:
+def take_survey(network: Network, servers: Servers, keys: Mapping[str, str] | None = None) -> Survey:
     """Gather the facts of all servers at once, over the connections that are open or can be opened, and plan.
 
     `keys` as for make_plan. Changes nothing. Blocks this tasklet only.
     """
     servers.connect([site.name for site in network.sites])
-    return _looked(network, servers, keys)
+    return _surveyed(network, servers, keys)
 
 
-def _looked(network: Network, servers: Servers, keys: Mapping[str, str] | None) -> Survey:
+def _surveyed(network: Network, servers: Servers, keys: Mapping[str, str] | None) -> Survey:
     """Over the connections that are open."""
     names = [site.name for site in network.sites]
     facts: dict[str, Facts] = {}
@@ -68,15 +69,16 @@ def apply(
 ) -> Report:
     """Make the servers what the network says. `servers` know all of its sites, and are connected where they are not.
 
-    `survey`: what look() has found, if somebody has shown it; else it looks itself. `partial`: sites out of reach are left as they
-    are, and the others changed; without it nothing is. `rotate`: sites that get a new key. `before` is called with the plan once
-    nothing stands in its way any more, before the first server is changed: to write what the network's file gets. `more`: actions
-    for servers that are no longer sites of the network, done in the same change. `say` gets lines that tell how far it is.
+    `survey`: what take_survey() has found, if somebody has shown it; else it looks itself. `partial`: sites out of
+    reach are left as they are, and the others changed; without it nothing is. `rotate`: sites that get a new key.
+    `before` is called with the plan once nothing stands in its way any more, before the first server is changed: to
+    write what the network's file gets. `more`: actions for servers that are no longer sites of the network, done in the
+    same change. `say` gets lines that tell how far it is.
 
     Raises NotApplied when nothing was changed; what was changed and rolled back is in the report. Interrupted, it tells all
     servers to roll back, and raises what interrupted it. Blocks this tasklet only.
     """
-    survey = survey or look(network, servers)
+    survey = survey or take_survey(network, servers)
     _refuse(survey, partial, rotate)
     survey = _with_keys(network, servers, survey, rotate, say)
     _refuse(survey, partial, rotate)
@@ -95,19 +97,19 @@ def apply(
         sites = make_plan(network, ours, unreachable=unreachable).sites
         return {name: tuple(action.repairs for action in actions) for name, actions in sites.items() if actions}
 
-    return Change(
+    return Transaction(
         servers,
         wanted,
-        others=others,
+        keep_reachable=others,
         untouched=absent,
         check=left,
-        meetings=_meetings(network.with_addresses(), survey),
+        handshakes=_handshakes(network.with_addresses(), survey),
         rollback_after=rollback_after,
         say=say,
     ).run()
 
 
-def _meetings(network: Network, survey: Survey) -> list[Meeting]:
+def _handshakes(network: Network, survey: Survey) -> list[Handshake]:
     """The tunnels that the plan makes or changes, each to be called from the end that changes and knows where the other one is."""
     changed = {
         name
@@ -115,7 +117,7 @@ def _meetings(network: Network, survey: Survey) -> list[Meeting]:
         if any(isinstance(action, Hold | LinkUp | Sync | Up) for action in actions)
     }
     there = [site for site in network.sites if site.name in survey.facts and site.name in survey.keys]
-    meetings = []
+    handshakes = []
     for number, site in enumerate(there):
         for peer in there[number + 1 :]:
             if peer not in network.peers_of(site) or not changed & {site.name, peer.name}:
@@ -127,8 +129,8 @@ def _meetings(network: Network, survey: Survey) -> list[Meeting]:
             ]
             if ends:
                 caller, called = ends[0]
-                meetings.append(Meeting(caller.name, called.name, survey.keys[called.name], str(called.address)))
-    return meetings
+                handshakes.append(Handshake(caller.name, called.name, survey.keys[called.name], str(called.address)))
+    return handshakes
 
 
 def _refuse(survey: Survey, partial: bool, rotate: Collection[str]) -> None:
@@ -157,9 +159,9 @@ def _with_keys(network: Network, servers: Servers, survey: Survey, rotate: Colle
     if not missing:
         return survey
     say(f"making keys on {', '.join(missing)}")
-    make = host_act.make_key if network.backend == "wireguard" else host_tunnels.make_identity
+    make = backend_of(network).key_maker()
     made = servers.each(make, dict.fromkeys(missing, (network.interface,)))
     errors = [f"    {name}: {reason(answer.error)}" for name, answer in made.items() if answer.error is not None]
     if errors:
         raise NotApplied("nothing was changed, because a key could not be made:\n" + "\n".join(errors))
-    return _looked(network, servers, {name: str(answer.value) for name, answer in made.items()})
+    return _surveyed(network, servers, {name: str(answer.value) for name, answer in made.items()})

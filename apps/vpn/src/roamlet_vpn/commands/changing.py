@@ -1,38 +1,34 @@
 """What plan, apply, add, remove, rotate, down and gateway do at the command line: they ask, call and print; no decision here."""
 
 import argparse
-import contextlib
 import json
 import sys
-from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from roamlet.cli import UsageError
+from roamlet_vpn.backends import backend_of
 from roamlet_vpn.commands import lifecycle
-from roamlet_vpn.commands.apply import Survey, look
+from roamlet_vpn.commands.apply import Survey, take_survey
 from roamlet_vpn.commands.apply import apply as apply_plan
+from roamlet_vpn.commands.gateways import FORMS
+from roamlet_vpn.commands.init import site_values
+from roamlet_vpn.commands.session import asked, network_of, opened, sudo_password
 from roamlet_vpn.commands.transaction import ROLLBACK_AFTER, Report
 from roamlet_vpn.errors import VpnError, shown
 from roamlet_vpn.model.edit import changed_in_file, with_changes, with_site, without_site
-from roamlet_vpn.model.file import parse, read
+from roamlet_vpn.model.file import parse
 from roamlet_vpn.model.network import Network, Site
-from roamlet_vpn.planning.gateways import FORMS
 from roamlet_vpn.planning.plan import Plan
 from roamlet_vpn.planning.show import plain_plan, print_plan
 from roamlet_vpn.servers import Servers
 
-__all__ = ["add", "apply", "asked", "down", "gateway", "opened", "plan", "remove", "rotate", "sudo_password"]
-
-
-class NotAsked(VpnError):
-    """There is nobody to say yes."""
+__all__ = ["add", "apply", "down", "gateway", "plan", "remove", "rotate"]
 
 
 def plan(options: argparse.Namespace) -> int:
     """`roamlet vpn plan`: 0 nothing to do, 1 refused or not all reached, 2 there is a difference."""
     with opened(options) as (network, servers):
-        found = look(network, servers).plan
+        found = take_survey(network, servers).plan
     if options.json:
         print(json.dumps(plain_plan(found), indent=2))
     else:
@@ -48,10 +44,7 @@ def apply(options: argparse.Namespace) -> int:
 
 def add(options: argparse.Namespace) -> int:
     """`roamlet vpn add`: looks around on the server, puts the site into the file, and applies."""
-    # Inside: only this command asks.
-    from roamlet_vpn.commands.init import site_values
-
-    before = _network(options)  # so that what is wrong with it already is said first
+    before = network_of(options)  # so that what is wrong with it already is said first
     options.password = sudo_password(options, [*before.sites, Site("", "", sudo=options.sudo)])
     name, values = site_values(options, options.site, before)
     text = with_site(options.file.read_text("utf-8-sig"), name, values)
@@ -87,7 +80,7 @@ def down(options: argparse.Namespace) -> int:
     """`roamlet vpn down`: the tunnels go; the file stays as it is."""
     with opened(options) as (network, servers):
         meant = replace(network, backend=options.backend or network.backend)
-        what = network.interface if meant.backend == "wireguard" else "all ssh tunnels"
+        what = backend_of(meant).tunnels(network)
         asked(options, f"Take {what} down on {', '.join(site.name for site in network.sites)}?")
         report = lifecycle.down(
             meant, servers, keep_config=options.keep_config, partial=options.partial, **_more(options)
@@ -97,43 +90,13 @@ def down(options: argparse.Namespace) -> int:
 
 def gateway(options: argparse.Namespace) -> int:
     """`roamlet vpn gateway`: prints, without touching anything."""
-    network = _network(options).with_addresses()
+    network = network_of(options).with_addresses()
     names = [_known(network, name) for name in options.sites] or [site.name for site in network.sites]
     print("\n\n".join(FORMS[options.form](network, network.site(name)) for name in names))
     return 0
 
 
 # ---- what they share
-
-
-def _network(options: argparse.Namespace) -> Network:
-    network = read(options.file)
-    return replace(network, ssh_config=options.ssh_config) if options.ssh_config else network
-
-
-@contextlib.contextmanager
-def opened(options: argparse.Namespace) -> Iterator[tuple[Network, Servers]]:
-    """The network of the file, and its servers, not yet connected to; closed at the end."""
-    network = _network(options)
-    with Servers(network, password=sudo_password(options, network.sites)) as servers:
-        yield network, servers
-
-
-def sudo_password(options: argparse.Namespace, sites: Iterable[Site]) -> str | None:
-    """What somebody types, where it is asked for; None leaves it to ROAMLET_SUDO_PASSWORD. Raises UsageError."""
-    if not getattr(options, "ask_password", False):
-        return None
-    if not any(site.sudo for site in sites):
-        raise UsageError("--ask-password asks for sudo's password, and no site has `sudo = true`: leave it out")
-    # Inside: hardly any command asks.
-    from getpass import getpass
-
-    try:
-        return getpass("password for sudo: ")
-    except EOFError:
-        raise UsageError(
-            "--ask-password: there is no terminal to ask on; give the password in ROAMLET_SUDO_PASSWORD"
-        ) from None
 
 
 def _known(network: Network, name: str) -> str:
@@ -144,7 +107,7 @@ def _known(network: Network, name: str) -> str:
 
 
 def _apply(options: argparse.Namespace, network: Network, servers: Servers, write: "Any") -> int:
-    survey: Survey = look(network, servers)
+    survey: Survey = take_survey(network, servers)
     print_plan(survey.plan, network, sys.stdout, file=str(options.file))
     stuck = survey.plan.refusals or (survey.plan.unreachable and not (options.partial and survey.facts))
     if stuck:
@@ -177,17 +140,3 @@ def _say(line: str) -> None:
 def _reported(report: Report) -> int:
     print(shown("\n".join(report.lines())))
     return report.exit_code
-
-
-def asked(options: argparse.Namespace, question: str) -> None:
-    """Return after a yes, on the terminal or by --yes. Raises VpnError after anything else."""
-    if options.yes:
-        return
-    if not sys.stdin.isatty():
-        raise NotAsked("there is no terminal to ask on, and nothing was changed; say yes beforehand with --yes")
-    try:
-        answer = input(f"{question} [y/N] ")
-    except EOFError:
-        answer = ""
-    if answer.strip().lower() not in ("y", "yes"):
-        raise NotAsked("nothing was changed")

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 from typing import IO, Any
@@ -17,25 +17,25 @@ from rich.live import Live
 
 from roamlet.cli import UsageError
 from roamlet_vpn.check import status as statuses
+from roamlet_vpn.check.checked import BROKEN, OUT_OF_REACH, Checked
 from roamlet_vpn.check.diagnose import diagnose
-from roamlet_vpn.check.diagnosis import ERROR, Diagnosis
-from roamlet_vpn.check.latency import matrix
-from roamlet_vpn.check.measured import Counters, Measurements
-from roamlet_vpn.check.picture import Tunnel, picture
+from roamlet_vpn.check.picture import picture
 from roamlet_vpn.check.probes import measure
 from roamlet_vpn.check.throughput import Throughput, throughput
-from roamlet_vpn.commands.changing import opened
+from roamlet_vpn.commands.session import opened
 from roamlet_vpn.commands.tables import check_report, status_table
 from roamlet_vpn.errors import VpnError
 from roamlet_vpn.host.check import counters
+from roamlet_vpn.model.diagnosis import Diagnosis
 from roamlet_vpn.model.facts import Facts
+from roamlet_vpn.model.measured import Counters, Measurements
 from roamlet_vpn.model.network import Address, Network
-from roamlet_vpn.model.untrusted import Claim, FactsError
+from roamlet_vpn.model.status import SiteStatus
+from roamlet_vpn.model.untrusted import FactsError, Untrusted
 from roamlet_vpn.servers import Servers
 
 __all__ = ["check", "draw", "status"]
 
-BROKEN, OUT_OF_REACH = 1, 3  # exit codes
 UNWRAPPED = 10_000  # columns
 
 
@@ -44,67 +44,22 @@ def status(options: argparse.Namespace) -> int:
     with _opened(options) as (network, servers):
         watching = statuses.Watching(network, servers)
         if options.watch is None:
-            found = watching.look()
+            found = watching.update()
             _print(statuses.plain(found) if options.json else status_table(network, found))
         else:
             found = ()
             with _Screen(options.json) as screen:
-                for found in watching.looks(options.watch):
+                for found in watching.updates(options.watch):
                     screen.show(statuses.plain(found) if options.json else status_table(network, found))
         return status_code(found)
 
 
-def status_code(found: tuple[statuses.SiteStatus, ...]) -> int:
+def status_code(found: tuple[SiteStatus, ...]) -> int:
     """The exit code of what was found."""
     reached = tuple(one for one in found if one.reached)
     if not statuses.is_well(reached):
         return BROKEN
     return 0 if len(reached) == len(found) else OUT_OF_REACH
-
-
-@dataclass(frozen=True)
-class Checked:
-    """All that a check has found."""
-
-    network: Network
-    statuses: tuple[statuses.SiteStatus, ...]
-    measurements: Measurements
-    diagnoses: tuple[Diagnosis, ...]
-    throughputs: tuple[Throughput, ...] = ()
-
-    @property
-    def exit_code(self) -> int:
-        """0 nothing is broken (there may be warnings), 1 something is, 3 a server is out of reach and all else is well."""
-        names = {one.name for one in self.diagnoses if one.severity == ERROR}
-        if not names:
-            return 0
-        return OUT_OF_REACH if names == {"server-unreachable"} else BROKEN
-
-    def plain(self) -> dict[str, Any]:
-        """For JSON."""
-        return {
-            "diagnoses": [one.plain() for one in self.diagnoses],
-            "latency": matrix(self.network, self.measurements),
-            "throughput": [vars(one) for one in self.throughputs],
-            **statuses.plain(self.statuses),
-            "well": self.exit_code == 0,
-        }
-
-    def tunnels(self) -> list[Tunnel]:
-        """For the picture."""
-        ways = matrix(self.network, self.measurements)["servers"]
-        rates = {(one.site, one.peer): one.rate for one in self.throughputs}
-        drawn = []
-        for one in self.statuses:
-            for peer in one.peers:
-                if peer.peer is None:
-                    continue
-                seconds = ways.get(one.site, {}).get(peer.peer)
-                there, back = rates.get((one.site, peer.peer)), rates.get((peer.peer, one.site))
-                both = None if there is None or back is None else (there, back)
-                state = "up" if seconds is not None else "down" if ways else peer.state
-                drawn.append(Tunnel(one.site, peer.peer, state, seconds, both))
-        return list({frozenset((one.site, one.peer)): one for one in reversed(drawn)}.values())
 
 
 def check(options: argparse.Namespace) -> int:
@@ -118,29 +73,29 @@ def check(options: argparse.Namespace) -> int:
             with _Screen(options.json) as screen:
                 while True:
                     began = time.monotonic()
-                    found = look(network, servers, asked)
+                    found = run_check(network, servers, asked)
                     screen.show(found.plain() if options.json else check_report(network, found))
                     time.sleep(max(0.0, began + options.watch - time.monotonic()))
-        found = look(network, servers, asked, options.seconds if options.throughput else None)
+        found = run_check(network, servers, asked, options.seconds if options.throughput else None)
         _print(found.plain() if options.json else check_report(network, found))
         if options.svg is not None:
             _write(options.svg, picture(network, found.tunnels(), found.diagnoses))
         return found.exit_code
 
 
-def look(
+def run_check(
     network: Network, servers: Servers, asked: dict[str, tuple[Address, ...]], seconds: float | None = None
 ) -> Checked:
     """One check, with the throughput of each way for so many seconds if they are given. Blocks for a few seconds and for those."""
     watching = statuses.Watching(network, servers)
-    watching.look()
+    watching.update()
     measurements = measure(network, dict(watching.facts), servers, asked)
     throughputs: tuple[Throughput, ...] = ()
     if seconds is not None:
         throughputs = tuple(throughput(network, servers, seconds, _say))
         measurements = _under_load(network, watching.facts, servers, measurements)
     # Asked again: what was sent has made handshakes, and shows keys, endpoints and rates as they are now.
-    found = watching.look()
+    found = watching.update()
     failed = {one.site: one.error for one in found if one.error is not None and one.site not in watching.facts}
     measurements = replace(measurements, unreachable={**failed, **measurements.unreachable})
     return Checked(network, found, measurements, diagnose(network, watching.facts, measurements), throughputs)
@@ -155,7 +110,7 @@ def _under_load(
     arguments = {name: (ports.get(name),) for name in sites}
     for name, answer in servers.each(counters.counters, arguments).items():
         try:
-            after = Counters.from_plain(Claim(answer.value, f"the counters of {name}"))
+            after = Counters.from_plain(Untrusted(answer.value, f"the counters of {name}"))
         except FactsError:
             continue  # what was measured before it stays
         sites[name] = replace(sites[name], after=after)
@@ -173,7 +128,7 @@ def draw(options: argparse.Namespace) -> int:
             _write(options.output, picture(network))
             sys.stdout.write(f"drawn to {options.output}\n")
             return 0
-        found = look(network, servers, {})
+        found = run_check(network, servers, {})
         _write(options.output, picture(network, found.tunnels(), found.diagnoses))
         sys.stdout.write(f"drawn to {options.output}: {_summary(found.diagnoses)}\n")
         return found.exit_code

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from roamlet.cli import UsageError
-from roamlet_vpn.commands.changing import sudo_password
+from roamlet_vpn.commands.session import sudo_password
 from roamlet_vpn.errors import VpnError
 from roamlet_vpn.model.discover import free_tunnel, host_of, networks_of, site_from, site_name
 from roamlet_vpn.model.edit import Value, new_text, with_marks, write
@@ -15,8 +15,9 @@ from roamlet_vpn.model.facts import Facts
 from roamlet_vpn.model.file import NAME, NetworkFileError, parse
 from roamlet_vpn.model.network import SERVER, Network, Site
 from roamlet_vpn.servers import Servers, ssh_hostname
+from roamlet_vpn.wireguard.adopt import adopted
 
-__all__ = ["init", "looked_around", "site_values"]
+__all__ = ["gathered_facts", "init", "site_values"]
 
 
 def init(options: argparse.Namespace) -> int:
@@ -28,14 +29,11 @@ def init(options: argparse.Namespace) -> int:
     named = [_named(word) for word in options.servers]
     options.password = sudo_password(options, [Site("", "", sudo=options.sudo)])
     if options.adopt:
-        # Inside: only this option needs it.
-        from roamlet_vpn.wireguard.adopt import adopted
-
-        found = looked_around(options, named)
+        found = gathered_facts(options, named)
         text, remarks = adopted(found, options.interface, _ssh_config(options))
         print("\n".join(remarks), file=sys.stderr)
     else:
-        found = looked_around(options, named)
+        found = gathered_facts(options, named)
         text = _text(options, found)
         for line in _would_be_changed(options.interface, found):
             print(line, file=sys.stderr)
@@ -82,7 +80,7 @@ def _would_be_changed(interface: str, found: Mapping[str, tuple[Site, Facts]]) -
 def site_values(options: argparse.Namespace, word: str, network: Network) -> tuple[str, dict[str, Value]]:
     """The name and the keys of one more site of the network, for `roamlet vpn add`."""
     options.interface = network.interface
-    ((name, (site, facts)),) = looked_around(options, [_named(word)], network.ssh_config).items()
+    ((name, (site, facts)),) = gathered_facts(options, [_named(word)], network.ssh_config).items()
     return name, _asked(options, name, _values(site, facts, options.ssh_config or network.ssh_config))
 
 
@@ -95,7 +93,7 @@ def _named(word: str) -> tuple[str, str]:
     return name, server
 
 
-def looked_around(
+def gathered_facts(
     options: argparse.Namespace, named: Sequence[tuple[str, str]], ssh_config: str | None = None
 ) -> dict[str, tuple[Site, Facts]]:
     """The facts of these servers, by the names of their sites. Raises VpnError that names every server that cannot be reached."""

@@ -1,19 +1,19 @@
 """What happens to a network in its life besides changes of its file: a site leaves it, a key is replaced, all of it ends.
 
-Each stands on apply() and on Change, so each is confirmed by fresh connections or rolled back.
+Each uses apply() or a Transaction, so each is confirmed by fresh connections or rolled back.
 """
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
+from roamlet_vpn.backends import backend_of
 from roamlet_vpn.commands.apply import NotApplied, apply
-from roamlet_vpn.commands.transaction import ROLLBACK_AFTER, Change, Report, Say, SiteReport, reason
+from roamlet_vpn.commands.transaction import ROLLBACK_AFTER, Report, Say, SiteReport, Transaction, reason
 from roamlet_vpn.model.facts import Facts
 from roamlet_vpn.model.network import Network, Site
+from roamlet_vpn.planning.actions import Action
 from roamlet_vpn.planning.plan import Plan
 from roamlet_vpn.servers import Servers
-from roamlet_vpn.ssh.actions import TunnelsDown
-from roamlet_vpn.wireguard.actions import Action, Down
 
 __all__ = ["down", "remove", "rotate"]
 
@@ -37,14 +37,14 @@ def remove(
     leaving = network.site(name)
     if network.topology == "hub" and network.hub == name:
         raise NotApplied(f"{name} is the hub, and the others meet there: make another site the hub in the file first")
-    _refuse_others(network, [leaving])
+    _refuse_to_lose_foreign_peers(network, [leaving])
     smaller = replace(
         network.with_addresses(), sites=tuple(site for site in network.with_addresses().sites if site.name != name)
     )
     errors = servers.connect([leaving.name])
     more: dict[str, tuple[Action, ...]] = {}
     if not errors:
-        more[name] = (_down(network, f"{name} leaves the network", False),)
+        more[name] = (backend_of(network).down_action(f"{name} leaves the network", False),)
     report = apply(smaller, servers, partial=partial, rollback_after=rollback_after, before=before, more=more, say=say)
     if errors:
         why = f"{reason(errors[name])}; its own configuration is still there, and nobody answers to it"
@@ -84,7 +84,8 @@ def down(
     A server that can be reached through the tunnel alone brings it back by itself, and with it all others: the report says so.
     Raises NotApplied when nothing was changed.
     """
-    _refuse_others(network, network.sites)
+    backend = backend_of(network)
+    _refuse_to_lose_foreign_peers(network, network.sites)
     errors = servers.connect()
     if errors and not (partial and len(errors) < len(network.sites)):
         lines = [f"    {name}: {reason(error)}" for name, error in errors.items()]
@@ -96,40 +97,27 @@ def down(
         if answer.value is None:
             raise NotApplied(f"nothing was changed: {name}: {reason(answer.error)}")
         facts = answer.value
-        if _is_down(network, facts, keep_config):
+        if backend.is_down(facts, keep_config):
             others.append(name)
         else:
-            wanted[name] = (_down(network, "the network is taken down", keep_config),)
+            wanted[name] = (backend.down_action("the network is taken down", keep_config),)
 
     def left(facts: dict[str, Facts]) -> dict[str, tuple[str, ...]]:
-        return {name: ("tunnels are still there",) for name in wanted if not _is_down(network, facts[name], True)}
+        return {name: ("tunnels are still there",) for name in wanted if not backend.is_down(facts[name], True)}
 
     if not wanted:
         return Report((*absent, *(SiteReport(name, "unchanged") for name in others)))
-    change = Change(
-        servers, wanted, others=others, untouched=absent, check=left, rollback_after=rollback_after, say=say
+    transaction = Transaction(
+        servers, wanted, keep_reachable=others, untouched=absent, check=left, rollback_after=rollback_after, say=say
     )
-    return change.run()
+    return transaction.run()
 
 
-def _refuse_others(network: Network, sites: Iterable[Site]) -> None:
+def _refuse_to_lose_foreign_peers(network: Network, sites: Iterable[Site]) -> None:
     """Raise NotApplied where peers that are no sites would lose their tunnel with the interface."""
     kept = [f"{site.name} ({len(site.other_peers)})" for site in sites if site.other_peers]
-    if kept and network.backend == "wireguard":
+    if kept and backend_of(network).foreign_peers:
         raise NotApplied(
             f"nothing was changed: peers that are no sites would lose their tunnel too: {', '.join(kept)}. If that is meant, "
             "take other_peers out of the file first"
         )
-
-
-def _down(network: Network, why: str, keep_config: bool) -> Action:
-    """What takes all of the network away from a server."""
-    return Down(why, keep_config=keep_config) if network.backend == "wireguard" else TunnelsDown(why)
-
-
-def _is_down(network: Network, facts: Facts, keep_config: bool) -> bool:
-    """Whether a server has nothing of the network any more, but for what is kept."""
-    if network.backend == "ssh":
-        return facts.ssh is not None and not facts.ssh.there
-    off = facts.unit is None or facts.unit.enabled != "enabled"
-    return facts.interface is None and (facts.config is None or keep_config) and off

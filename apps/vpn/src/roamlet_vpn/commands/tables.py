@@ -1,21 +1,17 @@
 """What status and check found, as tables and text for a terminal."""
 
-from typing import TYPE_CHECKING
-
 from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from roamlet_vpn.check.diagnosis import ERROR
+from roamlet_vpn.backends import backend_of
+from roamlet_vpn.check.checked import Checked
 from roamlet_vpn.check.latency import matrix, missing
-from roamlet_vpn.check.status import PeerStatus, SiteStatus
 from roamlet_vpn.errors import shown
+from roamlet_vpn.model.diagnosis import ERROR
 from roamlet_vpn.model.network import Network
-from roamlet_vpn.ssh.status import SshTunnel
-
-if TYPE_CHECKING:  # a cycle otherwise: commands/checking.py prints what is made here
-    from roamlet_vpn.commands.checking import Checked
+from roamlet_vpn.model.status import SiteStatus
 
 __all__ = ["check_report", "status_table"]
 
@@ -26,7 +22,7 @@ KILO, MEGA = 1e3, 1e6
 def status_table(network: Network, found: tuple[SiteStatus, ...]) -> RenderableType:
     """A row for each tunnel as each of its ends has it."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    names = ("handshake", "endpoint") if network.backend == "wireguard" else ("connected", "by")
+    names = backend_of(network).columns
     for name in ("site", "peer", "", names[0], "received", "sent", names[1]):
         table.add_column(name, justify="right" if name in ("received", "sent") else "left", no_wrap=name != names[1])
     below: list[RenderableType] = []
@@ -38,39 +34,19 @@ def status_table(network: Network, found: tuple[SiteStatus, ...]) -> RenderableT
         if not one.up:
             table.add_row(one.site, "", Text("down", "red"), Text(f"{network.interface} is down", "red"))
         for peer in one.peers:
-            unknown = (
-                Text("") if isinstance(peer, SshTunnel) else Text(f"unknown key {peer.public_key[:8]}...", "yellow")
-            )
             table.add_row(
                 one.site,
-                peer.peer or unknown,
+                peer.label() if peer.peer else Text(peer.label(), "yellow"),
                 Text(peer.state, STYLES[peer.state]),
-                _since(peer),
+                peer.since(),
                 _amount(peer.rx, peer.rx_rate),
                 _amount(peer.tx, peer.tx_rate),
-                _by(peer),
+                peer.by(),
             )
     return Group(*([table] if table.row_count else []), *below)
 
 
-def _since(peer: PeerStatus | SshTunnel) -> str:
-    if isinstance(peer, PeerStatus):
-        return _age(peer.handshake_age)
-    if not peer.calls:
-        return ""  # the one that calls knows
-    return _age(peer.age) if peer.state == "up" else "no"
-
-
-def _by(peer: PeerStatus | SshTunnel) -> str:
-    if isinstance(peer, PeerStatus):
-        return peer.endpoint or "none"
-    way = f"{peer.device}, {'calls' if peer.calls else 'is called'}"
-    if peer.calls and peer.state != "up":
-        way += f"; it is {peer.unit}" + (f": {shown(peer.said)}" if peer.said else "")
-    return way
-
-
-def check_report(network: Network, found: "Checked") -> RenderableType:
+def check_report(network: Network, found: Checked) -> RenderableType:
     """Latencies, rates, and what is wrong with what to do about it."""
     ways = matrix(network, found.measurements)
     parts: list[RenderableType] = []
@@ -116,14 +92,6 @@ def _matrix(network: Network, ways: dict[str, dict[str, float | None]], gone: se
 
 def _milliseconds(seconds: float | None) -> Text:
     return Text("none", "red") if seconds is None else Text(f"{1000 * seconds:.1f} ms")
-
-
-def _age(seconds: float | None) -> str:
-    if seconds is None:
-        return "never"
-    if seconds < 120:
-        return f"{seconds:.0f} s ago"
-    return f"{seconds / 60:.0f} min ago" if seconds < 7200 else f"{seconds / 3600:.0f} h ago"
 
 
 def _amount(count: int, rate: float | None) -> str:

@@ -16,14 +16,15 @@ from typing import Any, Literal
 
 import roamlet
 from roamlet_vpn.host import act as host_act
-from roamlet_vpn.host import handshake as host_meet
+from roamlet_vpn.host import handshake as host_handshake
 from roamlet_vpn.host import live as host_live
 from roamlet_vpn.host import rollback as host_rollback
 from roamlet_vpn.model.facts import Facts
+from roamlet_vpn.planning.actions import Action
 from roamlet_vpn.servers import Servers
-from roamlet_vpn.wireguard.actions import Action, Hold
+from roamlet_vpn.wireguard.actions import Hold
 
-__all__ = ["ROLLBACK_AFTER", "Change", "Meeting", "Report", "Say", "SiteReport", "reason"]
+__all__ = ["ROLLBACK_AFTER", "Handshake", "Report", "Say", "SiteReport", "Transaction", "reason"]
 
 ROLLBACK_AFTER = 60.0  # seconds
 SHORTEST = 5.0  # a confirmation takes a few round trips, and sometimes a handshake
@@ -33,7 +34,7 @@ COMING_BACK = (
 )
 GRACE = 5.0  # for any other: when its rollback is due it has been done, or its line is cut
 ASKING_BACK = 30.0
-MEETING = 4.0  # seconds that new tunnels have to shake hands, where nothing depends on it
+SHAKING_HANDS = 4.0  # seconds that new tunnels have to shake hands, where nothing depends on it
 
 State = Literal["unchanged", "changed", "rolled back", "out of reach", "unknown"]
 Say = Callable[[str], object]
@@ -84,7 +85,7 @@ class Report:
 
 
 @dataclass(frozen=True)
-class Meeting:
+class Handshake:
     """A tunnel that must be there after the change: the site that calls, the one that is called, its key, its tunnel address."""
 
     caller: str
@@ -97,12 +98,13 @@ class _Failed(Exception):
     """Something is not as it must be to confirm; the message says what."""
 
 
-class Change:
-    """`wanted` has the actions of each server that is changed; `others` are sites that were connected and must stay within reach.
+class Transaction:
+    """`wanted` has the actions of each server that is changed; `keep_reachable` are sites that were connected and must
+    stay within reach.
 
     `check` is given the facts after the change, and says what is not as it should be. It is reported; and where it is of a server
     whose connection broke while it changed, all is rolled back. `untouched`: reports of the sites that are no part of it.
-    `meetings`: tunnels that are waited for. One that does not come is the affair of `roamlet vpn check`, unless a site has a
+    `handshakes`: tunnels that are waited for. One that does not come is the affair of `roamlet vpn check`, unless a site has a
     route in use that the tunnel is to take over (Hold): then all is rolled back.
     """
 
@@ -111,10 +113,10 @@ class Change:
         servers: Servers,
         wanted: Mapping[str, Sequence[Action]],
         *,
-        others: Sequence[str] = (),
+        keep_reachable: Sequence[str] = (),
         untouched: Sequence[SiteReport] = (),
         check: Callable[[dict[str, Facts]], Left],
-        meetings: Sequence[Meeting] = (),
+        handshakes: Sequence[Handshake] = (),
         rollback_after: float = ROLLBACK_AFTER,
         say: Say = lambda line: None,
     ) -> None:
@@ -122,10 +124,10 @@ class Change:
             raise ValueError(f"rollback_after must be {SHORTEST:.0f} seconds or more, not {rollback_after!r}")
         self._servers = servers
         self._wanted = dict(wanted)
-        self._all = [*self._wanted, *others]
-        self._untouched = (*untouched, *(SiteReport(name, "unchanged") for name in others))
+        self._all = [*self._wanted, *keep_reachable]
+        self._untouched = (*untouched, *(SiteReport(name, "unchanged") for name in keep_reachable))
         self._check = check
-        self._meetings = tuple(meetings)
+        self._handshakes = tuple(handshakes)
         self._rollback_after = rollback_after
         self._say = say
         self._token = secrets.token_hex(8)
@@ -141,7 +143,7 @@ class Change:
         self._deadline = time.monotonic() + self._rollback_after
         try:
             self._act()
-            self._meet()
+            self._shake_hands()
             self._confirm()
             return self._disarm()
         except _Failed as failure:
@@ -157,12 +159,12 @@ class Change:
             f"changing {', '.join(self._wanted)}; what is not confirmed rolls back after {self._rollback_after:.0f} s"
         )
         interface = self._servers.network.interface
-        orders = {
+        arguments = {
             name: (interface, [action.plain() for action in actions], self._token, self._rollback_after)
             for name, actions in self._wanted.items()
         }
         problems = []
-        for name, answer in self._servers.each(host_act.act, orders, timeout=self._rollback_after / 2).items():
+        for name, answer in self._servers.each(host_act.act, arguments, timeout=self._rollback_after / 2).items():
             if isinstance(answer.error, ConnectionError | TimeoutError):
                 # The change may have cut the connection that it came by, and all be well. The fresh one will tell.
                 self._say(f"{name}: the connection was lost while it changed")
@@ -182,22 +184,26 @@ class Change:
         if problems:
             raise _Failed("; ".join(problems))
 
-    def _meet(self) -> None:
+    def _shake_hands(self) -> None:
         """Have new tunnels shake hands, then let go of the routes that were held until then."""
         holding = [name for name, actions in self._wanted.items() if any(isinstance(one, Hold) for one in actions)]
         calls: dict[str, dict[str, str]] = {}
-        for one in self._meetings:
+        for one in self._handshakes:
             if one.caller in self._wanted and one.caller not in self._doubtful:
                 calls.setdefault(one.caller, {})[one.public_key] = one.address
-        patience = min(2 * MEETING if holding else MEETING, self._rollback_after / 4)
+        patience = min(2 * SHAKING_HANDS if holding else SHAKING_HANDS, self._rollback_after / 4)
         interface = self._servers.network.interface
-        orders = {name: (interface, self._token, peers, patience) for name, peers in calls.items()}
+        arguments = {name: (interface, self._token, peers, patience) for name, peers in calls.items()}
         missing = set()
-        for name, answer in self._servers.each(host_meet.meet, orders, timeout=self._rollback_after / 2).items():
+        for name, answer in self._servers.each(
+            host_handshake.shake_hands, arguments, timeout=self._rollback_after / 2
+        ).items():
             if answer.error is not None:
                 self._say(f"{name}: {reason(answer.error)}")
             failed = answer.value if isinstance(answer.value, list) else calls[name]
-            missing |= {(name, one.called) for one in self._meetings if one.caller == name and one.public_key in failed}
+            missing |= {
+                (name, one.called) for one in self._handshakes if one.caller == name and one.public_key in failed
+            }
         pairs = [f"{caller} and {called}" for caller, called in sorted(missing)]
         depends = [name for name in holding if any(name in pair for pair in missing)]
         if depends:

@@ -57,7 +57,7 @@ def gather(interface):
         "interface": _with_device(running.get(interface), found.get(interface)),
         "config": config,
         "waiting_key": parts.ask("waiting_key", lambda: _waiting_key(interface), None),
-        "others": [_other(name, one) for name, one in sorted(running.items()) if name != interface],
+        "other_interfaces": [_other(name, one) for name, one in sorted(running.items()) if name != interface],
         "unit": parts.ask("unit", lambda: _unit(interface), None) if booted else None,
         "follows_names": parts.ask("follows_names", lambda: names.follows(interface), None),
         "ssh": parts.ask("ssh", tunnel_facts.facts, None),

@@ -20,7 +20,7 @@ HOLDS = 180  # seconds: REJECT_AFTER_TIME, after which a session carries nothing
 DISCARD = 9  # the port of the datagram that makes WireGuard call
 
 
-def meet(interface, token, peers, patience):
+def shake_hands(interface, token, peers, patience):
     """Wait until these peers have shaken hands, `patience` seconds at the most; return the keys of those that have not.
 
     `peers` are their addresses in the tunnel by their public keys. One that does not answer is taken out and put in again, while

@@ -1,4 +1,4 @@
-"""The facts of a server's ssh tunnels; host/gather.py asks for them. The shape stands in roamlet_vpn.ssh.facts. Changes nothing.
+"""The facts of a server's ssh tunnels; host/gather.py asks for them. model/ssh_facts.py describes the shape. Changes nothing.
 
 Runs on the server: standard library, Python 3.6 and later.
 """

@@ -42,7 +42,7 @@ def networks_of(facts: Facts) -> tuple[Lan, ...]:
     """Every range that the server has a device or a route for, the default aside."""
     devices = (address.network for device in facts.devices.values() for address in device.addresses)
     routes = (route.to for route in facts.routes if route.to.prefixlen)
-    others = (lan for other in facts.others for lan in other.allowed_ips if lan.prefixlen)
+    others = (lan for other in facts.other_interfaces for lan in other.allowed_ips if lan.prefixlen)
     return tuple(dict.fromkeys((*devices, *routes, *others)))
 
 
@@ -84,7 +84,7 @@ def _lan_of(facts: Facts, address: InterfaceAddress, devices: Mapping[str, Devic
 
 
 def _free_port(facts: Facts) -> int:
-    taken = {one.port for one in facts.listeners} | {one.listen_port for one in facts.others}
+    taken = {one.port for one in facts.listeners} | {one.listen_port for one in facts.other_interfaces}
     if facts.interface is not None:
         return facts.interface.listen_port or LISTEN_PORT
     return next(port for port in range(LISTEN_PORT, 65536) if port not in taken)

@@ -9,14 +9,15 @@ import re
 import tempfile
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from roamlet_vpn.errors import VpnError
 from roamlet_vpn.model.lines import Lines
-from roamlet_vpn.planning.plan import FileChange
 
 __all__ = [
+    "FileChange",
     "changed_in_file",
     "new_text",
     "site_text",
@@ -34,6 +35,15 @@ HEAD = """\
 # The offices of this network and how their servers are reached. `roamlet vpn plan` shows what would change,
 # `roamlet vpn apply` does it.
 """
+
+
+@dataclass(frozen=True)
+class FileChange:
+    """A value that network.toml gets."""
+
+    site: str
+    key: str
+    value: "str | list[str]"
 
 
 def new_text(network: Mapping[str, Value], sites: Mapping[str, Mapping[str, Value]]) -> str:

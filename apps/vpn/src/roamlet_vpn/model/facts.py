@@ -1,6 +1,6 @@
 r"""What one server says of itself, built and checked from the plain dict that host/gather.py sends up. Touches no server.
 
-The dict is somebody's claim: every value is checked before anything is decided by it (model/untrusted.py). The shape
+The dict is somebody's untrusted: every value is checked before anything is decided by it (model/untrusted.py). The shape
 (all keys are there, unless marked `optional`; None says "there is none", and what could not be found out is None or
 empty and named in `missing`):
 
@@ -37,14 +37,14 @@ empty and named in `missing`):
             "mode": 0o600, "uid": 0, "mtime": 1700000000.0, "sha256": "64 hex digits, of the file as it is over there"
         },
         "waiting_key": {"public_key": "base64=", "mode": 0o600},   # /etc/wireguard/INTERFACE.key; None: there is no such file
-        "others": [{"name": "wg1", "public_key": "base64=", "listen_port": 51821, "allowed_ips": ["10.99.0.0/24"]}],
+        "other_interfaces": [{"name": "wg1", "public_key": "base64=", "listen_port": 51821, "allowed_ips": ["10.99.0.0/24"]}],
                                           # the other WireGuard interfaces of this server, such as one for home workers
         "unit": {"name": "wg-quick@wg0.service", "enabled": "enabled", "active": "active"},
                                           # what `systemctl is-enabled` and `is-active` print; None without systemd
         "listeners": [{"protocol": "udp", "address": "0.0.0.0", "port": 51820, "process": "named"}],
                                           # UDP sockets; process None: unknown, or the kernel's own (WireGuard in the kernel)
         "follows_names": True,            # optional: a timer looks the names of endpoints up again; None without systemd
-        "ssh": {...},                     # optional: the tunnels of ssh there, see ssh/facts.py
+        "ssh": {...},                     # optional: the tunnels of ssh there, see model/ssh_facts.py
         "rollback": {"token": "...", "seconds_left": 40.0},        # one that is armed; None: none is
         "resolved": {"vpn.example.com": ["198.51.100.2"]},         # optional: endpoint names of its configuration, as seen there
         "missing": {"sysctl": "there is no such tool"}             # what could not be found out, and why: no reason to fail whole
@@ -60,8 +60,8 @@ from dataclasses import dataclass, field
 
 from roamlet_vpn.host import system
 from roamlet_vpn.model.network import Address, Endpoint, InterfaceAddress, Lan
-from roamlet_vpn.model.untrusted import Claim, FactsError
-from roamlet_vpn.ssh.facts import SshFacts
+from roamlet_vpn.model.ssh_facts import SshFacts
+from roamlet_vpn.model.untrusted import FactsError, Untrusted
 
 __all__ = [
     "Config",
@@ -216,7 +216,7 @@ class Facts:
     interface: Interface | None
     config: Config | None
     waiting_key: Key | None
-    others: tuple[OtherInterface, ...]
+    other_interfaces: tuple[OtherInterface, ...]
     unit: Unit | None
     listeners: tuple[Listener, ...]
     rollback: Rollback | None
@@ -237,7 +237,7 @@ class Facts:
     @classmethod
     def from_plain(cls, plain: object, server: str) -> "Facts":
         """Facts out of what `server` sent. Raises FactsError, which names the server and the place."""
-        top = Claim(plain, f"the facts of {server}")
+        top = Untrusted(plain, f"the facts of {server}")
         if top["version"].whole(0, 1 << 30) != VERSION:
             raise FactsError(
                 f"the facts of {server} have version {top['version'].value!r}, and this roamlet reads {VERSION}: "
@@ -252,15 +252,15 @@ class Facts:
             python=top["python"].name(),
             is_root=top["is_root"].flag(),
             systemd=top["systemd"].flag(),
-            tools={name: tool.maybe(Claim.name) for name, tool in top["tools"].items()},
-            wireguard=top["wireguard"].maybe(Claim.name),
+            tools={name: tool.maybe(Untrusted.name) for name, tool in top["tools"].items()},
+            wireguard=top["wireguard"].maybe(Untrusted.name),
             devices={name: _device(device) for name, device in top["devices"].items()},
             routes=tuple(_route(route) for route in top["routes"].each()),
             forwarding={4: _forwarding(forwarding["ipv4"]), 6: _forwarding(forwarding["ipv6"])},
             interface=top["interface"].maybe(_interface),
             config=top["config"].maybe(_config),
             waiting_key=top["waiting_key"].maybe(_key),
-            others=tuple(_other(other) for other in top["others"].each()),
+            other_interfaces=tuple(_other(other) for other in top["other_interfaces"].each()),
             unit=top["unit"].maybe(_unit),
             listeners=tuple(_listener(listener) for listener in top["listeners"].each()),
             rollback=top["rollback"].maybe(_rollback),
@@ -269,109 +269,109 @@ class Facts:
                 for name, addresses in (top["resolved"].items() if "resolved" in top else ())
             },
             missing={name: why.name() for name, why in top["missing"].items()},
-            follows_names=top["follows_names"].maybe(Claim.flag) if "follows_names" in top else None,
-            ssh=top["ssh"].maybe(SshFacts.from_claim) if "ssh" in top else None,
+            follows_names=top["follows_names"].maybe(Untrusted.flag) if "follows_names" in top else None,
+            ssh=top["ssh"].maybe(SshFacts.from_untrusted) if "ssh" in top else None,
         )
 
 
-def _peer(claim: Claim) -> LivePeer:
+def _peer(untrusted: Untrusted) -> LivePeer:
     return LivePeer(
-        public_key=claim["public_key"].key(),
-        preshared=claim["preshared"].flag(),
-        endpoint=claim["endpoint"].maybe(Claim.endpoint),
-        allowed_ips=claim["allowed_ips"].lans(),
-        handshake_age=claim["handshake_age"].maybe(Claim.number),
-        rx=claim["rx"].whole(0, 1 << 64),
-        tx=claim["tx"].whole(0, 1 << 64),
-        keepalive=claim["keepalive"].maybe(lambda one: one.whole(1, 65535)),
+        public_key=untrusted["public_key"].key(),
+        preshared=untrusted["preshared"].flag(),
+        endpoint=untrusted["endpoint"].maybe(Untrusted.endpoint),
+        allowed_ips=untrusted["allowed_ips"].lans(),
+        handshake_age=untrusted["handshake_age"].maybe(Untrusted.number),
+        rx=untrusted["rx"].whole(0, 1 << 64),
+        tx=untrusted["tx"].whole(0, 1 << 64),
+        keepalive=untrusted["keepalive"].maybe(lambda one: one.whole(1, 65535)),
     )
 
 
-def _interface(claim: Claim) -> Interface:
-    peers = tuple(_peer(peer) for peer in claim["peers"].each())
+def _interface(untrusted: Untrusted) -> Interface:
+    peers = tuple(_peer(peer) for peer in untrusted["peers"].each())
     if len({peer.public_key for peer in peers}) < len(peers):
         raise FactsError(
-            f"{claim.where}, peers: one key stands there twice; no interface has that, and it is not believed"
+            f"{untrusted.where}, peers: one key stands there twice; no interface has that, and it is not believed"
         )
     return Interface(
-        public_key=claim["public_key"].maybe(Claim.key),
-        listen_port=claim["listen_port"].whole(0, 65535),
-        mtu=claim["mtu"].whole(0, 1 << 31),
-        up=claim["up"].flag(),
-        addresses=claim["addresses"].interfaces(),
+        public_key=untrusted["public_key"].maybe(Untrusted.key),
+        listen_port=untrusted["listen_port"].whole(0, 65535),
+        mtu=untrusted["mtu"].whole(0, 1 << 31),
+        up=untrusted["up"].flag(),
+        addresses=untrusted["addresses"].interfaces(),
         peers=peers,
-        fwmark=claim["fwmark"].maybe(lambda one: one.whole(0, (1 << 32) - 1)),
+        fwmark=untrusted["fwmark"].maybe(lambda one: one.whole(0, (1 << 32) - 1)),
     )
 
 
-def _config(claim: Claim) -> Config:
-    sha256 = claim["sha256"].name()
+def _config(untrusted: Untrusted) -> Config:
+    sha256 = untrusted["sha256"].name()
     if not re.fullmatch("[0-9a-f]{64}", sha256):
-        raise claim["sha256"].wrong("SHA-256 of 64 hex digits")
+        raise untrusted["sha256"].wrong("SHA-256 of 64 hex digits")
     return Config(
-        text=claim["text"].text(),
-        public_key=claim["public_key"].maybe(Claim.key),
-        mode=claim["mode"].whole(0, 0o7777),
-        uid=claim["uid"].whole(0, 1 << 32),
-        mtime=claim["mtime"].number(),
+        text=untrusted["text"].text(),
+        public_key=untrusted["public_key"].maybe(Untrusted.key),
+        mode=untrusted["mode"].whole(0, 0o7777),
+        uid=untrusted["uid"].whole(0, 1 << 32),
+        mtime=untrusted["mtime"].number(),
         sha256=sha256,
     )
 
 
-def _device(claim: Claim) -> Device:
+def _device(untrusted: Untrusted) -> Device:
     return Device(
-        mtu=claim["mtu"].whole(0, 1 << 31),
-        up=claim["up"].flag(),
-        kind=claim["kind"].name(),
-        addresses=claim["addresses"].interfaces(),
-        accept_ra=claim["accept_ra"].maybe(lambda one: one.whole(0, 255)),
+        mtu=untrusted["mtu"].whole(0, 1 << 31),
+        up=untrusted["up"].flag(),
+        kind=untrusted["kind"].name(),
+        addresses=untrusted["addresses"].interfaces(),
+        accept_ra=untrusted["accept_ra"].maybe(lambda one: one.whole(0, 255)),
     )
 
 
-def _route(claim: Claim) -> Route:
-    family = claim["family"].whole(4, 6)
-    to = claim["to"]
+def _route(untrusted: Untrusted) -> Route:
+    family = untrusted["family"].whole(4, 6)
+    to = untrusted["to"]
     return Route(
         to=ipaddress.ip_network("::/0" if family == 6 else "0.0.0.0/0") if to.value == "default" else to.lan(),
-        via=claim["via"].maybe(Claim.address),
-        dev=claim["dev"].maybe(Claim.name),
-        metric=claim["metric"].maybe(lambda one: one.whole(0, (1 << 32) - 1)),
-        mtu=claim["mtu"].maybe(lambda one: one.whole(0, 1 << 31)),
-        source=claim["source"].maybe(Claim.address),
-        protocol=claim["protocol"].name(),
-        scope=claim["scope"].name(),
-        type=claim["type"].name(),
+        via=untrusted["via"].maybe(Untrusted.address),
+        dev=untrusted["dev"].maybe(Untrusted.name),
+        metric=untrusted["metric"].maybe(lambda one: one.whole(0, (1 << 32) - 1)),
+        mtu=untrusted["mtu"].maybe(lambda one: one.whole(0, 1 << 31)),
+        source=untrusted["source"].maybe(Untrusted.address),
+        protocol=untrusted["protocol"].name(),
+        scope=untrusted["scope"].name(),
+        type=untrusted["type"].name(),
     )
 
 
-def _forwarding(claim: Claim) -> Forwarding:
-    return Forwarding(live=claim["live"].maybe(Claim.flag), persistent=claim["persistent"].flag())
+def _forwarding(untrusted: Untrusted) -> Forwarding:
+    return Forwarding(live=untrusted["live"].maybe(Untrusted.flag), persistent=untrusted["persistent"].flag())
 
 
-def _key(claim: Claim) -> Key:
-    return Key(public_key=claim["public_key"].maybe(Claim.key), mode=claim["mode"].whole(0, 0o7777))
+def _key(untrusted: Untrusted) -> Key:
+    return Key(public_key=untrusted["public_key"].maybe(Untrusted.key), mode=untrusted["mode"].whole(0, 0o7777))
 
 
-def _other(claim: Claim) -> OtherInterface:
+def _other(untrusted: Untrusted) -> OtherInterface:
     return OtherInterface(
-        name=claim["name"].name(),
-        public_key=claim["public_key"].maybe(Claim.key),
-        listen_port=claim["listen_port"].whole(0, 65535),
-        allowed_ips=claim["allowed_ips"].lans(),
+        name=untrusted["name"].name(),
+        public_key=untrusted["public_key"].maybe(Untrusted.key),
+        listen_port=untrusted["listen_port"].whole(0, 65535),
+        allowed_ips=untrusted["allowed_ips"].lans(),
     )
 
 
-def _unit(claim: Claim) -> Unit:
-    return Unit(name=claim["name"].name(), enabled=claim["enabled"].name(), active=claim["active"].name())
+def _unit(untrusted: Untrusted) -> Unit:
+    return Unit(name=untrusted["name"].name(), enabled=untrusted["enabled"].name(), active=untrusted["active"].name())
 
 
-def _listener(claim: Claim) -> Listener:
+def _listener(untrusted: Untrusted) -> Listener:
     return Listener(
-        address=claim["address"].address(),
-        port=claim["port"].whole(0, 65535),
-        process=claim["process"].maybe(Claim.name),
+        address=untrusted["address"].address(),
+        port=untrusted["port"].whole(0, 65535),
+        process=untrusted["process"].maybe(Untrusted.name),
     )
 
 
-def _rollback(claim: Claim) -> Rollback:
-    return Rollback(token=claim["token"].name(), seconds_left=claim["seconds_left"].number())
+def _rollback(untrusted: Untrusted) -> Rollback:
+    return Rollback(token=untrusted["token"].name(), seconds_left=untrusted["seconds_left"].number())

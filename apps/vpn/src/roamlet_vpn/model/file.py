@@ -15,11 +15,21 @@ from typing import Any, TypeVar, get_args
 from roamlet_vpn.errors import VpnError, shown
 from roamlet_vpn.model.conflicts import conflicts
 from roamlet_vpn.model.lines import Lines
-from roamlet_vpn.model.network import SERVER, TUNNEL, Address, Backend, Endpoint, Lan, Network, Site, Topology
+from roamlet_vpn.model.network import (
+    SERVER,
+    TUNNEL,
+    Address,
+    BackendName,
+    Endpoint,
+    Lan,
+    Network,
+    Site,
+    Topology,
+    endpoint_from,
+)
 from roamlet_vpn.model.untrusted import checked_key
-from roamlet_vpn.wireguard.wgconf import endpoint_from
 
-__all__ = ["NetworkFileError", "Problem", "parse", "read"]
+__all__ = ["NetworkFileError", "NoNetworkFile", "Problem", "parse", "read"]
 
 T = TypeVar("T")
 
@@ -69,12 +79,18 @@ class NetworkFileError(VpnError, ValueError):
         super().__init__(text)
 
 
+class NoNetworkFile(NetworkFileError):
+    """There is no such file: the command line names a wrong one."""
+
+    exit_code = 64  # as for a wrong command line
+
+
 def read(path: Path) -> Network:
     """The network of the file. Raises NetworkFileError, also where the file cannot be read. `ssh_config` counts from its folder."""
     try:
         text = path.read_text("utf-8-sig")  # editors of Windows put a mark before the text
     except FileNotFoundError:
-        raise NetworkFileError(
+        raise NoNetworkFile(
             str(path), (Problem(0, "there is no such file. `roamlet vpn init` makes one; -f FILE names another"),)
         ) from None
     except (OSError, UnicodeDecodeError) as error:
@@ -390,7 +406,7 @@ NETWORK_KEYS: dict[str, Callable[[Any], Any]] = {
     "tunnel": _tunnels,
     "topology": _one_of(get_args(Topology)),
     "hub": _text,
-    "backend": _one_of(get_args(Backend)),
+    "backend": _one_of(get_args(BackendName)),
     "interface": _interface,
     "ssh_config": _text,
 }

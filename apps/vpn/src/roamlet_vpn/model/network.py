@@ -11,7 +11,7 @@ from typing import Literal
 
 __all__ = [
     "Address",
-    "Backend",
+    "BackendName",
     "Endpoint",
     "InterfaceAddress",
     "Lan",
@@ -19,6 +19,7 @@ __all__ = [
     "Site",
     "Topology",
     "allowed_ips",
+    "endpoint_from",
     "is_inside",
     "needs_ipv6",
     "ssh_device",
@@ -28,7 +29,7 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 InterfaceAddress = ipaddress.IPv4Interface | ipaddress.IPv6Interface
 Lan = ipaddress.IPv4Network | ipaddress.IPv6Network
 Topology = Literal["mesh", "hub"]
-Backend = Literal["wireguard", "ssh"]
+BackendName = Literal["wireguard", "ssh"]
 
 LISTEN_PORT = 51820
 KEEPALIVE = 25  # seconds; what most NAT gateways keep a UDP mapping for, and what wg(8) proposes
@@ -92,7 +93,7 @@ class Network:
     second: Lan | None = None  # a range of the other family, from which each site has an address too
     topology: Topology = "mesh"
     hub: str | None = None  # a site's name; set if and only if the topology is "hub"
-    backend: Backend = "wireguard"
+    backend: BackendName = "wireguard"
     interface: str = INTERFACE
     ssh_config: str | None = None  # a file for ssh -F, for all sites
     sites: tuple[Site, ...] = ()
@@ -146,6 +147,19 @@ class Network:
             ipaddress.ip_interface(f"{address}/{lan.prefixlen if prefix is None else prefix}")
             for address, prefix, lan in pairs
         )
+
+
+def endpoint_from(text: str) -> Endpoint | None:
+    """HOST:PORT or [IPV6]:PORT as an endpoint; None when it is none."""
+    match = re.fullmatch(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9][A-Za-z0-9._-]*)):(\d{1,5})", text)
+    if match is None or not 1 <= int(match[3]) <= 65535:
+        return None
+    if match[1] is not None:
+        try:
+            return Endpoint(str(ipaddress.IPv6Address(match[1])), int(match[3]))
+        except ValueError:
+            return None
+    return Endpoint(match[2].lower(), int(match[3]))
 
 
 def allowed_ips(network: Network, site: Site, peer: Site) -> tuple[Lan, ...]:

@@ -1,5 +1,6 @@
 """Which of a server's routes a packet takes, and which of them keep packets for a far LAN out of the tunnel. Pure."""
 
+import shlex
 from collections.abc import Iterable
 
 from roamlet_vpn.model.facts import Route
@@ -46,4 +47,4 @@ def removal(route: Route) -> str:
         words += ["dev", route.dev]
     if route.metric is not None:
         words += ["metric", str(route.metric)]
-    return " ".join(words)
+    return shlex.join(words)  # the server named the device and the type

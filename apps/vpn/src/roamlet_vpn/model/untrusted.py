@@ -10,7 +10,7 @@ from typing import TypeVar
 from roamlet_vpn.errors import VpnError
 from roamlet_vpn.model.network import Address, Endpoint, InterfaceAddress, Lan
 
-__all__ = ["Claim", "FactsError", "checked_key"]
+__all__ = ["FactsError", "Untrusted", "checked_key"]
 
 # More of one thing than any router of an office has: a claim that is longer is refused rather than kept.
 MOST = 10_000
@@ -33,7 +33,7 @@ def checked_key(text: str) -> str | None:
     return text if len(raw) == 32 and base64.b64encode(raw).decode() == text else None
 
 
-class Claim:
+class Untrusted:
     """One value of the dict with the way to it, and what it may be asked to be. Each method raises FactsError."""
 
     def __init__(self, value: object, where: str) -> None:
@@ -48,32 +48,32 @@ class Claim:
             "believed, and nothing was done there. Is its /etc/wireguard in order, and is it the machine you think it is?"
         )
 
-    def __getitem__(self, key: str) -> "Claim":
+    def __getitem__(self, key: str) -> "Untrusted":
         if not isinstance(self.value, dict):
             raise self.wrong("dict")
         if key not in self.value:
             raise FactsError(f"{self.where}: {key!r} is not there; was it gathered by another version of roamlet?")
-        return Claim(self.value[key], f"{self.where}, {key}")
+        return Untrusted(self.value[key], f"{self.where}, {key}")
 
     def __contains__(self, key: str) -> bool:
         return isinstance(self.value, dict) and key in self.value
 
-    def items(self) -> "list[tuple[str, Claim]]":
+    def items(self) -> "list[tuple[str, Untrusted]]":
         """Of a dict with names as keys."""
         if not isinstance(self.value, dict) or len(self.value) > MOST:
             raise self.wrong(f"dict of at most {MOST}")
         return [
-            (Claim(key, f"{self.where}, a key").name(), Claim(value, f"{self.where}, {key}"))
+            (Untrusted(key, f"{self.where}, a key").name(), Untrusted(value, f"{self.where}, {key}"))
             for key, value in self.value.items()
         ]
 
-    def each(self) -> "list[Claim]":
+    def each(self) -> "list[Untrusted]":
         """Of a list."""
         if not isinstance(self.value, list | tuple) or len(self.value) > MOST:
             raise self.wrong(f"list of at most {MOST}")
-        return [Claim(value, f"{self.where}, number {number}") for number, value in enumerate(self.value, 1)]
+        return [Untrusted(value, f"{self.where}, number {number}") for number, value in enumerate(self.value, 1)]
 
-    def maybe(self, read: "Callable[[Claim], T]") -> T | None:
+    def maybe(self, read: "Callable[[Untrusted], T]") -> T | None:
         """None, or what `read` makes of it."""
         return None if self.value is None else read(self)
 
@@ -149,4 +149,4 @@ class Claim:
         match = re.fullmatch(r"(?:\[([0-9A-Fa-f:.]+)\]|([0-9.]+)):(\d{1,5})", self.name())
         if match is None or int(match[3]) > 65535:
             raise self.wrong("endpoint, such as 198.51.100.2:51820")
-        return Endpoint(str(Claim(match[1] or match[2], self.where).address()), int(match[3]))
+        return Endpoint(str(Untrusted(match[1] or match[2], self.where).address()), int(match[3]))

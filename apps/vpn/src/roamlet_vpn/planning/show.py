@@ -1,8 +1,6 @@
 """A plan for people to read, and as plain values for programs. Decides nothing."""
 
-import difflib
 import json
-from collections.abc import Iterator
 from typing import IO, Any
 
 from rich.console import Console
@@ -10,11 +8,10 @@ from rich.text import Text
 
 from roamlet_vpn.errors import shown
 from roamlet_vpn.model.network import Network
+from roamlet_vpn.planning.actions import Action, MakeKey
 from roamlet_vpn.planning.plan import Plan
-from roamlet_vpn.ssh.actions import TunnelFile
-from roamlet_vpn.wireguard.actions import Action, MakeKey, Sync, WriteConfig
 
-__all__ = ["diff", "plain_plan", "print_plan"]
+__all__ = ["plain_plan", "print_plan"]
 
 STYLES = {"+": "green", "-": "red", "~": "yellow", "@": "dim"}
 WIDTH = 120  # where the output is no terminal
@@ -55,22 +52,8 @@ def print_plan(plan: Plan, network: Network, out: IO[str], *, file: str = "netwo
 
 def _print_action(console: Console, action: Action) -> None:
     console.print(Text(shown(f"  * {action.repairs}: ")).append(action.describe(), style="bold"))
-    for line in _details(action):
+    for line in action.details():
         console.print(Text(shown(f"      {line}".rstrip()), style=STYLES.get(line[:1], "")))
-
-
-def _details(action: Action) -> Iterator[str]:
-    if isinstance(action, WriteConfig | TunnelFile):
-        yield from diff(action)
-    elif isinstance(action, Sync):
-        yield from action.changes
-
-
-def diff(action: WriteConfig | TunnelFile) -> list[str]:
-    """The lines that change, with + and -, and as many around them as tell where; all of them for a new file."""
-    old = action.old.splitlines() if action.old is not None else []
-    lines = list(difflib.unified_diff(old, (action.text or "").splitlines(), lineterm="", n=2))[2:]
-    return lines if action.old is not None else lines[1:]
 
 
 def _verdict(plan: Plan) -> str:
@@ -117,7 +100,7 @@ def plain_plan(plan: Plan) -> dict[str, Any]:
 
 def _plain_action(action: Action) -> dict[str, Any]:
     found: dict[str, Any] = {"repairs": action.repairs, "action": action.describe()}
-    details = list(_details(action))
+    details = list(action.details())
     if details:
         found["details"] = details
     return found

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from roamlet_vpn.model.network import Lan
-from roamlet_vpn.wireguard.actions import MADE_BY_APPLY, Action, MakeKey
+from roamlet_vpn.planning.actions import MADE_BY_APPLY, Action, MakeKey, diff
 
 __all__ = [
     "MakeIdentity",
@@ -90,6 +90,9 @@ class TunnelFile(Action):
     def describe(self) -> str:
         what = {"sshd": "the configuration of sshd for it"}.get(self.name, self.name)
         return f"{'write' if self.old is None else 'remove' if self.text is None else 'change'} {what}"
+
+    def details(self) -> list[str]:
+        return diff(self.old, self.text)
 
     def plain(self) -> dict[str, Any]:
         if self.text is not None and MADE_BY_APPLY in self.text:

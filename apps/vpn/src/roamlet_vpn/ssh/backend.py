@@ -1,134 +1,84 @@
-"""The ssh backend: tunnels of OpenSSH (`ssh -w`) between servers that run it already, to begin with and to leave for WireGuard.
+"""Tunnels of ssh as a backend."""
 
-Which site calls which, by which tun devices, and what each server has for that; pure. ssh/files.py has the texts, ssh/plan.py
-compares them with what is there. Slower than WireGuard by far, and slow on a line that loses packets: TCP runs inside of TCP.
-"""
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from roamlet_vpn.host import tunnel_act as host_tunnels
+from roamlet_vpn.model.diagnosis import Diagnosis
+from roamlet_vpn.model.facts import Facts
+from roamlet_vpn.model.measured import Measurements
+from roamlet_vpn.model.network import Network, Site, ssh_device
+from roamlet_vpn.model.status import SiteStatus
+from roamlet_vpn.planning.actions import Action
+from roamlet_vpn.planning.backend import Backend
+from roamlet_vpn.planning.plan import Plan
+from roamlet_vpn.ssh.actions import TunnelsDown
+from roamlet_vpn.ssh.diagnose import sent_again, silent_tunnels
+from roamlet_vpn.ssh.links import links
+from roamlet_vpn.ssh.plan import make_ssh_plan
+from roamlet_vpn.ssh.status import ssh_tunnels
 
-from roamlet_vpn.errors import VpnError
-from roamlet_vpn.model.network import Address, Lan, Network, Site, allowed_ips, ssh_device
-from roamlet_vpn.ssh.files import MTU, SSHD, accept_script, allowed_key, call_script, known_host, unit
-from roamlet_vpn.wireguard.actions import MADE_BY_APPLY
+__all__ = ["SSH"]
 
-__all__ = ["End", "Identity", "Link", "Setup", "SshBackendError", "links", "setup"]
-
-
-class SshBackendError(VpnError):
-    """Tunnels of ssh cannot join this network; the message says why, and what to change."""
-
-
-@dataclass(frozen=True)
-class Link:
-    """One tunnel: `caller` runs ssh, `callee` has an sshd that the internet reaches. Each end has a device for it."""
-
-    caller: Site
-    callee: Site
-    caller_device: str
-    callee_device: str
+SSH_PORT = 22  # at which sites call each other
 
 
-@dataclass(frozen=True)
-class Identity:
-    """How a server is known to others: the key that it calls with, None when apply makes it, and those that its sshd shows."""
+class Ssh(Backend):
+    title = "ssh"
+    columns = ("connected", "by")
+    udp = False
+    foreign_peers = False
 
-    key: str | None
-    host_keys: tuple[str, ...] = ()
+    def make_plan(
+        self, network: Network, facts: Mapping[str, Facts], keys: Mapping[str, str], unreachable: Mapping[str, str]
+    ) -> Plan:
+        return make_ssh_plan(network, facts, keys, unreachable)
 
+    def key_maker(self) -> Callable[..., Any]:
+        return host_tunnels.make_identity
 
-@dataclass(frozen=True)
-class End:
-    """One end of a tunnel, as its server should have it."""
+    def down_action(self, why: str, keep_config: bool) -> Action:
+        return TunnelsDown(why)
 
-    peer: str
-    calls: bool
-    device: str
-    address: Address
-    peer_address: Address
-    routes: tuple[Lan, ...]
-    mtu: int
+    def is_down(self, facts: Facts, keep_config: bool) -> bool:
+        return facts.ssh is not None and not facts.ssh.there
 
-    @property
-    def name(self) -> str:
-        """Of its script, and in its unit's name."""
-        return f"{'call' if self.calls else 'accept'}-{self.peer}"
+    def tunnels(self, network: Network) -> str:
+        return "all ssh tunnels"
 
+    def device(self, network: Network, site: Site, peer: Site) -> str:
+        return ssh_device(network, site, peer)
 
-@dataclass(frozen=True)
-class Setup:
-    """All that one server should have: its ends of tunnels, and the texts of files by the names that host/tunnel.py knows."""
+    def running_device(self, network: Network, site: Site, peer: Site, facts: Facts | None) -> str | None:
+        return None if site.name == peer.name else ssh_device(network, site, peer)
 
-    ends: tuple[End, ...] = ()
-    files: Mapping[str, str] = field(default_factory=dict)
+    def listen_port(self, site: Site, facts: Facts) -> int | None:
+        return None
 
+    def forwarded_port(self, network: Network, site: Site) -> tuple[str, int | None, int]:
+        return "tcp", SSH_PORT if any(link.callee == site for link in links(network)) else None, SSH_PORT
 
-def links(network: Network) -> tuple[Link, ...]:
-    """All tunnels. A device is called after the far site's place in the tunnel range, so numbers stay when sites come and go.
+    def site_status(
+        self, network: Network, site: Site, now: Facts, before: Facts | None, names: Mapping[str | None, str]
+    ) -> SiteStatus:
+        if now.ssh is None or not now.ssh.there:
+            return SiteStatus(site.name, "there are no ssh tunnels: `roamlet vpn apply` makes them")
+        return SiteStatus(site.name, up=True, peers=ssh_tunnels(network, site, now, before))
 
-    The site that stands first in the file calls, unless only it can be called. Raises SshBackendError when neither can.
-    """
-    found = []
-    for number, site in enumerate(network.sites):
-        for peer in network.sites[number + 1 :]:
-            if peer not in network.peers_of(site):
-                continue
-            caller, callee = (site, peer) if peer.endpoint is not None else (peer, site)
-            if callee.endpoint is None:
-                raise SshBackendError(
-                    f"neither {site.name} nor {peer.name} has an endpoint, so that neither can call the other; give one of them "
-                    '`endpoint = "ADDRESS:51820"`: its address, with port 22 forwarded to its server'
-                )
-            found.append(Link(caller, callee, ssh_device(network, caller, callee), ssh_device(network, callee, caller)))
-    return tuple(found)
+    def server_diagnoses(self, network: Network, site: Site, facts: Facts) -> Iterator[Diagnosis]:
+        return iter(())
 
+    def tunnel_diagnoses(
+        self,
+        network: Network,
+        facts: Mapping[str, Facts],
+        measurements: Measurements,
+        found: Iterable[Diagnosis],
+    ) -> list[Diagnosis]:
+        return list(silent_tunnels(network, facts, measurements))
 
-def setup(network: Network, site: Site, identities: Mapping[str, Identity], systemd: bool) -> Setup:
-    """What the site's server should have. A tunnel to a peer that is not among `identities` is left out: nobody knows its keys.
-
-    The network's sites must have addresses. Raises SshBackendError as links() does.
-    """
-    own = [link for link in links(network) if site in (link.caller, link.callee)]
-    own = [link for link in own if {link.caller.name, link.callee.name} <= {*identities, site.name}]
-    calls = [link for link in own if link.caller == site]
-    accepts = [link for link in own if link.callee == site]
-    ends = []
-    files = {}
-    for link in own:
-        end = _end(network, site, link)
-        ends.append(end)
-        files[end.name] = accept_script(end)
-        if end.calls:
-            assert link.callee.endpoint is not None
-            files[end.name] = call_script(end, link.callee_device, link.callee.endpoint.host)
-        if systemd:
-            files[f"{end.name}.service"] = unit(end)
-    if calls:
-        files["known_hosts"] = "".join(
-            known_host(link.callee.name, key) for link in calls for key in identities[link.callee.name].host_keys
-        )
-    if accepts:
-        files["authorized_keys"] = "".join(
-            allowed_key(link.callee_device, identities[link.caller.name].key or MADE_BY_APPLY) for link in accepts
-        )
-        files["sshd"] = SSHD
-    return Setup(tuple(ends), files)
+    def loss_diagnoses(self, site: Site, measurements: Measurements) -> Iterator[Diagnosis]:
+        return sent_again(site, measurements)
 
 
-def _end(network: Network, site: Site, link: Link) -> End:
-    calls = link.caller == site
-    peer = link.callee if calls else link.caller
-    assert site.address is not None and peer.address is not None
-    return End(
-        peer=peer.name,
-        calls=calls,
-        device=link.caller_device if calls else link.callee_device,
-        address=site.address,
-        peer_address=peer.address,
-        routes=tuple(
-            lan
-            for lan in allowed_ips(network, site, peer)
-            if lan == network.tunnel or lan.version != peer.address.version or peer.address not in lan
-        ),
-        mtu=site.mtu or MTU,
-    )
+SSH = Ssh()

@@ -1,18 +1,14 @@
-"""The texts of the ssh backend's files: scripts, units, what sshd and ssh read. Pure; ssh/backend.py says where each belongs."""
+"""The texts of the ssh backend's files: scripts, units, what sshd and ssh read. Pure; ssh/setup.py says where each belongs."""
 
 import shlex
-from typing import TYPE_CHECKING
 
 from roamlet_vpn.host.tunnel import FOLDER, USER
+from roamlet_vpn.ssh.links import End
 
-if TYPE_CHECKING:  # a cycle otherwise
-    from roamlet_vpn.ssh.backend import End
-
-__all__ = ["METRIC", "MTU", "QUEUE", "SSHD", "accept_script", "allowed_key", "call_script", "known_host", "unit"]
+__all__ = ["METRIC", "QUEUE", "SSHD", "accept_script", "allowed_key", "call_script", "known_host", "unit"]
 
 QUEUE = 2000  # packets: the 500 of a tun device overflow while ssh waits for an answer at 80 ms
 METRIC = 512  # of the routes: those of WireGuard come before them, so that a network goes over while both are there
-MTU = 1500  # what a tun device has: ssh is a stream, which cuts as it likes
 ALIVE = 5  # seconds between signs of life; three that are missing end the connection, and it is made anew
 AGAIN = 5  # seconds until a tunnel that has ended is made anew
 
@@ -60,13 +56,13 @@ WantedBy=multi-user.target
 """
 
 
-def unit(end: "End") -> str:
+def unit(end: End) -> str:
     """The unit of systemd: of an end that calls, one that is started again for ever; else one that makes the device."""
     text = _CALLING if end.calls else _ACCEPTING
     return text.format(peer=end.peer, name=end.name, folder=FOLDER, again=AGAIN)
 
 
-def call_script(end: "End", peer_device: str, host: str) -> str:
+def call_script(end: End, peer_device: str, host: str) -> str:
     """What the caller's server runs for as long as the tunnel is to be there: its end of the device, then ssh in the foreground.
 
     With the argument `device` it makes the device, and does not call.
@@ -91,7 +87,7 @@ def call_script(end: "End", peer_device: str, host: str) -> str:
     return _device_script(end) + f'[ "$1" != device ] || exit 0\nexec {shlex.join(words)}\n'
 
 
-def accept_script(end: "End") -> str:
+def accept_script(end: End) -> str:
     """What the callee's server runs once: a device that belongs to the user as whom the caller logs in, who so needs no root."""
     return _device_script(end)
 
@@ -106,7 +102,7 @@ def allowed_key(device: str, key: str) -> str:
     return f'restrict,tunnel="{device[3:]}" {key}\n'
 
 
-def _device_script(end: "End") -> str:
+def _device_script(end: End) -> str:
     device = end.device
     lines = [
         "# Written by roamlet vpn: change network.toml, not this file, and run `roamlet vpn apply`",

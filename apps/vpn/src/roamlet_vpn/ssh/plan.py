@@ -1,14 +1,17 @@
 """The plan of a network of ssh tunnels: from what it should be and what its servers say, to what must be done on each. Pure.
 
-As for WireGuard, whose planning/plan.py hands over to this one: a plan that was carried out leaves nothing to do.
+As for WireGuard, whose wireguard/plan.py hands over to this one: a plan that was carried out leaves nothing to do.
 """
 
 from collections.abc import Iterator, Mapping
 
 from roamlet_vpn.host.tunnel import FOLDER, USER
 from roamlet_vpn.host.tunnel import KEY as KEY_FILE
-from roamlet_vpn.model.facts import Facts, FactsError
+from roamlet_vpn.model.facts import Facts
 from roamlet_vpn.model.network import Lan, Network, Site
+from roamlet_vpn.model.ssh_facts import KEY, SshDevice, SshEnd, SshFacts
+from roamlet_vpn.model.untrusted import FactsError
+from roamlet_vpn.planning.actions import Action
 from roamlet_vpn.planning.plan import Note, Plan, Refusal, forwarding_actions, given_addresses
 from roamlet_vpn.planning.refusals import no_root, ranges_in_the_way
 from roamlet_vpn.ssh.actions import (
@@ -21,10 +24,9 @@ from roamlet_vpn.ssh.actions import (
     TunnelUser,
     UseIdentity,
 )
-from roamlet_vpn.ssh.backend import End, Identity, Setup, setup
-from roamlet_vpn.ssh.facts import KEY, SshDevice, SshEnd, SshFacts
 from roamlet_vpn.ssh.files import METRIC, QUEUE, allowed_key
-from roamlet_vpn.wireguard.actions import Action
+from roamlet_vpn.ssh.links import End
+from roamlet_vpn.ssh.setup import Identity, Setup, setup
 
 __all__ = ["make_ssh_plan", "ssh_identities"]
 

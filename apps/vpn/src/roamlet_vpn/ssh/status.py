@@ -3,16 +3,16 @@ has WireGuard's.
 """
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
+from roamlet_vpn.errors import shown
 from roamlet_vpn.model.facts import Facts
 from roamlet_vpn.model.network import Network, Site
-from roamlet_vpn.ssh.backend import Identity, setup
-from roamlet_vpn.ssh.facts import SshFacts
+from roamlet_vpn.model.ssh_facts import SshFacts
+from roamlet_vpn.model.status import State, age_text, rates
+from roamlet_vpn.ssh.setup import Identity, setup
 
 __all__ = ["SshTunnel", "ssh_tunnels"]
-
-State = Literal["up", "idle", "down"]
 
 
 @dataclass(frozen=True)
@@ -27,9 +27,26 @@ class SshTunnel:
     age: float | None  # seconds since the one that calls was started
     rx: int  # bytes
     tx: int
-    rx_rate: float | None = None  # bytes a second; None at the first look
+    rx_rate: float | None = None  # bytes a second; None in the first update
     tx_rate: float | None = None
     said: str | None = None  # the last words of an ssh that has no tunnel
+
+    def label(self) -> str:
+        """The peer's name."""
+        return self.peer
+
+    def since(self) -> str:
+        """How long it has been connected: the end that calls knows."""
+        if not self.calls:
+            return ""
+        return age_text(self.age) if self.state == "up" else "no"
+
+    def by(self) -> str:
+        """The device, which end calls, and why there is no tunnel."""
+        way = f"{self.device}, {'calls' if self.calls else 'is called'}"
+        if self.calls and self.state != "up":
+            way += f"; it is {self.unit}" + (f": {shown(self.said)}" if self.said else "")
+        return way
 
     def plain(self) -> dict[str, Any]:
         """For JSON."""
@@ -54,9 +71,9 @@ def _tunnel(
 ) -> SshTunnel:
     state, about = ssh.ends.get(name), ssh.devices.get(device)
     earlier = before.devices.get(device) if before is not None else None
-    rates: tuple[float | None, float | None] = (None, None)
-    if about is not None and earlier is not None and seconds > 0 and about.rx >= earlier.rx and about.tx >= earlier.tx:
-        rates = ((about.rx - earlier.rx) / seconds, (about.tx - earlier.tx) / seconds)
+    carried = (about.rx, about.tx) if about is not None else (0, 0)
+    carried_before = (earlier.rx, earlier.tx) if about is not None and earlier is not None else None
+    rx_rate, tx_rate = rates(seconds, carried, carried_before)
     return SshTunnel(
         peer=peer,
         calls=calls,
@@ -64,9 +81,9 @@ def _tunnel(
         device=device,
         unit=state.active if state is not None else "not there",
         age=state.age if state is not None else None,
-        rx=about.rx if about is not None else 0,
-        tx=about.tx if about is not None else 0,
-        rx_rate=rates[0],
-        tx_rate=rates[1],
+        rx=carried[0],
+        tx=carried[1],
+        rx_rate=rx_rate,
+        tx_rate=tx_rate,
         said=state.said if state is not None else None,
     )

@@ -1,4 +1,4 @@
-"""What can be done to one server, as frozen values: planning/plan.py decides, planning/show.py prints, host/act.py
+"""What can be done to one server, as frozen values: wireguard/plan.py decides, planning/show.py prints, host/act.py
 carries out their plain form.
 
 The plain forms, and what act does with each; all of them are right to do twice:
@@ -44,18 +44,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from roamlet_vpn.model.network import Address, InterfaceAddress, Lan
+from roamlet_vpn.planning.actions import MADE_BY_APPLY, Action, diff
 
 __all__ = [
-    "MADE_BY_APPLY",
-    "Action",
     "Addresses",
     "Down",
     "EnableUnit",
     "FollowNames",
-    "Forward",
     "Hold",
     "LinkUp",
-    "MakeKey",
     "Mtu",
     "ProtectConfig",
     "Routes",
@@ -63,34 +60,6 @@ __all__ = [
     "Up",
     "WriteConfig",
 ]
-
-MADE_BY_APPLY = "(made by apply)"  # stands for a public key whose private key does not exist yet
-
-
-@dataclass(frozen=True)
-class Action:
-    """One change of one server. `repairs` says what is not as it should be."""
-
-    repairs: str
-
-    def describe(self) -> str:
-        """What will be done, in a line without the situation."""
-        raise NotImplementedError
-
-    def plain(self) -> dict[str, Any]:
-        """What host/act.py takes."""
-        raise NotImplementedError
-
-
-@dataclass(frozen=True)
-class MakeKey(Action):
-    """A private key, made and kept over there."""
-
-    def describe(self) -> str:
-        return "make a private key; it stays there"
-
-    def plain(self) -> dict[str, Any]:
-        return {"do": "make_key"}
 
 
 @dataclass(frozen=True)
@@ -105,6 +74,9 @@ class WriteConfig(Action):
 
     def describe(self) -> str:
         return "write the configuration" if self.old is None else "change the configuration"
+
+    def details(self) -> list[str]:
+        return diff(self.old, self.text)
 
     def plain(self) -> dict[str, Any]:
         if self.public_key is None or MADE_BY_APPLY in self.text:
@@ -165,6 +137,9 @@ class Sync(Action):
     def describe(self) -> str:
         return "bring the running interface to the configuration, without a restart"
 
+    def details(self) -> tuple[str, ...]:
+        return self.changes
+
     def plain(self) -> dict[str, Any]:
         return {"do": "sync", "keep_endpoints": list(self.keep_endpoints)}
 
@@ -223,32 +198,6 @@ class Hold(Action):
     def plain(self) -> dict[str, Any]:
         routes = [[str(to), device, None if via is None else str(via)] for to, device, via in self.routes]
         return {"do": "hold", "routes": routes}
-
-
-@dataclass(frozen=True)
-class Forward(Action):
-    """Passing packets on between networks, of one family (4 or 6), now and after a restart."""
-
-    family: int
-    live: bool
-    persistent: bool
-    accept_ra: tuple[str, ...] = ()
-
-    def describe(self) -> str:
-        when = " and ".join(
-            text for wanted, text in ((self.live, "now"), (self.persistent, "after a restart")) if wanted
-        )
-        kept = f", still taking router advertisements on {', '.join(self.accept_ra)}" if self.accept_ra else ""
-        return f"turn on forwarding of IPv{self.family}, {when}{kept}"
-
-    def plain(self) -> dict[str, Any]:
-        return {
-            "do": "forwarding",
-            "family": self.family,
-            "live": self.live,
-            "persistent": self.persistent,
-            "accept_ra": list(self.accept_ra),
-        }
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,8 @@ from roamlet_vpn.model.edit import Value, new_text
 from roamlet_vpn.model.facts import Facts
 from roamlet_vpn.model.file import NetworkFileError, parse
 from roamlet_vpn.model.network import INTERFACE, KEEPALIVE, Endpoint, InterfaceAddress, Lan, Site, is_inside
-from roamlet_vpn.planning.plan import Plan, make_plan
+from roamlet_vpn.planning.plan import Plan
+from roamlet_vpn.wireguard.plan import make_wireguard_plan
 from roamlet_vpn.wireguard.wgconf import PeerPart, WgConfig, WgConfigError, parsed
 
 __all__ = ["adopted"]
@@ -55,7 +56,7 @@ def adopted(
         text = tries[0][0]
         parse(text, "what was found")  # raises, and says why
     text, plan = min(plans, key=lambda one: _changes(one[1]))
-    kept = [_told(name, peer) for name in servers for peer in _others(servers, name)]
+    kept = [_told(name, peer) for name in servers for peer in _foreign_peers(servers, name)]
     return text, [*(f"{one} is no site, and stays as it is (other_peers)" for one in kept), *_remarks(plan)]
 
 
@@ -89,7 +90,7 @@ def _in_one_order(servers: Mapping[str, Found]) -> dict[str, Found]:
     }
 
 
-def _others(servers: Mapping[str, Found], name: str) -> list[PeerPart]:
+def _foreign_peers(servers: Mapping[str, Found], name: str) -> list[PeerPart]:
     """The peers of one server that are none of the servers."""
     keys = {one.facts.public_key for one in servers.values()}
     return [peer for peer in servers[name].config.peers if peer.public_key not in keys]
@@ -107,7 +108,10 @@ def _told(name: str, peer: PeerPart) -> str:
 def _refuse_strangers(servers: Mapping[str, Found]) -> None:
     """Networks behind a peer that is none of the servers would be taken away by the first apply."""
     strangers = [
-        f"    {_told(name, peer)}" for name in servers for peer in _others(servers, name) if not _is_one_machine(peer)
+        f"    {_told(name, peer)}"
+        for name in servers
+        for peer in _foreign_peers(servers, name)
+        if not _is_one_machine(peer)
     ]
     if strangers:
         raise VpnError(
@@ -149,7 +153,7 @@ def _tried(
         network = parse(text)
     except NetworkFileError:
         return text, None
-    return text, make_plan(network, {name: one.facts for name, one in servers.items()})
+    return text, make_wireguard_plan(network, {name: one.facts for name, one in servers.items()}, {}, {})
 
 
 def _changes(plan: Plan) -> tuple[int, int]:
@@ -229,7 +233,7 @@ def _values(servers: Mapping[str, Found], name: str, tunnels: tuple[Lan, ...], l
     if port == 0 and endpoints and one.facts.interface is not None:
         port = one.facts.interface.listen_port
     values["listen_port"] = port
-    others = _others(servers, name)
+    others = _foreign_peers(servers, name)
     keepalives = Counter(peer.keepalive for peer in one.config.peers if peer not in others)
     keepalive = keepalives.most_common(1)[0][0] if keepalives else KEEPALIVE
     if keepalive != KEEPALIVE:

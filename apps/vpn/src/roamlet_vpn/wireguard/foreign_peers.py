@@ -6,16 +6,16 @@ from roamlet_vpn.model.facts import Facts
 from roamlet_vpn.model.network import Lan, Network, Site, is_inside
 from roamlet_vpn.wireguard.wgconf import PeerPart, WgConfig, WgConfigError, parsed
 
-__all__ = ["lost_others", "other_peers", "ways_to_others"]
+__all__ = ["foreign_peers", "lost_foreign_peers", "ways_to_foreign_peers"]
 
 
-def other_peers(site: Site, facts: Facts) -> tuple[PeerPart, ...]:
+def foreign_peers(site: Site, facts: Facts) -> tuple[PeerPart, ...]:
     """Those that the file names for this site, as its server's configuration has them."""
     said = _said(facts)
     return tuple(peer for key in site.other_peers if said is not None and (peer := said.peer(key)) is not None)
 
 
-def ways_to_others(network: Network, peer: Site, key: str | None, facts: Facts) -> tuple[Lan, ...]:
+def ways_to_foreign_peers(network: Network, peer: Site, key: str | None, facts: Facts) -> tuple[Lan, ...]:
     """What a server sends to the site `peer` for the sake of that one's other peers: parts of the tunnel in which no site is."""
     said = _said(facts)
     there = said.peer(key) if said is not None and key is not None and peer.other_peers else None
@@ -29,10 +29,10 @@ def ways_to_others(network: Network, peer: Site, key: str | None, facts: Facts) 
     )
 
 
-def lost_others(network: Network, site: Site, facts: Facts, wanted: WgConfig) -> Iterator[str]:
+def lost_foreign_peers(network: Network, site: Site, facts: Facts, wanted: WgConfig) -> Iterator[str]:
     """Why a peer that is to stay would not."""
     path = f"/etc/wireguard/{network.interface}.conf"
-    kept = {peer.public_key for peer in other_peers(site, facts)}
+    kept = {peer.public_key for peer in foreign_peers(site, facts)}
     for live in facts.interface.peers if facts.interface is not None else ():
         if live.public_key in site.other_peers and live.public_key not in kept:
             yield (

@@ -5,7 +5,8 @@ from collections.abc import Iterable
 
 from roamlet_vpn.model.facts import Facts, Interface, LivePeer
 from roamlet_vpn.model.network import Address, Endpoint, InterfaceAddress, Lan, is_inside
-from roamlet_vpn.wireguard.actions import MADE_BY_APPLY, Action, Addresses, Hold, LinkUp, Mtu, Routes, Sync
+from roamlet_vpn.planning.actions import MADE_BY_APPLY, Action
+from roamlet_vpn.wireguard.actions import Addresses, Hold, LinkUp, Mtu, Routes, Sync
 from roamlet_vpn.wireguard.wgconf import PeerPart, WgConfig, WgConfigError, parsed
 
 __all__ = ["first_mtu", "held_notes", "held_routes", "live_actions", "live_notes", "wanted_routes"]

@@ -13,9 +13,9 @@ from typing import TypeVar
 
 from roamlet_vpn.errors import VpnError
 from roamlet_vpn.model.facts import KEPT
-from roamlet_vpn.model.network import Endpoint, InterfaceAddress, Lan
+from roamlet_vpn.model.network import Endpoint, InterfaceAddress, Lan, endpoint_from
 from roamlet_vpn.model.untrusted import checked_key
-from roamlet_vpn.wireguard.actions import MADE_BY_APPLY
+from roamlet_vpn.planning.actions import MADE_BY_APPLY
 
 __all__ = [
     "InterfacePart",
@@ -24,7 +24,6 @@ __all__ = [
     "WgConfigError",
     "changed",
     "counterpart",
-    "endpoint_from",
     "parsed",
     "rendered",
 ]
@@ -128,19 +127,6 @@ def parsed(text: str) -> WgConfig:
     sections = _sections(text)
     interface = _interface([section for section in sections if section.kind == "interface"])
     return WgConfig(interface, tuple(_peer(section) for section in sections if section.kind == "peer"))
-
-
-def endpoint_from(text: str) -> Endpoint | None:
-    """HOST:PORT or [IPV6]:PORT as an endpoint; None when it is none."""
-    match = re.fullmatch(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9][A-Za-z0-9._-]*)):(\d{1,5})", text)
-    if match is None or not 1 <= int(match[3]) <= 65535:
-        return None
-    if match[1] is not None:
-        try:
-            return Endpoint(str(ipaddress.IPv6Address(match[1])), int(match[3]))
-        except ValueError:
-            return None
-    return Endpoint(match[2].lower(), int(match[3]))
 
 
 def _sections(text: str, broken: "list[str] | None" = None) -> list[_Section]:

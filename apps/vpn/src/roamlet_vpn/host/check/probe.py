@@ -48,25 +48,25 @@ def finish(mark):
     return [] if watching is None else watching.stop()
 
 
-def measure(order):
-    """Do what stands in `order`, a dict of plain values, and return what came of it:
+def measure(plan):
+    """Do what stands in `plan`, a dict of plain values, and return what came of it:
 
     {"mark", "interval", "wait", "patience", "port", "echoes": [see echo.Echoes], "datagrams": [{"number", "to", "port", "sizes"}],
      "segments": [{"number", "source", "to", "ports"}], "bounces": [{"number", "source", "to", "via", "device"}],
      "passages": [the same, and "tcp": whether by TCP], "routes": [address], "settings": [path under /proc/sys]}
     """
-    mark = order["mark"]
+    mark = plan["mark"]
 
     def marked(probe, packet):
         return watch.MARK.pack(mark, probe, packet)
 
-    before = counters.counters(order["port"])
-    datagrams = {one["number"]: _datagrams(one, marked) for one in order["datagrams"]}
-    echoes = echo.Echoes(marked).run(order["echoes"], order["interval"], order["wait"], order["patience"])
-    segments = {one["number"]: _segments(one, mark) for one in order["segments"]}
-    bounces = {one["number"]: _bounce(one, _bounced(one, marked)) for one in order["bounces"]}
-    passages = {one["number"]: _bounce(one, _passing(one, mark, marked)) for one in order["passages"]}
-    time.sleep(order["wait"] if segments or passages else 0.1 if bounces else 0)
+    before = counters.counters(plan["port"])
+    datagrams = {one["number"]: _datagrams(one, marked) for one in plan["datagrams"]}
+    echoes = echo.Echoes(marked).run(plan["echoes"], plan["interval"], plan["wait"], plan["patience"])
+    segments = {one["number"]: _segments(one, mark) for one in plan["segments"]}
+    bounces = {one["number"]: _bounce(one, _bounced(one, marked)) for one in plan["bounces"]}
+    passages = {one["number"]: _bounce(one, _passing(one, mark, marked)) for one in plan["passages"]}
+    time.sleep(plan["wait"] if segments or passages else 0.1 if bounces else 0)
     return {
         "echoes": [[number, answer] for number, answer in sorted(echoes.items())],
         "datagrams": [[number, answer] for number, answer in sorted(datagrams.items())],
@@ -74,10 +74,10 @@ def measure(order):
         "bounces": [[number, answer] for number, answer in sorted(bounces.items())],
         "passages": [[number, answer] for number, answer in sorted(passages.items())],
         "firewall": _firewall(),
-        "routes": {address: _route(address) for address in order["routes"]},
-        "settings": {name: _setting(name) for name in order["settings"]},
+        "routes": {address: _route(address) for address in plan["routes"]},
+        "settings": {name: _setting(name) for name in plan["settings"]},
         "before": before,
-        "after": counters.counters(order["port"]),
+        "after": counters.counters(plan["port"]),
     }
 
 

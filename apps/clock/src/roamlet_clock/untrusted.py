@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from roamlet.cli import escaped
 from roamlet_clock.errors import ClockError
 
-__all__ = ["Claim", "FactsError"]
+__all__ = ["FactsError", "Untrusted"]
 
 T = TypeVar("T")
 
@@ -20,7 +20,7 @@ class FactsError(ClockError):
 
 
 @dataclass(frozen=True)
-class Claim:
+class Untrusted:
     """A value that somebody sent, and where it stood."""
 
     value: Any
@@ -29,22 +29,22 @@ class Claim:
     def wrong(self, what: str) -> FactsError:
         return FactsError(f"{self.where}: {self.value!r:.100} is no {what}; was it gathered by another roamlet?")
 
-    def __getitem__(self, name: str) -> "Claim":
+    def __getitem__(self, name: str) -> "Untrusted":
         if not isinstance(self.value, dict) or name not in self.value:
             raise FactsError(f"{self.where}: there is no {name!r}; was it gathered by another roamlet?")
-        return Claim(self.value[name], f"{self.where}, {name if name.isprintable() else ascii(name)}")
+        return Untrusted(self.value[name], f"{self.where}, {name if name.isprintable() else ascii(name)}")
 
-    def items(self) -> list[tuple[str, "Claim"]]:
+    def items(self) -> list[tuple[str, "Untrusted"]]:
         if not isinstance(self.value, dict) or len(self.value) > MOST:
             raise self.wrong(f"mapping of at most {MOST} entries")
-        return [(Claim(name, self.where).text(), self[name]) for name in self.value]
+        return [(Untrusted(name, self.where).text(), self[name]) for name in self.value]
 
-    def each(self) -> list["Claim"]:
+    def each(self) -> list["Untrusted"]:
         if not isinstance(self.value, list) or len(self.value) > MOST:
             raise self.wrong(f"list of at most {MOST} entries")
-        return [Claim(one, f"{self.where}, {number}") for number, one in enumerate(self.value)]
+        return [Untrusted(one, f"{self.where}, {number}") for number, one in enumerate(self.value)]
 
-    def maybe(self, made: Callable[["Claim"], T]) -> T | None:
+    def maybe(self, made: Callable[["Untrusted"], T]) -> T | None:
         return None if self.value is None else made(self)
 
     def text(self) -> str:

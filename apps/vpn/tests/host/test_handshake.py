@@ -48,7 +48,7 @@ def peers(server, monkeypatch):
 
 
 def test_a_peer_that_did_not_answer_is_put_in_anew_as_it_is_configured(peers):
-    assert handshake.meet("wg0", TOKEN, {PEER: "10.8.1.2"}, 20) == []
+    assert handshake.shake_hands("wg0", TOKEN, {PEER: "10.8.1.2"}, 20) == []
     added = (peers.folder / "added").read_text()
     assert added.splitlines() == [
         "[Peer]",
@@ -64,24 +64,24 @@ def test_a_peer_that_did_not_answer_is_put_in_anew_as_it_is_configured(peers):
 
 def test_a_peer_with_a_session_is_left_alone(peers):
     (peers.folder / "handshakes").write_text(f"{PEER}\t{int(time.time()) - 60}\n{OTHER}\t0\n")
-    assert handshake.meet("wg0", TOKEN, {PEER: "10.8.1.2"}, 20) == []
+    assert handshake.shake_hands("wg0", TOKEN, {PEER: "10.8.1.2"}, 20) == []
     assert "remove" not in peers.said
 
 
 def test_those_that_do_not_answer_are_named_after_the_time_and_one_without_an_endpoint_is_never_taken_out(peers):
     (peers.folder / "deaf").touch()
-    assert handshake.meet("wg0", TOKEN, {PEER: "10.8.1.2", OTHER: "10.8.1.3"}, 0.3) == sorted([PEER, OTHER])
+    assert handshake.shake_hands("wg0", TOKEN, {PEER: "10.8.1.2", OTHER: "10.8.1.3"}, 0.3) == sorted([PEER, OTHER])
     assert f"peer {PEER} remove" in peers.said and f"peer {OTHER} remove" not in peers.said
 
 
 def test_a_key_that_is_no_peer_is_nobody_to_wait_for(peers):
-    assert handshake.meet("wg0", TOKEN, {public(key("nobody")): "10.8.1.9"}, 20) == []
+    assert handshake.shake_hands("wg0", TOKEN, {public(key("nobody")): "10.8.1.9"}, 20) == []
 
 
 def test_nothing_is_taken_out_once_the_rollback_is_over(peers):
     (peers.folder / "rollbacks" / TOKEN / "armed").unlink()
     with pytest.raises(system.CannotDo, match="has rolled back"):
-        handshake.meet("wg0", TOKEN, {PEER: "10.8.1.2"}, 20)
+        handshake.shake_hands("wg0", TOKEN, {PEER: "10.8.1.2"}, 20)
     assert "remove" not in peers.said
 
 

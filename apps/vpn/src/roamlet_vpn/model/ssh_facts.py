@@ -23,7 +23,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from roamlet_vpn.model.network import Address
-from roamlet_vpn.model.untrusted import Claim
+from roamlet_vpn.model.untrusted import Untrusted
 
 __all__ = ["SshDevice", "SshEnd", "SshFacts", "SshFile"]
 
@@ -75,17 +75,17 @@ class SshFacts:
     devices: Mapping[str, SshDevice]
 
     @classmethod
-    def from_claim(cls, claim: Claim) -> "SshFacts":
+    def from_untrusted(cls, untrusted: Untrusted) -> "SshFacts":
         """Raises FactsError."""
         return cls(
-            user=claim["user"].flag(),
-            key=claim["key"].maybe(_key),
-            key_mode=claim["key_mode"].maybe(lambda one: one.whole(0, 0o7777)),
-            waiting_key=claim["waiting_key"].maybe(_key),
-            host_keys=tuple(_key(one) for one in claim["host_keys"].each()),
-            files={name: _file(one) for name, one in claim["files"].items()},
-            ends={name: _end(one) for name, one in claim["ends"].items()},
-            devices={name: _device(one) for name, one in claim["devices"].items()},
+            user=untrusted["user"].flag(),
+            key=untrusted["key"].maybe(_key),
+            key_mode=untrusted["key_mode"].maybe(lambda one: one.whole(0, 0o7777)),
+            waiting_key=untrusted["waiting_key"].maybe(_key),
+            host_keys=tuple(_key(one) for one in untrusted["host_keys"].each()),
+            files={name: _file(one) for name, one in untrusted["files"].items()},
+            ends={name: _end(one) for name, one in untrusted["ends"].items()},
+            devices={name: _device(one) for name, one in untrusted["devices"].items()},
         )
 
     @property
@@ -94,37 +94,37 @@ class SshFacts:
         return bool(self.user or self.key or self.files or self.ends)
 
 
-def _key(claim: Claim) -> str:
-    text = claim.name()
+def _key(untrusted: Untrusted) -> str:
+    text = untrusted.name()
     if not KEY.fullmatch(text):
-        raise claim.wrong("public key of ssh")
+        raise untrusted.wrong("public key of ssh")
     return text
 
 
-def _file(claim: Claim) -> SshFile:
-    sha256 = claim["sha256"].name()
+def _file(untrusted: Untrusted) -> SshFile:
+    sha256 = untrusted["sha256"].name()
     if not re.fullmatch("[0-9a-f]{64}", sha256):
-        raise claim["sha256"].wrong("SHA-256 of 64 hex digits")
-    return SshFile(claim["text"].text(), sha256)
+        raise untrusted["sha256"].wrong("SHA-256 of 64 hex digits")
+    return SshFile(untrusted["text"].text(), sha256)
 
 
-def _end(claim: Claim) -> SshEnd:
+def _end(untrusted: Untrusted) -> SshEnd:
     return SshEnd(
-        enabled=claim["enabled"].maybe(Claim.name),
-        active=claim["active"].name(),
-        age=claim["age"].maybe(Claim.number),
-        said=claim["said"].maybe(Claim.name),
+        enabled=untrusted["enabled"].maybe(Untrusted.name),
+        active=untrusted["active"].name(),
+        age=untrusted["age"].maybe(Untrusted.number),
+        said=untrusted["said"].maybe(Untrusted.name),
     )
 
 
-def _device(claim: Claim) -> SshDevice:
+def _device(untrusted: Untrusted) -> SshDevice:
     return SshDevice(
-        user=claim["user"].maybe(Claim.name),
-        queue=claim["queue"].whole(0, 1 << 32),
-        carrier=claim["carrier"].flag(),
-        rx=claim["rx"].whole(0, 1 << 64),
-        tx=claim["tx"].whole(0, 1 << 64),
+        user=untrusted["user"].maybe(Untrusted.name),
+        queue=untrusted["queue"].whole(0, 1 << 32),
+        carrier=untrusted["carrier"].flag(),
+        rx=untrusted["rx"].whole(0, 1 << 64),
+        tx=untrusted["tx"].whole(0, 1 << 64),
         addresses=tuple(
-            (one["local"].address(), one["peer"].maybe(Claim.address)) for one in claim["addresses"].each()
+            (one["local"].address(), one["peer"].maybe(Untrusted.address)) for one in untrusted["addresses"].each()
         ),
     )

@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from roamlet_vpn.model.network import Address
-from roamlet_vpn.model.untrusted import Claim
+from roamlet_vpn.model.untrusted import Untrusted
 
 __all__ = [
+    "SIZES",
     "Bounce",
     "Chain",
     "Counters",
@@ -24,6 +25,9 @@ __all__ = [
     "Sight",
     "Way",
 ]
+
+# IP packets to a peer's endpoint: in steps of four around what providers leave of 1500 bytes, each twice against loss.
+SIZES = 2 * (576, 1024, *range(1200, 1504, 4))
 
 Kind = Literal["tunnel", "lan", "client", "gateway", "full", "wan", "own client", "own gateway"]
 
@@ -174,25 +178,25 @@ class Counters:
     ssh: tuple[int, int] | None = None  # bytes sent by its ssh connections, and sent again
 
     @classmethod
-    def from_plain(cls, claim: Claim) -> "Counters":
+    def from_plain(cls, untrusted: Untrusted) -> "Counters":
         """Out of what host/check/counters.py sent. Raises FactsError."""
 
-        def counts(one: Claim) -> dict[str, int]:
+        def counts(one: Untrusted) -> dict[str, int]:
             return {name: value.whole(0, 1 << 64) for name, value in one.items()}
 
-        def pair(one: Claim) -> tuple[int, int]:
+        def pair(one: Untrusted) -> tuple[int, int]:
             both = [value.whole(0, 1 << 64) for value in one.each()]
             if len(both) != 2:
                 raise one.wrong("pair of numbers")
             return both[0], both[1]
 
         return cls(
-            devices={name: counts(device) for name, device in claim["devices"].items()},
-            queues=counts(claim["queues"]),
-            udp=counts(claim["udp"]),
-            socket_drops=claim["socket_drops"].maybe(lambda one: one.whole(0, 1 << 64)),
-            tracked=claim["tracked"].maybe(pair),
-            ssh=claim["ssh"].maybe(pair),
+            devices={name: counts(device) for name, device in untrusted["devices"].items()},
+            queues=counts(untrusted["queues"]),
+            udp=counts(untrusted["udp"]),
+            socket_drops=untrusted["socket_drops"].maybe(lambda one: one.whole(0, 1 << 64)),
+            tracked=untrusted["tracked"].maybe(pair),
+            ssh=untrusted["ssh"].maybe(pair),
         )
 
 
@@ -235,6 +239,12 @@ class Measurements:
         """All of this kind."""
         return tuple(echo for echo in self.echoes if (echo.site, echo.peer, echo.kind) == (site, peer, kind))
 
+    @property
+    def broken_pairs(self) -> frozenset[frozenset[str]]:
+        """The pairs of sites whose servers do not reach each other through the tunnel."""
+        silent = [echo for echo in self.echoes if echo.kind == "tunnel" and not echo.answered]
+        return frozenset(frozenset((echo.site, echo.peer or "")) for echo in silent)
+
 
 def _seen(trail: Iterable[Sight], site: str, device: str, out: bool, kind: str, packet: int | None = None) -> bool:
     return any(
@@ -249,7 +259,7 @@ _TOOLS = ("nft", "iptables", "ip6tables")
 _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
 
 
-def chains(claim: Claim) -> tuple[Chain, ...]:
+def chains(untrusted: Untrusted) -> tuple[Chain, ...]:
     """The firewall of a server, out of what host/check/firewall.py sent. Raises FactsError.
 
     Without chains whose names are no plain words, for which no command could be proposed.
@@ -264,7 +274,7 @@ def chains(claim: Claim) -> tuple[Chain, ...]:
             drops=one["drops"].flag(),
             rewrites=one["rewrites"].flag(),
         )
-        for one in claim.each()
+        for one in untrusted.each()
     )
     return tuple(
         one
@@ -273,15 +283,15 @@ def chains(claim: Claim) -> tuple[Chain, ...]:
     )
 
 
-def sights(claim: Claim, site: str) -> tuple[Sight, ...]:
+def sights(untrusted: Untrusted, site: str) -> tuple[Sight, ...]:
     """What a server saw, out of what host/check/watch.py sent. Raises FactsError."""
-    return tuple(_sight(one, site) for one in claim.each())
+    return tuple(_sight(one, site) for one in untrusted.each())
 
 
-def _sight(claim: Claim, site: str) -> Sight:
-    parts = claim.each()
+def _sight(untrusted: Untrusted, site: str) -> Sight:
+    parts = untrusted.each()
     if len(parts) != 10:
-        raise claim.wrong("sight of ten values")
+        raise untrusted.wrong("sight of ten values")
     _, device, direction, kind, probe, packet, source, destination, length, mac = parts
     return Sight(
         site=site,

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from roamlet.remote import CallTimeout, ContextDied, HostUnreachable, Result
-from roamlet_vpn.commands import transaction as change_module
-from roamlet_vpn.commands.transaction import Change, Meeting, Report, SiteReport
+from roamlet.remote import Result, CallTimeout, ContextDied, HostUnreachable
+from roamlet_vpn.commands import transaction
+from roamlet_vpn.commands.transaction import Handshake, Report, SiteReport, Transaction
 from roamlet_vpn.host import act as host_act
-from roamlet_vpn.host import handshake as host_meet
+from roamlet_vpn.host import handshake as host_handshake
 from roamlet_vpn.host import live as host_live
 from roamlet_vpn.host import rollback as host_rollback
 from roamlet_vpn.wireguard.actions import Hold, LinkUp, Mtu
@@ -29,7 +29,9 @@ class Fleet:
     armed: dict[str, bool] = field(default_factory=dict)  # False: it has rolled back before it was asked
     disarms: dict[str, Any] = field(default_factory=dict)
     backs: dict[str, Any] = field(default_factory=dict)  # what roll_back answers, by site
-    strangers: dict[str, Any] = field(default_factory=dict)  # what meet answers, by site: keys that did not shake hands
+    strangers: dict[str, Any] = field(
+        default_factory=dict
+    )  # what shake_hands answers, by site: keys that did not shake hands
     interrupt: bool = False
     heard: list[str] = field(default_factory=list)
     token: str = ""
@@ -51,7 +53,7 @@ class Fleet:
         if function is host_act.act:
             self.token = args[2]
             value = self.acts.get(name, DONE)
-        elif function is host_meet.meet:
+        elif function is host_handshake.shake_hands:
             value = self.strangers.get(name, [])
         elif function is host_live.release_routes:
             value = None
@@ -91,20 +93,20 @@ def clock(monkeypatch):
         now[0] += 1
         return now[0]
 
-    monkeypatch.setattr(change_module, "time", SimpleNamespace(monotonic=monotonic))
+    monkeypatch.setattr(transaction, "time", SimpleNamespace(monotonic=monotonic))
     monkeypatch.setattr(
-        change_module, "roamlet", SimpleNamespace(sleep=lambda seconds: now.__setitem__(0, now[0] + seconds))
+        transaction, "roamlet", SimpleNamespace(sleep=lambda seconds: now.__setitem__(0, now[0] + seconds))
     )
 
 
-MEETING = Meeting("alpha", "beta", "beta's key", "10.8.1.2")
+HANDSHAKE = Handshake("alpha", "beta", "beta's key", "10.8.1.2")
 
 
 def run(fleet, left=None, *, hold=False, **options):
     wanted = {"alpha": (Mtu("it is 1420", 1380),), "beta": (LinkUp("it is down"),)}
     if hold:
         wanted["beta"] += (Hold("another way", ((ip_network("192.168.10.0/24"), "tun1", None),)),)
-    return Change(fleet, wanted, others=["gamma"], check=lambda facts: left or {}, **options).run()
+    return Transaction(fleet, wanted, keep_reachable=["gamma"], check=lambda facts: left or {}, **options).run()
 
 
 def states(report: Report) -> dict[str, str]:
@@ -125,13 +127,13 @@ def test_all_goes_well(clock):
 
 def test_new_tunnels_are_waited_for_and_held_routes_let_go_before_it_is_confirmed(clock):
     fleet = Fleet()
-    assert run(fleet, hold=True, meetings=[MEETING]).exit_code == 0
-    assert fleet.heard[2:] == ["meet alpha", "release_routes beta", "disarm alpha", "disarm beta"]
+    assert run(fleet, hold=True, handshakes=[HANDSHAKE]).exit_code == 0
+    assert fleet.heard[2:] == ["shake_hands alpha", "release_routes beta", "disarm alpha", "disarm beta"]
 
 
 def test_a_tunnel_that_does_not_come_is_told_and_changes_nothing(clock):
     said = []
-    report = run(Fleet(strangers={"alpha": ["beta's key"]}), meetings=[MEETING], say=said.append)
+    report = run(Fleet(strangers={"alpha": ["beta's key"]}), handshakes=[HANDSHAKE], say=said.append)
     assert report.exit_code == 0
     assert "no handshake yet: alpha and beta; `roamlet vpn check` says why" in said
 
@@ -139,7 +141,7 @@ def test_a_tunnel_that_does_not_come_is_told_and_changes_nothing(clock):
 @pytest.mark.parametrize("answer", [["beta's key"], ContextDied("the connection broke"), "nonsense"])
 def test_a_way_that_works_is_not_given_up_for_a_tunnel_that_does_not_come(clock, answer):
     fleet = Fleet(strangers={"alpha": answer})
-    report = run(fleet, hold=True, meetings=[MEETING])
+    report = run(fleet, hold=True, handshakes=[HANDSHAKE])
     assert states(report) == ALL_BACK
     assert report.failure.startswith("alpha and beta do not shake hands, and beta would give up a way that works")
     assert "release_routes beta" not in fleet.heard
@@ -185,10 +187,10 @@ def test_a_server_that_cannot_be_reached_anew_takes_all_back_and_is_waited_for(c
 @pytest.mark.parametrize(("inside", "longest"), [((), 70), (("beta",), 160)])
 def test_a_line_that_is_cut_is_not_waited_for_longer_than_its_rollback_takes(clock, inside, longest):
     """But for a server that is reached through the tunnel: that may have to shake hands again."""
-    began = change_module.time.monotonic()
+    began = transaction.time.monotonic()
     report = run(Fleet(cut_off={"beta": 10_000}, inside=frozenset(inside)))
     assert states(report) == {**ALL_BACK, "beta": "unknown"}
-    assert longest - 40 < change_module.time.monotonic() - began < longest
+    assert longest - 40 < transaction.time.monotonic() - began < longest
 
 
 def test_one_that_never_comes_back_is_unknown(clock):

@@ -9,10 +9,10 @@ import pytest
 from apps.vpn.tests.measuring import all_facts, changed, lan, measurements, peer, silent, well, with_peers
 from roamlet.cli import UsageError
 from roamlet.remote import Result
-from roamlet_vpn.check.measured import Datagrams
 from roamlet_vpn.check.throughput import Throughput
 from roamlet_vpn.commands import checking
 from roamlet_vpn.errors import VpnError
+from roamlet_vpn.model.measured import Datagrams
 
 
 class Servers:

@@ -3,14 +3,17 @@
 import re
 from collections.abc import Iterator, Mapping
 
-from roamlet_vpn.check.diagnosis import ERROR, Diagnosis
-from roamlet_vpn.check.measured import Measurements
+from roamlet_vpn.model.diagnosis import ERROR, WARNING, Diagnosis
 from roamlet_vpn.model.facts import Facts
-from roamlet_vpn.model.network import Network
-from roamlet_vpn.ssh.backend import Link, links
+from roamlet_vpn.model.measured import Measurements
+from roamlet_vpn.model.network import Network, Site
+from roamlet_vpn.ssh.links import Link, links
 from roamlet_vpn.ssh.plan import RUNNING
 
-__all__ = ["silent_tunnels"]
+__all__ = ["sent_again", "silent_tunnels"]
+
+SENT_AGAIN = 0.002  # of what an ssh connection sends: less is noise
+ENOUGH = 100_000  # bytes; a share of less than that says nothing
 
 APPLY = "`roamlet vpn plan` shows what is missing there, `roamlet vpn apply` sets it up"
 NOT_REACHED = (
@@ -76,3 +79,19 @@ def _why(link: Link, caller: Facts, callee: Facts) -> Diagnosis:
 
 def _down(site: str, peer: str, what: str, evidence: str, *fix: str) -> Diagnosis:
     return Diagnosis("ssh-tunnel-down", ERROR, site, peer, what, evidence, fix)
+
+
+def sent_again(site: Site, measurements: Measurements) -> Iterator[Diagnosis]:
+    """Whether an ssh tunnel's own TCP has to repeat: each time, all connections inside it stand still."""
+    ssh = measurements.sites[site.name].after.ssh
+    if ssh is None or ssh[0] < ENOUGH or ssh[1] < SENT_AGAIN * ssh[0]:
+        return
+    yield Diagnosis(
+        "tcp-over-tcp",
+        WARNING,
+        site.name,
+        None,
+        f"the ssh tunnel of {site.name} runs over a line that loses packets: TCP inside of TCP waits twice for each",
+        f"{100 * ssh[1] / ssh[0]:.1f} % of {ssh[0] / 1e6:.1f} MB was sent again",
+        ('go over to WireGuard, which does not repeat: `backend = "wireguard"` in the file, then `roamlet vpn apply`',),
+    )

@@ -8,13 +8,11 @@ import ipaddress
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from roamlet_vpn.backends import backend_of
 from roamlet_vpn.errors import VpnError
 from roamlet_vpn.model.network import Address, Lan, Network, Site
-from roamlet_vpn.ssh.backend import links
 
 __all__ = ["FORMS", "option_121", "option_121_hex"]
-
-SSH_PORT = 22  # at which sites call each other with the ssh backend
 
 
 @dataclass(frozen=True)
@@ -62,10 +60,7 @@ def settings(network: Network, site: Site) -> Settings:
     }  # a LAN without IPv6 needs no way to that of others
     endpoints = [peer.endpoint.address for peer in network.peers_of(site) if peer.endpoint is not None]
     known = tuple(address for address in endpoints if address is not None)
-    protocol, outer, port = "udp", site.endpoint.port if site.endpoint is not None else None, site.listen_port
-    if network.backend == "ssh":
-        protocol, port = "tcp", SSH_PORT
-        outer = SSH_PORT if any(link.callee == site for link in links(network)) else None
+    protocol, outer, port = backend_of(network).forwarded_port(network, site)
     return Settings(
         site,
         site.lan_address,

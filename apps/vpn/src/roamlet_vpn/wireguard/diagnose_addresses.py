@@ -3,9 +3,9 @@
 import ipaddress
 from collections.abc import Iterator, Mapping
 
-from roamlet_vpn.check.diagnosis import ERROR, WARNING, Diagnosis, listed, with_and
-from roamlet_vpn.check.measured import Datagrams, Measurements
+from roamlet_vpn.model.diagnosis import ERROR, WARNING, Diagnosis, listed, with_and
 from roamlet_vpn.model.facts import Interface
+from roamlet_vpn.model.measured import Datagrams, Measurements
 from roamlet_vpn.model.network import Address, Site
 
 __all__ = ["Reach"]
