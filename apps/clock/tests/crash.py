@@ -257,7 +257,7 @@ def after_power_cut(before: Contents, operations: list[Operation]) -> Iterator[t
 
 
 def on_disk(folder: Path) -> Contents:
-    """What is in a folder, with the folder itself; empty where there is none."""
+    """What is in a folder, with the folder itself; empty without one."""
     if not folder.exists():
         return {}
     found: Contents = {str(folder): None}

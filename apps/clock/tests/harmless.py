@@ -29,7 +29,7 @@ class _Data(ctypes.Structure):
 def give_up_the_clock() -> None:
     """Drop CAP_SYS_TIME from the bounding set, so that no program gets it back, and from the sets of this thread.
 
-    Who is not root cannot change the bounding set and has no CAP_SYS_TIME either. Right to do twice. Raises OSError.
+    Without root a process cannot change the bounding set, and has no CAP_SYS_TIME either. Right to do twice. Raises OSError.
     """
     libc = ctypes.CDLL(None, use_errno=True)
 

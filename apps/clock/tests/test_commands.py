@@ -14,7 +14,7 @@ from roamlet.remote import HostUnreachable
 
 @pytest.fixture
 def hosts(monkeypatch):
-    """Adds hosts by their names; ssh reaches them and nobody else."""
+    """Adds hosts by their names; ssh reaches them and no other host."""
     known = {}
 
     class Open:

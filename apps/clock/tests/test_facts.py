@@ -1,4 +1,4 @@
-"""What a host says of itself is a untrusted: what is not in the agreed shape is refused, with its name and the place."""
+"""What a host reports is untrusted: what is not in the agreed shape is refused, with its name and the place."""
 
 import re
 

@@ -326,7 +326,7 @@ def test_a_real_time_clock_with_an_empty_battery_is_not_better(machine, seconds)
 
 
 def test_a_better_time_that_nobody_has_set_keeps_nobody_from_the_floor(machine):
-    """Stepping aside for a clock that is not read would leave the machine in 1970; whoever reads it later goes on forward."""
+    """Stepping aside for a clock that is not read would leave the machine in 1970; a later reading goes on forward."""
     machine.clock = 100
     machine.stamp("stamp", SAVED)
     rtc(machine, SAVED - 5, used=1)

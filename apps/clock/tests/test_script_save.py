@@ -199,7 +199,7 @@ def test_the_same_second_is_not_written_twice(machine):
     assert machine.stamped() == {"stamp": line(SAVED), "stamp.1": line(SAVED - 900)}
 
 
-# ---- who keeps the clock right
+# ---- what keeps the clock right
 
 NO_SHOW = '#!/bin/sh\n[ "$1" = status ] || exit 1\necho "     {}: {}"\n'
 TRACKING = "#!/bin/sh\necho 'Reference ID    : C0A80001'\necho 'Leap status     : {}'\n"

@@ -57,7 +57,7 @@ def test_it_is_loaded_before_everything_that_needs_the_time():
 
 
 def test_an_old_systemd_is_not_told_that_the_clock_is_synchronised():
-    """Before time-sync.target, without a wish for it: who wants it claims that the clock was compared with others."""
+    """Before time-sync.target, without a wish for it: a unit that wants it claims that the clock was compared with others."""
     assert values("roamlet-clock.service", "Before", False) == ["time-sync.target", "sysinit.target", "shutdown.target"]
     assert values("roamlet-clock.service", "Wants", False) == []
     assert "time-set" not in text("roamlet-clock.service", False)
@@ -117,7 +117,7 @@ def test_shellcheck_would_find_something(tmp_path):
 
 
 def verified(folder: Path, time_set: bool, change: tuple[str, str] = ("", "")) -> str:
-    """What systemd-analyze says of the units, whose script is in the folder."""
+    """What systemd-analyze reports about the units, whose script is in the folder."""
     for file in units.installed_files(time_set):
         path = folder / Path(file.path).name
         path.write_text(file.text.replace(units.PROGRAM, str(folder / "roamlet-clock")).replace(*change))

@@ -110,8 +110,8 @@ def with_peers(facts: Facts, *peers: LivePeer, **changes: Any) -> Facts:
 
 
 def sight(where: str, device: str, out: bool, kind: str, source: Any = None, packet: int = 0) -> Sight:
-    nobody = address("192.0.2.1")
-    return Sight(where, device, out, kind, 1, packet, source or nobody, nobody, 84, "")
+    unknown = address("192.0.2.1")
+    return Sight(where, device, out, kind, 1, packet, source or unknown, unknown, 84, "")
 
 
 def trail(one: str, other: str, steps: int = 6, packet: int = 0) -> tuple[Sight, ...]:

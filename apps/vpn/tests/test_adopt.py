@@ -226,7 +226,7 @@ def test_a_home_workers_machine_that_is_off_is_no_fault():
         ),
         (
             lambda plain: plain["config"].update(text="[Interface]\n"),
-            "has no Address, so nobody knows what it is in the tunnel",
+            "has no Address, so its address in the tunnel is not known",
         ),
     ],
 )

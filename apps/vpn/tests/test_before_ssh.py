@@ -21,7 +21,7 @@ COMMANDS = {
 
 @pytest.fixture
 def called(tmp_path, monkeypatch):
-    """What ssh was called with: it writes that down, and says that nobody is there."""
+    """What ssh was called with: it writes that down, and fails as if no host answered."""
     notes = tmp_path / "notes"
     programs = tmp_path / "programs"
     programs.mkdir()

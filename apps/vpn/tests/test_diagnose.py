@@ -174,7 +174,7 @@ def test_a_missing_forward_is_a_warning_while_the_site_calls_out():
 def test_a_forward_to_a_host_where_nobody_listens_says_so():
     network = well(2)
     found = changed(measurements(network), datagrams=[nothing_arrives("alpha", "beta", "ECONNREFUSED")])
-    assert "nobody listens" in only(network, all_facts(network), found).evidence
+    assert "no program listens" in only(network, all_facts(network), found).evidence
 
 
 def test_without_a_watch_nothing_is_said_of_forwards_and_gateways():

@@ -1,4 +1,4 @@
-"""What a server says of itself is somebody's untrusted: everything that is not of the agreed form is refused, with its place."""
+"""What a server reports is untrusted: everything that is not of the agreed form is refused, with its place."""
 
 import copy
 
@@ -75,7 +75,7 @@ WRONG = [
     (put(["interface"], 3), "interface: 3 is no dict"),
     (put(["interface", "public_key"], "short"), "interface, public_key: 'short' is no public key"),
     (put(["interface", "public_key"], key("x")[:-1]), "is no public key"),
-    (put(["interface", "public_key"], "A" * 42 + "B="), "is no public key"),  # bits behind the 32 bytes
+    (put(["interface", "public_key"], "A" * 42 + "B="), "is no public key"),  # bits after the 32 bytes
     (put(["interface", "listen_port"], 65536), "listen_port: 65536 is no whole number from 0 to 65535"),
     (put(["interface", "peers", 0, "endpoint"], "host:1"), "peers, number 1, endpoint: 'host:1' is no endpoint"),
     (put(["interface", "peers", 0, "endpoint"], "1.2.3.4:70000"), "endpoint: '1.2.3.4:70000' is no endpoint"),

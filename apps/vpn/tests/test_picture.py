@@ -7,10 +7,9 @@ from dataclasses import replace
 import pytest
 
 from apps.vpn.tests.measuring import site, well
-from roamlet_vpn.check.picture import COLOURS, Tunnel, picture
+from roamlet_vpn.check.picture import COLOURS, WIDTH, Tunnel, picture
 from roamlet_vpn.model.diagnosis import Diagnosis
 from roamlet_vpn.model.network import Network
-from roamlet_vpn.planning.show import WIDTH
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -103,7 +103,7 @@ PersistentKeepalive = 25
     )
     through = [one["to"] for one in alpha.plain["routes"] if one["dev"] == "wg0"]
     assert through == ["10.8.1.0/24", "192.168.20.0/24", "192.168.30.0/24", "fd00:30::/64"]
-    assert alpha.plain["waiting_key"] is None, "the key stands in the configuration now"
+    assert alpha.plain["waiting_key"] is None, "the key is in the configuration now"
 
 
 def test_a_hub_has_all_peers_and_a_spoke_one():
@@ -204,7 +204,7 @@ def test_the_hub_out_of_reach_is_known_by_its_spokes():
     assert offices.plan(unreachable={"beta": "down"}).sites == {"alpha": (), "gamma": ()}
 
 
-# ---- drift: what somebody has changed, the actions that repair it, and what the first of them says of it
+# ---- drift: manual changes, the actions that repair them, and what the first of them reports
 
 
 def peers(server):

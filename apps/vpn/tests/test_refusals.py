@@ -51,7 +51,7 @@ REFUSED = {
             f"[Interface]\nAddress = 10.99.0.1/24\nPrivateKey = {KEPT}\n[Peer]\nPublicKey = {key('eva')}\n",
             key(("alpha", 1)),
         ),
-        r'there is a wg0 with 10.99.0.1/24 and peers that are none of these sites \(1\): .* interface = "wg1"',
+        r'there is a wg0 with 10.99.0.1/24 and peers that are not among these sites \(1\): .* interface = "wg1"',
     ),
     "the ip of BusyBox": (
         lambda alpha: alpha.plain.update(missing={"devices": "ip -j: invalid option"}),

@@ -159,7 +159,7 @@ def device_left_over(server):
         (key_open, ["the key that it calls with has mode 0644: others may read it"]),
         (device_lost, ["there is no tun1"]),
         (device_down, ["tun1 is down"]),
-        (device_of_root, ["tun1 belongs to nobody, so that alpha may not use it"]),
+        (device_of_root, ["tun1 belongs to no user, so that alpha may not use it"]),
         (queue_short, ["tun1 has a queue of 500 packets"]),
         (mtu_other, ["tun1 has the MTU 1300"]),
         (address_more, ["tun1 has the address 10.9.9.9"]),
@@ -209,7 +209,7 @@ def test_a_site_that_goes_is_forgotten_and_one_that_comes_is_called(offices):
             "tun3 is there, and no tunnel of this network",
         ],
         "beta": [
-            "/etc/roamlet-vpn/known_hosts is there, and nobody calls or is called any more",
+            "/etc/roamlet-vpn/known_hosts is there, and no tunnel needs it any more",
             "call-gamma is there, and no tunnel of this network",
             "tun3 is there, and no tunnel of this network",
         ],
@@ -226,7 +226,7 @@ def test_who_is_out_of_reach_is_known_by_what_the_others_have(offices):
     assert plan.exit_code == 1 and not repairs(plan) and not plan.notes
     offices["gamma"].edit_file("authorized_keys", "")
     plan = offices.plan(unreachable={"beta": "it is off"})
-    # Nobody knows the key of beta any more, so alpha alone is let in; the tunnel of beta stays as it is otherwise.
+    # No server knows the key of beta any more, so alpha alone is let in; the tunnel of beta stays as it is otherwise.
     files = {one.name: one.text for one in plan.sites["gamma"] if isinstance(one, TunnelFile)}
     assert offices["alpha"].ssh["key"] in files["authorized_keys"]
 
@@ -250,7 +250,7 @@ def test_what_stands_in_the_way_is_refused_with_what_to_do():
     assert plan.exit_code == 1
     said = "\n".join(f"{one.site}: {one.message}" for one in plan.refusals)
     for words in (
-        "alpha: root@alpha was reached as a user who is not root",
+        "alpha: root@alpha was reached as a user without root",
         "beta: there is a tun3 that is not of this network (tun), and the tunnel to gamma is to be called so",
         "beta: there is no ssh. Install it there: apt-get install openssh-client",
         "gamma: there is no host key in /etc/ssh",

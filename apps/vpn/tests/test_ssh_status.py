@@ -1,4 +1,4 @@
-"""What status says of ssh tunnels, and what check says of one that carries nothing."""
+"""What status reports about ssh tunnels, and what check reports about one that carries nothing."""
 
 from dataclasses import replace
 from io import StringIO
@@ -87,7 +87,7 @@ def device_down(offices):
 @pytest.mark.parametrize(
     ("broken", "site", "what", "fix"),
     [
-        (not_there, "alpha", "nobody on the server of alpha calls beta", "roamlet vpn apply"),
+        (not_there, "alpha", "nothing on the server of alpha calls beta", "roamlet vpn apply"),
         (no_device, "beta", "beta has no device for the tunnel with alpha", "roamlet vpn apply"),
         (device_down, "alpha", "alpha has no device for the tunnel with beta", "roamlet vpn apply"),
         ("Permission denied (publickey).", "beta", "beta does not let alpha in", "roamlet vpn apply"),

@@ -1,4 +1,4 @@
-"""What status says of tunnels, from facts of one and of two moments, and its exit codes."""
+"""What status reports about tunnels, from facts of one and of two moments, and its exit codes."""
 
 from dataclasses import replace
 

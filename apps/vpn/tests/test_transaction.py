@@ -73,7 +73,7 @@ class Fleet:
         for name in names:
             if self.cut_off.get(name):
                 self.cut_off[name] -= 1
-                errors[name] = HostUnreachable(f"nobody answers at {name}\n    more")
+                errors[name] = HostUnreachable(f"no host answers at {name}\n    more")
         return errors
 
     def facts(self, names):
@@ -180,7 +180,7 @@ def test_a_server_that_cannot_be_reached_anew_takes_all_back_and_is_waited_for(c
     fleet = Fleet(cut_off={"beta": 30}, inside=frozenset({"beta"}))
     report = run(fleet)
     assert states(report) == ALL_BACK and report.exit_code == 1
-    assert report.failure == "beta cannot be reached any more: nobody answers at beta"
+    assert report.failure == "beta cannot be reached any more: no host answers at beta"
     assert fleet.heard == ["act alpha", "act beta", "roll_back alpha", "roll_back beta", "roll_back beta"]
 
 

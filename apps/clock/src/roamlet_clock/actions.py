@@ -1,4 +1,4 @@
-"""What can be done to a host, one step each, and right to do twice. How it is done stands in apply.py and host/act.py."""
+"""What can be done to a host, one step each, and right to do twice. How it is done is in apply.py and host/act.py."""
 
 import difflib
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""`roamlet clock`: parses, and calls one function a command. What a command does stands in commands.py, imported when it runs."""
+"""`roamlet clock`: parses, and calls one function a command. What a command does is in commands.py, imported when it runs."""
 
 import argparse
 import sys

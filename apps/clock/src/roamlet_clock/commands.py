@@ -113,7 +113,7 @@ def _told(open_hosts: Reached, answers: Mapping[str, Result[Done]], word: str) -
 
 
 def _indented(text: str) -> str:
-    """Everything behind the first line set in: what a host says cannot pass for what another has done."""
+    """Indents every line after the first, so that a host's text cannot look like the report of another host."""
     return "\n    ".join(text.splitlines())
 
 
@@ -136,7 +136,7 @@ def _ask(options: argparse.Namespace, question: str) -> None:
     try:
         answer = input(f"{question} [y/N] ")
     except EOFError:
-        print()  # what comes next does not stand behind the question
+        print()  # what comes next begins on a new line
         answer = ""
     if answer.strip().lower() not in ("y", "yes"):
         raise ClockError("nothing was changed")

@@ -1,4 +1,4 @@
-"""What a host says of itself, with folders in place of its own; and that everything that goes up is plain and can be checked."""
+"""What a host reports, with folders in place of its own; and that everything it sends is plain and can be checked."""
 
 import json
 import os

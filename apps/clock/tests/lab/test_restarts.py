@@ -82,7 +82,7 @@ def test_it_runs_when_it_is_installed_and_is_gone_when_it_is_removed(lab, roamle
     before = alpha.shell(FILES)
     code, said = roamlet("install", "alpha", "beta", "--dry-run")
     assert code == 2 and alpha.shell(FILES) == before, said
-    assert roamlet("install", "alpha-admin", "--yes")[0] == 1  # who is not root there
+    assert roamlet("install", "alpha-admin", "--yes")[0] == 1  # a user without root there
     code, said = roamlet("install", "alpha-admin", "beta-admin", "--sudo", "--yes")
     assert code == 0 and "alpha-admin: done\n    roamlet-clock: the clock is saved: " in said, said
     ended = ["systemctl", "show", "-p", "ExecMainStatus,ExecMainExitTimestampMonotonic", "roamlet-clock-tick.service"]
@@ -181,7 +181,7 @@ def test_after_a_reboot_the_clock_and_the_tunnel_are_there(lab, alpha, roamlet):
 def test_after_a_power_cut_it_is_what_the_timer_has_saved_even_if_the_last_stamp_is_torn(lab, alpha):
     epoch = int(time.time()) + 1_000_000
     give_another_clock(alpha, epoch)
-    alpha.shell("systemctl stop roamlet-clock-tick.timer")  # nobody puts the stamp right between its damage and the cut
+    alpha.shell("systemctl stop roamlet-clock-tick.timer")  # nothing repairs the stamp between its damage and the cut
     for later in (0, 900):
         alpha.shell(f"echo {epoch + later} >/run/clock; systemctl start roamlet-clock-tick.service")
     alpha.shell(f"truncate -s 30 {units.FOLDER}/stamp; sync")

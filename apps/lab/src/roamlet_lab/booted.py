@@ -69,7 +69,7 @@ class BootedMachine(Machine):
 
     @property
     def pid(self) -> int:
-        """Of its systemd, inside the lab; it changes with each boot. Raises LabError while there is none."""
+        """Of its systemd, inside the lab; it changes with each boot. Raises LabError until it runs."""
         proc = Path(f"/proc/{self._keeper.pid}/root/proc")
         try:
             container = (self._keeper.folder / f"{self.name}.pid").read_text().strip()

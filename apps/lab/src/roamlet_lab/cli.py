@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["add_parser"]
 
-ETHERNET = 1500  # what a line takes that nobody has set
+ETHERNET = 1500  # the MTU of a line until it is set
 DEFAULT_NAME = "lab"
 
 EPILOG = """\
@@ -62,7 +62,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     change.add_argument("--mend", metavar="OFFICE", help="its line is up again")
     change.add_argument("--renumber", metavar="OFFICE", help="give it another WAN address")
     change.add_argument(
-        "--blackhole", choices=("on", "off"), help="on: nobody is told that a packet is too large for a line"
+        "--blackhole", choices=("on", "off"), help="on: packets that are too large for a line are dropped silently"
     )
     _settings(change)
     shell = _command(

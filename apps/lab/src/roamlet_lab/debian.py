@@ -128,7 +128,9 @@ def _mirror() -> str:
         )
         if done.stdout.strip():
             return done.stdout.split()[0]
-    raise NotPossible("no Debian mirror is known here: name one in ROAMLET_LAB_MIRROR, as it stands in apt's sources")
+    raise NotPossible(
+        "no Debian mirror is known here: name one in ROAMLET_LAB_MIRROR, as it is written in apt's sources"
+    )
 
 
 def _build(scratch: Path, log: Path) -> Path:

@@ -39,7 +39,7 @@ class Internet:
         rate       Mbit/s of each office's line, in the direction to it; 0: as fast as this machine
         queue      bytes that wait for each office's line at most; what comes then is dropped
         mtu        largest packet that the line takes, of all offices or of `office`
-        blackhole  True: nobody is told when a packet is too large for a line, of all offices or of `office`
+        blackhole  True: a packet too large for a line is dropped silently, for all offices or for `office`
         """
         if delay is not None and rtt is not None:
             raise LabError("delay= and rtt= both: give one of them; rtt is twice the delay")
@@ -63,7 +63,7 @@ class Internet:
                 self._say(f"blackhole {name} {int(blackhole)}")
 
     def cut(self, office: str) -> None:
-        """The office's line is down: no packet comes or goes, and nobody is told."""
+        """The office's line is down: no packet comes or goes, and no error is sent."""
         self._say(f"down {self._lab.office(office).name}")
 
     def mend(self, office: str) -> None:

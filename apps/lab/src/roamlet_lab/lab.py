@@ -433,7 +433,7 @@ def names_of_labs() -> list[str]:
 
 
 def running(name: str) -> Lab:
-    """The lab of this name that is up, whichever process has built it. Raises LabError when there is none."""
+    """The lab of this name that is up, whichever process has built it. Raises LabError without one."""
     folder = BASE / name
     if not is_alive(folder) or not (folder / "lab.json").exists():
         others = names_of_labs()

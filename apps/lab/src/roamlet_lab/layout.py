@@ -53,7 +53,7 @@ class Office:
     forward: tuple[int, ...] = (51820,)
     """UDP ports of the WAN address that lead to the server. TCP port 22 always does."""
     routes: str = "gateway"
-    """Who knows that the other LANs are behind the server: the "gateway", the "clients" (as by DHCP option 121), or "none"."""
+    """Which machines have routes to the other LANs: the "gateway", the "clients" (as by DHCP option 121), or "none"."""
     tunnel: IPv4Network = TUNNEL
     """Addresses that are routed to the server as the other LANs are."""
 

@@ -36,7 +36,7 @@ class Machine:
         return self._pid
 
     def argv(self, *words: str) -> list[str]:
-        """The command line that runs `words` there, for whoever wants to start it in another way (root only)."""
+        """The command line that runs `words` there, for callers that start it in another way (root only)."""
         return self._keeper.enter(self.pid, words)
 
     def run(
@@ -125,7 +125,7 @@ class Pings:
 
     @property
     def lost(self) -> int:
-        """How many were not answered, up to the last one that was: those behind it may have been on their way."""
+        """How many were not answered, up to the last one that was: later ones may have been on their way."""
         return self.answered[-1] - len(set(self.answered)) if self.answered else self.sent
 
     @property
@@ -138,7 +138,7 @@ class Pings:
 
 
 def packed(files: Iterable[tuple[str, str | bytes, int]]) -> bytes:
-    """A tar of (path, contents, mode), all owned by root, with the folders above each; those of a .ssh are nobody else's."""
+    """A tar of (path, contents, mode), all owned by root, with the folders above each; only root may enter a .ssh."""
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w") as archive:
         known: set[str] = set()

@@ -115,7 +115,7 @@ def _sweep() -> None:
 
 @contextmanager
 def _base() -> Iterator[None]:
-    """The folder of all labs, held so that nobody else makes or sweeps one meanwhile."""
+    """The folder of all labs, locked so that no other process makes or sweeps one meanwhile."""
     while True:
         BASE.mkdir(mode=0o700, exist_ok=True)
         try:

@@ -29,6 +29,6 @@ def make_plan(
 
     `keys` gives the public key that a site is to have, where that is not the one it has (a rotation). A site that has no key yet
     is written with MADE_BY_APPLY into the configurations of the others. A site of `unreachable` is known by what the others have
-    of it. Raises FactsError for a key that is none: it would be written into the configurations of the others.
+    of it. Raises FactsError for an invalid key: it would be written into the configurations of the others.
     """
     return backend_of(network).make_plan(network, facts, keys or {}, unreachable or {})

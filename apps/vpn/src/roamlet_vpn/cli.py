@@ -1,4 +1,4 @@
-"""`roamlet vpn`: parses, and calls one function a command. What a command does stands in commands/changing.py, or in
+"""`roamlet vpn`: parses, and calls one function a command. What a command does is in commands/changing.py, or in
 the module named with it.
 
 This module is imported for `roamlet --help`, so it imports nothing that takes time; a command's module is imported when it runs.
@@ -227,7 +227,7 @@ def _check_commands(subcommands: Parsers) -> None:
     picture.add_argument(
         "-o", "--output", metavar="FILE", type=Path, default=Path("network.svg"), help="network.svg if not given"
     )
-    picture.add_argument("--offline", action="store_true", help="from the file alone; connect to nobody")
+    picture.add_argument("--offline", action="store_true", help="from the file alone, without connecting to a server")
 
 
 def _changing(parser: argparse.ArgumentParser) -> None:

@@ -12,7 +12,7 @@ from tools import unpack_debian
 
 UNPACKED = Path(__file__).parents[4] / ".venv" / "iproute2"
 
-# What it was told stands in `said`, what it was fed in `synced`.
+# Its arguments are kept in `said`, its input in `synced`.
 WG = """#!/bin/sh
 echo "wg $*" >> {folder}/said
 case $1 in

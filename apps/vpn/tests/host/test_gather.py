@@ -1,4 +1,4 @@
-"""What a server says of itself: in the agreed shape, without a key, and never nothing at all because one tool is missing."""
+"""What a server reports: in the agreed shape, without a key, and never nothing at all because one tool is missing."""
 
 import json
 import time

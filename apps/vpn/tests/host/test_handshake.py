@@ -1,4 +1,4 @@
-"""New peers shake hands: who calls again, how, and who is left alone. `wg` is a stand-in that takes the second call."""
+"""New peers shake hands: which are called again, how, and which are left alone. `wg` is a stand-in that takes the second call."""
 
 import time
 
@@ -75,7 +75,7 @@ def test_those_that_do_not_answer_are_named_after_the_time_and_one_without_an_en
 
 
 def test_a_key_that_is_no_peer_is_nobody_to_wait_for(peers):
-    assert handshake.shake_hands("wg0", TOKEN, {public(key("nobody")): "10.8.1.9"}, 20) == []
+    assert handshake.shake_hands("wg0", TOKEN, {public(key("unknown")): "10.8.1.9"}, 20) == []
 
 
 def test_nothing_is_taken_out_once_the_rollback_is_over(peers):

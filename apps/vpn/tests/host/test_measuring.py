@@ -96,7 +96,7 @@ def test_the_filter_passes_what_is_read_and_nothing_else(packet, note):
                 passed = bool(operand)
                 break
         except (struct.error, IndexError):
-            passed = False  # behind the end of a packet the kernel takes it for refused
+            passed = False  # past the end of a packet the kernel refuses it
             break
     assert passed is (note is not None)
 

@@ -60,7 +60,7 @@ def test_it_comes_by_itself_when_nobody_confirms(files):
     token = armed(files, 1.0)
     assert rollback.armed()["token"] == token
     until(lambda: rollback.armed() is None and os.listdir(f"{rollback.FOLDER}/{token}") and as_before(files))
-    assert rollback.disarm(token) == rollback.ROLLED_BACK  # too late, and who asks hears so
+    assert rollback.disarm(token) == rollback.ROLLED_BACK  # too late, and the caller is told
     assert as_before(files)
 
 

@@ -31,7 +31,7 @@ def act_until(steps, interface, actions, token, rollback_after):
 
 
 def act_held(steps, interface, actions, token, rollback_after):
-    """host_act.act(), which waits between `steps` actions and the next one, or behind the last, until somebody lets it go on."""
+    """host_act.act(), which waits between `steps` actions and the next one, or after the last, until the test lets it go on."""
     begun = []
     turn = host_rollback.turn
 
@@ -68,7 +68,7 @@ def run_out_of_time():
 
 
 def forgotten_pieces():
-    """Temporary files that nobody has finished, on a server."""
+    """Unfinished temporary files on a server."""
     folders = ("/etc/wireguard", "/etc/sysctl.d")
     return [
         name

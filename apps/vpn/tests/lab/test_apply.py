@@ -76,7 +76,7 @@ def test_no_private_key_leaves_its_server(offices, tmp_path, capfd, monkeypatch,
         over.set()
         watching.join()
     assert report.exit_code == 0, report.lines()
-    # It has looked while things were done, here and over there.
+    # It has looked while things were done, on this machine and on the servers.
     assert any(words.startswith(b"ssh\0") for words in seen)
     assert any(b"/run/roamlet-vpn/" in words for words in seen)
     keys = [
@@ -204,7 +204,7 @@ def test_one_address_changes_and_the_tunnel_follows_and_later_changes_keep_it(of
 
 
 DRIFTS = [
-    # what somebody does, and what plan says of it; the first of a pair is done on alpha, the second on beta
+    # a manual change, and what plan reports about it; the first of a pair is done on alpha, the second on beta
     ("wg set wg0 peer $(wg genkey | wg pubkey) allowed-ips 10.99.0.0/24", "wg0 runs otherwise than it is configured"),
     ("ip route del 192.168.10.0/24 dev wg0", "there is no route through wg0 to 192.168.10.0/24"),
     ("echo 0 > /proc/sys/net/ipv4/ip_forward", "forwarding of IPv4 is off"),

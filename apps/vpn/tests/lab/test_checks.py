@@ -1,4 +1,4 @@
-"""What status and check say of two joined offices in which one thing at a time is broken, and that what they advise helps."""
+"""What status and check report about two joined offices in which one thing at a time is broken, and that what they advise helps."""
 
 import ipaddress
 import json

@@ -8,7 +8,7 @@ from roamlet_vpn.model.file import read
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
 
-# The tunnel of alpha to beta, written as such scripts are: the remote device for a user who is not root, addresses that are
+# The tunnel of alpha to beta, written as such scripts are: the remote device for a user without root, addresses that are
 # a pair of their own, and a route on each side without a metric.
 SCRIPT = """\
 #! /usr/bin/bash

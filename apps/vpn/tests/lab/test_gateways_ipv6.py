@@ -1,4 +1,4 @@
-"""What a check says of gateways that do their part for IPv4 and not for IPv6, and that what it advises helps."""
+"""What a check reports about gateways that do their part for IPv4 and not for IPv6, and that what it advises helps."""
 
 import ipaddress
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Who is not root runs the tests that touch no network, and is told why the others are skipped."""
+"""Without root the tests that touch no network run, and the others are skipped with a reason."""
 
 import os
 import re
@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.timeout(900)]
 
 ROOT = Path(__file__).parents[4]
 NOBODY = 65534
-# The second where this Python, or the sources, stand in a folder that root alone may enter: then it is nobody who owns that.
+# The second where this Python, or the sources, are in a folder that root alone may enter: its owner is then unmapped.
 WAYS = (
     ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"],
     ["unshare", "--user"],
@@ -27,13 +27,13 @@ print(os.geteuid())
 
 
 def as_somebody_else():
-    """The words that start this Python as a user who is not root and may read the sources."""
+    """The words that start this Python as a user without root that may read the sources."""
     looking = [sys.executable, "-c", LOOKING]
     for way in WAYS:
         done = subprocess.run([*way, *looking], cwd=ROOT, capture_output=True, text=True, check=False)
         if done.stdout == f"{NOBODY}\n":
             return way
-    pytest.skip("this machine lets nobody but root start this Python")
+    pytest.skip("only root can start this Python on this machine")
 
 
 @pytest.fixture

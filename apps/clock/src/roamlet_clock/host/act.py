@@ -1,6 +1,6 @@
 """Carries out the actions of a plan on this host, but for the files, which roamlet itself has put there. Decides nothing.
 
-Runs on the host: standard library, Python 2.7, or 3.6 and later. What each action is stands in roamlet_clock.actions.
+Runs on the host: standard library, Python 2.7, or 3.6 and later. roamlet_clock.actions describes each action.
 """
 
 from __future__ import unicode_literals

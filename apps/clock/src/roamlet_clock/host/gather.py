@@ -76,7 +76,7 @@ def _systemd_version():
 
 def _described(path):
     """What is there: a file with its text, a folder with the names in it, a link with where it leads; None when nothing is."""
-    path = path.encode("utf-8")  # bytes, because names behind it may be no text
+    path = path.encode("utf-8")  # bytes, because names below it may not be text
     try:
         about = os.lstat(path)
     except OSError as error:
@@ -96,7 +96,7 @@ def _described(path):
 
 
 def _rtc(root):
-    """The first hardware clock that the kernel knows, with its time; None when there is none."""
+    """The first hardware clock that the kernel knows, with its time; None on a host without one."""
     for folder in sorted(glob.glob(root + "/sys/class/rtc/rtc*")):
         try:
             since = int(_first_line(folder + "/since_epoch"))
@@ -126,7 +126,7 @@ def _synchronised():
     """Whether the kernel has been told the time by somebody who knows it; None where it does not say. Asks, and sets nothing."""
     # struct timex: modes, padded to a long, then longs: offset, freq, maxerror. Larger than any libc's.
     asked = (ctypes.c_long * 64)()
-    if ctypes.CDLL(None).adjtimex(ctypes.byref(asked)) < 0:  # the filters of a container let nobody ask
+    if ctypes.CDLL(None).adjtimex(ctypes.byref(asked)) < 0:  # the filters of a container forbid the call
         return None
     return asked[3] < SYNCED
 
@@ -144,7 +144,7 @@ def _unit(name):
 
 
 def _status(program):
-    """What the installed script says of itself, NAME=VALUE on each line. None where it is not installed."""
+    """What the installed script reports, NAME=VALUE on each line. None where it is not installed."""
     if not os.path.exists(program):
         return None
     output = commands.must("sh", program, "status")

@@ -78,7 +78,7 @@ run_script(void)
     return status;
 }
 
-/* What process 1 does for the rest of its life: waits for whoever was left to it. */
+/* What process 1 does for the rest of its life: waits for the processes that it inherits. */
 static void
 reap_for_ever(void)
 {
@@ -225,7 +225,7 @@ lab(char **argv)
     fcntl(OWNER, F_SETFD, FD_CLOEXEC);
     fcntl(LOCK, F_SETFD, FD_CLOEXEC);
     if (fork() != 0) {
-        return 0; /* the janitor is nobody's child: whoever made the lab may end, or go on */
+        return 0; /* the janitor has no parent that waits for it: the process that made the lab may end, or go on */
     }
     setsid();
     if (chdir("/") != 0) {

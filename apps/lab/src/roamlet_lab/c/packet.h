@@ -91,7 +91,7 @@ finish_checksum(unsigned char *buffer, int size)
     int start = VNET + header.csum_start, place = start + header.csum_offset;
     if ((header.flags & VIRTIO_NET_HDR_F_NEEDS_CSUM) && place + 2 <= size) {
         uint16_t sum = checksum(buffer + start, (size_t)(size - start));
-        write16(buffer + place, sum ? sum : 0xffff); /* for UDP, 0 would mean that there is none */
+        write16(buffer + place, sum ? sum : 0xffff); /* for UDP, 0 would mean "no checksum" */
         header.flags = 0;
         memcpy(buffer, &header, VNET);
     }

@@ -154,7 +154,7 @@ put(port *to, const unsigned char *buffer, int size)
     to->queued += size;
 }
 
-/* A packet that is larger than what the link to `to` takes: it is cut up, or its sender is told, or nobody is. */
+/* A packet that is larger than what the link to `to` takes: it is cut up, or its sender is told, or it is dropped silently. */
 static void
 too_large(port *from, port *to, unsigned char *buffer, int size)
 {
@@ -208,7 +208,7 @@ take(port *from)
     }
 }
 
-/* Hands over what is due; returns when the next packet will be, 0 if there is none. */
+/* Hands over what is due; returns when the next packet is due, 0 for no packet. */
 static uint64_t
 deliver(void)
 {
@@ -256,7 +256,7 @@ say_stats(char *answer, size_t room)
     }
 }
 
-/* Carries out a command about all ports; returns 0 when it is none. */
+/* Carries out a command about all ports; returns 0 for any other command. */
 static int
 set_all(const char *verb, double value)
 {
@@ -277,7 +277,7 @@ set_all(const char *verb, double value)
     return 1;
 }
 
-/* Carries out a command about one port; returns 0 when it is none. */
+/* Carries out a command about one port; returns 0 for any other command. */
 static int
 set_one(port *p, const char *verb, const char *value)
 {
@@ -315,7 +315,7 @@ obey(const char *command, char *answer, size_t room)
     snprintf(answer, room, "error: not understood, or no such office: %s", command);
 }
 
-/* One message of somebody who has connected; returns 0 when it was the last. */
+/* One message from a connection; returns 0 when it was the last. */
 static int
 serve(int client)
 {

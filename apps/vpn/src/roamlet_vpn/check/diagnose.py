@@ -1,7 +1,7 @@
 """From measurements to named diagnoses, each with what to do: pure. What explains a fault keeps its consequences unnamed.
 
-The rules: here what a server tells of itself and the tunnel between two; check/diagnose_lans.py what lies behind the servers;
-check/diagnose_counters.py where packets are lost.
+Here are the rules about one server; the backend has those about tunnels, check/diagnose_lans.py those about the LANs,
+check/diagnose_counters.py those about lost packets.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

@@ -66,7 +66,7 @@ def _dropped(network: Network, site: Site, before: Counters, after: Counters) ->
             WARNING,
             site.name,
             None,
-            f"UDP packets were dropped at {site.name} because nobody fetched them in time",
+            f"UDP packets were dropped at {site.name} because no program read them in time",
             f"{errors} meanwhile, say /proc/net/udp and /proc/net/snmp",
             (
                 f"room for more: `sysctl -w net.core.rmem_max=7500000` on {site.server}, and restart the tunnel",

@@ -1,4 +1,4 @@
-"""What lies behind the servers: routes of theirs, of their gateways and of the hosts there, forwarding and firewalls. Pure.
+"""Faults of the LANs: routes of servers, gateways and hosts, forwarding and firewalls. Pure.
 
 Each echo for a host of a far LAN carries a mark and is seen wherever it passes a server, so that the place where it ends is known.
 """

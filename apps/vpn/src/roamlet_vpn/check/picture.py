@@ -102,7 +102,7 @@ def _subtitle(network: Network) -> str:
 
 
 def _lines(site: Site) -> list[tuple[str, str]]:
-    """What stands in a card: (word, value)."""
+    """The lines of a card: (word, value)."""
     lines = [("LAN", str(lan)) for lan in site.lans]
     if site.lan_address is not None:
         lines.append(("server", str(site.lan_address)))

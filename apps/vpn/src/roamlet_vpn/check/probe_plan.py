@@ -1,6 +1,6 @@
 """What each server is to send in a check: pure, from the network, the facts and the neighbours that were found.
 
-Each probe has a number that no other probe of the check has, on any server: it stands in every packet of it.
+Each probe has a number that no other probe of the check has, on any server: every packet of the probe carries it.
 """
 
 import itertools

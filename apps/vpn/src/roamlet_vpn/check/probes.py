@@ -1,6 +1,6 @@
 """Lets all servers of a network measure at once, and puts together what came of it.
 
-What the servers are told stands in check/probe_plan.py, what they do in host/check/probe.py, what it means in check/diagnose.py.
+check/probe_plan.py decides what the servers do, host/check/probe.py does it, check/diagnose.py judges the results.
 """
 
 import ipaddress

@@ -24,7 +24,7 @@ def status(
 ) -> tuple[SiteStatus, ...]:
     """Of every site, in the order of the file. `before` are facts of an earlier moment, which rates are taken from."""
     keys = {one.interface.public_key: name for name, one in facts.items() if one.interface is not None}
-    # A server that cannot be asked tells no key: what its peers send to its address in the tunnel says which of theirs it is.
+    # A server out of reach reports no key: it is the peer to which its peers send packets for its address in the tunnel.
     away = {
         ipaddress.ip_network(site.address): site.name
         for site in network.sites

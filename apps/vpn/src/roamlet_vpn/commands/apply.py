@@ -69,9 +69,9 @@ def apply(
 ) -> Report:
     """Make the servers what the network says. `servers` know all of its sites, and are connected where they are not.
 
-    `survey`: what take_survey() has found, if somebody has shown it; else it looks itself. `partial`: sites out of
+    `survey`: the result of take_survey(), where it was shown before; else apply() takes one. `partial`: sites out of
     reach are left as they are, and the others changed; without it nothing is. `rotate`: sites that get a new key.
-    `before` is called with the plan once nothing stands in its way any more, before the first server is changed: to
+    `before` is called with the plan once nothing refuses it any more, before the first server is changed: to
     write what the network's file gets. `more`: actions for servers that are no longer sites of the network, done in the
     same change. `say` gets lines that tell how far it is.
 

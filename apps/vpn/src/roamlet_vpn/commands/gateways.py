@@ -26,7 +26,7 @@ class Settings:
     beyond: tuple[Lan, ...]  # the LANs of the others, and the tunnel
     peers: tuple[Address, ...]  # the others' endpoints, as far as they are addresses
     protocol: str  # of what others send to this site: "udp", or "tcp" for ssh
-    outer: int | None  # the port at which the internet reaches it; None: nobody calls it
+    outer: int | None  # the port at which the internet reaches it; None: no site calls it
     port: int  # the server's own
 
     @property
@@ -75,7 +75,7 @@ def settings(network: Network, site: Site) -> Settings:
 
 
 def option_121(found: Settings) -> str:
-    """DHCP's option of classless routes, as dnsmasq writes it; who takes it, takes the default route from it alone."""
+    """DHCP's option of classless routes, as dnsmasq writes it; a client that accepts it ignores every other default route."""
     routes = [f"{lan},{found.server}" for lan in found.beyond if lan.version == 4]
     return ",".join([*routes, f"0.0.0.0/0,{found.default or 'GATEWAY'}"])
 

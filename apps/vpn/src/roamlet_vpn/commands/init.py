@@ -21,7 +21,7 @@ __all__ = ["gathered_facts", "init", "site_values"]
 
 
 def init(options: argparse.Namespace) -> int:
-    """Returns the exit code. Raises VpnError where a server is out of reach, or where nobody can be asked."""
+    """Returns the exit code. Raises VpnError where a server is out of reach, or where there is no terminal to ask on."""
     if options.file.exists():
         raise VpnError(
             f"there is a {options.file} already; `roamlet vpn add` takes a further site into it, -f names another file"

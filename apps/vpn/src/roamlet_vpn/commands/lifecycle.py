@@ -31,7 +31,7 @@ def remove(
     """Take a site out of `network`, to which `servers` belong: the others forget it, and its own interface goes.
 
     All in one change, and as apply() otherwise. Where the server of the site itself cannot be reached, the others forget it all the
-    same, and the report says so: nobody answers to what is still configured over there. Raises KeyError for an unknown site,
+    same, and the report says so: its own configuration stays as it is, and has no peers. Raises KeyError for an unknown site,
     NotApplied when nothing was changed.
     """
     leaving = network.site(name)
@@ -47,7 +47,7 @@ def remove(
         more[name] = (backend_of(network).down_action(f"{name} leaves the network", False),)
     report = apply(smaller, servers, partial=partial, rollback_after=rollback_after, before=before, more=more, say=say)
     if errors:
-        why = f"{reason(errors[name])}; its own configuration is still there, and nobody answers to it"
+        why = f"{reason(errors[name])}; its own configuration is still there, and no peer answers to it"
         report = replace(report, sites=(*report.sites, SiteReport(name, "out of reach", why)))
     return report
 
@@ -60,7 +60,8 @@ def rotate(
     rollback_after: float = ROLLBACK_AFTER,
     say: Say = lambda line: None,
 ) -> Report:
-    """Give these sites new keys: made over there, known to their peers in the same change. Other tunnels are not touched.
+    """Give these sites new keys, made on their servers and told to their peers in the same transaction. Other tunnels
+    are not touched.
 
     Theirs are silent for the moment between the first and the last server that changes; those of ssh until they have called
     anew, some seconds. Otherwise as apply().
@@ -79,7 +80,7 @@ def down(
     rollback_after: float = ROLLBACK_AFTER,
     say: Say = lambda line: None,
 ) -> Report:
-    """Take the tunnels away on all servers: interface, unit and, unless it is kept, configuration, which is put aside over there.
+    """Take the tunnels away on all servers: interface, unit and, unless it is kept, configuration, which is renamed.
 
     A server that can be reached through the tunnel alone brings it back by itself, and with it all others: the report says so.
     Raises NotApplied when nothing was changed.

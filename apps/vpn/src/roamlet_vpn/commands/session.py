@@ -16,7 +16,7 @@ __all__ = ["asked", "network_of", "opened", "sudo_password"]
 
 
 class NotAsked(VpnError):
-    """There is nobody to say yes."""
+    """There is no terminal on which to confirm."""
 
 
 def network_of(options: argparse.Namespace) -> Network:

@@ -132,7 +132,7 @@ class Transaction:
         self._say = say
         self._token = secrets.token_hex(8)
         self._deadline = 0.0  # when the first server may roll back by itself
-        self._doubtful: list[str] = []  # sites of which nobody knows how far they have come
+        self._doubtful: list[str] = []  # sites that may have done only a part of it
         self._refused: set[str] = set()  # sites that raised rather than act
         self._never_armed: set[str] = set()  # sites that know of no rollback when they are asked for it
         self._settled: dict[str, str] = {}  # sites that have rolled back by themselves, with what they said
@@ -314,7 +314,7 @@ class Transaction:
 
 
 def reason(error: BaseException | None) -> str:
-    """The first line of an error, as it may stand in a report."""
+    """The first line of an error, for a report."""
     lines = str(error).strip().splitlines()
     return lines[0] if lines else type(error).__name__
 

@@ -1,7 +1,7 @@
 """Carries out the actions of a plan on this server, with a rollback armed before the first one. Decides nothing.
 
-Runs on the server: standard library, Python 3.6 and later. What each action is, stands in
-roamlet_vpn.wireguard.actions; each is right to do twice, and between any two of them the server runs the old
+Runs on the server: standard library, Python 3.6 and later. roamlet_vpn.wireguard.actions describes each action;
+each is right to do twice, and between any two of them the server runs the old
 configuration or the new one.
 """
 
@@ -28,7 +28,7 @@ def act(interface, actions, token, rollback_after):
     Returns a dict:
     `done`    how many actions were done
     `error`   None, or why the next one failed: then all was rolled back, and
-    `outcome` is what rollback.roll_back() says of it; None otherwise
+    `outcome` is the result of rollback.roll_back(); None otherwise
 
     Blocks until all is done, seconds at the most. Raises ValueError for what is no action before anything is changed, CannotDo when
     the rollback cannot be armed.
@@ -55,7 +55,7 @@ def act(interface, actions, token, rollback_after):
 
 
 def make_key(interface):
-    """The public key of the private key that waits in INTERFACE.key; it is made if there is none, and never leaves this host."""
+    """The public key of the private key that waits in INTERFACE.key; it is made if missing, and never leaves this host."""
     path = system.key_path(interface)
     private = _waiting_key(interface)
     if not private:
@@ -136,7 +136,7 @@ def _with_keys(interface, action, old):
             lines[number] = originals[number]
         elif system.KEPT in line.split("#", 1)[0]:
             raise system.CannotDo(
-                "the line {!r} holds a key that stayed on this server, and nobody here knows which: "
+                "the line {!r} holds a key that stayed on this server, and this server does not know which: "
                 "put that key into a file of its own, and name the file".format(system.shown(line, 120))
             )
     whole = "\n".join(lines)

@@ -1,7 +1,7 @@
 """The facts of a server: everything that a plan is made from, in one call. Changes nothing.
 
-Runs on the server: standard library, Python 3.6 and later. The shape of what goes up stands in roamlet_vpn.model.facts,
-which checks it.
+Runs on the server: standard library, Python 3.6 and later. roamlet_vpn.model.facts describes the shape of the
+result, and checks it.
 """
 
 import glob

@@ -65,7 +65,7 @@ def _send(address):
         try:
             sender.sendto(b"", (address, DISCARD))
         except OSError:
-            return  # no route: there is a keepalive, or nobody can help
+            return  # no route: only a keepalive can help
 
 
 def _call_again(interface, key):

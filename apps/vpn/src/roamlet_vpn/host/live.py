@@ -205,7 +205,7 @@ def start(interface):
 
 
 def stop(interface):
-    """Take the interface away, whoever has brought it up."""
+    """Take the interface away, however it was brought up."""
     if has_systemd():
         system.run(["systemctl", "stop", unit(interface)], timeout=STARTING)
     if exists(interface) and system.read(system.config_path(interface)) is not None:

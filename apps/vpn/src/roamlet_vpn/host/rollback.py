@@ -2,13 +2,13 @@
 
 Runs on the server: standard library, Python 3.6 and later. The process is an interpreter that was given copies of some files
 of this folder, so it needs neither the context that started it nor the connection: it is a unit of systemd where that is PID 1,
-else a daemon of its own session. Everything of one rollback stands in /run/roamlet-vpn/TOKEN, which root alone can enter:
+else a daemon of its own session. Everything of one rollback is in /run/roamlet-vpn/TOKEN, which root alone can enter:
 
     state.json, live.conf, 0, 1, ...    what it was: the interface, and the files by number (with keys in them)
     armed -> disarmed | now             one empty file whose name is the state; a rename decides between two who want it
     rolling                             it is being restored
     outcome                             how it ended, as JSON; all else is gone then
-    alive, turn                         locks: of the process, and of who changes something
+    alive, turn                         locks: of the process, and of the code that changes something
 """
 
 import contextlib
@@ -38,7 +38,7 @@ ROLLED_BACK = "rolled back"
 UNKNOWN = "unknown"
 
 
-# ---- for who changes something
+# ---- for code that changes something
 
 
 def arm(token, interface, seconds, files, sysctls=(), networks=()):
@@ -200,7 +200,7 @@ def _start(folder, token):
     if not (live.has_systemd() and _by_systemd(words, token)):
         nothing = os.open(os.devnull, os.O_RDWR)
         try:
-            # It forks once more, so that it is nobody's child here; a session of its own outlives the connection.
+            # It forks once more, so that it is not a child of this process; a session of its own outlives the connection.
             first = subprocess.Popen(
                 words + ["daemon"], stdin=nothing, stdout=nothing, stderr=nothing, cwd="/", start_new_session=True
             )

@@ -23,7 +23,7 @@ _MORE_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/local/bin", "/us
 
 
 class CannotDo(Exception):
-    """Something on this server is not as it must be. The message says what, and is fit to be shown: no key stands in it."""
+    """Something on this server is not as it must be. The message says what, and is fit to be shown: it contains no key."""
 
 
 def environment():
@@ -88,7 +88,7 @@ def checked_interface(name):
 
 
 def read(path):
-    """The bytes of a file; None when there is none."""
+    """The bytes of a file; None without one."""
     try:
         with open(path, "rb") as file:
             return file.read()
@@ -149,7 +149,7 @@ def config_path(interface):
 
 
 def key_path(interface):
-    """Where a new private key waits until it stands in the configuration."""
+    """Where a new private key waits until it is in the configuration."""
     return os.path.join(FOLDER, checked_interface(interface) + ".key")
 
 

@@ -113,7 +113,7 @@ def has_user():
 
 
 def public_half(path):
-    """Of a private key of ssh, as one line without its comment; None when it is none."""
+    """Of a private key of ssh, as one line without its comment; None for anything else."""
     data = system.read(path) or b""
     # By a pipe: where others may read the file, ssh-keygen would refuse it, and it is to be known which key that was.
     words = ["ssh-keygen", "-y", "-P", "", "-f", "/dev/stdin"]
@@ -203,7 +203,7 @@ def _pid(name):
 
 
 def devices():
-    """The tun devices that belong to our user, by name: what ip says of each."""
+    """The tun devices that belong to our user, by name, as ip describes them."""
     if not has_user():
         return {}
     found = json.loads(system.must(["ip", "-j", "-d", "link", "show"]) or "[]")
@@ -211,7 +211,7 @@ def devices():
 
 
 def owner(device):
-    """Whose tun device it is, as a name; None for what is none, or nobody's."""
+    """The owner of a tun device, as a name; None for any other device, or one without an owner."""
     about = device.get("linkinfo", {})
     return about.get("info_data", {}).get("user") if about.get("info_kind") == "tun" else None
 
@@ -277,7 +277,7 @@ def reload_sshd():
 
 
 def keep():
-    """What is there, as plain values: what halt() and restore() bring back. The files are kept by who calls."""
+    """What is there, as plain values: what halt() and restore() bring back. The caller keeps the files."""
     return {
         "user": has_user(),
         "folder": os.path.isdir(FOLDER),

@@ -1,4 +1,4 @@
-"""Carries out the actions of a plan for tunnels of ssh, which stand in roamlet_vpn.ssh.actions; host/act.py calls them. Needs root.
+"""Carries out the actions of a plan for tunnels of ssh (roamlet_vpn.ssh.actions); host/act.py calls them. Needs root.
 
 Runs on the server: standard library, Python 3.6 and later. Decides nothing.
 """
@@ -11,7 +11,7 @@ from roamlet_vpn.host import forward, live, system, tunnel
 
 
 def make_identity(interface):
-    """The public half of the key that waits for its turn; it is made if there is none, and its private half stays here."""
+    """The public half of the key that waits for its turn; it is made if missing, and its private half stays here."""
     tunnel.make_folder()
     if not system.read(tunnel.KEY + tunnel.NEW):
         for ending in ("", ".pub"):

@@ -33,7 +33,7 @@ def _topology(network: Network) -> Iterator[Conflict]:
             f'hub = "{network.hub}" means something with topology = "hub" alone; in a mesh all are equal',
         )
     elif network.hub is not None and network.hub not in names:
-        yield ("network", "hub"), f'hub = "{network.hub}" is none of the sites: {", ".join(names)}'
+        yield ("network", "hub"), f'hub = "{network.hub}" is not one of the sites: {", ".join(names)}'
 
 
 def _servers(network: Network) -> Iterator[Conflict]:
@@ -111,7 +111,7 @@ def _ranges(network: Network) -> Iterator[Conflict]:
         else:
             yield (
                 _key(other, "lans"),
-                f"the LAN {another} of {other.name} overlaps {lan} of {one.name}: nobody could say which office an address is in. "
+                f"the LAN {another} of {other.name} overlaps {lan} of {one.name}: an address could be in either office. "
                 "One of the two offices needs another range",
             )
 
@@ -161,7 +161,7 @@ def _endpoints(network: Network) -> Iterator[Conflict]:
         if site.endpoint.port == 0:
             yield (
                 _key(site, "endpoint"),
-                f"endpoint {site.endpoint.host}: with listen_port = 0 nobody knows the port; give HOST:PORT",
+                f"endpoint {site.endpoint.host}: with listen_port = 0 the port is not known; give HOST:PORT",
             )
         elif site.listen_port == 0:
             yield (

@@ -1,4 +1,4 @@
-"""A diagnosis: what is wrong, where, how that is known, and what to do. The rules stand in check/diagnose.py and its neighbours."""
+"""A diagnosis: what is wrong, where, how that is known, and what to do. The rules are in check/, wireguard/ and ssh/."""
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass

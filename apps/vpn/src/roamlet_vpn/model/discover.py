@@ -1,4 +1,4 @@
-"""From what a server says of itself to what network.toml should say of its site: LANs, addresses, endpoint, a free tunnel. Pure."""
+"""From a server's facts to what network.toml should say about its site: LANs, addresses, endpoint, a free tunnel. Pure."""
 
 import ipaddress
 import re

@@ -1,7 +1,7 @@
-r"""What one server says of itself, built and checked from the plain dict that host/gather.py sends up. Touches no server.
+r"""What one server reports, built and checked from the plain dict that host/gather.py sends up. Touches no server.
 
 The dict is somebody's untrusted: every value is checked before anything is decided by it (model/untrusted.py). The shape
-(all keys are there, unless marked `optional`; None says "there is none", and what could not be found out is None or
+(all keys are there, unless marked `optional`; None means "not there", and what could not be found out is None or
 empty and named in `missing`):
 
     {
@@ -16,7 +16,7 @@ empty and named in `missing`):
         "wireguard": "kernel",            # or "wireguard-go": what makes an interface there; None: nothing does
         "devices": {"eth0": {"mtu": 1500, "up": True, "kind": "", "addresses": ["192.168.10.2/24", "fe80::1/64"], "accept_ra": 1}},
                                           # kind: as `ip -d link` says (bridge, wireguard, tun, veth ...), "" for hardware
-                                          # accept_ra: the sysctl of IPv6, None where there is none
+                                          # accept_ra: the sysctl of IPv6, None without one
         "routes": [{"to": "default", "family": 4, "via": "192.168.10.1", "dev": "eth0", "metric": None, "mtu": None, "source": None,
                     "protocol": "static", "scope": "global", "type": "unicast"}],
                                           # table main, IPv4 and IPv6; `to`: "default" or a network with its length; dev may be None
@@ -31,10 +31,11 @@ empty and named in `missing`):
                                           # endpoint, handshake_age (seconds) and keepalive (seconds) may be None; rx, tx in bytes
         },
         "config": {                       # /etc/wireguard/INTERFACE.conf; None: there is no such file
-            "text": "[Interface]\n...",   # each key of a PrivateKey or PresharedKey line, in comments too, replaced over there by
+            "text": "[Interface]\n...",   # each key of a PrivateKey or PresharedKey line, in comments too, replaced on
+            the server by
                                           # "(kept on the server)"; an empty value stays empty
             "public_key": "base64=",      # of its PrivateKey, by `wg pubkey`; None: none there, or none that wg takes
-            "mode": 0o600, "uid": 0, "mtime": 1700000000.0, "sha256": "64 hex digits, of the file as it is over there"
+            "mode": 0o600, "uid": 0, "mtime": 1700000000.0, "sha256": "64 hex digits, of the file on the server"
         },
         "waiting_key": {"public_key": "base64=", "mode": 0o600},   # /etc/wireguard/INTERFACE.key; None: there is no such file
         "other_interfaces": [{"name": "wg1", "public_key": "base64=", "listen_port": 51821, "allowed_ips": ["10.99.0.0/24"]}],
@@ -50,7 +51,7 @@ empty and named in `missing`):
         "missing": {"sysctl": "there is no such tool"}             # what could not be found out, and why: no reason to fail whole
     }
 
-IPv6 zones (fe80::1%eth0) are left out over there; endpoints of IPv6 are written [2001:db8::1]:51820.
+IPv6 zones (fe80::1%eth0) are left out by the server; endpoints of IPv6 are written [2001:db8::1]:51820.
 """
 
 import ipaddress

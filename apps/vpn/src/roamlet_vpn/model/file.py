@@ -110,7 +110,7 @@ def parse(text: str, name: str = "network.toml") -> Network:
         line = int(match[2]) if match and match[2] else len(text.splitlines())
         said = match[1] if match else str(error)
         raise NetworkFileError(
-            name, (Problem(line, f"this is not TOML: {said}. Text stands in quotes, lists in [ ]"),)
+            name, (Problem(line, f"this is not TOML: {said}. Put text in quotes, lists in [ ]"),)
         ) from None
     reader = _Reader(Lines(text))
     network = reader.network(tables)
@@ -297,7 +297,7 @@ def _lan(value: Any) -> Lan:
         meant = ipaddress.ip_interface(text).network
     except ValueError:
         raise _Wrong(f'"{text}": give a network such as 192.168.10.0/24 or fd00:10::/64', text) from None
-    raise _Wrong(f'"{text}": there are bits set behind the /{meant.prefixlen}; the network is {meant}', text)
+    raise _Wrong(f'"{text}": there are bits set after the /{meant.prefixlen}; the network is {meant}', text)
 
 
 def _tunnels(value: Any) -> tuple[Lan, ...]:
@@ -382,7 +382,7 @@ def _endpoint(value: Any) -> Endpoint:
         raise _Wrong(f'"{text}": {found.host} is no address; each of its four numbers is 0 to 255')
     address = found.address
     if address is not None and (address.is_unspecified or address.is_loopback or address.is_multicast):
-        raise _Wrong(f'"{text}": nobody reaches a server at {address}; give the address that the internet sees')
+        raise _Wrong(f'"{text}": no site can reach a server at {address}; give the address that the internet sees')
     return replace(found, port=0) if bare else found  # 0: the listen port, which may be read later
 
 

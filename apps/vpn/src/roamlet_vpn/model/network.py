@@ -70,12 +70,12 @@ class Site:
     server: str  # as ssh takes it: [USER@]HOST[:PORT]
     sudo: bool = False
     via: str | None = None  # the ssh host on the way to it
-    python: str | None = None  # the interpreter over there, instead of the one that is found
+    python: str | None = None  # the server's interpreter, instead of the one that is found
     address: Address | None = None  # inside the tunnel
     lan_address: Address | None = None  # of the server, in one of `lans`
     lans: tuple[Lan, ...] = ()
     gateway: Address | None = None  # of that LAN; what `roamlet vpn gateway` speaks of
-    endpoint: Endpoint | None = None  # None: nobody can reach it first, it calls the others
+    endpoint: Endpoint | None = None  # None: no site can call it, it calls the others
     listen_port: int = LISTEN_PORT
     keepalive: int | None = KEEPALIVE  # seconds, towards all of its peers
     mtu: int | None = None  # None: what wg-quick finds by the route to the peers
@@ -87,7 +87,7 @@ class Site:
 
 @dataclass(frozen=True)
 class Network:
-    """The whole of it. Sites stand in the order of the file."""
+    """All of it. Sites are in the order of the file."""
 
     tunnel: Lan = TUNNEL
     second: Lan | None = None  # a range of the other family, from which each site has an address too
@@ -150,7 +150,7 @@ class Network:
 
 
 def endpoint_from(text: str) -> Endpoint | None:
-    """HOST:PORT or [IPV6]:PORT as an endpoint; None when it is none."""
+    """HOST:PORT or [IPV6]:PORT as an endpoint; None for anything else."""
     match = re.fullmatch(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9][A-Za-z0-9._-]*)):(\d{1,5})", text)
     if match is None or not 1 <= int(match[3]) <= 65535:
         return None
@@ -163,7 +163,7 @@ def endpoint_from(text: str) -> Endpoint | None:
 
 
 def allowed_ips(network: Network, site: Site, peer: Site) -> tuple[Lan, ...]:
-    """What `site` sends to `peer` and accepts from it, in the order in which it stands in the configuration.
+    """What `site` sends to `peer` and accepts from it, in the order of the configuration.
 
     In a mesh, and at the hub: the peer's tunnel address and its LANs. At a spoke: the whole tunnel range and every LAN but its own,
     because the hub passes them on. A peer without an address yet has its LANs alone.

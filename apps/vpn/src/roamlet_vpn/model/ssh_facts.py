@@ -1,11 +1,11 @@
-"""What one server says of its ssh tunnels, checked like everything else in its facts (model/facts.py). Touches no server.
+"""What one server reports about its ssh tunnels, checked like everything else in its facts (model/facts.py). Touches no server.
 
 The shape, `ssh` in the facts (host/tunnel_facts.py makes it); what could not be found out is named in their `missing`:
 
     {
         "user": True,                     # the one that tunnels log in as
-        "key": "ssh-ed25519 AAAA...",     # the public half of the key that it calls with; None: there is none
-        "key_mode": 0o600,                # of the private half; None: there is none
+        "key": "ssh-ed25519 AAAA...",     # the public half of the key that it calls with; None: no key
+        "key_mode": 0o600,                # of the private half; None: no key
         "waiting_key": None,              # the same of one that waits for its turn
         "host_keys": ["ssh-ed25519 AAAA..."],                       # those that its sshd shows
         "files": {"call-beta": {"text": "...", "sha256": "64 hex digits"}},   # by the names of ssh_actions.TunnelFile
@@ -27,13 +27,13 @@ from roamlet_vpn.model.untrusted import Untrusted
 
 __all__ = ["SshDevice", "SshEnd", "SshFacts", "SshFile"]
 
-# One public key as ssh writes it: it goes into files of other servers, so nothing else may stand in it.
+# One public key as ssh writes it: it goes into files of other servers, so it must hold nothing else.
 KEY = re.compile(r"(ssh-(ed25519|rsa)|ecdsa-sha2-nistp(256|384|521)) [A-Za-z0-9+/]{40,2000}={0,2}")
 
 
 @dataclass(frozen=True)
 class SshFile:
-    """A file as it is over there."""
+    """A file on the server."""
 
     text: str
     sha256: str

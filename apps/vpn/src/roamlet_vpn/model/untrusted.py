@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class FactsError(VpnError, ValueError):
-    """What a server says of itself does not have the form that was agreed. The message names the place."""
+    """A server's report does not have the agreed form. The message names the place."""
 
 
 def checked_key(text: str) -> str | None:

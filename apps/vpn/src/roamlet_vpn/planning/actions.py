@@ -31,7 +31,7 @@ class Action:
 
 @dataclass(frozen=True)
 class MakeKey(Action):
-    """A private key, made and kept over there."""
+    """A private key, made and kept on the server."""
 
     def describe(self) -> str:
         return "make a private key; it stays there"

@@ -54,7 +54,7 @@ class Backend(ABC):
 
     @abstractmethod
     def running_device(self, network: Network, site: Site, peer: Site, facts: Facts | None) -> str | None:
-        """The same; None where there is none, as far as is known. For the site itself: the one that all its tunnels share."""
+        """The same; None where no device is known. For the site itself: the one that all its tunnels share."""
 
     @abstractmethod
     def listen_port(self, site: Site, facts: Facts) -> int | None:

@@ -25,7 +25,7 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Note:
-    """Something about a server that changes nothing, but that whoever reads the plan should know."""
+    """Something about a server that changes nothing, but that the reader of the plan should know."""
 
     site: str
     message: str
@@ -44,7 +44,7 @@ class Plan:
 
     @property
     def empty(self) -> bool:
-        """Nothing is to be done, and nothing stands in the way. Sites out of reach do not count: nobody knows."""
+        """Nothing is to be done, and nothing is refused. Sites out of reach do not count: their state is not known."""
         return not (any(self.sites.values()) or self.file_changes or self.refusals)
 
     @property

@@ -9,9 +9,9 @@ __all__ = ["no_root", "ranges_in_the_way"]
 
 
 def no_root(site: Site) -> str:
-    """What to say of a server where we are somebody else."""
+    """The refusal for a server that was reached without root."""
     return (
-        f"{site.server} was reached as a user who is not root, who can neither read nor change tunnels there. "
+        f"{site.server} was reached as a user without root, which can neither read nor change tunnels there. "
         f"Say sudo = true in [sites.{site.name}], or name root in its server"
     )
 

@@ -45,7 +45,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class MakeIdentity(MakeKey):
-    """The key that this server calls others with, made and kept over there."""
+    """The key that this server calls others with, made and kept there."""
 
     def describe(self) -> str:
         return "make a key for ssh; its private half stays there"

@@ -38,7 +38,7 @@ def _why(link: Link, caller: Facts, callee: Facts) -> Diagnosis:
     calling = caller.ssh.ends.get(f"call-{other}") if caller.ssh is not None else None
     if calling is None or calling.active not in RUNNING:
         state = "not there" if calling is None else calling.active
-        return _down(one, other, f"nobody on the server of {one} calls {other}", f"call-{other} is {state}", APPLY)
+        return _down(one, other, f"nothing on the server of {one} calls {other}", f"call-{other} is {state}", APPLY)
     for site, peer, facts, name in ((other, one, callee, link.callee_device), (one, other, caller, link.caller_device)):
         device = facts.devices.get(name)
         if device is None or not device.up:

@@ -33,7 +33,7 @@ __all__ = ["make_ssh_plan", "ssh_identities"]
 NEEDED = ("ssh", "devices", "routes")
 TOOLS = {"ssh": "openssh-client", "ssh-keygen": "openssh-client", "ip": "iproute2", "useradd": "passwd"}
 RUNNING = ("active", "activating", "reloading")  # a unit that waits for its next start is activating
-KERNEL = ("kernel", "ra")  # who sets routes that nobody has asked for
+KERNEL = ("kernel", "ra")  # the protocols of routes that were not configured
 
 
 def make_ssh_plan(
@@ -122,7 +122,7 @@ def _site_actions(network: Network, here: Facts, ssh: SshFacts, wanted: Setup, n
     elif key is not None and ssh.key_mode is not None and ssh.key_mode & 0o077:
         yield UseIdentity(f"the key that it calls with has mode {ssh.key_mode:04o}: others may read it", key)
     changed = set()
-    # A key that may no longer be used must go, even where nobody calls any more.
+    # A key that may no longer be used must go, even where no site calls any more.
     gone: dict[str, str | None] = {
         name: None for name in ("authorized_keys", "known_hosts", "sshd") if name in ssh.files
     }
@@ -131,7 +131,7 @@ def _site_actions(network: Network, here: Facts, ssh: SshFacts, wanted: Setup, n
         if now is None or now.text != text:
             changed.add(name)
             why = f"there is no {_shown(name)}" if now is None else f"{_shown(name)} says something else"
-            why = why if text is not None else f"{_shown(name)} is there, and nobody calls or is called any more"
+            why = why if text is not None else f"{_shown(name)} is there, and no tunnel needs it any more"
             yield TunnelFile(why, name, text, None if now is None else now.text, None if now is None else now.sha256)
     yield from _leftovers(ssh, wanted)
     for end in wanted.ends:
@@ -194,7 +194,7 @@ def _wrong(here: Facts, end: End, device: SshDevice | None) -> list[str]:
     found = []
     about = here.devices.get(end.device)
     if device.user != USER:
-        found.append(f"{end.device} belongs to {device.user or 'nobody'}, so that {end.peer} may not use it")
+        found.append(f"{end.device} belongs to {device.user or 'no user'}, so that {end.peer} may not use it")
     if about is not None and not about.up:
         found.append(f"{end.device} is down")
     if about is not None and about.mtu != end.mtu:
@@ -236,7 +236,7 @@ def _extra_routes(here: Facts, end: End) -> tuple[Lan, ...]:
     return tuple(dict.fromkeys(lan for lan in extra if not lan.is_multicast))
 
 
-# ---- what stands in the way, and what should be known
+# ---- refusals and notes
 
 
 def _refusals(

@@ -32,7 +32,7 @@ class Setup:
 
 
 def setup(network: Network, site: Site, identities: Mapping[str, Identity], systemd: bool) -> Setup:
-    """What the site's server should have. A tunnel to a peer that is not among `identities` is left out: nobody knows its keys.
+    """What the site's server should have. A tunnel to a peer that is not among `identities` is left out: its keys are not known.
 
     The network's sites must have addresses. Raises SshBackendError as links() does.
     """

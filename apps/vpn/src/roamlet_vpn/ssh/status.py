@@ -1,5 +1,5 @@
-"""How tunnels of ssh are: who calls whom, what keeps it, and how much went through the device. Pure; check/status.py
-has WireGuard's.
+"""How tunnels of ssh are: which end calls, what keeps it up, and how much went through the device. Pure;
+wireguard/status.py has WireGuard's.
 """
 
 from dataclasses import dataclass

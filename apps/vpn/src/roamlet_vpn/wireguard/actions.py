@@ -64,7 +64,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class WriteConfig(Action):
-    """The configuration file. `old` is its text now (None: there is none), with the keys replaced as in `text`."""
+    """The configuration file. `old` is its text now (None: no such file), with the keys replaced as in `text`."""
 
     text: str
     public_key: str | None

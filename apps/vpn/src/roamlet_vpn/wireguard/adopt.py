@@ -72,7 +72,7 @@ def _read(name: str, site: Site, facts: Facts, interface: str) -> Found:
         raise VpnError(f"{name}: {path} cannot be read: {error}. Correct it there first") from None
     if not config.interface.addresses:
         raise VpnError(
-            f"{name}: {path} has no Address, so nobody knows what it is in the tunnel; write one there first"
+            f"{name}: {path} has no Address, so its address in the tunnel is not known; write one there first"
         )
     first = config.interface.addresses[0]
     second = next((one for one in config.interface.addresses if one.version != first.version), None)
@@ -91,13 +91,13 @@ def _in_one_order(servers: Mapping[str, Found]) -> dict[str, Found]:
 
 
 def _foreign_peers(servers: Mapping[str, Found], name: str) -> list[PeerPart]:
-    """The peers of one server that are none of the servers."""
+    """The peers of one server that are not among the servers."""
     keys = {one.facts.public_key for one in servers.values()}
     return [peer for peer in servers[name].config.peers if peer.public_key not in keys]
 
 
 def _is_one_machine(peer: PeerPart) -> bool:
-    """Such as that of a home worker: it has nothing behind it."""
+    """Such as that of a home worker: it leads to no network."""
     return all(lan.num_addresses == 1 for lan in peer.allowed_ips)
 
 
@@ -106,7 +106,7 @@ def _told(name: str, peer: PeerPart) -> str:
 
 
 def _refuse_strangers(servers: Mapping[str, Found]) -> None:
-    """Networks behind a peer that is none of the servers would be taken away by the first apply."""
+    """The first apply would take away networks behind a peer that is not one of the servers."""
     strangers = [
         f"    {_told(name, peer)}"
         for name in servers
@@ -115,7 +115,7 @@ def _refuse_strangers(servers: Mapping[str, Found]) -> None:
     ]
     if strangers:
         raise VpnError(
-            "these peers are none of the servers that were named, and would be lost:\n"
+            "these peers are not among the servers that were named, and would be lost:\n"
             + "\n".join(strangers)
             + "\nName their servers too"
         )
@@ -184,7 +184,7 @@ def _peers_for(servers: Mapping[str, Found], name: str) -> list[PeerPart]:
 
 
 def _lans(servers: Mapping[str, Found], tunnels: tuple[Lan, ...], hub: str | None) -> dict[str, list[Lan]]:
-    """The LANs of each site: what others send to it, the tunnel aside, and for a hub what lies behind the spokes."""
+    """The LANs of each site: what others send to it, the tunnel aside, and for a hub the LANs of the spokes."""
     found = {
         name: _unique(
             lan

@@ -134,7 +134,7 @@ class Reach:
             + ("" if broken else "; its tunnels work only as long as it calls the others"),
             f"none of {number} datagrams from {with_and(one.site for one in sent)} came in there"
             + (f"; the name leads to {listed(leads)}" if is_name else "")
-            + (", and something answered that nobody listens at that port" if refused else ""),
+            + (", and something answered that no program listens at that port" if refused else ""),
             (
                 f"on the gateway of {site.name}, forward UDP port {site.endpoint.port} to "
                 f"{site.lan_address or 'the server'}:{self.running[site.name].listen_port}; "
@@ -150,7 +150,7 @@ class Reach:
         return len(own) > 1 and not any(one.arrived for one in own)
 
     def _blocked(self, site: Site) -> Iterator[Diagnosis]:
-        """Whether a site sends to nobody, although each of those hears of others."""
+        """Whether no packet of a site arrives, although each receiver hears from other sites."""
         own = [one for one in self.measurements.datagrams if one.site == site.name]
         heard = {one.peer for one in self.measurements.datagrams if one.arrived and one.site != site.name}
         if len(own) > 1 and not any(one.arrived for one in own) and all(one.peer in heard for one in own):

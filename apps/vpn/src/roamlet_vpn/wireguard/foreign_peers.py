@@ -36,7 +36,7 @@ def lost_foreign_peers(network: Network, site: Site, facts: Facts, wanted: WgCon
     for live in facts.interface.peers if facts.interface is not None else ():
         if live.public_key in site.other_peers and live.public_key not in kept:
             yield (
-                f"the peer {live.public_key} is to stay (other_peers), and does not stand in {path}, but only runs: "
+                f"the peer {live.public_key} is to stay (other_peers), and is not in {path}, but only runs: "
                 f"`wg-quick save {network.interface}` writes it there"
             )
     sites = {lan: peer.name for peer in wanted.peers if peer.public_key not in kept for lan in peer.allowed_ips}

@@ -17,7 +17,7 @@ HANDSHAKE_HOLDS = 180
 OVERHEAD = 80  # bytes that wg-quick takes off the MTU of the way: 40 IPv6, 8 UDP, 32 WireGuard
 HELD_METRIC = 5182  # what host/live.py gives to routes that the tunnel's own take the place of
 SSH_USER = "roamlet-vpn"  # whom the devices of the ssh backend belong to
-NETWORK_CHOICES = ("kernel", "ra")  # who sets routes that nobody has asked for
+NETWORK_CHOICES = ("kernel", "ra")  # the protocols of routes that were not configured
 
 
 def live_actions(interface: str, facts: Facts, live: Interface, wanted: WgConfig, key: str | None) -> list[Action]:
@@ -141,7 +141,7 @@ def _lasting(addresses: Iterable[InterfaceAddress]) -> list[InterfaceAddress]:
 
 
 def first_mtu(facts: Facts, wanted: WgConfig, interface: str) -> int | None:
-    """Of an interface that is not there yet. A name that nobody has looked up there is taken to be behind the default route."""
+    """Of an interface that is not there yet. A name that was not resolved there is taken to be reached by the default route."""
     ends: list[Address | None] = []
     for peer in wanted.peers:
         if peer.endpoint is not None:

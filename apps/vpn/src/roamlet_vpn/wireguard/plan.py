@@ -101,7 +101,7 @@ def _contested(network: Network, site: Site, facts: Mapping[str, Facts]) -> list
     return [
         Refusal(
             site.name,
-            f"it cannot be reached, and the others do not agree on its public key: {told}. Nobody here can say which is its own; "
+            f"it cannot be reached, and the others do not agree on its public key: {told}. It is not known which is its own; "
             "apply when it can be reached",
         )
     ]
@@ -201,8 +201,8 @@ def _names(facts: Facts, wanted: WgConfig) -> list[Action]:
     if facts.follows_names is None or facts.follows_names == bool(names):
         return []
     if names:
-        return [FollowNames(f"nobody looks up {', '.join(names)} again when an address changes")]
-    return [FollowNames("a timer looks up names of endpoints, and there are none", wanted=False)]
+        return [FollowNames(f"nothing looks up {', '.join(names)} again when an address changes")]
+    return [FollowNames("a timer looks up names of endpoints, and no endpoint is a name", wanted=False)]
 
 
 def _notes(network: Network, site: Site, facts: Facts, wanted: WgConfig) -> list[str]:
@@ -225,7 +225,7 @@ def _notes(network: Network, site: Site, facts: Facts, wanted: WgConfig) -> list
             "tunnels of ssh are there still: `roamlet vpn down --backend ssh` takes them away when they are needed no longer"
         )
     if site.endpoint is None and site.keepalive is None:
-        notes.append("has neither endpoint nor keepalive: nobody can reach it until it has sent something itself")
+        notes.append("has neither endpoint nor keepalive: no site can reach it until it has sent something itself")
     notes += [f"could not find out {what}: {why}" for what, why in facts.missing.items()]
     return notes
 

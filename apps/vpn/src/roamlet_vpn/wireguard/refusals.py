@@ -11,13 +11,13 @@ from roamlet_vpn.wireguard.wgconf import WgConfigError, parsed
 
 __all__ = ["refusals", "undecidable"]
 
-WRITTEN = "written by roamlet vpn"  # stands in the first comment of each configuration that it makes
+WRITTEN = "written by roamlet vpn"  # in the first comment of each configuration that it makes
 NEEDED = ("interface", "config", "waiting_key", "devices", "routes")
 TOOLS = {"wg": "wireguard-tools", "wg-quick": "wireguard-tools", "ip": "iproute2"}
 
 
 def refusals(network: Network, site: Site, facts: Mapping[str, Facts], keys: Mapping[str, str]) -> list[Refusal]:
-    """All that stands in the way at this site, whose facts are among `facts`."""
+    """Every reason to change nothing at this site, whose facts are among `facts`."""
     here = facts[site.name]
     if not here.is_root:
         return [Refusal(site.name, no_root(site))]
@@ -107,8 +107,8 @@ def _owner(network: Network, facts: Facts, keys: Mapping[str, str]) -> Iterator[
     if said.peers and not ours and not any(peer.public_key in keys.values() for peer in said.peers):
         has = ", ".join(map(str, said.interface.addresses)) or "no address"
         yield (
-            f"there is a {network.interface} with {has} and peers that are none of these sites ({len(said.peers)}): it belongs to "
-            'something else. Give this network another name: interface = "wg1" in [network]; or take that one over with '
+            f"there is a {network.interface} with {has} and peers that are not among these sites ({len(said.peers)}): it belongs "
+            'to something else. Give this network another name: interface = "wg1" in [network]; or take that one over with '
             "`roamlet vpn init --adopt`"
         )
 

@@ -383,7 +383,7 @@ def _put(sections: list[_Section], key: str, value: str | None) -> None:
     if value is None:
         return
     lines = sections[0].lines
-    if place is None:  # behind the last line that says something
+    if place is None:  # after the last line with a key
         place = 1 + max([0, *(number for number, line in enumerate(lines) if line.key)])
         while place < len(lines) and not any(line.key for line in lines) and lines[place].raw.strip().startswith("#"):
             place += 1

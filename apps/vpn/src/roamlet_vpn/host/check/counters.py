@@ -1,6 +1,6 @@
 """Where a server counts packets that it lost: devices, queues, UDP buffers, connection tracking, and TCP of ssh.
 
-Runs over there: standard library only, the syntax of Python 3.6. Reads; a counter that is not there is left out.
+Runs on the server: standard library only, the syntax of Python 3.6. Reads; a counter that is not there is left out.
 """
 
 import glob
@@ -77,7 +77,7 @@ def _tracked():
 
 
 def retransmissions(text):
-    """[bytes sent, bytes sent again] of the ssh connections in what `ss -tinH` prints; None when there are none."""
+    """[bytes sent, bytes sent again] of the ssh connections in what `ss -tinH` prints; None without such connections."""
     sent = again = 0
     found = False
     ours = False

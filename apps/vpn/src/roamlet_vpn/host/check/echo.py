@@ -1,6 +1,6 @@
 """Echo requests by raw sockets: many at once, from a chosen address, of a chosen size, with DF, and what came back of each.
 
-Runs over there: standard library only, the syntax of Python 3.6. Needs root; no ping program, which small systems lack.
+Runs on the server: standard library only, the syntax of Python 3.6. Needs root; no ping program, which small systems lack.
 """
 
 import errno

@@ -1,7 +1,7 @@
 """What `roamlet vpn check` measures on a server: echoes, datagrams to its peers' endpoints, packets bounced off the gateway,
 counters.
 
-Runs over there: standard library only, the syntax of Python 3.6. Three calls a check, so that all servers watch before any
+Runs on the server: standard library only, the syntax of Python 3.6. Three calls a check, so that all servers watch before any
 sends: `begin`, `measure`, `finish`. Changes nothing, and leaves nothing behind if the last call never comes.
 """
 
@@ -49,7 +49,7 @@ def finish(mark):
 
 
 def measure(plan):
-    """Do what stands in `plan`, a dict of plain values, and return what came of it:
+    """Carry out `plan`, a dict of plain values, and return the results:
 
     {"mark", "interval", "wait", "patience", "port", "echoes": [see echo.Echoes], "datagrams": [{"number", "to", "port", "sizes"}],
      "segments": [{"number", "source", "to", "ports"}], "bounces": [{"number", "source", "to", "via", "device"}],
@@ -254,7 +254,7 @@ def _arp():
                 if len(fields) >= 6 and int(fields[2], 16) & 2:
                     found.append((fields[0], fields[3]))
     except OSError:
-        pass  # no such file, no neighbours: nothing to tell of
+        pass  # no such file, no neighbours: nothing to report
     return found
 
 
@@ -284,7 +284,7 @@ def _ask_for_neighbours(lan):
 
 
 def _nudge(addresses, device=None):
-    """Have the kernel ask who has these addresses, all of one family."""
+    """Have the kernel ask for the link-layer addresses of these hosts, all of one family."""
     six = ":" in addresses[0]
     nudging = socket.socket(socket.AF_INET6 if six else socket.AF_INET, socket.SOCK_DGRAM)
     nudging.setblocking(False)

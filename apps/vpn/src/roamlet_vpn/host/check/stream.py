@@ -1,6 +1,6 @@
 """How much a line carries: bytes sent over TCP for some seconds, and counted where they arrive.
 
-Runs over there: standard library only, the syntax of Python 3.6.
+Runs on the server: standard library only, the syntax of Python 3.6.
 """
 
 import socket
@@ -38,7 +38,7 @@ class _Receiver(object):
         try:
             connection = self.listening.accept()[0]
         except OSError as error:
-            self.error = "nobody came: %s" % error
+            self.error = "no connection came: %s" % error
             return
         finally:
             self.listening.close()

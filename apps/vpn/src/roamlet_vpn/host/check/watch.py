@@ -1,6 +1,6 @@
 """Sees on a server where a packet of a check comes by: each one carries a mark, and is noted at every device it passes.
 
-Runs over there: standard library only, the syntax of Python 3.6. Needs root and Linux. A filter in the kernel takes out what
+Runs on the server: standard library only, the syntax of Python 3.6. Needs root and Linux. A filter in the kernel takes out what
 is marked, and WireGuard's handshakes; nothing else of the traffic reaches this process.
 """
 
@@ -11,9 +11,9 @@ import struct
 import threading
 import time
 
-# What a server tells of one check at most: a mark that somebody repeats fills no memory.
+# What a server reports of one check at most: packets with a forged mark fill no memory.
 MOST_EVENTS = 20000
-LONGEST = 120.0  # seconds after which a watch ends although nobody came back for it
+LONGEST = 120.0  # seconds after which a watch ends although its result was not fetched
 
 SO_ATTACH_FILTER = 26
 ETH_P_ALL = 0x0003
