@@ -91,7 +91,12 @@ def device_down(offices):
         (no_device, "beta", "beta has no device for the tunnel with alpha", "roamlet vpn apply"),
         (device_down, "alpha", "alpha has no device for the tunnel with beta", "roamlet vpn apply"),
         ("Permission denied (publickey).", "beta", "beta does not let alpha in", "roamlet vpn apply"),
-        ("Host key verification failed.", "alpha", "who answers at 198.51.100.2 has another key", "port 22 of 198.51"),
+        (
+            "Host key verification failed.",
+            "alpha",
+            "the machine that answers at 198.51.100.2 has another key",
+            "port 22 of 198.51",
+        ),
         ("ssh: connect to host: Connection timed out", "beta", "alpha does not reach the sshd of beta", "TCP port 22"),
         ("Tunnel forwarding failed", "beta", "beta does not let alpha have tun1", "roamlet vpn apply"),
         (

@@ -31,7 +31,7 @@ OTHERS = ("fake-hwclock.service", "fake-hwclock-load.service", "soft-hwclock.ser
 ASKED_UNITS = (*units.UNITS, *OTHERS)
 # Every file that may be ours, whatever the host is; a folder of which all is.
 OUR_FILES = tuple(dict.fromkeys(file.path for known in (True, False) for file in units.installed_files(known)))
-# What `systemctl enable` makes: the links of a unit whose file somebody has removed are left to whoever knows of them.
+# What `systemctl enable` makes: the links of a unit whose file was removed by hand are left alone.
 LINKS = tuple(
     f"{units.UNIT_FOLDER}/{target}.wants/{name}"
     for file in units.installed_files(True)
@@ -52,7 +52,7 @@ systemd does not run this host, and roamlet clock sets up nothing else there. By
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be done on one host, in this order; `notes` say what somebody should know, `refusal` why nothing is done."""
+    """What is to be done on one host, in this order; `notes` say what the user should know, `refusal` why nothing is done."""
 
     actions: tuple[Action, ...] = ()
     notes: tuple[str, ...] = ()
@@ -132,7 +132,7 @@ def wrong(facts: Facts) -> tuple[str, ...]:
     """What is not as an installed roamlet clock should be, in words; nothing where all is well."""
     if not any(path in facts.paths for path in OUR_FILES):
         return ("not installed; `roamlet clock install` does it",)
-    if facts.systemd is None:  # somebody has set it up by hand
+    if facts.systemd is None:  # it was set up by hand
         return ()
     found: list[str] = []
     for action in _install(facts):

@@ -1,4 +1,4 @@
-"""A value that a host has sent: somebody's word, until it has been asked for as what it must be."""
+"""A value that a host has sent, untrusted until it has been read as what it must be."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ class FactsError(ClockError):
 
 @dataclass(frozen=True)
 class Untrusted:
-    """A value that somebody sent, and where it stood."""
+    """A value that a host sent, and its place."""
 
     value: Any
     where: str

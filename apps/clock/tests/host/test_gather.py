@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from apps.clock.tests.host import over_there
+from apps.clock.tests.host import on_target
 from roamlet import remote
 from roamlet_clock import units
 from roamlet_clock.facts import Facts
@@ -125,14 +125,14 @@ def test_the_oldest_pythons_gather_and_act_too(version, root):
     asking = (list(ASKED_PATHS), list(ASKED_UNITS), units.PROGRAM, str(root))
     folder = str(root / "var/lib/roamlet-clock")
     with remote.local(interpreters.found().get(version, sys.executable)) as context:
-        context.call(over_there.use_folders, (f"{root}/bin:/usr/bin:/bin",))
+        context.call(on_target.use_folders, (f"{root}/bin:/usr/bin:/bin",))
         plain = context.call(gather, asking)
         refused = context.call(act, ([{"do": "remove", "path": folder, "folder": True}],))
         (root / "var/lib/roamlet-clock/\u00fc b").unlink()
         done = context.call(
             act, ([{"do": "systemctl", "words": ["show", "x"]}, {"do": "remove", "path": folder, "folder": True}],)
         )
-        hung = context.call(over_there.run_shortly, ("sleep", "60"))
+        hung = context.call(on_target.run_shortly, ("sleep", "60"))
     facts = Facts.from_plain(plain, "oldest")
     assert facts.systemd == 219 and facts.units["roamlet-clock.service"].active == "active" and facts.missing == {}
     assert facts.paths[units.FOLDER].names == ("stamp", "\u00fc b")

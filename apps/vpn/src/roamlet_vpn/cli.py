@@ -103,7 +103,7 @@ def run(options: argparse.Namespace) -> int:
 
 @contextmanager
 def _noticed() -> "Iterator[list[int]]":
-    """A list that is empty until somebody presses Ctrl-C, which otherwise does what it does. In the main thread alone."""
+    """A list that is empty until Ctrl-C is pressed, which otherwise works as before. In the main thread alone."""
     seen: list[int] = []
     before = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(before):

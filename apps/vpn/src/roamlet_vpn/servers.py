@@ -50,7 +50,7 @@ def open_site(
         raise VpnError(f"{site.name}: {site.server!r} is no server; write HOST, USER@HOST or USER@HOST:PORT")
     words = ["-F", ssh_config] if ssh_config else []
     if site.via:
-        words += ["-J", site.via]  # the keys stay with who types, and the host on the way needs no Python
+        words += ["-J", site.via]  # the keys stay on this machine, and the host on the way needs no Python
     if fresh:
         words += ["-o", "ControlMaster=no", "-o", "ControlPath=none"]
     outer = remote.ssh(

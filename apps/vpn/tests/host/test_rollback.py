@@ -127,7 +127,9 @@ def test_it_waits_for_a_change_under_way_and_lets_no_other_begin(files):
 
 def test_two_who_change_a_server_at_once_are_told_apart(files):
     token = armed(files)
-    with pytest.raises(system.CannotDo, match=r"another change of this server waits .* Does somebody else apply"):
+    with pytest.raises(
+        system.CannotDo, match=r"another change of this server waits .* Is another change being applied"
+    ):
         rollback.arm(OTHER, NONE, 30, [])
     rollback.disarm(token)
     rollback.arm(OTHER, NONE, 30, [])
@@ -154,7 +156,7 @@ def test_what_is_kept_is_roots_alone(files):
 def test_a_folder_that_is_open_to_others_is_not_used(server):
     os.mkdir(rollback.FOLDER)
     os.chmod(rollback.FOLDER, 0o755)
-    with pytest.raises(system.CannotDo, match="belongs to somebody else or is open to others"):
+    with pytest.raises(system.CannotDo, match="belongs to another user or is open to others"):
         rollback.arm(TOKEN, NONE, 30, [])
 
 

@@ -69,7 +69,7 @@ def plain(sites: tuple[SiteStatus, ...]) -> dict[str, Any]:
 
 
 class Watching:
-    """Looks at the servers again and again; the rates are those since the last look."""
+    """Asks the servers again and again; the rates are those since the last update."""
 
     def __init__(self, network: Network, servers: Servers) -> None:
         self.network = network
@@ -89,7 +89,7 @@ class Watching:
         return status(self.network, self.facts, errors, before)
 
     def updates(self, interval: float) -> Iterator[tuple[SiteStatus, ...]]:
-        """One look after the other, for ever, begun `interval` seconds apart."""
+        """One update after the other, for ever, begun `interval` seconds apart."""
         while True:
             began = time.monotonic()
             yield self.update()

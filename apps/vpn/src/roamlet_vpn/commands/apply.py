@@ -1,4 +1,4 @@
-"""Makes the servers what the network says: looks, has missing keys made, plans with them, and carries the plan out
+"""Makes the servers what the network says: takes a survey, has missing keys made, plans, and carries the plan out
 (commands/transaction.py).
 """
 
@@ -42,7 +42,7 @@ def take_survey(network: Network, servers: Servers, keys: Mapping[str, str] | No
 
 
 def _surveyed(network: Network, servers: Servers, keys: Mapping[str, str] | None) -> Survey:
-    """Over the connections that are open."""
+    """The same, over the connections that are open."""
     names = [site.name for site in network.sites]
     facts: dict[str, Facts] = {}
     unreachable: dict[str, str] = {}
@@ -110,7 +110,7 @@ def apply(
 
 
 def _handshakes(network: Network, survey: Survey) -> list[Handshake]:
-    """The tunnels that the plan makes or changes, each to be called from the end that changes and knows where the other one is."""
+    """The tunnels that the plan makes or changes, each called from an end that changes and knows the other's endpoint."""
     changed = {
         name
         for name, actions in survey.plan.sites.items()
@@ -150,7 +150,7 @@ def _refuse(survey: Survey, partial: bool, rotate: Collection[str]) -> None:
 
 
 def _with_keys(network: Network, servers: Servers, survey: Survey, rotate: Collection[str], say: Say) -> Survey:
-    """Have the keys made that are missing, each on its server, and look again if there were any."""
+    """Make the missing keys, each on its server, and then take the survey again."""
     missing = [
         name
         for name, actions in survey.plan.sites.items()
@@ -159,7 +159,7 @@ def _with_keys(network: Network, servers: Servers, survey: Survey, rotate: Colle
     if not missing:
         return survey
     say(f"making keys on {', '.join(missing)}")
-    make = backend_of(network).key_maker()
+    make = backend_of(network).make_key
     made = servers.each(make, dict.fromkeys(missing, (network.interface,)))
     errors = [f"    {name}: {reason(answer.error)}" for name, answer in made.items() if answer.error is not None]
     if errors:

@@ -1,4 +1,4 @@
-"""What status, check and picture do at the command line: they connect, ask and print. Nothing is changed, nothing judged here."""
+"""What status, check and picture do at the command line: they connect, ask and print. They change and judge nothing."""
 
 import argparse
 import ipaddress

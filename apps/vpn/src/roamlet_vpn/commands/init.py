@@ -152,7 +152,7 @@ def _values(site: Site, facts: Facts, ssh_config: str | None) -> dict[str, Value
 
 
 def _asked(options: argparse.Namespace, name: str, values: dict[str, Value]) -> dict[str, Value]:
-    """With what somebody at the terminal says instead. Each answer is checked as a value of the file."""
+    """With the answers from the terminal in their place. Each answer is checked as a value of the file."""
     if options.yes:
         return values
     if not sys.stdin.isatty():

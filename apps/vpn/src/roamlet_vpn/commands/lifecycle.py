@@ -1,4 +1,4 @@
-"""What happens to a network in its life besides changes of its file: a site leaves it, a key is replaced, all of it ends.
+"""Changes of a network that apply() alone does not make: a site leaves, a key is replaced, all tunnels go.
 
 Each uses apply() or a Transaction, so each is confirmed by fresh connections or rolled back.
 """
@@ -44,7 +44,7 @@ def remove(
     errors = servers.connect([leaving.name])
     more: dict[str, tuple[Action, ...]] = {}
     if not errors:
-        more[name] = (backend_of(network).down_action(f"{name} leaves the network", False),)
+        more[name] = (backend_of(network).down(f"{name} leaves the network", False),)
     report = apply(smaller, servers, partial=partial, rollback_after=rollback_after, before=before, more=more, say=say)
     if errors:
         why = f"{reason(errors[name])}; its own configuration is still there, and no peer answers to it"
@@ -101,7 +101,7 @@ def down(
         if backend.is_down(facts, keep_config):
             others.append(name)
         else:
-            wanted[name] = (backend.down_action("the network is taken down", keep_config),)
+            wanted[name] = (backend.down("the network is taken down", keep_config),)
 
     def left(facts: dict[str, Facts]) -> dict[str, tuple[str, ...]]:
         return {name: ("tunnels are still there",) for name in wanted if not backend.is_down(facts[name], True)}

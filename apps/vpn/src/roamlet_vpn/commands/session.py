@@ -34,7 +34,9 @@ def opened(options: argparse.Namespace) -> Iterator[tuple[Network, Servers]]:
 
 
 def sudo_password(options: argparse.Namespace, sites: Iterable[Site]) -> str | None:
-    """What somebody types, where it is asked for; None leaves it to ROAMLET_SUDO_PASSWORD. Raises UsageError."""
+    """The password typed at the terminal, where --ask-password asks for it; None leaves it to ROAMLET_SUDO_PASSWORD.
+    Raises UsageError.
+    """
     if not getattr(options, "ask_password", False):
         return None
     if not any(site.sudo for site in sites):

@@ -1,11 +1,11 @@
 """One change of several servers: all of them run the new configuration afterwards, or all the old one. Decides on no action.
 
     act       each server arms its own rollback, then acts; all at once
-    meet      new tunnels shake hands; what went another way until then goes through them from here on
+    shake     new tunnels shake hands; packets that went another way until then go through them from here on
     confirm   a FRESH connection to every server, and facts that are as planned: the old connections prove nothing
     disarm    everywhere; or, when anything of that failed, everything is rolled back, and the report says what is known of each
 
-What happens to this process in the middle of it does not matter to the servers: what is not confirmed in time rolls back by itself.
+The servers do not depend on this process: a change that is not confirmed in time rolls back by itself.
 """
 
 import secrets
@@ -86,7 +86,7 @@ class Report:
 
 @dataclass(frozen=True)
 class Handshake:
-    """A tunnel that must be there after the change: the site that calls, the one that is called, its key, its tunnel address."""
+    """A tunnel that must work after the change: the site that calls, the one that is called, its key, its tunnel address."""
 
     caller: str
     called: str
@@ -104,7 +104,7 @@ class Transaction:
 
     `check` is given the facts after the change, and says what is not as it should be. It is reported; and where it is of a server
     whose connection broke while it changed, all is rolled back. `untouched`: reports of the sites that are no part of it.
-    `handshakes`: tunnels that are waited for. One that does not come is the affair of `roamlet vpn check`, unless a site has a
+    `handshakes`: tunnels that are waited for. A missing handshake is left to `roamlet vpn check`, unless a site has a
     route in use that the tunnel is to take over (Hold): then all is rolled back.
     """
 

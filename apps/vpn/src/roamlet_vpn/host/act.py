@@ -96,7 +96,7 @@ def _write_config(interface, action):
     if data != wanted:
         before = None if data is None else hashlib.sha256(data).hexdigest()
         if before != action["before"]:
-            raise system.CannotDo("somebody has changed %s since the plan was made: look at it, and plan again" % path)
+            raise system.CannotDo("%s was changed since the plan was made: look at it, and plan again" % path)
         system.with_folder(system.FOLDER)
         system.write(path, wanted, 0o600)
     _protect_config(interface, action)
@@ -313,7 +313,7 @@ def _follow_names(interface, action):
 
 
 def _aside(path):
-    """Where the configuration goes: beside those that were put aside before, whose keys may be other ones."""
+    """The new name of the configuration: beside those that were renamed before, which may hold other keys."""
     data = system.read(path)
     number = 1
     while True:
@@ -331,7 +331,9 @@ def _down(interface, action):
     if not action["keep_config"]:
         path = system.config_path(interface)
         data = system.read(path)
-        if data is not None:  # the key in it may be all that proves who this was: it is put aside, not destroyed
+        if (
+            data is not None
+        ):  # the key in it may be the only proof of this server's identity: it is renamed, not destroyed
             system.write(_aside(path), data, 0o600)
             system.remove(path)
         system.remove(system.key_path(interface))

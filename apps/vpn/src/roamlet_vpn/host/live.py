@@ -48,7 +48,7 @@ def set_enabled(interface, wanted):
 
 
 def addresses(interface):
-    """Those that somebody has given it, with the lengths of their networks."""
+    """Those that it was given, with the lengths of their networks."""
     output = system.must(["ip", "-j", "address", "show", "dev", interface])
     given = [one for device in json.loads(output or "[]") for one in device.get("addr_info", ()) if "local" in one]
     return ["%s/%d" % (one["local"], one["prefixlen"]) for one in given if not one["local"].startswith("fe80:")]

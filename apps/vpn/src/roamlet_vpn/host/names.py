@@ -1,8 +1,8 @@
 """A timer of systemd that follows names: where a peer has been silent, its endpoint's name is looked up again.
 
 wg looks a name up once, when it reads its configuration. When both ends of a tunnel have got new addresses, neither knows the
-other's until somebody looks again. A shell script does, every half minute, and for silent peers alone, so that no learnt endpoint
-is lost.
+other's until the name is looked up again. A shell script does so, every half minute, and for silent peers alone, so
+that no learnt endpoint is lost.
 
 Runs on the server: standard library, Python 3.6 and later.
 """

@@ -5,7 +5,7 @@ of this folder, so it needs neither the context that started it nor the connecti
 else a daemon of its own session. Everything of one rollback is in /run/roamlet-vpn/TOKEN, which root alone can enter:
 
     state.json, live.conf, 0, 1, ...    what it was: the interface, and the files by number (with keys in them)
-    armed -> disarmed | now             one empty file whose name is the state; a rename decides between two who want it
+    armed -> disarmed | now             one empty file whose name is the state; a rename decides between two processes that want it
     rolling                             it is being restored
     outcome                             how it ended, as JSON; all else is gone then
     alive, turn                         locks: of the process, and of the code that changes something
@@ -44,7 +44,7 @@ UNKNOWN = "unknown"
 def arm(token, interface, seconds, files, sysctls=(), networks=()):
     """Keep what this server is, and start the process that restores it in `seconds`.
 
-    `token`, 16 hex digits, is chosen by who will confirm: who loses the answer knows it all the same. `files` are paths that may
+    `token`, 16 hex digits, is chosen by the caller, which so knows it although the answer may be lost. `files` are paths that may
     be changed, made or removed, `sysctls` settings, `networks` those whose routes by other devices may be replaced. Raises
     CannotDo when another rollback is armed, because two people are at work then, and when the process does not come to life;
     then nothing waits.
@@ -58,7 +58,7 @@ def arm(token, interface, seconds, files, sysctls=(), networks=()):
         if other is not None:
             raise system.CannotDo(
                 "another change of this server waits to be confirmed: it is rolled back in %d seconds, or confirmed before. "
-                "Does somebody else apply something? Try again then." % other["seconds_left"]
+                "Is another change being applied? Try again then." % other["seconds_left"]
             )
         _tidy()
         os.mkdir(folder, 0o700)
@@ -244,7 +244,7 @@ def _begin(folder):
     """Whether it is time to restore, and ours to do."""
     if os.path.exists(os.path.join(folder, "outcome")):
         return False
-    if os.path.exists(os.path.join(folder, "rolling")):  # who began has died
+    if os.path.exists(os.path.join(folder, "rolling")):  # the process that began has died
         return True
     if _renamed(folder, "now", "rolling"):
         return True
@@ -336,12 +336,12 @@ def _put(folder, name, data):
 
 
 def _make_private(folder):
-    """A folder of root's own. Raises CannotDo for one that somebody else has made."""
+    """A folder of root's own. Raises CannotDo for one that another user has made."""
     with contextlib.suppress(FileExistsError):
         os.mkdir(folder, 0o700)
     about = os.lstat(folder)
     if not os.path.isdir(folder) or os.path.islink(folder) or about.st_uid != os.geteuid() or about.st_mode & 0o077:
-        raise system.CannotDo("%s belongs to somebody else or is open to others: look at it, and remove it" % folder)
+        raise system.CannotDo("%s belongs to another user or is open to others: look at it, and remove it" % folder)
 
 
 def _renamed(folder, name, to):

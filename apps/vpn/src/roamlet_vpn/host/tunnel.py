@@ -85,7 +85,7 @@ def ends():
 
 
 def make_user():
-    """The user as whom callers log in."""
+    """The user that callers log in as."""
     if not has_user():
         system.must(["useradd", "--system", "--no-create-home", "--shell", "/usr/sbin/nologin", USER])
         # No password, which is something else than a locked account: sshd would refuse that where it runs without PAM.
@@ -323,7 +323,7 @@ def restore(kept, other_sshd):
 def make_folder():
     if not os.path.isdir(FOLDER):
         os.makedirs(FOLDER)
-    os.chmod(FOLDER, 0o755)  # sshd reads authorized_keys as the user who logs in
+    os.chmod(FOLDER, 0o755)  # sshd reads authorized_keys as the user that logs in
 
 
 def remove_empty_folder():

@@ -52,7 +52,7 @@ def _file(interface, action):
     if data == wanted:
         return
     if (None if data is None else hashlib.sha256(data).hexdigest()) != action["before"]:
-        raise system.CannotDo("somebody has changed %s since the plan was made: look at it, and plan again" % path)
+        raise system.CannotDo("%s was changed since the plan was made: look at it, and plan again" % path)
     tunnel.make_folder()
     if not os.path.isdir(os.path.dirname(path)):
         os.makedirs(os.path.dirname(path))

@@ -94,7 +94,7 @@ def _units(names, devices, files):
 
 
 def _has_tunnel(name, devices, files):
-    """Whether somebody holds the other end of a device that its script names; so of one that waits to be called."""
+    """Whether a process holds the device that its script names; for an end that waits to be called."""
     text = files.get(name, {}).get("text", "")
     return name.startswith("accept-") or any(
         device["carrier"] and "dev %s " % called in text for called, device in devices.items()

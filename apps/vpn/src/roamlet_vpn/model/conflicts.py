@@ -1,4 +1,6 @@
-"""What of a network does not fit together, although each value for itself is right: ranges, duplicates, who can call whom. Pure."""
+"""Values of a network that are right alone and contradict each other: ranges, duplicates, sites that cannot call each
+other. Pure.
+"""
 
 import ipaddress
 from collections.abc import Callable, Iterator

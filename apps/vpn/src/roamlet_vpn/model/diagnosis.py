@@ -18,7 +18,7 @@ NAMES = {
     "wrong-key": "a server has another public key for its peer than the peer's own",
     "wrong-allowed-ips": "a server does not send all of a peer's networks to it, or not to it alone",
     "port-forward-missing": "what is sent to a site's endpoint does not arrive at its server",
-    "udp-blocked": "a site cannot send UDP to anybody",
+    "udp-blocked": "a site cannot send UDP to any other",
     "endpoint-changed": "a site calls from another address than its endpoint",
     "stale-name": "the name of an endpoint leads to another address than the site's, for all or for some of the others",
     "stale-connection": "a gateway goes on treating the tunnel's packets as it did before its port forward was there",
@@ -54,7 +54,7 @@ class Diagnosis:
     name: str  # of NAMES
     severity: Severity
     site: str  # where it is to be mended
-    peer: str | None  # whom it is about, where that is one
+    peer: str | None  # the other site that it is about, if there is one
     what: str  # a sentence: what is wrong
     evidence: str  # what was seen
     fix: tuple[str, ...]  # what to do, a step each

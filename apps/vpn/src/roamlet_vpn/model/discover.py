@@ -55,7 +55,7 @@ def site_from(facts: Facts, server: str, reached_at: str | None) -> dict[str, Va
     ordered = sorted(devices, key=lambda name: default is None or name != default.dev)
     addresses = [address for name in ordered for address in _private(devices[name].addresses)]
     if addresses:
-        # One with a network first: with /32 it has none, and what its LAN is only a route tells, or somebody.
+        # One with a network first: with /32 it has none, and only a route tells its LAN.
         first = min(addresses, key=lambda one: (one.version != 4, one.network.num_addresses == 1))
         values["lan_address"] = str(first.ip)
         if default is not None and default.via is not None and any(default.via in one.network for one in addresses):

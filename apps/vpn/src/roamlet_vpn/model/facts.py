@@ -1,6 +1,6 @@
 r"""What one server reports, built and checked from the plain dict that host/gather.py sends up. Touches no server.
 
-The dict is somebody's untrusted: every value is checked before anything is decided by it (model/untrusted.py). The shape
+The dict is untrusted: every value is checked before anything is decided by it (model/untrusted.py). The shape
 (all keys are there, unless marked `optional`; None means "not there", and what could not be found out is None or
 empty and named in `missing`):
 

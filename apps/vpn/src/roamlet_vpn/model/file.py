@@ -276,7 +276,7 @@ def _via(value: Any) -> str:
     text = _text(value)
     for one in text.split(","):
         if re.search(r"[$\\]", _server(one)):
-            raise _Wrong(f'"{text}": a name on the way holds no $ and no \\; say in ~/.ssh/config who logs in there')
+            raise _Wrong(f'"{text}": a name on the way holds no $ and no \\; name the user in ~/.ssh/config')
     return text
 
 

@@ -45,7 +45,7 @@ class Sight:
     source: Address
     destination: Address
     length: int
-    mac: str  # whose frame it was, "" where the device has no such thing
+    mac: str  # the sender's, "" where the device has no such thing
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Echo:
     sent: int
     times: tuple[float, ...]  # seconds
     error: str | None = None
-    by: str | None = None  # who sent that error; None: the own kernel
+    by: str | None = None  # the sender of that error; None: the own kernel
     trail: tuple[Sight, ...] = ()
 
     @property
@@ -89,7 +89,7 @@ class Datagrams:
     arrived: tuple[int, ...]
     error: str | None = None
     address: Address | None = None  # what the sender took the endpoint's host for; None: its name leads nowhere
-    came_from: Address | None = None  # whom the peer's server saw as the sender
+    came_from: Address | None = None  # the sender as the peer's server saw it
 
 
 @dataclass(frozen=True)

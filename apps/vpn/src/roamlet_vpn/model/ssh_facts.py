@@ -14,7 +14,7 @@ The shape, `ssh` in the facts (host/tunnel_facts.py makes it); what could not be
                                           # seconds since it was started last; said: last words of an ssh that has no tunnel
         "devices": {"tun2": {"user": "roamlet-vpn", "queue": 2000, "carrier": True, "rx": 100, "tx": 100,
                              "addresses": [{"local": "10.8.1.1", "peer": "10.8.1.2"}]}}
-                                          # all tun devices; carrier: somebody holds the other end of it
+                                          # all tun devices; carrier: a process holds the device
     }
 """
 

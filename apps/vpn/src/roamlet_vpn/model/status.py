@@ -1,51 +1,39 @@
 """How one server and its tunnels are, whatever the backend. wireguard/status.py and ssh/status.py have the tunnels."""
 
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 __all__ = ["SiteStatus", "State", "TunnelStatus", "age_text", "rates"]
 
 State = Literal["up", "idle", "down"]
 
 
-class TunnelStatus(Protocol):
+@dataclass(frozen=True, kw_only=True)
+class TunnelStatus:
     """A tunnel as one of its ends reports it."""
 
-    @property
-    def peer(self) -> str | None:
-        """The site; None: a key that is no site's."""
-
-    @property
-    def state(self) -> State:
-        """Up, idle or down."""
-
-    @property
-    def rx(self) -> int:
-        """Bytes."""
-
-    @property
-    def tx(self) -> int:
-        """Bytes."""
-
-    @property
-    def rx_rate(self) -> float | None:
-        """Bytes a second; None in the first update."""
-
-    @property
-    def tx_rate(self) -> float | None:
-        """Bytes a second; None in the first update."""
+    peer: str | None  # the site; None: a key that is no site's
+    state: State
+    rx: int  # bytes
+    tx: int
+    rx_rate: float | None = None  # bytes a second; None in the first update
+    tx_rate: float | None = None
 
     def label(self) -> str:
         """The peer's name, or its unknown key."""
+        return self.peer or ""
 
     def since(self) -> str:
         """When it was last known to work, in words."""
+        raise NotImplementedError
 
     def by(self) -> str:
         """By which address or device it goes, in words."""
+        raise NotImplementedError
 
     def plain(self) -> dict[str, Any]:
         """For JSON."""
+        return dict(vars(self))
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ The plain forms, all of them right to do twice. A NAME is that of an end: call-S
     {"do": "tunnel_use_identity", "public": "ssh-ed25519 ..."}
         what waits in id_ed25519.new takes its place, if it has this public key; one that is in place already is left there
     {"do": "tunnel_user"}
-        the user as whom callers log in, and who can do nothing else
+        the user that callers log in as, which can do nothing else
     {"do": "tunnel_file", "name": "known_hosts", "text": ..., "before": ...}
         authorized_keys, known_hosts, sshd (the file for its folder; then it reads it), NAME (a script) or NAME.service.
         `text` None: no such file. `before` as for write_config
@@ -69,7 +69,7 @@ class UseIdentity(Action):
 
 @dataclass(frozen=True)
 class TunnelUser(Action):
-    """As whom callers log in."""
+    """The user that callers log in as."""
 
     def describe(self) -> str:
         return "make the user that tunnels log in as"

@@ -53,7 +53,7 @@ def _why(link: Link, caller: Facts, callee: Facts) -> Diagnosis:
         return _down(
             one,
             other,
-            f"who answers at {host} has another key than the server of {other}",
+            f"the machine that answers at {host} has another key than the server of {other}",
             evidence,
             f"if `roamlet vpn plan` shows nothing, it is another machine: look where port 22 of {host} is forwarded to",
         )

@@ -13,7 +13,7 @@ ALIVE = 5  # seconds between signs of life; three that are missing end the conne
 AGAIN = 5  # seconds until a tunnel that has ended is made anew
 
 SSHD = f"""\
-# Written by roamlet vpn: the user that tunnels log in as, who may do nothing else.
+# Written by roamlet vpn: the user that tunnels log in as, which may do nothing else.
 Match User {USER}
     AuthorizedKeysFile {FOLDER}/authorized_keys
     PermitTunnel point-to-point
@@ -88,7 +88,9 @@ def call_script(end: End, peer_device: str, host: str) -> str:
 
 
 def accept_script(end: End) -> str:
-    """What the callee's server runs once: a device that belongs to the user as whom the caller logs in, who so needs no root."""
+    """What the callee's server runs once: a device that belongs to the user that the caller logs in as, which therefore
+    needs no root.
+    """
     return _device_script(end)
 
 

@@ -1,6 +1,6 @@
 """The plan of a network of ssh tunnels: from what it should be and what its servers say, to what must be done on each. Pure.
 
-As for WireGuard, whose wireguard/plan.py hands over to this one: a plan that was carried out leaves nothing to do.
+As for WireGuard (wireguard/plan.py), a plan that was carried out leaves nothing to do.
 """
 
 from collections.abc import Iterator, Mapping
@@ -292,7 +292,7 @@ def _refusals(
 def _notes(network: Network, here: Facts) -> Iterator[str]:
     if here.rollback is not None:
         left = here.rollback.seconds_left
-        yield f"a rollback is armed there and comes in {left:.0f} s: somebody is applying, or was cut off"
+        yield f"a rollback is armed there and comes in {left:.0f} s: another apply is running, or was cut off"
     if not here.systemd:
         yield "there is no systemd: nothing makes the tunnels after a restart of the server"
     if here.interface is not None:

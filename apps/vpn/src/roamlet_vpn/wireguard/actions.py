@@ -10,7 +10,7 @@ The plain forms, and what act does with each; all of them are right to do twice:
         configuration or of INTERFACE.key, whose public key is `public_key`; no such key is an error; out of INTERFACE.key,
         that file goes when the configuration stands. In a PresharedKey line it becomes the one that the present one has for
         this peer, or for the peer that `preshared_from` names for it (whose key was rotated). `before` is the SHA-256 of the file
-        that the plan was made from, None where there was none: any other is an error, because somebody has edited it meanwhile
+        that the plan was made from, None where there was none: any other is an error, because the file was edited meanwhile
     {"do": "protect_config"}
         owner root, mode 0600
     {"do": "up", "mtu": 1420}

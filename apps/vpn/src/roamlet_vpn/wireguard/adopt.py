@@ -1,7 +1,7 @@
 """`roamlet vpn init --adopt`: from wg-quick configurations that were made by hand to a file whose plan is empty. Pure.
 
 The configurations say everything but which shape the network was meant to have. So each shape is tried, a mesh and a hub at each
-site, and the one is taken whose plan changes least: nothing, where the hand was a careful one. What it would change is said.
+site, and the one is taken whose plan changes least: nothing, for careful configurations. What it would change is reported.
 """
 
 import ipaddress

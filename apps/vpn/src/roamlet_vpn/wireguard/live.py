@@ -16,7 +16,7 @@ HANDSHAKE_HOLDS = 180
 
 OVERHEAD = 80  # bytes that wg-quick takes off the MTU of the way: 40 IPv6, 8 UDP, 32 WireGuard
 HELD_METRIC = 5182  # what host/live.py gives to routes that the tunnel's own take the place of
-SSH_USER = "roamlet-vpn"  # whom the devices of the ssh backend belong to
+SSH_USER = "roamlet-vpn"  # the owner of the devices of the ssh backend
 NETWORK_CHOICES = ("kernel", "ra")  # the protocols of routes that were not configured
 
 

@@ -196,7 +196,7 @@ def _unit(network: Network, facts: Facts) -> list[Action]:
 
 
 def _names(facts: Facts, wanted: WgConfig) -> list[Action]:
-    """wg looks a name up once: when both ends have got new addresses, somebody must look again."""
+    """wg looks a name up once: when both ends have got new addresses, it must be looked up again."""
     names = [str(peer.endpoint.host) for peer in wanted.peers if peer.endpoint and peer.endpoint.address is None]
     if facts.follows_names is None or facts.follows_names == bool(names):
         return []
@@ -209,7 +209,7 @@ def _notes(network: Network, site: Site, facts: Facts, wanted: WgConfig) -> list
     notes: list[str] = []
     if facts.rollback is not None:
         notes.append(
-            f"a rollback is armed there and comes in {facts.rollback.seconds_left:.0f} s: somebody is applying, or was cut off"
+            f"a rollback is armed there and comes in {facts.rollback.seconds_left:.0f} s: another apply is running, or was cut off"
         )
     if not facts.systemd:
         notes.append("there is no systemd: nothing brings the interface up after a restart of the server")

@@ -1,4 +1,4 @@
-"""What no plan may do to a server, because it would cut somebody off or lose a key: each with its cause and the next step. Pure."""
+"""What no plan may do to a server, because it would cut a user off or lose a key: each with its cause and the next step. Pure."""
 
 from collections.abc import Iterator, Mapping
 
@@ -60,7 +60,7 @@ def _tools(facts: Facts) -> Iterator[str]:
             "Take a kernel from 5.6 on, or install wireguard-go (of 2023-12 or newer: older ones are several times slower)"
         )
     if facts.unit is not None and facts.unit.enabled.startswith("masked"):
-        yield f"{facts.unit.name} is masked: somebody has turned it off. If that is over: systemctl unmask {facts.unit.name}"
+        yield f"{facts.unit.name} is masked: it was turned off on purpose. If that is over: systemctl unmask {facts.unit.name}"
 
 
 def _keys(network: Network, site: Site, facts: Facts, keys: Mapping[str, str]) -> Iterator[str]:

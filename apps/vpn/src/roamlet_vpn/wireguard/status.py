@@ -6,42 +6,32 @@ from typing import Any
 
 from roamlet_vpn.model.facts import Facts, LivePeer
 from roamlet_vpn.model.network import Network, Site
-from roamlet_vpn.model.status import SiteStatus, State, age_text, rates
+from roamlet_vpn.model.status import SiteStatus, TunnelStatus, age_text, rates
 from roamlet_vpn.wireguard.live import HANDSHAKE_HOLDS
 
 __all__ = ["PeerStatus", "site_status"]
 
 
-@dataclass(frozen=True)
-class PeerStatus:
-    """A tunnel as one of its ends has it."""
+@dataclass(frozen=True, kw_only=True)
+class PeerStatus(TunnelStatus):
+    """Its state is idle after three minutes without a handshake, where nothing asks for one."""
 
-    peer: str | None  # the site; None: a key that is no site's
     public_key: str
-    state: State  # idle: no handshake for three minutes, and nothing that asks for one
     endpoint: str | None
     handshake_age: float | None  # seconds
-    rx: int  # bytes
-    tx: int
-    rx_rate: float | None = None  # bytes a second; None in the first update
-    tx_rate: float | None = None
     allowed_ips: tuple[str, ...] = ()
     keepalive: int | None = None
 
     def label(self) -> str:
-        """The peer's name, or its unknown key."""
         return self.peer or f"unknown key {self.public_key[:8]}..."
 
     def since(self) -> str:
-        """The age of the handshake."""
         return age_text(self.handshake_age)
 
     def by(self) -> str:
-        """The endpoint."""
         return self.endpoint or "none"
 
     def plain(self) -> dict[str, Any]:
-        """For JSON."""
         return {**vars(self), "allowed_ips": list(self.allowed_ips)}
 
 

@@ -1,7 +1,7 @@
 """The configuration file of wg-quick: what it says, and the same file with something else said. Its keys never come here.
 
 Whatever is not managed from network.toml stays as it is, byte for byte: comments, blank lines, DNS, PostUp and its kin, Table,
-FwMark, SaveConfig, preshared keys. So a change that somebody reviews is as small as it can be, and a file made by hand is taken
+FwMark, SaveConfig, preshared keys. So a change is as small to review as it can be, and a file made by hand is taken
 over without being rewritten. In place of each private and preshared key stands KEPT, which host/gather.py has put there.
 """
 

@@ -53,7 +53,8 @@ class Echoes(object):
     """Sends requests and gathers what comes back, until `seconds` after the last one.
 
     Each probe is a dict: `number`, `source` (an address or None), `to`, `count`, `size` (of the whole IP packet), `df`, `patient`.
-    Its answer: {"sent", "times": seconds of each that came back, "error": what went wrong first, or None, "by": who said so}.
+    Its answer: {"sent", "times": seconds of each that came back, "error": what went wrong first, or None, "by": the
+    host that reported it}.
     """
 
     def __init__(self, mark):
