@@ -2,13 +2,12 @@
 
 import json
 import socket
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from roamlet_lab.errors import LabError
-
-if TYPE_CHECKING:
-    from roamlet_lab.lab import Lab
+from roamlet_lab.machine import Machine
 
 __all__ = ["Internet"]
 
@@ -16,9 +15,18 @@ __all__ = ["Internet"]
 class Internet:
     """The relay between the gateways. Settings hold for packets that come from then on."""
 
-    def __init__(self, lab: "Lab", path: Path) -> None:
-        self._lab = lab
+    def __init__(
+        self,
+        path: Path,
+        names: Callable[[], Iterable[str]],
+        gateway: Callable[[str], Machine],
+        renumber: Callable[[str, bool, bool], str],
+    ) -> None:
+        """`names` are the lab's offices now, `gateway` finds the gateway of one, or raises with the names that there are."""
         self._path = path
+        self._names = names
+        self._gateway = gateway
+        self._renumber = renumber
 
     def set(
         self,
@@ -53,22 +61,24 @@ class Internet:
         if queue is not None:
             self._say(f"queue {_within('queue', queue, 0, 1 << 30):.0f}")
         if office is not None:
-            self._lab.office(office)  # raises with the names there are
-        names = [office] if office is not None else [place.name for place in self._lab.places]
+            self._gateway(office)
+        names = [office] if office is not None else self._names()
         for name in names:
             if mtu is not None:
                 self._say(f"mtu {name} {_within('mtu', mtu, 576, 65535):.0f}")
-                self._lab.office(name).gateway.run(["ip", "link", "set", "wan0", "mtu", str(mtu)])
+                self._gateway(name).run(["ip", "link", "set", "wan0", "mtu", str(mtu)])
             if blackhole is not None:
                 self._say(f"blackhole {name} {int(blackhole)}")
 
     def cut(self, office: str) -> None:
         """The office's line is down: no packet comes or goes, and no error is sent."""
-        self._say(f"down {self._lab.office(office).name}")
+        self._gateway(office)
+        self._say(f"down {office}")
 
     def mend(self, office: str) -> None:
         """The office's line is up again."""
-        self._say(f"up {self._lab.office(office).name}")
+        self._gateway(office)
+        self._say(f"up {office}")
 
     def renumber(self, office: str, *, flush: bool = True, dns: bool = True) -> str:
         """Give the office another WAN address, as its provider may at any time; returns the new one.
@@ -76,7 +86,7 @@ class Internet:
         flush  its gateway forgets the connections it knew, as most do then; without, it goes on with the old address in them
         dns    the name OFFICE.example leads to the new address at once, everywhere
         """
-        return self._lab.renumber(office, flush=flush, dns=dns)
+        return self._renumber(office, flush, dns)
 
     def stats(self) -> dict[str, Any]:
         """The settings and, for each office, counts of packets: taken from it, passed to it, lost, and so on."""

@@ -189,7 +189,12 @@ class Lab:
     @property
     def internet(self) -> Internet:
         self._up()
-        return Internet(self, self.folder / "internet")
+        return Internet(
+            self.folder / "internet",
+            lambda: [place.name for place in self.places],
+            lambda name: self.office(name).gateway,
+            self.renumber,
+        )
 
     def machine(self, name: str) -> Machine:
         """A machine by its name: an office's name is its server, then NAME-client, NAME-gateway and admin."""
@@ -200,7 +205,7 @@ class Lab:
             names = [*self._offices, *(key for key in self._machines if not key.endswith("-server"))]
             raise LabError(f"no machine {name!r} in lab {self.name}: there are {', '.join(names)}") from None
 
-    def renumber(self, office: str, *, flush: bool, dns: bool) -> str:
+    def renumber(self, office: str, flush: bool, dns: bool) -> str:
         """What Internet.renumber promises."""
         built = self.office(office)
         taken = {place.wan for place in self.places}
