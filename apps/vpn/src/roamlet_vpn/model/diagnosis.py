@@ -43,7 +43,7 @@ NAMES = {
     "tracking-full": "a server tracks as many connections as it can",
     "ssh-tunnel-down": "nothing comes through an ssh tunnel",
     "tcp-over-tcp": "an ssh tunnel loses packets, so that TCP in it waits twice for each of them",
-    "cannot-watch": "packets could not be watched on a server, so that less can be told",
+    "cannot-watch": "packets could not be watched on a server, so that less can be diagnosed",
 }
 
 
