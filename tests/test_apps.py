@@ -29,7 +29,7 @@ PRIVATE = {
         "roamlet.remote.modules",
         "roamlet.remote.modules.finding.sources",
         "roamlet.remote.shipping.shipping",
-        "roamlet.wire.bundle",
+        "roamlet.wire.modules.bundle",
     ]
 }
 

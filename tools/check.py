@@ -94,7 +94,9 @@ def leaks() -> Iterator[Command]:
 
 def wire_syntax() -> Iterator[Command]:
     """Payload sources in the common syntax of 2.7 and 3.6, with nothing newer than either has."""
-    payload = sorted(str(path) for path in Path("src/roamlet/wire").glob("*.py") if path.name not in WIRE_OF_THE_PARENT)
+    payload = sorted(
+        str(path) for path in Path("src/roamlet/wire").rglob("*.py") if path.name not in WIRE_OF_THE_PARENT
+    )
     excluded = [word for name in CHECKED_WHEN_RUN for word in ("--exclude", name)]
     yield command(str(SCRIPTS / "vermin"), "-q", "-t=2.7-", "-t=3.6-", "--violations", *excluded, *payload)
 

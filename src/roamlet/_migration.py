@@ -69,7 +69,7 @@ STARTED_THERE = "a tasklet moves on from a context that it has moved to, and thi
 
 def is_context() -> bool:
     """Whether this process is a context whose calls are tasklets."""
-    runner = sys.modules.get("roamlet.wire.tasklets")
+    runner = sys.modules.get("roamlet.wire.calls.tasklets")
     return runner is not None and runner._runner is not None
 
 

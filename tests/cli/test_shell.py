@@ -13,7 +13,7 @@ import pytest
 
 from roamlet import remote
 from roamlet.remote.shell import Shell
-from roamlet.wire import shell as wire
+from roamlet.wire.calls import shell as wire
 from tests.remote import interpreters
 
 VERSIONS = interpreters.found()

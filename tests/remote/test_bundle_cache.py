@@ -4,17 +4,19 @@ import os
 
 from roamlet.remote.link import bundle_cache
 from roamlet.remote.link.bundle_cache import BundleCache, delivery_frames
-from roamlet.wire import bundle, codec, kept, protocol
+from roamlet.wire import codec, protocol
+from roamlet.wire.link.bundle_cache import Shelf, frames_of
+from roamlet.wire.modules import bundle
 
 GOAL = 99
 
 
 class Hops:
-    """Intermediaries 1, 2, ... in a row, as roamlet.wire.router has them; `received` is what the goal got."""
+    """Intermediaries 1, 2, ... in a row, as roamlet.wire.link.router has them; `received` is what the goal got."""
 
     def __init__(self, count, **options):
         self.path = [BundleCache(number, **options) for number in range(1, count + 1)]
-        self.shelves = {cache.number: kept.Shelf() for cache in self.path}
+        self.shelves = {cache.number: Shelf() for cache in self.path}
         self.received = []
         self.bytes = {cache.number: 0 for cache in self.path}
         self.order = []  # to whom bytes of bundles went, or what was said
@@ -61,7 +63,7 @@ class Hops:
                 pieces.clear()
                 self.feed(whole)
 
-        shelf.insert(said, write, lambda made: self.feed(b"".join(kept.frames_of(*made))))
+        shelf.insert(said, write, lambda made: self.feed(b"".join(frames_of(*made))))
 
 
 def modules(*names):

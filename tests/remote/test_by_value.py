@@ -8,8 +8,9 @@ import pytest
 import roamlet_kinds
 
 from roamlet import remote
-from roamlet.wire import codec, values
+from roamlet.wire import codec
 from roamlet.wire.codec import CodecError
+from roamlet.wire.values import values
 from tests.remote import interpreters
 from tests.remote.raising import raises
 
@@ -150,7 +151,7 @@ def test_code_never_comes_up(own):
 
 @pytest.mark.parametrize("tag", [b"j\0\0\0\0", b"J\0\0\0\0", b"m", b"p"])
 def test_no_code_is_made_where_only_data_may_be(tag):
-    from roamlet.wire import functions  # registers its tags, as on a target
+    from roamlet.wire.values import functions  # registers its tags, as on a target
 
     assert functions.apply(len, ("ab",)) == 2
     for decode in (values.loads, codec.loads):

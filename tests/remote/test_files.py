@@ -14,8 +14,8 @@ import roamlet
 from roamlet import remote
 from roamlet.remote.files import options
 from roamlet.remote.files import transfer as files_transfer
-from roamlet.wire import files as wire
-from roamlet.wire import trees
+from roamlet.wire.files import files as wire
+from roamlet.wire.files import trees
 from tests.remote import interpreters
 from tests.remote.inside import link_of
 from tests.remote.raising import raises

@@ -3,7 +3,7 @@
 import pytest
 
 from roamlet import remote
-from roamlet.wire import files as wire
+from roamlet.wire.files import files as wire
 from tests.remote.fakes import hostile
 from tests.remote.raising import raises
 

@@ -10,7 +10,8 @@ import pytest
 from roamlet.remote.link.inflight import InFlight
 from roamlet.remote.link.link import Link
 from roamlet.remote.link.output import Output
-from roamlet.wire import codec, protocol, series
+from roamlet.wire import codec, protocol
+from roamlet.wire.values import large_messages
 from tests.wire.damage import damaged
 from tests.wire.test_fuzz import seeds
 
@@ -51,7 +52,7 @@ def link_of(number):
 
 def fuzz_frames(inputs, seed):
     chance = random.Random(seed)
-    sound = [*seeds(), *NAMES, RECORD, series._LAYOUT.pack(8, 0), series._LAYOUT.pack(1 << 60, 4000)]
+    sound = [*seeds(), *NAMES, RECORD, large_messages._LAYOUT.pack(8, 0), large_messages._LAYOUT.pack(1 << 60, 4000)]
     outcomes = collections.Counter()
     link = link_of(7)
     for _ in range(inputs):

@@ -6,7 +6,8 @@ import threading
 import pytest
 
 from roamlet.remote.link.inflight import InFlight
-from roamlet.wire import codec, protocol, series
+from roamlet.wire import codec, protocol
+from roamlet.wire.values import large_messages
 
 
 @pytest.fixture
@@ -19,7 +20,7 @@ def in_flight() -> InFlight:
 
 def pieces_of(size):
     """The bodies of the frames of a result with `size` bytes."""
-    message = series.Parcel(codec.dumps(b"x" * size))
+    message = large_messages.Parcel(codec.dumps(b"x" * size))
     return [frame[protocol.HEADER_SIZE :] for frame in message.frames(0, 7, 2, protocol.RESULT)]
 
 
@@ -47,6 +48,6 @@ def test_pieces_are_dropped_with_their_call(in_flight, leave):
 
 def test_a_result_beyond_the_limit_is_refused_before_any_of_it_is_stored(in_flight):
     in_flight.largest_result = 1000
-    with pytest.raises(series.TooLarge):
+    with pytest.raises(large_messages.TooLarge):
         in_flight.add_piece(2, pieces_of(5000)[0])
     assert not in_flight._arriving

@@ -19,7 +19,8 @@ import roamlet
 from roamlet import remote
 from roamlet.remote.link import routes
 from roamlet.remote.link.routes import KEPT, WINDOW
-from roamlet.wire import prompts, protocol
+from roamlet.wire import protocol
+from roamlet.wire.link import prompts
 from tests.remote.fakes import hostile, script
 from tests.remote.inside import calls_of, link_of
 from tests.remote.raising import raises
@@ -118,10 +119,10 @@ def test_a_refusal_behind_a_context_says_in_which_one_ssh_ran(sshd, host, option
 )
 def test_an_intermediary_that_says_of_a_terminal_what_none_is_is_closed(sshd, function, answer):
     with remote.local(name="alpha") as alpha:
-        calls_of(alpha).shipping.need("prompts")
+        calls_of(alpha).shipping.need("link.prompts")
         alpha.call(prompts.close, (0,))
-        alpha.call(roamlet_sent.lie, ("roamlet.wire.prompts", "next_prompt", ("me@nowhere's password:", True, [])))
-        alpha.call(roamlet_sent.lie, ("roamlet.wire.prompts", function, answer))
+        alpha.call(roamlet_sent.lie, ("roamlet.wire.link.prompts", "next_prompt", ("me@nowhere's password:", True, [])))
+        alpha.call(roamlet_sent.lie, ("roamlet.wire.link.prompts", function, answer))
         with raises(remote.ProtocolError, match="'alpha' said what no context says, so it was closed.*of the terminal"):
             remote.ssh(sshd.host, ssh_args=sshd.ssh_args, password=lie_for(function), via=alpha)
         with raises(remote.ContextDied):

@@ -7,7 +7,9 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from roamlet.wire import build, bundle, codec, protocol, series
+from roamlet.wire import build, codec, protocol
+from roamlet.wire.modules import bundle
+from roamlet.wire.values import large_messages
 
 Frame = tuple[int, int, int, int, bytes]
 CONTEXT = 7
@@ -46,7 +48,7 @@ class Target:
         self.logs: list[tuple[Any, ...]] = []
         self.frames: list[Frame] = []
         self.wants: dict[str, int] = {}
-        self.arriving: dict[int, series.Arrival] = {}
+        self.arriving: dict[int, large_messages.Arrival] = {}
         self.hello: dict[str, Any] = {}
         self.scanner = build.StartScanner(self.token)
         self.reader = protocol.FrameReader()
@@ -95,14 +97,14 @@ class Target:
             elif kind == protocol.WANT:
                 name = codec.loads(body)
                 if name.startswith("roamlet.wire."):
-                    parts = build.ASKED[name.rpartition(".")[2]]
+                    parts = build.ASKED[name.removeprefix("roamlet.wire.")]
                     self.send(protocol.MODULES, number, bundle.pack([build.part(part) for part in parts]))
                     continue
                 self.wants[name] = number
                 self.frames.append(frame)
             elif kind & protocol.KIND_MORE:
                 if number not in self.arriving:
-                    self.arriving[number] = series.Arrival(body)
+                    self.arriving[number] = large_messages.Arrival(body)
                 elif (message := self.arriving[number].add(body)) is not None:
                     del self.arriving[number]
                     self.frames.append((frame[0], source, number, kind & ~protocol.KIND_MORE, message))

@@ -4,7 +4,8 @@ import threading
 
 import pytest
 
-from roamlet.wire import bundle, codec, importer, resources
+from roamlet.wire import codec
+from roamlet.wire.modules import bundle, importer, resources
 
 DONE = bundle.pack([(bundle.DONE, bundle.DATA, b"1", "")])
 ANNOUNCED = bundle.pack([(bundle.ANNOUNCED, bundle.DATA, b"1", "")])

@@ -30,19 +30,26 @@ def test_the_command_line_stays_short():
 
 
 def test_every_module_of_the_target_is_in_the_payload_or_one_of_its_parts():
-    on_parent = {"__init__", "build", "first_stage", "second_stage"}
-    assert {path.stem for path in WIRE.glob("*.py")} - on_parent == {*build.MODULES, *build.PARTS}
+    on_parent = {"build", "first_stage", "second_stage"}
+    modules = {".".join(path.relative_to(WIRE).with_suffix("").parts) for path in WIRE.rglob("*.py")}
+    modules = {name for name in modules if name.rpartition(".")[2] != "__init__"}
+    assert modules - on_parent == {*build.MODULES, *build.PARTS}
+    assert {name.partition(".")[0] for name in modules if "." in name} == set(build.FOLDERS)
 
 
 @pytest.mark.parametrize("name", ON_TARGETS)
 def test_what_is_stripped_means_the_same_and_keeps_its_lines(name):
-    source = (WIRE / f"{name}.py").read_text()
+    source = path_of(name).read_text()
     stripped = build.strip(source)
     assert "#" not in stripped.replace('"#"', "")
     assert '"""' not in stripped
     assert len(stripped) < len(source)
     before, after = statements(source), statements(stripped)
     assert before == after
+
+
+def path_of(name):
+    return WIRE / (name.replace(".", "/") + ".py")
 
 
 def statements(source):
@@ -177,7 +184,7 @@ def test_a_start_line_that_cannot_be_read_is_refused():
 @pytest.mark.parametrize("version", list(interpreters.found()))
 def test_all_of_it_compiles_on_every_version(version):
     program = "import sys\nfor name in sys.argv[1:]:\n    compile(open(name, 'rb').read(), name, 'exec', 0, 1)\n"
-    files = [str(WIRE / f"{name}.py") for name in ["first_stage", *ON_TARGETS]]
+    files = [str(path_of(name)) for name in ["first_stage", *ON_TARGETS]]
     done = subprocess.run(
         [interpreters.found()[version], "-c", program, *files], capture_output=True, text=True, check=False
     )

@@ -4,8 +4,8 @@ import zlib
 
 import pytest
 
-from roamlet.wire import bundle
 from roamlet.wire.codec import CodecError
+from roamlet.wire.modules import bundle
 
 MODULES = [
     ("pack", bundle.PACKAGE, b"import pack.one\n", "/a/pack/__init__.py"),

@@ -7,7 +7,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from roamlet.wire import calls, codec, protocol, values
+from roamlet.wire import codec, protocol
+from roamlet.wire.calls import calls
+from roamlet.wire.values import values
 from tests.wire import interpreters
 from tests.wire.target import CONTEXT, ErrorAnswer, send_part
 
@@ -155,7 +157,7 @@ def test_the_pool_stops_growing_at_its_limit_and_still_reads(python, start):
 
 def test_cancelling_a_call_imports_nothing_for_its_values_in_the_thread_that_reads(start):
     target = start(sys.executable, max_threads=2)
-    send_part(target, "values")
+    send_part(target, "values.values")
     send_part(target, "channels")
     target.modules({"work": WORK})
     target.begin("work:wait")
@@ -218,7 +220,7 @@ def test_the_thread_that_reads_waits_for_nobodys_output(python, start):
 
 def test_what_the_values_of_a_cancelled_call_import_may_exit(start):
     target = start(sys.executable, max_threads=2)
-    send_part(target, "values")
+    send_part(target, "values.values")
     send_part(target, "channels")
     target.modules({"work": WORK, "tests": None, "tests.wire": None, __name__: "raise SystemExit"})
     call = codec.dumps(("work", "echo", (Ware("tea"),), None), otherwise=values.dumps)

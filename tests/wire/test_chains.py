@@ -6,7 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from roamlet.wire import calls, chains, codec, protocol, tasklets
+from roamlet.wire import codec, protocol
+from roamlet.wire.calls import calls, chains, tasklets
 from tests.wire.target import CONTEXT, Ended, send_part
 
 WORK = """
@@ -30,7 +31,7 @@ def remembered():
 @pytest.fixture
 def work(start):
     target = start(sys.executable, max_threads=2)  # one reads, one runs calls
-    send_part(target, "chains")
+    send_part(target, "calls.chains")
     target.modules({"work": WORK})
     return target
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from roamlet.wire import bundle, codec, protocol
+from roamlet.wire import codec, protocol
+from roamlet.wire.modules import bundle
 from tests.remote.native_modules import compile_shared, multi
 from tests.wire import interpreters
 from tests.wire.target import ErrorAnswer, Target, send_part
@@ -42,7 +43,7 @@ def shared_object(python: str, folder: Path) -> bytes:
 
 
 def announce(target: Target, *files: tuple[int, str, int]) -> None:
-    send_part(target, "extensions")
+    send_part(target, "modules.extensions")
     native = (
         "native",
         bundle.EXTENSION,

@@ -1,4 +1,6 @@
-"""The parts of roamlet.wire.files and roamlet.wire.trees that decide: order of pieces, names, what a half-written file leaves."""
+"""The parts of roamlet.wire.files.files and roamlet.wire.files.trees that decide: order of pieces, names, what a
+half-written file leaves.
+"""
 
 import errno
 import hashlib
@@ -8,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from roamlet.wire import files, trees
+from roamlet.wire.files import files, trees
 from tests.remote.raising import raises
 
 HOW = {"algorithm": "sha256", "overwrite": True, "resume": False, "key": "key", "sync": False}

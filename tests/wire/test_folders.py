@@ -2,7 +2,7 @@
 
 import os
 
-from roamlet.wire import folders
+from roamlet.wire.files import folders
 
 
 def test_a_folder_that_another_transfer_makes_meanwhile_is_taken(tmp_path, monkeypatch):

@@ -17,8 +17,10 @@ from pathlib import PurePosixPath
 import pytest
 
 from roamlet.remote.values.registry import Incoming
-from roamlet.wire import bundle, codec, kinds, protocol, series, values
+from roamlet.wire import codec, protocol
 from roamlet.wire.codec import CannotTravel, CodecError
+from roamlet.wire.modules import bundle
+from roamlet.wire.values import kinds, large_messages, values
 from tests.wire.damage import TAGS, damaged, random_bytes
 from tests.wire.test_codec import PLAIN
 from tests.wire.test_values import KINDS
@@ -102,20 +104,20 @@ def fuzz_frames(inputs, seed):
 
 def fuzz_series(inputs, seed):
     chance = random.Random(seed)
-    parcel = series.Parcel(b"Vl\0\0\0\0l\0\0\0\1B\0\0\0\0", [b"x" * 100, bytearray(70)])
+    parcel = large_messages.Parcel(b"Vl\0\0\0\0l\0\0\0\1B\0\0\0\0", [b"x" * 100, bytearray(70)])
     sound = [frame[protocol.HEADER_SIZE :] for frame in parcel.frames(1, 0, 1, protocol.CALL)]
     outcomes = collections.Counter()
     for _ in range(inputs):
         pieces = [damaged(chance, [piece or b"\0"]) if chance.random() < 0.4 else piece for piece in sound]
         try:
-            arrival = series.Arrival(pieces[0], 100_000)
+            arrival = large_messages.Arrival(pieces[0], 100_000)
             for piece in pieces[1:]:
                 message = arrival.add(piece)
                 if message is not None:
                     codec.loads(message)
                     outcomes["a value"] += 1
                     break
-        except (protocol.ProtocolError, CodecError, CannotTravel, series.TooLarge) as error:
+        except (protocol.ProtocolError, CodecError, CannotTravel, large_messages.TooLarge) as error:
             outcomes[type(error).__name__] += 1
     return outcomes
 

@@ -4,7 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from roamlet.wire import build, bundle, codec, importer, protocol
+from roamlet.wire import build, codec, protocol
+from roamlet.wire.modules import bundle, importer
 from tests.wire.interpreters import since
 from tests.wire.target import ErrorAnswer, packed
 
@@ -335,7 +336,7 @@ def test_a_loader_answers_what_pkgutil_and_runpy_ask(work):
 
 
 def test_a_data_file_is_asked_for_and_its_absence_is_an_error_that_names_it(work):
-    work.modules({"pack": "", "roamlet.wire.resources": RESOURCES}, packages=["pack"])
+    work.modules({"pack": "", "roamlet.wire.modules.resources": RESOURCES}, packages=["pack"])
     text = "import pkgutil, pack\nresult = pkgutil.get_data('pack', %r)"
     number = work.begin("work:run", text % "some/data.txt")
     work.send(protocol.MODULES, wanted(work, "pack/some/data.txt"), data(("pack/some/data.txt", b"words")))
@@ -353,7 +354,7 @@ def test_a_data_file_is_asked_for_and_its_absence_is_an_error_that_names_it(work
 
 def test_a_question_for_a_data_file_has_a_time_limit(python, start):
     target = start(python, import_timeout=0.2)
-    target.modules({"work": WORK, "pack": "", "roamlet.wire.resources": RESOURCES}, packages=["pack"])
+    target.modules({"work": WORK, "pack": "", "roamlet.wire.modules.resources": RESOURCES}, packages=["pack"])
     answer = target.call("work:run", "import pkgutil, pack\nresult = pkgutil.get_data('pack', 'data.txt')")
     assert answer["type"] in ("IOError", "OSError", "Problem")
     assert "the parent did not answer within 0.2 seconds" in answer["text"]
@@ -374,7 +375,7 @@ def data(*files):
     return bundle.pack([(name, bundle.DATA, content, "") for name, content in files])
 
 
-RESOURCES = build.part("resources")[2].decode()
+RESOURCES = build.part("modules.resources")[2].decode()
 
 
 def test_roamlet_can_be_imported_but_not_used(work):
@@ -480,7 +481,7 @@ def test_names_in_directories_zip_files_and_extensions_are_listed(tmp_path, targ
 
 LISTER = """
 import sys
-inventory = sys.modules["roamlet.wire.inventory"]
+inventory = sys.modules["roamlet.wire.modules.inventory"]
 
 def names(path):
     packages, namespaces = inventory.top_level_names(path[:3])

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from roamlet.wire import link, protocol
+from roamlet.wire import protocol
+from roamlet.wire.link import link
 
 
 @pytest.fixture

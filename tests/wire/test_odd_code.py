@@ -2,7 +2,8 @@
 
 import pytest
 
-from roamlet.wire import bundle, protocol
+from roamlet.wire import protocol
+from roamlet.wire.modules import bundle
 
 ODD = """
 import sys

@@ -24,7 +24,13 @@ def loaded():
 """
 
 
-APART = {"tasklets", "resources", "paths", "metadata", "children"}  # needs roamlet itself; these come by imports
+APART = {
+    "calls.tasklets",
+    "modules.resources",
+    "modules.paths",
+    "modules.metadata",
+    "modules.children",
+}  # needs roamlet itself; these come by imports
 
 
 def install(target, name):
@@ -66,7 +72,7 @@ def test_a_part_that_is_not_there_ends_the_target_and_says_so(target):
 
 def parts_for(target):
     """Those that are made in the thread that reads."""
-    apart = APART | {"extensions"} if target.hello["python"][0] == 2 else APART
+    apart = APART | {"modules.extensions"} if target.hello["python"][0] == 2 else APART
     return [part for part in build.PARTS if part not in apart and part not in build.CALLED]
 
 

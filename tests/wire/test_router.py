@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-from roamlet.wire import build, codec, protocol, router, streams
+from roamlet.wire import build, codec, protocol
+from roamlet.wire.link import router, streams
 from tests.remote.fakes import hostile, script
 from tests.remote.stopping import gone
 from tests.wire.interpreters import found
@@ -108,7 +109,7 @@ def take_others(target):
 
 
 def make_router(target):
-    send_part(target, "router")
+    send_part(target, "link.router")
     return target
 
 
@@ -142,7 +143,7 @@ def test_it_starts_a_context_with_the_payload_that_it_has_and_passes_its_frames_
 
 def test_a_context_behind_a_context_behind_a_context(hop):
     middle = Behind(hop).wait_for_hello()
-    send_part(middle, "router")
+    send_part(middle, "link.router")
     last = Behind(hop, 9, next(iter(found().values())), hop=CHILD).wait_for_hello()
     last.send(protocol.MODULES, 0, packed({"work": WORK}))
     assert last.call("work:size", b"x" * 200_000) == 200_000
@@ -337,7 +338,7 @@ def test_a_bundle_leaves_for_the_child_before_its_last_byte_has_come_and_is_kept
 
 def test_two_hops_pass_on_what_has_come_and_each_keeps_it(own_hop, tmp_path):
     middle = Behind(own_hop).wait_for_hello()
-    send_part(middle, "router")
+    send_part(middle, "link.router")
     last = Behind(own_hop, 9, python=hostile(tmp_path, ECHO), hop=CHILD).wait_for_hello()
     data = big(work=WORK)
     middle.send(protocol.KEEP | protocol.KIND_CUT, 4, b"")

@@ -3,8 +3,8 @@
 import pytest
 
 from roamlet.wire import protocol
+from roamlet.wire.link.sorting import Cutter, Sorter
 from roamlet.wire.protocol import KIND_CUT, FrameReader, ProtocolError, frame
-from roamlet.wire.sorting import Cutter, Sorter
 
 OURS, THEIRS, OTHERS = 1, 2, 3
 STREAM = [

@@ -23,9 +23,10 @@ from typing import NamedTuple
 
 import pytest
 
-from roamlet.wire import codec, kinds, values
+from roamlet.wire import codec
 from roamlet.wire.codec import CannotTravel, CodecError
-from roamlet.wire.instances import resolve_by_import
+from roamlet.wire.values import kinds, values
+from roamlet.wire.values.instances import resolve_by_import
 from tests.remote.raising import raises
 
 pytestmark = pytest.mark.filterwarnings("ignore:The 'u' type code:DeprecationWarning")

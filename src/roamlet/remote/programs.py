@@ -1,4 +1,4 @@
-"""Scripts and shell commands in a context, for `roamlet run`: the parent's half of roamlet.wire.programs."""
+"""Scripts and shell commands in a context, for `roamlet run`: the parent's half of roamlet.wire.calls.programs."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from roamlet.remote.calls.engine import calls_of
 from roamlet.remote.context import Context
 from roamlet.remote.errors import CallTimeout
-from roamlet.wire import programs as wire
+from roamlet.wire.calls import programs as wire
 
 __all__ = ["run_command", "run_script"]
 
@@ -21,7 +21,7 @@ def run_command(context: Context, text: str, args: Sequence[str] = (), timeout: 
     process group, after `timeout` seconds, and when the context ends, even if the target's interpreter is killed. Blocks this
     tasklet only. Raises CallTimeout, and what Context.call does.
     """
-    calls_of(context).need("programs")
+    calls_of(context).need("calls.programs")
     limit = None if timeout is None else timeout + PATIENCE
     status: Any = context.call(wire.command, (text, list(args), timeout), timeout=limit)
     if status == "late":
@@ -38,7 +38,7 @@ def run_script(
     functions do. What it printed has been handed on when this returns; a traceback is printed on the target like everything else.
     Blocks this tasklet only. Raises what Context.call does.
     """
-    calls_of(context).need("programs")
+    calls_of(context).need("calls.programs")
     return _status(context, context.call(wire.script, (path, source, list(args)), timeout=timeout))
 
 

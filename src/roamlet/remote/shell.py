@@ -5,7 +5,7 @@ from typing import Any
 
 from roamlet.remote.calls.engine import calls_of
 from roamlet.remote.context import Context
-from roamlet.wire import shell as wire
+from roamlet.wire.calls import shell as wire
 
 __all__ = ["Shell"]
 
@@ -20,7 +20,7 @@ class Shell:
     """
 
     def __init__(self, context: Context) -> None:
-        calls_of(context).need("shell")
+        calls_of(context).need("calls.shell")
         self._context = context
         self._token = secrets.token_hex(8)
         self._number = 0

@@ -23,61 +23,80 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
 from typing import Any
 
-from roamlet.wire import bundle, codec, protocol
+from roamlet.wire import codec, protocol
+from roamlet.wire.modules import bundle
 
-# In the order in which they are executed over there: each after what it imports.
+# Names below roamlet.wire. Folders that the target has from the start, although nothing in them does anything:
+FOLDERS = ("link", "values", "modules", "calls", "files", "life")
+# In the order in which the target executes them: each after what it imports.
 MODULES = (
-    "protocol", "codec", "bundle", "link", "standin", "importer", "inventory", "stdio", "logs", "life", "calls",
-    "child",
-)  # fmt: skip
+    "protocol",
+    "codec",
+    "modules.bundle",
+    "link.link",
+    "modules.standin",
+    "modules.importer",
+    "modules.inventory",
+    "life.stdio",
+    "life.logs",
+    "life.life",
+    "calls.calls",
+    "life.child",
+)
 # Pieces that travel when a context needs them, see PART in roamlet.wire.protocol.
 PARTS = (
-    "extensions",
-    "folders",
-    "files",
-    "trees",
+    "modules.extensions",
+    "files.folders",
+    "files.files",
+    "files.trees",
     "channels",
-    "heartbeat",
-    "chains",
-    "detached",
-    "resources",
-    "paths",
-    "metadata",
-    "versions",
-    "children",
-    "tasklets",
-    "series",
-    "kinds",
-    "instances",
-    "values",
-    "functions",
-    "router",
-    "sorting",
-    "kept",
-    "streams",
-    "prompts",
-    "shell",
-    "programs",
-)  # fmt: skip
-FOR_CHILDREN = ("protocol", "codec", "bundle", "standin", "importer")  # what roamlet.wire.children hands on
-_BELOW_VALUES = ("kinds", "instances")
+    "life.heartbeat",
+    "calls.chains",
+    "life.detached",
+    "modules.resources",
+    "modules.paths",
+    "modules.metadata",
+    "modules.versions",
+    "modules.children",
+    "calls.tasklets",
+    "values.large_messages",
+    "values.kinds",
+    "values.instances",
+    "values.values",
+    "values.functions",
+    "link.router",
+    "link.sorting",
+    "link.bundle_cache",
+    "link.streams",
+    "link.prompts",
+    "calls.shell",
+    "calls.programs",
+)
+FOR_CHILDREN = (
+    "protocol",
+    "codec",
+    "modules.bundle",
+    "modules.standin",
+    "modules.importer",
+)  # for roamlet.wire.modules.children
+_BELOW_VALUES = ("values.kinds", "values.instances")
 STANDS_ON = {  # parts that need others, which go ahead of them
-    "paths": ("resources",),
-    "values": _BELOW_VALUES,
-    "series": (*_BELOW_VALUES, "values"),
-    "functions": (*_BELOW_VALUES, "values"),
-    "router": ("sorting", "kept", "streams"),
-    "files": ("folders",),
+    "modules.paths": ("modules.resources",),
+    "values.values": _BELOW_VALUES,
+    "values.large_messages": (*_BELOW_VALUES, "values.values"),
+    "values.functions": (*_BELOW_VALUES, "values.values"),
+    "link.router": ("link.sorting", "link.bundle_cache", "link.streams"),
+    "files.files": ("files.folders",),
 }
 ASKED = {  # those that a target may ask for, and what comes with them
-    "series": ("series",),  # which it asks for behind values
-    "values": (*_BELOW_VALUES, "values"),
+    "values.large_messages": ("values.large_messages",),  # which it asks for behind values
+    "values.values": (*_BELOW_VALUES, "values.values"),
 }
 CALLED = (
-    "trees",
-    "versions",
-    "prompts",
-    "shell",
+    "files.trees",
+    "modules.versions",
+    "link.prompts",
+    "calls.shell",
 )  # those whose functions are called: imported by the call, and not before
 OLDEST = "Python 2.7 or 3.6"
 NOISE_LIMIT = 1 << 20  # bytes that may precede the start line
@@ -158,6 +177,7 @@ def _first_stage() -> str:
 def payload() -> bytes:
     """Return the compressed payload. Made once in a process, in about 50 ms."""
     parts = [strip(_read("second_stage")), "roamlet\n", "roamlet.wire\n"]
+    parts.extend(f"roamlet.wire.{name}\n" for name in FOLDERS)
     parts.extend(f"roamlet.wire.{name}\n" + strip(_read(name)) for name in MODULES)
     return zlib.compress("\0".join(parts).encode("ascii"), 9)
 
@@ -165,15 +185,19 @@ def payload() -> bytes:
 @functools.cache
 def part(name: str) -> tuple[str, int, bytes, str]:
     """Return the module roamlet.wire.`name` as it stands in a bundle: a part of the package that travels when it is needed."""
-    return f"roamlet.wire.{name}", bundle.MODULE, strip(_read(name)).encode("ascii"), f"roamlet/wire/{name}.py"
+    return f"roamlet.wire.{name}", bundle.MODULE, strip(_read(name)).encode("ascii"), f"roamlet/wire/{_path(name)}"
 
 
 def _read(name: str) -> str:
-    return resources.files("roamlet.wire").joinpath(name + ".py").read_text("utf-8")
+    return resources.files("roamlet.wire").joinpath(_path(name)).read_text("utf-8")
+
+
+def _path(name: str) -> str:
+    return name.replace(".", "/") + ".py"
 
 
 def strip(source: str, keep_lines: bool = True) -> str:
-    """Return `source` without comments and docstrings, indented by single spaces.
+    """Return `source` without comments, docstrings and spaces between tokens that need none, indented by single spaces.
 
     `keep_lines`: every statement stays in its line, so that tracebacks from over there point into the real file. Otherwise
     empty lines go.
@@ -182,7 +206,15 @@ def strip(source: str, keep_lines: bool = True) -> str:
     lines = source.splitlines()
     depth = 0
     indent: dict[int, int] = {}  # of each line that may be re-indented; the inside of a long string is not among them
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+    gaps = []  # row, first and last column of spaces that nothing needs
+    tokens = list(tokenize.generate_tokens(io.StringIO(source).readline))
+    for before, token in zip([tokens[0], *tokens], tokens, strict=False):
+        if (
+            before.end < token.start
+            and before.end[0] == token.start[0]
+            and not (_ends_word(before.string) and _ends_word(token.string[:1]))
+        ):
+            gaps.append((token.start[0] - 1, before.end[1], token.start[1]))
         if token.type == tokenize.INDENT:
             depth += 1
         elif token.type == tokenize.DEDENT:
@@ -193,6 +225,8 @@ def strip(source: str, keep_lines: bool = True) -> str:
             indent.setdefault(token.start[0], depth)
             if token.type == tokenize.STRING:
                 indent.update((line, -1) for line in range(token.start[0] + 1, token.end[0] + 1))
+    for row, start, end in reversed(gaps):
+        lines[row] = lines[row][:start] + lines[row][end:]
     result = []
     for number, line in enumerate(lines, 1):
         if number in docstrings:
@@ -206,6 +240,10 @@ def strip(source: str, keep_lines: bool = True) -> str:
         if text or keep_lines:
             result.append(text)
     return "\n".join(result).rstrip() + "\n"
+
+
+def _ends_word(text: str) -> bool:
+    return text[-1:].isalnum() or text[-1:] == "_"
 
 
 def _docstring_lines(tree: ast.Module) -> Iterator[tuple[int, str]]:

@@ -34,8 +34,9 @@ import sys
 import threading
 from _weakref import ref  # weakref itself has not been imported everywhere when this part comes
 
-from roamlet.wire import calls, codec, protocol
-from roamlet.wire.link import allocate_lock
+from roamlet.wire import codec, protocol
+from roamlet.wire.calls import calls
+from roamlet.wire.link.link import allocate_lock
 
 # No `try: import`: what is not there is asked of the parent, and the thread that imports this is the one that reads.
 _builtins = sys.modules["__builtin__" if codec.PY2 else "builtins"]

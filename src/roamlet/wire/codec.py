@@ -108,8 +108,8 @@ def dumps(value, root="value", parts=None, refer=None, otherwise=None, head=None
 
     `root` names the value in the messages of CannotTravel. When the value is a tuple whose items have names of their own
     (the arguments of a call), `parts` lists these names and takes the place of `root`.
-    `otherwise(value, root, parts, refer)` is returned for what is not plain, or larger than BIG (roamlet.wire.values); False for
-    plain values alone, on a target too.
+    `otherwise(value, root, parts, refer)` is returned for what is not plain, or larger than BIG
+    (roamlet.wire.values.values); False for plain values alone, on a target too.
     `head`, for a tuple of less than BULK items: the beginning of a longer tuple, whose last items these are.
     Raises CannotTravel, naming the path of the first thing inside that is not plain.
     """
@@ -477,7 +477,7 @@ def loads(data, refer=None, start=0, until=None):
     if data == b"N":
         return None
     is_watched = len(data) > _LARGE
-    if type(data) is not bytes:  # one of roamlet.wire.values
+    if type(data) is not bytes:  # one of roamlet.wire.values.values
         data.refer = refer
         data.until = until
         data.left = _MAX_PIECES
@@ -493,7 +493,7 @@ def loads(data, refer=None, start=0, until=None):
     except (CannotTravel, OutOfTime):
         raise
     except (IndexError, struct.error, UnicodeError, TypeError, OverflowError, AttributeError) as error:
-        # Cut in the middle, no UTF-8, an unhashable key, a tag of roamlet.wire.values where none may be.
+        # Cut in the middle, no UTF-8, an unhashable key, a tag of roamlet.wire.values.values where none may be.
         raise CodecError("a message of %d bytes is garbled: %s" % (len(data), error))
     if position != len(data):
         # Also where a slice came out short: the position then lies behind the end.

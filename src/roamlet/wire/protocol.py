@@ -29,12 +29,13 @@ CONFIG   down  0          dict: id (int), name (str), and optionally log_level (
                           import_timeout (seconds, 60.0), prefer ("target": a top-level package that the target has is
                           never taken from the parent; "parent": what MODULES brings wins; or a list of str: the packages
                           of which what MODULES brings wins)
-MODULES  down  0/WANT's   raw, see roamlet.wire.bundle: modules, and names known to be absent. With the id of a WANT it is
+MODULES  down  0/WANT's   raw, see roamlet.wire.modules.bundle: modules, and names known to be absent. With the id of a WANT it is
                           the answer to it
 WANT     up    fresh      str: the full name of a module that no bundle brought. Answered by one MODULES frame of the
                           same id; a name that it neither brings nor calls absent counts as absent. "!name" asks for a
                           module's source as it is now; "package/path", "package/path/" and "@..." for data, see
-                          roamlet.wire.resources and roamlet.wire.metadata; "roamlet.wire.name" for a part of this package
+                          roamlet.wire.modules.resources and roamlet.wire.modules.metadata; "roamlet.wire.name" for a
+                          part of this package
 CALL     down  fresh      tuple: module (str), qualified name (str), args (tuple), kwargs (dict or None)
 RESULT   up    CALL's     the value
 ERROR    up    CALL's     dict: reason (one of the ERROR_* words below), type (str), module (str; builtins for builtin types
@@ -61,7 +62,7 @@ What a call printed or logged arrives before its RESULT or ERROR; what its child
 the pipe by then.
 
 KIND_MORE in the kind byte: the body is a piece of a message that goes on in the next frame of the same source, id and kind,
-see roamlet.wire.series. Whoever passes frames on treats it like any other.
+see roamlet.wire.values.large_messages. Whoever passes frames on treats it like any other.
 
 KIND_CUT in the kind byte: this body goes on in a later frame of the same destination, source, id and kind; the last one comes
 without it. So a body can be cut on its way where it must give way to others, and an intermediary can pass on what it has of it;
@@ -69,9 +70,9 @@ who reads frames puts them together again. Of one source to one destination no s
 ended, but for one of MODULES beside one of any other kind: calls wait for credit in the middle of a body, and modules wait for
 nothing. Whole frames may come in between; of MODULES none does.
 
-Behind an intermediary: a context that was sent the part roamlet.wire.router starts others and passes their frames on, those that go
-down by their destination, those that come up once their source has been found to belong to the stream they came by. What is said
-there about a context bears its number as id:
+Behind an intermediary: a context that was sent the part roamlet.wire.link.router starts others and passes their frames
+on, those that go down by their destination, those that come up once their source has been found to belong to the stream
+they came by. What is said there about a context bears its number as id:
 
 SPAWN    down  the new    dict: argv (list of str), token (str), config (bytes: the body of its CONFIG), translated (bool: it
                context's  speaks the language of the place, and shall speak English)
@@ -91,7 +92,7 @@ INSERT   down  0          tuple: destination (int), id (int), kind (int) of the 
                           bundle whose absent names it has, and list of tuple: a bundle (int), its modules from (int) to (int).
                           One bundle as it is goes on piece by piece while it comes; one that is put together, when all is there
 
-Behind the part roamlet.wire.chains:
+Behind the part roamlet.wire.calls.chains:
 
 CHAIN    down  a CALL's   raw, >cI: "J", and the chain that the CALL of this id joins, which comes next. With id 0: "E", and the
                or 0       chain that is over: what has not begun is dropped, what runs is cancelled

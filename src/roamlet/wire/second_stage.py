@@ -1,17 +1,20 @@
 # The head of the payload: the first stage executes it with `parts`, the pieces of the payload, in scope. Makes the modules
-# of roamlet.wire from the pieces, each "name newline source", in the order of the payload, and leaves `main` behind.
+# of roamlet.wire from the pieces, each "name newline source", in the order of the payload, and leaves `main` behind. A piece
+# without a source is a package: roamlet, roamlet.wire and its folders.
 # ruff: noqa: F821
-for part in parts:
-    if part is parts[0]:
-        continue
-    name, _, source = part.partition("\n")
-    module = type(sys)(str(name))
-    module.__file__ = "roamlet:" + str(name)
+for part in parts[1:]:
+    name, source = part.split("\n", 1)
+    name = str(name)
+    module = sys.modules[name] = type(sys)(name)
+    if not source:
+        module.__path__ = []
+    module.__file__ = "roamlet:" + name
     module.__package__ = ""  # keeps 2.7 from looking for our imports next to us
-    sys.modules[str(name)] = module
     exec(compile(source, module.__file__, "exec", 0, 1), module.__dict__)
     above, _, last = name.rpartition(".")
     if above:
-        setattr(sys.modules[above], str(last), module)
-sys.modules["roamlet.wire.child"].payload = data  # for contexts that this one starts, see roamlet.wire.router
-main = sys.modules["roamlet.wire.child"].main
+        setattr(sys.modules[above], last, module)
+module.payload = (
+    data  # in roamlet.wire.life.child, the last one: for contexts that this one starts, see roamlet.wire.link.router
+)
+main = module.main

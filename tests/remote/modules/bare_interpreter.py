@@ -1,7 +1,7 @@
 """A bare interpreter that imports from one bundle alone and tells which names it would have had to ask for.
 
 A second, plain reading of what roamlet.wire.protocol promises about MODULES, so that it shares no mistake with
-roamlet.wire.importer.
+roamlet.wire.modules.importer.
 """
 
 import json
@@ -10,7 +10,7 @@ import subprocess
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from roamlet.wire import bundle as wire_bundle
+from roamlet.wire.modules import bundle as wire_bundle
 from tests.remote import interpreters
 
 _LISTING = """

@@ -12,7 +12,7 @@ import pytest
 from roamlet.remote import modules
 from roamlet.remote.modules import bundle as bundles
 from roamlet.remote.modules.bounded import Bounded
-from roamlet.wire import bundle as wire_bundle
+from roamlet.wire.modules import bundle as wire_bundle
 from tests.remote.modules.conftest import Make
 
 
@@ -170,6 +170,6 @@ def test_a_file_that_is_only_opened_does_not_travel(make: Make, bare: frozenset[
     )
     opens, reads = modules.plan("opens", (), bare), modules.plan("reads", (), bare)
     assert opens is not None and reads is not None
-    assert opens.files == ("roamlet.wire.resources", "roamlet.wire.paths")
-    assert reads.files == ("reads/words.json", "roamlet.wire.resources")
+    assert opens.files == ("roamlet.wire.modules.resources", "roamlet.wire.modules.paths")
+    assert reads.files == ("reads/words.json", "roamlet.wire.modules.resources")
     assert modules.plan("reads", reads.names, bare) is None

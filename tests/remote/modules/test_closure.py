@@ -11,7 +11,7 @@ import pytest
 
 from roamlet.remote import modules
 from roamlet.remote.errors import CannotTravel, RemoteModuleNotFound
-from roamlet.wire import bundle as wire_bundle
+from roamlet.wire.modules import bundle as wire_bundle
 from tests.remote.modules import bare_interpreter
 from tests.remote.modules.conftest import Make
 

@@ -9,7 +9,7 @@ import pytest
 
 from roamlet import remote
 from roamlet.remote import modules
-from roamlet.wire import bundle as wire_bundle
+from roamlet.wire.modules import bundle as wire_bundle
 from tests.remote import interpreters
 from tests.remote.modules.conftest import Make
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from roamlet.remote import modules
-from roamlet.wire import bundle as wire_bundle
+from roamlet.wire.modules import bundle as wire_bundle
 from tests.remote.modules import bare_interpreter
 
 PACKAGES = ["django.db.models", "requests", "rich.console", "rich.table", "rich.progress"]
@@ -109,7 +109,7 @@ def test_dependencies_come_first_unless_modules_import_each_other() -> None:
     bundle = modules.plan(requests.__name__, (), frozenset(sys.stdlib_module_names))
     assert bundle is not None
     order = [name for name, *_ in wire_bundle.unpack(bundle.data)[0]]
-    assert order == ["roamlet.wire.resources", *bundle.modules, "certifi/cacert.pem"]
+    assert order == ["roamlet.wire.modules.resources", *bundle.modules, "certifi/cacert.pem"]
     assert order.index("certifi.core") < order.index("requests.certs")
     assert order.index("urllib3") < order.index("requests.adapters")
     for name in bundle.modules:

@@ -21,7 +21,7 @@ from roamlet import remote
 from roamlet.remote import modules
 from roamlet.remote.modules.finding import sources
 from roamlet.remote.shipping import shipping
-from roamlet.wire import bundle as wire_bundle
+from roamlet.wire.modules import bundle as wire_bundle
 from roamlet_bench.programs import relay
 from roamlet_bench.show import Table
 

@@ -1,6 +1,6 @@
 """Call chains: calls in one context that run one after the other, and are sent without waiting for each other's answers.
 
-The order is kept on the target, by roamlet.wire.chains. This module gives results, the first error, and the news that a
+The order is kept on the target, by roamlet.wire.calls.chains. This module gives results, the first error, and the news that a
 call was not run to their callers.
 """
 
@@ -22,7 +22,8 @@ from roamlet.remote.link.frames import ROOT
 from roamlet.remote.link.inflight import Answer
 from roamlet.sync import Lock
 from roamlet.sync._outcome import duplicate
-from roamlet.wire import chains, codec, protocol
+from roamlet.wire import codec, protocol
+from roamlet.wire.calls import chains
 
 R = TypeVar("R")
 
@@ -224,7 +225,7 @@ class Chain:
                 body = request.body
                 size = len(body) if isinstance(body, bytes) else body.size
                 self._wait_for_room(size, deadline)
-                calls.shipping.need("chains", deadline)
+                calls.shipping.need("calls.chains", deadline)
                 with self._lock:
                     refused = self._first is not None
                     if not refused:

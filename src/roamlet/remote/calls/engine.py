@@ -44,7 +44,8 @@ from roamlet.remote.link.link import Link, alive
 from roamlet.remote.shipping.shipping import Shipping
 from roamlet.remote.values import answers
 from roamlet.remote.values.registry import Outgoing
-from roamlet.wire import codec, heartbeat
+from roamlet.wire import codec
+from roamlet.wire.life import heartbeat
 
 R = TypeVar("R")
 
@@ -153,7 +154,7 @@ class Calls:
             name = modules.name_of(function)
         except CannotTravel:  # no other process finds it by a name: then as a value, if it can be one
             by_value = True
-            name = modules.FunctionName("roamlet.wire.functions", "apply")
+            name = modules.FunctionName("roamlet.wire.values.functions", "apply")
         except RemoteError as error:
             error.happened_in(self.name)
             raise
@@ -293,7 +294,7 @@ class Calls:
                 old.stop()
             self._heartbeat = Heartbeat(self.link, seconds)
             threads.links.post(self._heartbeat.run)
-        self.shipping.need("heartbeat")
+        self.shipping.need("life.heartbeat")
         self.call(heartbeat.expect, (seconds,))
         if seconds is None and old is not None:
             old.stop()

@@ -36,7 +36,12 @@ class Request:
     def to_payload(cls, module: str, function: str, args: Sequence[Any] = ()) -> "Request":
         """A call, with plain values, of a function of roamlet.wire that the target has."""
         name = modules.FunctionName(module, function)
-        return cls(None, name, part_name(module.rpartition(".")[2]), codec.dumps((module, function, tuple(args), None)))
+        return cls(
+            None,
+            name,
+            part_name(module.removeprefix("roamlet.wire.")),
+            codec.dumps((module, function, tuple(args), None)),
+        )
 
     def let_go(self) -> None:
         """Release its channels, because it is not sent after all."""
@@ -62,7 +67,7 @@ def _name_in_messages(name: modules.FunctionName) -> str:
     if name.module == modules.name_over_there():
         return f"__main__.{name.qualname}"
     if name.module.startswith("roamlet.wire."):
-        return part_name(name.module.rpartition(".")[2])
+        return part_name(name.module.removeprefix("roamlet.wire."))
     return str(name)
 
 

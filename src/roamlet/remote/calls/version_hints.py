@@ -5,7 +5,7 @@ import re
 from roamlet.remote import modules
 from roamlet.remote.calls.engine import Calls
 from roamlet.remote.errors import RemoteError
-from roamlet.wire import versions
+from roamlet.wire.modules import versions
 
 # What Python reports of a missing module, of a missing name in a module, and of a module without an attribute.
 NAMED = re.compile(r"(?:from|[Nn]o module named|module) '([A-Za-z_]\w*)")
@@ -22,7 +22,7 @@ def say_versions(calls: Calls, error: ImportError | AttributeError) -> None:
     if not ours:
         return
     try:
-        calls.need("versions")
+        calls.need("modules.versions")
         theirs = calls.call(versions.versions, (sorted(ours),), timeout=PATIENCE)
     except RemoteError:  # then it is not known
         return

@@ -11,7 +11,7 @@ from roamlet.remote.calls.engine import Calls
 from roamlet.remote.files import trees
 from roamlet.remote.files.options import Options, Transferred
 from roamlet.remote.files.transfer import Transfer, get_file, put_file
-from roamlet.wire import files as wire
+from roamlet.wire.files import files as wire
 
 
 @contextlib.contextmanager

@@ -1,7 +1,7 @@
 """Files to and from a context, in pieces that do not wait for each other. Whole folders are in files/trees.py.
 
-Both ends of a transfer are the same code, roamlet.wire.files: one called on the target, one on a worker thread here.
-What comes up is checked here before it is used; what is written here goes through roamlet.wire.files too, which leaves
+Both ends of a transfer are the same code, roamlet.wire.files.files: one called on the target, one on a worker thread here.
+What comes up is checked here before it is used; what is written here goes through roamlet.wire.files.files too, which leaves
 the named place by no way.
 """
 
@@ -21,10 +21,10 @@ from roamlet.remote.calls.engine import Calls
 from roamlet.remote.calls.pipeline import Pipeline, begin_later
 from roamlet.remote.errors import DamagedFile, FileChanged, RemoteError
 from roamlet.remote.files.options import Facts, Options, Progress, ProgressFunction, Transferred
-from roamlet.wire import files as wire
-from roamlet.wire import folders
+from roamlet.wire.files import files as wire
+from roamlet.wire.files import folders
 
-Opening = tuple[Facts, Any, str | None, bool]  # what roamlet.wire.files.start_reading returns
+Opening = tuple[Facts, Any, str | None, bool]  # what roamlet.wire.files.files.start_reading returns
 
 WORD = 1 << 63
 HERE = "here"
@@ -66,7 +66,7 @@ class Transfer:
     def __init__(self, calls: Calls, options: Options) -> None:
         if options.checksum != "sha256" and calls.facts.python < (3, 6):
             raise ValueError(f"{calls.name!r} is {calls.facts}, which knows no {options.checksum}: checksum='sha256'")
-        calls.need("files")
+        calls.need("files.files")
         self.calls = calls
         self.options = options
         self.meter = Meter(options.progress)
@@ -381,7 +381,7 @@ def _get_pieces(
 
 
 def checked_opening(pipeline: Pipeline, answer: Any) -> Opening:
-    """What roamlet.wire.files.start_reading returns; whatever else comes ends the context."""
+    """What roamlet.wire.files.files.start_reading returns; whatever else comes ends the context."""
     if type(answer) is not list or len(answer) != 4:
         pipeline.refuse("no facts about a file")
     facts, first, digest, same = answer
@@ -394,7 +394,7 @@ def checked_opening(pipeline: Pipeline, answer: Any) -> Opening:
 
 
 def checked_facts(pipeline: Pipeline, facts: Any) -> Facts:
-    """What roamlet.wire.files.facts_of returns; whatever else comes ends the context."""
+    """What roamlet.wire.files.files.facts_of returns; whatever else comes ends the context."""
     good = (
         type(facts) is list and len(facts) == 4 and all(type(one) is int and -WORD <= one < WORD for one in facts[:3])
     )

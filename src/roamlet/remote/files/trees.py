@@ -22,7 +22,7 @@ from roamlet.remote.files.transfer import (
     put_file,
 )
 from roamlet.sync import Semaphore
-from roamlet.wire import files, trees
+from roamlet.wire.files import files, trees
 
 AT_ONCE = 8  # large files under way
 BATCH = 1 << 20  # bytes of small files in one message
@@ -31,7 +31,7 @@ NAME_COSTS = 256  # bytes that a name counts for besides its file
 AHEAD = 4  # pages of names that are asked for at once
 
 Entry = tuple[bytes, str, Any, bytes | None]
-"""Name, kind, facts, where a link points: see roamlet.wire.trees.walk."""
+"""Name, kind, facts, where a link points: see roamlet.wire.files.trees.walk."""
 
 
 class TreeTransfer(Transfer):
@@ -41,7 +41,7 @@ class TreeTransfer(Transfer):
         if options.mode is not None:
             raise ValueError("mode= is for one file; of a folder, each file keeps its own")
         super().__init__(calls, options)
-        calls.need("trees")
+        calls.need("files.trees")
         self.skipped: list[str] = []
         self.folders: list[tuple[bytes, Any]] = []
         self.small = options.how(resume=False, key=options.key)

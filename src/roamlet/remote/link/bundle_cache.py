@@ -10,8 +10,8 @@ from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from roamlet.remote.link.frames import ROOT
-from roamlet.wire import bundle as wire_bundle
 from roamlet.wire import codec, protocol
+from roamlet.wire.modules import bundle as wire_bundle
 
 MOST_BYTES = 1 << 26  # that one intermediary caches; beyond that its cache is cleared, and modules are sent again
 LEVEL = 6  # as in modules/bundle.py

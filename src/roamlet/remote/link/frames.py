@@ -1,6 +1,6 @@
 """Cuts the bytes of one context into frames. The context is not trusted: what is stored of an unfinished frame is bounded.
 
-Frames of contexts behind an intermediary are sorted out by roamlet.wire.sorting first.
+Frames of contexts behind an intermediary are sorted out by roamlet.wire.link.sorting first.
 """
 
 from roamlet.wire import protocol

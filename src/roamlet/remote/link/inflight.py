@@ -5,7 +5,7 @@ import threading
 from typing import Protocol
 
 from roamlet.core import Waiter
-from roamlet.wire import series
+from roamlet.wire.values import large_messages
 
 NUMBERS = 0xFFFFFFFF
 LARGEST_RESULT = 1 << 30  # bytes
@@ -39,7 +39,7 @@ class InFlight:
         self.calls: dict[int, Entry] = {}
         self.largest_result = LARGEST_RESULT
         self._numbers = itertools.count(1)
-        self._arriving: dict[int, series.Arrival] = {}
+        self._arriving: dict[int, large_messages.Arrival] = {}
 
     def free_number(self) -> int:
         """A number that no call in flight has. Only under the lock."""
@@ -69,13 +69,13 @@ class InFlight:
     def add_piece(self, number: int, body: bytes) -> bytes | None:
         """Add a piece of a result; return the whole result when this was its last piece. Pieces of cancelled calls are dropped.
 
-        Raises series.TooLarge for a result beyond `largest_result`, ValueError for pieces that no context sends.
+        Raises large_messages.TooLarge for a result beyond `largest_result`, ValueError for pieces that no context sends.
         """
         if number not in self.calls:
             return None
         arrival = self._arriving.get(number)
         if arrival is None:
-            arrival = series.Arrival(body, self.largest_result)
+            arrival = large_messages.Arrival(body, self.largest_result)
             with self.lock:
                 if number in self.calls:
                     self._arriving[number] = arrival

@@ -26,8 +26,10 @@ from roamlet.remote.link.routes import EVENTS, Hop, Trunk, Tunnel
 from roamlet.remote.link.sender import QUEUED, Sender
 from roamlet.remote.transports import Transport
 from roamlet.sync import Event
-from roamlet.wire import codec, protocol, series, sorting
+from roamlet.wire import codec, protocol
 from roamlet.wire.build import StartScanner
+from roamlet.wire.link import sorting
+from roamlet.wire.values import large_messages
 
 READS_IN_A_ROW = 16
 PATIENCE = 2.0  # seconds for a process to end by itself after it has closed its pipe
@@ -130,7 +132,7 @@ class Link:
         self,
         function: str,
         head: bytes,
-        body: bytes | series.Parcel,
+        body: bytes | large_messages.Parcel,
         deadline: float | None = None,
         member: Member | None = None,
         *,
@@ -197,7 +199,7 @@ class Link:
             self._send_cancel(number)
 
     def _send_pieces(
-        self, number: int, head: bytes, parcel: series.Parcel, function: str, deadline: float | None
+        self, number: int, head: bytes, parcel: large_messages.Parcel, function: str, deadline: float | None
     ) -> None:
         """Send a CALL that is larger than a frame. Each piece waits for room, and frames of other calls go in between."""
         for piece in parcel.frames(self.identifier, ROOT, number, protocol.CALL):
@@ -399,7 +401,7 @@ class Link:
     def _take_piece(self, number: int, body: bytes) -> None:
         try:
             message = self.in_flight.add_piece(number, body)
-        except series.TooLarge as error:
+        except large_messages.TooLarge as error:
             self._refuse(number, error.size)
             return
         waiting = None if message is None else self.in_flight.remove(number)

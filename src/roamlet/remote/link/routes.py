@@ -1,6 +1,6 @@
 """Contexts behind contexts, seen from the root: tunnels through the one link that leads to all of them.
 
-The other end is roamlet.wire.router. Which bundles an intermediary has cached is in link/bundle_cache.py.
+The other end is roamlet.wire.link.router. Which bundles an intermediary has cached is in link/bundle_cache.py.
 """
 
 import errno
@@ -18,7 +18,8 @@ from roamlet.remote.link.pipe import Pipe
 from roamlet.remote.terminal.relayed import RelayedTerminal
 from roamlet.remote.terminal.terminal import Terminal
 from roamlet.sync import Event, Lock
-from roamlet.wire import codec, protocol, router, streams
+from roamlet.wire import codec, protocol
+from roamlet.wire.link import router, streams
 
 PIECE = 1 << 15  # bytes of a body that are sent at once: other senders wait for no more than that
 WINDOW = 1 << 18  # bytes that a context may be sent beyond what has reached its pipe; more where the round trip is long

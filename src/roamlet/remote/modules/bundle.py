@@ -1,6 +1,6 @@
 """The bodies of MODULES frames: what a call needs, less what its target has, built once and remembered.
 
-What an import needs is computed in modules/imports/closure.py, the layout of a body is roamlet.wire.bundle's.
+What an import needs is computed in modules/imports/closure.py, the layout of a body is roamlet.wire.modules.bundle's.
 """
 
 import dataclasses
@@ -29,7 +29,7 @@ from roamlet.remote.modules.native.platforms import Platform
 from roamlet.remote.modules.native.shared import Extension
 from roamlet.remote.modules.policy import EVERYTHING, Modules
 from roamlet.wire import build
-from roamlet.wire import bundle as wire_bundle
+from roamlet.wire.modules import bundle as wire_bundle
 
 _MOST_BYTES = 32 << 20
 _MOST_CLOSURES = 256
@@ -161,10 +161,11 @@ def pull(
 ) -> Bundle:
     """The answer to a target that asks for the module `name`: it and what it needs, or that it is absent and why.
 
-    "package/path" asks for a data file, "package/path/" for what lies in a folder, "@..." for what roamlet.wire.metadata tells
-    about distributions, "!module" for a module's source as it is now, "roamlet.wire.part" for a part of the payload. Never
-    raises for a name that cannot be served. Otherwise as `plan`; the module itself is included even if it was sent. What was
-    `asked` for before lets more go along: files of other folders, modules beside it (see kin.py).
+    "package/path" asks for a data file, "package/path/" for what lies in a folder, "@..." for what
+    roamlet.wire.modules.metadata tells about distributions, "!module" for a module's source as it is now,
+    "roamlet.wire.part" for a part of the payload. Never raises for a name that cannot be served. Otherwise as `plan`;
+    the module itself is included even if it was sent. What was `asked` for before lets more go along: files of other
+    folders, modules beside it (see kin.py).
     """
     if name.startswith("@"):
         told = distributions.answer(name, has, policy)
@@ -217,7 +218,7 @@ def _parts(name: str, sent: Collection[str]) -> Bundle:
 def _part_entries(parts: Iterable[str]) -> list[tuple[str, int, bytes, str]]:
     entries = []
     for part in parts:
-        if part == "children":
+        if part == "modules.children":
             sources = ((name, build.part(name)[2]) for name in build.FOR_CHILDREN)
             entries += [(f"roamlet.wire/{name}", wire_bundle.DATA, source, "") for name, source in sources]
         entries.append(build.part(part))

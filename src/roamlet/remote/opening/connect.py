@@ -169,8 +169,8 @@ def _with_terminal(given: _Given, token: str, link: Link, process: Tunnel) -> li
     if transport.answers is None or via is None:
         return argv
     try:
-        via.need("prompts", deadline)
-        host = Via(via.name, via.call, via.link.break_off, via.shipping.has_sent("tasklets"))
+        via.need("link.prompts", deadline)
+        host = Via(via.name, via.call, via.link.break_off, via.shipping.has_sent("calls.tasklets"))
         terminal = RelayedTerminal(host, transport.answers, transport.asks_on_stdin, process.said.append, deadline)
     except ProtocolError:
         raise
@@ -186,7 +186,7 @@ def _with_terminal(given: _Given, token: str, link: Link, process: Tunnel) -> li
 def _tunnel(transport: Transport, via: Calls, number: int, deadline: float) -> Tunnel:
     try:
         via.link.refuse_if_ended(None)
-        via.need("router", deadline)
+        via.need("link.router", deadline)
     except TimeoutError:
         problem = f"{via.name!r}, which is to start it, takes no more at present"
     except RemoteError as error:

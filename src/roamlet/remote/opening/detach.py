@@ -1,7 +1,7 @@
 """Functions that continue on the target when their context, its link and this process are gone.
 
 Each gets an interpreter of its own beside the context: one that the context starts, as it starts contexts behind it. That is sent
-the function and all modules that are known to be needed; then it sheds its link (roamlet.wire.detached).
+the function and all modules that are known to be needed; then it sheds its link (roamlet.wire.life.detached).
 """
 
 import contextlib
@@ -17,7 +17,8 @@ from roamlet.remote.channels.served import ChannelReferences
 from roamlet.remote.errors import CannotTravel, RemoteError
 from roamlet.remote.opening.connect import connect
 from roamlet.remote.transports.local import Local
-from roamlet.wire import build, detached
+from roamlet.wire import build
+from roamlet.wire.life import detached
 
 # It forks before it reads anything. The first half is what the context waits for, and what it would end; it ends when the other
 # one says that it goes on by itself (detached.WORD), or has ended.
@@ -89,8 +90,8 @@ def detach(
         via=calls,
     )
     with contextlib.closing(started):
-        started.need("detached", deadline)
-        through = ("roamlet.wire.detached", "load", (None if path is None else os.fsencode(path),))
+        started.need("life.detached", deadline)
+        through = ("roamlet.wire.life.detached", "load", (None if path is None else os.fsencode(path),))
         request = started.prepare(function, args, kwargs, through=through, references=NoChannelReferences(), lent=True)
         started.run(request, timeout, deadline)
         started.shipping.settle(deadline)

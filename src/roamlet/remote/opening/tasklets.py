@@ -5,7 +5,7 @@ from roamlet.remote.calls.engine import Calls
 from roamlet.remote.calls.request import Request
 from roamlet.remote.errors import ConnectTimeout, ContextClosed, NoTasklets, RemoteError
 
-PART = "tasklets"
+PART = "calls.tasklets"
 
 
 def start(calls: Calls, timeout: float, deadline: float, *, has_core: bool) -> None:
@@ -18,7 +18,7 @@ def start(calls: Calls, timeout: float, deadline: float, *, has_core: bool) -> N
             calls.need(PART, deadline)
         else:
             calls.shipping.send_bundle(modules.core(calls.facts.for_extensions), PART, deadline)
-        calls.run(Request.to_payload("roamlet.wire.tasklets", "ready"), timeout, deadline)
+        calls.run(Request.to_payload("roamlet.wire.calls.tasklets", "ready"), timeout, deadline)
         return
     except TimeoutError:
         problem = None

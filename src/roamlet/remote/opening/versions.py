@@ -4,7 +4,7 @@ from roamlet.remote import modules
 from roamlet.remote.base.deadlines import remaining
 from roamlet.remote.calls.engine import Calls
 from roamlet.remote.errors import ConnectError, ConnectTimeout, VersionConflict
-from roamlet.wire import versions
+from roamlet.wire.modules import versions
 
 
 def agree(calls: Calls, policy: modules.Modules, deadline: float) -> None:
@@ -18,7 +18,7 @@ def agree(calls: Calls, policy: modules.Modules, deadline: float) -> None:
     if not names:
         return
     try:
-        calls.need("versions", deadline)
+        calls.need("modules.versions", deadline)
         theirs: object = calls.call(versions.versions, (names,), timeout=remaining(deadline))
     except TimeoutError:
         theirs = None

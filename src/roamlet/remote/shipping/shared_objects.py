@@ -1,6 +1,6 @@
 """Sends the shared objects of extension modules to one context: in pieces, each sent when the link's queue is empty.
 
-Which files these are is decided in modules/; roamlet.wire.extensions receives them.
+Which files these are is decided in modules/; roamlet.wire.modules.extensions receives them.
 """
 
 import logging

@@ -17,26 +17,27 @@ from roamlet.remote.link.inflight import Answer, Member
 from roamlet.remote.link.link import Link
 from roamlet.remote.shipping.shared_objects import SharedObjectSender
 from roamlet.sync import Event, Lock
-from roamlet.wire import build, codec, protocol, series
-from roamlet.wire import bundle as wire_bundle
+from roamlet.wire import build, codec, protocol
+from roamlet.wire.modules import bundle as wire_bundle
+from roamlet.wire.values import large_messages
 
 T = TypeVar("T")
 
-EXTENSIONS = "extensions"  # the part that loads extension modules on the target
+EXTENSIONS = "modules.extensions"  # the part that loads extension modules on the target
 MOST_QUESTIONS = 1024
 PART_PREFIX = "roamlet.wire."
 PREPARED = 4096  # functions whose modules were sent; forgetting one costs a look at the plan
 
 # What parts of the payload are for, in messages.
 PURPOSES = {
-    "files": "a transfer of files",
-    "trees": "a transfer of folders",
-    "heartbeat": "heartbeat()",
-    "router": "the start of a context behind this one",
-    "prompts": "the terminal for a password",
+    "files.files": "a transfer of files",
+    "files.trees": "a transfer of folders",
+    "life.heartbeat": "heartbeat()",
+    "link.router": "the start of a context behind this one",
+    "link.prompts": "the terminal for a password",
     "channels": "a channel",
-    "shell": "a prompt",
-    "programs": "a script or command",
+    "calls.shell": "a prompt",
+    "calls.programs": "a script or command",
 }
 
 
@@ -90,7 +91,7 @@ class Shipping:
         function: Callable[..., Any],
         name: modules.FunctionName,
         text: str,
-        body: bytes | series.Parcel,
+        body: bytes | large_messages.Parcel,
         deadline: float | None = None,
         member: Member | None = None,
         *,

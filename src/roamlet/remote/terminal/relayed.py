@@ -1,6 +1,6 @@
 """The terminal of a command that another context runs (via=): prompts come from there, and are answered in this process.
 
-The other end is roamlet.wire.prompts. What a terminal is for is in terminal/terminal.py.
+The other end is roamlet.wire.link.prompts. What a terminal is for is in terminal/terminal.py.
 """
 
 import functools
@@ -15,7 +15,7 @@ from roamlet.remote.errors import ProtocolError, RemoteError
 from roamlet.remote.terminal.prompts import Answers, wipe
 from roamlet.remote.terminal.terminal import LINES_KEPT, LONGEST_LINE, NO, attached
 from roamlet.sync import Event
-from roamlet.wire import prompts
+from roamlet.wire.link import prompts
 
 STEP = 10.0  # seconds that one call for the next prompt waits on the target
 LOOK = 0.05  # the same where calls are tasklets, which all wait as long,

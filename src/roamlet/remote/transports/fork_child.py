@@ -33,7 +33,7 @@ from roamlet.remote import modules
 from roamlet.remote.base.threads import Threads
 from roamlet.remote.errors import UnsafeFork
 from roamlet.remote.terminal.prompts import VARIABLE
-from roamlet.wire import child
+from roamlet.wire.life import child
 
 PATIENCE = 5.0  # seconds that roamlet's own threads get to come to a rest
 FIRST_OF_OURS = 3

@@ -22,7 +22,7 @@ from roamlet.remote.values import error_places, failures, registry
 from roamlet.remote.values.registry import Incoming
 from roamlet.wire import codec, protocol
 
-VALUES = b"V"  # the beginning of what is not plain: see roamlet.wire.values
+VALUES = b"V"  # the beginning of what is not plain: see roamlet.wire.values.values
 IMPORT_ERRORS = ("ImportError", "ModuleNotFoundError")
 FIELDS = (("reason", str), ("type", str), ("module", str), ("text", str), ("traceback", str))
 

@@ -1,7 +1,7 @@
 """What goes down besides data: classes and functions by their names, and functions that have none as code.
 
-Only the encoding; roamlet.wire.functions makes them again on the target. Code is bytecode, which each minor version of Python has
-its own of; so it travels between equal versions alone.
+Only the encoding; roamlet.wire.values.functions makes them again on the target. Code is bytecode, which each minor
+version of Python has its own of; so it travels between equal versions alone.
 """
 
 import dis
@@ -23,14 +23,16 @@ from typing import Any
 
 from roamlet.remote import modules
 from roamlet.remote.errors import CannotTravel, RemoteError
-from roamlet.wire import kinds, values
+from roamlet.wire.values import kinds, values
 
 BY_NAME = (BuiltinFunctionType, MethodDescriptorType, WrapperDescriptorType, type(functools.lru_cache(len)))
 PARTS_OF_A_FUNCTION = (".__defaults__", ".__kwdefaults__", ".__closure__", ".__globals__")
 
 
 class Packer(values.Packer):
-    """Encodes one message that goes down. `modules`: the names of those that it needs there; `code`: roamlet.wire.functions too."""
+    """Encodes one message that goes down. `modules`: the names of those that it needs there; `code`:
+    roamlet.wire.values.functions too.
+    """
 
     def __init__(self, refer: Any, aside: list[Any], version: tuple[int, ...]) -> None:
         """`version`: of the Python on the target."""

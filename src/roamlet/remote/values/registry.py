@@ -1,7 +1,7 @@
 """What travels besides plain values, seen from the parent: which classes may come up, and what a message needs on the target.
 
-How values are taken apart and made again stands in roamlet.wire.kinds and roamlet.wire.instances. What comes up is data:
-Python's own exceptions, and classes that `register` was given, made without running any code of theirs.
+How values are taken apart and made again stands in roamlet.wire.values.kinds and roamlet.wire.values.instances. What
+comes up is data: Python's own exceptions, and classes that `register` was given, made without running any code of theirs.
 """
 
 import functools
@@ -13,7 +13,8 @@ from roamlet.remote import modules
 from roamlet.remote.modules.main_script import name_here
 from roamlet.remote.values.failures import BUILTIN, BUILTIN_MODULES, RENAMED
 from roamlet.remote.values.functions import Packer
-from roamlet.wire import codec, instances, kinds, protocol, series, values
+from roamlet.wire import codec, protocol
+from roamlet.wire.values import instances, kinds, large_messages, values
 
 C = TypeVar("C", bound=type)
 
@@ -22,7 +23,7 @@ PLAIN_TYPES: dict[str, type] = {
     for kind in (bool, int, float, complex, str, bytes, bytearray, list, tuple, dict, set, frozenset, object)
 }
 
-Body = bytes | series.Parcel
+Body = bytes | large_messages.Parcel
 _registered: dict[tuple[str, str], type] = {}
 
 
@@ -223,12 +224,12 @@ class Outgoing:
         body: bytes = packer.message(value, root, parts)  # type: ignore[no-untyped-call]
         if not self._lent:
             buffers = [one if type(one) is bytes else bytearray(getattr(one, "view", one)) for one in buffers]
-        self.parts = ("values", "functions") if packer.code else ("values",)
+        self.parts = ("values.values", "values.functions") if packer.code else ("values.values",)
         self.modules = packer.modules
         if not buffers and len(body) <= protocol.MAX_BODY:
             return body
-        self.parts = (*self.parts, "series")
-        return series.Parcel(body, buffers)
+        self.parts = (*self.parts, "values.large_messages")
+        return large_messages.Parcel(body, buffers)
 
 
 values.use(resolve, imports=False)

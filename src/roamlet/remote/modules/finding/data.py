@@ -216,7 +216,9 @@ def _file_in(place: str, parts: list[str]) -> bytes | None:
 
 
 def _listing(places: Collection[str], parts: list[str]) -> bytes | None:
-    """Paths, sizes and the folders left out, as roamlet.wire.resources reads them; folders that several places have are merged."""
+    """Paths, sizes and the folders left out, as roamlet.wire.modules.resources reads them; folders that several places
+    have are merged.
+    """
     found: dict[str, int] = {}
     unlisted: list[str] = []
     is_there = False

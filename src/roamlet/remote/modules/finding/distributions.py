@@ -1,4 +1,4 @@
-"""What a target is told about the distributions that modules come from: answers to "@...", see roamlet.wire.metadata.
+"""What a target is told about the distributions that modules come from: answers to "@...", see roamlet.wire.modules.metadata.
 
 Only distributions of which at least one module may travel are told about; nothing else of an installation is read.
 """

@@ -472,10 +472,10 @@ def closure_inside(
             done.add(name)
             if imports.asks_all_inside:
                 walk.add_index()
-                walk.result.parts.add("metadata")
+                walk.result.parts.add("modules.metadata")
             if imports.asks_metadata_inside:
                 walk.add_metadata(name.partition(".")[0])
-                walk.result.parts.add("metadata")
+                walk.result.parts.add("modules.metadata")
             for one in imports.inside:
                 walk.roots.update(walk.follow(one, _Policy.LOADED))
             targets = list(imports.named_inside)
@@ -495,13 +495,13 @@ def closure_inside(
 def _parts_for(imports: Imports) -> Iterator[str]:
     """The parts of roamlet.wire without which what this module does would have to wait for them."""
     if imports.reads_files or imports.knows_file:
-        yield "resources"
+        yield "modules.resources"
     if imports.knows_file:
-        yield "paths"
+        yield "modules.paths"
     if imports.asks_metadata or imports.asks_all:
-        yield "metadata"
+        yield "modules.metadata"
     if imports.starts_processes:
-        yield "children"
+        yield "modules.children"
 
 
 def _loaded_beside(name: str) -> list[str]:

@@ -79,7 +79,7 @@ class Extension:
         return sum(one.size for one in self.files)
 
     def announcement(self) -> bytes:
-        """What stands in a bundle in place of a source: see roamlet.wire.bundle."""
+        """What stands in a bundle in place of a source: see roamlet.wire.modules.bundle."""
         files = [(one.number, os.path.basename(one.path), one.size, one.soname) for one in self.files]
         return bytes(codec.dumps((self.is_package, files, self.has_twin), "extension"))
 

@@ -1,16 +1,16 @@
 """Messages of values that are more than plain: dates, exact numbers, paths, arrays, exceptions, and instances of classes.
 
-Here they are encoded and decoded; how a value is taken apart and made again stands in roamlet.wire.kinds and
-roamlet.wire.instances. Both sides use the three files: the parent imports them, a target gets them when it first meets such a
-value, in either direction. What is plain stands in roamlet.wire.codec, and this adds tags to its tables when it is imported.
-Which classes may be made is not decided here: whoever decodes says so, see `loads`.
+Here they are encoded and decoded; how a value is taken apart and made again stands in roamlet.wire.values.kinds and
+roamlet.wire.values.instances. Both sides use the three files: the parent imports them, a target gets them when it first
+meets such a value, in either direction. What is plain stands in roamlet.wire.codec, and this adds tags to its tables
+when it is imported. Which classes may be made is not decided here: whoever decodes says so, see `loads`.
 
 A message that holds such values begins with a tag that no plain one has:
 
     V  the table of classes, then the value. The table is a list of tuples (module, qualified name, shape, names of fields...)
-    k  u8 number of one of roamlet.wire.kinds.KINDS, then its state, a value
+    k  u8 number of one of roamlet.wire.values.kinds.KINDS, then its state, a value
     o  u32 number in the table of classes, then the values of its fields: an instance
-    B  u32 number of a buffer that came behind the message, see roamlet.wire.series
+    B  u32 number of a buffer that came behind the message, see roamlet.wire.values.large_messages
 
 Values are trees: what is reached in two ways arrives twice, and what contains itself is refused.
 """
@@ -18,10 +18,11 @@ Values are trees: what is reached in two ways arrives twice, and what contains i
 import struct
 import types
 
-from roamlet.wire import codec, kinds
+from roamlet.wire import codec
 from roamlet.wire.codec import _DECODE, MAX_DEPTH, PY2, CannotTravel, CodecError, int_types, text_type
-from roamlet.wire.instances import SHAPES, fields_of, resolve_by_import, shape_of
-from roamlet.wire.kinds import CLASS, KINDS, NUMBERS, Buffer, Refusal, codec_text, exact, look_up, type_name
+from roamlet.wire.values import kinds
+from roamlet.wire.values.instances import SHAPES, fields_of, resolve_by_import, shape_of
+from roamlet.wire.values.kinds import CLASS, KINDS, NUMBERS, Buffer, Refusal, codec_text, exact, look_up, type_name
 
 MOST_ASIDE = 4096  # buffers of one message
 _MOST_CLASSES = 1 << 16

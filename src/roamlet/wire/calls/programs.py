@@ -9,7 +9,7 @@ import os
 import sys
 import threading
 
-from roamlet.wire import link
+from roamlet.wire.link import link
 
 SHELL = "/bin/sh"
 KILL = 9  # on every system; `signal` need not be imported

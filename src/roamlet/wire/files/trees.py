@@ -1,7 +1,8 @@
 """Whole folders on one side of a transfer: what is in them, and many small files in one message.
 
-Both sides use this file, as they use roamlet.wire.files, on which it stands. Names within a folder are bytes, relative to its top;
-each is followed part by part from the open top folder, through no symbolic link, so that nothing outside is ever touched.
+Both sides use this file, as they use roamlet.wire.files.files, on which it stands. Names within a folder are bytes,
+relative to its top; each is followed part by part from the open top folder, through no symbolic link, so that nothing
+outside is ever touched.
 """
 
 import errno
@@ -9,10 +10,10 @@ import os
 import stat
 import threading
 
-from roamlet.wire import files
 from roamlet.wire.codec import int_types
-from roamlet.wire.files import facts_of, raw
-from roamlet.wire.folders import Folder, absolute, beside, opened_parent, shown
+from roamlet.wire.files import files
+from roamlet.wire.files.files import facts_of, raw
+from roamlet.wire.files.folders import Folder, absolute, beside, opened_parent, shown
 
 SMALL = files.PIECE  # bytes of a file that travels in one message with others
 PAGE = 500  # names in one message

@@ -1,8 +1,8 @@
 """One file on one side of a transfer: read in pieces, or written beside its name and put in place at once.
 
 Both sides use this file. On a target it is a part of the payload that travels when it is first needed, and its functions are
-called over there; the parent's end of a transfer is the same classes. Whole folders stand in roamlet.wire.trees, what both stand
-on in roamlet.wire.folders. Paths are bytes.
+called over there; the parent's end of a transfer is the same classes. Whole folders stand in roamlet.wire.files.trees,
+what both stand on in roamlet.wire.files.folders. Paths are bytes.
 
 Nothing waits for its turn except `finish` and `stop_reading`, so that a transfer of many pieces in flight holds one thread of the
 target's.
@@ -16,7 +16,7 @@ import stat
 import threading
 
 from roamlet.wire.codec import PY2, int_types
-from roamlet.wire.folders import (
+from roamlet.wire.files.folders import (
     CLOEXEC,
     NOFOLLOW,
     PRIVATE,
@@ -28,7 +28,7 @@ from roamlet.wire.folders import (
     sync,
     wrong,
 )
-from roamlet.wire.link import retry
+from roamlet.wire.link.link import retry
 
 PIECE = 1 << 18  # bytes that travel at once
 _ZEROS = b"\0" * PIECE

@@ -10,16 +10,17 @@ import os
 import sys
 import threading
 
-from roamlet.wire import bundle, codec, protocol, standin
+from roamlet.wire import codec, protocol
+from roamlet.wire.modules import bundle, standin
 
 LONGEST_NAME = 500  # characters; the parent takes no question that is longer
 PARTS = (
-    "roamlet.wire.resources",
-    "roamlet.wire.paths",
-    "roamlet.wire.metadata",
-    "roamlet.wire.children",
+    "roamlet.wire.modules.resources",
+    "roamlet.wire.modules.paths",
+    "roamlet.wire.modules.metadata",
+    "roamlet.wire.modules.children",
 )  # that an import may ask for
-EAGER = ("roamlet.wire.paths",)  # parts that serve from before the next module is executed
+EAGER = ("roamlet.wire.modules.paths",)  # parts that serve from before the next module is executed
 PREFIX = "roamlet:"  # of file names, so that no file of the target is taken for a source of the parent's
 # What standard modules try to import and most systems, or PyPy, do not have: no reason to ask the parent, which has it no
 # more or for itself alone. A bundle that brings one of them counts.
@@ -284,7 +285,8 @@ class Importer(object):
                 except BaseException:
                     del sys.modules[name]
                     raise
-                setattr(sys.modules["roamlet.wire"], name.rpartition(".")[2], module)
+                above, _, last = name.rpartition(".")
+                setattr(sys.modules[above], last, module)
         return module
 
     def find_spec(self, name, path=None, target=None):
@@ -383,10 +385,10 @@ class Importer(object):
 
     def _serve_children(self):
         try:
-            __import__("roamlet.wire.children")
+            __import__("roamlet.wire.modules.children")
         except ImportError:  # the link is lost: what is started now finds its own modules only
             return
-        sys.modules["roamlet.wire.children"].install(self)
+        sys.modules["roamlet.wire.modules.children"].install(self)
 
     def _serve_files(self):
         """Let importlib.resources.files ask for a reader, as it does on every other version: on 3.9 it makes a path."""
@@ -472,8 +474,8 @@ class Importer(object):
 
     def _resources(self):
         # A part that few contexts need; where the parent foresaw that, it is here already.
-        __import__("roamlet.wire.resources")
-        return sys.modules["roamlet.wire.resources"]
+        __import__("roamlet.wire.modules.resources")
+        return sys.modules["roamlet.wire.modules.resources"]
 
     def iter_modules(self, prefix=""):
         """For pkgutil: the top-level modules that came."""
@@ -483,10 +485,12 @@ class Importer(object):
     def find_distributions(self, context):
         """See importlib.metadata.DistributionFinder."""
         try:
-            __import__("roamlet.wire.metadata")
+            __import__("roamlet.wire.modules.metadata")
         except ImportError:  # the link is lost
             return iter(())
-        return iter(sys.modules["roamlet.wire.metadata"].find(self, context))  # 3.8 takes nothing but an iterator
+        return iter(
+            sys.modules["roamlet.wire.modules.metadata"].find(self, context)
+        )  # 3.8 takes nothing but an iterator
 
     def path_hook(self, path):
         """See sys.path_hooks: the directory of a package of the parent's, for pkgutil."""

@@ -12,7 +12,7 @@ import os
 import sys
 import threading
 
-from roamlet.wire import standin
+from roamlet.wire.modules import standin
 
 # Backends that the environment may ask for: the one that comes serves as well.
 _NOT_SENT = ("stacks", "greenlet")

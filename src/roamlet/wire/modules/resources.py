@@ -12,7 +12,7 @@ import posixpath
 import sys
 
 from roamlet.wire import codec
-from roamlet.wire.importer import native
+from roamlet.wire.modules.importer import native
 
 MEMORY = "/dev/shm"  # a file system in memory, where a file without a name can be made
 _O_TMPFILE = 0o20200000
@@ -246,8 +246,8 @@ class Entry(object):
         """Return a path by which this process and its children can open the file; it is a piece of memory, kept from now on."""
         if self.is_dir():
             # What only this process's own Python code can read; a part, for those who need it.
-            __import__("roamlet.wire.paths")
-            sys.modules["roamlet.wire.paths"].install(self._importer)
+            __import__("roamlet.wire.modules.paths")
+            sys.modules["roamlet.wire.modules.paths"].install(self._importer)
             return str(self)
         descriptors = self._importer.descriptors
         name = self._package + "/" + self._path

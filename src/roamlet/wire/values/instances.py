@@ -1,7 +1,7 @@
 """Instances of classes, namedtuples, members of enums and exceptions: taken apart into fields, and made again of them.
 
-None of it runs code of theirs. Which classes may be made is decided by whoever decodes, see roamlet.wire.values.loads; a target
-makes whatever its parent names.
+None of it runs code of theirs. Which classes may be made is decided by whoever decodes, see
+roamlet.wire.values.values.loads; a target makes whatever its parent names.
 """
 
 import struct
@@ -9,7 +9,7 @@ import sys
 import types
 
 from roamlet.wire.codec import PY2, CannotTravel, CodecError, int_types, text_type
-from roamlet.wire.kinds import HEAP_TYPE, Refusal, codec_text, exact, type_name, typed
+from roamlet.wire.values.kinds import HEAP_TYPE, Refusal, codec_text, exact, type_name, typed
 
 OBJECT = "object"  # fields: those of the instance, by name
 TUPLE = "tuple"  # a namedtuple: its items

@@ -16,7 +16,7 @@ import io
 import struct
 
 from roamlet.wire import protocol
-from roamlet.wire.values import MOST_ASIDE, Message
+from roamlet.wire.values.values import MOST_ASIDE, Message
 
 PIECE = 1 << 16  # bytes; what a pipe holds, and small enough to stay in the cache on its way there
 BYTES = 0
@@ -38,7 +38,9 @@ class Parcel(object):
     """A message on its way out: its bytes, and the buffers that come behind."""
 
     def __init__(self, message, buffers=()):
-        """`buffers`: bytes, bytearrays, or what has a `view` (roamlet.wire.kinds.Buffer). Nobody may resize them meanwhile."""
+        """`buffers`: bytes, bytearrays, or what has a `view` (roamlet.wire.values.kinds.Buffer). Nobody may resize them
+        meanwhile.
+        """
         self.message = message
         self.buffers = list(buffers)
         self.size = len(message) + sum(map(len, self.buffers))

@@ -13,7 +13,10 @@ import os
 import sys
 import threading
 
-from roamlet.wire import bundle, calls, codec, link, protocol
+from roamlet.wire import codec, protocol
+from roamlet.wire.calls import calls
+from roamlet.wire.link import link
+from roamlet.wire.modules import bundle
 
 REASON = (
     "this process was detached, and only what had come by then is here: import it at the top of the function's module"
@@ -129,7 +132,7 @@ def _stop_forwarding(child):
     logging = sys.modules.get("logging")
     if logging is not None:
         for handler in list(logging.root.handlers):
-            if type(handler).__module__ == "roamlet.wire.logs":
+            if type(handler).__module__ == "roamlet.wire.life.logs":
                 logging.root.removeHandler(handler)
                 logging.root.setLevel(logging.WARNING)
 

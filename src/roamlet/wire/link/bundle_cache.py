@@ -4,7 +4,9 @@ Runs on the target; see roamlet.wire.protocol for what that means: KEEP and INSE
 but for `body_of` and `frames_of`.
 """
 
-from roamlet.wire import bundle, link, protocol
+from roamlet.wire import protocol
+from roamlet.wire.link import link
+from roamlet.wire.modules import bundle
 from roamlet.wire.protocol import HEADER, HEADER_SIZE, KIND_CUT
 
 _LEVEL = 6  # of a bundle that is put together here

@@ -13,8 +13,8 @@ import sys
 import threading
 
 from roamlet.wire import codec, protocol
-from roamlet.wire.link import READ
-from roamlet.wire.logs import shortened, text
+from roamlet.wire.life.logs import shortened, text
+from roamlet.wire.link.link import READ
 
 _TEXT_LIMIT = 1 << 16  # characters of an error's text, and of its traceback
 _LARGE = 1 << 14  # bytes; a longer answer is sent at once and by itself
@@ -45,9 +45,9 @@ class Pool(object):
         self._aside = False  # a thread sends answers beside all of these
         self._process = os.getpid()
         self.runner = (
-            None  # whoever runs calls in place of these threads, which go on reading: see roamlet.wire.tasklets
+            None  # whoever runs calls in place of these threads, which go on reading: see roamlet.wire.calls.tasklets
         )
-        self.keeps = None  # a function: whether it keeps a call until its turn has come, see roamlet.wire.chains
+        self.keeps = None  # a function: whether it keeps a call until its turn has come, see roamlet.wire.calls.chains
         self._sending = {}  # (source, id) of a call -> its answer, which goes in pieces
         self.loads = codec.loads  # of arguments; a part of the payload may put its own here, and below
         self.dumps = codec.dumps  # of results

@@ -12,7 +12,7 @@ import sys
 import threading
 
 from roamlet.wire import protocol
-from roamlet.wire.link import _close_on_exec, retry, set_nonblocking
+from roamlet.wire.link.link import _close_on_exec, retry, set_nonblocking
 
 _CAPACITY = 1 << 16  # of a pipe: what one flush can have left in it
 

@@ -1,15 +1,17 @@
 """What importlib.metadata tells about distributions whose modules come from the parent.
 
 Runs on the target, as a part of the payload; see roamlet.wire.protocol for what that means. "@name/file" is a file of the
-distribution's metadata, "@name/" the listing of them (see roamlet.wire.resources), "@name/@" the folder at the parent that it is
-installed in, and "@" all distributions that the parent would send modules of: a list of tuples (name, version, its
-entry_points.txt). `name` is in its normal form: lower case, with single dashes. Each is asked for once, if it is not here.
+distribution's metadata, "@name/" the listing of them (see roamlet.wire.modules.resources), "@name/@" the folder at the
+parent that it is installed in, and "@" all distributions that the parent would send modules of: a list of tuples (name,
+version, its entry_points.txt). `name` is in its normal form: lower case, with single dashes. Each is asked for once, if
+it is not here.
 """
 
 import re
 import sys
 
-from roamlet.wire import codec, importer
+from roamlet.wire import codec
+from roamlet.wire.modules import importer
 
 _classes = {}  # module of importlib.metadata, or its backport -> our class of distributions for it
 
@@ -65,8 +67,8 @@ def _locate_file(self, path):
     # Imported here because only the files of a distribution need it.
     import pathlib
 
-    __import__("roamlet.wire.paths")
-    sys.modules["roamlet.wire.paths"].install(self._finder)
+    __import__("roamlet.wire.modules.paths")
+    sys.modules["roamlet.wire.modules.paths"].install(self._finder)
     place, folder = codec.loads(self._finder.fetch("@%s/@" % self._key))
     self._finder.paths[importer.PREFIX + importer.native(folder)] = "@" + self._key
     return pathlib.Path(importer.PREFIX + importer.native(place)) / path

@@ -7,7 +7,11 @@ import os
 import sys
 import threading
 
-from roamlet.wire import calls, codec, importer, inventory, life, link, logs, protocol, standin, stdio
+from roamlet.wire import codec, protocol
+from roamlet.wire.calls import calls
+from roamlet.wire.life import life, logs, stdio
+from roamlet.wire.link import link
+from roamlet.wire.modules import importer, inventory, standin
 
 
 def main(token, loaded=()):
@@ -48,7 +52,6 @@ class Child(object):
             roamlet = standin.Module("roamlet")
             roamlet.wire = sys.modules["roamlet.wire"]
             sys.modules["roamlet"] = roamlet
-            roamlet.wire.__path__ = []  # a package, as far as imports of its parts are concerned
         self.kinds = {}  # of frames, that parts have taken for themselves: what to call with the frame's five fields
         self._streams = stdio.Streams(wire)
         logs.forward(wire, config.get("log_level", 30), self.importer)
@@ -98,13 +101,13 @@ class Child(object):
 
     def _richer(self, value, root, parts, refer):
         """What codec.dumps does with what is not plain. Results may be large, and go in pieces then."""
-        values = self.importer.part("values", "kinds", "instances")
+        values = self.importer.part("values.values", "values.kinds", "values.instances")
         if root != "result":
             return values.dumps(value, root, parts, refer)
         buffers = []
         body = values.dumps(value, root, parts, refer, buffers)
         if buffers or len(body) > protocol.MAX_BODY:
-            body = self.importer.part("series").Parcel(body, buffers)
+            body = self.importer.part("values.large_messages").Parcel(body, buffers)
         return body
 
     def _leave(self):

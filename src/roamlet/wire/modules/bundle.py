@@ -8,11 +8,11 @@ Layout: one zlib, xz or zstd stream, which says by its first bytes what it is, o
     modules   list of tuple: name (str), kind, size of its source in bytes (int), origin (str: where the parent has it, for
               tracebacks). In the order of the sources; dependencies first. Kinds: MODULE, PACKAGE, NAMESPACE; the first two
               with CODE added hold marshalled bytecode of the target's own magic in place of the source. A DATA is no
-              module: a data file "package/path in it"; what lies in a folder, "package/path/" (see roamlet.wire.resources); or
-              what "@..." asks for (see roamlet.wire.metadata). Of an EXTENSION the source is a codec value: (is a package,
-              list of (number of a file, the name that others need it by, its size, the name that it gives itself), whether a
-              Python file can take its place); libraries in the order in which the linker is to search them, the module last;
-              the files come as PIECEs.
+              module: a data file "package/path in it"; what lies in a folder, "package/path/" (see
+              roamlet.wire.modules.resources); or what "@..." asks for (see roamlet.wire.modules.metadata). Of an
+              EXTENSION the source is a codec value: (is a package, list of (number of a file, the name that others need
+              it by, its size, the name that it gives itself), whether a Python file can take its place); libraries in
+              the order in which the linker is to search them, the module last; the files come as PIECEs.
               A DATA with one of the names ANNOUNCED and DONE says only that another bundle follows, and that it has come, or does
               not come: what is missed in between waits for it, as the answer to a question would come after it. Its bytes, the same
               in both, tell which bundle that is; a DONE for a bundle that was not announced says nothing
@@ -34,7 +34,7 @@ MODULE = 0
 PACKAGE = 1
 NAMESPACE = 2  # a package without a source
 DATA = 3  # no module
-EXTENSION = 4  # an extension module, a package or not; its files follow, see roamlet.wire.extensions
+EXTENSION = 4  # an extension module, a package or not; its files follow, see roamlet.wire.modules.extensions
 ANNOUNCED = "+"
 DONE = "-"
 CODE = 8  # added to MODULE or PACKAGE: bytecode

@@ -7,14 +7,14 @@ there, with all that has come so far. It has no link: what did not come is an Im
 
 import sys
 
-from roamlet.wire import bundle, importer
+from roamlet.wire.modules import bundle, importer
 
 NAMES = (
     "protocol",
     "codec",
-    "bundle",
-    "standin",
-    "importer",
+    "modules.bundle",
+    "modules.standin",
+    "modules.importer",
 )  # in the order of execution; "roamlet.wire/name" in the bundle
 REASON = "this process was started by a context, and only what had come there by then is here: import it there before"
 NATIVE = "extension modules from memory are not in the processes that a context starts"
@@ -24,17 +24,18 @@ _START = "\n".join(
         "import sys",
         "for name, source in sources:",
         "    module = type(sys)(name)",
+        "    if not source:",
+        "        module.__path__ = []",
         '    module.__file__ = "roamlet:" + name',
         "    sys.modules[name] = module",
         '    exec(compile(source, module.__file__, "exec", 0, 1), module.__dict__)',
         '    if "." in name:',
         '        setattr(sys.modules[name.rpartition(".")[0]], name.rpartition(".")[2], module)',
-        'sys.modules["roamlet.wire"].__path__ = []',
-        'made = sys.modules["roamlet.wire.importer"].Importer(None, theirs, 0)',
+        'made = sys.modules["roamlet.wire.modules.importer"].Importer(None, theirs, 0)',
         "for name, value in state.items():",
         "    setattr(made, name, value)",
         "made.lose(reason)",
-        'roamlet = sys.modules["roamlet.wire.standin"].Module("roamlet")',
+        'roamlet = sys.modules["roamlet.wire.modules.standin"].Module("roamlet")',
         'roamlet.wire = sys.modules["roamlet.wire"]',
         'sys.modules["roamlet"] = roamlet',
         "sys.meta_path.insert(0, made)",
@@ -63,7 +64,7 @@ class Snapshot(object):
             reasons[name] = NATIVE
         state.update(_modules=modules, _absent=absent, _reasons=reasons)
         state["_eager"] = [name for name in importer.EAGER if name in modules]
-        sources = [("roamlet", ""), ("roamlet.wire", "")]
+        sources = [("roamlet", ""), ("roamlet.wire", ""), ("roamlet.wire.modules", "")]
         sources.extend(("roamlet.wire." + name, source.fetch("roamlet.wire/" + name)) for name in NAMES)
         names = {"sources": sources, "theirs": theirs, "state": state, "reason": REASON}
         return vars(sys.modules["builtins"])["exec"], (_START, names)  # a keyword on 2.7

@@ -1,6 +1,6 @@
 """A command that an intermediary has started, and what goes through its pipes; the threads that wait for such pipes.
 
-Runs on the target; see roamlet.wire.protocol for what that means, and roamlet.wire.router for what the pipes are for.
+Runs on the target; see roamlet.wire.protocol for what that means, and roamlet.wire.link.router for what the pipes are for.
 """
 
 import collections
@@ -10,7 +10,8 @@ import select
 import struct
 import threading
 
-from roamlet.wire import codec, kept, link, protocol, sorting
+from roamlet.wire import codec, protocol
+from roamlet.wire.link import bundle_cache, link, sorting
 
 TERMINATE, KILL = 3, 4  # what HOLD says to be done to the process
 AMOUNTS = struct.Struct(">QI")  # the body of CREDIT
@@ -220,7 +221,7 @@ class Stream(object):
                     if len(data) > 4 and not making:
                         break
                     self._queue.popleft()
-                    self._queue.extendleft((part, False) for part in reversed(kept.frames_of(*data)))
+                    self._queue.extendleft((part, False) for part in reversed(bundle_cache.frames_of(*data)))
                     continue
                 if len(data) < 4096 and len(self._queue) > 1:
                     data = self._gathered()

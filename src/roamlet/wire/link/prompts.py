@@ -13,7 +13,7 @@ import termios
 import threading
 import time
 
-from roamlet.wire import link
+from roamlet.wire.link import link
 
 READ_SIZE = 4096
 LONGEST_LINE = 1 << 12

@@ -15,7 +15,8 @@ import sys
 import threading
 import zlib
 
-from roamlet.wire import bundle, codec, protocol
+from roamlet.wire import codec, protocol
+from roamlet.wire.modules import bundle
 
 _ExtensionFileLoader = sys.modules["_frozen_importlib_external"].ExtensionFileLoader
 _imp = sys.modules["_imp"]

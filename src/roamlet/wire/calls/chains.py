@@ -12,7 +12,8 @@ import os
 import struct
 import threading
 
-from roamlet.wire import calls, codec, protocol
+from roamlet.wire import codec, protocol
+from roamlet.wire.calls import calls
 
 VERB = struct.Struct(">cI")
 JOIN, OVER = b"J", b"E"

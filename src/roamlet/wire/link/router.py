@@ -12,10 +12,10 @@ import os
 import sys
 
 from roamlet.wire import codec, protocol
-from roamlet.wire.kept import Shelf, body_of
+from roamlet.wire.link.bundle_cache import Shelf, body_of
+from roamlet.wire.link.sorting import Sorter
+from roamlet.wire.link.streams import KILL, TERMINATE, Loop, Stream
 from roamlet.wire.protocol import KIND_CUT
-from roamlet.wire.sorting import Sorter
-from roamlet.wire.streams import KILL, TERMINATE, Loop, Stream
 
 READ_ON, HOLD_ON, CLOSE = range(3)  # what HOLD says; the rest are TERMINATE and KILL
 UNCOUNTED = (protocol.KEEP, protocol.INSERT, protocol.HOLD)  # what the parent sends without asking for credit
@@ -160,7 +160,7 @@ class Router(object):
 
 def _payload():
     """What this context read first. One that was forked off the parent makes it, as the parent does."""
-    payload = getattr(sys.modules["roamlet.wire.child"], "payload", None)
+    payload = getattr(sys.modules["roamlet.wire.life.child"], "payload", None)
     if payload is None:
         # Imported here because no other target has it.
         from roamlet.wire import build

@@ -14,8 +14,9 @@ The functions of one message that are from one module share their globals, which
 import sys
 import types
 
-from roamlet.wire import codec, kinds, values
+from roamlet.wire import codec
 from roamlet.wire.codec import _DECODE, CannotTravel, CodecError
+from roamlet.wire.values import kinds, values
 
 
 def apply(*arguments, **kwargs):

@@ -1,0 +1,1 @@
+"""Transfers of files and folders; both sides use these modules."""
