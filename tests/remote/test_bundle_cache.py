@@ -5,7 +5,8 @@ import os
 from roamlet.remote.link import bundle_cache
 from roamlet.remote.link.bundle_cache import BundleCache, delivery_frames
 from roamlet.wire import codec, protocol
-from roamlet.wire.link.bundle_cache import Shelf, frames_of
+from roamlet.wire.link.bundle_cache import BundleCache as WireCache
+from roamlet.wire.link.bundle_cache import frames_of
 from roamlet.wire.modules import bundle
 
 GOAL = 99
@@ -16,7 +17,7 @@ class Hops:
 
     def __init__(self, count, **options):
         self.path = [BundleCache(number, **options) for number in range(1, count + 1)]
-        self.shelves = {cache.number: Shelf() for cache in self.path}
+        self.caches = {cache.number: WireCache() for cache in self.path}
         self.received = []
         self.bytes = {cache.number: 0 for cache in self.path}
         self.order = []  # to whom bytes of bundles went, or what was said
@@ -43,11 +44,11 @@ class Hops:
                 self.received.append(body)
             return
         self.bytes[destination] += length
-        shelf = self.shelves[destination]
+        cache = self.caches[destination]
         if kind & ~protocol.KIND_CUT == protocol.KEEP:
             if length:
                 self.order.append(destination)
-            sink = shelf.keep(number, length, kind == protocol.KEEP)
+            sink = cache.keep(number, length, kind == protocol.KEEP)
             middle = protocol.HEADER_SIZE + length // 2
             sink(frame[:middle])
             if middle < len(frame):
@@ -63,7 +64,7 @@ class Hops:
                 pieces.clear()
                 self.feed(whole)
 
-        shelf.insert(said, write, lambda made: self.feed(b"".join(frames_of(*made))))
+        cache.insert(said, write, lambda made: self.feed(b"".join(frames_of(*made))))
 
 
 def modules(*names):
@@ -138,7 +139,7 @@ def test_a_hop_that_keeps_too_much_forgets_all_and_is_sent_it_again(monkeypatch)
     hops = Hops(2)
     for names in ("ab", "cd", "ab", "ef", "fg", "a"):
         assert bundle.unpack(hops.bring(packed(*names))) == bundle.unpack(packed(*names))
-        assert sum(len(one.body) for one in hops.shelves[1]._kept.values()) <= 15_000
+        assert sum(len(one.body) for one in hops.caches[1]._bundles.values()) <= 15_000
 
 
 def test_a_bundle_of_absent_names_alone_is_kept_too():

@@ -21,7 +21,7 @@ from tests.remote.stopping import stop
 
 # What it sends instead of an answer, and what the error says about it.
 BAD_FRAMES = {
-    "garbage": ("write(b'no frame at all, but plain text that somebody printed')", "frame that is none"),
+    "garbage": ("write(b'no frame at all, but plain text that somebody printed')", "no valid frame"),
     "a length beyond the limit": (
         "write(protocol.HEADER.pack(0, me, 1, protocol.MAX_BODY + 1, protocol.RESULT))",
         "frame that is none: RESULT, 134217729 bytes",

@@ -20,7 +20,7 @@ def in_flight() -> InFlight:
 
 def pieces_of(size):
     """The bodies of the frames of a result with `size` bytes."""
-    message = large_messages.Parcel(codec.dumps(b"x" * size))
+    message = large_messages.LargeMessage(codec.dumps(b"x" * size))
     return [frame[protocol.HEADER_SIZE :] for frame in message.frames(0, 7, 2, protocol.RESULT)]
 
 

@@ -17,7 +17,7 @@ def python(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def start() -> Iterator[Callable[..., Target]]:
-    """Start targets that are closed behind the test."""
+    """Start targets that are closed after the test."""
     started: list[Target] = []
 
     def start_target(python: str, *args: Any, **options: Any) -> Target:

@@ -171,7 +171,7 @@ def test_the_scanner_keeps_the_end_of_long_noise_and_gives_up_at_last():
     assert len(scanner.noise) < 20_000
     for _ in range(50):
         assert not scanner.feed(b"y\n" * 10_000)
-    with pytest.raises(protocol.ProtocolError, match="a login shell over there prints without end"):
+    with pytest.raises(protocol.ProtocolError, match="a login shell there prints without end"):
         scanner.feed(b"y\n" * 30_000)
 
 

@@ -1,4 +1,4 @@
-"""Bundles of modules: what was packed comes out, and what is none is refused."""
+"""Bundles of modules: what was packed comes out, and other bytes are refused."""
 
 import zlib
 

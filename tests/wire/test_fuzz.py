@@ -104,8 +104,8 @@ def fuzz_frames(inputs, seed):
 
 def fuzz_series(inputs, seed):
     chance = random.Random(seed)
-    parcel = large_messages.Parcel(b"Vl\0\0\0\0l\0\0\0\1B\0\0\0\0", [b"x" * 100, bytearray(70)])
-    sound = [frame[protocol.HEADER_SIZE :] for frame in parcel.frames(1, 0, 1, protocol.CALL)]
+    large = large_messages.LargeMessage(b"Vl\0\0\0\0l\0\0\0\1B\0\0\0\0", [b"x" * 100, bytearray(70)])
+    sound = [frame[protocol.HEADER_SIZE :] for frame in large.frames(1, 0, 1, protocol.CALL)]
     outcomes = collections.Counter()
     for _ in range(inputs):
         pieces = [damaged(chance, [piece or b"\0"]) if chance.random() < 0.4 else piece for piece in sound]

@@ -165,8 +165,8 @@ def test_an_answer_without_the_module_makes_it_absent(work):
 
 def test_an_answer_may_say_why_a_module_is_absent(work):
     number = work.begin("work:error", "missing")
-    work.modules({}, number=wanted(work, "missing"), absent=["missing"], reasons={"missing": "nobody has it"})
-    assert work.answer(number)[1] == "No module named missing: nobody has it"
+    work.modules({}, number=wanted(work, "missing"), absent=["missing"], reasons={"missing": "no Python has it"})
+    assert work.answer(number)[1] == "No module named missing: no Python has it"
 
 
 def test_a_submodule_that_no_bundle_brought_is_asked_for(work):

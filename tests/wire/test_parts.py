@@ -58,7 +58,7 @@ def test_a_part_is_a_module_that_calls_can_import_beside_the_stand_in_of_roamlet
 
 
 @pytest.mark.parametrize("kind", [protocol.RESULT, protocol.HELLO])
-def test_a_frame_that_nobody_takes_ends_the_target_and_says_why(target, kind):
+def test_a_frame_that_nothing_takes_ends_the_target_and_says_why(target, kind):
     target.send(kind, 1, b"N")
     with pytest.raises(Ended, match=f"a {protocol.kind_name(kind)} frame cannot be used.*nothing here takes it"):
         target.wait_for(protocol.PONG)
@@ -88,7 +88,7 @@ def test_parts_are_in_place_although_a_call_is_in_the_middle_of_an_import_that_w
     number = begin_to_import(target)
     for part in parts_for(target):
         send_part(target, part)
-    assert target.call("os:getpid") == target.hello["pid"]  # which lies behind them
+    assert target.call("os:getpid") == target.hello["pid"]  # the frame after them
     target.modules({"far": "x = 5\n"}, number=target.wants["far"])
     assert target.answer(number) == 5
 

@@ -1,4 +1,4 @@
-"""Frames cut out of any stream of bytes, and streams that are none."""
+"""Frames cut out of any stream of bytes, and streams of other bytes."""
 
 import random
 
@@ -51,7 +51,7 @@ def test_a_stream_that_was_cut_says_so():
 def test_a_length_above_the_limit_is_refused_before_the_body_comes():
     header = protocol.HEADER.pack(0, 9, 1, protocol.MAX_BODY + 1, protocol.RESULT)
     with pytest.raises(
-        ProtocolError, match=r"context 9 sent a frame that is none: RESULT, 134217729 bytes \(limit 134217728\)"
+        ProtocolError, match=r"context 9 sent no valid frame: RESULT, 134217729 bytes \(limit 134217728\)"
     ):
         FrameReader().feed(header)
 

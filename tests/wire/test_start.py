@@ -83,7 +83,7 @@ def test_the_environment_changes_nothing(python, start, tmp_path):
 
 
 def test_a_start_that_fails_says_why_in_one_line(python):
-    """zlib is missing over there, say: here something else stands in its place."""
+    """zlib is missing on the target, say: here something else takes its place."""
     token = build.new_token()
     frames = build.preamble({"id": CONTEXT, "name": "x"})
     command = build.command(python, token)

@@ -38,7 +38,7 @@ Point = collections.namedtuple("Point", "x y")
 
 
 def text_array(text):
-    """One of the type code u, which is deprecated from 3.13 on and stands in programs that people have."""
+    """One of the type code u, which is deprecated from 3.13 on and is in programs that people have."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         return array.array("u", text)

@@ -184,7 +184,7 @@ def payload() -> bytes:
 
 @functools.cache
 def part(name: str) -> tuple[str, int, bytes, str]:
-    """Return the module roamlet.wire.`name` as it stands in a bundle: a part of the package that travels when it is needed."""
+    """Return the module roamlet.wire.`name` in the form that a bundle has: a part of the package that travels when it is needed."""
     return f"roamlet.wire.{name}", bundle.MODULE, strip(_read(name)).encode("ascii"), f"roamlet/wire/{_path(name)}"
 
 
@@ -199,7 +199,7 @@ def _path(name: str) -> str:
 def strip(source: str, keep_lines: bool = True) -> str:
     """Return `source` without comments, docstrings and spaces between tokens that need none, indented by single spaces.
 
-    `keep_lines`: every statement stays in its line, so that tracebacks from over there point into the real file. Otherwise
+    `keep_lines`: every statement stays in its line, so that tracebacks from targets point into the real file. Otherwise
     empty lines go.
     """
     docstrings = dict(_docstring_lines(ast.parse(source)))
@@ -266,7 +266,7 @@ class StartScanner:
     """Find the start line in what a target prints, behind whatever its login shell printed before.
 
     Attributes, once `feed` has returned True: `status` (protocol.STARTED and so on), `text` of the start line, `rest`: the bytes
-    behind it, frames if the status is STARTED. `noise`: what came before, its end if it is long; also while the line has not come.
+    after it, frames if the status is STARTED. `noise`: what came before, its end if it is long; also while the line has not come.
     """
 
     def __init__(self, token: str) -> None:
@@ -292,7 +292,7 @@ class StartScanner:
             self._data = self.noise + token + behind
             if self._seen > NOISE_LIMIT:
                 raise protocol.ProtocolError(
-                    f"the other side printed {self._seen} bytes, and no context started; a login shell over there prints "
+                    f"the other side printed {self._seen} bytes, and no context started; a login shell there prints "
                     f"without end. It ends with: {self._data[-200:]!r}"
                 )
             return False

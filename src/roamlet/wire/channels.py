@@ -1,4 +1,4 @@
-"""Channels of the parent's, used over there: what a call got as a channel is a Channel of this file, bound to the real one.
+"""Channels of the parent, used on a target: what a call got as a channel is a Channel of this file, bound to the real one.
 
 A part of the payload that travels when a channel does; see roamlet.wire.protocol. There is no core of roamlet here: what blocks is
 the thread of the call. The other end is roamlet.remote.channels.served, which imports the words below.
@@ -126,7 +126,7 @@ class Channel(object):
         self._ahead = 0  # values that loops want beyond those that threads wait for
         self._values = collections.deque()  # outcomes that came ahead
         self._waiting = collections.deque()  # Waiters
-        self._refused = 0  # values that nobody waited for, because the channel has a window, and that met a closed one
+        self._refused = 0  # values sent into a window, without waiting, to a channel that was closed
 
     # ---- receiving
 
@@ -203,7 +203,7 @@ class Channel(object):
         return ASK.pack(b"A", *self._told)
 
     def _leave(self, waiter=None):
-        """Return the frame that gives back what nobody wants any more, or None. With the lock held."""
+        """Return the frame that gives back what is not used any more, or None. With the lock held."""
         if waiter in self._waiting:
             self._waiting.remove(waiter)
         if self._epoch is None or self._waiting or self._ahead or self._given() or self._asked == self._taken:
@@ -323,7 +323,7 @@ class Channel(object):
         )
 
     def __del__(self):
-        references, self._references = self._references, 0  # nobody takes it for alive from now on
+        references, self._references = self._references, 0  # it does not count as alive from now on
         # An epoch that is not ended here would never end: another Channel of this number may be there already, so that references
         # are left, and what that one asks for waits for the end of this one's.
         self._home.gone.append((self._number, references, self._epoch, self._taken))
@@ -590,7 +590,7 @@ class Channels(object):
             waiter.settle("room")
 
     def tidy(self):
-        """Tell the parent what nobody needs any more. Waits for no lock: a finalizer may run this in the middle of anything."""
+        """Tell the parent what is not needed any more. Waits for no lock: a finalizer may run this in the middle of anything."""
         while (self.gone or self.left) and not self._link.busy() and self.lock.acquire(False):
             try:
                 channel, number, frame = self._last_words()

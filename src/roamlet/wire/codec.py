@@ -30,7 +30,7 @@ from roamlet.wire.protocol import MAX_BODY, WireError
 MAX_DEPTH = 128  # containers within containers
 BULK = 8
 FEW = 256  # keys, which may all have one hash
-BIG = 1 << 20  # bytes; where somebody knows how, larger ones are not copied into the message but sent behind it
+BIG = 1 << 20  # bytes; where the other end can take that, larger ones are not copied into the message but sent after it
 _MAX_PIECES = (
     MAX_BODY // 32
 )  # of a value: what holds one list many times over must not fill the memory, or take minutes to decode
@@ -56,7 +56,7 @@ if PY2:
 else:
     text_type = str
     int_types = (int,)
-_HASHED_WELL = set([text_type, bytes])  # nobody can know beforehand which of them have one hash
+_HASHED_WELL = set([text_type, bytes])  # which of them have one hash cannot be known beforehand
 
 
 class CodecError(WireError, ValueError):
@@ -138,7 +138,7 @@ def dumps(value, root="value", parts=None, refer=None, otherwise=None, head=None
         data = b"".join(out)
     except (_Refused, KeyError, RuntimeError):
         # KeyError is a type without an encoder; RuntimeError is a dict or set that another thread changes meanwhile, or
-        # a RecursionError of a caller who is deep already. The slow second walk finds out which, and where.
+        # a RecursionError of a caller that is deep already. The slow second walk finds out which, and where.
         data = None
     if otherwise and (data is None or len(data) > MAX_BODY):
         return otherwise(value, root, parts, refer)
@@ -152,7 +152,7 @@ def dumps(value, root="value", parts=None, refer=None, otherwise=None, head=None
 
 
 def head_of(value):
-    """Return what stands before the bytes `value` in a message: with them behind it, it is what `dumps` returns."""
+    """Return what precedes the bytes `value` in a message: followed by them, it is what `dumps` returns."""
     return _TAG_U32.pack(b"b", len(value))
 
 
@@ -467,7 +467,7 @@ class Watched(bytearray if PY2 else bytes):
 
 
 def loads(data, refer=None, start=0, until=None):
-    """Return the value that `data` (bytes) holds from `start` on. Thread-safe; does not block; runs nobody's code but `refer`'s.
+    """Return the value that `data` (bytes) holds from `start` on. Thread-safe; does not block; runs no code of others but `refer`.
 
     `refer(number)` returns what the other side has named so, or raises CodecError; without it no number is taken. `until()` is
     asked now and then while a large message is decoded; where it returns true, OutOfTime is raised.
@@ -496,7 +496,7 @@ def loads(data, refer=None, start=0, until=None):
         # Cut in the middle, no UTF-8, an unhashable key, a tag of roamlet.wire.values.values where none may be.
         raise CodecError("a message of %d bytes is garbled: %s" % (len(data), error))
     if position != len(data):
-        # Also where a slice came out short: the position then lies behind the end.
+        # Also where a slice came out short: the position is then past the end.
         raise CodecError("a message of %d bytes is garbled: its value ends at %d" % (len(data), position))
     return value
 

@@ -6,11 +6,11 @@ common syntax of Python 2.7 and 3.6+ and imports the standard library only. Noth
 Order of a connection, seen from the target::
 
     argv      the first stage (roamlet.wire.build) with a random token
-    stdin     PAYLOAD (its exact size stands in argv), then frames; the parent pushes PAYLOAD, CONFIG and whatever it
+    stdin     PAYLOAD (its exact size is in argv), then frames; the parent pushes PAYLOAD, CONFIG and whatever it
               likes (MODULES, CALL...) at once and waits for nothing
     stdout    noise of the login shell, if any; then the START LINE; then frames, HELLO first
 
-START LINE: ``<token><status> <text>`` and a newline, see `start_line` and roamlet.wire.build.StartScanner. The token stands in
+START LINE: ``<token><status> <text>`` and a newline, see `start_line` and roamlet.wire.build.StartScanner. The token is in
 argv as two words, so that a shell which echoes its command line does not print it by accident. After any status but STARTED the
 process ends, and the text says why.
 
@@ -21,7 +21,7 @@ request. Bodies are one value in roamlet.wire.codec unless "raw" is said.
 kind     way   id         body
 HELLO    up    0          dict: protocol (int), python (tuple major, minor, micro), implementation, platform, machine (str),
                           pid (int), executable (str), magic (bytes: of this Python's bytecode), packages (str: the
-                          top-level names that import over there, standard modules included, joined by one space), libc (str,
+                          top-level names that import on the target, standard modules included, joined by one space), libc (str,
                           "glibc 2.36" or empty), suffixes (str, joined likewise: endings of extension modules, empty on 2.7),
                           namespaces (str, joined likewise: directories that could serve as namespace packages; a
                           package of the parent wins over them)
@@ -49,7 +49,7 @@ LOG      up    0          tuple: logger name, level (int), message, time (float,
 GOODBYE  down  0          raw, empty: end in order. up: all that was printed and logged was sent before; nothing follows
 PING     both  fresh      raw; PONG answers with the same id and body
 PONG     both  PING's     raw; behind what is on its way
-PART     down  0          str: the last name of a module roamlet.wire.*, a part of this package that is no piece of the payload
+PART     down  0          str: the name below roamlet.wire of a module, a part of this package that is no piece of the payload
                           because few contexts need it. It came by MODULES before, and those that it imports by PART before;
                           it is made, and its install(child) called if it has one, in the thread that reads, before the
                           next frame is looked at. It may take kinds of its own
@@ -66,7 +66,7 @@ see roamlet.wire.values.large_messages. Whoever passes frames on treats it like 
 
 KIND_CUT in the kind byte: this body goes on in a later frame of the same destination, source, id and kind; the last one comes
 without it. So a body can be cut on its way where it must give way to others, and an intermediary can pass on what it has of it;
-who reads frames puts them together again. Of one source to one destination no second body is cut before the first has
+the reader of frames puts them together again. Of one source to one destination no second body is cut before the first has
 ended, but for one of MODULES beside one of any other kind: calls wait for credit in the middle of a body, and modules wait for
 nothing. Whole frames may come in between; of MODULES none does.
 
@@ -199,7 +199,7 @@ def unpack_header(data, position=0):
     header = HEADER.unpack_from(data, position)
     if header[3] > MAX_BODY or not HELLO <= header[4] & ~(KIND_MORE | KIND_CUT) <= LAST_KIND:
         raise ProtocolError(
-            "context %d sent a frame that is none: %s, %d bytes (limit %d); something else writes to the "
+            "context %d sent no valid frame: %s, %d bytes (limit %d); something else writes to the "
             "descriptors of the link" % (header[1], kind_name(header[4]), header[3], MAX_BODY)
         )
     return header

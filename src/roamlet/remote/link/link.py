@@ -132,7 +132,7 @@ class Link:
         self,
         function: str,
         head: bytes,
-        body: bytes | large_messages.Parcel,
+        body: bytes | large_messages.LargeMessage,
         deadline: float | None = None,
         member: Member | None = None,
         *,
@@ -199,10 +199,10 @@ class Link:
             self._send_cancel(number)
 
     def _send_pieces(
-        self, number: int, head: bytes, parcel: large_messages.Parcel, function: str, deadline: float | None
+        self, number: int, head: bytes, message: large_messages.LargeMessage, function: str, deadline: float | None
     ) -> None:
         """Send a CALL that is larger than a frame. Each piece waits for room, and frames of other calls go in between."""
-        for piece in parcel.frames(self.identifier, ROOT, number, protocol.CALL):
+        for piece in message.frames(self.identifier, ROOT, number, protocol.CALL):
             try:
                 self.send(head + piece, function, deadline)
             except BaseException:

@@ -91,7 +91,7 @@ class Shipping:
         function: Callable[..., Any],
         name: modules.FunctionName,
         text: str,
-        body: bytes | large_messages.Parcel,
+        body: bytes | large_messages.LargeMessage,
         deadline: float | None = None,
         member: Member | None = None,
         *,

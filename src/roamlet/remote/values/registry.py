@@ -23,7 +23,7 @@ PLAIN_TYPES: dict[str, type] = {
     for kind in (bool, int, float, complex, str, bytes, bytearray, list, tuple, dict, set, frozenset, object)
 }
 
-Body = bytes | large_messages.Parcel
+Body = bytes | large_messages.LargeMessage
 _registered: dict[tuple[str, str], type] = {}
 
 
@@ -229,7 +229,7 @@ class Outgoing:
         if not buffers and len(body) <= protocol.MAX_BODY:
             return body
         self.parts = (*self.parts, "values.large_messages")
-        return large_messages.Parcel(body, buffers)
+        return large_messages.LargeMessage(body, buffers)
 
 
 values.use(resolve, imports=False)

@@ -35,7 +35,7 @@ class Pool(object):
         self._handle = handle
         self._flush = flush
         self._limit = max(2, limit)
-        self._pending = collections.deque()  # calls that nobody has begun
+        self._pending = collections.deque()  # calls that have not begun
         self._answers = collections.deque()  # frames that are to be sent
         self._lock = threading.Lock()
         self._answers_lock = threading.Lock()
@@ -86,7 +86,7 @@ class Pool(object):
                     self._help()  # the thread that called for help, which may be busy for long
 
     def _help(self):
-        """Send answers of others, and return True; let yet another thread do so if nobody else is left to read.
+        """Send answers of others, and return True; let yet another thread do so if no other is left to read.
 
         Flushing what was printed may block.
         """
@@ -168,7 +168,7 @@ class Pool(object):
             thread.start()
         except _NO_THREAD:
             self._limit = self._threads  # the system gives no more
-            return self._threads == 1  # run it with nobody reading, then: better late than never
+            return self._threads == 1  # run it while no thread reads: better late than never
         self._threads += 1
         self._idle += 1
         return True
@@ -178,9 +178,9 @@ class Pool(object):
 
         Runs in the thread that reads, which sends nothing itself.
         """
-        parcel = self._sending.get((source, identifier))
-        if parcel is not None:
-            parcel.withdrawn = True
+        message = self._sending.get((source, identifier))
+        if message is not None:
+            message.withdrawn = True
         if self.runner is not None:
             self.runner.cancel(identifier, source)
         for frame in list(self._pending):
@@ -204,7 +204,7 @@ class Pool(object):
         """Take what a call refers to out of its message, and drop it: whoever lends it counts."""
         try:
             self.loads(frame[4])
-        except BaseException:  # noqa: S110 - nobody wants the call any more, and what it imports may exit
+        except BaseException:  # noqa: S110 - the caller has given the call up, and what it imports may exit
             pass
 
     def _run(self, frame):
@@ -250,12 +250,12 @@ class Pool(object):
     def _framed(self, frame, kind, body):
         return protocol.frame(frame[1], self._link.context, frame[2], kind, body)
 
-    def _send_pieces(self, frame, kind, parcel):
+    def _send_pieces(self, frame, kind, message):
         """Send a message that is too large for one frame, until CANCEL comes."""
         key = frame[1], frame[2]
-        self._sending[key] = parcel
+        self._sending[key] = message
         self._send_answers()
-        for piece in parcel.frames(frame[1], self._link.context, frame[2], kind):
+        for piece in message.frames(frame[1], self._link.context, frame[2], kind):
             self._try(self._link.send_raw, [piece])
         self._sending.pop(key, None)
 

@@ -2,9 +2,10 @@
 
 A part of the payload, sent when the first chain is used; see roamlet.wire.protocol: CHAIN. Runs on the target.
 
-Nobody waits for its turn: a call whose turn has not come lies in its chain, and is handed to the pool by whoever has answered the
-one before it. The first that fails breaks its chain: what lies there is answered by ERROR "chain", and so is what is still on
-its way. A chain in which nothing lies and nothing runs is forgotten, unless it is broken: then the parent says when.
+No thread waits for a turn: a call whose turn has not come stays in its chain, and is handed to the pool by the thread
+that answered the one before it. The first that fails breaks its chain: what lies there is answered by ERROR "chain",
+and so is what is still on its way. A chain in which nothing lies and nothing runs is forgotten, unless it is broken:
+then the parent says when.
 """
 
 import collections
@@ -32,7 +33,7 @@ class _Chain(object):
 
 
 class Chains(object):
-    """All chains of a context. It stands in front of the pool: what the pool takes, cancels and answers comes by here."""
+    """All chains of a context. It comes before the pool: what the pool takes, cancels and answers passes through it."""
 
     def __init__(self, child):
         self._pool = pool = child.pool
@@ -88,7 +89,7 @@ class Chains(object):
         return True
 
     def cancel(self, identifier, source):
-        """Drop a call that has not begun, and with it those behind it; those before it run."""
+        """Drop a call that has not begun, and with it those after it; those before it run."""
         key = source, identifier
         with self._lock:
             chain = self._members.get(key)
@@ -108,7 +109,7 @@ class Chains(object):
         if os.getpid() != self._process:
             self._answer(
                 frame, kind, body
-            )  # which ends it: a call forked it off, and whoever has the lock is not in it
+            )  # which ends it: a call forked it off, without the thread that holds the lock
         key = frame[1], frame[2]
         with self._lock:
             chain = self._members.get(key)
@@ -152,7 +153,7 @@ class Chains(object):
         dropped = []
         while chain.waiting and dropped[-1:] != [first]:
             dropped.append(chain.waiting.pop())
-        for key in reversed(dropped):  # whoever has broken it is answered first
+        for key in reversed(dropped):  # the call that has broken it is answered first
             frame = chain.frames.pop(key, None)
             if frame is not None:
                 self._drop(key, frame)

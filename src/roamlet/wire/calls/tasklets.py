@@ -1,6 +1,6 @@
 """Calls as tasklets: roamlet's own core, which has come from the parent, in place of the pool of threads.
 
-A part of the payload, sent behind the bundle that brings roamlet itself. Runs on the target, where that bundle can; see
+A part of the payload, sent after the bundle that contains roamlet itself. Runs on the target, where that bundle can; see
 roamlet.wire.protocol for what that means.
 
 One thread runs all calls, each as a tasklet. The threads of the pool go on reading and hand the calls over. What blocks in
@@ -66,7 +66,7 @@ class Runner(object):
             self._pool.begin(frame)
 
     def cancel(self, identifier, source):
-        """Let a call end that nobody waits for any more. Never blocks."""
+        """End a call whose caller does not wait any more. Never blocks."""
         self._put((identifier, source))
 
     def _put(self, what):

@@ -1,7 +1,7 @@
 """One file on one side of a transfer: read in pieces, or written beside its name and put in place at once.
 
 Both sides use this file. On a target it is a part of the payload that travels when it is first needed, and its functions are
-called over there; the parent's end of a transfer is the same classes. Whole folders stand in roamlet.wire.files.trees,
+called there; the parent's end of a transfer is the same classes. Whole folders are in roamlet.wire.files.trees,
 what both stand on in roamlet.wire.files.folders. Paths are bytes.
 
 Nothing waits for its turn except `finish` and `stop_reading`, so that a transfer of many pieces in flight holds one thread of the
@@ -37,7 +37,7 @@ _PLAIN_MODE = 0o777  # of a mode, what is kept without the owner: no set-uid bit
 
 
 def install(child):
-    """Have unfinished files that nobody will go on with removed when the link ends."""
+    """Have unfinished files removed when the link ends, unless a transfer may resume them."""
     child.life.on_loss.append(_discard_all)
 
 
@@ -208,9 +208,9 @@ class Reader(object):
         return self._hash.hexdigest(), same
 
     def close(self, keep=False):
-        """Give the descriptor back, and let go whoever waits."""
+        """Close the descriptor, and wake the threads that wait."""
         self.ordered.give_up()
-        with self._lock:  # somebody whom nobody waits for any more may be reading
+        with self._lock:  # a call whose caller has given up may be reading
             fd, self._fd = self._fd, -1
         if fd >= 0:
             os.close(fd)
@@ -368,7 +368,7 @@ class Writer(object):
     def close(self, keep=False):
         """End it: what is unfinished stays for another time with `keep` when it was meant to, else it is removed."""
         self.ordered.give_up()
-        with self._lock:  # somebody whom nobody waits for any more may be putting it in place
+        with self._lock:  # a call whose caller has given up may be putting it in place
             if keep and self._keep:
                 self._leave()
                 self._folder.close()
@@ -393,7 +393,7 @@ class Writer(object):
 
 
 class Ordered(object):
-    """Pieces that come in any order, taken in theirs by whichever thread brings the next one. Nobody waits for another."""
+    """Pieces that come in any order, written in order by the thread that has the next one. No thread waits for another."""
 
     def __init__(self, position, take):
         self.position = position
@@ -437,7 +437,7 @@ class Ordered(object):
             return self.position == position
 
     def give_up(self):
-        """Take nothing more; whoever waits is told, and whoever is taking a piece is waited for."""
+        """Take nothing more. Threads that wait are told; threads that are taking a piece are waited for."""
         with self._change:
             self._over = True
             self._pieces.clear()
@@ -447,7 +447,7 @@ class Ordered(object):
             self._take = None  # mostly a method of who holds this
 
 
-# ---- what the parent calls over there
+# ---- what the parent calls on the target
 
 
 _transfers = {}  # token -> Reader or Writer
@@ -463,7 +463,7 @@ def begun(token, one):
 
 
 def _transfer(token):
-    """Return it, once it has begun: its first pieces come right behind the call that begins it, and another thread may run that."""
+    """Return it, once it has begun: its first pieces come right after the call that begins it, and another thread may run that."""
     with _change:
         while token not in _transfers:
             if token in _over:

@@ -26,7 +26,7 @@ def wrong(number, text, path):
 
 
 class Folder(object):
-    """An open folder. What is in it is named by its last name alone, so nobody can slip a symbolic link in on the way."""
+    """An open folder. What is in it is named by its last name alone, so no symbolic link can be slipped in on the way."""
 
     def __init__(self, path, inside=None):
         """Open `path`; of the folder `inside`, when that is given, and then it must be no symbolic link."""

@@ -70,7 +70,7 @@ class Child(object):
         self.pool.take(frames)
 
     def _read_config(self):
-        """Return (config, frames behind it). CONFIG was pushed behind the payload, so that nobody waits long here."""
+        """Return (config, frames after it). CONFIG was pushed after the payload, so this does not wait long."""
         while True:
             frames = self._link.read()
             if frames is None:
@@ -107,7 +107,7 @@ class Child(object):
         buffers = []
         body = values.dumps(value, root, parts, refer, buffers)
         if buffers or len(body) > protocol.MAX_BODY:
-            body = self.importer.part("values.large_messages").Parcel(body, buffers)
+            body = self.importer.part("values.large_messages").LargeMessage(body, buffers)
         return body
 
     def _leave(self):

@@ -5,7 +5,7 @@ roamlet.wire.protocol for what that means.
 
 Until it lets go it is a context like any other, and dies with its link. What starts it has forked once before all this (see
 roamlet.remote.opening.detach): the half that its intermediary knows waits for the word, and ends with it, so that
-nobody has to be told of this process, to wait for it, or to end it.
+no other process has to know this one, to wait for it, or to end it.
 """
 
 import errno
@@ -48,7 +48,7 @@ def _opened(path):
     if not codec.PY2:
         path = path.decode(sys.getfilesystemencoding(), "surrogateescape")  # which is how an error should name it
     path = os.path.expanduser(path)
-    # A pipe that nobody reads is refused at once, and a terminal does not become that of the session.
+    # A pipe without a reader is refused at once, and a terminal does not become that of the session.
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK | os.O_NOCTTY, 0o666)
     link._close_on_exec(fd)
     import fcntl  # here, because whoever installs a part is not to wait for an import
@@ -74,7 +74,7 @@ def let_go():
         child._streams.flush()
         child._link.send(protocol.RESULT, child.pool.here.number, codec.dumps(os.getpid()))
     except EnvironmentError:
-        os._exit(1)  # nobody has been told that it goes on, so it does not
+        os._exit(1)  # the parent has not been told that it goes on, so it does not
     pool = child.pool
     pool._try = _try
     pool._handle = _end_of_link
@@ -138,7 +138,7 @@ def _stop_forwarding(child):
 
 
 def _try(function, *args):
-    """In place of Pool._try: nobody cares for the link any more."""
+    """In place of Pool._try: errors of the link do not matter any more."""
     try:
         function(*args)
     except EnvironmentError:
@@ -146,7 +146,7 @@ def _try(function, *args):
 
 
 def _end_of_link(frame):
-    """In place of Child.handle: what still comes is for nobody."""
+    """In place of Child.handle: what still comes is dropped."""
     if frame is None:
         _child.pool._turns.give_back()  # somebody may wait for this turn, and be the one that is wanted
         _child.pool._turns.wait()

@@ -1,14 +1,14 @@
 """A target that ends by itself when its parent has said nothing for too long, though the link is not broken.
 
 A part of the payload that travels when somebody asks for it; see roamlet.wire.protocol. Costs one wake-up for each time that the
-parent asks whether this side is there, and none where nobody has asked for it.
+parent asks whether this side is there, and none where no heartbeat was asked for.
 """
 
 import os
 import threading
 import time
 
-# 2.7 has the other one only, which nobody can set either: seconds since the system was started.
+# 2.7 has only the other one, which cannot be set either: seconds since the system was started.
 _clock = getattr(time, "monotonic", lambda: os.times()[4])
 _watch = None
 

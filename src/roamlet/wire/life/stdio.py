@@ -85,7 +85,7 @@ class Streams(object):
                     continue
                 if data:
                     self._link.send(protocol.STREAM, self._ends[end], data)
-                else:  # somebody closed the descriptor, and nobody can write to the pipe any more
+                else:  # the descriptor was closed, and no process can write to the pipe any more
                     self._ready.unregister(end)
                     del self._ends[end]
 

@@ -1,6 +1,6 @@
-"""Bundles that an intermediary keeps for the contexts behind it, and hands on while they arrive.
+"""The bundle cache of an intermediary: bundles for the contexts behind this one, passed on while they arrive.
 
-Runs on the target; see roamlet.wire.protocol for what that means: KEEP and INSERT. Only the thread that reads the link comes here,
+Runs on the target; see roamlet.wire.protocol for what that means: KEEP and INSERT. Only the thread that reads the link uses this,
 but for `body_of` and `frames_of`.
 """
 
@@ -12,21 +12,21 @@ from roamlet.wire.protocol import HEADER, HEADER_SIZE, KIND_CUT
 _LEVEL = 6  # of a bundle that is put together here
 
 
-class Shelf(object):
-    """All bundles that are kept."""
+class BundleCache(object):
+    """All bundles that this intermediary keeps."""
 
     def __init__(self):
-        self._kept = {}  # number -> Kept
+        self._bundles = {}  # number -> CachedBundle
 
     def keep(self, identifier, length, last):
         """Return what takes the bytes of a KEEP frame as they come, header included; `last`: the bundle ends with it."""
         if not identifier:
-            self._kept.clear()
+            self._bundles.clear()
             return _ignore
-        kept = self._kept.get(identifier)
-        if kept is None or kept.body is not None:
-            kept = self._kept[identifier] = Kept()
-        return kept.sink(length, last)
+        one = self._bundles.get(identifier)
+        if one is None or one.body is not None:
+            one = self._bundles[identifier] = CachedBundle()
+        return one.sink(length, last)
 
     def insert(self, said, write, make):
         """Do what the body of INSERT says. Raises KeyError for a bundle that was neither kept nor announced.
@@ -35,8 +35,8 @@ class Shelf(object):
         as soon as all is there, `make` gets the list of what `frames_of` takes.
         """
         goal, identifier, kind, main = said[:4]
-        main = self._kept[main]
-        picks = [(self._kept[key], start, stop) for key, start, stop in said[4]] if len(said) > 4 else ()
+        main = self._bundles[main]
+        picks = [(self._bundles[key], start, stop) for key, start, stop in said[4]] if len(said) > 4 else ()
         if write is not None and len(said) == 4 and main.body is None:
             main.follow(_cut_into(write, goal, identifier, kind))
             return
@@ -44,13 +44,13 @@ class Shelf(object):
         def whole():
             made = [goal, identifier, kind, main.body]
             if len(said) > 4:
-                made.append([(kept.body, start, stop) for kept, start, stop in picks])
+                made.append([(one.body, start, stop) for one, start, stop in picks])
             make(made)
 
-        _when_whole([main] + [kept for kept, _, _ in picks], whole)
+        _when_whole([main] + [one for one, _, _ in picks], whole)
 
 
-class Kept(object):
+class CachedBundle(object):
     """One bundle, from before its first byte on. `body` is None until the last one has come."""
 
     def __init__(self):
@@ -59,7 +59,7 @@ class Kept(object):
         self._followers = []
 
     def sink(self, length, last):
-        """See Shelf.keep."""
+        """See BundleCache.keep."""
         left = [HEADER_SIZE + length]
 
         def take(data):
@@ -89,10 +89,10 @@ class Kept(object):
 
 def _when_whole(bundles, function):
     """Call `function()` as soon as all these are whole: now, perhaps."""
-    for kept in bundles:
-        if kept.body is None:
+    for one in bundles:
+        if one.body is None:
             # When this one is whole, the others are looked at.
-            kept.follow(lambda piece, last: _when_whole(bundles, function) if last else None)
+            one.follow(lambda piece, last: _when_whole(bundles, function) if last else None)
             return
     function()
 

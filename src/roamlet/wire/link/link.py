@@ -18,7 +18,7 @@ CHUNK = 1 << 16  # bytes; twice that would come from mmap and go back with munma
 _LOOK = 50e-6  # seconds to look for the next call before sleeping, which costs as much CPU time; where they come
 _SOON = 100e-6  # seconds or less behind one another
 _LOOKS = 4  # in vain, until that is given up
-_JOIN = 1 << 16  # bodies up to here are joined with their header, larger ones written behind it
+_JOIN = 1 << 16  # bodies up to here are joined with their header, larger ones written after it
 
 try:
     from _thread import allocate_lock
@@ -57,7 +57,7 @@ class Link(object):
         self.context = 0  # our own number, once CONFIG has told it
         self._reader = protocol.FrameReader()
         self._lock = allocate_lock()
-        self._later = []  # frames for whoever has the lock
+        self._later = []  # frames that the thread with the lock sends
 
     def read(self):
         """Return the frames that one read completes (perhaps none), or None when the parent is gone or out of its mind.
@@ -155,7 +155,7 @@ class EpollTurns(object):
         _close_on_exec(self._epoll.fileno())
         self._ready = select.poll()
         self._ready.register(source, select.POLLIN)
-        self._turn = allocate_lock()  # had by who reads or looks
+        self._turn = allocate_lock()  # held by the thread that reads or looks
         self._looks = 0  # how often one may still look in vain
         self._now = time.time  # of now: in the module, programs put clocks that stand still
 
@@ -163,7 +163,7 @@ class EpollTurns(object):
         """Block until it is this thread's turn to read (READ) or somebody called `wake` (WAKE)."""
         began = self._now()
         if self._looks and self._turn.acquire(False):
-            self._epoll.modify(self._source, 0)  # nobody else is woken meanwhile
+            self._epoll.modify(self._source, 0)  # no other thread is woken meanwhile
             while not retry(self._ready.poll, 0):  # which a signal interrupts, too
                 if not began <= self._now() < began + _LOOK:
                     self._looks -= 1
@@ -192,11 +192,11 @@ class EpollTurns(object):
         self._turn.release()
 
     def wake(self):
-        """Let one waiting thread return from `wait`; the next one to call it when nobody waits."""
+        """Let one waiting thread return from `wait`; the next one to call it when no thread waits."""
         retry(os.write, self._wake_write, b"!")
 
     def close(self):
-        """Give the descriptors back; nobody may wait any more."""
+        """Close the descriptors. No thread may wait any more."""
         self._epoll.close()
         os.close(self._wake_read)
         os.close(self._wake_write)

@@ -49,7 +49,7 @@ def type_answer(number, answer):
 
 
 def finish(number):
-    """Nothing more is answered: who asks from now on gets an end of file. Return the lines said before."""
+    """Answer nothing more: prompts from now on get an end of file. Return the lines said before."""
     terminal = _terminals.get(number)
     if terminal is None:
         return []
@@ -84,7 +84,7 @@ class _Terminal(object):
         self._lock = (
             threading.Lock()
         )  # held whenever a descriptor is used: its number may be somebody else's after `close`
-        self._turn = threading.Lock()  # held by who reads
+        self._turn = threading.Lock()  # held by the thread that reads
         self._open = True
         self._done = False
         self._unfinished = ""
@@ -161,7 +161,7 @@ class _Terminal(object):
         rest = lines.pop()
         self._unfinished = rest[-LONGEST_LINE:]
         if len(rest) > LONGEST_LINE:
-            lines.append(rest[:-LONGEST_LINE])  # what a prompt begins with says who asks
+            lines.append(rest[:-LONGEST_LINE])  # the beginning of a prompt names the program that asks
         self._lines.extend(line.strip("\r") for line in lines)
         del self._lines[:-MOST_LINES]
         self._reported = False

@@ -12,7 +12,7 @@ import os
 import sys
 
 from roamlet.wire import codec, protocol
-from roamlet.wire.link.bundle_cache import Shelf, body_of
+from roamlet.wire.link.bundle_cache import BundleCache, body_of
 from roamlet.wire.link.sorting import Sorter
 from roamlet.wire.link.streams import KILL, TERMINATE, Loop, Stream
 from roamlet.wire.protocol import KIND_CUT
@@ -35,7 +35,7 @@ class Router(object):
         self._child = child
         self.routes = {}  # number of a context -> the Stream that leads to it
         self._streams = {}  # number of a context that was started here -> its Stream
-        self._shelf = Shelf()
+        self._bundles = BundleCache()
         self._left = False
         self.touched = set()  # streams that were given something by what is being read
         self.up = Loop("roamlet-up", self._failed)
@@ -67,7 +67,7 @@ class Router(object):
         last = not kind & KIND_CUT
         kind &= ~KIND_CUT
         if destination == self.link.context:
-            return self._shelf.keep(identifier, length, last) if kind == protocol.KEEP else None
+            return self._bundles.keep(identifier, length, last) if kind == protocol.KEEP else None
         stream = self.routes.get(destination)
         if stream is None:
             return _drop  # it has ended, and the parent does not know it yet
@@ -98,15 +98,15 @@ class Router(object):
 
     def _keep(self, destination, source, identifier, kind, body):
         """One that was read together with what made this an intermediary; see `_look` for all others."""
-        self._shelf.keep(identifier, len(body), True)(protocol.frame(destination, source, identifier, kind, body))
+        self._bundles.keep(identifier, len(body), True)(protocol.frame(destination, source, identifier, kind, body))
 
     def _insert(self, destination, source, identifier, kind, body):
         said = codec.loads(body)
         stream = self.routes.get(said[0])
         if said[0] == self.link.context:
-            self._shelf.insert(said, None, self._take_in)
+            self._bundles.insert(said, None, self._take_in)
         elif stream is not None:
-            self._shelf.insert(said, stream.pass_on, stream.insert)
+            self._bundles.insert(said, stream.pass_on, stream.insert)
 
     def _take_in(self, made):
         self._child.handle((made[0], 0, made[1], made[2], body_of(*made[3:])))
@@ -117,7 +117,7 @@ class Router(object):
         """Raise ProtocolError for a frame that must not come by this stream."""
         if destination != 0 or self.routes.get(source) is not stream:
             raise protocol.ProtocolError(
-                "a frame from %d to %d came up from behind the context %d" % (source, destination, stream.number)
+                "a frame from %d to %d came up from contexts behind %d" % (source, destination, stream.number)
             )
         if kind == protocol.GONE and identifier != stream.number and self.routes.get(identifier) is stream:
             del self.routes[identifier]

@@ -70,7 +70,7 @@ class Loop(object):
         try:
             function(*args)
         except link.LinkLost:
-            pass  # whoever reads the link ends the process
+            pass  # the thread that reads the link ends the process
         except Exception:
             self._failed()
 
@@ -127,7 +127,7 @@ class Stream(object):
         with self._lock:
             self._code = code
         while not self._drained.wait(_REST):
-            # Somebody who was forked off over there holds the other end. What has been written is read; then it is over.
+            # A process that was forked off there holds the other end. What has been written is read; then it is over.
             fd = self.stdout
             left = select.poll()
             if fd is not None:
@@ -232,7 +232,7 @@ class Stream(object):
                         continue
                     if error.errno == errno.EAGAIN:
                         break
-                    self._queue.clear()  # nobody reads it any more; its other pipe will say why
+                    self._queue.clear()  # no process reads it any more; its other pipe will say why
                     break
                 self._count(written)
             more = bool(self._queue)
@@ -337,7 +337,7 @@ class Stream(object):
             self._refuse(str(error))
 
     def _scan(self, data):
-        """Send on what comes before the frames; return what comes behind the start line."""
+        """Send on what comes before the frames; return what comes after the start line."""
         self._seen += len(data)
         data = self._tail + data
         known = len(self._tail)

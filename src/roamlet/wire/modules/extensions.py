@@ -93,7 +93,7 @@ class Extensions(object):
             if not file.whole and file.problem is None:
                 try:
                     if body == b"+":
-                        file.asked = True  # it is on its way, nobody need ask
+                        file.asked = True  # it is on its way and need not be asked for
                     elif body[:1] == b"+":
                         file.add(body[1:], "roamlet-%d" % number)
                     else:
@@ -105,7 +105,7 @@ class Extensions(object):
             self._changed.notify_all()
 
     def lose(self, reason):
-        """Let everybody who waits for a file fail, now and from now on."""
+        """Fail all waits for files, now and from now on."""
         with self._changed:
             self._lost = reason
             self._changed.notify_all()
@@ -149,7 +149,7 @@ class Extensions(object):
             raise _problem(spec.name, text % (spec.name, problem, spec.name.partition(".")[0]))
 
     def take_twin(self, spec):
-        """Let the Python file beside an extension module take its place, as it cannot be loaded. False when there is none."""
+        """Let the Python file beside an extension module take its place, as it cannot be loaded. False without such a file."""
         try:
             self._importer._pull("!" + spec.name)
         except ImportError:
@@ -203,7 +203,7 @@ class Extensions(object):
                 path = self._path_of(self._files[number])
                 if not self._files[number].head.startswith(b"\x7fELF") or len(self._files[number].head) < _HEAD:
                     raise ImportError("%s is no shared object" % label)
-                if label != soname:  # whoever needs it asks for this name, which it does not say of itself
+                if label != soname:  # others need it by this name, which is not the one that it gives itself
                     path = self._joint(joints, files, [path], label)
                 needed.append(path)
             _ctypes.dlopen(self._joint(joints, files, needed), _NOW)
@@ -232,7 +232,7 @@ class Extensions(object):
     def _path_of(self, file):
         """Return a path that no other file has had in this process: the linker and the interpreter know what is loaded by its path.
 
-        Numbers of descriptors are used again, so a number of our own stands in it, in binary: "/." is 1, "/" is 0.
+        Numbers of descriptors are used again, so the name contains a number of our own, in binary: "/." is 1, "/" is 0.
         """
         if file.path is None:
             self._paths += 1
@@ -320,7 +320,7 @@ def _problem(name, text, kind=ImportError):
 
 
 def _memory(label):
-    """Return the descriptor of a new piece of memory that no child process inherits. Raises OSError where there is none."""
+    """Return the descriptor of a new piece of memory that no child process inherits. Raises OSError where the system has none."""
     create = getattr(os, "memfd_create", None) or _memfd_create
     try:
         return create(label, _CLOEXEC | _NOEXEC_SEAL)

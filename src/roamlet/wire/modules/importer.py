@@ -57,7 +57,7 @@ class Importer(object):
         self._reasons = {}
         self._complete = {}
         self._lock = threading.Lock()
-        self._making = threading.RLock()  # of parts; held by nobody who waits for the parent
+        self._making = threading.RLock()  # of parts; a thread that waits for the parent does not hold it
         self._waits = {}  # full name -> _Wait
         self._requests = {}  # id -> full name
         self._last_request = 0
@@ -74,7 +74,7 @@ class Importer(object):
     # ---- what the link brings
 
     def receive(self, body, request=0):
-        """Take a bundle in; wake whoever waits for what it brings. Runs in the thread that reads: imports nothing."""
+        """Take a bundle in; wake the threads that wait for what it contains. Runs in the thread that reads: imports nothing."""
         modules, absent, reasons, complete = bundle.unpack(body)
         with self._lock:
             for sent, kind, source, origin in modules:
@@ -118,7 +118,7 @@ class Importer(object):
         return name in self._modules or name in self._data or name in self._absent
 
     def _takes(self, top):
-        """Whether the parent may provide this top-level name: always, never, or as long as nobody has imported it."""
+        """Whether the parent may provide this top-level name: always, never, or until it is imported."""
         if top in self._ours:
             return True
         if top in sys.modules:
@@ -129,7 +129,7 @@ class Importer(object):
         return True
 
     def lose(self, reason):
-        """Let everybody who waits for a module fail with `reason`, now and from now on."""
+        """Fail all waits for modules with `reason`, now and from now on."""
         with self._lock:
             self._lost = reason
             waits = list(self._waits.values())
@@ -208,7 +208,7 @@ class Importer(object):
         return self._data.get(name)
 
     def _ask(self, name):
-        """Return when the answer is there: "", or the end of a sentence that says why there is none."""
+        """Return when the answer is there: "", or the end of a sentence that says why no answer came."""
         if len(name) > LONGEST_NAME:
             return "...: no module has a name of %d characters" % len(name)
         if os.getpid() != self._process and self._lost is None:
@@ -609,7 +609,9 @@ def _portions(name, path):
 
 
 def _an_import_asks():
-    """Whether the finder was called by an import, which wants to hear why there is none, and not by find_spec and its like."""
+    """Whether the finder was called by an import, which is to be told why the module is absent, and not by find_spec
+    and its like.
+    """
     frame = sys._getframe(2)
     for _ in range(4):
         if frame is None:
@@ -693,7 +695,7 @@ if codec.PY2:
 else:
 
     def unlocked(wait, *args):
-        """Call `wait` without the one lock that all imports share, which whoever asks a finder may hold: others import meanwhile.
+        """Call `wait` without the one lock that all imports share, which the caller of a finder may hold: others import meanwhile.
 
         What is half made stays hidden, because each module has a lock of its own.
         """

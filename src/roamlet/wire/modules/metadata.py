@@ -37,7 +37,7 @@ def find(finder, context):
 
 
 def normal(name):
-    """Return the name of a distribution as it stands in questions."""
+    """Return the name of a distribution in the form that questions use."""
     return re.sub("[-_.]+", "-", name).lower()
 
 

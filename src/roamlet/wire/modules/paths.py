@@ -67,7 +67,7 @@ class _File(io.BytesIO):
 
 
 class _Found(object):
-    """What os.scandir tells of one entry."""
+    """What os.scandir reports for one entry."""
 
     def __init__(self, folder, name, size):
         self.name = name

@@ -16,7 +16,7 @@ from roamlet.wire.modules.importer import native
 
 MEMORY = "/dev/shm"  # a file system in memory, where a file without a name can be made
 _O_TMPFILE = 0o20200000
-# On 2.7 open() raises IOError and os.stat() OSError, and who asks for one does not catch the other.
+# On 2.7 open() raises IOError and os.stat() OSError, and code that expects one does not catch the other.
 Problem = type("Problem", (IOError, OSError), {}) if codec.PY2 else OSError
 
 
@@ -120,7 +120,7 @@ def size_of(importer, package, path):
 
 
 def read(importer, path):
-    """Return the bytes of a file by its path. Raises IOError (FileNotFoundError) when there is none."""
+    """Return the bytes of a file by its path. Raises IOError (FileNotFoundError) when it is absent."""
     package, rest = place(importer, path)
     if package is None:
         raise missing(path)
@@ -292,7 +292,7 @@ class _AsFile(object):
 
 def _serve_as_file():
     """Keep as_file from making temporary files of ours."""
-    # Imported here: whoever asks for `files` has imported it already.
+    # Imported here: code that asks for `files` has imported it already.
     from importlib import resources
 
     if resources.as_file.dispatch(Entry) is not _AsFile:

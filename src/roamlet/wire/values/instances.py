@@ -1,6 +1,6 @@
 """Instances of classes, namedtuples, members of enums and exceptions: taken apart into fields, and made again of them.
 
-None of it runs code of theirs. Which classes may be made is decided by whoever decodes, see
+None of it runs their code. Which classes may be made is decided by whoever decodes, see
 roamlet.wire.values.values.loads; a target makes whatever its parent names.
 """
 
@@ -189,7 +189,7 @@ def _make_objects(kind, fields):
 
 def _make_tuples(kind, fields):
     if tuple(kind._fields) != fields:
-        raise CannotTravel("a value cannot travel: %s has the fields %s here, and %s over there" % (
+        raise CannotTravel("a value cannot travel: %s has the fields %s here, and %s on the other side" % (
             type_name(kind), ", ".join(kind._fields), ", ".join(fields)))  # fmt: skip
     return lambda values: tuple.__new__(kind, values)
 

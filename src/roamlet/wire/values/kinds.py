@@ -153,7 +153,7 @@ def _make_datetime(state):
 
 def _zone(zone):
     if zone is not None and not isinstance(zone, _datetime().tzinfo):
-        raise CodecError("a message is garbled: a time zone that is none")
+        raise CodecError("a message is garbled: not a time zone")
     return zone
 
 
@@ -259,7 +259,7 @@ def _decimal_state(value):
 
 def _make_decimal(state):
     if len(typed(state, text_type)) > _MOST_DIGITS or not _DECIMAL.match(state):
-        raise CodecError("a message is garbled: a Decimal that is none")
+        raise CodecError("a message is garbled: not a Decimal")
     import decimal  # here, because few values need it, and 2.7 takes its time for it
 
     return decimal.Decimal(state)
@@ -274,7 +274,7 @@ def _fraction_state(value):
 def _make_fraction(state):
     above, below = exact(state, int, int)
     if max(above.bit_length(), below.bit_length()) > _FRACTION_BITS or below <= 0:
-        raise CodecError("a message is garbled: a Fraction that is none")
+        raise CodecError("a message is garbled: not a Fraction")
     import fractions  # as decimal
 
     return fractions.Fraction(above, below)
@@ -309,7 +309,7 @@ def _make_path(name):
 def _make_address(name):
     def make(state):
         if len(typed(state, text_type)) > 200:
-            raise CodecError("a message is garbled: an address that is none")
+            raise CodecError("a message is garbled: not an address")
         return getattr(_imported("ipaddress", "ipaddress", "send str(...) of the address"), name)(state)
 
     return make
@@ -393,11 +393,11 @@ def _make_array(state):
     if code in ("u", "w", "c"):
         return array.array(str(code), typed(data, text_type))
     if len(code) != 1 or code not in "bBhHiIlLqQfd" or type(data) is not bytearray:
-        raise CodecError("a message is garbled: an array that is none")
+        raise CodecError("a message is garbled: not an array")
     result = array.array(str(code))
     if result.itemsize != size:  # long is of four bytes on some machines, of eight on others
         raise CannotTravel(
-            "a value cannot travel: an array of %r has items of %d bytes over there and of %d here; use 'q' or 'i'"
+            "a value cannot travel: an array of %r has items of %d bytes on the other side and of %d here; use 'q' or 'i'"
             % (str(code), size, result.itemsize)
         )
     if PY2:
@@ -489,7 +489,7 @@ def _make_ndarray(state):
     count = 1
     for length in shape:
         if type(length) not in int_types or not 0 <= length < 1 << 62:
-            raise CodecError("a message is garbled: an array that is none")
+            raise CodecError("a message is garbled: not an array")
         count = min(count * length, 1 << 80)
     if len(shape) > 32 or count * kind.itemsize != len(data):
         raise CodecError("a message is garbled: an array of another size than its shape")

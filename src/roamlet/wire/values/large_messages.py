@@ -34,11 +34,11 @@ class TooLarge(protocol.WireError, ValueError):
         self.size = size
 
 
-class Parcel(object):
+class LargeMessage(object):
     """A message on its way out: its bytes, and the buffers that come behind."""
 
     def __init__(self, message, buffers=()):
-        """`buffers`: bytes, bytearrays, or what has a `view` (roamlet.wire.values.kinds.Buffer). Nobody may resize them
+        """`buffers`: bytes, bytearrays, or what has a `view` (roamlet.wire.values.kinds.Buffer). They must not be resized
         meanwhile.
         """
         self.message = message
@@ -66,7 +66,7 @@ class Arrival(object):
     """A message on its way in."""
 
     def __init__(self, layout, limit=NO_LIMIT):
-        """`layout`: the body of the first frame. Raises TooLarge, or ProtocolError when it is none."""
+        """`layout`: the body of the first frame. Raises TooLarge, or ProtocolError when it is no such body."""
         try:
             size, count = _LAYOUT.unpack_from(layout)
             if count > MOST_ASIDE or len(layout) != _LAYOUT.size + count * _BUFFER.size or not size:

@@ -1,8 +1,8 @@
 """Messages of values that are more than plain: dates, exact numbers, paths, arrays, exceptions, and instances of classes.
 
-Here they are encoded and decoded; how a value is taken apart and made again stands in roamlet.wire.values.kinds and
+Here they are encoded and decoded; how a value is taken apart and made again is in roamlet.wire.values.kinds and
 roamlet.wire.values.instances. Both sides use the three files: the parent imports them, a target gets them when it first
-meets such a value, in either direction. What is plain stands in roamlet.wire.codec, and this adds tags to its tables
+meets such a value, in either direction. What is plain is in roamlet.wire.codec, and this adds tags to its tables
 when it is imported. Which classes may be made is not decided here: whoever decodes says so, see `loads`.
 
 A message that holds such values begins with a tag that no plain one has:
@@ -10,7 +10,7 @@ A message that holds such values begins with a tag that no plain one has:
     V  the table of classes, then the value. The table is a list of tuples (module, qualified name, shape, names of fields...)
     k  u8 number of one of roamlet.wire.values.kinds.KINDS, then its state, a value
     o  u32 number in the table of classes, then the values of its fields: an instance
-    B  u32 number of a buffer that came behind the message, see roamlet.wire.values.large_messages
+    B  u32 number of a buffer that came after the message, see roamlet.wire.values.large_messages
 
 Values are trees: what is reached in two ways arrives twice, and what contains itself is refused.
 """
@@ -218,7 +218,7 @@ class Packer(object):
         self.put_set(value, depth, b"z")
 
     def may_put_aside(self, value):
-        """Whether a large value may travel behind the message. On 2.7 what is text does not: it arrives as such."""
+        """Whether a large value may travel after the message. On 2.7 what is text does not: it arrives as such."""
         if self.aside is None or len(self.aside) >= MOST_ASIDE:
             return False
         return not (PY2 and isinstance(value, bytes) and codec._is_utf8(value))
@@ -266,9 +266,12 @@ def _why_not(value, kind):
             return "it is a %s; send %s(...) of it: a subclass is not turned into its base" % (name, base.__name__)
     if hasattr(kind, "read"):
         return "it is a %s; send its path, or what read() returns" % name
-    if hasattr(kind, "next" if PY2 else "__next__"):  # tasklets have a `next` that is none
+    if hasattr(kind, "next" if PY2 else "__next__"):  # the `next` of tasklets is another
         return "it is a %s; send list(...) of it" % name
-    return "it is a %s, which holds something of this process's own; send what is needed to make it over there" % name
+    return (
+        "it is a %s, which holds something of this process's own; send what is needed to make it on the other side"
+        % name
+    )
 
 
 # ---- decoding
@@ -306,7 +309,7 @@ def _decode_message(data, position, depth):
     try:
         table, position = _DECODE[message[1]](message, 2, MAX_DEPTH)
         if type(table) is not list or len(table) > _MOST_CLASSES:
-            raise CodecError("a message is garbled: its table of classes is none")
+            raise CodecError("a message is garbled: it has no table of classes")
         message.makers = [_maker(message, entry) for entry in table]
         message.left = codec._MAX_PIECES  # the sender counts those of the value alone
         return _DECODE[message[position]](message, position + 1, MAX_DEPTH)
@@ -315,7 +318,7 @@ def _decode_message(data, position, depth):
     except ImportError as error:
         raise CannotTravel("a value cannot travel: %s" % error)
     except Exception as error:
-        # Whatever the constructors of the standard library say of a state that no encoder sends.
+        # Whatever the constructors of the standard library raise for a state that no encoder sends.
         raise CodecError("a message is garbled: %s: %s" % (type(error).__name__, str(error)[:200]))
 
 
