@@ -23,6 +23,9 @@ down  N  u32 window                         of a channel that has one: precedes 
       D  u32 request, outcome               None: done. str: why not (CLOSED, WITHDRAWN). tuple: what Q asked for
       K                                     the id is that of a CALL: end it at its next use of a channel, or of `check`
 
+One file of more than 600 lines, because Channel and Channels use each other's state under one lock, and each part that travels
+costs an entry in a bundle.
+
 An epoch begins with the first A that names it. Totals count within it and only grow, so that frames of two threads may overtake
 each other.
 """

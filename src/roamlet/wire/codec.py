@@ -20,6 +20,8 @@ A value is one tag byte and what the tag says; integers of the format are big-en
     u U    u32 count, count u32 sizes, UTF-8: list, tuple of strings
     r      u32 number of something that stays where it is: see `carry`; the only one that needs more than the bytes
 The homogeneous forms (q Q g G u U) are chosen by the encoder from BULK values on; they cost a tenth of the time.
+
+One file of more than 600 lines, because it is in the start payload, where each module and each import costs bytes.
 """
 
 import struct

@@ -4,6 +4,8 @@ One object is finder and loader for 2.7 and 3.6+. Runs on the target; see roamle
 
 Who provides a module is decided once for each top-level name, so that no package is half from here and half from there: the
 target, when it has it; else the parent. Below a package of the parent everything comes from the parent.
+
+One file of more than 600 lines, because it is in the start payload, where each module and each import costs bytes.
 """
 
 import os

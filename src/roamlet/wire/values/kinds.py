@@ -1,8 +1,7 @@
 """Each kind of value that is more than plain, but for instances of classes: taken apart into a state, and made again of it.
 
 Dates, exact numbers, paths, addresses, containers of the standard library, arrays. A state is a plain value, or holds others of
-these; roamlet.wire.values.values encodes it. What is made here is made of what came from somebody else, so each state
-is checked first.
+these; roamlet.wire.values.values encodes it. States come from another process, so each is checked first.
 """
 
 import struct
