@@ -24,7 +24,7 @@ BAD_FRAMES = {
     "garbage": ("write(b'no frame at all, but plain text that somebody printed')", "no valid frame"),
     "a length beyond the limit": (
         "write(protocol.HEADER.pack(0, me, 1, protocol.MAX_BODY + 1, protocol.RESULT))",
-        "frame that is none: RESULT, 134217729 bytes",
+        "no valid frame: RESULT, 134217729 bytes",
     ),
     "an unknown kind": ("send(63, b'')", "unknown kind 63"),
     "a frame in another's name": (
