@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from roamlet.remote import Result, CallTimeout, ContextDied, HostUnreachable
+from roamlet.remote import CallTimeout, ContextDied, HostUnreachable, Result
 from roamlet_vpn.commands import transaction
 from roamlet_vpn.commands.transaction import Handshake, Report, SiteReport, Transaction
 from roamlet_vpn.host import act as host_act
