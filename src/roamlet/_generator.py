@@ -1,4 +1,4 @@
-"""Generators whose nested calls may yield: each runs in a tasklet of its own, while somebody asks it for a value."""
+"""Generators whose nested calls may yield: each runs in a tasklet of its own, while a caller asks it for a value."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ _current = cast(Callable[[], _Body], getcurrent)
 def yield_(value: Any = None) -> Any:
     """Deliver `value` from the generator in which this is called, from whatever depth of calls.
 
-    Returns what send() gives when the generator goes on, None for next(); raises what throw() gives. Switches to whoever
-    asked. RuntimeError where no function decorated with `generator` is running in this tasklet.
+    Returns what send() gives when the generator goes on, None for next(); raises what throw() gives. Switches to the
+    caller. RuntimeError where no function decorated with `generator` is running in this tasklet.
     """
     body = _current()
     if type(body) is not _Body:
@@ -211,7 +211,7 @@ class NestedGenerator(Generator[Any, Any, R]):
         """Let the function go on, with `value` as what its yield_() returns, until it yields or ends.
 
         Blocks this tasklet as long as that takes, and switches. Raises StopIteration with what the function returned,
-        ValueError while it runs for somebody else.
+        ValueError while it runs for another caller.
         """
         body = self._body
         if body.state == _ENDED:

@@ -149,7 +149,7 @@ if _mode := os.environ.get("ROAMLET_DEADLOCK"):
             f"ROAMLET_DEADLOCK={_mode!r} is no mode: use one of auto, raise, warn, off, or unset it (see roamlet.set_deadlock_mode)"
         ) from None
 
-# From here on whoever imports a module has its lock for itself, not for its whole thread.
+# From here on the tasklet that imports a module holds its lock, not the whole thread.
 _imports.install()
 
 # The main thread's tasklets end before the interpreter does, with their finally blocks; other threads' with their thread.

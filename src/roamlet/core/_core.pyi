@@ -202,7 +202,7 @@ class channel(Generic[T]):
     ) -> None:
         """Like send, but the receiver raises the exception of this (type, value, traceback) triple."""
     def give_back(self, value: T | BaseException, is_exception: bool = False, /) -> None:
-        """Send a value that was received, and could not be used, to whoever receives next: in front of all who wait to send.
+        """Send a value that was received, and could not be used, to the next receiver: in front of all waiting senders.
 
         Blocks as send does, in a closed channel too. What is given back last is received first. is_exception: it is an
         exception instance, which the receiver raises.
@@ -231,7 +231,7 @@ class channel(Generic[T]):
     def closed(self) -> bool:
         """Whether it is closing and no tasklet waits here any more."""
     preference: Literal[-1, 0, 1]
-    """Who runs when two meet: -1 the receiver (default), 1 the sender, 0 whoever ran already. Its sign counts."""
+    """Which one runs when two meet: -1 the receiver (default), 1 the sender, 0 the one that ran already. Its sign counts."""
     schedule_all: bool
     """When true, every operation lets the next tasklet run, whatever the preference."""
     def __reduce__(self) -> tuple[Any, ...]:
@@ -243,7 +243,7 @@ class channel(Generic[T]):
 
 @final
 class Waiter(Generic[T]):
-    """A one-shot wake-up: one tasklet waits, anybody in any thread settles it, before or after the wait began."""
+    """A one-shot wake-up: one tasklet waits, any code in any thread settles it, before or after the wait began."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Waiter[T]: ...
     def wait(self, timeout: float | None = None, daemon: bool = False) -> T:
@@ -472,7 +472,7 @@ class CancelScope:
     def deadline(self) -> float | None:
         """When its time is over, in seconds as time.monotonic() counts; None: never.
 
-        Can be set while somebody is inside.
+        Can be set while a tasklet is inside.
         """
     @deadline.setter
     def deadline(self, value: float | None) -> None: ...
@@ -505,7 +505,7 @@ def outside_atomic(function: Callable[..., T], args: Sequence[object] = (), kwar
     """
 
 def set_deadlock_mode(mode: str, /) -> str:
-    """Say what happens when the main tasklet waits and nothing that roamlet knows of can wake anybody; return the mode before.
+    """Say what happens when the main tasklet waits and nothing that roamlet knows of can wake it; return the mode before.
 
     'auto': Deadlock is raised if the process has no thread but this one and roamlet's own, as the system counts them; else it
     waits, and that is logged once in a process. 'raise': threads that Python does not know of are ignored. 'warn': it is

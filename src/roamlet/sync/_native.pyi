@@ -17,7 +17,7 @@ class ShutDown(Exception):
 
 @final
 class Lock:
-    """Mutual exclusion between tasklets and threads, as threading.Lock: anybody may release it, whoever took it.
+    """Mutual exclusion between tasklets and threads, as threading.Lock: any tasklet or thread may release it.
 
     release() frees it and wakes the longest waiter, which may find that another one has taken it meanwhile and then
     waits on in the first place. With fair=True it is handed over: no other waiter overtakes, at the price of a switch for each
@@ -31,14 +31,14 @@ class Lock:
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
         """Take the lock; True when it was taken.
 
-        Blocks this tasklet while somebody holds it, at most `timeout` seconds; -1: no limit. False when time is up, or at
+        Blocks this tasklet while it is held, at most `timeout` seconds; -1: no limit. False when time is up, or at
         once with blocking=False. Does not switch when it is free. ValueError for other negative time-outs and for one in a
         call that does not block, OverflowError for more than threading.TIMEOUT_MAX.
         """
     def release(self) -> None:
         """Give the lock back, whoever took it. Never switches. RuntimeError when it is free."""
     def locked(self) -> bool:
-        """Whether somebody holds it."""
+        """Whether it is held."""
     def __enter__(self) -> bool: ...
     def __exit__(self, *args: object) -> None: ...
     def _at_fork_reinit(self) -> None:
@@ -60,7 +60,7 @@ class RLock:
     def release(self) -> None:
         """Undo one acquire(). Never switches. RuntimeError in any tasklet but the one that holds it."""
     def locked(self) -> bool:
-        """Whether somebody holds it."""
+        """Whether it is held."""
     def __enter__(self) -> bool: ...
     def __exit__(self, *args: object) -> None: ...
     def _is_owned(self) -> bool:

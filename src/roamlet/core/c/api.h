@@ -135,7 +135,7 @@ typedef struct {
        (-1: not known). false: nothing is known of it. */
     bool (*operands)(PyCodeObject *code, Py_ssize_t unit, int *depth, int *below);
 
-    bool (*selects)(PyObject *channel); /* whether anybody waits there in select() */
+    bool (*selects)(PyObject *channel); /* whether any tasklet waits there in select() */
 
     int (*call_suspends)(PyObject *callable); /* one of ROAMLET_CALL_* */
 
@@ -154,7 +154,7 @@ typedef struct {
        runs in it is no program's. Cannot fail, runs no Python code. */
     void (*silence)(PyObject *tasklet);
 
-    /* `held`: only note from now on that somebody kills this tasklet, and refuse what else would let it run; else no longer. Whether
+    /* `held`: only note from now on that this tasklet is killed, and refuse what else would let it run; else no longer. Whether
        it was killed while it was held. The end of its thread ends it in any case. Cannot fail, runs no Python code. */
     bool (*hold)(PyObject *tasklet, bool held);
 } RoamletAPI;

@@ -513,7 +513,7 @@ static PyMethodDef CancelScope_methods[] = {
 
 static PyGetSetDef CancelScope_getset[] = {
     {"deadline", CancelScope_get_deadline, CancelScope_set_deadline,
-     "When its time is over, in seconds as time.monotonic() counts; None: never. Can be set while somebody is inside.", NULL},
+     "When its time is over, in seconds as time.monotonic() counts; None: never. Can be set while a tasklet is inside.", NULL},
     {"cancelled", CancelScope_get_cancelled, NULL, "Whether cancel() was called.", NULL},
     {"expired", CancelScope_get_expired, NULL, "Whether its time is over, or was when it was left.", NULL},
     {NULL, NULL, NULL, NULL, NULL},

@@ -118,7 +118,7 @@ PyDoc_STRVAR(send_doc, "send($self, value, /)\n--\n\n"
 "runs at once and this tasklet after it. The receiver may live in another thread. Raises ChannelClosed on a closed\n"
 "channel, Deadlock (in main) when no tasklet can ever receive.");
 PyDoc_STRVAR(give_back_doc, "give_back($self, value, is_exception=False, /)\n--\n\n"
-"Send a value that was received, and could not be used, to whoever receives next: in front of all who wait to send.\n\n"
+"Send a value that was received, and could not be used, to the next receiver: in front of all waiting senders.\n\n"
 "Blocks as send does, in a closed channel too. What is given back last is received first. is_exception: it is an exception\n"
 "instance, which the receiver raises.");
 PyDoc_STRVAR(receive_doc, "receive($self, /)\n--\n\n"
@@ -161,7 +161,7 @@ static PyGetSetDef Channel_getset[] = {
     {"closing", Channel_get_closing, NULL, "Whether close() was called.", NULL},
     {"closed", Channel_get_closed, NULL, "Whether it is closing and no tasklet waits here any more.", NULL},
     {"preference", Channel_get_preference, Channel_set_preference,
-     "Who runs when two meet: -1 the receiver (default), 1 the sender, 0 whoever ran already. Its sign counts.", NULL},
+     "Which one runs when two meet: -1 the receiver (default), 1 the sender, 0 the one that ran already. Its sign counts.", NULL},
     {"schedule_all", Channel_get_schedule_all, Channel_set_schedule_all,
      "When true, every operation lets the next tasklet run, whatever the preference.", NULL},
     {NULL, NULL, NULL, NULL, NULL},

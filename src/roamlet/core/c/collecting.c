@@ -48,7 +48,7 @@ collection_inside(void)
     collection_listen();
     if (collection.thread == COLLECTION_UNKNOWN)
         return true;
-    if (collection.thread == 0) /* the last collections of a process are not told to anybody */
+    if (collection.thread == 0) /* the last collections of a process are not announced */
         return python_finalizes();
     if (collection.thread != PyThreadState_Get()->id)
         return false;

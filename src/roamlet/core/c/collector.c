@@ -41,7 +41,7 @@ collector_end(Scheduler *scheduler, Tasklet *tasklet)
     if (scheduler->fixed != 0 || scheduler->current->atomic > 0 || tasklet->scheduler != scheduler ||
         tasklet == scheduler->current || !ring_holds(tasklet) || !tasklet->raises)
         return;
-    if (switch_guard(scheduler, scheduler->current) < 0) { /* inside somebody's greenlet, or out of memory */
+    if (switch_guard(scheduler, scheduler->current) < 0) { /* inside a foreign greenlet, or out of memory */
         PyErr_Clear();
         return;
     }

@@ -111,7 +111,7 @@ struct Channel {
     PyObject_HEAD
     Tasklet *head, *tail;  /* those blocked here, in order of arrival; each is owned by the queue */
     Py_ssize_t balance;    /* > 0: so many senders wait; < 0: so many receivers */
-    int preference;        /* -1 the receiver runs first, 1 the sender, 0 whoever runs already */
+    int preference;        /* -1 the receiver runs first, 1 the sender, 0 the one that runs already */
     bool schedule_all, closing;
     bool marked;           /* for a moment, in select() */
     SelectCase *cases, *last_case; /* of those who wait in select(), in order of arrival */
@@ -156,7 +156,7 @@ struct Scheduler {
     Tasklet *current; /* borrowed; in the run queue unless `idle`, or while it is being taken out */
     Tasklet *main;    /* owned */
     Tasklet *first;   /* while idle: the head of the run queue, NULL when it is empty */
-    PyObject *zombie; /* owned: a reference to drop by whoever runs next */
+    PyObject *zombie; /* owned: a reference that the next tasklet drops */
     Tasklet *started; /* the list of all started tasklets but main */
     Scheduler *registered_next; /* all threads' schedulers */
     int ticks, ticks_full;
@@ -183,7 +183,7 @@ struct Scheduler {
     Preempt preempt;
 
     bool service;     /* a thread of roamlet's own */
-    volatile bool sleeping; /* its thread sleeps with the GIL released; cleared by whoever rings */
+    volatile bool sleeping; /* its thread sleeps with the GIL released; cleared by the thread that rings */
     int64_t last_tick;
 
     Timer *timers;

@@ -4,7 +4,7 @@
 
 static uint64_t service_signals; /* of mark_service_signal(): bit N - 1 for signal N */
 
-/* Whether a signal could still wake somebody: one of them has a handler in Python, which may set an event or send on a
+/* Whether a signal could still wake a tasklet: one of them has a handler in Python, which may set an event or send on a
    channel. The handler that raises KeyboardInterrupt does not count. Asked only when all else is at its end. Runs no
    Python code. */
 static bool
@@ -101,7 +101,7 @@ deadlock_error(Scheduler *scheduler)
     return error;
 }
 
-/* Log that main waits although nothing that roamlet knows of can wake anybody; `foreign`: how many threads C code may have started,
+/* Log that main waits although nothing that roamlet knows of can wake it; `foreign`: how many threads C code may have started,
    -1: not known. An Exception is reported and not raised. KeyboardInterrupt and the like are: -1 with it set. Runs Python code. */
 static int
 deadlock_log(Scheduler *scheduler, int foreign)
@@ -152,7 +152,7 @@ core_set_deadlock_mode(PyObject *Py_UNUSED(module), PyObject *mode)
 }
 
 PyDoc_STRVAR(set_deadlock_mode_doc, "set_deadlock_mode(mode, /)\n--\n\n"
-"Say what happens when the main tasklet waits and nothing that roamlet knows of can wake anybody; return the mode before.\n\n"
+"Say what happens when the main tasklet waits and nothing that roamlet knows of can wake it; return the mode before.\n\n"
 "'auto': Deadlock is raised if the process has no thread but this one and roamlet's own, as the system counts them; else it\n"
 "waits, and that is logged once in a process. 'raise': threads that Python does not know of are ignored. 'warn': it is\n"
 "logged, and waits. 'off': it waits. For all threads of the process. ValueError for any other mode.");

@@ -6,7 +6,7 @@ static bool tasklet_hidden(Tasklet *tasklet);
 static bool tasklet_transparent(Tasklet *tasklet);
 
 /* Nothing refers to a suspended tasklet any more, or only other garbage does: end it, so that its finally blocks run and its
-   frames are freed. At once, but not inside a collection, nor where others refer to it after all (somebody has called its __del__),
+   frames are freed. At once, but not inside a collection, nor where others refer to it after all (its __del__ was called),
    nor where nothing may be switched. */
 static void
 Tasklet_finalize(PyObject *self)
@@ -29,7 +29,7 @@ Tasklet_finalize(PyObject *self)
 }
 
 /* Nothing refers to a started tasklet: end it. The finalizer that CPython calls once may have been used up, by the
-   collector or by a subclass's __del__. Whether somebody refers to it again; it must not be freed then. Switches. */
+   collector or by a subclass's __del__. Whether anything refers to it again; it must not be freed then. Switches. */
 static bool
 tasklet_end_unreferenced(Tasklet *tasklet)
 {

@@ -82,7 +82,7 @@ deadlock_interval(int looked)
 }
 
 /* Wait for the world outside this thread's tasklets: until the next timer is due, or until anything happens. Where only
-   another thread's free will can wake anybody, look again now and then whether that thread still lives; `looked`: how often
+   another thread's free will can wake a tasklet, look again now and then whether that thread still lives; `looked`: how often
    that was done in this sleep. Only the oldest thread, the main one, can come to be alone; the others sleep without a timer,
    which the kernel takes more time to set than to wake them. */
 static int
@@ -196,7 +196,7 @@ foreign_threads(Scheduler *scheduler)
 
 enum { VERDICT_RAISE, VERDICT_TELL, VERDICT_WAIT };
 
-/* Nothing that roamlet knows of can wake anybody: main gets Deadlock; or it waits, because a thread that C code has started may call
+/* Nothing that roamlet knows of can wake any tasklet: main gets Deadlock; or it waits, because a thread that C code has started may call
    in, or because the user wants it so, which is to be told when the wait has lasted for most of a second. `looked`: how often
    that was asked in this wait. Runs no Python code. */
 static int
@@ -249,7 +249,7 @@ scheduler_idle(Scheduler *scheduler)
                 if (verdict == VERDICT_RAISE || scheduler->ending) {
                     PyObject *error = deadlock_error(scheduler);
                     keeper_set_error(scheduler, error != NULL ? error : error_take());
-                } else if (verdict == VERDICT_TELL) { /* what that runs may have woken somebody */
+                } else if (verdict == VERDICT_TELL) { /* what that runs may have woken a tasklet */
                     told = true;
                     failed = deadlock_log(scheduler, foreign);
                 } else

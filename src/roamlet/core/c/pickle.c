@@ -1,5 +1,5 @@
 /* Saving tasklets and channels with pickle. Where frames are involved roamlet.snapshot does it, which is above the core: it
-   is named here as a pickle names what it needs, and imported when somebody asks for it. */
+   is named here as a pickle names what it needs, and imported when it is asked for. */
 
 /* What roamlet.snapshot makes of an object with frames: a new reference, or NULL with an exception set. */
 static PyObject *

@@ -22,7 +22,7 @@ static const char *const event_names[EVENTS] = {"INSTRUCTION", "PY_START", "PY_R
 static long event_bits[EVENTS];
 static PyObject *event_callbacks[EVENTS];
 
-/* One tool id serves all threads. It is held while anybody counts or waits for an interrupt. */
+/* One tool id serves all threads. It is held while any thread counts or waits for an interrupt. */
 static struct {
     int tool;     /* -1: none is held */
     int counters; /* schedulers that count */
@@ -235,7 +235,7 @@ events_arm_code(PyCodeObject *code)
     return 0;
 }
 
-/* Code objects to let go of by whoever took their events back, when all else is settled: it may run Python code (weakref
+/* Code objects to let go of after their events were taken back, when all else is settled: it may run Python code (weakref
    callbacks), in which another thread may begin to count. */
 typedef struct {
     PyCodeObject **list; /* owned, with what is in it */

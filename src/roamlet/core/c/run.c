@@ -4,7 +4,7 @@
    innermost one is woken. One run() at a time has a watchdog, the first that asked for a budget: preempt.c counts the
    opcodes or the time, and calls scheduler_expired when they are used up. */
 
-/* Take `tasklet` off the stack of runs, and whoever entered run() later: they become runnable and return too. */
+/* Take `tasklet` off the stack of runs, and those that entered run() later: they become runnable and return too. */
 static void
 runs_pop(Scheduler *scheduler, Tasklet *tasklet)
 {
@@ -58,7 +58,7 @@ scheduler_expired(Scheduler *scheduler)
     if (scheduler->fixed != 0 || current->atomic > 0 || collection_calls(scheduler->tstate) ||
         (!scheduler->run_ignore_nesting && !current->ignore_nesting && preempt_nesting(scheduler) != 0))
         return 0;
-    if (switch_guard(scheduler, current) < 0) { /* inside somebody's greenlet, or out of memory: at another time */
+    if (switch_guard(scheduler, current) < 0) { /* inside a foreign greenlet, or out of memory: at another time */
         PyErr_Clear();
         return 0;
     }
@@ -72,7 +72,7 @@ scheduler_expired(Scheduler *scheduler)
         failed = scheduler_switch(scheduler, current, current->next, &value);
     } else {
         preempt_stop(scheduler);
-        if (scheduler->watchdog != watchdog || watchdog->blocked != BLOCKED_RUN) /* that ran code: somebody has woken it */
+        if (scheduler->watchdog != watchdog || watchdog->blocked != BLOCKED_RUN) /* that ran code, which has woken it */
             return 0;
         Py_XSETREF(scheduler->interrupted, (Tasklet *)Py_NewRef((PyObject *)current));
         tasklet_unblock(watchdog);

@@ -86,7 +86,7 @@ scheduler_announce(Scheduler *scheduler, Tasklet *from, Tasklet *to)
         return to;
     raised = error_take();
     Py_INCREF(callback);
-    Py_INCREF(from); /* a dying one is somebody else's to drop */
+    Py_INCREF(from); /* a dying one is not ours to drop */
     scheduler->announcing = true;
     result = PyObject_CallFunctionObjArgs(callback, (PyObject *)from, (PyObject *)to, NULL);
     if (result == NULL)

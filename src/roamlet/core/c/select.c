@@ -1,4 +1,4 @@
-/* select(): a tasklet that waits at several channels at once and meets whoever comes first to one of them.
+/* select(): a tasklet that waits at several channels at once and meets the first partner that comes to one of them.
 
    A channel has, beside the queue of those who wait there alone, a list of the cases of selects that wait. A tasklet that comes
    to the channel and finds its queue empty meets the first of these that wants the other direction: the select has chosen
@@ -85,7 +85,7 @@ select_partner(Scheduler *scheduler, Channel *channel, int direction, bool *swit
     if (*switches) {
         if (scheduler_may_suspend(scheduler) < 0)
             return NULL;
-        if (channel->balance * direction > 0) /* there is somebody in the queue now, who goes first */
+        if (channel->balance * direction > 0) /* a tasklet is in the queue now, and goes first */
             return NULL;
         met = select_first(channel, direction);
         *switches = met != NULL && channel_switches(scheduler, channel, met->select->queue.head, -direction);
@@ -183,7 +183,7 @@ select_new(PyObject *const *args, Py_ssize_t count)
     return select;
 }
 
-/* Whether somebody waits for what the case wants. Runs no Python code. */
+/* Whether a partner waits for what the case wants. Runs no Python code. */
 static bool
 select_ready(SelectCase *own)
 {

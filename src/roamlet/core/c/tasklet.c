@@ -382,7 +382,7 @@ scheduler_pause(Scheduler *scheduler, Tasklet *next, PyObject *const *operands, 
     Tasklet *current = scheduler->current, *after = scheduler_leave(current, operands);
     current->next = current->prev = NULL;
     assert(scheduler->zombie == NULL);
-    scheduler->zombie = (PyObject *)current; /* the ring's reference: dropped by whoever runs next */
+    scheduler->zombie = (PyObject *)current; /* the ring's reference: dropped by the next tasklet that runs */
     return scheduler_suspend(scheduler, current, next != NULL ? next : after, value);
 }
 
@@ -468,7 +468,7 @@ tasklet_throw(Tasklet *tasklet, PyObject *error, bool pending)
     Py_RETURN_NONE;
 }
 
-/* What somebody throws: see tasklet_throw(). Not into one that is held, for it may run elsewhere already. */
+/* An exception that another tasklet throws: see tasklet_throw(). Not into one that is held, for it may run elsewhere already. */
 static PyObject *
 tasklet_thrown(Tasklet *tasklet, PyObject *error, bool pending)
 {

@@ -156,7 +156,7 @@ api_checkpoint(void)
         return -1;
     if (current->next == current || current->atomic > 0 || collection_forbids(scheduler))
         return 0;
-    if (switch_guard(scheduler, current) < 0) { /* inside somebody's greenlet: go on without */
+    if (switch_guard(scheduler, current) < 0) { /* inside a foreign greenlet: go on without */
         PyErr_Clear();
         return 0;
     }

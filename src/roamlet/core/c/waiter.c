@@ -166,7 +166,7 @@ core_sleep(PyObject *Py_UNUSED(module), PyObject *seconds)
 }
 
 PyDoc_STRVAR(waiter_doc, "Waiter()\n--\n\n"
-"A one-shot wake-up: one tasklet waits, anybody in any thread settles it, before or after the wait began.");
+"A one-shot wake-up: one tasklet waits, any code in any thread settles it, before or after the wait began.");
 PyDoc_STRVAR(wait_doc, "wait($self, /, timeout=None, daemon=False)\n--\n\n"
 "Block this tasklet until the waiter is settled; return the value of succeed, raise the exception of fail.\n\n"
 "Raises TimeoutError when `timeout` seconds (float, >= 0) passed first. A `daemon` wait neither keeps roamlet.run() going\n"

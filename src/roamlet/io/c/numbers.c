@@ -1,4 +1,4 @@
-/* Reading, writing, waiting and closing by a descriptor's number, blocking or not, whoever else may close it. */
+/* Reading, writing, waiting and closing by a descriptor's number, blocking or not, also where other code may close it. */
 
 #define WRITE_AT_ONCE 4096    /* what a blocking descriptor that is ready takes without blocking (PIPE_BUF) */
 #define COPY_AT_ONCE (1 << 18) /* what one call may copy while it keeps the GIL */

@@ -34,7 +34,7 @@ switch_set(double seconds)
     return result != NULL ? 0 : -1;
 }
 
-/* Give the interval back, unless somebody has set another one meanwhile: that one stays. */
+/* Give the interval back, unless another one was set meanwhile: that one stays. */
 static int
 responsive_give_back(void)
 {

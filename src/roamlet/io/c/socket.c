@@ -376,7 +376,7 @@ Socket_detach(PyObject *self, PyObject *Py_UNUSED(none))
     const Socket *socket = socket_of(self);
     bool blocks = socket->seconds < 0;
     int fd = socket_let_go(socket_of(self));
-    if (fd >= 0 && blocks) { /* whoever gets it expects what the time-out said */
+    if (fd >= 0 && blocks) { /* its new owner expects what the time-out said */
         int flags = fcntl(fd, F_GETFL);
         if (flags >= 0)
             fcntl(fd, F_SETFL, flags & ~O_NONBLOCK);

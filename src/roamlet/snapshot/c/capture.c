@@ -84,7 +84,7 @@ capture_frame(Frame *frame, bool from_c, void *arg)
     PyObject *function = frame_function(frame), *place;
     bool first = capture->inner == NULL, boundary_below = capture->inner_from_c;
     int failed = 0;
-    if (capture->restored) /* whoever called base() only takes the result */
+    if (capture->restored) /* the caller of base() only takes the result */
         return 0;
     capture->inner_from_c = from_c;
     if (code == base_code) {

@@ -69,7 +69,7 @@ is_code(PyObject *value, PyObject *constant)
 {
     int same = value == constant ? 1 : PyCode_Check(value) && constant != NULL && PyCode_Check(constant) ? PyObject_RichCompareBool(value, constant, Py_EQ) : 0;
     if (same < 0)
-        PyErr_Clear(); /* memory is out, or somebody else's constants cannot be compared */
+        PyErr_Clear(); /* memory is out, or constants of another type cannot be compared */
     return same > 0;
 }
 

@@ -1,4 +1,4 @@
-/* Condition: wait until somebody says that something has changed.
+/* Condition: wait until another tasklet or thread says that something has changed.
 
    Each wait() is in the list of its condition with a slot of its own, which notify() takes out and marks. So a notification
    belongs to those who waited when it was made: when the tasklet that got it is killed before it goes on, it passes to the next of
@@ -72,7 +72,7 @@ condition_is_owned(Condition *self)
         result = PyObject_CallMethod(self->lock, "acquire", "O", Py_False);
         owned = result != NULL ? PyObject_IsTrue(result) : -1;
         Py_XDECREF(result);
-        if (owned <= 0) /* somebody holds it: the caller, who else could say */
+        if (owned <= 0) /* it is held: by the caller, as far as can be known */
             return owned < 0 ? -1 : 1;
         result = PyObject_CallMethod(self->lock, "release", NULL);
         Py_XDECREF(result);

@@ -150,18 +150,18 @@ Lock_dealloc(PyObject *object)
 }
 
 PyDoc_STRVAR(lock_doc, "Lock(*, fair=False)\n--\n\n"
-"Mutual exclusion between tasklets and threads, as threading.Lock: anybody may release it, whoever took it.\n\n"
+"Mutual exclusion between tasklets and threads, as threading.Lock: any tasklet or thread may release it.\n\n"
 "release() frees it and wakes the longest waiter, which may find that another one has taken it meanwhile and then\n"
 "waits on in the first place. With fair=True it is handed over: no other waiter overtakes, at the price of a switch for each\n"
 "hand-over. Thread-safe.");
 PyDoc_STRVAR(lock_acquire_doc, "acquire($self, /, blocking=True, timeout=-1)\n--\n\n"
 "Take the lock; True when it was taken.\n\n"
-"Blocks this tasklet while somebody holds it, at most `timeout` seconds; -1: no limit. False when time is up, or at once\n"
+"Blocks this tasklet while it is held, at most `timeout` seconds; -1: no limit. False when time is up, or at once\n"
 "with blocking=False. Does not switch when it is free. ValueError for other negative time-outs and for one in a call that\n"
 "does not block, OverflowError for more than threading.TIMEOUT_MAX.");
 PyDoc_STRVAR(lock_release_doc, "release($self, /)\n--\n\n"
 "Give the lock back, whoever took it. Never switches. RuntimeError when it is free.");
-PyDoc_STRVAR(lock_locked_doc, "locked($self, /)\n--\n\nWhether somebody holds it.");
+PyDoc_STRVAR(lock_locked_doc, "locked($self, /)\n--\n\nWhether it is held.");
 PyDoc_STRVAR(enter_doc, "__enter__($self, /)\n--\n\nacquire()");
 PyDoc_STRVAR(exit_doc, "__exit__($self, /, *args)\n--\n\nrelease()");
 PyDoc_STRVAR(at_fork_reinit_doc, "_at_fork_reinit($self, /)\n--\n\n"

@@ -152,7 +152,7 @@ Semaphore_init(PyObject *object, PyObject *args, PyObject *kwargs)
     self->value = value;
     if (PyObject_TypeCheck(object, &BoundedSemaphore_Type))
         self->limit = value;
-    for (Py_ssize_t i = 0; i < value && self->queue.head != NULL; i++) /* __init__ called again while somebody waits */
+    for (Py_ssize_t i = 0; i < value && self->queue.head != NULL; i++) /* __init__ called again while tasklets wait */
         api->wake_one(&self->queue);
     return 0;
 }

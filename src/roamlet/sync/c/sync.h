@@ -1,4 +1,4 @@
-/* What the files of roamlet.sync._native share: the types, and how a time-out that somebody gave becomes a deadline. The waiting
+/* What the files of roamlet.sync._native share: the types, and how a caller's time-out becomes a deadline. The waiting
    itself is the core's, through the table in core/c/api.h. All state is guarded by the GIL. */
 #ifndef ROAMLET_SYNC_H
 #define ROAMLET_SYNC_H
@@ -234,7 +234,7 @@ queue_visit(RoamletQueue *queue, visitproc visit, void *arg)
     return queue->head != NULL ? api->traverse(queue, visit, arg) : 0;
 }
 
-/* Wake the first of the queue, if anybody waits. Never switches, runs no Python code. */
+/* Wake the first of the queue, if any tasklet waits. Never switches, runs no Python code. */
 static inline void
 wake_one(RoamletQueue *queue)
 {

@@ -225,7 +225,7 @@ dict_version(PyObject *dict)
 #endif
 }
 
-/* Whether calls of Python functions stay in the interpreter's loop: not with somebody's PEP 523 frame evaluator. */
+/* Whether calls of Python functions stay in the interpreter's loop: not with a PEP 523 frame evaluator. */
 static inline bool
 calls_are_inlined(void)
 {

@@ -3,7 +3,7 @@
 
    What else is new in the thread state and stays the thread's, for all of its tasklets:
    - asyncio_running_loop, asyncio_running_task: an event loop belongs to its thread, as it did when asyncio kept it itself;
-   - generator_return_kind (3.15): written just before an eval loop returns and read by whoever called it, with no call
+   - generator_return_kind (3.15): written just before an eval loop returns and read by its caller, with no call
      in between in which a switch could happen; jit_exit (3.15) likewise, between two traces;
    - delete_later: objects whose deallocation waits for a shallower stack; any tasklet may take them from there;
    - last_profiled_frame (3.15): a remote profiler's mark, compared with a frame that is popped and never followed. It fits

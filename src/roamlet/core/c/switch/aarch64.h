@@ -19,7 +19,7 @@
 /* A call leaves nothing on the stack: the return address is in x30, which is 0 where a stack begins. */
 #define RETURN_ADDRESS_BYTES 0
 
-/* In the function where a stack begins: whoever unwinds the stack (a debugger, or pthread_exit when the interpreter ends a
+/* In the function where a stack begins: code that unwinds the stack (a debugger, or pthread_exit when the interpreter ends a
    daemon thread) stops here. */
 static inline __attribute__((always_inline)) void
 stack_outermost(const char *top)

@@ -2,7 +2,7 @@
 
    Slicing alone has to do something about it: a C stack of one's own stays where it is. On 3.12 and later the entry frame of each eval loop lies on the C stack, between the Python frames of the loop and
    their caller's. While a tasklet is suspended other data stands there, so that f_back, which follows the links, would
-   read nonsense. Whenever somebody can hold a frame object of a suspended tasklet, the links are bent around the entry
+   read nonsense. Whenever code can hold a frame object of a suspended tasklet, the links are bent around the entry
    frames, and bent back before it goes on. */
 
 #ifdef ROAMLET_SWITCH_SLICED
@@ -99,7 +99,7 @@ frames_conceal(SwitchState *sw)
     sw->exposed = NULL;
 }
 
-/* Whether anybody can hold a frame object of the running chain. */
+/* Whether any code can hold a frame object of the running chain. */
 static inline bool
 frames_seen(_PyInterpreterFrame *frame)
 {

@@ -11,7 +11,7 @@ static void **greenlet_api;
 
 static PyObject *entry_function, *starter_function;
 
-/* Whoever unwinds the stack (pthread_exit, when the interpreter ends a daemon thread) stops in the function that says
+/* Code that unwinds the stack (pthread_exit, when the interpreter ends a daemon thread) stops in the function that says
    this: above it lie the frames of whichever greenlet started it, which are another's by now. */
 #if defined(__linux__) && defined(__x86_64__)
 #define OUTERMOST_FRAME() __asm__ volatile(".cfi_undefined rip")
@@ -31,7 +31,7 @@ tracing_resumed(PyThreadState *tstate, int tracing)
 #endif
 }
 
-/* What a pooled greenlet runs: tasklet after tasklet. Ends when somebody throws into it while it is in the pool. */
+/* What a pooled greenlet runs: tasklet after tasklet. Ends when an exception is thrown into it while it is in the pool. */
 static PyObject *
 greenlet_entry(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
 {
@@ -108,7 +108,7 @@ switch_thread_init(Scheduler *scheduler)
         return -1;
     back = greenlet_switch(scheduler->sw.starter, NULL, NULL);
     Py_XDECREF(back);
-    while (back != NULL) { /* inside somebody's greenlet, which may end before the thread does: main is the outermost */
+    while (back != NULL) { /* inside a foreign greenlet, which may end before the thread does: main is the outermost */
         PyObject *parent = PyObject_GetAttr(scheduler->main->sw.greenlet, parent_name);
         if (parent == Py_None) {
             Py_DECREF(parent);
@@ -169,7 +169,7 @@ switch_to(Scheduler *scheduler, Tasklet *from, Tasklet *to)
         Py_DECREF(back);
         return;
     }
-    /* Somebody threw into the tasklet's greenlet: its blocking call raises it. */
+    /* An exception was thrown into the tasklet's greenlet: its blocking call raises it. */
     Py_XSETREF(from->tempval, error_take());
     from->raises = true;
 }

@@ -1,5 +1,5 @@
 /* What the backends that switch by themselves have in common: they swap CPython's thread state, and they find a switch
-   inside somebody else's greenlet by the chunk that its Python frames begin in. */
+   inside a foreign greenlet by the chunk that its Python frames begin in. */
 
 #include <pthread.h>
 #include <sys/syscall.h>
@@ -70,7 +70,7 @@ inside_greenlet(void)
     return inside;
 }
 
-/* Let main be known by the chunk that the thread's frames begin in; by none yet when roamlet is first used inside somebody's
+/* Let main be known by the chunk that the thread's frames begin in; by none yet when roamlet is first used inside a foreign
    greenlet, which may end before the thread does. -1 with an exception set. */
 static int
 main_chunk(Scheduler *scheduler)

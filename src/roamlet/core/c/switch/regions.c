@@ -36,7 +36,7 @@ struct Stack {
     Region *region;
     uint32_t slot;
     uint32_t uses;
-    int guests;  /* greenlets of somebody else that began on it and have not ended */
+    int guests;  /* foreign greenlets that began on it and have not ended */
     bool waits;  /* for them: its tasklet has ended */
     _PyStackChunk chunk;
 };
@@ -284,7 +284,7 @@ stacks_trim(SwitchThread *thread)
     }
 }
 
-/* ---- greenlets of somebody else ---- */
+/* ---- foreign greenlets ---- */
 
 /* A greenlet that was suspended on a tasklet's stack comes back to this very place of memory, and it may do so after the
    tasklet has ended: as long as there is one, no other tasklet gets the stack. A greenlet shows by the first chunk that CPython

@@ -87,7 +87,7 @@ stack_start(Scheduler *scheduler, Tasklet *tasklet, Stack *stack)
     sw->memory = stack;
     sw->chunk = &stack->chunk;
     sanitizer_stack(&sw->sanitized, stack_low(&scheduler->sw, stack) + GUARD_BYTES, (char *)stack);
-    sanitizer_forget((char *)stack - WARM_BYTES, (char *)stack); /* whoever ended there did not return from all its frames */
+    sanitizer_forget((char *)stack - WARM_BYTES, (char *)stack); /* the tasklet that ended there did not return from all its frames */
     version_fresh(&sw->fields.version, &sw->root, &scheduler->sw.version, scheduler->tstate);
 #if C_STACK_MEASURED
     version_stack_limits(&sw->fields.version, stack_low(&scheduler->sw, stack) + GUARD_BYTES, stack);

@@ -30,7 +30,7 @@ typedef struct {
     int warm_count;
     bool spare_used;
     Stack *spare;    /* on which a tasklet hears that there is no memory for a stack */
-    Stack *waiting;  /* for greenlets of somebody else to end on them */
+    Stack *waiting;  /* for foreign greenlets to end on them */
     int left;        /* how many of those no greenlet is left on */
     Region *regions; /* the newest first */
     Region *open;    /* where the next new stack is looked for first */

@@ -27,7 +27,7 @@ static void switch_thread_end(Scheduler *scheduler);
 static inline int switch_guard(Scheduler *scheduler, Tasklet *tasklet);
 /* Whether a switch now would take the running tasklet's C stack away from where it lies. */
 static inline bool switch_moves_stack(Scheduler *scheduler);
-/* Leave `from`, go on with `to` (new or suspended), come back when somebody switches to `from`. Cannot fail. */
+/* Leave `from`, go on with `to` (new or suspended), come back at the next switch to `from`. Cannot fail. */
 static inline void switch_to(Scheduler *scheduler, Tasklet *from, Tasklet *to);
 /* Just before the tasklet's function is called: its context is entered. -1 with an exception set. */
 static inline int switch_body_begin(Scheduler *scheduler, Tasklet *tasklet);

@@ -9,7 +9,7 @@
 /* A call leaves its return address on the stack. */
 #define RETURN_ADDRESS_BYTES sizeof(void *)
 
-/* In the function where a stack begins, below `top`: no return address, so that whoever unwinds the stack (a debugger, or
+/* In the function where a stack begins, below `top`: no return address, so that code that unwinds the stack (a debugger, or
    pthread_exit when the interpreter ends a daemon thread) stops here. */
 static inline __attribute__((always_inline)) void
 stack_outermost(char *top)
