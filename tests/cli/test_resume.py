@@ -128,7 +128,7 @@ def test_a_script_without_a_guard_is_refused_by_name(program, python):
     assert python(script).stdout == "resumed False\n"
     code, out, problem = resumed(python, "job.roamlet")
     assert (code, out) == (64, "")
-    assert 'let it begin behind if __name__ == "__main__":' in problem
+    assert 'let it begin under if __name__ == "__main__":' in problem
 
 
 def test_a_module_that_was_run_with_m_is_found_again(program, python, tmp_path):

@@ -93,7 +93,7 @@ def wrong_from(snapshots, expected):
 
 
 def in_a_fresh_process(cases):
-    """What wrong_from() says of {name: (snapshots, expected)} in another process: {name: [...]}."""
+    """What wrong_from() returns for {name: (snapshots, expected)} in another process: {name: [...]}."""
     text = json.dumps(
         {name: ([each.hex() for each in snapshots], expected) for name, (snapshots, expected) in cases.items()}
     )

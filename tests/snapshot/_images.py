@@ -67,7 +67,7 @@ def image(*, by_value):
 
 
 def damaged(data, seed):
-    """With some other bytes behind the header, and the digest of that."""
+    """With some other bytes after the header, and the digest of that."""
     chance = random.Random(seed)
     rest = bytearray(data[START:])
     for _ in range(chance.choice([1, 1, 2, 4])):
@@ -143,7 +143,7 @@ def _goes_on(data):
 
 
 def outcomes(data, seeds, *, of_frames=False):
-    """How many ended how: "refused" or went on, and by which signal; those that had to be stopped are none of that.
+    """How many ended how: "refused" or went on, and by which signal; those that had to be stopped are not counted.
 
     `of_frames`: the bytes are as they were, and frames are changed when they are read.
     """

@@ -227,7 +227,7 @@ class Writer:
 
 
 def module(seed):
-    """The program of this seed as a module that can be imported; None when it is none (a `break` in a finally)."""
+    """The program of this seed as a module that can be imported; None when it does not compile (a `break` in a finally)."""
     made = types.ModuleType(f"random_program_{seed}")
     made.__file__ = f"/{made.__name__}.py"
     try:

@@ -482,7 +482,7 @@ def generator_that_blocks_while_handling(ch):
 
 
 class Static:
-    """A manager that nobody holds while its __enter__ runs."""
+    """A manager to which nothing refers while its __enter__ runs."""
 
     @staticmethod
     def __enter__():

@@ -118,7 +118,7 @@ def counted(ch, begun=None):
 
 
 class Passing:
-    """A manager that nobody holds while its __enter__ runs."""
+    """A manager to which nothing refers while its __enter__ runs."""
 
     @staticmethod
     def __enter__():

@@ -77,7 +77,7 @@ def test_a_job_goes_on_from_each_of_its_checkpoints(job, path, monkeypatch):
         with monkeypatch.context() as patched:
             saves_left(patched, number)
             assert repr(run(job, path)) == expected
-        # Only the checkpoint that it was resumed from says so; those before it said False then, those behind it do now.
+        # Only the checkpoint that it was resumed from says so; those before it said False then, those after it do now.
         snapshot.resume(path)
         roamlet.run()
         wanted = expected.split("False")

@@ -140,7 +140,7 @@ def test_a_folder_that_cannot_be_synced_is_said_and_the_next_one_is_written(path
 
 
 def said(path):
-    """What checkpoint() says of this path, in a job."""
+    """The error of checkpoint() for this path, in a job."""
     log = []
     roamlet.tasklet(counts)(path, log)
     roamlet.run()

@@ -62,7 +62,7 @@ def test_the_message_says_what_to_do_and_that_works(tmp_path):
     said = (
         r"the variable 'f' of writes .* holds <_io.TextIOWrapper .*: cannot pickle '_io.TextIOWrapper' object, which is open, "
         r"and only a "
-        r"closed one can be saved: close it before, and open it again behind. Where it is not needed any more: del f$"
+        r"closed one can be saved: close it before, and open it again after. Where it is not needed any more: del f$"
     )
     with pytest.raises(snapshot.CannotSave, match=said):
         snapshot.dumps(ch)

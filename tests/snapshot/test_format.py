@@ -56,7 +56,7 @@ WHERE_IT_IS_REFUSED = [
 
 @pytest.fixture
 def nothing_is_read(monkeypatch):
-    """Whoever goes on behind the checks of the header fails."""
+    """Code that goes on after the checks of the header fails."""
 
     def read(*args):
         raise AssertionError("it was read")
@@ -131,7 +131,7 @@ def test_a_table_that_is_said_to_be_longer_than_all_of_it_is_refused(data, nothi
     for length in (len(rest) - 3, 2**31, 2**32 - 1):
         struct.pack_into("<I", rest, 0, length)
         digest = hashlib.blake2b(rest, digest_size=16).digest()
-        with pytest.raises(snapshot.BadSnapshot, match="ends behind its last byte"):
+        with pytest.raises(snapshot.BadSnapshot, match="ends after its last byte"):
             snapshot.loads(data[:15] + digest + rest)
 
 

@@ -101,7 +101,7 @@ def test_a_generator_is_where_one_can_be(make):
 
 
 def places(code):
-    """(own unit, unit behind the caches, name) of each instruction."""
+    """(own unit, unit after the caches, name) of each instruction."""
     found = [each for each in dis.get_instructions(code) if each.opname != "EXTENDED_ARG"]
     ends = [each.offset for each in found[1:]] + [len(code.co_code)]
     return [(each.offset // 2, end // 2, each.opname) for each, end in zip(found, ends, strict=True)]

@@ -191,7 +191,7 @@ def test_a_lock_that_is_free_is_a_value(make):
     assert one is other
     with one:
         pass
-    with lock, pytest.raises(snapshot.CannotSave, match="it is held, and whoever holds it is not saved"):
+    with lock, pytest.raises(snapshot.CannotSave, match="it is held, and its holder is not saved"):
         snapshot.dumps(lock)
 
 

@@ -533,7 +533,7 @@ class Asking:
 def left_by_an_error(ch, out):
     with contextlib.suppress(KeyError), Asking(ch), Asking(ch):
         raise KeyError(1)
-    out.append("behind it")
+    out.append("after it")
 
 
 def numbers_of(tasklet):
@@ -559,6 +559,6 @@ def test_where_an_error_was_raised_that_a_handler_may_raise_again_is_kept():
         assert numbers_of(copy) == numbers
         while copy.alive:
             its_channel.send(True)
-        assert its_out == ["behind it"]
+        assert its_out == ["after it"]
         ch.send(answer)
-    assert (out, tasklet.alive) == (["behind it"], False)
+    assert (out, tasklet.alive) == (["after it"], False)

@@ -5,7 +5,7 @@ another process of the same minor version of CPython (3.11 to 3.14), on a switch
 pickle.dumps() does the same with one tasklet, or a channel where tasklets wait.
 
 A snapshot is to be trusted like any pickle: loading it can run whatever its author wants. What is checked before anything is read
-keeps accidents away, not people.
+keeps accidents away, not attackers.
 """
 
 import io
@@ -27,15 +27,15 @@ __all__ = ["BadSnapshot", "CannotSave", "CannotWrite", "Copied", "LeftOut", "Sna
 def dumps(root: object, *, by_value: Collection[str] = ()) -> bytes:
     """Save an object with all tasklets and channels that can be reached from it.
 
-    Those who wait in a channel are saved with it, in their order, and with what they send. Nothing runs in any of them, and all
-    of them stay as they are. Functions are saved by name, with a fingerprint of their code; by value those of `__main__` and of
-    the modules named in `by_value`, with the globals of theirs that they use. Context variables and atomic depth are saved too;
-    of an exception's traceback the text is, as a note. A context variable that is no module's attribute is left out, with
+    Tasklets that wait in a channel are saved with it, in their order, and with what they send. Nothing runs in any of them, and
+    all of them stay as they are. Functions are saved by name, with a fingerprint of their code; by value those of `__main__` and of
+    the modules named in `by_value`, with the globals that they use. Context variables and atomic depth are saved too;
+    of an exception's traceback the text is saved, as a note. A context variable that is no module's attribute is left out, with
     the warning LeftOut. What an imported module holds is saved by its name there; where it is a value that can change, as a
     copy, with the warning Copied.
 
-    Does not block or switch. Raises CannotSave, a TypeError, for what cannot be saved: it names the variable and its frame, or what
-    stands between two frames; NoCore on the greenlet backend and on versions of CPython whose frames are not known.
+    Does not block or switch. Raises CannotSave, a TypeError, for what cannot be saved: it names the variable and its frame, or
+    the call between two frames; NoCore on the greenlet backend and on versions of CPython whose frames are not known.
     """
     if isinstance(by_value, str):
         raise TypeError(f"by_value is a collection of module names: by_value=[{by_value!r}]")
@@ -66,5 +66,5 @@ def loads(data: bytes | bytearray | memoryview) -> Any:
 
 
 def _reduce(item: object) -> tuple[Any, ...]:
-    """How pickle.dumps() saves a tasklet under way, or a channel where some wait: a snapshot inside the pickle."""
+    """How pickle.dumps() saves a tasklet that has begun, or a channel where some wait: a snapshot inside the pickle."""
     return load.load_paused, (dumps(item),)

@@ -1,4 +1,4 @@
-"""What saving and restoring can fail with. Other layers' errors keep their own homes."""
+"""The errors of saving and restoring. Those of other layers are in their own modules."""
 
 from roamlet.core import RoamletError
 
@@ -10,7 +10,7 @@ class SnapshotError(RoamletError):
 
 
 class CannotSave(SnapshotError, TypeError):
-    """Something cannot be saved; the message names the frame and the variable, or what stands between two frames."""
+    """Something cannot be saved; the message names the frame and the variable, or the call between two frames."""
 
     __module__ = "roamlet.snapshot"  # where users find it
 
@@ -22,7 +22,7 @@ class BadSnapshot(SnapshotError, ValueError):
 
 
 class CannotWrite(SnapshotError, OSError):
-    """A checkpoint was not written; the last good one is as it was. `errno` says why, as far as the system did."""
+    """A checkpoint was not written; the last good one is as it was. `errno` is that of the system, where there is one."""
 
     __module__ = "roamlet.snapshot"  # where users find it
 

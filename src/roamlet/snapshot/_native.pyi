@@ -14,7 +14,7 @@ known: bool
 def setup(
     error: type[Exception], base: CodeType, bridge: CodeType, initialised: FunctionType, partial: type, /
 ) -> None:
-    """Take what _helpers.py defines: the error of what cannot be saved, the code of its helpers, functools.partial."""
+    """Take what loading/helpers.py defines: the error of what cannot be saved, the code of its helpers, functools.partial."""
 
 def capture(
     tasklet: tasklet[Any], known: dict[FunctionType, Any], resolve: Callable[[FunctionType], object], /
@@ -59,7 +59,7 @@ def settle_all(places: list[tuple[Any, ...]], /) -> None:
     """
 
 def detach(tasklet: tasklet[Any], /) -> tuple[int, object, object, int, int]:
-    """Take a tasklet out of its channel or the run queue. Returns the arguments behind the first with which settle() undoes it.
+    """Take a tasklet out of its channel or the run queue. Returns the arguments after the first with which settle() undoes it.
 
     CannotSave, and nothing is done, for one that is in no state to be saved.
     """

@@ -1,7 +1,7 @@
 """Going on from a checkpoint in a process of its own, where the job finds its script's `__main__` again; for `roamlet resume`.
 
 Functions of `__main__` travel in the checkpoint, with the globals that they use. Classes are named there: only where the job needs
-one is its script imported, under another name, so that what stands behind its main guard does not run.
+one is its script imported, under another name, so that the code under its main guard does not run.
 """
 
 import contextlib

@@ -94,7 +94,7 @@ class _View:
         for key, wanted in _SAID.items():
             said[key] = self.about[key]
             if not wanted(said[key]):
-                raise TypeError(f"what it says of {key!r} has another type")
+                raise TypeError(f"the value of {key!r} has another type")
         return said
 
     # ---- tasklets ----

@@ -1,4 +1,4 @@
-"""The names of what the C side says of a tasklet, and of what is written of one in a snapshot.
+"""The names of what the C side reads of a tasklet, and of what is written of one in a snapshot.
 
 The order of the members is that of the tuples which the C files make and take (capture.c: Captured; record.c: Record; discard.c
 and restore.c: Wait), and of the tuples in snapshots (StartedContents, NewContents). The order and the numbers are part of the

@@ -146,7 +146,7 @@ capture_check_state(Capture *capture)
         return refuse(capture, "it is the main tasklet of its thread, whose first frames are the interpreter's. Start the work in a tasklet");
     if (state->current)
         return refuse(capture, state->direction != 0
-                                   ? "its thread sleeps in it, because nobody else can run there. Let that thread's main tasklet wait instead"
+                                   ? "its thread sleeps in it, because no other tasklet can run there. Let that thread's main tasklet wait instead"
                                    : "it is running. Another tasklet must save it, while it waits or is paused");
     if (state->waits)
         return refuse(capture, "it waits for something else than one channel: a lock, a timer, a descriptor, run() or select()");

@@ -1,4 +1,4 @@
-/* Ending a tasklet of which a copy goes on elsewhere: what it holds is dropped, and none of its own code runs.
+/* Ending a tasklet of which a copy goes on in another process: what it holds is dropped, and none of its own code runs.
 
    Its C stack must be left in order, by an exception that passes through all of it, because C code in between holds references.
    So its frames get copies of their code without an exception table: there is no handler to catch it. The interpreter, which is inside

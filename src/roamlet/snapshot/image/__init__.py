@@ -1,1 +1,1 @@
-"""The bytes of a snapshot: header and pickles, read and written without running anything of theirs."""
+"""The bytes of a snapshot: header and pickles, read and written without running anything that they name."""

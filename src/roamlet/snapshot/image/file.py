@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from roamlet._checkpoint_files import Written
 from roamlet.snapshot._errors import CannotWrite
 
-PARTIAL = ".partial"  # behind the file's name, while it is being written
+PARTIAL = ".partial"  # added to the file's name while it is being written
 
 
 def identity_of(status: os.stat_result) -> tuple[int, ...]:
@@ -60,7 +60,7 @@ def _locked(partial: str) -> Iterator[int]:
 
 
 def _opened(partial: str) -> int:
-    """One that a killed process has left is taken over; one that somebody else could have put there for us is not."""
+    """A file that a killed process has left is taken over; one that another user could have put there is not."""
     while True:
         if os.path.islink(partial):
             os.unlink(partial)

@@ -1,4 +1,4 @@
-"""The bytes of a snapshot: a header that can be checked before anything is read, and the pickles behind it.
+"""The bytes of a snapshot: a header that can be checked before anything is read, and the pickles after it.
 
 | bytes | what |
 | --- | --- |
@@ -8,11 +8,11 @@
 | 4 | its bytecode's number |
 | 16 | BLAKE2b of all that follows |
 | 4 | length of the table |
-| so many | the table, marshalled: platform, roamlet's version, and module, name, path and fingerprint of all code that is named; |
-| | in a checkpoint also what `saving/about.py` says of it |
+| that many | the table, marshalled: platform, roamlet's version; module, name, path and fingerprint of all code that is named; |
+| | in a checkpoint also its description, see `saving/about.py` |
 | the rest | the pickles |
 
-Numbers are little-endian. What the bytes were checked for is not who wrote them: a snapshot is
+Numbers are little-endian. The checks do not tell who wrote the bytes: a snapshot is
 trusted as any pickle is.
 """
 
@@ -37,7 +37,7 @@ _LENGTH = struct.Struct("<I")
 
 
 def write(entries: Iterable[tuple[Reference, bytes]], pickles: bytes, about: dict[str, Any] | None = None) -> bytes:
-    """All the bytes of a snapshot; entries in the order of their numbers, and what saving/about.py says of a checkpoint."""
+    """All the bytes of a snapshot; entries in the order of their numbers; `about` describes a checkpoint, see saving/about.py."""
     table = marshal.dumps((sys.platform, VERSION, tuple(entries), *(() if about is None else (about,))))
     rest = b"".join((_LENGTH.pack(len(table)), table, pickles))
     digest = hashlib.blake2b(rest, digest_size=_DIGEST).digest()
@@ -45,7 +45,7 @@ def write(entries: Iterable[tuple[Reference, bytes]], pickles: bytes, about: dic
 
 
 def _check_start(data: memoryview, any_python: bool) -> bytes:
-    """Whether these bytes are a snapshot for this Python, or any, at all: the digest of the rest."""
+    """Refuse bytes that are no snapshot for this Python, or for any. Returns the digest of the rest."""
     if bytes(data[: len(MAGIC)]) != MAGIC:
         raise BadSnapshot("these bytes are no snapshot of roamlet's: they do not begin like one")
     if len(data) < _START.size:
@@ -84,14 +84,14 @@ def parts(
         )
     (length,) = _LENGTH.unpack_from(rest)
     if length > len(rest) - _LENGTH.size:
-        raise BadSnapshot("the snapshot's table of code ends behind its last byte: it was not written by roamlet")
+        raise BadSnapshot("the snapshot's table of code ends after its last byte: it was not written by roamlet")
     _, _, major, minor, *_ = _START.unpack_from(view)
     return (major, minor), bytes(rest[_LENGTH.size : _LENGTH.size + length]), rest[_LENGTH.size + length :]
 
 
 @dataclass(frozen=True)
 class Header:
-    """What a snapshot for this Python says before its pickles."""
+    """What is before the pickles in a snapshot for this Python."""
 
     references: tuple[tuple[Reference, bytes], ...]
     about: dict[str, Any]

@@ -1,7 +1,7 @@
 """Reading the bytes of a snapshot without running anything of what they name: its table and its pickles as plain data.
 
 Neither marshal nor pickle is used: what is not plain becomes a Made, which says what would be called with what. Sizes and
-places come from the bytes, which nobody has vouched for: whatever does not fit raises one of FAILURES.
+places come from the bytes, which are not trusted: what does not fit raises one of FAILURES.
 """
 
 import io
@@ -28,7 +28,7 @@ class Named:
 
 
 class Made:
-    """An object: what makes it, of which arguments, and what is put into it then."""
+    """An object: what makes it, of which arguments, and what is put into it after that."""
 
     def __init__(self, maker: Any, args: Any) -> None:
         self.maker, self.args = maker, args

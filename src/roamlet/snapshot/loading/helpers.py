@@ -1,4 +1,4 @@
-"""The three functions that stand in restored chains of frames, with their bytecode changed so that they show nowhere.
+"""The three functions of ours in restored chains of frames, with their bytecode changed so that they are in no traceback.
 
 Without a RESUME instruction a frame never counts as complete: it is in no traceback and no f_back, and sends no events.
 """
@@ -20,7 +20,7 @@ def base(box: list[Any]) -> object:
     try:
         ticket = box.pop()
         _native.build(ticket)
-    except BaseException as error:  # also of a signal handler, behind either call
+    except BaseException as error:  # also of a signal handler, after either call
         ticket = None  # as it goes it gives back what was built, while that is still on top of the data stack
         box.append(error)  # roamlet: keep - no cycle: this frame is in no traceback
         return None
@@ -36,7 +36,7 @@ def bridge(go_on: Callable[[object], object], ticket: object) -> object:
 
 
 def initialised(self: object, call: Callable[[], object]) -> object:
-    """Stand for type.__call__, above an __init__ that was in progress: only ever resumed inside the call."""
+    """Takes the place of type.__call__, above an __init__ that was in progress: only ever resumed inside the call."""
     value = call()
     if value is not None:
         raise TypeError(f"__init__() should return None, not '{type(value).__name__}'")

@@ -1,4 +1,5 @@
-"""Restoring: the makers that the pickles name, and what brings saved tasklets to where they were.
+"""Restoring: the makers that the pickles name, and what brings saved tasklets to where they were. Snapshots have the names of this
+module and of its makers, so both stay.
 
 Nothing runs before all of it has been read and checked: then tasklets get their frames, each in a switch of its own, and in the end
 all of them are put where they waited.
@@ -74,7 +75,7 @@ def module(name: str) -> types.ModuleType:
 
 
 def new_function(body: types.CodeType, where: str, name: str, closure: tuple[Any, ...] | None) -> types.FunctionType:
-    """A function by value. Its globals are those of its module, which is made where there is none."""
+    """A function by value. Its globals are those of its module, which is made if it does not exist."""
     try:
         space = sys.modules.get(where) or import_module(where)
     except ImportError:
@@ -193,7 +194,7 @@ async def _ended_async() -> Any:
 def ended_async_generator() -> Any:
     made = _ended_async()
     hooks = sys.get_asyncgen_hooks()
-    sys.set_asyncgen_hooks(None, None)  # no event loop is to hear of it
+    sys.set_asyncgen_hooks(None, None)  # no event loop is to be told
     try:
         made.asend(None).send(None)
     except StopAsyncIteration:
@@ -242,7 +243,7 @@ def _before_it_was_saved() -> Iterator[types.FrameType]:
     yield sys._getframe()
 
 
-_WAITING = _before_it_was_saved()  # a frame that has returned would keep all those of whoever imports this first
+_WAITING = _before_it_was_saved()  # a frame that has returned would keep all frames of the first importer
 SAVED_FRAME = next(_WAITING)
 
 
@@ -434,7 +435,7 @@ class Restoring:
         self.scheduled: list[tuple[int, Tasklet, tuple[Any, ...] | None]] = []
 
     def fill(self, made: Any, content: Any) -> None:
-        """Give a cell, a channel or a tasklet its contents, as far as that changes nobody else."""
+        """Give a cell, a channel or a tasklet its contents, as far as that changes no other object."""
         if isinstance(made, types.CellType):
             if content:
                 (made.cell_contents,) = content
@@ -486,7 +487,7 @@ class Restoring:
         _set_attributes(made, attributes)
 
     def places(self, contents: list[Any]) -> list[tuple[Any, ...]]:
-        """Who comes where, in the order in which they do: what settle_all() takes."""
+        """Where each tasklet goes, in the order in which they are put there: what settle_all() takes."""
         states = {id(made): state for made, _, state in self.started}
         places: list[tuple[Any, ...]] = []
         for made, content in zip(self.loader.objects, contents, strict=True):
@@ -498,8 +499,8 @@ class Restoring:
         return places
 
     def go(self, places: list[tuple[Any, ...]]) -> None:
-        """Let each tasklet build its frames, and come back at once, suspended; then put everybody in his place. Nobody is left when
-        that cannot be. Switches.
+        """Let each tasklet build its frames, and come back at once, suspended; then put each where it waited. If that fails, none
+        of them is left. Switches.
         """
         try:
             self.start()
@@ -566,7 +567,7 @@ def restore(
 
 
 def _read(loader: Loader, paused: bool, wanted: Callable[[Any], None]) -> tuple[Restoring, Any, list[tuple[Any, ...]]]:
-    """What is about to be restored, the root, and where all come. BadSnapshot, whatever it is that keeps it from being read."""
+    """What is about to be restored, the root, and where each tasklet goes. BadSnapshot, for any reason why it cannot be read."""
     try:
         root, contents = loader.read()
         wanted(root)

@@ -72,7 +72,7 @@ def _variables(function: types.FunctionType, record: Record) -> dict[str, Any]:
 
 
 def _captured(item: tasklet[...]) -> tuple[Captured, Record]:
-    """What there is to say of a tasklet in a block, and the record of the frame that has the block."""
+    """What is captured of a tasklet in a block, and the record of the frame that has the block."""
     captured = Captured._make(_native.capture(item, {}, lambda function: function))
     return captured, _plain(captured.records[-2])
 
@@ -163,7 +163,7 @@ class RunningBlock:
 def _pickled(value: object) -> bytes | None:
     try:
         return pickle.dumps(value, 5)
-    except Exception:  # whatever it is, it is compared by identity
+    except Exception:  # it is compared by identity
         return None
 
 
@@ -290,7 +290,7 @@ def _check(result: Any, code: types.CodeType) -> None:
         or not {*result["variables"], *result["deleted"]} <= set(variable_names(code))
         or len(result["returned"]) > 1
     ):
-        raise BadSnapshot("a block of roamlet.at() has said what none says")
+        raise BadSnapshot("a block of roamlet.at() has sent back something that is no result of a block")
 
 
 def _replace(item: tasklet[...], ticket: object, captured: Captured, flags: int) -> None:

@@ -1,7 +1,7 @@
 """What modules hold, by name: found when something is saved, and again when it is restored.
 
-An object that is equal to nothing but itself, such as a sentinel, means nothing as a copy: the module's own has to be there
-afterwards. Values mean as much as copies; those that can change are copied, and who saves is warned.
+An object that is equal to nothing but itself, such as a sentinel, is useless as a copy: the module's own has to be there
+afterwards. Values are as good as copies; those that can change are copied, with a warning to the caller.
 """
 
 import _thread
@@ -40,7 +40,7 @@ _VALUES: dict[type, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
 
 _IN_TUPLES = (str, bytes, int, float, bool, type(None))
 _MAIN = ("__main__", "__mp_main__")
-_LIBRARY = sys.stdlib_module_names - {"builtins"}  # what is there that has no name of its own, programs have put there
+_LIBRARY = sys.stdlib_module_names - {"builtins"}  # programs have put there what has no name of its own
 _OF_THE_PROMPT = {("builtins", "_"), ("sys", "last_exc"), ("sys", "last_value")}
 """Where the interpreter keeps a program's object for a while: the last result, and the last exception that was printed."""
 
@@ -134,7 +134,7 @@ def is_at(value: object, place: Place) -> bool:
 
 
 def type_name(value: object) -> str:
-    """How a name that is saved says of what type the object is."""
+    """How the type of an object is written beside its name."""
     kind = type(value)
     return f"{kind.__module__}.{kind.__qualname__}"
 
@@ -149,7 +149,7 @@ def decide(item: Any, place: Place) -> tuple[Any, ...] | bool:
     if type(item) in _VALUES:
         return where, name, type(item).__name__, _VALUES[type(item)][0](item)
     if where == "sys" and name in ("stdin", "stdout", "stderr") and item is not getattr(sys, f"__{name}__"):
-        return True  # somebody's own, who will put the other one back
+        return True  # a program's own, which will put the other one back
     if where.partition(".")[0] not in _LIBRARY:
         kind: Any = type(item)
         if kind.__eq__ is not object.__eq__:
@@ -238,7 +238,7 @@ def resolve(where: str, name: str, kind: str, saved: Any) -> Any:
 
 
 def warn_of(copied: Iterable[str], stacklevel: int) -> None:
-    """Say of what copies were made, if there are any; from the caller's caller with stacklevel=2."""
+    """Warn of what copies were made, if there are any; from the caller's caller with stacklevel=2."""
     names = ", ".join(sorted(copied))
     if names:
         warnings.warn(

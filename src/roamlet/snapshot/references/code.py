@@ -91,7 +91,7 @@ def _unwrapped(found: object) -> Iterator[object]:
 
 
 def _look_up(module: object, name: str) -> object:
-    """The attribute of this qualified name; a class's as it stands in the class. AttributeError or KeyError."""
+    """The attribute of this qualified name; a class's as it is in the class's __dict__. AttributeError or KeyError."""
     found = module
     for part in name.split("."):
         found = found.__dict__[part] if isinstance(found, type) else getattr(found, part)

@@ -20,7 +20,7 @@ _NAMELESS = (
 
 
 def place_of(variable: "contextvars.ContextVar[Any]") -> tuple[str, str]:
-    """(module, name) of the module's attribute that is this variable; CannotSave when there is none."""
+    """(module, name) of the module's attribute that is this variable; CannotSave when no module has it."""
     place = _places.get(variable)
     if place is not None and getattr(sys.modules.get(place[0]), place[1], None) is variable:
         return place
@@ -53,9 +53,9 @@ def variable_at(module: str, name: str) -> "contextvars.ContextVar[Any]":
 def items_of(
     context: contextvars.Context | None, left_out: "dict[contextvars.ContextVar[Any], None]"
 ) -> list[tuple[object, object]] | None:
-    """What a context holds: variable and value; decimal's own variable, which is nobody's attribute, stands as None.
+    """What a context holds: variable and value; None is written for decimal's own variable, which is no module's attribute.
 
-    Others that are nobody's attribute are noted in `left_out` instead: libraries make such, and who uses one did not ask for them.
+    Others that are no module's attribute are noted in `left_out` instead: libraries make such, and a caller did not ask for them.
     """
     if not context:
         return None

@@ -1,4 +1,4 @@
-"""What a checkpoint says of itself in its header: plain data that can be shown without running anything of what it holds.
+"""The description of a checkpoint in its header: plain data that can be shown without running anything of what it holds.
 
 | key | what |
 | --- | --- |
@@ -25,7 +25,7 @@ from roamlet.snapshot.saving.saver import Saver
 
 
 def about(saver: Saver, path: str | bytes, classes: set[str]) -> dict[str, Any]:
-    """What is said of a checkpoint that the saver has written."""
+    """The description of a checkpoint that the saver has written."""
     main = sys.modules.get("__main__")
     file = getattr(main, "__file__", None)
     spec = getattr(main, "__spec__", None)

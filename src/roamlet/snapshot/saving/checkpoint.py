@@ -25,17 +25,17 @@ from roamlet.snapshot.state import Captured, Flag, Wait
 
 RESUMED = (True,)  # what checkpoint() returns in a copy
 _OURS = {"roamlet._checkpoint", __name__}
-_TO_THE_JOB = 4  # frames, from where warnings are given to whoever called checkpoint()
+_TO_THE_JOB = 4  # frames, from where warnings are given to the caller of checkpoint()
 
 
 def save(path: str | bytes, every: float | None) -> bool:
-    """Save the calling tasklet to its file. False; a copy finds itself behind checkpoint(), which returns True there."""
+    """Save the calling tasklet to its file. Returns False; in a copy checkpoint() returns True."""
     _check(every)
     if not _native.known:
         raise NoCore(load.UNKNOWN)
     if getattr(sys.modules.get("__main__"), "__name__", None) == IMPORTED:
         raise CannotSave(
-            "cannot save a job that begins while its script is imported, so that another can go on: let it begin behind "
+            "cannot save a job that begins while its script is imported, so that another can go on: let it begin under "
             'if __name__ == "__main__":'
         )
     job = getcurrent()
@@ -64,7 +64,7 @@ def _first(job: tasklet[Any], path: str | bytes) -> Written:
     return noted(job, path, file)
 
 
-# ---- frames are read of tasklets that do not run: another one does it meanwhile ----
+# ---- only frames of tasklets that do not run can be read: another tasklet reads those of the job ----
 
 
 class _CheckpointSaver(Saver):
@@ -106,7 +106,7 @@ def _taken(job: tasklet[Any], path: str | bytes) -> bytes:
     """The bytes of the calling tasklet's checkpoint. Switches, to a tasklet that comes back at once."""
     box: list[Any] = [job, path]
     taker = tasklet(_take, (box,))
-    taker.set_atomic(True)  # nobody may change meanwhile what is being saved
+    taker.set_atomic(True)  # no other tasklet may change what is being saved
     taker.run()
     if taker.alive:
         taker.kill()

@@ -11,8 +11,7 @@ def file(item: Any) -> tuple[Any, ...]:
     if not item.closed:
         raise TypeError(
             f"cannot pickle '{type(item).__module__}.{type(item).__name__}' object, which is open, and only a closed one can "
-            f"be saved: close it "
-            "before, and open it again behind"
+            f"be saved: close it before, and open it again after"
         )
     if isinstance(item, (io.StringIO, io.BytesIO)):
         return closed_in_memory, (type(item),)
@@ -28,7 +27,7 @@ def opened(item: Any) -> tuple[Any, ...]:
     if item.fileno() >= 0:
         raise TypeError(
             "cannot pickle 'socket' object, which is open, and only a closed one can be saved: close it before, and connect "
-            "again behind"
+            "again after"
         )
     return closed_socket, (int(item.family), int(item.type), item.proto)
 

@@ -37,7 +37,7 @@ from roamlet.sync import Event
 
 Reduced = tuple[Any, ...]
 
-_ENDED_GENERATOR_STATE = 2  # the length of what generator_get() says of a generator that has no frame to save
+_ENDED_GENERATOR_STATE = 2  # the length of what generator_get() returns for a generator that has no frame to save
 
 
 class Saver(pickle.Pickler):
@@ -65,7 +65,7 @@ class Saver(pickle.Pickler):
         self.reducing: list[Any] = []  # objects of classes that say in Python what is written of them
         self.refused: object = (
             self.reducing
-        )  # the one that save() fails for, if that is known; what nobody else has if not
+        )  # the one that save() fails for, if that is known; what no other object has if not
         self.with_ids: list[Any] = []  # dictionaries and sets whose keys could be id()s
         # Neither _names nor a method of ours: asked for each object, and no cycle.
         self.persistent_id = _native.names(by_name.places(), types.MethodType(_named, weakref.proxy(self)))  # type: ignore[method-assign]
@@ -237,7 +237,7 @@ class Saver(pickle.Pickler):
             return ()
 
     def capture(self, item: tasklet[Any]) -> tuple[Any, ...]:
-        """What the C side says of a tasklet: the members of Captured."""
+        """What the C side reads of a tasklet: the members of Captured."""
         return _native.capture(item, self.functions, self.resolve)
 
     def tasklet_contents(self, item: tasklet[Any]) -> Reduced:
@@ -288,7 +288,7 @@ class Saver(pickle.Pickler):
         return item.preference, item.schedule_all, item.closing, waiting, _attributes(item)
 
     def position(self, item: tasklet[Any]) -> int:
-        """Where a scheduled tasklet stands in the run queue of its thread."""
+        """The place of a scheduled tasklet in the run queue of its thread."""
         places = self.positions.get(item.thread_id)
         if places is None:
             places = self.positions[item.thread_id] = {}
@@ -334,7 +334,7 @@ class Saver(pickle.Pickler):
             raise TypeError(f"cannot pickle {by_name.type_name(item)!r} object")
         if values.is_held(item):
             raise TypeError(
-                f"cannot pickle {by_name.type_name(item)!r} object: it is held, and whoever holds it is not saved"
+                f"cannot pickle {by_name.type_name(item)!r} object: it is held, and its holder is not saved"
             )
         return make, ()
 
@@ -514,7 +514,10 @@ _REDUCERS: dict[type, Callable[[Saver, Any], Any]] = {
     type({}.items()): lambda saver, item: (dict.items, (_only_referent(item),)),
     types.MappingProxyType: lambda saver, item: (load.mapping_proxy, (_behind_proxy(item),)),
     type(atomic()): lambda saver, item: (atomic, ()),
-    Event: lambda saver, item: (load.event, (item.is_set(),)),  # who waits for it is refused, or stays behind
+    Event: lambda saver, item: (
+        load.event,
+        (item.is_set(),),
+    ),  # tasklets that wait for it are refused, or stay in the source
     types.AsyncGeneratorType: Saver.generator,
     load.AwaitedType: lambda saver, item: (load.awaited, (_only_referent(item),)),
     **dict.fromkeys(closed.FILES, lambda saver, item: closed.file(item)),
