@@ -138,13 +138,13 @@ def two_places() -> Iterator[tuple[remote.Context, remote.Context]]:
 
 
 def _as_new(a: remote.Context, b: remote.Context) -> tuple[remote.Context, remote.Context]:
-    import journeys  # in "sent"
+    import move_to_functions  # in "sent"
 
-    journeys.forget()
+    move_to_functions.forget()
     a.allow_moves_to(b, roamlet.home)
     b.allow_moves_to()
     for context in (a, b):
-        context.call(journeys.forget)
+        context.call(move_to_functions.forget)
     return a, b
 
 

@@ -1,11 +1,11 @@
-"""A tasklet that moves runs in one place and ends in one, whoever kills it or lets it go on, and whatever is answered."""
+"""A tasklet that moves runs in one process and ends in one, whatever kills it or lets it go on, and whatever is answered."""
 
 import threading
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import journeys
+import move_to_functions
 import pytest
 
 import roamlet
@@ -14,8 +14,8 @@ from roamlet.remote.calls.request import Request
 from roamlet.remote.migration import handle as handles
 from roamlet.remote.migration import move
 from tests.remote.inside import calls_of
-from tests.remote.test_journey import error_of, forged, until
-from tests.remote.test_journey_faults import breaks_at_commit
+from tests.remote.test_move_to import error_of, forged, until
+from tests.remote.test_move_to_faults import breaks_at_commit
 from tests.snapshot.conftest import KNOWN
 
 pytestmark = pytest.mark.skipif(not KNOWN, reason="tasklets are saved on the backends that see their frames")
@@ -42,15 +42,19 @@ def behind_the_order(monkeypatch: pytest.MonkeyPatch) -> Callable[[remote.Contex
 
 def waiting(channel: "roamlet.channel[Any]", spawned: bool) -> Any:
     """A tasklet that waits in this channel."""
-    made = roamlet.spawn(journeys.waits, (channel,)) if spawned else roamlet.tasklet(journeys.waits)(channel)
+    made = (
+        roamlet.spawn(move_to_functions.waits, (channel,))
+        if spawned
+        else roamlet.tasklet(move_to_functions.waits)(channel)
+    )
     until(lambda: channel.balance < 0)
     return made
 
 
 @pytest.fixture(autouse=True)
 def nobody_has_ended(a: remote.Context) -> None:
-    journeys.forget()
-    a.call(journeys.forget)
+    move_to_functions.forget()
+    a.call(move_to_functions.forget)
 
 
 @pytest.mark.parametrize("pending", [True, False])
@@ -62,19 +66,19 @@ def test_who_is_killed_behind_the_order_to_go_on_ends_there_alone(
     moving = waiting(channel, spawned)
     behind_the_order(a, lambda: roamlet.tasklet.kill(moving, pending))
     call = a.move(moving)
-    assert journeys.left() == []
+    assert move_to_functions.left() == []
     for handle in (call, moving) if spawned else (call,):
         with pytest.raises(roamlet.TaskletKilled):
             handle.join()
-    assert (a.call(journeys.left), journeys.left()) == ([True], [])
-    assert (a.call(journeys.guests), channel.balance) == (0, 0)
+    assert (a.call(move_to_functions.left), move_to_functions.left()) == ([True], [])
+    assert (a.call(move_to_functions.guests), channel.balance) == (0, 0)
 
 
 def test_behind_that_order_nothing_else_can_be_done_with_it(
     a: remote.Context, behind_the_order: Callable[..., None]
 ) -> None:
     channels: list[roamlet.channel[Any]] = [roamlet.channel(), roamlet.channel()]
-    new = roamlet.tasklet(journeys.waits)(channels[0])
+    new = roamlet.tasklet(move_to_functions.waits)(channels[0])
     new.remove()
     begun = waiting(channels[1], False)
     refused: list[Any] = []
@@ -97,13 +101,13 @@ def test_a_new_one_that_is_killed_behind_the_order_ends_there(
     a: remote.Context, behind_the_order: Callable[..., None]
 ) -> None:
     channel: roamlet.channel[Any] = roamlet.channel()
-    new = roamlet.spawn(journeys.waits, (channel,))
+    new = roamlet.spawn(move_to_functions.waits, (channel,))
     behind_the_order(a, new.kill)
     a.move(new)
     with pytest.raises(roamlet.TaskletKilled):
         new.join()
-    assert (a.call(journeys.guests), channel.balance) == (0, 0)
-    assert journeys.left() == []
+    assert (a.call(move_to_functions.guests), channel.balance) == (0, 0)
+    assert move_to_functions.left() == []
 
 
 @pytest.mark.parametrize("when", ["before", "behind"])
@@ -122,22 +126,22 @@ def test_a_kill_in_doubt_ends_what_is_suspended_here(
     if when == "behind":
         moving.kill()
     until(lambda: not moving.alive)
-    assert journeys.left() == [True]
+    assert move_to_functions.left() == [True]
     error.take_back()  # too late: nothing happens
     assert channel.balance == 0
-    assert journeys.left() == [True]
+    assert move_to_functions.left() == [True]
 
 
 @pytest.mark.parametrize("to_home", [True, False])
 def test_a_second_kill_does_not_reach_its_finally_blocks(a: remote.Context, b: remote.Context, to_home: bool) -> None:
     said: roamlet.channel[str] = roamlet.channel()
     goes: roamlet.channel[None] = roamlet.channel()
-    call = a.move(roamlet.tasklet(journeys.ends_slowly)(roamlet.home if to_home else b, said, goes))
+    call = a.move(roamlet.tasklet(move_to_functions.ends_slowly)(roamlet.home if to_home else b, said, goes))
     assert said.receive() == "begun"
     call.kill()
     assert said.receive() == "ending"
     call.kill()
-    b.call(journeys.can_guests)  # behind the second one
+    b.call(move_to_functions.can_guests)  # after the second one
     goes.send(None)
     assert said.receive() == "ended"
     with pytest.raises(roamlet.TaskletKilled):
@@ -149,46 +153,46 @@ def test_an_order_that_is_answered_with_nonsense_may_have_been_followed(
 ) -> None:
     a, _ = mortals
     channel: roamlet.channel[Any] = roamlet.channel()
-    a.move(roamlet.tasklet(journeys.left)()).join()  # which brings what restores them
-    a.call(journeys.commits_and_says, (threading.Lock,))
+    a.move(roamlet.tasklet(move_to_functions.left)()).join()  # which brings what restores them
+    a.call(move_to_functions.commits_and_says, (threading.Lock,))
     moving = waiting(channel, False)
     error = error_of(a.move, moving)
     assert isinstance(error, remote.MoveInDoubt)
     assert "what it returned cannot travel" in str(error)
     assert moving.blocked
-    assert journeys.left() == []
+    assert move_to_functions.left() == []
     until(lambda: a.closed)  # with what went on there
     error.take_back()
     channel.send("value")
     until(lambda: not moving.alive)
-    assert journeys.left() == [True]
+    assert move_to_functions.left() == [True]
 
 
 @pytest.mark.parametrize("error", [MemoryError(), KeyboardInterrupt()])
 def test_what_has_no_text_is_no_arrival(
     a: remote.Context, monkeypatch: pytest.MonkeyPatch, error: BaseException
 ) -> None:
-    """It goes on where it was, and whoever presses Ctrl-C gets what he wants."""
+    """It goes on where it was, and Ctrl-C is not swallowed."""
 
     def refuses(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr(handles, "HomeLoader", refuses)
-    call = a.move(roamlet.tasklet(journeys.tries)(a, roamlet.home))
+    monkeypatch.setattr(handles, "ReturnUnpickler", refuses)
+    call = a.move(roamlet.tasklet(move_to_functions.tries)(a, roamlet.home))
     if isinstance(error, KeyboardInterrupt):
         with pytest.raises(KeyboardInterrupt):
             until(lambda: call.done)
     said, stays = call.join()
     assert type(error).__name__ in said
     assert stays
-    until(lambda: a.call(journeys.guests) == 0)
+    until(lambda: a.call(move_to_functions.guests) == 0)
 
 
 def test_who_uses_the_tasklet_again_is_not_killed_by_one_that_cannot_come_home(a: remote.Context) -> None:
     channel: roamlet.channel[Any] = roamlet.channel()
-    moving = roamlet.tasklet(journeys.sends_what_it_is_told)(a, roamlet.home, forged())
+    moving = roamlet.tasklet(move_to_functions.sends_what_it_is_told)(a, roamlet.home, forged())
     call = a.move(moving)
-    moving.bind(journeys.waits, (channel,))
+    moving.bind(move_to_functions.waits, (channel,))
     moving.insert()
     until(lambda: channel.balance < 0)
     with pytest.raises(remote.RemoteError, match="the tasklet cannot be read here"):
@@ -204,7 +208,9 @@ def test_a_module_that_is_named_a_thousand_times_is_looked_at_once(
     brought: list[str] = []
     monkeypatch.setattr(calls_of(b).shipping, "send_module", brought.append)
     error = error_of(
-        roamlet.spawn(journeys.sends_what_it_is_told, (a, b, forged(place=1, modules=("os", "roamlet") * 1000))).join
+        roamlet.spawn(
+            move_to_functions.sends_what_it_is_told, (a, b, forged(place=1, modules=("os", "roamlet") * 1000))
+        ).join
     )
     assert "cannot be read here" in str(error)
     assert brought == ["os", "roamlet"]

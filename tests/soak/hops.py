@@ -11,13 +11,13 @@ BARE = getattr(sys, "_base_executable", sys.executable)
 
 
 def main(count: int) -> None:
-    import journeys  # from the folder that was added above
+    import move_to_functions  # from the folder that was added above
 
     numbers, visited = roamlet.channel(), roamlet.channel()
     with remote.local(BARE, tasklets=True, name="a") as a, remote.local(BARE, tasklets=True, name="b") as b:
         a.allow_moves_to(b)
         b.allow_moves_to(roamlet.home)
-        going = roamlet.spawn(journeys.hops, ([a, b, roamlet.home], count, numbers, visited))
+        going = roamlet.spawn(move_to_functions.hops, ([a, b, roamlet.home], count, numbers, visited))
         total = 0
         for hop in range(count):
             with roamlet.timeout(60):

@@ -7,7 +7,7 @@ import gc
 import pytest
 
 from roamlet import snapshot
-from tests.remote.test_travel_growth import check_travel, moves, visits
+from tests.remote.test_move_growth import check_travel, moves, visits
 from tests.snapshot import programs
 from tests.snapshot._driving import begun, end
 from tests.snapshot.conftest import KNOWN

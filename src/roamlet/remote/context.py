@@ -172,15 +172,15 @@ class Context(ContextBase):
 
     def _begin_migration(self, current: tasklet[...]) -> MigrationDecision:
         """For roamlet.move_to(): the current tasklet, which suspends itself next, continues on the target."""
-        from roamlet.remote.migration.move import leaves  # here, as in move()
+        from roamlet.remote.migration.move import begin_migration  # here, as in move()
 
-        return leaves(self._calls, current)
+        return begin_migration(self._calls, current)
 
     def _begin_block(self, current: tasklet[...]) -> Any:
         """For roamlet.at(): the current tasklet, which suspends itself next, has its block run on the target."""
-        from roamlet.remote.migration.block import Visit  # here, as in move()
+        from roamlet.remote.migration.move import BlockMigration  # here, as in move()
 
-        return Visit(self._calls, current)
+        return BlockMigration(self._calls, current)
 
     def detach(
         self,

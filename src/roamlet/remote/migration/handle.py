@@ -1,7 +1,7 @@
-"""The handle on a tasklet that has moved, wherever it is: in a context, on its way from there to another one, or at home again.
+"""The handle on a tasklet that has migrated, wherever it is: in a context, in transit to another one, or at home again.
 
-A context cannot send anything to anybody. It answers the call that waits for the tasklet with what the tasklet wants; here that is
-checked, and done if the user has allowed it: see Context.allow_moves_to().
+A context cannot send a tasklet anywhere. It answers the call that joins the tasklet with a request of the tasklet to migrate; here
+that is checked, and done if the user has allowed it: see Context.allow_moves_to().
 """
 
 import logging
@@ -20,47 +20,58 @@ from roamlet.remote.calls.engine import Calls, ContextBase, calls_of
 from roamlet.remote.calls.spawn import RemoteCall
 from roamlet.remote.errors import MoveInDoubt, NotMoved, ProtocolError, RemoteError
 from roamlet.remote.link.inflight import Answer
-from roamlet.remote.migration.arrival import AtHome, HomeLoader, HomeOutcome
-from roamlet.remote.migration.requests import THERE, bring, check_place, commit, main, nonsense, request, restored, tell
+from roamlet.remote.migration.requests import (
+    ARRIVALS,
+    check_destination,
+    commit,
+    doubt_in,
+    main_script_name,
+    notify,
+    prepare,
+    request,
+    send_modules,
+)
 from roamlet.remote.values.answers import Failure
 from roamlet.remote.values.registry import Incoming
 from roamlet.snapshot.migration.arrivals import Arrival
-from roamlet.snapshot.migration.pickling import MAIN
+from roamlet.snapshot.migration.pickling import MAIN, ContextReference, TaskletUnpickler
 from roamlet.snapshot.migration.source import discard
 from roamlet.sync._outcome import Outcome, TaskletKilled, raise_in_main
-from roamlet.sync._spawn import Spawned, away
+from roamlet.sync._spawn import Body, Spawned, away, without_first_frame
 from roamlet.wire import codec, protocol
+
+_CONTEXT_REFERENCE = ContextReference.__module__, ContextReference.__name__
 
 _log = logging.getLogger("roamlet.remote")
 
 
-class Handle(RemoteCall[Any]):
-    """On a tasklet in a context. It is killed by its number, whether the call that waits for it has come there or not."""
+class ArrivalHandle(RemoteCall[Any]):
+    """On a tasklet in a context. It is killed by its number, whether the call that joins it has arrived or not."""
 
     _runs_already = True
 
     def __init__(self, calls: Calls, number: int, name: str) -> None:
-        self._moved = number
+        self._arrival = number
         super().__init__(calls, request(calls, "join", (number,), name), name)
 
     def _why(self, error: BaseException) -> BaseException:
-        """That nobody could be asked for the outcome any more does not say that nothing has happened."""
+        """That the outcome could not be asked for any more does not mean that nothing has happened."""
         if isinstance(error, RemoteError) and error.sent is False:
             return self._calls.link.why_ended(self.name) or error
         return error
 
     def _ask_to_end(self) -> None:
-        """Once in each place: what is raised there is raised in its `finally` blocks, too."""
+        """Once in each process: what is raised there is raised in its `finally` blocks, too."""
         with self._lock:
             told, self._told = self._told, True
-            calls, number = self._calls, self._moved
+            calls, number = self._calls, self._arrival
         if not told:
-            tell(calls, "kill", number)
+            notify(calls, "kill", number)
 
 
 @dataclass(frozen=True)
-class Departure:
-    """What a context says of a tasklet that wants to go on elsewhere; `data` is its parcel, of which nothing was read."""
+class MigrationRequest:
+    """What a context answers for a tasklet that is to migrate on. Nothing was read of `data`, which is the tasklet."""
 
     place: int | None
     data: bytes
@@ -69,30 +80,132 @@ class Departure:
 
 
 class _InDoubt(Exception):
-    """The link to this place broke behind the order to go on there."""
+    """The link to the destination broke after the commit was sent."""
 
 
-class Journey(Handle):
-    """On a tasklet that may move on; for good."""
+class ReturnedOutcome(Outcome[Any]):
+    """What came of a tasklet that had come home: settles its handle."""
+
+    __slots__ = ("handle",)
+
+    def __init__(self, handle: "MigrationHandle") -> None:
+        super().__init__()
+        self.handle: MigrationHandle | None = handle
+
+    def take_handle(self) -> "MigrationHandle":
+        """The handle, for a tasklet that migrates again: it will not end here."""
+        handle, self.handle = self.handle, None
+        assert handle is not None
+        return handle
+
+    def succeed(self, result: Any) -> None:
+        """See Outcome."""
+        super().succeed(result)
+        self._tell()
+
+    def fail(self, error: BaseException, *, taken: bool = False) -> None:
+        """See Outcome."""
+        super().fail(error, taken=taken)
+        self._tell(is_over=not isinstance(error, MoveInDoubt))
+
+    def give_up(self, why: str) -> None:
+        """See Outcome."""
+        super().give_up(why)
+        self._tell()
+
+    def _tell(self, *, is_over: bool = True) -> None:
+        handle = self.handle
+        if is_over:
+            self.handle = None
+        if handle is not None:
+            handle._settle()
+
+    def reopen(self) -> None:
+        """See Outcome."""
+        super().reopen()
+        if self.handle is not None:
+            self.handle._reopen()
+
+
+class ReturnedBody(Body[Any]):
+    """The function of a tasklet that has come home."""
+
+    __slots__ = ()
+
+    def __init__(self, *args: Any, qualname: str = "") -> None:
+        super().__init__(*args)
+        self.__qualname__ = qualname
+
+    def keeps(self, error: BaseException) -> bool:
+        """See Body: the error is that of the handle."""
+        if isinstance(error, Exception):
+            self.outcome.fail(without_first_frame(error))
+            return True
+        return super().keeps(error)
+
+
+class ReturnUnpickler(TaskletUnpickler):
+    """Reads a tasklet that comes home, into the tasklet object that has left if that still exists."""
+
+    def __init__(
+        self,
+        migration: MigrationRequest,
+        names: dict[str, str],
+        contexts: list[ContextBase],
+        item: "tasklet[...] | None",
+    ) -> None:
+        super().__init__(migration.data, migration.channels, names)
+        self._contexts = contexts
+        free = item is not None and not item.alive and item.thread_id == threading.get_ident()
+        self._item = item if free else None
+        self._taken: tasklet[...] | None = None
+
+    def make_plain_tasklet(self) -> Any:
+        return self._original() or super().make_plain_tasklet()
+
+    def make_tasklet(self, kind: type["tasklet[...]"]) -> Any:
+        return self._original() or super().make_tasklet(kind)
+
+    def _original(self) -> Any:
+        item, self._item = self._item, None
+        self._taken = self._taken or item
+        return item and self._noted(item)
+
+    def abandon(self) -> None:
+        """It cannot be restored here: leave the tasklet object as it was, for other code that may use it again."""
+        if self._taken is not None and self._taken.alive:
+            self._taken.kill()
+
+    def find_class(self, module_name: str, name: str) -> Any:
+        """The contexts themselves, in the place of references to them."""
+        if (module_name, name) == _CONTEXT_REFERENCE:
+            return lambda shown, number: self._contexts[number]
+        return super().find_class(module_name, name)
+
+
+class MigrationHandle(ArrivalHandle):
+    """On a tasklet that may migrate on, through all its migrations."""
 
     def __init__(
         self, calls: Calls, number: int, name: str, item: "tasklet[...]", contexts: Sequence[ContextBase]
     ) -> None:
-        """`contexts`: those that it holds, in the order of their numbers. In the thread of the tasklet."""
+        """`contexts`: those that the tasklet holds, in the order of their numbers. Call it in the thread of the tasklet."""
         self._item = weakref.ref(item)
         self._thread = threading.get_ident()
         self._contexts = list(contexts)
-        self._home: HomeOutcome | None = None  # while it is at home, and when it has ended there
-        self._between = False  # it is neither here nor there: who brings it on looks whether it is to be killed
+        self._returned: ReturnedOutcome | None = None  # while it is at home, and when it has ended there
+        self._in_transit = False  # from one process to the next: it is looked at afterwards whether it was killed
         self._doubt: str | None = None
         self._outcome: Outcome[Any] | None = None  # of roamlet.spawn
-        self._reports = False  # nobody has the handle
-        self._wakers: TaskletThread | None = None  # the thread through which it can wake others, while it is away
-        self._goes_away(calls)
+        self._reports_errors = False  # no code has the handle
+        self._wakers: TaskletThread | None = (
+            None  # the thread through which it can wake other tasklets, while it is away
+        )
+        self._begin_wakeups(calls)
         super().__init__(calls, number, name)
-        self._can_be_killed_by(item)
+        self._register_kill(item)
 
-    # ---- for whoever holds it
+    # ---- for code that holds it
 
     def join(self, timeout: float | None = None) -> Any:
         """See RemoteCall. Raises MoveInDoubt, too, and again until it is decided where the tasklet goes on."""
@@ -104,33 +217,33 @@ class Journey(Handle):
             if doubt is not None:
                 self._asked_for = True
                 raise MoveInDoubt(doubt, context=self._calls.name, take_back=self.take_back)
-            if self._ended.is_set():  # and nobody has taken it back meanwhile
+            if self._ended.is_set():  # and it was not taken back meanwhile
                 break
-        if self._home is None:
+        if self._returned is None:
             return super().join(0)
         self._asked_for = True
-        return self._home.get()
+        return self._returned.get()
 
     def take_back(self, *, kill: bool = False) -> None:
-        """Let it go on in the context where it is suspended, because it did not go on in the next one."""
+        """Let it go on in the context where it is suspended, because it did not go on in the destination."""
         with self._lock:
             problem, self._doubt = self._doubt, None
             if problem is None:
                 raise RuntimeError(f"{self.name} is not in doubt any more")
             self._told = self._told or kill
             self._reopen()
-        self._request = request(self._calls, "stay", (self._moved, None if kill else problem), self.name)
-        self._goes_away(self._calls)
+        self._request = request(self._calls, "stay", (self._arrival, None if kill else problem), self.name)
+        self._begin_wakeups(self._calls)
         if not self._calls.background(self._run):
             self._run()
 
     def kill(self) -> None:
-        """Let it end, with its finally blocks, where it is; if it is on its way, where that ends."""
+        """Let it end, with its finally blocks, where it is; if it is in transit, where it arrives."""
         with self._lock:
             self._killed = True
             doubt = self._doubt is not None
-            at_home = self._home is not None
-            if not doubt and (self._between or self._ended.is_set()):
+            at_home = self._returned is not None
+            if not doubt and (self._in_transit or self._ended.is_set()):
                 return
         if doubt:
             self.take_back(kill=True)
@@ -139,15 +252,15 @@ class Journey(Handle):
         else:
             self._ask_to_end()
 
-    def passes_on(self, outcome: Outcome[Any]) -> None:
-        """Let who joins a tasklet of roamlet.spawn() get what comes of it."""
+    def forward_to(self, outcome: Outcome[Any]) -> None:
+        """Settle this outcome, that of a tasklet of roamlet.spawn(), with what comes of it."""
         with self._lock:
             self._outcome = outcome
             if not self._ended.is_set():
                 return
-        self._pass_on()
+        self._forward()
 
-    def _pass_on(self) -> None:
+    def _forward(self) -> None:
         outcome, self._outcome = self._outcome, None
         if outcome is None:
             return
@@ -162,15 +275,15 @@ class Journey(Handle):
             outcome.succeed(result)
 
     def _reopen(self) -> None:
-        """It goes on after all."""
+        """It goes on although it was settled."""
         self._ended.clear()
         if self._outcome is not None:
             self._outcome.reopen()
 
-    def reports(self) -> None:
+    def report_errors(self) -> None:
         """From now on, raise its error, if it has one, as that of a plain tasklet of the thread that it has left."""
         with self._lock:
-            self._reports = True
+            self._reports_errors = True
             if not self._ended.is_set():
                 return
         self._report()
@@ -185,37 +298,37 @@ class Journey(Handle):
 
     # ---- following it
 
-    def _goes_away(self, calls: Calls) -> None:
-        """Whoever waits for it with nobody else to run here waits for good reason."""
+    def _begin_wakeups(self, calls: Calls) -> None:
+        """While it is away, tasklets that wait for it are no deadlock, even if no other tasklet can run here."""
         threads = calls.threads
         if threads is not None:
             self._wakers = threads.modules
             self._wakers.may_wake(1)
 
-    def _can_be_killed_by(self, item: "tasklet[...] | None") -> None:
-        """Let kill() of the tasklet that has left reach it, where that is one of roamlet.spawn()."""
+    def _register_kill(self, item: "tasklet[...] | None") -> None:
+        """Let kill() of the tasklet object that has left reach it, if roamlet.spawn() has made that."""
         if isinstance(item, Spawned) and not self._ended.is_set():
             away[item] = self.kill
 
-    def _is_back(self) -> None:
+    def _end_wakeups(self) -> None:
         wakers, self._wakers = self._wakers, None
         if wakers is not None:
             wakers.may_wake(-1)
 
     def _run(self) -> None:
-        """Wait for it while it is away, and bring it on from one context to the next."""
+        """Wait for it while it is away, and migrate it from one context to the next."""
         away = True
         try:
             while away:
                 waiter = self._calls.send(self._request, None)[1]
-                self._is_there()
+                self._has_arrived()
                 answer = waiter.wait(limit(None))
-                departure = self._departure(answer)
-                if departure is None:
+                migration = self._requested_migration(answer)
+                if migration is None:
                     self._answer = answer
                     break
-                away = self._brings_on(departure)
-                del departure
+                away = self._migrate(migration)
+                del migration
         except _InDoubt as doubt:
             self._doubt = str(doubt)
         except TaskletExit:  # with the thread, which ends with the last context
@@ -233,20 +346,20 @@ class Journey(Handle):
             if item is not None:
                 away.pop(item, None)
         super()._settle()
-        self._pass_on()
-        if self._reports:
+        self._forward()
+        if self._reports_errors:
             self._report()
-        self._is_back()
+        self._end_wakeups()
 
-    def _is_there(self) -> None:
+    def _has_arrived(self) -> None:
         with self._lock:
-            kill = self._between and self._killed
-            self._between = False
+            kill = self._in_transit and self._killed
+            self._in_transit = False
         if kill:
             self._ask_to_end()
 
-    def _departure(self, answer: Answer) -> Departure | None:
-        """What it wants, if the answer is that; None when it has ended. ProtocolError for what no context says."""
+    def _requested_migration(self, answer: Answer) -> MigrationRequest | None:
+        """The migration that the answer requests; None when the tasklet has ended. ProtocolError for a forged request."""
         kind, body = answer
         if kind != protocol.ERROR:
             return None
@@ -254,9 +367,9 @@ class Journey(Handle):
         try:
             said = Failure(Incoming().loads(body))
         except (ValueError, codec.CannotTravel):
-            return None  # which whoever asks for the result is told
+            return None  # join() raises that
         try:
-            if (said.reason, said.module, said.type_name) != (protocol.ERROR_RAISED, THERE, "MigrationRequested"):
+            if (said.reason, said.module, said.type_name) != (protocol.ERROR_RAISED, ARRIVALS, "MigrationRequested"):
                 return None
             place, data, channels, modules = said.args
             if place is not None and (type(place) is not int or not 0 <= place < len(self._contexts)):
@@ -266,40 +379,40 @@ class Journey(Handle):
                     raise ValueError(f"{each!r:.80} is not what belongs there")
             if not all(type(each) is int for each in channels) or not all(type(each) is str for each in modules):
                 raise ValueError("something else where the numbers of channels, or the names of modules, should be")
-            return Departure(place, data, [calls.link.channels.resolve(number) for number in channels], modules)
+            return MigrationRequest(place, data, [calls.link.channels.resolve(number) for number in channels], modules)
         except (ValueError, TypeError) as error:
             problem = str(error)
-        calls.link.break_off("a tasklet that moves on as none does")
+        calls.link.break_off("a request to migrate that makes no sense")
         raise ProtocolError(
             f"{calls.name!r} said where {self.name} goes on, and it makes no sense, so it was closed: {problem}",
             context=calls.name,
         )
 
-    def _brings_on(self, departure: Departure) -> bool:
-        """Let it go on where it wants, or where it is with the reason why not. Whether it is in a context then."""
-        here, number = self._calls, self._moved
+    def _migrate(self, migration: MigrationRequest) -> bool:
+        """Let it go on in the destination, or where it is with the reason why not. Whether it is in a context then."""
+        here, number = self._calls, self._arrival
         with self._lock:
-            self._between = True
+            self._in_transit = True
         try:
             self._refuse_if_killed()
-            place: Calls | Home = home if departure.place is None else calls_of(self._contexts[departure.place])
+            place: Calls | Home = home if migration.place is None else calls_of(self._contexts[migration.place])
             if place is here:
                 problem = ""
             else:
                 self._check_grant(place)
                 if isinstance(place, Calls):
-                    self._relayed(place, departure)
+                    self._migrate_to_context(place, migration)
                 else:
-                    self._comes_home(departure)
-                tell(here, "drop", number)
+                    self._migrate_home(migration)
+                notify(here, "drop", number)
                 return isinstance(place, Calls)
         except (TaskletExit, _InDoubt):
             raise
         except Exception as error:
-            problem = str(error) or repr(error)  # "" would say that it has arrived
+            problem = str(error) or repr(error)  # "" would mean that it has arrived
         with self._lock:
             killed = self._killed
-            self._between = not killed
+            self._in_transit = not killed
             self._told = self._told or killed
         self._request = request(here, "stay", (number, None if killed else problem), self.name)
         return True
@@ -309,24 +422,24 @@ class Journey(Handle):
             raise NotMoved(f"{self.name} was killed")
 
     def _check_grant(self, place: Calls | Home) -> None:
-        """Before anything of what came is read as more than bytes, here or elsewhere."""
+        """Checked before anything of the tasklet is read as more than bytes, in any process."""
         here = self._calls
         if here.may_move_to(place):
             return
         shown = repr(place.name) if isinstance(place, Calls) else "roamlet.home"
         raise NotMoved(
-            f"{self.name} may not move from {here.name!r} to {shown}: that would let {here.name!r} run code there, and nobody has "
-            f"allowed it. If you trust {here.name!r}, call allow_moves_to() of its context at home before, with "
-            f"{'the context ' * isinstance(place, Calls)}{shown} and whatever else it shall move on to"
+            f"{self.name} may not move from {here.name!r} to {shown}: that would let {here.name!r} run code there, which was not "
+            f"allowed. If you trust {here.name!r}, call allow_moves_to() of its context at home before, with "
+            f"{'the context ' * isinstance(place, Calls)}{shown} and all other places that it shall move on to"
         )
 
-    def _relayed(self, place: Calls, departure: Departure) -> None:
-        """Prepare and commit at another context."""
-        check_place(place, self.name)
-        bring(place, departure.modules, needed=False)
-        number = restored(
+    def _migrate_to_context(self, place: Calls, migration: MigrationRequest) -> None:
+        """Prepare and commit in another context."""
+        check_destination(place, self.name)
+        send_modules(place, migration.modules, needed=False)
+        number = prepare(
             place,
-            (departure.data, departure.channels, None, False),
+            (migration.data, migration.channels, None, False),
             self.name,
             lambda: "it was killed meanwhile" if self._killed else None,
         )
@@ -334,28 +447,31 @@ class Journey(Handle):
         lost = None
         try:
             answer = waiter.wait(EVER)
-            lost = nonsense(place, answer, self.name)
+            lost = doubt_in(place, answer, self.name)
         except RemoteError as error:
             lost = str(error)
         if lost is not None:  # raised out here, so that the error holds no other one with its frames
             raise _InDoubt(
-                f"{self.name} was on its way from {self._calls.name!r} to {place.name!r} when the link to that broke; nobody "
-                f"knows whether it goes on there: {lost}\n"
+                f"{self.name} was on its way from {self._calls.name!r} to {place.name!r} when the link to that broke, and it "
+                f"is not known whether it goes on there: {lost}\n"
                 f"    It is suspended in {self._calls.name!r}. If it did not go on, error.take_back() lets it go on there; else "
                 "kill() ends it."
             )
         place.value(answer, self.name)
         with self._lock:
-            self._calls, self._moved, self._told = place, number, False
+            self._calls, self._arrival, self._told = place, number, False
         self._request = request(place, "join", (number,), self.name)
 
     # ---- at home
 
-    def _comes_home(self, departure: Departure) -> None:
+    def _migrate_home(self, migration: MigrationRequest) -> None:
         """Restore it in the thread that it has left."""
-        arrival: Outcome[None] = Outcome()
+        restored: Outcome[None] = Outcome()
         restoring = tasklet(
-            AtHome(arrival, self._restored, (departure,), None, "move_to", qualname=f"the way home of {self.name}"), ()
+            ReturnedBody(
+                restored, self._restore, (migration,), None, "move_to", qualname=f"the way home of {self.name}"
+            ),
+            (),
         )
         problem = None
         try:
@@ -366,38 +482,38 @@ class Journey(Handle):
         del restoring
         if problem is not None:
             raise NotMoved(problem)
-        arrival.ended.wait(EVER)
-        arrival.get()
+        restored.ended.wait(EVER)
+        restored.get()
 
-    def _restored(self, departure: Departure) -> None:
-        """In that thread: make it again, and let it go on."""
-        name = main()
-        outcome = HomeOutcome(self)
+    def _restore(self, migration: MigrationRequest) -> None:
+        """In that thread: restore it, and let it go on."""
+        name = main_script_name()
+        outcome = ReturnedOutcome(self)
         item = self._item()
-        loader = None
+        unpickler = None
         try:
-            loader = HomeLoader(departure, {} if name is None else {name: MAIN}, self._contexts, item)
-            moved = Arrival(loader, partial(AtHome, qualname=self.name), outcome)
+            unpickler = ReturnUnpickler(migration, {} if name is None else {name: MAIN}, self._contexts, item)
+            arrival = Arrival(unpickler, partial(ReturnedBody, qualname=self.name), outcome)
         except BaseException:
-            outcome.journey = None
-            if loader is not None:
-                loader.gives_up()
+            outcome.handle = None
+            if unpickler is not None:
+                unpickler.abandon()
             raise
-        generators = list(moved.generators)
+        generators = list(arrival.generators)
         with self._lock:
             killed = self._killed
             if not killed:
-                moved.generators.clear()
-                self._item = weakref.ref(moved.tasklet)
-                self._home = outcome
-                self._between = self._told = False
-                moved.begin()  # which runs nothing yet; nobody is to kill it before
+                arrival.generators.clear()
+                self._item = weakref.ref(arrival.tasklet)
+                self._returned = outcome
+                self._in_transit = self._told = False
+                arrival.begin()  # which runs nothing yet; it must not be killed before
         if killed:
-            outcome.journey = None
-            discard(moved.tasklet, generators)
+            outcome.handle = None
+            discard(arrival.tasklet, generators)
             self._refuse_if_killed()
-        away.pop(moved.tasklet, None)
-        self._is_back()
+        away.pop(arrival.tasklet, None)
+        self._end_wakeups()
 
     def _kill_at_home(self) -> None:
         item = self._item()
@@ -406,15 +522,15 @@ class Journey(Handle):
         if not told and item is not None and item.alive:
             item.kill(pending=True)
 
-    def leaves_home(self, calls: Calls, number: int, contexts: Sequence[ContextBase]) -> "Journey":
-        """It has gone to this context again. Returns itself."""
+    def leave_home(self, calls: Calls, number: int, contexts: Sequence[ContextBase]) -> "MigrationHandle":
+        """It has migrated to this context again. Returns itself."""
         with self._lock:
-            self._home = None
-            self._calls, self._moved, self._contexts, self._told = calls, number, list(contexts), False
+            self._returned = None
+            self._calls, self._arrival, self._contexts, self._told = calls, number, list(contexts), False
             killed = self._killed
         self._request = request(calls, "join", (number,), self.name)
-        self._goes_away(calls)
-        self._can_be_killed_by(self._item())
+        self._begin_wakeups(calls)
+        self._register_kill(self._item())
         if killed:
             self._ask_to_end()
         if not calls.background(self._run):
@@ -423,11 +539,11 @@ class Journey(Handle):
 
     def __repr__(self) -> str:
         text = super().__repr__()
-        return text if self._home is None else text.replace(f"in {self._calls.name!r}", "at home", 1)
+        return text if self._returned is None else text.replace(f"in {self._calls.name!r}", "at home", 1)
 
     def __del__(self) -> None:
         if self._doubt is not None and not self._asked_for:
-            _log.warning("nobody was told: %s", self._doubt)
+            _log.warning("no join() has raised it: %s", self._doubt)
         super().__del__()
 
 

@@ -1,6 +1,6 @@
-"""The calls by which a tasklet is sent to a context: made again there and suspended, told to go on, or dropped.
+"""The calls by which a tasklet migrates to a context: prepare restores and suspends it there, commit lets it go on, drop ends it.
 
-What they call over there stands in roamlet.snapshot.migration.arrivals.
+They call functions of roamlet.snapshot.migration.arrivals in the destination.
 """
 
 import itertools
@@ -18,13 +18,13 @@ from roamlet.remote.errors import CannotTravel, NotMoved, ProtocolError, RemoteE
 from roamlet.remote.link.inflight import Answer
 from roamlet.snapshot import _native
 
-THERE = "roamlet.snapshot.migration.arrivals"
+ARRIVALS = "roamlet.snapshot.migration.arrivals"
 
 _numbers = itertools.count(1)
 _log = logging.getLogger("roamlet.remote")
 
 
-def check_place(calls: Calls, moving: str) -> None:
+def check_destination(calls: Calls, moving: str) -> None:
     """Refuse a context that takes no tasklets."""
     calls.link.refuse_if_ended("move()")
     if not _native.known:
@@ -33,24 +33,24 @@ def check_place(calls: Calls, moving: str) -> None:
         here, there = sys.version_info[:2], calls.facts.python[:2]
         hint = "Open it with tasklets=True"
         if here != there:
-            hint += f", and with python{here[0]}.{here[1]}: over there is {there[0]}.{there[1]}, and frames fit their own version"
-        raise NoCore(f"{moving} cannot move to {calls.name!r}: calls there are threads, and no tasklets. {hint}")
+            hint += f", and with python{here[0]}.{here[1]}: the target has {there[0]}.{there[1]}, and frames fit their own version"
+        raise NoCore(f"{moving} cannot move to {calls.name!r}: calls run as threads there, not as tasklets. {hint}")
 
 
-def main() -> str | None:
-    """The name of the main script over there, if it can go there."""
+def main_script_name() -> str | None:
+    """The name that the main script has in destinations, if it can be sent."""
     found, _ = modules.script()
     return modules.name_over_there() if found is not None else None
 
 
-def bring(calls: Calls, names: Iterable[str], *, needed: bool = True) -> None:
-    """Have what the frames need over there: what restores them, and their modules.
+def send_modules(calls: Calls, names: Iterable[str], *, needed: bool = True) -> None:
+    """Send what the frames need in the destination: roamlet.snapshot, and their modules.
 
-    If not `needed`, somebody else says which these are: those that were imported here are sent, and no other is looked for.
+    If not `needed`, another context has named the modules: those that were imported here are sent, and no other is looked for.
     """
     calls.shipping.send_own(modules.snapshot, calls.facts.for_extensions)
     own = modules.name_over_there()
-    for name in dict.fromkeys(names):  # a context may say one a million times
+    for name in dict.fromkeys(names):  # a context may name one a million times
         if not needed and name != own and name not in sys.modules:
             continue
         try:
@@ -60,10 +60,11 @@ def bring(calls: Calls, names: Iterable[str], *, needed: bool = True) -> None:
                 raise
 
 
-def restored(calls: Calls, arguments: tuple[Any, ...], moving: str, problem_of: Callable[[], str | None]) -> int:
-    """Let it be restored over there, from the arguments of prepare() behind its number, and return that.
+def prepare(calls: Calls, arguments: tuple[Any, ...], moving: str, problem_of: Callable[[], str | None]) -> int:
+    """Have the tasklet restored and suspended in the destination; return its number there, which the other calls take.
 
-    Raises, and nothing is left there; NotMoved also for what `problem_of` says then.
+    `arguments`: those of arrivals.prepare() after the number. `problem_of` returns, after that, why the tasklet is not to move.
+    Raises, and nothing is left in the destination; NotMoved for such a problem, too.
     """
     number = next(_numbers)
     sent = False
@@ -77,55 +78,55 @@ def restored(calls: Calls, arguments: tuple[Any, ...], moving: str, problem_of: 
             return number
     except RemoteError as error:
         if sent:
-            tell(calls, "drop", number)
-        if error.type_name is None:  # else it was raised over there
+            notify(calls, "drop", number)
+        if error.type_name is None:  # else it was raised in the destination
             raise
         problem = f"{error.type_name.rpartition('.')[2]} there: {error}"
     except BaseException:
         if sent:
-            tell(calls, "drop", number)
+            notify(calls, "drop", number)
         raise
     else:
-        tell(calls, "drop", number)
+        notify(calls, "drop", number)
     raise NotMoved(f"{moving} was not moved to {calls.name!r}: {problem}", context=calls.name)
 
 
 def commit(calls: Calls, number: int) -> Any:
-    """Send the order to go on over there; return who is told that it has come. Raises, and it was not sent."""
+    """Send the order to go on in the destination; return the waiter for its answer. Raises, and it was not sent."""
     try:
         return calls.send(request(calls, "commit", (number,)), None)[1]
     except BaseException:
-        tell(calls, "drop", number)
+        notify(calls, "drop", number)
         raise
 
 
-def nonsense(calls: Calls, answer: Answer, moving: str) -> str | None:
-    """What is wrong with an answer to that order which leaves it open whether it was followed; None if it says yes or no.
+def doubt_in(calls: Calls, answer: Answer, moving: str) -> str | None:
+    """Why an answer to commit leaves it in doubt whether the tasklet goes on there; None if it says yes or no.
 
-    The context is closed then.
+    In doubt the context is closed.
     """
     try:
         calls.value(answer, moving)
     except (ProtocolError, CannotTravel) as error:
-        calls.link.break_off("an answer to the order to let a tasklet go on that is none")
+        calls.link.break_off("an answer to a commit that makes no sense")
         return str(error)
     except Exception as error:
         _log.debug("%s does not go on in %r: %r", moving, calls, error)
     return None
 
 
-def tell(calls: Calls, function: str, number: int) -> None:
-    """Have something done with a tasklet over there, if anybody is there, and wait for nothing."""
+def notify(calls: Calls, function: str, number: int) -> None:
+    """Call this function for a tasklet in the destination, if the context is still there, and wait for nothing."""
 
     def ask() -> None:
         try:
             calls.value(calls.send(request(calls, function, (number,)), None)[1].wait(), function)
         except RemoteError as error:
-            _log.debug("%r has ended with the tasklet that came there: %s", calls, error)
+            _log.debug("%r has ended with the tasklet that had arrived there: %s", calls, error)
 
     calls.background(ask)
 
 
 def request(calls: Calls, function: str, arguments: tuple[Any, ...], text: str = "") -> Request:
-    """A call of a function of THERE."""
-    return calls.prepare_own(THERE, function, arguments, text=text, purpose=text or "move()")
+    """A call of a function of arrivals."""
+    return calls.prepare_own(ARRIVALS, function, arguments, text=text, purpose=text or "move()")

@@ -15,7 +15,7 @@ import pytest
 
 import roamlet
 from roamlet import remote
-from tests.remote.test_travel import BARE
+from tests.remote.test_move import BARE
 from tests.snapshot._driving import keep, value_at
 from tests.snapshot._fuzz import REFUSED, end
 from tests.snapshot._random_programs import Writer
@@ -39,7 +39,7 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callab
     made: list[ModuleType] = []
 
     def program(seed: int) -> ModuleType:
-        name = f"travelling_program_{seed}"
+        name = f"moved_program_{seed}"
         (tmp_path / f"{name}.py").write_text(Writer(seed).program())
         made.append(importlib.import_module(name))
         return made[-1]

@@ -1,4 +1,4 @@
-"""Tasklets that move on by themselves: what fails on the way, who is told, and what is left behind."""
+"""Tasklets that move on by themselves: what fails, which caller gets the error, and what is left."""
 
 import json
 import os
@@ -9,9 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import journeys
+import move_functions
+import move_to_functions
 import pytest
-import travelling
 
 import roamlet
 from roamlet import remote
@@ -21,7 +21,7 @@ from roamlet.remote.migration import handle, move, requests
 from roamlet.snapshot.migration.arrivals import LARGEST
 from tests.remote.fakes import script
 from tests.remote.inside import calls_of
-from tests.remote.test_journey import BARE, error_of, joined, until
+from tests.remote.test_move_to import BARE, error_of, joined, until
 from tests.remote.test_start import RELAY
 from tests.snapshot.conftest import KNOWN
 
@@ -63,10 +63,10 @@ def end(context: remote.Context) -> None:
 @pytest.mark.parametrize("to_home", [True, False])
 def test_what_cannot_travel_is_named_there_and_it_goes_on(a: remote.Context, b: remote.Context, to_home: bool) -> None:
     other = roamlet.home if to_home else b
-    said, free = joined(journeys.holds_a_lock, a, other)
+    said, free = joined(move_to_functions.holds_a_lock, a, other)
     assert "the variable 'lock' of holds_a_lock" in said
     assert free
-    said, balance = joined(journeys.holds_a_channel_of_there, a, other)
+    said, balance = joined(move_to_functions.holds_a_channel_of_there, a, other)
     assert "the variable 'channel' of holds_a_channel_of_there" in said
     assert (
         "a channel that was made here, and channels do not move. Let those that are to go along be made at home" in said
@@ -76,11 +76,11 @@ def test_what_cannot_travel_is_named_there_and_it_goes_on(a: remote.Context, b: 
 
 def test_from_a_time_out_nothing_moves(a: remote.Context) -> None:
     for place, other in ((roamlet.home, a), (a, roamlet.home)):
-        assert "it is inside a scope or a time-out" in joined(journeys.goes_in_a_time_out, place, other)
+        assert "it is inside a scope or a time-out" in joined(move_to_functions.goes_in_a_time_out, place, other)
 
 
 def test_what_is_too_large_for_a_message_stays(a: remote.Context) -> None:
-    said = joined(journeys.holds_more, a, roamlet.home, LARGEST)
+    said = joined(move_to_functions.holds_more, a, roamlet.home, LARGEST)
     assert f"and {LARGEST} can move on from a context" in said
 
 
@@ -92,39 +92,41 @@ def test_who_may_not_move_is_told(a: remote.Context, b: remote.Context) -> None:
         roamlet.NotMoved, match=r"this is the main one of its thread: roamlet.spawn\(function\).join\(\)"
     ):
         roamlet.move_to(a)
-    for function, args in ((journeys.goes_home, ()), (journeys.starts_one, (a,))):
+    for function, args in ((move_to_functions.goes_home, ()), (move_to_functions.starts_one, (a,))):
         with pytest.raises(remote.RemoteError, match="a tasklet moves on from a context that it has moved to"):
             a.call(function) if not args else joined(function, *args)
     with pytest.raises(remote.RemoteError, match="the block of roamlet.at\\(\\) begins in the process that has opened"):
-        joined(journeys.visits, a, b)
+        joined(move_to_functions.visits, a, b)
     with pytest.raises(remote.RemoteError, match="nothing moves on out of it. Call move_to\\(\\) after the block"):
-        joined(journeys.leaves_a_block, a, b)
+        joined(move_to_functions.leaves_a_block, a, b)
     with pytest.raises(
         remote.RemoteError,
         match=r"and only that can use it \(.call\). This code runs in another process already, so call the function itself",
     ):
-        joined(journeys.calls, a, b)
+        joined(move_to_functions.calls, a, b)
 
 
 def test_a_context_without_tasklets_is_refused_wherever_one_comes_from(a: remote.Context) -> None:
     with remote.local(python=BARE, name="threads") as threads:
         a.allow_moves_to(threads)
-        said, stays = joined(journeys.tries, a, threads)
-        assert "cannot move to 'threads': calls there are threads, and no tasklets. Open it with tasklets=True" in said
+        said, stays = joined(move_to_functions.tries, a, threads)
+        assert (
+            "cannot move to 'threads': calls run as threads there, not as tasklets. Open it with tasklets=True" in said
+        )
         assert stays
-        with pytest.raises(roamlet.NoCore, match="calls there are threads"):
-            joined(journeys.tries, threads, a)
+        with pytest.raises(roamlet.NoCore, match="calls run as threads there"):
+            joined(move_to_functions.tries, threads, a)
 
 
 def test_home_is_the_thread_that_it_has_left(a: remote.Context) -> None:
     calls: list[Any] = []
 
     def elsewhere() -> None:
-        calls.append(a.move(roamlet.tasklet(journeys.tries)(a, roamlet.home)))
+        calls.append(a.move(roamlet.tasklet(move_to_functions.tries)(a, roamlet.home)))
 
     channel: roamlet.channel[str] = roamlet.channel()
     a.allow_moves_to()
-    waiting = a.move(roamlet.tasklet(travelling.begins)(channel))
+    waiting = a.move(roamlet.tasklet(move_functions.begins)(channel))
     a.allow_moves_to(roamlet.home)
     thread = threading.Thread(target=elsewhere)
     thread.start()
@@ -145,7 +147,7 @@ def test_where_the_place_that_it_leaves_dies_it_goes_on_in_the_next(
 ) -> None:
     a, b = mortals
     at_step(b, step, lambda: end(a))
-    call = a.move(roamlet.tasklet(journeys.tries)(a, b))
+    call = a.move(roamlet.tasklet(move_to_functions.tries)(a, b))
     assert call.join() == ("moved", False)
     assert b.stats.round_trips == 0  # its modules went ahead of it
 
@@ -155,7 +157,7 @@ def test_a_place_that_dies_while_it_is_made_there_leaves_it_where_it_was(
 ) -> None:
     a, b = mortals
     at_step(b, "prepare", lambda: end(b))
-    call = a.move(roamlet.tasklet(journeys.tries)(a, b))
+    call = a.move(roamlet.tasklet(move_to_functions.tries)(a, b))
     said, stays = call.join()
     assert "'b' has died" in said or "'b' died" in said
     assert stays
@@ -191,31 +193,31 @@ def test_a_link_that_breaks_behind_the_order_to_go_on_leaves_it_in_doubt(
     mortals: tuple[remote.Context, remote.Context],
 ) -> None:
     a, b = mortals
-    call, error = in_doubt(a, b, journeys.tries)
+    call, error = in_doubt(a, b, move_to_functions.tries)
     assert isinstance(error, remote.MoveInDoubt)
     assert str(error).startswith(
-        "the tasklet of tries was on its way from 'a' to 'b' when the link to that broke; nobody knows"
+        "the tasklet of tries was on its way from 'a' to 'b' when the link to that broke, and it is not known"
     )
     assert "It is suspended in 'a'. If it did not go on, error.take_back() lets it go on there" in str(error)
-    assert a.call(journeys.guests) == 1
+    assert a.call(move_to_functions.guests) == 1
     assert isinstance(error_of(call.join), remote.MoveInDoubt)
     error.take_back()
     said, stays = call.join()
-    assert "nobody knows whether it goes on there" in said
+    assert "it is not known whether it goes on there" in said
     assert stays
     with pytest.raises(RuntimeError, match="taken back already"):
         error.take_back()
-    assert a.call(journeys.guests) == 0
+    assert a.call(move_to_functions.guests) == 0
 
 
 def test_who_is_in_doubt_can_be_killed(mortals: tuple[remote.Context, remote.Context]) -> None:
     a, b = mortals
-    call, error = in_doubt(a, b, journeys.ends)
+    call, error = in_doubt(a, b, move_to_functions.ends)
     assert isinstance(error, remote.MoveInDoubt)
     call.kill()
     with pytest.raises(roamlet.TaskletKilled):
         call.join()
-    assert a.call(journeys.left) == [True]
+    assert a.call(move_to_functions.left) == [True]
 
 
 def test_who_joins_a_spawned_tasklet_is_told_of_a_doubt_and_of_what_comes_of_it(
@@ -225,26 +227,26 @@ def test_who_joins_a_spawned_tasklet_is_told_of_a_doubt_and_of_what_comes_of_it(
     a, _ = mortals
 
     patched = breaks_at_commit(move, a)
-    trying = roamlet.spawn(journeys.tries_at_first, (a,))
+    trying = roamlet.spawn(move_to_functions.tries_at_first, (a,))
     error = error_of(trying.join)
     patched.undo()
     assert isinstance(error, remote.MoveInDoubt)
     assert error.tasklet is trying
     assert trying.blocked
     error.take_back()
-    assert "nobody knows whether it goes on over there" in trying.join()
+    assert "it is not known whether it goes on there" in trying.join()
 
 
 def test_who_came_home_and_is_in_doubt_again_can_be_taken_back(mortals: tuple[remote.Context, remote.Context]) -> None:
     a, b = mortals
     patched = breaks_at_commit(move, b)
-    trying = roamlet.spawn(journeys.comes_home_and_tries, (a, b))
+    trying = roamlet.spawn(move_to_functions.comes_home_and_tries, (a, b))
     error = error_of(trying.join)
     patched.undo()
     assert isinstance(error, remote.MoveInDoubt)
     error.take_back()
     said, pid = trying.join()
-    assert "nobody knows whether it goes on over there" in said
+    assert "it is not known whether it goes on there" in said
     assert pid == a.facts.pid
 
 
@@ -253,14 +255,14 @@ def test_a_link_that_ends_before_anything_is_sent_is_the_error(
 ) -> None:
     a, _ = mortals
     channel: roamlet.channel[str] = roamlet.channel()
-    moving = roamlet.tasklet(travelling.begins)(channel)
-    bring = move.bring
+    moving = roamlet.tasklet(move_functions.begins)(channel)
+    send_modules = move.send_modules
 
     def ends_it(*args: Any) -> None:
-        bring(*args)
+        send_modules(*args)
         end(a)
 
-    monkeypatch.setattr(move, "bring", ends_it)
+    monkeypatch.setattr(move, "send_modules", ends_it)
     with pytest.raises(remote.ContextDied, match="move.* was not sent: 'a' has died before"):
         a.move(moving)
     channel.send("value")
@@ -268,32 +270,32 @@ def test_a_link_that_ends_before_anything_is_sent_is_the_error(
 
 def test_a_context_that_dies_with_it_is_an_error_of_its_handle(mortals: tuple[remote.Context, remote.Context]) -> None:
     a, b = mortals
-    call = a.move(roamlet.tasklet(journeys.ends)(a, b))
+    call = a.move(roamlet.tasklet(move_to_functions.ends)(a, b))
     until(lambda: "in 'b', running" in repr(call))
     end(b)
     with pytest.raises(remote.ContextDied, match="'b' died while it ran the tasklet of"):
         call.join()
-    assert a.call(journeys.left) == []
+    assert a.call(move_to_functions.left) == []
 
 
 # ---- killed
 
 
 def test_it_is_killed_wherever_it_is(a: remote.Context, b: remote.Context) -> None:
-    call = a.move(roamlet.tasklet(journeys.ends)(a, b))
+    call = a.move(roamlet.tasklet(move_to_functions.ends)(a, b))
     until(lambda: "in 'b', running" in repr(call))
     call.kill()
     with pytest.raises(roamlet.TaskletKilled):
         call.join()
-    assert (a.call(journeys.left), b.call(journeys.left)) == ([], [True])
+    assert (a.call(move_to_functions.left), b.call(move_to_functions.left)) == ([], [True])
     channel: roamlet.channel[str] = roamlet.channel()
-    moving = roamlet.tasklet(journeys.waits_at_home)(a, channel)
+    moving = roamlet.tasklet(move_to_functions.waits_at_home)(a, channel)
     call = a.move(moving)
     until(lambda: moving.blocked)
     call.kill()
     with pytest.raises(roamlet.TaskletKilled, match="the tasklet of waits_at_home was killed before it had a result"):
         call.join()
-    assert journeys.left() == [True]
+    assert move_to_functions.left() == [True]
 
 
 def test_kill_of_a_spawned_tasklet_reaches_it_wherever_it_is(a: remote.Context, b: remote.Context) -> None:
@@ -301,16 +303,16 @@ def test_kill_of_a_spawned_tasklet_reaches_it_wherever_it_is(a: remote.Context, 
     visited: roamlet.channel[Any] = roamlet.channel()
     for places, left in (([a], [[True], [], []]), ([a, b], [[], [True], []]), ([a, roamlet.home], [[], [], [True]])):
         for context in (a, b):
-            context.call(journeys.forget)
-        journeys.forget()
-        going = roamlet.spawn(journeys.goes, ([*places, places[-1]], numbers, visited))
+            context.call(move_to_functions.forget)
+        move_to_functions.forget()
+        going = roamlet.spawn(move_to_functions.goes, ([*places, places[-1]], numbers, visited))
         for number, _ in enumerate(places):
             numbers.send(number)
             visited.receive()
         going.kill()  # it waits for the next number
         with pytest.raises(roamlet.TaskletKilled):
             going.join()
-        assert [a.call(journeys.left), b.call(journeys.left), journeys.left()] == left
+        assert [a.call(move_to_functions.left), b.call(move_to_functions.left), move_to_functions.left()] == left
         going.kill()  # it has ended: nothing happens
 
 
@@ -324,46 +326,46 @@ def test_it_is_killed_while_it_is_on_its_way(
     when: str,
 ) -> None:
     """`before` what would let it go on is done, it ends where it was; `after` that, where it has come to."""
-    name = "_comes_home" if to_home else "_relayed"
-    goes = getattr(handle.Journey, name)
+    name = "_migrate_home" if to_home else "_migrate_to_context"
+    goes = getattr(handle.MigrationHandle, name)
 
-    def kills(self: handle.Journey, *args: Any) -> None:
+    def kills(self: handle.MigrationHandle, *args: Any) -> None:
         if when == "before":
             self.kill()
         goes(self, *args)
         if when == "after":
             self.kill()
 
-    monkeypatch.setattr(handle.Journey, name, kills)
-    call = a.move(roamlet.tasklet(journeys.ends)(a, roamlet.home if to_home else b))
+    monkeypatch.setattr(handle.MigrationHandle, name, kills)
+    call = a.move(roamlet.tasklet(move_to_functions.ends)(a, roamlet.home if to_home else b))
     with pytest.raises(roamlet.TaskletKilled):
         call.join()
-    left = [a.call(journeys.left), b.call(journeys.left), journeys.left()]
+    left = [a.call(move_to_functions.left), b.call(move_to_functions.left), move_to_functions.left()]
     assert left == ([[True], [], []] if when == "before" else [[], [], [True]] if to_home else [[], [True], []])
-    assert (a.call(journeys.guests), b.call(journeys.can_guests)) == (0, 0)
+    assert (a.call(move_to_functions.guests), b.call(move_to_functions.can_guests)) == (0, 0)
 
 
 def test_who_is_killed_here_while_it_leaves_ends_when_it_is_decided_where_it_is(
     a: remote.Context,
     at_step: Callable[..., None],
 ) -> None:
-    trying = roamlet.spawn(journeys.ends, (a, roamlet.home))
+    trying = roamlet.spawn(move_to_functions.ends, (a, roamlet.home))
     at_step(a, "prepare", lambda: (trying.kill(), trying.kill()))
     with pytest.raises(roamlet.TaskletKilled):
         trying.join()
-    until(lambda: a.call(journeys.guests) == 0)
-    assert a.call(journeys.left) == []
-    trying = roamlet.spawn(journeys.ends, (a, a))
+    until(lambda: a.call(move_to_functions.guests) == 0)
+    assert a.call(move_to_functions.left) == []
+    trying = roamlet.spawn(move_to_functions.ends, (a, a))
     at_step(a, "commit", trying.kill)  # too late to stay
     with pytest.raises(roamlet.TaskletKilled):
         trying.join()
-    assert journeys.left() == []
+    assert move_to_functions.left() == []
 
 
 def test_who_is_killed_there_before_it_has_left_ends_there(a: remote.Context) -> None:
-    error = error_of(joined, journeys.is_killed_there, a, roamlet.home)
+    error = error_of(joined, move_to_functions.is_killed_there, a, roamlet.home)
     assert (type(error), error.type_name) == (remote.RemoteError, "roamlet.TaskletExit")
-    assert (a.call(journeys.left), journeys.left()) == ([True], [])
+    assert (a.call(move_to_functions.left), move_to_functions.left()) == ([True], [])
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -377,7 +379,9 @@ def test_many_that_wander_and_are_killed_end_once_each(a: remote.Context, b: rem
         args = ([a, b, roamlet.home], number, said)
         spawned = chance.random() < 0.5
         wandering.append(
-            roamlet.spawn(journeys.wanders, args) if spawned else a.move(roamlet.tasklet(journeys.wanders)(*args))
+            roamlet.spawn(move_to_functions.wanders, args)
+            if spawned
+            else a.move(roamlet.tasklet(move_to_functions.wanders)(*args))
         )
     for one in chance.sample(wandering, count):
         for _ in range(chance.randrange(200)):
@@ -391,28 +395,28 @@ def test_many_that_wander_and_are_killed_end_once_each(a: remote.Context, b: rem
     for number, step in said:
         steps.setdefault(number, []).append(step)
     assert all(taken == [*range(1, len(taken)), -1] for taken in steps.values())
-    assert [context.call(journeys.can_guests) for context in (a, b)] == [0, 0]
+    assert [context.call(move_to_functions.can_guests) for context in (a, b)] == [0, 0]
 
 
 # ---- what is left behind
 
 
-def test_hundreds_of_journeys_leave_nothing(a: remote.Context) -> None:
-    def journey(count: int) -> int:
+def test_hundreds_of_moves_leave_nothing(a: remote.Context) -> None:
+    def moves(count: int) -> int:
         for _ in range(count):
-            assert joined(journeys.holds_much, a, roamlet.home)[0] == 111
-            joined(journeys.holds_a_lock, a, roamlet.home)
-        return a.call(travelling.objects)
+            assert joined(move_to_functions.holds_much, a, roamlet.home)[0] == 111
+            joined(move_to_functions.holds_a_lock, a, roamlet.home)
+        return a.call(move_functions.objects)
 
-    journey(10)
-    assert a.call(journeys.guests) == 0
-    first = journey(5)
-    assert journey(30) - first < 30
+    moves(10)
+    assert a.call(move_to_functions.guests) == 0
+    first = moves(5)
+    assert moves(30) - first < 30
 
 
 def test_a_move_on_takes_one_round_trip_to_prepare_and_one_to_commit(a: remote.Context, b: remote.Context) -> None:
-    """On the wire: how often somebody here waits for an answer, one after the other, and who is asked what."""
-    joined(journeys.tries, a, b)  # which brings modules
+    """The calls of a move: how many answers are waited for, one after the other, and what each context is asked."""
+    joined(move_to_functions.tries, a, b)  # which brings modules
     asked: list[tuple[str, str]] = []
     sent = Calls.send
 
@@ -423,7 +427,7 @@ def test_a_move_on_takes_one_round_trip_to_prepare_and_one_to_commit(a: remote.C
     before = [context.stats.round_trips for context in (a, b)]
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(Calls, "send", notes)
-        assert joined(journeys.tries, a, b) == ("moved", False)
+        assert joined(move_to_functions.tries, a, b) == ("moved", False)
     assert [one for one in asked if one[1] != "drop"] == [
         ("a", "prepare"),
         ("a", "commit"),
@@ -435,17 +439,17 @@ def test_a_move_on_takes_one_round_trip_to_prepare_and_one_to_commit(a: remote.C
     assert [context.stats.round_trips for context in (a, b)] == before
 
 
-def test_a_journey_costs_no_more_turns_on_the_wire_than_it_needs(tmp_path: Path) -> None:
+def test_a_move_costs_no_more_turns_on_the_wire_than_it_needs(tmp_path: Path) -> None:
     """There and home again: prepare, commit, the question what comes of it, and that it has gone; each with its answer."""
 
-    def turns(journeys_made: int) -> int:
-        log = tmp_path / f"turns{journeys_made}"
-        relay = script(tmp_path, RELAY.format(python=BARE, log=str(log)), f"relay{journeys_made}")
+    def turns(moves_made: int) -> int:
+        log = tmp_path / f"turns{moves_made}"
+        relay = script(tmp_path, RELAY.format(python=BARE, log=str(log)), f"relay{moves_made}")
         with remote.local(relay, tasklets=True, name="a") as a:
             a.allow_moves_to(roamlet.home)
-            joined(journeys.tries, a, roamlet.home)  # which brings modules
-            for _ in range(journeys_made):
-                assert joined(journeys.tries, a, roamlet.home) == ("moved", False)
+            joined(move_to_functions.tries, a, roamlet.home)  # which brings modules
+            for _ in range(moves_made):
+                assert joined(move_to_functions.tries, a, roamlet.home) == ("moved", False)
         return len(json.loads(log.read_text()))
 
     # The relay sees a turn as several where one side is slow to write: the fewest of some attempts are those that are needed.

@@ -1,15 +1,15 @@
-"""Tasklets that move, and blocks that run elsewhere, leave nothing behind, here nor over there, however many there were."""
+"""Tasklets that move, and blocks of roamlet.at(), leave nothing in the source or the destination, however many there were."""
 
 from collections.abc import Callable
 from pathlib import Path
 
+import at_functions
+import move_functions
 import pytest
-import travelling
-import visiting
 
 import roamlet
 from roamlet import remote
-from tests.remote.test_travel import BARE, begun
+from tests.remote.test_move import BARE, begun
 from tests.snapshot.conftest import KNOWN
 from tests.snapshot.test_leaks import check_nothing_grows
 
@@ -21,14 +21,14 @@ WARM_UP = 100
 def moves(context: remote.Context) -> None:
     """One tasklet there, with a channel of here in use, to its end."""
     channel: roamlet.channel[str] = roamlet.channel()
-    call = context.move(begun(travelling.receives, channel))
+    call = context.move(begun(move_functions.receives, channel))
     channel.send("value")
     assert call.join() == ("value", context.facts.pid)
 
 
 def visits(context: remote.Context) -> None:
     """One block there."""
-    assert roamlet.spawn(visiting.changes, (context,)).join()[0] is True
+    assert roamlet.spawn(at_functions.changes, (context,)).join()[0] is True
 
 
 def check_travel(work: Callable[[remote.Context], None], times: int) -> None:
@@ -36,11 +36,11 @@ def check_travel(work: Callable[[remote.Context], None], times: int) -> None:
         for _ in range(WARM_UP):
             work(context)
         statm = Path(f"/proc/{context.facts.pid}/statm")
-        objects, pages = context.call(travelling.objects), int(statm.read_text().split()[1])
+        objects, pages = context.call(move_functions.objects), int(statm.read_text().split()[1])
         check_nothing_grows(lambda: work(context), times)
-        assert context.call(travelling.objects) - objects < 50
+        assert context.call(move_functions.objects) - objects < 50
         assert int(statm.read_text().split()[1]) - pages < 500
-        assert context.call(travelling.there) == 0
+        assert context.call(move_functions.there) == 0
 
 
 @pytest.mark.parametrize("work", [moves, visits])

@@ -136,7 +136,7 @@ def ends_slowly(place, said, goes):
 
 
 def commits_and_says(said):
-    """Over there: what is asked of it is done, and answered with nonsense."""
+    """In a context: the commit is done, and answered with nonsense."""
     from roamlet.snapshot.migration import arrivals
 
     commit = arrivals.commit
@@ -234,7 +234,7 @@ def comes_and_visits(place):
 
 
 def sends_what_it_is_told(place, other, forged):
-    """Over there: let the next tasklet that moves on say something else than it should."""
+    """In a context: let the next tasklet that moves on send a forged request."""
     roamlet.move_to(place)
     from roamlet.snapshot.migration import arrivals
 

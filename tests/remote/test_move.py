@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
 
+import move_functions
 import pytest
-import travelling
 
 import roamlet
 from roamlet import remote
@@ -30,7 +30,7 @@ BARE = getattr(sys, "_base_executable", sys.executable)
 
 @pytest.fixture
 def context() -> Iterator[remote.Context]:
-    travelling.ended.clear()
+    move_functions.ended.clear()
     with remote.local(python=BARE, tasklets=True) as context:
         yield context
 
@@ -63,7 +63,7 @@ def error_of(function: Callable[..., Any], *args: Any) -> Any:
 
 def test_a_loop_over_a_channel_goes_on_there_with_both_ends_of_it(context: remote.Context) -> None:
     numbers: roamlet.channel[int] = roamlet.channel()
-    moving = begun(travelling.total, numbers)
+    moving = begun(move_functions.total, numbers)
     numbers.send(1)
     numbers.send(2)
     call = context.move(moving)
@@ -73,14 +73,14 @@ def test_a_loop_over_a_channel_goes_on_there_with_both_ends_of_it(context: remot
     numbers.send(4)
     numbers.close()
     assert call.join() == ([1, 2, 3, 4], 2)
-    assert travelling.left() == []
-    assert context.call(travelling.left) == [True]
+    assert move_functions.left() == []
+    assert context.call(move_functions.left) == [True]
 
 
 def test_values_go_both_ways(context: remote.Context) -> None:
     numbers: roamlet.channel[int] = roamlet.channel()
     totals: roamlet.channel[Any] = roamlet.channel()
-    call = context.move(begun(travelling.counts, numbers, totals))
+    call = context.move(begun(move_functions.counts, numbers, totals))
     for number, total in ((1, 1), (10, 11), (100, 111)):
         numbers.send(number)
         assert totals.receive() == (total, context.facts.pid)
@@ -95,24 +95,24 @@ def test_values_go_both_ways(context: remote.Context) -> None:
 )
 def test_it_goes_on_from_wherever_it_is(context: remote.Context, name: str) -> None:
     channel: roamlet.channel[str] = roamlet.channel()
-    moving = roamlet.tasklet(getattr(travelling, name))(channel)
+    moving = roamlet.tasklet(getattr(move_functions, name))(channel)
     if name != "begins":
         moving.run()
     call = context.move(moving)
     channel.send("value")
     assert call.join() == ("value", context.facts.pid)
     assert not moving.alive
-    assert travelling.ended == []
-    assert all(context.call(travelling.left))
+    assert move_functions.ended == []
+    assert all(context.call(move_functions.left))
 
 
 def test_what_it_was_sending_is_sent_from_there(context: remote.Context) -> None:
     channel: roamlet.channel[Any] = roamlet.channel()
-    call = context.move(begun(travelling.sends, channel))
+    call = context.move(begun(move_functions.sends, channel))
     assert channel.receive() == [channel, 1]
     channel.send(2)
     assert call.join() == (2, context.facts.pid)
-    call = context.move(begun(travelling.sends_an_error, channel))
+    call = context.move(begun(move_functions.sends_an_error, channel))
     with pytest.raises(ValueError, match="^sent$"):
         channel.receive()
     channel.send(3)
@@ -121,7 +121,7 @@ def test_what_it_was_sending_is_sent_from_there(context: remote.Context) -> None
 
 def test_a_channel_that_is_closed_meanwhile_ends_the_loop_or_raises(context: remote.Context) -> None:
     numbers: roamlet.channel[int] = roamlet.channel()
-    loop, call = begun(travelling.total, numbers), begun(travelling.receives, numbers)
+    loop, call = begun(move_functions.total, numbers), begun(move_functions.receives, numbers)
     moved = [context.move(loop), context.move(call)]
     numbers.close()
     assert moved[0].join() == ([], 1)
@@ -132,7 +132,7 @@ def test_a_channel_that_is_closed_meanwhile_ends_the_loop_or_raises(context: rem
 def test_a_channel_with_a_window_goes_along(context: remote.Context) -> None:
     numbers: roamlet.channel[int] = roamlet.channel()
     totals: remote.WindowChannel[Any] = remote.channel(window=4)
-    call = context.move(begun(travelling.counts, numbers, totals))
+    call = context.move(begun(move_functions.counts, numbers, totals))
     numbers.send(1)
     numbers.send(2)
     assert [totals.receive()[0], totals.receive()[0]] == [1, 3]
@@ -146,7 +146,7 @@ def test_what_an_expression_is_about_to_call_of_a_channel_is_called_there(
     context: remote.Context, make_other: Callable[[], Any]
 ) -> None:
     channel, other = roamlet.channel(), make_other()
-    call = context.move(begun(travelling.echoes, channel, other))
+    call = context.move(begun(move_functions.echoes, channel, other))
     channel.send("value")
     assert other.receive() == "value"
     assert call.join() == context.facts.pid
@@ -154,18 +154,18 @@ def test_what_an_expression_is_about_to_call_of_a_channel_is_called_there(
 
 def test_an_exception_on_its_way_to_it_is_raised_there(context: remote.Context) -> None:
     channel: roamlet.channel[str] = roamlet.channel()
-    moving = begun(travelling.managed, channel)
+    moving = begun(move_functions.managed, channel)
     moving.throw(LookupError("on its way"), pending=True)
     call = context.move(moving)
     with pytest.raises(LookupError, match="on its way"):
         call.join()
-    assert travelling.ended == []
-    assert context.call(travelling.left) == [True]
+    assert move_functions.ended == []
+    assert context.call(move_functions.left) == [True]
 
 
 def test_closures_made_before_and_after_work(context: remote.Context) -> None:
     channel: roamlet.channel[int] = roamlet.channel()
-    moving = begun(travelling.calls_a_closure, channel)
+    moving = begun(move_functions.calls_a_closure, channel)
     channel.send(10)
     call = context.move(moving)
     channel.send(5)
@@ -174,7 +174,7 @@ def test_closures_made_before_and_after_work(context: remote.Context) -> None:
 
 def test_errors_come_to_who_joins(context: remote.Context) -> None:
     channel: roamlet.channel[None] = roamlet.channel()
-    calls = [context.move(begun(function, channel)) for function in (travelling.fails, travelling.exits)]
+    calls = [context.move(begun(function, channel)) for function in (move_functions.fails, move_functions.exits)]
     channel.send(None)
     channel.send(None)
     error = error_of(calls[0].join)
@@ -182,7 +182,7 @@ def test_errors_come_to_who_joins(context: remote.Context) -> None:
     assert "in fails" in error.__notes__[0]
     with pytest.raises(remote.FunctionExited, match=r"the tasklet of exits called sys.exit\(3\) in 'local'"):
         calls[1].join()
-    assert context.call(travelling.pid) == context.facts.pid
+    assert context.call(move_functions.pid) == context.facts.pid
 
 
 def test_who_joins_a_spawned_tasklet_gets_what_came_of_it_there(context: remote.Context) -> None:
@@ -190,9 +190,9 @@ def test_who_joins_a_spawned_tasklet_gets_what_came_of_it_there(context: remote.
         channel: roamlet.channel[str] = roamlet.channel()
         return roamlet.spawn(function, (channel,)), channel
 
-    started, failing = spawned(travelling.receives), spawned(travelling.fails)
+    started, failing = spawned(move_functions.receives), spawned(move_functions.fails)
     roamlet.schedule()
-    new = spawned(travelling.begins)
+    new = spawned(move_functions.begins)
     for moving, channel in (new, started, failing):
         context.move(moving)
         channel.send("value")
@@ -205,26 +205,26 @@ def test_who_joins_a_spawned_tasklet_gets_what_came_of_it_there(context: remote.
 def test_it_is_killed_there_with_its_finally_blocks(context: remote.Context) -> None:
     for wakes in (False, True):
         channel: roamlet.channel[None] = roamlet.channel()
-        call = context.move(begun(travelling.forever, channel))
+        call = context.move(begun(move_functions.forever, channel))
         if wakes:
             channel.send(None)
             channel.receive()  # it has taken that
         call.kill()
         with pytest.raises(roamlet.TaskletKilled, match="the tasklet of forever in 'local' was killed"):
             call.join()
-    until(lambda: context.call(travelling.left) == [True, True])
-    assert travelling.ended == []
+    until(lambda: context.call(move_functions.left) == [True, True])
+    assert move_functions.ended == []
 
 
 def test_a_generator_that_others_hold_stays_as_it_is(context: remote.Context) -> None:
     channel: roamlet.channel[None] = roamlet.channel()
-    generator = travelling.numbers()
-    call = context.move(begun(travelling.shares, channel, generator))
+    generator = move_functions.numbers()
+    call = context.move(begun(move_functions.shares, channel, generator))
     assert next(generator) == 1
     channel.send(None)
     assert call.join() == 1
     generator.close()
-    assert travelling.left() == [True]
+    assert move_functions.left() == [True]
 
 
 def test_the_environment_that_a_variable_has_is_that_of_the_process_where_the_tasklet_is(
@@ -232,7 +232,7 @@ def test_the_environment_that_a_variable_has_is_that_of_the_process_where_the_ta
 ) -> None:
     names: roamlet.channel[str] = roamlet.channel()
     monkeypatch.setenv("ROAMLET_MARK", "set here, when the context had started")
-    moving = begun(travelling.environment, names)
+    moving = begun(move_functions.environment, names)
     names.send("ROAMLET_MARK")
     call = context.move(moving)
     names.send("ROAMLET_MARK")
@@ -248,17 +248,17 @@ def test_the_environment_that_a_variable_has_is_that_of_the_process_where_the_ta
 def test_it_goes_to_a_second_hop(context: remote.Context) -> None:
     numbers: roamlet.channel[int] = roamlet.channel()
     with remote.local(python=BARE, tasklets=True, via=context, name="behind") as behind:
-        call = behind.move(begun(travelling.total, numbers))
+        call = behind.move(begun(move_functions.total, numbers))
         numbers.send(1)
         numbers.close()
         assert call.join() == ([1], 2)
-        assert behind.call(travelling.left) == [True]
+        assert behind.call(move_functions.left) == [True]
 
 
 def test_a_fork_takes_it(context: remote.Context) -> None:
     channel: roamlet.channel[str] = roamlet.channel()
     with remote.fork(tasklets=True, beside_threads=True) as fork:
-        call = fork.move(begun(travelling.receives, channel))
+        call = fork.move(begun(move_functions.receives, channel))
         channel.send("value")
         assert call.join() == ("value", fork.facts.pid)
 
@@ -308,10 +308,10 @@ def goes_on_here(moving: roamlet.tasklet[...], channel: roamlet.channel[Any]) ->
 
 def test_a_context_without_tasklets_is_refused_with_what_to_do(threads: remote.Context) -> None:
     channel: roamlet.channel[str] = roamlet.channel()
-    moving = begun(travelling.receives, channel)
+    moving = begun(move_functions.receives, channel)
     with pytest.raises(
         roamlet.NoCore,
-        match="cannot move to 'threads': calls there are threads, and no tasklets. Open it with tasklets=True$",
+        match="cannot move to 'threads': calls run as threads there, not as tasklets. Open it with tasklets=True$",
     ):
         threads.move(moving)
     goes_on_here(moving, channel)
@@ -320,12 +320,12 @@ def test_a_context_without_tasklets_is_refused_with_what_to_do(threads: remote.C
 @pytest.mark.parametrize("version", [name for name in interpreters.others() if name in ("2.7", "3.13")])
 def test_another_version_is_named(version: str) -> None:
     channel: roamlet.channel[str] = roamlet.channel()
-    moving = begun(travelling.receives, channel)
+    moving = begun(move_functions.receives, channel)
     here = f"{sys.version_info[0]}.{sys.version_info[1]}"
     with (
         remote.local(python=interpreters.found()[version]) as context,
         pytest.raises(
-            roamlet.NoCore, match=f"with python{here}: over there is {version}, and frames fit their own version"
+            roamlet.NoCore, match=f"with python{here}: the target has {version}, and frames fit their own version"
         ),
     ):
         context.move(moving)
@@ -335,14 +335,14 @@ def test_another_version_is_named(version: str) -> None:
 @pytest.mark.parametrize(
     ("function", "more", "error", "match"),
     [
-        (travelling.holds_a_lock, (), CannotSave, "(?s)the variable 'lock' of holds_a_lock .*_thread.lock"),
+        (move_functions.holds_a_lock, (), CannotSave, "(?s)the variable 'lock' of holds_a_lock .*_thread.lock"),
         (
-            travelling.holds_a_tasklet,
+            move_functions.holds_a_tasklet,
             (roamlet.getmain(),),
             CannotSave,
             "(?s)the variable 'other' of holds_a_tasklet .*another tasklet, and a tasklet travels alone. Let them share a channel",
         ),
-        (travelling.holds, (threading.Lock(),), CannotSave, "the variable 'thing' of holds"),
+        (move_functions.holds, (threading.Lock(),), CannotSave, "the variable 'thing' of holds"),
     ],
 )
 def test_what_cannot_travel_is_named_and_it_goes_on_here(
@@ -357,10 +357,10 @@ def test_what_cannot_travel_is_named_and_it_goes_on_here(
 
 def test_an_object_on_its_way_into_a_channel_is_refused(context: remote.Context) -> None:
     channel: roamlet.channel[Any] = roamlet.channel()
-    moving = begun(travelling.sends_an_object, channel)
+    moving = begun(move_functions.sends_an_object, channel)
     with pytest.raises(remote.CannotTravel, match="(?s)it waits to send what could not be sent there: value .*Thing"):
         context.move(moving)
-    assert type(channel.receive()) is travelling.Thing
+    assert type(channel.receive()) is move_functions.Thing
     until(lambda: not moving.alive)
 
 
@@ -369,10 +369,10 @@ def test_what_is_no_tasklet_that_could_move_is_refused(context: remote.Context) 
     with pytest.raises(TypeError, match=r"move\(\) takes a tasklet, not 3"):
         context.move(3)  # type: ignore[arg-type]
     with pytest.raises(remote.NotMoved, match="it has ended, or has no arguments"):
-        context.move(roamlet.tasklet(travelling.pid))
+        context.move(roamlet.tasklet(move_functions.pid))
     with pytest.raises(CannotSave, match="it is the main tasklet of its thread"):
         context.move(roamlet.getmain())
-    moving = begun(travelling.receives, channel)
+    moving = begun(move_functions.receives, channel)
     caught: list[BaseException] = []
 
     def elsewhere() -> None:
@@ -409,9 +409,9 @@ def test_other_code_over_there_is_refused_and_it_goes_on_here(context: remote.Co
 def test_while_it_is_under_way_it_can_be_killed_but_not_go_on(context: remote.Context) -> None:
     channel: roamlet.channel[str] = roamlet.channel()
     opens: roamlet.channel[None] = roamlet.channel()
-    moving = begun(travelling.holds, channel, travelling.Gate(opens))
+    moving = begun(move_functions.holds, channel, move_functions.Gate(opens))
     move = roamlet.spawn(context.move, (moving,))
-    until(lambda: context.call(travelling.is_being_made))
+    until(lambda: context.call(move_functions.is_being_made))
     with pytest.raises(remote.NotMoved, match="is on its way to a context already"):
         context.move(moving)
     with pytest.raises(RuntimeError, match="blocked"):
@@ -421,25 +421,25 @@ def test_while_it_is_under_way_it_can_be_killed_but_not_go_on(context: remote.Co
     opens.send(None)
     with pytest.raises(remote.NotMoved, match="it was killed, or begun, meanwhile"):
         move.join()
-    until(lambda: context.call(travelling.there) == 0)
+    until(lambda: context.call(move_functions.there) == 0)
 
 
 def test_when_who_moves_it_is_killed_it_stays_here(context: remote.Context) -> None:
     channel: roamlet.channel[str] = roamlet.channel()
     opens: roamlet.channel[None] = roamlet.channel()
-    moving = begun(travelling.holds, channel, travelling.Gate(opens))
+    moving = begun(move_functions.holds, channel, move_functions.Gate(opens))
     move = roamlet.spawn(context.move, (moving,))
-    until(lambda: context.call(travelling.is_being_made))
+    until(lambda: context.call(move_functions.is_being_made))
     move.kill()
     with pytest.raises(roamlet.TaskletKilled):
         move.join()
     goes_on_here(moving, channel)
-    until(lambda: context.call(travelling.there) == 0)
+    until(lambda: context.call(move_functions.there) == 0)
 
 
 def test_a_context_that_dies_while_it_is_prepared_leaves_it_here(context: remote.Context) -> None:
     channel: roamlet.channel[str] = roamlet.channel()
-    moving = begun(travelling.holds, channel, travelling.Killer())
+    moving = begun(move_functions.holds, channel, move_functions.Killer())
     with pytest.raises(remote.ContextDied, match="exit code 7|code 7"):
         context.move(moving)
     goes_on_here(moving, channel)
@@ -449,7 +449,7 @@ def test_a_context_that_dies_while_it_is_prepared_leaves_it_here(context: remote
 
 
 def begun_new(channel: roamlet.channel[str]) -> roamlet.tasklet[...]:
-    moving = roamlet.tasklet(travelling.begins)(channel)
+    moving = roamlet.tasklet(move_functions.begins)(channel)
     moving.remove()
     return moving
 
@@ -462,7 +462,7 @@ def test_a_new_tasklet_that_was_not_moved_is_where_it_was(
         raise LookupError("on the way")
 
     channel: roamlet.channel[str] = roamlet.channel()
-    moving = roamlet.tasklet(travelling.begins)(channel) if scheduled else begun_new(channel)
+    moving = roamlet.tasklet(move_functions.begins)(channel) if scheduled else begun_new(channel)
     monkeypatch.setattr(move, "commit", fails)
     with pytest.raises(LookupError, match="on the way"):
         context.move(moving)
@@ -475,7 +475,7 @@ def test_a_link_that_breaks_behind_the_order_to_go_on_leaves_it_in_doubt(
     context: remote.Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     channel: roamlet.channel[str] = roamlet.channel()
-    moving = begun(travelling.receives, channel)
+    moving = begun(move_functions.receives, channel)
     requests: list[Request] = []
     sent = calls_of(context).send
 
@@ -504,17 +504,17 @@ def test_a_link_that_breaks_behind_the_order_to_go_on_leaves_it_in_doubt(
 
 def test_a_context_that_dies_later_ends_it_with_an_error(context: remote.Context) -> None:
     channel: roamlet.channel[str] = roamlet.channel()
-    call = context.move(begun(travelling.forever, channel))
+    call = context.move(begun(move_functions.forever, channel))
     os.kill(context.facts.pid, signal.SIGKILL)
     with pytest.raises(remote.ContextDied):
         call.join()
-    assert travelling.ended == []
+    assert move_functions.ended == []
 
 
 def test_a_closed_context_is_refused(context: remote.Context) -> None:
     context.close()
     channel: roamlet.channel[str] = roamlet.channel()
-    moving = begun(travelling.receives, channel)
+    moving = begun(move_functions.receives, channel)
     with pytest.raises(remote.ContextClosed):
         context.move(moving)
     goes_on_here(moving, channel)
@@ -526,7 +526,7 @@ def test_a_closed_context_is_refused(context: remote.Context) -> None:
 def test_what_it_held_here_is_let_go_at_once(context: remote.Context) -> None:
     channel: roamlet.channel[str] = roamlet.channel()
     noted: list[Any] = []
-    call = context.move(begun(travelling.notes, channel, noted))
+    call = context.move(begun(move_functions.notes, channel, noted))
     assert noted[0]() is None
     channel.send("value")
     assert call.join() == "Thing"
@@ -536,14 +536,14 @@ def test_hundreds_of_moves_leave_nothing_there(context: remote.Context) -> None:
     def moves(count: int) -> int:
         for _ in range(count):
             channel: roamlet.channel[str] = roamlet.channel()
-            for function in (travelling.handles, travelling.managed, travelling.generates):
+            for function in (move_functions.handles, move_functions.managed, move_functions.generates):
                 call = context.move(begun(function, channel))
                 channel.send("value")
                 assert call.join()[0] == "value"
-        return context.call(travelling.objects)
+        return context.call(move_functions.objects)
 
     moves(20)
-    assert context.call(travelling.there) == 0
+    assert context.call(move_functions.there) == 0
     first = moves(20)
     assert moves(60) - first < 60
 

@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Callable
 
-import journeys
+import move_to_functions
 import pytest
 
 import roamlet
@@ -30,7 +30,7 @@ def test_in_one_loop_through_sudo_ssh_and_a_second_hop_and_home(called_by: Calla
         numbers: roamlet.channel[int] = roamlet.channel()
         visited: roamlet.channel[tuple[int, int]] = roamlet.channel()
         places = [roamlet.home, root, alpha, behind, roamlet.home]
-        going = roamlet.spawn(journeys.goes, (places, numbers, visited))
+        going = roamlet.spawn(move_to_functions.goes, (places, numbers, visited))
         pids = [os.getpid(), *(context.facts.pid for context in (root, alpha, behind)), os.getpid()]
         for number, pid in enumerate(pids):
             numbers.send(number)

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import journeys
+import move_to_functions
 import pytest
 
 import roamlet
@@ -54,7 +54,7 @@ def test_contexts_are_killed_while_tasklets_wander(told):
             ended = remote.channel(window=COUNT)
             places = [*contexts, roamlet.home]
             all_of_them = [
-                roamlet.spawn(journeys.wanders_for, (places, number, STEPS, ended)) for number in range(COUNT)
+                roamlet.spawn(move_to_functions.wanders_for, (places, number, STEPS, ended)) for number in range(COUNT)
             ]
             for context in chance.sample([b, c], chance.choice([1, 2])):
                 roamlet.sleep(chance.random() * 0.6)

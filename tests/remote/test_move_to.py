@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-import journeys
+import move_to_functions
 import pytest
 
 import roamlet
@@ -49,7 +49,7 @@ def test_it_goes_from_context_to_context_and_home_with_its_channels(a: remote.Co
         visited: remote.WindowChannel[Any] = remote.channel(window=3)
         places = [a, b, behind, roamlet.home, roamlet.home, behind, a, a, roamlet.home]
         pids = {a: a.facts.pid, b: b.facts.pid, behind: behind.facts.pid, roamlet.home: os.getpid()}
-        going = roamlet.spawn(journeys.goes, (places, numbers, visited))
+        going = roamlet.spawn(move_to_functions.goes, (places, numbers, visited))
         total = 0
         for number, place in enumerate(places, 1):
             numbers.send(number)
@@ -57,17 +57,17 @@ def test_it_goes_from_context_to_context_and_home_with_its_channels(a: remote.Co
             assert visited.receive() == (pids[place], total)
         result = going.join()
         assert result == (45, places)
-        assert journeys.left() == [True]
+        assert move_to_functions.left() == [True]
         for context in (a, b, behind):
-            until(lambda context=context: context.call(journeys.guests) == 0)
-            assert context.call(journeys.left) == []
+            until(lambda context=context: context.call(move_to_functions.guests) == 0)
+            assert context.call(move_to_functions.left) == []
 
 
 def test_it_goes_round_and_round_and_is_heard_at_each_stop(a: remote.Context, b: remote.Context) -> None:
     b.allow_moves_to(a, roamlet.home)
     numbers: roamlet.channel[int] = roamlet.channel()
     visited: roamlet.channel[Any] = roamlet.channel()
-    going = roamlet.spawn(journeys.hops, ([a, b, roamlet.home], 60, numbers, visited))
+    going = roamlet.spawn(move_to_functions.hops, ([a, b, roamlet.home], 60, numbers, visited))
     total = 0
     for hop in range(60):
         numbers.send(hop)
@@ -79,7 +79,7 @@ def test_it_goes_round_and_round_and_is_heard_at_each_stop(a: remote.Context, b:
 def test_what_was_sent_ahead_of_a_loop_is_neither_lost_nor_taken_twice(a: remote.Context, b: remote.Context) -> None:
     b.allow_moves_to(roamlet.home)
     numbers: roamlet.channel[int] = roamlet.channel()
-    looping = roamlet.spawn(journeys.loops, ([a, b, roamlet.home, a], numbers))
+    looping = roamlet.spawn(move_to_functions.loops, ([a, b, roamlet.home, a], numbers))
     senders = [roamlet.spawn(numbers.send, (number,)) for number in range(14)]
     taken = looping.join()
     here, pids = os.getpid(), (a.facts.pid, b.facts.pid)
@@ -92,7 +92,7 @@ def test_what_was_sent_ahead_of_a_loop_is_neither_lost_nor_taken_twice(a: remote
 
 def test_a_loop_that_began_in_a_context_goes_on_elsewhere(a: remote.Context) -> None:
     numbers: roamlet.channel[int] = roamlet.channel()
-    looping = roamlet.spawn(journeys.loops_there, (a, roamlet.home, numbers))
+    looping = roamlet.spawn(move_to_functions.loops_there, (a, roamlet.home, numbers))
     for number in range(15):
         numbers.send(number)
     numbers.close()
@@ -105,7 +105,7 @@ def test_a_loop_goes_on_where_it_is_when_it_may_not_move(a: remote.Context) -> N
     a.allow_moves_to()
     numbers: roamlet.channel[int] = roamlet.channel()
 
-    looping = roamlet.spawn(journeys.loops_there, (a, roamlet.home, numbers))
+    looping = roamlet.spawn(move_to_functions.loops_there, (a, roamlet.home, numbers))
     senders = [roamlet.spawn(numbers.send, (number,)) for number in range(8)]
     with pytest.raises(remote.RemoteError, match="may not move from 'a' to roamlet.home"):
         looping.join()
@@ -117,29 +117,29 @@ def test_a_loop_goes_on_where_it_is_when_it_may_not_move(a: remote.Context) -> N
 @pytest.mark.parametrize("to", ["b", "home"])
 def test_what_it_holds_goes_along(a: remote.Context, b: remote.Context, to: str) -> None:
     place, pid = (b, b.facts.pid) if to == "b" else (roamlet.home, os.getpid())
-    result = joined(journeys.holds_much, a, place)
+    result = joined(move_to_functions.holds_much, a, place)
     assert result == (111, 111, 3_000_000, "LookupError('handled')", pid)
-    assert [*journeys.left(), *b.call(journeys.left)] == [True]
-    assert a.call(journeys.left) == []
+    assert [*move_to_functions.left(), *b.call(move_to_functions.left)] == [True]
+    assert a.call(move_to_functions.left) == []
 
 
 def test_it_goes_on_in_the_middle_of_a_generator(a: remote.Context) -> None:
     places = [a, roamlet.home, a, roamlet.home]
     if sys.version_info < (3, 12):
         with pytest.raises(CannotSave, match="before CPython 3.12, running a generator"):
-            joined(journeys.generates, places)
+            joined(move_to_functions.generates, places)
     else:
-        assert joined(journeys.generates, places) == [a.facts.pid, os.getpid()] * 2
+        assert joined(move_to_functions.generates, places) == [a.facts.pid, os.getpid()] * 2
 
 
 def test_at_home_it_is_the_same_tasklet_and_its_contexts_are_usable(a: remote.Context) -> None:
-    coming = roamlet.spawn(journeys.comes_and_visits, (a,))
+    coming = roamlet.spawn(move_to_functions.comes_and_visits, (a,))
     assert coming.join() == (True, os.getpid())
 
 
 def test_the_handle_of_the_first_move_stays_valid(a: remote.Context) -> None:
     channel: roamlet.channel[str] = roamlet.channel()
-    moving = roamlet.tasklet(journeys.waits_at_home)(a, channel)
+    moving = roamlet.tasklet(move_to_functions.waits_at_home)(a, channel)
     call = a.move(moving)
     assert not moving.alive
     until(lambda: moving.blocked)
@@ -156,17 +156,17 @@ def test_the_handle_of_the_first_move_stays_valid(a: remote.Context) -> None:
 
 def test_errors_come_to_who_joins_wherever_they_are_raised(a: remote.Context, b: remote.Context) -> None:
     for place in (roamlet.home, b):
-        failing = roamlet.spawn(journeys.fails, (a, place))
+        failing = roamlet.spawn(move_to_functions.fails, (a, place))
         with pytest.raises(LookupError, match="no such thing"):
             failing.join()
-        call = a.move(roamlet.tasklet(journeys.fails)(a, place))
+        call = a.move(roamlet.tasklet(move_to_functions.fails)(a, place))
         with pytest.raises(LookupError, match="no such thing"):
             call.join()
 
 
 @pytest.mark.parametrize("to", ["b", "home"])
 def test_an_error_of_a_plain_tasklet_is_raised_in_main(a: remote.Context, b: remote.Context, to: str) -> None:
-    roamlet.tasklet(journeys.fails)(a, b if to == "b" else roamlet.home)
+    roamlet.tasklet(move_to_functions.fails)(a, b if to == "b" else roamlet.home)
     with pytest.raises(LookupError, match="no such thing"):
         until(lambda: False)
 
@@ -210,7 +210,7 @@ def test_the_functions_of_a_script_go_on_and_home(program: Callable[..., str], p
 def test_nothing_is_allowed_at_first(b: remote.Context) -> None:
     with remote.local(python=BARE, tasklets=True, name="new") as new:
         for place, shown, named in ((roamlet.home, "roamlet.home", "roamlet.home"), (b, "'b'", "the context 'b'")):
-            said, stays = joined(journeys.tries, new, place)
+            said, stays = joined(move_to_functions.tries, new, place)
             assert said.startswith(
                 f"the tasklet of tries may not move from 'new' to {shown}: that would let 'new' run code there"
             )
@@ -220,10 +220,10 @@ def test_nothing_is_allowed_at_first(b: remote.Context) -> None:
 
 def test_a_grant_is_for_the_places_that_it_names_and_can_be_taken_back(a: remote.Context, b: remote.Context) -> None:
     a.allow_moves_to(b)
-    assert joined(journeys.tries, a, roamlet.home)[1]
-    assert joined(journeys.tries, a, b) == ("moved", False)
+    assert joined(move_to_functions.tries, a, roamlet.home)[1]
+    assert joined(move_to_functions.tries, a, b) == ("moved", False)
     a.allow_moves_to()
-    assert joined(journeys.tries, a, b)[1]
+    assert joined(move_to_functions.tries, a, b)[1]
     with pytest.raises(
         TypeError, match=r"allow_moves_to\(\) takes contexts, and roamlet.home, as arguments of their own, not 'b'"
     ):
@@ -235,21 +235,21 @@ def forged(**parts: Any) -> tuple[Any, ...]:
 
 
 def bomb() -> bytes:
-    """A parcel that runs code when it is read: what somebody would send who has taken the host over."""
+    """A tasklet's bytes that run code when they are read: what an attacker on the host would send."""
     import pickle
 
-    return format.write([], pickle.dumps(journeys.Bomb()))
+    return format.write([], pickle.dumps(move_to_functions.Bomb()))
 
 
 def test_without_a_grant_nothing_of_what_comes_up_is_read(a: remote.Context, b: remote.Context) -> None:
     a.allow_moves_to(b)
     with pytest.raises(remote.RemoteError, match="may not move from 'a' to roamlet.home"):
-        joined(journeys.sends_what_it_is_told, a, roamlet.home, forged())
-    assert journeys.executed == []
+        joined(move_to_functions.sends_what_it_is_told, a, roamlet.home, forged())
+    assert move_to_functions.executed == []
     a.allow_moves_to(roamlet.home)
     with pytest.raises(remote.RemoteError, match="the tasklet cannot be read here"):  # this is what the grant is about
-        joined(journeys.sends_what_it_is_told, a, roamlet.home, forged())
-    assert journeys.executed == [os.getpid()]
+        joined(move_to_functions.sends_what_it_is_told, a, roamlet.home, forged())
+    assert move_to_functions.executed == [os.getpid()]
 
 
 def test_what_is_relayed_is_not_read_here(a: remote.Context, b: remote.Context) -> None:
@@ -257,9 +257,9 @@ def test_what_is_relayed_is_not_read_here(a: remote.Context, b: remote.Context) 
     with pytest.raises(
         remote.RemoteError, match="(?s)not moved to 'b': BadSnapshot there: .*the tasklet cannot be read here"
     ):
-        joined(journeys.sends_what_it_is_told, a, b, forged(place=1))
-    assert journeys.executed == []
-    assert b.call(journeys.has_executed) == [b.facts.pid]  # whose grant it was
+        joined(move_to_functions.sends_what_it_is_told, a, b, forged(place=1))
+    assert move_to_functions.executed == []
+    assert b.call(move_to_functions.has_executed) == [b.facts.pid]  # whose grant it was
 
 
 @pytest.mark.parametrize(
@@ -281,7 +281,7 @@ def test_a_context_that_talks_nonsense_is_closed(
     mortals: tuple[remote.Context, remote.Context], parts: dict[str, Any], match: str
 ) -> None:
     a, _ = mortals
-    error = error_of(joined, journeys.sends_what_it_is_told, a, a, forged(**parts))
+    error = error_of(joined, move_to_functions.sends_what_it_is_told, a, a, forged(**parts))
     assert isinstance(error, remote.ProtocolError)
     assert str(error).startswith("'a' said where the tasklet of sends_what_it_is_told goes on, and it makes no sense")
     assert match in str(error)
@@ -293,5 +293,5 @@ def test_a_damaged_parcel_stays_where_it_is(a: remote.Context) -> None:
     data[-1] ^= 1
     for wrong, match in ((bytes(data), "the snapshot is damaged"), (b"", "these bytes are no snapshot of roamlet's")):
         with pytest.raises(remote.RemoteError, match=match):
-            joined(journeys.sends_what_it_is_told, a, roamlet.home, forged(data=wrong))
-    assert journeys.executed == []
+            joined(move_to_functions.sends_what_it_is_told, a, roamlet.home, forged(data=wrong))
+    assert move_to_functions.executed == []
