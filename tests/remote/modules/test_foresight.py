@@ -10,7 +10,7 @@ import pytest
 from roamlet import remote
 from roamlet.remote import modules
 from roamlet.remote.modules.finding import data
-from roamlet.remote.modules.imports import closure, foresight
+from roamlet.remote.modules.imports import foresight, walk
 from tests.remote.modules.conftest import Make
 
 BARE = getattr(sys, "_base_executable", sys.executable)
@@ -252,9 +252,9 @@ def test_modules_that_cost_too_much_are_not_followed_to_the_end(make: Make, monk
     )
     uses = importlib.import_module("roamlet_uses_wide")
     calls = []
-    needs = closure.Walk.needs
+    needs = walk.Walk.needs
     monkeypatch.setattr(
-        closure.Walk, "needs", lambda self, name, imports: calls.append(name) or needs(self, name, imports)
+        walk.Walk, "needs", lambda self, name, imports: calls.append(name) or needs(self, name, imports)
     )
     bundle = modules.plan(uses.__name__, (), frozenset(sys.stdlib_module_names), uses.use.__code__)
     assert bundle is not None

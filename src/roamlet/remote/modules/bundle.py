@@ -21,8 +21,9 @@ from roamlet.remote.modules.finding.data import beside, data_of
 from roamlet.remote.modules.finding.sources import DataFile, Location, Missing
 from roamlet.remote.modules.functions import codes_behind, namespace_of
 from roamlet.remote.modules.imports import scan
-from roamlet.remote.modules.imports.closure import Closure, closure, closure_inside
+from roamlet.remote.modules.imports.closure import closure, closure_inside
 from roamlet.remote.modules.imports.foresight import NONE, Hints, hints_of
+from roamlet.remote.modules.imports.walk import Closure
 from roamlet.remote.modules.kin import NOBODY, Kin, kin
 from roamlet.remote.modules.native import extensions, shared
 from roamlet.remote.modules.native.platforms import Platform

@@ -1,6 +1,6 @@
 """Where the parent has a module, its source and its neighbours; nothing is executed and no parent package is imported.
 
-What modules import is in modules/imports/scan.py; which of them travel is decided in modules/imports/closure.py.
+What modules import is in modules/imports/scan.py; which of them travel is decided in modules/imports/walk.py.
 """
 
 import importlib.machinery

@@ -3,7 +3,7 @@
 A guess from what can be read, and nothing is executed for it: which submodules and lazy attributes the called function names,
 which modules strings name in packages that import by name, which files and folders of a package its own code names. What the
 function names goes in any case; the rest within a share of what is certain to be used, so that a wrong guess stays cheap.
-Which modules an import statement needs is decided in modules/imports/closure.py; where files lie is modules/finding/data.py's.
+Which modules an import statement needs is decided in modules/imports/walk.py; where files lie is modules/finding/data.py's.
 """
 
 import builtins
@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from types import CodeType, ModuleType
-from typing import TYPE_CHECKING
 
 from roamlet.remote.modules.finding import data, distributions, standard
 from roamlet.remote.modules.finding.sources import (
@@ -29,9 +28,7 @@ from roamlet.remote.modules.finding.sources import (
 )
 from roamlet.remote.modules.imports.order import reached
 from roamlet.remote.modules.imports.scan import Imports, code_of, prefixes, scan, scan_certain, words_of
-
-if TYPE_CHECKING:
-    from roamlet.remote.modules.imports.closure import Closure, Walk
+from roamlet.remote.modules.imports.walk import Closure, Walk
 
 LARGEST_FILE = 4 << 20
 """In bytes: a larger file is left to whoever needs it."""
@@ -94,7 +91,7 @@ def hints_of(codes: list[CodeType], imports: tuple[Imports, ...], module: Module
 class Foresight:
     """One guess: adds to a walk what it finds. Used by one thread and thrown away."""
 
-    def __init__(self, walk: "Walk", first: "Closure", hints: Hints) -> None:
+    def __init__(self, walk: Walk, first: Closure, hints: Hints) -> None:
         self.walk = walk
         self.first = {location.name: location for location in first.modules}
         self.hints = hints
@@ -185,7 +182,7 @@ class Foresight:
 
     def is_new(self, name: str) -> bool:
         """True for a module that could travel and that nothing has decided about."""
-        if name in self.first or name in self.walk.edges or is_loaded(name) or self.walk.over_there(name):
+        if name in self.first or name in self.walk.edges or is_loaded(name) or self.walk.target_has(name):
             return False
         self.walk.result.unloaded.add(name)
         return isinstance(self.walk.lookup(name), Location)
@@ -254,7 +251,7 @@ class Foresight:
         roots: dict[str, None] = {}
         while pending:
             base = pending.pop()
-            location = None if self.walk.over_there(base) else self.found(base)
+            location = None if self.walk.target_has(base) else self.found(base)
             if location is None or not location.is_package:
                 continue
             here = self.walk.list_package(base, location)
@@ -361,12 +358,12 @@ class Foresight:
         """Modules that a statement names and the parent has not loaded: in a function, or in a branch that it did not take."""
         tops = self.tops()
         for word in sorted(imports.optional):
-            if not self.walk.over_there(word) and isinstance(missing := self.walk.lookup(word), Missing):
+            if not self.walk.target_has(word) and isinstance(missing := self.walk.lookup(word), Missing):
                 self.walk.lack(missing)
         for one in (*imports.at_import, *imports.inside):
             top = one.base.partition(".")[0]
             if top not in tops:
-                if not self.walk.over_there(top) and isinstance(missing := self.walk.lookup(top), Missing):
+                if not self.walk.target_has(top) and isinstance(missing := self.walk.lookup(top), Missing):
                     self.walk.lack(missing)
                 continue
             for target in (one.base, *(f"{one.base}.{short}" for short in one.names)):

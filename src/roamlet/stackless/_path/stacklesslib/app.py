@@ -11,7 +11,7 @@ from typing import Any
 
 import roamlet
 
-from . import events
+from . import events, locks
 
 __all__ = [
     "Condition",
@@ -100,9 +100,6 @@ def install_vanilla() -> None:
 
 def install_stackless() -> None:
     """Give out what blocks the tasklet only."""
-    # Inside: locks and main import this module.
-    from . import locks, main
-
     _installed.update(
         sleep=_sleep_tasklet,
         Event=locks.Event,
@@ -110,5 +107,5 @@ def install_stackless() -> None:
         RLock=locks.RLock,
         Condition=locks.Condition,
         Semaphore=locks.Semaphore,
-        event_queue=main.event_queue,
+        event_queue=events.event_queue,
     )

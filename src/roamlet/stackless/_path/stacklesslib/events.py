@@ -1,4 +1,4 @@
-"""A queue of calls to make later, which somebody pumps: stacklesslib.main.mainloop does.
+"""A queue of calls to make later, which a loop pumps, such as stacklesslib.main.mainloop.
 
 Nothing of roamlet's own depends on it: sleeping and time-outs work without a pump.
 """
@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 from .base import time as now
 
-__all__ = ["DummyEventQueue", "EventQueue", "Handle"]
+__all__ = ["DummyEventQueue", "EventQueue", "Handle", "event_queue"]
 
 ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None]
 
@@ -154,3 +154,7 @@ class DummyEventQueue:
         )
 
     call_later = call_soon = call_later_threadsafe = call_at = call_repeatedly = pump = bork
+
+
+event_queue = EventQueue()
+"""The queue that stacklesslib.main.mainloop pumps; `main` and `app` give it out."""

@@ -16,7 +16,7 @@ from roamlet import getruncount, stackless, sync
 from .app import sleep
 from .base import atomic
 from .base import time as elapsed_time
-from .events import EventQueue
+from .events import event_queue
 
 __all__ = ["MainLoop", "atomic", "elapsed_time", "event_queue", "mainloop", "mainloopClass", "sleep"]
 
@@ -118,6 +118,4 @@ class MainLoop:
 
 
 mainloopClass = MainLoop
-
-event_queue = EventQueue()
 mainloop = mainloopClass()
