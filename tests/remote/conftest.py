@@ -64,7 +64,7 @@ def _target(name: str, request: pytest.FixtureRequest) -> Target:
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd | CannotUnpack]:
-    """The sshd of this run, or why there is none."""
+    """The sshd of this run, or why it cannot run."""
     folder = tmp_path_factory.mktemp("sshd")
     try:
         server_environment()
@@ -77,7 +77,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd | CannotUn
 
 @pytest.fixture(scope="session", autouse=True)
 def server_before_the_first_test(request: pytest.FixtureRequest) -> None:
-    """Start sshd before anybody looks at what a test leaves behind, if any test of this run needs it."""
+    """Start sshd before the checks of what a test leaves behind, if any test of this run needs it."""
     here = Path(__file__).parent
     names = [item.name for item in request.session.items if here in item.path.parents]
     if any("ssh" in name for name in names) or any("sshd" in item.fixturenames for item in request.session.items):
@@ -103,7 +103,7 @@ def target(request: pytest.FixtureRequest) -> Iterator[Target]:
 
 @pytest.fixture(params=["local", "ssh"])
 def own_target(request: pytest.FixtureRequest) -> Iterator[Target]:
-    """This process's own interpreter over every transport: for what does not depend on the version over there."""
+    """This process's own interpreter over every transport: for what does not depend on the target's version."""
     sshd = request.getfixturevalue("sshd") if request.param == "ssh" else None
     target = Target(request.param, sys.executable, (sys.version_info[0], sys.version_info[1]), sshd)
     yield target
@@ -113,7 +113,7 @@ def own_target(request: pytest.FixtureRequest) -> Iterator[Target]:
 
 @pytest.fixture(scope="module", params=TARGETS)
 def shared(request: pytest.FixtureRequest) -> Iterator[remote.Context]:
-    """One context for all tests of a file, for calls that leave nothing behind over there."""
+    """One context for all tests of a file, for calls that leave nothing on the target."""
     target = _target(request.param, request)
     with target.open() as context:
         yield context

@@ -1,4 +1,4 @@
-"""Programs that stand in for an interpreter: `python=` names them, and they answer as no good context does."""
+"""Programs in place of an interpreter: `python=` names them, and they answer as no good context does."""
 
 import sys
 import textwrap

@@ -1,7 +1,7 @@
 """A real sshd on loopback for the tests: own port, own host key, own user key, own configuration, one temporary folder.
 
-It runs as whoever runs the tests and lets only that user in, with that key. The user's own ssh set-up is neither read nor
-touched: what the client needs stands in a private configuration that `ssh_args` names.
+It runs as the user that runs the tests and lets only that user in, with that key. The user's own ssh set-up is neither read nor
+touched: what the client needs is in a private configuration that `ssh_args` names.
 """
 
 import os
@@ -51,7 +51,7 @@ class Sshd:
         self._reader.start()
 
     def _read_log(self) -> None:
-        """A log that nobody reads would fill its pipe and stop the server."""
+        """A log that is not read would fill its pipe and stop the server."""
         mark_service_thread()  # it lives as long as the tests: it must not hide a deadlock from those after it
         assert self.process.stderr is not None
         self.log.extend(self.process.stderr)

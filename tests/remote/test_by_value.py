@@ -1,4 +1,4 @@
-"""Functions that have no name over there: lambdas, closures, methods of objects, partials, and objects that can be called."""
+"""Functions that have no name on the target: lambdas, closures, methods of objects, partials, and objects that can be called."""
 
 import functools
 import math

@@ -130,7 +130,7 @@ def test_a_unicode_error_keeps_what_it_was_about(shared):
 
 
 def test_an_exception_of_their_own_arrives_as_remote_error_with_its_type_by_name(shared):
-    with raises(remote.RemoteError, match="only known over there") as caught:
+    with raises(remote.RemoteError, match="only known on the target") as caught:
         shared.call(roamlet_sent.raise_own_error)
     assert type(caught.value) is remote.RemoteError
     assert caught.value.type_name == "roamlet_sent.OwnError"
@@ -138,13 +138,13 @@ def test_an_exception_of_their_own_arrives_as_remote_error_with_its_type_by_name
     assert (caught.value.context, caught.value.function) == (shared.name, "roamlet_sent.raise_own_error")
 
 
-def test_an_interrupt_over_there_does_not_interrupt_here(shared):
+def test_an_interrupt_on_the_target_does_not_interrupt_here(shared):
     with raises(remote.RemoteError, match="KeyboardInterrupt"):
         shared.call(roamlet_sent.raise_interrupt)
     assert shared.call(roamlet_sent.add, (1, 1)) == 2
 
 
-def test_the_cause_of_an_exception_stands_in_the_remote_traceback(shared):
+def test_the_cause_of_an_exception_is_in_the_remote_traceback(shared):
     with raises(ValueError, match="while looking") as caught:
         shared.call(roamlet_sent.raise_inside_cause)
     if shared.facts.python >= (3,):
@@ -200,7 +200,7 @@ def test_an_argument_that_cannot_travel_is_named_by_its_path_and_nothing_is_sent
 
 # Between equal versions they travel as code: see test_by_value.py.
 @pytest.mark.parametrize("shared", targets(others()), indirect=True)
-def test_functions_without_a_name_over_there_are_refused_before_anything_is_sent(shared):
+def test_functions_without_a_name_on_the_target_are_refused_before_anything_is_sent(shared):
     def inner():
         pass
 
@@ -250,7 +250,7 @@ def test_an_async_def_is_refused_with_what_to_do_instead():
     with remote.local() as context:
         for function in (coroutine, inside, Holder().method, functools.partial(coroutine, 1)):
             with raises(
-                TypeError, match=r"is an async def: over there, nobody would run.*plain function.*asyncio\.run\("
+                TypeError, match=r"is an async def: on the target, nothing would run.*plain function.*asyncio\.run\("
             ):
                 context.call(function)
         with raises(TypeError, match="generator is an async def.*a loop over it inside of a plain function"):
@@ -290,7 +290,7 @@ def test_wrong_kinds_of_arguments_are_refused_with_the_right_call_shown(shared):
         shared.call(roamlet_sent.echo, (1,), timeout=-1)
 
 
-def test_a_name_that_is_not_over_there_is_an_error_that_names_it(shared, monkeypatch):
+def test_a_name_that_the_target_lacks_is_an_error_that_names_it(shared, monkeypatch):
     def absent():
         pass
 
@@ -333,7 +333,7 @@ def test_each_of_many_calls_gets_its_own_answer(shared, in_tasklets):
     assert in_tasklets(lambda n: shared.call(roamlet_sent.echo, (n,)), list(range(300))) == list(range(300))
 
 
-def test_calls_come_from_any_thread_and_a_busy_thread_stalls_nobody(shared):
+def test_calls_come_from_any_thread_and_a_busy_thread_stalls_no_other(shared):
     results: dict[int, list[int]] = {}
     stop = threading.Event()
 
@@ -356,7 +356,7 @@ def test_calls_come_from_any_thread_and_a_busy_thread_stalls_nobody(shared):
     assert results == {number: [number + n for n in range(30)] for number in range(4)}
 
 
-def test_a_thread_that_ends_in_the_middle_of_its_call_stalls_nobody(own_target):
+def test_a_thread_that_ends_in_the_middle_of_its_call_stalls_no_other(own_target):
     context = own_target.open()
     error = []
 
@@ -474,7 +474,7 @@ def test_a_call_blocks_only_its_own_tasklet(shared):
             roamlet.schedule()
 
     roamlet.tasklet(tick)()
-    shared.call(time.sleep, (0.1,))  # an answer that is there at once is waited for by nobody
+    shared.call(time.sleep, (0.1,))  # no thread waits for an answer that is there at once
     assert ticks  # how often it ran meanwhile is up to the machine
     roamlet.run()
     assert len(ticks) == 5

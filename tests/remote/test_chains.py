@@ -1,4 +1,4 @@
-"""Chains: calls that run in order over there, without waiting here for each other's answers, and what the first error does."""
+"""Chains: calls that run in order on the target, without waiting here for each other's answers, and what the first error does."""
 
 import threading
 
@@ -86,7 +86,7 @@ def test_the_error_that_leaves_a_block_is_the_first_one_and_no_other_hangs_on_it
     assert caught.value.__context__ is None
     assert "remote traceback" in caught.value.__notes__[0].lower() or "Traceback" in caught.value.__notes__[0]
     with raises(ValueError, match="no good"), context.chain() as chain:
-        chain.spawn(sent.fail, ("no good",))  # nobody asks for anything
+        chain.spawn(sent.fail, ("no good",))  # no call waits for its answer
 
 
 def test_an_error_that_was_dealt_with_is_not_raised_again_and_reset_begins_anew(context):
@@ -120,12 +120,12 @@ def test_a_chain_without_a_block_is_waited_for_by_join_which_tells_the_error_onc
     assert context.call(sent.remembered) == (0, 0)
 
 
-def test_an_error_that_nobody_was_told_is_logged_and_forgotten_over_there(context, caplog, run_until):
+def test_an_error_that_no_caller_was_told_is_logged_and_forgotten_on_the_target(context, caplog, run_until):
     chain = context.chain()
     chain.spawn(sent.fail, ("no good",))
     chain._wait_until_idle(None)
     del chain
-    assert "roamlet_chains_sent.fail had failed, and nobody was told" in caplog.text
+    assert "roamlet_chains_sent.fail had failed, and no caller was told" in caplog.text
     run_until(lambda: context.call(sent.remembered) == (0, 0))
 
 
@@ -223,7 +223,7 @@ def test_a_block_that_is_left_by_an_error_drops_what_has_not_begun(everywhere, g
         held.join(20)
     with raises(remote.ChainBroken, match="the block of the chain was left by KeyError"):
         chain.call(sent.note, ("later",))
-    gate.send("held")  # a thread over there is not to be stopped
+    gate.send("held")  # a thread on the target cannot be stopped
     run_until(lambda: everywhere.call(sent.remembered) == (0, 0))
     assert everywhere.call(sent.noted) == ["held"]
     chain.reset()
@@ -327,7 +327,7 @@ def test_tasklets_and_threads_share_a_chain(context):
     assert [n for n in found if n < 100] == list(range(20))
 
 
-def test_who_sends_more_than_may_wait_waits_for_room(context, gate, run_until, monkeypatch):
+def test_a_sender_of_more_than_may_wait_waits_for_room(context, gate, run_until, monkeypatch):
     monkeypatch.setattr("roamlet.remote.calls.chains.MOST_CALLS", 8)
     sent_so_far = []
 
@@ -360,7 +360,7 @@ def test_bytes_of_arguments_are_bounded_and_one_call_may_be_larger(context, gate
     assert context.call(sent.noted) == ["x" * 2000, 1, 990, "behind"]
 
 
-def test_who_waits_for_room_is_told_when_the_chain_breaks(context, gate, run_until, monkeypatch):
+def test_a_tasklet_that_waits_for_room_is_told_when_the_chain_breaks(context, gate, run_until, monkeypatch):
     monkeypatch.setattr("roamlet.remote.calls.chains.MOST_CALLS", 2)
     chain = context.chain()
     chain.spawn(sent.receive_and_note, (gate,))

@@ -113,7 +113,7 @@ def test_a_closed_channel_ends_loops_there_and_refuses_sends(everywhere):
     assert other.closed
 
 
-def test_several_threads_over_there_receive_from_one_channel(everywhere):
+def test_several_threads_on_the_target_receive_from_one_channel(everywhere):
     channel = remote.channel(window=8)
     call = roamlet.spawn(lambda: everywhere.call(sent.in_threads, (channel, 8)))
     for number in range(8):
@@ -162,7 +162,7 @@ def test_two_contexts_talk_over_a_channel_that_both_were_given():
         doubling.join()
 
 
-def test_one_tasklet_waits_for_whoever_of_several_contexts_sends_first():
+def test_one_tasklet_waits_for_the_first_of_several_contexts_to_send():
     first, second, told = roamlet.channel(), roamlet.channel(), roamlet.channel()
     with remote.local() as one, remote.local() as other:
         call = one.spawn(sent.receive, (told,))  # sends nothing
@@ -222,7 +222,7 @@ def test_what_a_context_had_not_taken_when_it_died_goes_back_in_order(window):
             sender.join()
 
 
-def test_who_waits_at_a_channel_for_a_context_that_dies_is_withdrawn():
+def test_a_wait_of_a_context_that_dies_is_withdrawn():
     channel, unused = roamlet.channel(), roamlet.channel()
     with remote.local() as context:
         waiting = [roamlet.spawn(lambda: context.call(sent.receive, (channel,))) for _ in range(2)]
@@ -244,7 +244,7 @@ def test_values_that_a_window_had_accepted_outlive_the_context_that_sent_them():
     assert values_of(channel) == [1, 2, 3]
 
 
-def test_what_nobody_uses_over_there_any_more_is_let_go_here(context):
+def test_what_the_target_no_longer_uses_is_let_go_here(context):
     channels = [roamlet.channel(), remote.channel(window=2)]
     for channel in channels:
         context.call(sent.state, (channel,))
@@ -330,7 +330,7 @@ def test_a_value_does_not_come_twice_although_the_next_question_overtakes_the_en
 
 
 @pytest.mark.parametrize("window", [0, -1, True, "5", 1 << 20])
-def test_a_window_that_is_none_is_refused(window):
+def test_an_invalid_window_is_refused(window):
     with raises(ValueError, match="window must be a number from 1 to 65536"):
         remote.channel(window=window)
 
@@ -398,7 +398,7 @@ def test_a_call_that_is_a_tasklet_can_be_killed_while_it_waits_and_what_it_had_n
     assert values_of(window) == list(range(7, 40))
 
 
-def test_a_tasklet_that_was_killed_over_there_lets_go_of_its_channel_at_once(with_tasklets):
+def test_a_tasklet_that_was_killed_on_the_target_lets_go_of_its_channel_at_once(with_tasklets):
     """The error that ends it must not be held by the frames of its own traceback: here no collector runs."""
     with_tasklets.call(gc.disable)
     channel, told = roamlet.channel(), roamlet.channel()

@@ -82,7 +82,7 @@ def test_a_program_that_is_no_python_is_shown_with_what_it_said(tmp_path):
         remote.local(path)
 
 
-def test_an_interpreter_missing_over_there_is_named_with_what_was_tried(sshd):
+def test_an_interpreter_that_the_target_lacks_is_named_with_what_was_tried(sshd):
     with raises(remote.NoPython, match=r"there is no /no/such/python, or this user may not run it") as caught:
         remote.ssh(sshd.host, python="/no/such/python", ssh_args=sshd.ssh_args)
     assert sshd.host in str(caught.value)
@@ -172,7 +172,7 @@ def test_a_changed_host_key_is_refused_with_the_line_and_the_command_to_remove_i
     assert "ssh to 'roamlet-changed-key' was refused" in str(caught.value)
 
 
-def test_an_unknown_host_key_is_refused_because_nobody_can_be_asked(sshd):
+def test_an_unknown_host_key_is_refused_because_no_user_can_be_asked(sshd):
     with raises(remote.HostKeyUnknown, match="ssh to 'roamlet-unknown-key' was refused: no host key is known"):
         remote.ssh("roamlet-unknown-key", ssh_args=sshd.ssh_args)
 
@@ -193,10 +193,10 @@ def test_a_key_that_is_not_let_in_is_an_authentication_failure(sshd):
     assert isinstance(caught.value, PermissionError)
 
 
-def test_a_port_where_nobody_listens_is_unreachable(sshd):
-    with socket.socket() as nobody:
-        nobody.bind(("127.0.0.1", 0))
-        port = nobody.getsockname()[1]
+def test_a_port_where_no_server_listens_is_unreachable(sshd):
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        port = silent.getsockname()[1]
         with raises(remote.HostUnreachable, match="no ssh server answers there.*Connection refused"):
             remote.ssh(sshd.host, port=port, ssh_args=(f"-oPort={port}", *sshd.ssh_args))
 
@@ -339,7 +339,7 @@ def test_50_contexts_are_opened_at_once_from_one_thread(way, request, in_tasklet
 
 
 def test_other_tasklets_go_on_while_a_context_is_opened(own_target, tmp_path):
-    """The interpreter over there starts when the other tasklet has been run five times."""
+    """The target's interpreter starts when the other tasklet has been run five times."""
     os.mkfifo(tmp_path / "go_on")
     path = script(tmp_path, f'#!/bin/sh\nread _ < {tmp_path}/go_on\nexec {sys.executable} "$@"\n')
     order = []
@@ -407,7 +407,7 @@ def test_a_login_shell_that_prints_without_end_is_named_as_the_cause(tmp_path):
         remote.local(python, timeout=20)
 
 
-def test_the_name_stands_in_errors_and_facts(own_target):
+def test_the_name_is_in_errors_and_facts(own_target):
     context = own_target.open(name="the-one-in-the-cellar")
     assert context.name == "the-one-in-the-cellar"
     with raises(remote.FunctionExited, match="the-one-in-the-cellar"):

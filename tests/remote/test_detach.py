@@ -1,4 +1,4 @@
-"""Functions that go on over there without their context and without us, and what keeps one from being let go."""
+"""Functions that go on without their context and without the parent, and what prevents that."""
 
 import os
 import subprocess
@@ -42,7 +42,7 @@ def write_a_word(fifo):
         try:
             fd = os.open(fifo, os.O_WRONLY | os.O_NONBLOCK)
             break
-        except OSError:  # nobody has opened it yet
+        except OSError:  # the reader has not opened it yet
             roamlet.sleep(0.005)
     os.write(fd, b"go\n")
     os.close(fd)
@@ -58,7 +58,7 @@ def test_it_goes_on_without_its_context(target, fifo, tmp_path):
     with target.open() as context:
         pid = context.detach(sent.wait_and_write, (str(fifo), str(result)))
         hop = context.facts.pid
-        assert context.call(roamlet_sent.children) == []  # nobody over there has to wait for it
+        assert context.call(roamlet_sent.children) == []  # no process has to wait for it
         assert context.call(sent.streams_of_router) == (0, 0)
     assert gone(hop)
     assert not gone(pid, seconds=0)
@@ -195,7 +195,7 @@ def test_channels_and_contexts_are_refused_by_name_before_anything_starts(contex
     with raises(TypeError, match="expected str, bytes or os.PathLike"):
         context.detach(roamlet_sent.nothing, output=3)
     for output in ("", "a\0b", b"bytes"):
-        with raises(ValueError, match="output must be the path of a file over there, or None, not"):
+        with raises(ValueError, match="output must be the path of a file on the target, or None, not"):
             context.detach(roamlet_sent.nothing, output=output)
     for timeout in (0, -1, None, "10", True, float("nan")):
         with raises(ValueError, match="timeout must be a number of seconds above 0, not"):
@@ -212,7 +212,7 @@ def test_an_output_that_cannot_be_written_is_told_and_nothing_runs(python, fifo,
             context.detach(sent.write, (result, 1), output=tmp_path / "no_folder" / "file")
         with raises(IsADirectoryError):
             context.detach(sent.write, (result, 1), output=tmp_path)
-        with raises(OSError, match="No such device or address"):  # a pipe that nobody reads
+        with raises(OSError, match="No such device or address"):  # a pipe without a reader
             context.detach(sent.write, (result, 1), output=fifo)
         assert context.call(roamlet_sent.children) == []
     assert not os.path.exists(result)
@@ -230,15 +230,15 @@ def test_a_module_that_fails_there_is_told_and_nothing_is_left(context, monkeypa
     assert not (tmp_path / "output").exists()
 
 
-def test_a_link_that_breaks_behind_the_order_says_that_nobody_knows(context, monkeypatch):
+def test_a_link_that_breaks_after_the_order_leaves_the_outcome_unknown(context, monkeypatch):
     monkeypatch.setattr(detach.detached, "let_go", sent.die)
     with raises(remote.ContextDied, match="exit code 7") as caught:
         context.detach(roamlet_sent.nothing)
-    assert "Whether it goes on over there, as the process" in caught.value.__notes__[0]
+    assert "Whether it goes on there, as process" in caught.value.__notes__[0]
     assert context.call(roamlet_sent.children) == []
 
 
-def test_who_is_killed_before_the_order_leaves_nothing(context, monkeypatch):
+def test_a_tasklet_that_is_killed_before_the_order_leaves_nothing(context, monkeypatch):
     started = []
 
     def connect(*args, **options):

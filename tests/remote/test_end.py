@@ -25,7 +25,7 @@ from tests.remote.raising import raises
 from tests.remote.stopping import gone, stop
 
 
-def test_closing_ends_the_process_over_there(target):
+def test_closing_ends_the_process_on_the_target(target):
     context = target.open()
     pid = context.facts.pid
     context.close()
@@ -90,7 +90,7 @@ def test_many_tasklets_may_close_the_same_context(own_target, in_tasklets):
     assert in_tasklets(lambda _: context.close(), list(range(5))) == [None] * 5
 
 
-def test_a_context_that_nobody_holds_is_closed_with_a_warning(own_target):
+def test_a_context_that_is_no_longer_referenced_is_closed_with_a_warning(own_target):
     context = own_target.open()
     process = link_of(context).process
     own_target.opened.clear()
@@ -101,7 +101,7 @@ def test_a_context_that_nobody_holds_is_closed_with_a_warning(own_target):
     assert process.exited.wait(5)
 
 
-def test_a_context_that_nobody_holds_is_closed_where_warnings_are_errors_too(own_target, monkeypatch):
+def test_a_context_that_is_no_longer_referenced_is_closed_where_warnings_are_errors_too(own_target, monkeypatch):
     raised = []
     monkeypatch.setattr("sys.unraisablehook", lambda about: raised.append(about.exc_type))
     context = own_target.open()
@@ -156,7 +156,7 @@ def test_the_last_context_may_be_closed_in_atomic_code_although_a_thread_of_roam
         assert not threads.callbacks.thread.is_alive()
 
 
-def test_os_exit_over_there_is_context_died_with_host_function_and_code(target):
+def test_os_exit_on_the_target_is_context_died_with_host_function_and_code(target):
     context = target.open()
     with raises(
         remote.ContextDied, match=r"died while it ran roamlet_sent\.die_with.*ended with exit code 7.*os\._exit"
@@ -179,7 +179,7 @@ def test_the_last_lines_of_stderr_stand_in_the_error(target, capsys):
     assert "on fire" in capsys.readouterr().err
 
 
-def test_a_killed_process_over_there_fails_each_call_in_flight_by_its_function(target, in_tasklets):
+def test_a_killed_process_on_the_target_fails_each_call_in_flight_by_its_function(target, in_tasklets):
     context = target.open()
 
     def work(number):
@@ -383,7 +383,7 @@ def test_a_child_that_another_thread_forks_keeps_nothing_of_a_context_that_is_be
             os.waitpid(child, 0)
 
 
-def test_a_forked_child_is_refused_although_somebody_was_sending_modules(own_target):
+def test_a_forked_child_is_refused_although_a_thread_was_sending_modules(own_target):
     context = own_target.open()
     read_end, write_end = os.pipe()
     calls_of(context).shipping._order.acquire()

@@ -1,4 +1,4 @@
-"""No path of an exception through contexts keeps it, here or over there: what the frames had dies with its handling."""
+"""No path of an exception through contexts keeps it, here or on the target: what the frames had dies with its handling."""
 
 import asyncio
 import logging
@@ -36,8 +36,8 @@ def place(request):
 
 
 @pytest.fixture
-def over_there(place, tmp_path):
-    """The same, as it is before a test. After the test no witness may live over there, and there was one."""
+def watched(place, tmp_path):
+    """The context of `place`, watched for witnesses. After the test none of them may be alive on the target, and at least one was made."""
     place.call(roamlet_dying.begin, (str(tmp_path),))
     yield place
     (tmp_path / "question").touch()
@@ -48,7 +48,7 @@ def over_there(place, tmp_path):
     assert alive == ""
 
 
-# ---- over there ----
+# ---- on the target ----
 
 
 @pytest.mark.parametrize(
@@ -67,10 +67,10 @@ def over_there(place, tmp_path):
         (roamlet_dying.import_what_is_nowhere, ImportError),
     ],
 )
-def test_nothing_of_a_call_that_failed_is_kept_over_there(over_there, function, kind):
+def test_nothing_of_a_call_that_failed_is_kept_on_the_target(watched, function, kind):
     for _ in range(3):
         with raises(kind):
-            over_there.call(function)
+            watched.call(function)
 
 
 @pytest.mark.parametrize(
@@ -82,74 +82,74 @@ def test_nothing_of_a_call_that_failed_is_kept_over_there(over_there, function, 
         roamlet_dying.import_in_a_try,
     ],
 )
-def test_nothing_of_a_call_that_handled_an_error_is_kept_over_there(over_there, function):
+def test_nothing_of_a_call_that_handled_an_error_is_kept_on_the_target(watched, function):
     for _ in range(3):
-        over_there.call(function)
+        watched.call(function)
 
 
-def test_nothing_is_kept_by_the_threads_that_rest_after_many_calls_at_once(over_there):
-    calls = [over_there.spawn(roamlet_dying.fail_deeper) for _ in range(30)]
+def test_nothing_is_kept_by_the_threads_that_rest_after_many_calls_at_once(watched):
+    calls = [watched.spawn(roamlet_dying.fail_deeper) for _ in range(30)]
     for call in calls:
         with raises(ValueError):
             call.join()
 
 
-def test_arguments_of_a_call_that_failed_die_over_there(over_there):
+def test_arguments_of_a_call_that_failed_die_on_the_target(watched):
     channel = roamlet.channel()
     with raises(ValueError):
-        over_there.call(roamlet_dying.take, ([channel], roamlet_dying.MARK), {"key": {"of": channel}})
+        watched.call(roamlet_dying.take, ([channel], roamlet_dying.MARK), {"key": {"of": channel}})
 
 
-def test_no_thread_that_rests_holds_the_message_of_its_last_call(over_there):
-    calls = [over_there.spawn(roamlet_dying.fail, (roamlet_dying.MARK,)) for _ in range(10)]
+def test_no_thread_that_rests_holds_the_message_of_its_last_call(watched):
+    calls = [watched.spawn(roamlet_dying.fail, (roamlet_dying.MARK,)) for _ in range(10)]
     for call in calls:
         with raises(ValueError):
             call.join()
 
 
-def test_a_generator_that_fails_or_is_left_dies_over_there(over_there):
+def test_a_generator_that_fails_or_is_left_dies_on_the_target(watched):
     with raises(ValueError):
-        list(over_there.iterate(roamlet_dying.values, (3,)))
-    with over_there.iterate(roamlet_dying.values, (10_000,)) as left:
+        list(watched.iterate(roamlet_dying.values, (3,)))
+    with watched.iterate(roamlet_dying.values, (10_000,)) as left:
         assert next(left) == 0
 
 
-def test_errors_that_meet_over_channels_die_over_there(over_there):
+def test_errors_that_meet_over_channels_die_on_the_target(watched):
     channel = roamlet.channel()
-    call = over_there.spawn(roamlet_dying.receive_an_error, (channel,))
+    call = watched.spawn(roamlet_dying.receive_an_error, (channel,))
     channel.send_exception(ValueError, "sent")
     assert call.join() == "the frame that received"
-    call = over_there.spawn(roamlet_dying.let_an_error_pass, (channel,))
+    call = watched.spawn(roamlet_dying.let_an_error_pass, (channel,))
     channel.send("a value")
     channel.send_exception(ValueError, "sent")
     with raises(ValueError):
         call.join()
-    call = over_there.spawn(roamlet_dying.receive_and_fail, (channel,))
+    call = watched.spawn(roamlet_dying.receive_and_fail, (channel,))
     channel.send([channel])
     with raises(ValueError):
         call.join()
-    call = over_there.spawn(roamlet_dying.send_an_error, (channel,))
+    call = watched.spawn(roamlet_dying.send_an_error, (channel,))
     with raises(ValueError):
         channel.receive()
     call.join()
     with raises(remote.RemoteError):
-        over_there.call(roamlet_dying.send_what_cannot_travel, (channel,))
+        watched.call(roamlet_dying.send_what_cannot_travel, (channel,))
     channel.close()
     with raises(remote.RemoteError):
-        over_there.call(roamlet_dying.send_to_a_closed_channel, (channel,))
+        watched.call(roamlet_dying.send_to_a_closed_channel, (channel,))
 
 
-def test_a_call_that_is_killed_dies_over_there(over_there):
+def test_a_call_that_is_killed_dies_on_the_target(watched):
     channel = roamlet.channel()
-    call = over_there.spawn(roamlet_dying.wait, (channel,))
+    call = watched.spawn(roamlet_dying.wait, (channel,))
     channel.receive()
     call.kill()
     with raises(roamlet.TaskletKilled):
         call.join()
 
 
-def test_a_chain_that_breaks_keeps_nothing_over_there(over_there):
-    with raises(ValueError), over_there.chain() as chain:
+def test_a_chain_that_breaks_keeps_nothing_on_the_target(watched):
+    with raises(ValueError), watched.chain() as chain:
         gate = roamlet.channel()
         chain.spawn(roamlet_dying.receive_and_fail, (gate,))
         behind = chain.spawn(roamlet_dying.fail, (gate,))
@@ -158,17 +158,17 @@ def test_a_chain_that_breaks_keeps_nothing_over_there(over_there):
         behind.join()
 
 
-def test_a_function_that_travels_by_value_dies_over_there(over_there):
+def test_a_function_that_travels_by_value_dies_on_the_target(watched):
     witness = roamlet_dying.Witness
 
     def fails():
         local = witness("the frame that raised")
         raise ValueError(local.name)
 
-    with raises(ValueError if over_there.facts.python[:2] == sys.version_info[:2] else remote.CannotTravel):
-        over_there.call(fails)
+    with raises(ValueError if watched.facts.python[:2] == sys.version_info[:2] else remote.CannotTravel):
+        watched.call(fails)
     with raises(ValueError):
-        over_there.call(roamlet_dying.fail)
+        watched.call(roamlet_dying.fail)
 
 
 # ---- here ----

@@ -300,7 +300,7 @@ def test_libraries_are_loaded_in_the_order_in_which_they_need_each_other(
     bare: remote.Context, native: ModuleType
 ) -> None:
     assert bare.call(native.through_libraries) == 47
-    assert bare.stats.round_trips <= 3  # nobody has loaded it here, so it goes when it is asked for
+    assert bare.stats.round_trips <= 3  # it is not loaded here, so it goes when it is asked for
 
 
 def test_libraries_that_need_each_other_are_loaded_together(bare: remote.Context, native: ModuleType) -> None:
@@ -337,7 +337,7 @@ def test_the_python_file_takes_the_place_of_what_cannot_be_loaded_and_a_warning_
     (warning,) = [one.getMessage() for one in caplog.records if one.levelno >= logging.WARNING]
     assert warning == (
         f"{context.name} runs native.unloadable uncompiled: the Python file beside it is sent in its place. "
-        "The extension module was sent, but could not be loaded there. Install native over there"
+        "The extension module was sent, but could not be loaded there. Install native on the target"
     )
 
 
@@ -371,7 +371,7 @@ def test_the_python_file_goes_where_the_extension_module_cannot_run_and_a_warnin
         f"{context.name} runs twin_package.only uncompiled: the Python file beside it is sent in its place. "
         f"twin_package.only is an extension module (only{SUFFIX}), which cannot be sent: it is built for cpython "
     )
-    assert f"and over there is cpython {version}" in warning
+    assert f"and the target is cpython {version}" in warning
 
 
 @pytest.mark.parametrize("version", [name for name in interpreters.others() if name in ("3.13", "3.8")])
@@ -390,7 +390,7 @@ def test_an_import_of_a_name_says_again_why_the_extension_module_is_not_there(
     assert (
         f"from_native.multi is an extension module (multi{SUFFIX}), which cannot be sent: it is built for" in notes[-1]
     )
-    assert notes[-1].endswith("Install from_native over there.")
+    assert notes[-1].endswith("Install from_native on the target.")
 
 
 def failure_notes(context: remote.Context, function: Callable[[], object]) -> list[str]:
@@ -421,7 +421,7 @@ def test_another_python_is_refused_before_anything_is_sent(native: ModuleType, v
     with remote.local(python=interpreters.found()[version]) as context:
         with pytest.raises(
             remote.CannotTravel,
-            match=rf"which cannot be sent: it is built for {here} \({SUFFIX[1:-3]}\) on linux .* and over there is "
+            match=rf"which cannot be sent: it is built for {here} \({SUFFIX[1:-3]}\) on linux .* and the target is "
             rf"cpython {version}.* on linux2? .*Install ",
         ):
             context.call(native.answers)

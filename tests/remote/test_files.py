@@ -38,7 +38,7 @@ def here():
 
 @pytest.fixture
 def own():
-    """For what changes the process over there."""
+    """For what changes the target's process."""
     with remote.local() as context:
         yield context
 
@@ -185,7 +185,7 @@ def test_set_uid_bits_do_not_come_along_unasked(here, tmp_path):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may become somebody else")
-def test_missing_permission_over_there_is_its_error(own, tmp_path):
+def test_missing_permission_on_the_target_is_its_error(own, tmp_path):
     source = file(tmp_path / "source", noise(wire.PIECE * 2), mode=0o600)
     for folder in (tmp_path, *tmp_path.parents[:-2]):
         folder.chmod(0o755)
@@ -281,7 +281,7 @@ def test_an_error_of_the_callers_function_leaves_nothing(here, tmp_path, directi
     assert getattr(here, direction)(str(source), str(tmp_path / "target")).bytes == wire.PIECE * 40
 
 
-def test_who_goes_on_at_once_waits_until_the_interrupted_transfer_has_let_go(here, tmp_path, monkeypatch):
+def test_a_second_transfer_waits_until_the_interrupted_transfer_has_let_go(here, tmp_path, monkeypatch):
     data = noise(wire.PIECE * 2)
     file(tmp_path / "source", data)
     with open(file(tmp_path / ".target.roamlet-unfinished", data[: wire.PIECE]), "rb") as interrupted:
@@ -441,7 +441,7 @@ def test_wrong_paths_are_refused(here, tmp_path):
     assert names(tmp_path) == []
 
 
-def test_the_home_directory_is_the_one_over_there(here, tmp_path):
+def test_the_home_directory_is_the_one_of_the_target(here, tmp_path):
     home = here.call(os.path.expanduser, ("~",))
     assert Path(home).is_dir()
     with raises(FileNotFoundError, match="no-such-folder-at-all"):

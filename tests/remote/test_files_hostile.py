@@ -1,4 +1,4 @@
-"""A target that means ill, asked for files: nothing is written outside of the place that was named, and nothing else is hurt."""
+"""A hostile target that is asked for files: nothing is written outside of the place that was named, and nothing else is hurt."""
 
 import pytest
 
@@ -86,19 +86,19 @@ def test_a_name_that_is_a_link_and_a_folder_leads_nowhere(fetched, tmp_path):
 WRONG = {
     "no list of names": "more=5",
     "a name that is text": "more=[['x', 'f', FACTS, None]]",
-    "a kind that is none": "more=[[b'x', 'z', FACTS, None]]",
-    "facts that are none": "more=[[b'x', 'f', [1, 2, -3, []], None]]",
+    "an unknown kind": "more=[[b'x', 'z', FACTS, None]]",
+    "malformed facts": "more=[[b'x', 'f', [1, 2, -3, []], None]]",
     "a size beyond all": "more=[[b'x', 'f', [1, 2, 1 << 70, [0, 0, None, None]], None]]",
     "a link without a target": "more=[[b'x', 'l', FACTS, None]]",
     "files that were not asked for": "more=[[b'x', 'f', FACTS, None]], fetch=[1, 2, 3]",
     "more bytes than it says": "more=[[b'x', 'f', FACTS, None]], fetch=[[FACTS, b'123456', 'abc', True]]",
-    "a folder that is none": "start_walk=7",
-    "an opening that is none": "start_reading=7",
-    "a first piece that is none": "start_reading=[FACTS, 'text', 'abc', True]",
-    "a checksum that is none": "start_reading=[FACTS, b'12345', 7, True]",
+    "a malformed folder": "start_walk=7",
+    "a malformed opening": "start_reading=7",
+    "a malformed first piece": "start_reading=[FACTS, 'text', 'abc', True]",
+    "a malformed checksum": "start_reading=[FACTS, b'12345', 7, True]",
     "too large a piece": "start_reading=[FACTS[:2] + [600000, FACTS[3]], b'x', None, None], read=b'x' * 600000, stop_reading=5",
     "a negative number of zeros": "start_reading=[FACTS[:2] + [600000, FACTS[3]], -5, None, None]",
-    "an end that is none": "read=5, stop_reading=5, "
+    "a malformed end": "read=5, stop_reading=5, "
     f"start_reading=[FACTS[:2] + [{wire.PIECE + 5}, FACTS[3]], {wire.PIECE}, None, None]",
 }
 

@@ -22,8 +22,8 @@ NAMES = [codec.dumps(name) for name in ("json.x", "os", "", "../../etc/passwd", 
 RECORD = codec.dumps(("a", 10, "text", 1.5, "file", 3, "thread", None))
 
 
-class Nobody:
-    """Whatever it is told, it has heard."""
+class Waiter:
+    """It takes any outcome of a call."""
 
     def succeed(self, answer):
         self.answer = answer
@@ -56,7 +56,7 @@ def fuzz_frames(inputs, seed):
     outcomes = collections.Counter()
     link = link_of(7)
     for _ in range(inputs):
-        link.in_flight.calls.setdefault(3, (Nobody(), "work.f"))
+        link.in_flight.calls.setdefault(3, (Waiter(), "work.f"))
         kind = chance.choice(
             (chance.randrange(256), chance.randrange(1, protocol.LAST_KIND + 1), 6 | protocol.KIND_MORE)
         )

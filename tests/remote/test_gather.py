@@ -91,10 +91,10 @@ def test_a_call_that_takes_too_long_is_an_error_of_that_host(contexts):
     results = list(remote.gather(contexts, sent.receive, (channel,), at_once=1, total=0.05))
     assert [type(result.error) for result in results] == [remote.CallTimeout] * 3
     assert "before its turn came" in str(results[-1].error)
-    channel.close()  # for those that go on over there
+    channel.close()  # for calls that go on remotely
 
 
-def test_map_takes_items_when_there_is_somebody_to_work_on_them(contexts):
+def test_map_takes_items_when_a_context_is_free(contexts):
     taken = []
 
     def items():

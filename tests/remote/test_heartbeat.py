@@ -79,7 +79,7 @@ def test_the_last_time_that_was_given_counts_alone():
 
 
 @pytest.mark.parametrize("python", [None, OLDEST], ids=["own", "oldest"])
-def test_a_clock_that_is_set_over_there_is_no_silence(python):
+def test_a_clock_that_is_set_on_the_target_is_no_silence(python):
     with remote.local(python) as context:
         context.call(roamlet_sent.set_clock, (0,))
         context.heartbeat(PATIENT)
@@ -90,7 +90,7 @@ def test_a_clock_that_is_set_over_there_is_no_silence(python):
 
 @pytest.mark.parametrize("python", [None, OLDEST], ids=["own", "oldest"])
 @pytest.mark.parametrize("is_behind", [False, True], ids=["itself", "in front"])
-def test_output_that_nobody_takes_is_no_silence(python, is_behind):
+def test_output_that_is_not_taken_is_no_silence(python, is_behind):
     taken = threading.Event()
 
     def take_late(context, stream, line):
@@ -133,14 +133,14 @@ def test_a_context_whose_parent_says_nothing_ends_by_itself(python):
 
 
 @pytest.mark.parametrize("seconds", [0, -1, True, "5"])
-def test_a_time_that_is_none_is_refused(seconds):
+def test_an_invalid_time_is_refused(seconds):
     with remote.local() as context, raises(ValueError, match="heartbeat\\(\\) takes a number of seconds above 0"):
         context.heartbeat(seconds)
 
 
 def test_an_idle_context_is_not_scheduled_at_all():
     def switches():
-        """Of all threads over there: how often they were given the processor, more or less."""
+        """How often the threads of the target were given the processor, more or less."""
         status = [task.joinpath("status").read_text() for task in Path(f"/proc/{context.facts.pid}/task").iterdir()]
         return sum(int(line.split()[1]) for text in status for line in text.splitlines() if "ctxt_switches" in line)
 

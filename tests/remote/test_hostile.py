@@ -21,7 +21,7 @@ from tests.remote.stopping import stop
 
 # What it sends instead of an answer, and what the error says about it.
 BAD_FRAMES = {
-    "garbage": ("write(b'no frame at all, but plain text that somebody printed')", "no valid frame"),
+    "garbage": ("write(b'no frame at all, but plain text that a program printed')", "no valid frame"),
     "a length beyond the limit": (
         "write(protocol.HEADER.pack(0, me, 1, protocol.MAX_BODY + 1, protocol.RESULT))",
         "no valid frame: RESULT, 134217729 bytes",
@@ -104,12 +104,12 @@ BAD_CHANNEL_FRAMES = {
         CHANNEL.format("struct.pack('>cI', b'R', 7)"),
         "more often than it got it",
     ),
-    "a value that is none": (CHANNEL.format("b'S1234????'"), "unknown tag"),
+    "a malformed value": (CHANNEL.format("b'S1234????'"), "unknown tag"),
     "a value that names a channel it was not given": (
         CHANNEL.format("b'S1234r' + struct.pack('>I', 99)"),
         "it names channel 99",
     ),
-    "an exception that is none": (CHANNEL.format("b'X1234N'"), "malformed exception"),
+    "a malformed exception": (CHANNEL.format("b'X1234N'"), "malformed exception"),
     "the same request twice": (" ; ".join([CHANNEL.format("b'S1234N'")] * 2), "the same request of a channel twice"),
     "requests without end": (
         "for n in range(2000): send(protocol.CHANNEL, struct.pack('>cI', b'S', n) + b'N', 1)",
@@ -280,7 +280,7 @@ def test_a_huge_result_is_refused_before_anything_of_it_is_stored(open_hostile):
         send(protocol.RESULT | protocol.KIND_MORE, struct.pack(">QI", 1 << 60, 0), number)
         send(protocol.RESULT | protocol.KIND_MORE, b"x" * 1000, number)
         cancelled = receive()
-        while cancelled[1] == protocol.MODULES:  # says that nothing more comes behind the call
+        while cancelled[1] == protocol.MODULES:  # says that nothing more comes after the call
             cancelled = receive()
         send(protocol.RESULT, codec.dumps(cancelled[1] == protocol.CANCEL), receive_call())
         """
@@ -290,12 +290,12 @@ def test_a_huge_result_is_refused_before_anything_of_it_is_stored(open_hostile):
     assert context.call(roamlet_sent.nothing, timeout=20) is True
 
 
-def test_an_answer_to_a_question_that_nobody_asked_is_dropped(open_hostile):
+def test_an_answer_to_a_question_that_was_not_asked_is_dropped(open_hostile):
     context = open_hostile(
         """
         hello()
         number = receive_call()
-        send(protocol.RESULT, codec.dumps("of nobody"), number + 1000)
+        send(protocol.RESULT, codec.dumps("unasked"), number + 1000)
         send(protocol.PONG, b"", 5)
         send(protocol.RESULT, codec.dumps("mine"), number)
         """
@@ -303,7 +303,7 @@ def test_an_answer_to_a_question_that_nobody_asked_is_dropped(open_hostile):
     assert context.call(roamlet_sent.nothing, timeout=20) == "mine"
 
 
-def test_a_call_that_is_given_up_is_cancelled_over_there(open_hostile):
+def test_a_call_that_is_given_up_is_cancelled_on_the_target(open_hostile):
     context = open_hostile(
         """
         hello()
@@ -329,7 +329,7 @@ def test_a_ping_is_answered(open_hostile):
         number = receive_call()
         send(protocol.PING, b"are you there", 5)
         answered = receive()
-        while answered[1] == protocol.MODULES:  # says that nothing more comes behind the call
+        while answered[1] == protocol.MODULES:  # says that nothing more comes after the call
             answered = receive()
         send(protocol.RESULT, codec.dumps(answered), number)
         """
@@ -427,10 +427,10 @@ def test_a_context_can_use_no_channel_but_those_it_was_given_and_these_only_as_t
         context.call(roamlet_sent.echo, (channel,))
     context.close()
     assert not holds(context).channels
-    assert roamlet.select(channel, default="nobody")[1] == "nobody"
+    assert roamlet.select(channel, default="none ready")[1] == "none ready"
 
 
-def test_who_reads_no_answers_is_not_even_told_that_a_channel_is_closed():
+def test_a_context_that_reads_no_answers_is_not_even_told_that_a_channel_is_closed():
     channel = roamlet.channel()
     channel.close()
     with remote.local() as context:
@@ -445,7 +445,7 @@ def test_who_reads_no_answers_is_not_even_told_that_a_channel_is_closed():
         for wanted in range(1, 10):
             seen = roamlet.sync.Event()
             link.post(lambda wanted=wanted: link.channels.take(number, channels.ASK.pack(b"A", 1, wanted, 0)))
-            link.post(roamlet.schedule)  # whoever was begun by that has its turn
+            link.post(roamlet.schedule)  # a tasklet that this has begun gets its turn
             link.post(seen.set)
             seen.wait()
         assert link.waiting == before

@@ -21,7 +21,7 @@ def test_lines_appear_on_the_streams_of_this_process(shared, capsys):
     assert printed.err == "three\n"
 
 
-def test_what_programs_started_over_there_print_comes_along(shared, capsys):
+def test_what_programs_started_on_the_target_print_comes_along(shared, capsys):
     shared.call(roamlet_sent.print_from_a_program, ("from-a-shell",))
     flush_output(shared, 10)
     assert capsys.readouterr().out == "from-a-shell\n"
@@ -241,7 +241,7 @@ def test_a_log_message_of_many_megabytes_arrives_without_its_middle(target, capl
     caplog.clear()
 
 
-def test_a_logger_that_nobody_here_has_is_not_made(own_target, caplog):
+def test_a_logger_that_the_parent_lacks_is_not_made(own_target, caplog):
     context = own_target.open()
     context.call(roamlet_sent.log, ("roamlet_test.not_here\n.at all", logging.ERROR, "arrived"))
     context.close()

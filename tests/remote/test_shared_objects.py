@@ -165,14 +165,18 @@ def test_the_end_of_the_link_ends_the_sending(
     assert len(numbers(link)) == 1
 
 
-def test_nobody_asks_for_what_was_not_announced(pieces: SharedObjectSender, thread: FakeThread, tmp_path: Path) -> None:
+def test_what_was_not_announced_is_not_asked_for(
+    pieces: SharedObjectSender, thread: FakeThread, tmp_path: Path
+) -> None:
     one = extension(tmp_path, "a.so")
     with pytest.raises(ValueError, match=f"a PIECE message for the file {one.files[0].number}, which no module"):
         pieces.answer(one.files[0].number)
     assert not thread.jobs
 
 
-def test_nobody_asks_twice(pieces: SharedObjectSender, link: FakeLink, thread: FakeThread, tmp_path: Path) -> None:
+def test_nothing_is_asked_for_twice(
+    pieces: SharedObjectSender, link: FakeLink, thread: FakeThread, tmp_path: Path
+) -> None:
     one = extension(tmp_path, "a.so")
     number = one.files[0].number
     pieces.announce([one], [])

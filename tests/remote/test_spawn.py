@@ -1,4 +1,4 @@
-"""Calls that nobody has to wait for: handles, streams, asyncio, and calls from threads."""
+"""Calls that do not block: handles, streams, asyncio, and calls from threads."""
 
 import asyncio
 import logging
@@ -40,7 +40,7 @@ def test_a_spawned_call_is_joined_by_any_number(everywhere):
     assert everywhere.spawn(roamlet_sent.add, (1,), {"b": 5}, name="five").name == "five"
 
 
-def test_a_spawned_call_raises_for_each_who_joins(everywhere):
+def test_a_spawned_call_raises_for_each_tasklet_that_joins(everywhere):
     call = everywhere.spawn(roamlet_sent.raise_value_error)
     for _ in range(2):
         with raises(ValueError, match="not good"):
@@ -55,7 +55,7 @@ def test_a_call_that_is_killed_twice_is_told_once(everywhere):
     call.kill()
     assert told.receive() == "one"
     call.kill()
-    roamlet.spawn(lambda: (call._ended.wait(20), told.close()))  # or nobody would send any more
+    roamlet.spawn(lambda: (call._ended.wait(20), told.close()))  # or no tasklet would send any more
     assert list(told) == ["two"]
     with raises(TaskletKilled):
         call.join(20)
@@ -140,7 +140,7 @@ def test_arguments_are_those_of_the_moment(context):
     assert call.join() == [1]
 
 
-def test_a_call_whose_context_dies_raises_that_and_says_so_in_the_log_when_nobody_asks(caplog):
+def test_a_call_whose_context_dies_raises_that_and_says_so_in_the_log_when_no_caller_asks(caplog):
     with remote.local() as context:
         channel = roamlet.channel()
         calls = [context.spawn(sent.receive, (channel,)) for _ in range(2)]
@@ -152,9 +152,9 @@ def test_a_call_whose_context_dies_raises_that_and_says_so_in_the_log_when_nobod
             roamlet.sleep(0.001)
         with caplog.at_level(logging.WARNING):
             calls.pop()
-    assert ["has failed, and nobody has asked for its result" in record.getMessage() for record in caplog.records] == [
-        True
-    ]
+    assert [
+        "has failed, and no caller has asked for its result" in record.getMessage() for record in caplog.records
+    ] == [True]
 
 
 def test_the_values_of_a_generator_come_as_they_are_made(everywhere):
@@ -179,7 +179,7 @@ def test_a_stream_that_is_left_ends_its_generator(everywhere):
     assert closed.receive() == "generator closed"
 
 
-def test_a_generator_does_not_run_far_ahead_of_who_takes_its_values_slowly(everywhere):
+def test_a_generator_does_not_run_far_ahead_of_a_slow_consumer(everywhere):
     """Of 100 MB, 8 wait here at most, 8 to be let in, and some are being made and taken."""
     with everywhere.iterate(sent.blocks, (100, 1 << 20)) as stream:
         assert len(next(stream)) == 1 << 20

@@ -1,4 +1,4 @@
-"""What a start costs and leaves: round trips on the wire, files over there, what everybody can read in argv."""
+"""What a start costs and leaves: round trips on the wire, files on the target, what every user can read in argv."""
 
 import json
 import os
@@ -151,7 +151,7 @@ def run_script(folder, text):
     return subprocess.run([sys.executable, str(path)], capture_output=True, text=True, timeout=60, check=False)
 
 
-def test_functions_of_the_main_script_run_over_there_with_its_guard_false(target, tmp_path):
+def test_functions_of_the_main_script_run_on_the_target_with_its_guard_false(target, tmp_path):
     sent = str(Path(__file__).parent / "sent")
     done = run_script(tmp_path, SCRIPT.format(sent=sent, python=target.python))
     assert done.stderr == ""
@@ -188,7 +188,7 @@ def test_classes_of_the_main_script_have_the_name_that_its_author_knows(tmp_path
     assert "result[0] cannot travel: it is a __main__.Mine, and classes that come up must be known here" in second
 
 
-def test_a_script_that_would_connect_again_over_there_is_refused_by_name(tmp_path):
+def test_a_script_that_would_connect_again_on_the_target_is_refused_by_name(tmp_path):
     done = run_script(tmp_path, UNGUARDED)
     assert done.returncode == 1
     assert "roamlet.remote.local() was called" in done.stderr

@@ -101,7 +101,7 @@ def until(condition: Callable[[], bool]) -> None:
         roamlet.schedule()
 
 
-def test_roamlet_over_there_is_roamlet(context: remote.Context, work: ModuleType) -> None:
+def test_roamlet_on_the_target_is_roamlet(context: remote.Context, work: ModuleType) -> None:
     assert context.call(work.real) == ([0, 1, 2], ["run"], "sliced", roamlet.channel.__module__)
     assert context.stats.round_trips == 0
 
@@ -141,7 +141,7 @@ def test_a_call_that_was_cancelled_before_it_began_does_not_begin(
 ) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    first = roamlet.spawn(context.call, (work.reads, (str(pipe),)))  # holds up the thread over there
+    first = roamlet.spawn(context.call, (work.reads, (str(pipe),)))  # holds up the target's thread
     roamlet.schedule()
     second = roamlet.tasklet(context.call)(work.killed)
     roamlet.schedule()
@@ -190,13 +190,13 @@ def test_another_python_is_refused_with_what_each_side_is(version: str) -> None:
     here = f"{sys.version_info[0]}.{sys.version_info[1]}"
     with pytest.raises(
         remote.NoTasklets,
-        match=rf"(?s)calls in 'local' cannot be tasklets: roamlet.core._sliced is .* built for cpython {here} .* over there is "
+        match=rf"(?s)calls in 'local' cannot be tasklets: roamlet.core._sliced is .* built for cpython {here} .* the target is "
         rf"cpython {version} .*Without tasklets=True its calls run on threads",
     ):
         remote.local(python=interpreters.found()[version], tasklets=True)
 
 
-def test_a_core_that_cannot_be_loaded_over_there_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_core_that_the_target_cannot_load_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     if core.backend == "greenlet":
         pytest.skip("the core that travels is the one with the backend sliced, which is not built here")
     monkeypatch.setenv("ROAMLET_SWITCH", "nothing")

@@ -76,7 +76,7 @@ def test_a_registered_class_comes_up_and_no_constructor_runs(there, registered):
     before = list(roamlet_kinds.made)
     thing = there.call(roamlet_kinds.a_thing)["rows"][1]
     assert type(thing) is roamlet_kinds.Thing
-    assert (thing.name, thing.inside) == ("over there", [roamlet_kinds.Point(1, 2)])
+    assert (thing.name, thing.inside) == ("a thing", [roamlet_kinds.Point(1, 2)])
     assert roamlet_kinds.made == before
 
 
@@ -129,8 +129,8 @@ def test_a_module_may_register_its_own_classes_at_its_top(there):
         there.call(roamlet_registers.broken, ("no signal",))
 
 
-def test_an_argument_whose_module_fails_over_there_is_refused_by_name(there):
-    why = r"echo was not run in .*importing its class roamlet_stays\.Stays failed: ValueError: not over there"
+def test_an_argument_whose_module_fails_on_the_target_is_refused_by_name(there):
+    why = r"echo was not run in .*importing its class roamlet_stays\.Stays failed: ValueError: not on the target"
     with raises(remote.CannotTravel, match=why):
         there.call(roamlet_kinds.echo, (roamlet_stays.Stays(),))
     assert there.call(roamlet_sent.add, (1, 2)) == 3
@@ -219,7 +219,7 @@ def test_values_and_large_bytes_pass_through_other_contexts(own, registered):
             data,
             datetime.date(2000, 1, 1),
         ]
-        assert behind.call(roamlet_kinds.a_thing)["rows"][1].name == "over there"
+        assert behind.call(roamlet_kinds.a_thing)["rows"][1].name == "a thing"
 
 
 def test_a_result_beyond_the_chosen_limit_is_refused_by_name_and_not_stored(there):
@@ -235,7 +235,7 @@ def test_a_result_beyond_the_chosen_limit_is_refused_by_name_and_not_stored(ther
 
 
 @pytest.mark.parametrize("size", [0, -1, True, "5"])
-def test_a_limit_that_is_none_is_refused(own, size):
+def test_an_invalid_limit_is_refused(own, size):
     with pytest.raises(ValueError, match="largest_result must be a number of bytes"):
         own.largest_result = size
 

@@ -30,7 +30,7 @@ from tests.wire.interpreters import found
 
 @pytest.fixture
 def chain():
-    """`chain("2.7", "3.6")` opens a context on this machine, another one behind that and so on; returns them all."""
+    """`chain("2.7", "3.6")` opens a context on this machine, the next one via that and so on; returns them all."""
     opened = []
 
     def open_chain(*versions, via=None):
@@ -60,7 +60,7 @@ def test_a_chain_of_four_with_old_and_new_pythons_in_it(chain):
     assert all(gone(pid) for pid in pids)
 
 
-def test_ssh_through_ssh_uses_the_client_over_there(sshd):
+def test_ssh_through_ssh_uses_the_client_of_the_target(sshd):
     with remote.ssh(sshd.host, ssh_args=sshd.ssh_args) as alpha:
         with remote.ssh(sshd.host, ssh_args=sshd.ssh_args, via=alpha) as beta:
             assert beta.name == f"{sshd.host}/{sshd.host}"
@@ -295,7 +295,7 @@ def test_a_call_that_was_not_sent_leaves_nothing_that_an_import_waits_for(chain,
     assert last.call(via_unsent.inside) == via_lazy.inside()
 
 
-def test_the_death_of_each_hop_is_told_to_all_behind_it_and_to_nobody_else(chain, in_tasklets):
+def test_the_death_of_each_hop_is_told_to_all_behind_it_and_to_no_other(chain, in_tasklets):
     contexts = chain("own", "own", "own")
     (sibling,) = chain("own", via=contexts[0])
     pids = [context.facts.pid for context in contexts]
@@ -365,7 +365,7 @@ FORGED = {
 
 
 @pytest.mark.parametrize("what", FORGED)
-def test_who_speaks_for_others_loses_its_own_context_and_no_other(chain, tmp_path, what):
+def test_a_context_that_speaks_for_others_loses_its_own_context_and_no_other(chain, tmp_path, what):
     (alpha,) = chain("own")
     bad = remote.local(hostile(tmp_path, f"hello()\nnumber = receive_call()\n{FORGED[what]}"), via=alpha, name="bad")
     (good,) = chain("own", via=alpha)
@@ -376,7 +376,7 @@ def test_who_speaks_for_others_loses_its_own_context_and_no_other(chain, tmp_pat
     assert good.call(roamlet_sent.add, (1, 2)) == alpha.call(roamlet_sent.add, (1, 2)) == 3
 
 
-def test_an_intermediary_that_speaks_for_who_is_not_behind_it_ends_with_all_behind_it(tmp_path):
+def test_an_intermediary_that_speaks_for_a_context_not_behind_it_ends_with_all_behind_it(tmp_path):
     bad = hostile(tmp_path, "hello()\nnumber = receive_call()\nsend(protocol.RESULT, b'N', number, source=me + 1)")
     with remote.local(bad, name="bad") as alpha, remote.local() as other:
         with raises(remote.ProtocolError, match="a frame from"):
@@ -396,7 +396,7 @@ def test_a_child_that_does_not_read_holds_up_neither_its_sibling_nor_the_memory_
         os.kill(stuck.facts.pid, signal.SIGKILL)
 
 
-def test_a_child_whose_output_nobody_takes_is_held_and_its_sibling_is_not(chain):
+def test_a_child_whose_output_is_not_taken_is_held_and_its_sibling_is_not(chain):
     (alpha, beta) = chain("own", "own")
     taken, go_on = [], roamlet.sync.Event()
 

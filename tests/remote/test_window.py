@@ -18,7 +18,7 @@ def context() -> Iterator[remote.Context]:
         yield opened
 
 
-def test_what_waits_for_room_is_accepted_in_its_order_whoever_waits() -> None:
+def test_what_waits_for_room_is_accepted_in_its_order() -> None:
     channel: Any = remote.channel(window=2)
     accepted: list[object] = []
 
@@ -54,7 +54,7 @@ def test_a_closed_channel_accepts_what_waits_and_nothing_new() -> None:
     assert channel.closed
 
 
-def test_who_is_killed_while_it_waits_for_room_has_sent_nothing() -> None:
+def test_a_sender_killed_while_it_waits_for_room_has_sent_nothing() -> None:
     channel: Any = remote.channel(window=1)
     channel.send("accepted")
     sender = roamlet.tasklet(channel.send)("never")

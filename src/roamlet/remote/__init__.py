@@ -3,7 +3,7 @@
     with remote.ssh("alpha") as alpha:
         print(alpha.call(platform.platform))
 
-Nothing is installed over there and nothing is written to its disk: a Python 2.7, or 3.6 and later, is enough.
+Nothing is installed on the target and nothing is written to its disk: a Python 2.7, or 3.6 and later, is enough.
 """
 
 from roamlet.remote.base.facts import Facts

@@ -66,7 +66,7 @@ class HostUnknown(ConnectError):
 
 
 class HostUnreachable(ConnectError):
-    """The host has an address, but nobody answers there (ssh, a cluster's server), or the answer broke off."""
+    """The host has an address, but nothing answers there (no ssh, no cluster's server), or the answer broke off."""
 
 
 class HostKeyRefused(ConnectError):
@@ -78,7 +78,7 @@ class HostKeyUnknown(ConnectError):
 
 
 class AuthenticationFailed(ConnectError, PermissionError):
-    """Who asks is not believed: with the keys that were offered, with the password, or with none where one is wanted."""
+    """The target accepts neither the keys that were offered nor the password, or it wants a password and none was given."""
 
 
 class NotAllowed(ConnectError, PermissionError):
@@ -94,7 +94,7 @@ class TargetNotRunning(ConnectError):
 
 
 class UnsafeFork(ConnectError):
-    """The process was not forked: threads beside the caller's may hold locks that nobody would release in the child."""
+    """The process was not forked: threads beside the caller's may hold locks that no thread would release in the child."""
 
 
 class NoAllocation(ConnectError):
@@ -155,7 +155,7 @@ class ChainBroken(RemoteError):
 
 
 class OutputHeld(RemoteError, RuntimeError):
-    """An output function called the context that it takes the output of, or one behind it, while that waits for the function."""
+    """An output function called the context whose output it takes, or one opened via that, which waits for this function."""
 
 
 class CannotTravel(RemoteError, TypeError):

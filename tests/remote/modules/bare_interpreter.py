@@ -113,7 +113,7 @@ def has_of(python: str) -> frozenset[str]:
 
 
 def imports_from(python: str, bodies: Iterable[bytes], statement: str, files: dict[str, str] | None = None) -> Outcome:
-    """Run `statement` in a bare interpreter that has these bundles and nobody to ask.
+    """Run `statement` in a bare interpreter that has these bundles and no parent to ask.
 
     `files`: package -> folder from which it may read its data files.
     """

@@ -31,7 +31,7 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
     modules.trim()
     yield write
     for name in set(sys.modules) - before:
-        if name.partition(".")[0] not in sys.stdlib_module_names:  # whoever has those keeps them
+        if name.partition(".")[0] not in sys.stdlib_module_names:  # standard modules stay: other modules refer to them
             del sys.modules[name]
     modules.trim()
     sys.path_importer_cache.clear()

@@ -71,7 +71,7 @@ def test_every_form_of_import_at_module_level_is_followed(make: Make, bare: froz
     assert ("app.main" in sys.modules) == import_first
 
 
-def test_dependencies_come_before_those_who_need_them(make: Make, bare: frozenset[str]) -> None:
+def test_dependencies_come_before_the_modules_that_need_them(make: Make, bare: frozenset[str]) -> None:
     make({"top.py": "import middle", "middle.py": "import low.part", "low/__init__.py": "", "low/part.py": ""})
     assert loaded_plan("top", bare).modules == ("low", "low.part", "middle", "top")
 
@@ -122,7 +122,7 @@ def test_imports_inside_functions_come_with_the_second_wave(make: Make, bare: fr
     assert set(second.modules) == {"heavy", "heavy.more", "heaviest", "deepest"}
 
 
-def test_what_functions_import_stays_here_as_long_as_nobody_has_loaded_it_unless_the_call_may_reach_it(
+def test_what_functions_import_stays_here_until_it_is_loaded_unless_the_call_may_reach_it(
     make: Make, bare: frozenset[str]
 ) -> None:
     make(
@@ -235,11 +235,13 @@ def test_what_a_module_loads_by_computed_names_comes_with_the_second_wave(make: 
     assert second.modules == ("plug.used",)
 
 
-def test_what_nobody_has_is_told_to_be_absent(make: Make, bare: frozenset[str]) -> None:
-    make({"hopeful.py": "try:\n    import simplejson_of_nobody.decoder as json\nexcept ImportError:\n    import json"})
+def test_what_neither_side_has_is_told_to_be_absent(make: Make, bare: frozenset[str]) -> None:
+    make(
+        {"hopeful.py": "try:\n    import simplejson_missing_one.decoder as json\nexcept ImportError:\n    import json"}
+    )
     bundle = loaded_plan("hopeful", bare)
     assert bundle.modules == ("hopeful",)
-    assert "simplejson_of_nobody" in bundle.absent
+    assert "simplejson_missing_one" in bundle.absent
     assert "json" not in bundle.absent
 
 
@@ -446,7 +448,7 @@ def test_an_extension_module_stays_here_and_the_reason_says_what_to_do(make: Mak
     assert bundle.modules == ("fast",)
     assert reasons_of(bundle)["fast._core"] == (
         f"fast._core is an extension module (_core{suffix}), which cannot be sent: it is built for one machine. "
-        "Install fast over there"
+        "Install fast on the target"
     )
 
 
@@ -511,13 +513,13 @@ def test_the_source_travels_byte_by_byte_with_its_coding_line(make: Make, bare: 
 
 
 def test_a_module_that_was_made_by_code_is_refused_before_anything_is_sent(bare: frozenset[str]) -> None:
-    with pytest.raises(RemoteModuleNotFound, match="the module of_nobody is neither over there nor here"):
-        modules.plan("of_nobody", (), bare)
+    with pytest.raises(RemoteModuleNotFound, match="the module missing_one is neither on the target nor here"):
+        modules.plan("missing_one", (), bare)
 
 
 def test_a_function_of_an_extension_module_is_refused_with_the_reason(make: Make, bare: frozenset[str]) -> None:
     make({f"native{importlib.machinery.EXTENSION_SUFFIXES[0]}": ""})
-    with pytest.raises(CannotTravel, match="native is an extension module .* Install native over there"):
+    with pytest.raises(CannotTravel, match="native is an extension module .* Install native on the target"):
         modules.plan("native", (), bare)
 
 
@@ -530,7 +532,7 @@ def test_a_module_that_the_target_has_needs_nothing(bare: frozenset[str]) -> Non
 NATIVE = importlib.machinery.EXTENSION_SUFFIXES[0]
 
 
-def test_a_module_that_is_certain_to_fail_over_there_is_refused_in_terms_of_what_it_imports(
+def test_a_module_that_is_certain_to_fail_on_the_target_is_refused_in_terms_of_what_it_imports(
     make: Make, bare: frozenset[str]
 ) -> None:
     make(
@@ -542,10 +544,10 @@ def test_a_module_that_is_certain_to_fail_over_there_is_refused_in_terms_of_what
         }
     )
     message = (
-        rf"the module numbers_of_mine cannot be imported over there: "
+        rf"the module numbers_of_mine cannot be imported on the target: "
         rf"numbers_of_mine imports array_like, which needs array_like._engine; "
         rf"array_like._engine is an extension module \(_engine{NATIVE}\), which cannot be sent: it is built for one machine. "
-        "Install array_like over there, or import it only inside of the functions that need it"
+        "Install array_like on the target, or import it only inside of the functions that need it"
     )
     with pytest.raises(CannotTravel, match=message):
         modules.plan("numbers_of_mine", (), bare)
@@ -560,7 +562,7 @@ def test_a_module_that_is_certain_to_fail_over_there_is_refused_in_terms_of_what
         "def work():\n    import array_like",
         "for name in []:\n    import array_like",
         "try:\n    import json\nexcept ImportError:\n    import array_like",
-        "try:\n    import of_nobody\nexcept ImportError:\n    pass\nelse:\n    import array_like",
+        "try:\n    import missing_one\nexcept ImportError:\n    pass\nelse:\n    import array_like",
     ],
 )
 def test_what_can_do_without_the_extension_travels_without_those_that_cannot(

@@ -1,4 +1,4 @@
-"""The reader of ELF files: what it finds in real ones and in made ones, and what it says of those that are none."""
+"""The reader of ELF files: what it finds in real ones and in made ones, and how it reports other files."""
 
 import random
 import re

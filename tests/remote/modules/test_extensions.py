@@ -84,8 +84,8 @@ def test_the_c_library_and_pythons_own_never_go_and_nothing_from_a_relative_plac
     ("different", "said"),
     [
         ({"python": (3, 6), "suffixes": (".cpython-36m-x86_64-linux-gnu.so", ".abi3.so", ".so")}, "cpython 3.6"),
-        ({"suffixes": ()}, "over there is"),
-        ({"implementation": "pypy"}, "over there is pypy"),
+        ({"suffixes": ()}, "and the target is"),
+        ({"implementation": "pypy"}, "the target is pypy"),
         ({"system": "freebsd14"}, "on freebsd14"),
         ({"suffixes": (SUFFIX.replace(HERE.triplet, "sparc64-linux-gnu"), SUFFIX, ".abi3.so")}, "sparc64-linux-gnu"),
     ],
@@ -96,7 +96,7 @@ def test_another_python_or_platform_is_refused_and_both_are_named(
     text = reason(fitting(write(f"pkg/one{SUFFIX}"), **different))
     assert text.startswith(f"pkg.one is an extension module (one{SUFFIX}), which cannot be sent: {BUILT}")
     assert said in text
-    assert text.endswith(". Install pkg over there")
+    assert text.endswith(". Install pkg on the target")
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_the_newest_symbol_of_all_files_decides_which_glibc_will_do(write: Write
     found = extensions.fitting(Missing("pkg.one", "", True, path), replace(HERE, libc=libc))
     assert isinstance(found, Location) is fits
     if not fits:
-        assert "with glibc 2.28 or later, and over there is" in reason(found)
+        assert "with glibc 2.28 or later, and the target is" in reason(found)
 
 
 def test_abi3_goes_to_other_versions_and_no_ending_to_the_same_only(write: Write) -> None:
@@ -138,7 +138,7 @@ def test_the_tag_of_its_wheel_tells_the_oldest_python_of_an_abi3_module(
     if not fits:
         text = f"it is built for {HERE.implementation} 3.10 or later (abi3) on linux "
         assert text in reason(found)
-        assert "and over there is" in reason(found)
+        assert "and the target is" in reason(found)
 
 
 def test_a_file_for_another_processor_is_refused_whatever_its_name_says(write: Write) -> None:
@@ -153,7 +153,7 @@ def test_what_cannot_be_read_is_refused_with_the_reason(write: Write, tmp_path: 
     assert "cannot be sent: [Errno 2] No such file" in reason(fitting(str(path)))
 
 
-def test_too_much_for_the_memory_over_there_is_refused(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_much_for_the_memory_of_the_target_is_refused(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(extensions, "LARGEST", 100)
     assert "with its libraries it has more than" in reason(fitting(write(f"pkg/one{SUFFIX}")))
 

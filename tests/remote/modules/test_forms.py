@@ -1,4 +1,4 @@
-"""Sources or bytecode, zlib or xz: in whatever form modules travel, over there they look alike."""
+"""Sources or bytecode, zlib or xz: in whatever form modules travel, they look alike on the target."""
 
 import importlib
 import sys
@@ -50,7 +50,7 @@ def test_sources_look_as_at_home(sent: ModuleType, version: str) -> None:
         assert context.stats.round_trips == 0
 
 
-def test_bytecode_looks_as_at_home_and_the_source_comes_when_somebody_looks(sent: ModuleType) -> None:
+def test_bytecode_looks_as_at_home_and_the_source_comes_when_it_is_read(sent: ModuleType) -> None:
     with remote.local() as context:
         assert context.call(sent.form)[0] == wire_bundle.MODULE | wire_bundle.CODE
         assert context.stats.round_trips <= 1  # os.path.exists(__file__)
@@ -119,6 +119,6 @@ def test_a_source_that_does_not_compile_travels_as_it_is(make: Make, bare: froze
     assert wire_bundle.unpack(bundle.data)[0][0][:3] == ("broken", wire_bundle.MODULE, b"print 'for another Python'\n")
 
 
-def test_xz_is_unpacked_over_there(sent: ModuleType) -> None:
+def test_xz_is_unpacked_on_the_target(sent: ModuleType) -> None:
     with remote.local(modules=remote.Modules(compression="xz", bytecode=False)) as context:
         assert context.call(sent.form)[0] == wire_bundle.MODULE

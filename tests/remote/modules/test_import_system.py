@@ -1,4 +1,4 @@
-"""The import system over there is the real one: whatever packages do with it at home works in a context as well."""
+"""The import system of the target is the real one: whatever packages do with it locally works in a context as well."""
 
 import importlib
 import os

@@ -1,4 +1,4 @@
-"""importlib.metadata over there, about distributions whose modules came from here."""
+"""importlib.metadata on the target, about distributions whose modules came from here."""
 
 import importlib
 import sys
@@ -58,14 +58,14 @@ def test_versions_entry_points_and_files_are_told(asking: ModuleType, version: s
         assert (text, summary) == ("some data", "a test")
 
 
-def test_a_package_that_asks_for_its_own_version_waits_for_nobody(asking: ModuleType) -> None:
+def test_a_package_that_asks_for_its_own_version_needs_no_round_trip(asking: ModuleType) -> None:
     asks = importlib.import_module("roamlet_dist_one.asks")
     with remote.local() as context:
         assert context.call(asks.told) == "1.5"
         assert context.stats.round_trips == 0
 
 
-def test_metadata_travel_ahead_for_who_asks_while_he_is_imported(asking: ModuleType, make: Make) -> None:
+def test_metadata_travel_ahead_for_modules_that_ask_while_they_are_imported(asking: ModuleType, make: Make) -> None:
     make(
         {
             "roamlet_dist_two.py": "from importlib.metadata import version\ndef later():\n    return version('x')\n",
@@ -135,7 +135,7 @@ def test_a_version_that_is_asked_for_by_another_name_or_in_a_function_is_there(
         assert context.stats.round_trips == 0
 
 
-def test_who_walks_through_all_distributions_asks_for_two(asking: ModuleType, make: Make) -> None:
+def test_code_that_walks_through_all_distributions_asks_for_two(asking: ModuleType, make: Make) -> None:
     make(
         {
             name: text

@@ -57,12 +57,12 @@ def test_data_files_that_the_code_names_are_there_and_the_others_are_fetched(
 ) -> None:
     with remote.local(python=interpreters.found()[version]) as context:
         assert context.call(with_data.by_pkgutil) == "wool and linen"
-        over_there = context.facts.python[:2]
-        if over_there >= (3, 9):
+        theirs = context.facts.python[:2]
+        if theirs >= (3, 9):
             names = ["__init__.py", "other.txt", "words.txt"]
             assert context.call(with_data.by_traversable) == ("wool and linen", True, names, False)
             assert context.stats.round_trips == 1
-        if over_there >= (3, 7):
+        if theirs >= (3, 7):
             assert context.call(with_data.by_old_functions) == ("wool and linen", True)
         before = context.stats.round_trips
         assert context.call(with_data.by_name, ("other.txt",)) in (b"unused", "unused")
@@ -88,7 +88,7 @@ def test_what_functions_import_when_they_are_called_is_there_before_they_are(mak
     importlib.import_module("later_third")  # loaded here: likely to be needed there
     with remote.local(python=interpreters.found()[version]) as context:
         context.call(first.nothing)
-        while context.stats.modules < 3:  # the third follows behind the call
+        while context.stats.modules < 3:  # the third follows after the call
             roamlet.sleep(0.001)
         assert context.call(first.run) == "third"
         assert context.stats.round_trips == 0
@@ -97,9 +97,9 @@ def test_what_functions_import_when_they_are_called_is_there_before_they_are(mak
 @pytest.mark.parametrize("version", PYTHONS)
 def test_a_path_to_a_data_file_leads_into_memory(with_data: ModuleType, version: str) -> None:
     with remote.local(python=interpreters.found()[version]) as context:
-        over_there = context.facts.python[:2]
+        theirs = context.facts.python[:2]
         for least, function in (((3, 9), with_data.by_path), ((3, 8), with_data.by_old_path)):
-            if over_there >= least:
+            if theirs >= least:
                 path, text = context.call(function)
                 assert path.startswith("/proc/")
                 assert text == "wool and linen"

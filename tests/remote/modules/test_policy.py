@@ -177,7 +177,7 @@ def test_a_name_that_another_version_of_a_package_lacks_is_told_with_both_versio
     )
     (sys.modules.get("shared_one") or importlib.import_module("shared_one")).newer = 1  # type: ignore[attr-defined]
     functions = importlib.import_module("newer_one")
-    said = r"shared_one is 1\.9 over there and 1\.10 here, .*Install the same version"
+    said = r"shared_one is 1\.9 on the target and 1\.10 here, .*Install the same version"
     with remote.local(python=target_with({"shared_one.py": "", **installed(there)})) as context:
         for function, kind in ((functions.imports, ImportError), (functions.uses, AttributeError)):
             with raises(kind, match="newer") as caught:
@@ -197,7 +197,7 @@ def test_a_context_whose_versions_conflict_is_not_opened(
     make(installed("1.10"))
     files = installed(there) if there else {}
     python = target_with({"shared_one.py": "value = 'from the target'", **files})
-    said = f"shared_one is {there or 'of no known version'} over there and 1.10 here"
+    said = f"shared_one is {there or 'of no known version'} on the target and 1.10 here"
     with pytest.raises(remote.VersionConflict, match=said):
         remote.local(python=python, modules=remote.Modules(prefer={"shared_one": "same"}))
 

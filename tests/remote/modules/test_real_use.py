@@ -77,13 +77,13 @@ def not_loaded(monkeypatch: pytest.MonkeyPatch) -> NotLoaded:
     return forget
 
 
-def test_django_migrates_and_queries_over_there(context: remote.Context) -> None:
+def test_django_migrates_and_queries_on_the_target(context: remote.Context) -> None:
     pytest.importorskip("django")
     assert context.call(roamlet_uses.django) == (["joan", "grace"], True)
     assert context.stats.bytes_down < 2_000_000  # bytecode, of whatever the parent has loaded; no translations
 
 
-def test_jinja2_finds_and_lists_templates_over_there(context: remote.Context, make: Make) -> None:
+def test_jinja2_finds_and_lists_templates_on_the_target(context: remote.Context, make: Make) -> None:
     pytest.importorskip("jinja2")
     page = "{% for name in names %}<p>{{ name }}{% endfor %}{% include 'sub/foot.html' %}"
     names = ("__init__.py", "templates/page.html", "templates/sub/foot.html")
@@ -96,7 +96,7 @@ def test_jinja2_finds_and_lists_templates_over_there(context: remote.Context, ma
 
 
 @pytest.mark.parametrize("loaded", [True, False], ids=["loaded here", "not loaded here"])
-def test_sqlalchemy_selects_over_there(context: remote.Context, not_loaded: NotLoaded, *, loaded: bool) -> None:
+def test_sqlalchemy_selects_on_the_target(context: remote.Context, not_loaded: NotLoaded, *, loaded: bool) -> None:
     pytest.importorskip("sqlalchemy")
     if not loaded:
         not_loaded("sqlalchemy")
@@ -106,7 +106,7 @@ def test_sqlalchemy_selects_over_there(context: remote.Context, not_loaded: NotL
     )  # compiled modules above 1 MiB are asked for where the parent has not loaded them
 
 
-def test_rich_draws_a_table_over_there(context: remote.Context, not_loaded: NotLoaded) -> None:
+def test_rich_draws_a_table_on_the_target(context: remote.Context, not_loaded: NotLoaded) -> None:
     pytest.importorskip("rich")
     not_loaded("rich", "pygments")
     assert "│ roamlet ✨ │" in context.call(roamlet_uses.rich)

@@ -49,12 +49,12 @@ def _chains():
 
 
 def remembered():
-    """How many chains, and calls of them, are known over there."""
+    """How many chains, and calls of them, are known on the target."""
     chains = _chains()
     return len(chains._chains), len(chains._members)
 
 
 def lie():
-    """From now on, say of each call of a chain that one before it has failed."""
+    """From now on, answer each call of a chain as if one before it had failed."""
     chains = _chains()
     chains._go_on = chains._break

@@ -1,4 +1,4 @@
-"""Functions that use channels over there. In the syntax that 2.7 and 3.6+ share."""
+"""Functions that use channels on the target. In the syntax that 2.7 and 3.6+ share."""
 
 import os
 import signal
@@ -119,7 +119,7 @@ def in_threads(channel, count):
 
 
 class Overtaken(object):
-    """A link where all that is said about what was taken in the first epoch comes behind the first question of the next one."""
+    """A link where all answers about the first epoch come after the first question of the next one."""
 
     def __init__(self, link):
         self.busy = link.busy

@@ -1,4 +1,4 @@
-"""Functions that fail over there, each with a witness in its frame. The common syntax of 2.7 and 3.6+, standard modules only."""
+"""Functions that fail on the target, each with a witness in its frame. The common syntax of 2.7 and 3.6+, standard modules only."""
 
 import gc
 import logging
@@ -34,7 +34,7 @@ class Unsendable(object):
 def begin(folder):
     """Forget the witnesses of before, let nothing be freed by the cyclic collector from now on, and be asked in `folder`.
 
-    Who asks makes no call for it: that would take the place of the last one wherever a thread still has something of that.
+    The test asks without a call: a call would replace the last one wherever a thread still has something of that.
     """
     gc.disable()
     gc.collect()
@@ -104,7 +104,7 @@ def fail_deeper(*args):
 
 def fail_with_own_error():
     local = Witness("the frame that raised")
-    raise OwnError("only known over there", local)
+    raise OwnError("only known on the target", local)
 
 
 def fail_with_fields():
@@ -124,7 +124,7 @@ def exit_program():
 
 def interrupt():
     local = Witness("the frame that raised")
-    raise KeyboardInterrupt("over there: %s" % local.name)
+    raise KeyboardInterrupt("on the target: %s" % local.name)
 
 
 def handle_and_fail():

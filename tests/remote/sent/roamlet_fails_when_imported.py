@@ -1,4 +1,4 @@
-"""A module that cannot be imported over there, though it can be here."""
+"""A module that cannot be imported on the target, though it can be here."""
 
 import os
 

@@ -45,7 +45,7 @@ def kind(value):
     return type(value).__name__
 
 
-def a_thing(name="over there"):
+def a_thing(name="a thing"):
     return {"rows": [0, Thing(name, [Point(1, 2)])]}
 
 

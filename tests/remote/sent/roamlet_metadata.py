@@ -1,4 +1,4 @@
-"""What a function over there learns about the distributions that its modules came from."""
+"""What a function on the target learns about the distributions that its modules came from."""
 
 import sys
 

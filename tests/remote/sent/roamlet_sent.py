@@ -66,11 +66,11 @@ def raise_key_error():
 
 
 def raise_own_error():
-    raise OwnError("only known over there")
+    raise OwnError("only known on the target")
 
 
 def raise_interrupt():
-    raise KeyboardInterrupt("over there")
+    raise KeyboardInterrupt("on the target")
 
 
 def raise_inside_cause():
@@ -214,7 +214,7 @@ def search_path():
 
 
 def ask_on_the_terminal(prompt):
-    """What somebody types there, who is asked without an echo."""
+    """What a user types there, without an echo."""
     import termios
 
     with open("/dev/tty", "r+b", 0) as terminal:
@@ -236,7 +236,7 @@ def children():
 
 
 def set_clock(ahead):
-    """Let the time of day be so many seconds ahead of what it is, also for who has asked for the function before."""
+    """Set the time of day so many seconds ahead, also for modules that imported the function before."""
     _ahead[0] = ahead
     time.time = _wrong_time_of_day
 

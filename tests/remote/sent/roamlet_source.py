@@ -1,4 +1,4 @@
-"""A module that shows what it looks like over there, in whatever form it came. For 3.6 and later."""
+"""A module that shows what it looks like on the target, in whatever form it came. For 3.6 and later."""
 
 import inspect
 import linecache

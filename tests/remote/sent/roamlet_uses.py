@@ -1,4 +1,4 @@
-"""What the tests of real packages do over there: each function really uses one package, on 3.10 and later."""
+"""What the tests of real packages do on the target: each function really uses one package, on 3.10 and later."""
 
 
 def django():

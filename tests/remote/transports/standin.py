@@ -1,4 +1,4 @@
-"""Commands that stand in for those that a test machine does not have: docker, kubectl and their like.
+"""Commands in place of those that a test machine does not have: docker, kubectl and their like.
 
 Each is a program on PATH that takes the real one's options and no others, records how it was called, and then runs what it was
 given as the real one would; or fails with the words and the exit code that it was told.

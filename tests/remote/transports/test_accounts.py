@@ -39,7 +39,7 @@ def test_the_password_that_was_given_is_typed_at_the_prompt(kind, called_by):
 
 
 @pytest.mark.parametrize("kind", OPEN)
-def test_a_function_is_asked_with_the_prompt_and_who_asks(kind, called_by):
+def test_a_function_is_asked_with_the_prompt_and_the_command(kind, called_by):
     called_by(CALLER)
     asked = []
 
@@ -158,9 +158,9 @@ def test_rules_that_want_no_password_are_asked_without_one(kind, called_by):
          "rules do not let this user do that.*not in the sudoers file.*sudo -l"),
         ("doas", STRANGER, {"password": PASSWORD}, remote.NotAllowed, "rules do not let this user do that.*doas.conf"),
         ("sudo", "roamlet-tty", {}, remote.NotAllowed, "requiretty.*Give a password="),
-        ("sudo", "root", {"user": "roamlet-nobody-at-all"}, remote.TargetNotFound, "there is no user roamlet-nobody-at-all"),
-        ("su", "root", {"user": "roamlet-nobody-at-all"}, remote.TargetNotFound, "there is no user roamlet-nobody-at-all"),
-        ("doas", "root", {"user": "roamlet-nobody-at-all"}, remote.TargetNotFound, "there is no user roamlet-nobody-at-all"),
+        ("sudo", "root", {"user": "roamlet-missing-user"}, remote.TargetNotFound, "there is no user roamlet-missing-user"),
+        ("su", "root", {"user": "roamlet-missing-user"}, remote.TargetNotFound, "there is no user roamlet-missing-user"),
+        ("doas", "root", {"user": "roamlet-missing-user"}, remote.TargetNotFound, "there is no user roamlet-missing-user"),
         ("sudo", "root", {"python": "/no/such/python"}, remote.NoPython, "no interpreter /no/such/python"),
         ("doas", "root", {"python": "/no/such/python"}, remote.NoPython, "no interpreter /no/such/python"),
         ("su", "root", {"python": "/no/such/python"}, remote.NoPython, "there is no /no/such/python, or this user may not"),
@@ -173,13 +173,13 @@ def test_a_refusal_is_named_with_the_next_step(kind, user, options, error, says,
     assert type(caught.value) is error
 
 
-def test_su_reaches_an_account_that_nobody_logs_in_to_when_root_asks(called_by):
+def test_su_reaches_an_account_without_a_login_when_root_asks(called_by):
     called_by("root")
     with remote.su("roamlet-closed", python=PYTHON) as context:
         assert context.call(getpass.getuser) == "roamlet-closed"
 
 
-def test_who_asks_on_the_terminal_later_gets_an_end_of_file(called_by):
+def test_a_program_that_asks_on_the_terminal_later_gets_an_end_of_file(called_by):
     called_by(CALLER)
     with remote.doas(OTHER, python=PYTHON, password=PASSWORD) as context:
         assert context.call(roamlet_sent.ask_on_the_terminal, ("And now? ",)) == ""

@@ -130,7 +130,7 @@ def test_a_process_that_is_gone_is_named():
         remote.setns(gone.pid)
 
 
-def test_who_may_not_enter_is_told(commands):
+def test_a_user_who_may_not_enter_is_told(commands):
     command = StandIn("nsenter", ("--",), flags=("--all",), values=("--target",)).install(commands)
     command.fails("nsenter: cannot open /proc/1/ns/user: Permission denied\n")
     with raises(remote.NotAllowed, match="may not enter these namespaces"):

@@ -16,7 +16,7 @@ VERSIONS = {version: path for version, path in found().items() if version in ("2
 
 
 @pytest.mark.parametrize("kind", OPEN)
-def test_the_password_is_typed_over_there(kind, called_by):
+def test_the_password_is_typed_on_the_target(kind, called_by):
     called_by(CALLER)
     with remote.local() as via:
         with OPEN[kind](OTHER, python=PYTHON, password=PASSWORD, via=via) as context:
@@ -48,7 +48,7 @@ def test_every_version_of_python_can_be_in_between(version, called_by):
 
 
 @pytest.mark.parametrize("kind", ["su", "sudo"])
-def test_a_wrong_password_is_an_error_over_there_too(kind, called_by):
+def test_a_wrong_password_is_an_error_on_the_target_too(kind, called_by):
     called_by(CALLER)
     with remote.local() as via:
         with raises(remote.AuthenticationFailed, match="not accepted|does not take the password") as caught:
@@ -86,10 +86,10 @@ def test_where_calls_are_tasklets_prompts_keep_none_of_them_waiting(called_by):
 
 def test_a_terminal_that_cannot_be_had_is_an_error_of_connecting():
     with remote.local() as via:
-        with raises(remote.TargetNotFound, match="there is no user nobody-of-this-name"):
-            remote.su("nobody-of-this-name", via=via)
+        with raises(remote.TargetNotFound, match="there is no user missing-user"):
+            remote.su("missing-user", via=via)
         assert via.call(roamlet_sent.add, (1, 2)) == 3
         via.call(resource.setrlimit, (resource.RLIMIT_NOFILE, (3, 3)))
         with raises(remote.ConnectError, match="was not started: it got no terminal in 'local': .*Too many open files"):
-            remote.su("nobody-of-this-name", via=via)
+            remote.su("missing-user", via=via)
         assert via.call(roamlet_sent.add, (1, 2)) == 3

@@ -85,7 +85,7 @@ def test_a_password_in_the_environment_counts(ssh, monkeypatch):
         assert context.call(getpass.getuser) == CALLER
 
 
-def test_without_a_password_nobody_is_asked_and_the_error_says_how_to_give_one(ssh):
+def test_without_a_password_no_prompt_is_shown_and_the_error_says_how_to_give_one(ssh):
     with raises(remote.AuthenticationFailed, match="does not let this user in.*or give a password="):
         ssh("target")
 

@@ -206,7 +206,7 @@ class Chain:
     def __del__(self) -> None:
         if not self._told:
             _log.warning(
-                "%r was dropped: %s had failed, and nobody was told: use `with`, or join()", self, self._first_name()
+                "%r was dropped: %s had failed, and no caller was told: use `with`, or join()", self, self._first_name()
             )
         if self._over_due:
             link, frame = self._calls.link, self._over()

@@ -307,7 +307,7 @@ class Calls:
         refused = CannotTravel(
             f"{function} was not called in {self.name!r}: {problem}.\n"
             "    Data travels, instances of classes that can be imported, functions and channels; see What travels in the "
-            "documentation. Send what is needed to make the object over there.",
+            "documentation. Send what is needed to make the object on the target.",
             context=self.name,
             function=function,
         )

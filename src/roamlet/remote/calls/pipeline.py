@@ -121,7 +121,7 @@ class Pipeline:
         self._calls.link.break_off(what)
         raise ProtocolError(
             f"{self._calls.name!r} answered what it must never send, so it was closed, and nothing of that was used: {what}.\n"
-            "    Something over there means ill.",
+            "    Treat the target as hostile.",
             context=self._calls.name,
         )
 

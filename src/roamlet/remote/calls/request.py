@@ -64,7 +64,7 @@ def head_of(name: modules.FunctionName) -> tuple[str, bytes]:
 
 
 def _name_in_messages(name: modules.FunctionName) -> str:
-    if name.module == modules.name_over_there():
+    if name.module == modules.name_on_target():
         return f"__main__.{name.qualname}"
     if name.module.startswith("roamlet.wire."):
         return part_name(name.module.removeprefix("roamlet.wire."))

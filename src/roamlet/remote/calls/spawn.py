@@ -172,7 +172,7 @@ class RemoteCall(Generic[R]):
     def __del__(self) -> None:
         failed = self._error is not None or (self._answer is not None and self._answer[0] == protocol.ERROR)
         if failed and not self._asked_for and not self._killed:
-            _log.warning("%r has failed, and nobody has asked for its result: join() raises the error", self)
+            _log.warning("%r has failed, and no caller has asked for its result: join() raises the error", self)
 
 
 class Stream(Generic[T], Iterator[T]):
@@ -265,7 +265,7 @@ async def acall(
     def ended_there() -> None:
         try:
             loop.call_soon_threadsafe(tell)
-        except RuntimeError:  # the loop was closed meanwhile, and nobody waits
+        except RuntimeError:  # the loop was closed meanwhile, and no task waits
             _log.debug("%r has ended behind its event loop", call)
 
     call.then(ended_there)

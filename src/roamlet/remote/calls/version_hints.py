@@ -33,7 +33,7 @@ def say_versions(calls: Calls, error: ImportError | AttributeError) -> None:
         if type(there) is str and there != here:
             _add(
                 error,
-                f"{name} is {there:.40} over there and {here} here, and code there uses its own copy, unless modules="
+                f"{name} is {there:.40} on the target and {here} here, and code there uses its own copy, unless modules="
                 "Modules(prefer=...) says otherwise.\n    Install the same version on both sides, or write what both know.",
             )
 

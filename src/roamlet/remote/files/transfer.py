@@ -96,7 +96,7 @@ class Transfer:
     def changed(self, path: bytes, where: str) -> FileChanged:
         return FileChanged(
             f"{os.fsdecode(path)!r} {where} was changed while it was read; nothing was put in place.\n"
-            "    Transfer it when nobody writes to it, or transfer a copy.",
+            "    Transfer it when no program writes to it, or transfer a copy.",
             context=self.calls.name,
         )
 
@@ -304,7 +304,7 @@ def _get_opened(
     opened: Callable[[int, dict[str, Any]], wire.Writer],
     skipped: int,
 ) -> tuple[int, int, str]:
-    """Fetch what is behind the first `skipped` bytes, which are here; return size, how many of those counted, and checksum.
+    """Fetch what follows the first `skipped` bytes, which are here; return size, how many of those counted, and checksum.
 
     The checksum is empty when the whole is not what it is on the target.
     """
@@ -313,7 +313,7 @@ def _get_opened(
     size = facts[2]
     begun = min(skipped, size)
     with made(lambda: opened(size, options.how()), keep=True) as writer:
-        if writer.position != begun:  # what is here is none of it
+        if writer.position != begun:  # the bytes that are here belong to another file
             pipeline.call(wire.stop, (token,))
             return size, 0, ""
         if begun:
@@ -357,7 +357,7 @@ def _get_pieces(
 
     def taken(length: int, piece: Any) -> int:
         if not _is_piece(piece) or _length(piece) > length:
-            pipeline.refuse("a piece of a file that is none")
+            pipeline.refuse("a malformed piece of a file")
         if _length(piece) < length:
             raise transfer.changed(target, transfer.there)
         return _take(transfer, writer, piece, size, target)
@@ -373,7 +373,7 @@ def _get_pieces(
     pipeline.settle()
     answer = said[0]
     if type(answer) is not tuple or tuple(map(type, answer)) != (str, bool):
-        pipeline.refuse("a checksum that is none")
+        pipeline.refuse("a malformed checksum")
     return answer[0], answer[1]
 
 
@@ -387,9 +387,9 @@ def checked_opening(pipeline: Pipeline, answer: Any) -> Opening:
     facts, first, digest, same = answer
     facts = checked_facts(pipeline, facts)
     if not _is_piece(first) or _length(first) > min(wire.PIECE, facts[2]):
-        pipeline.refuse("a first piece of a file that is none")
+        pipeline.refuse("a malformed first piece of a file")
     if digest is not None and (type(digest) is not str or len(digest) > 200):
-        pipeline.refuse("a checksum that is none")
+        pipeline.refuse("a malformed checksum")
     return facts, first, digest, same is True
 
 
@@ -404,7 +404,7 @@ def checked_facts(pipeline: Pipeline, facts: Any) -> Facts:
         good = good and all(type(number) is int and 0 <= number < 1 << 32 for number in owner[:2])
         good = good and all(name is None or type(name) is str for name in owner[2:])
     if not good:
-        pipeline.refuse("facts about a file that are none")
+        pipeline.refuse("malformed facts about a file")
     return facts  # type: ignore[no-any-return]
 
 
@@ -418,5 +418,5 @@ def _length(piece: Any) -> int:
 
 def _number(pipeline: Pipeline, value: Any, most: int) -> int:
     if type(value) is not int or not 0 <= value <= most:
-        pipeline.refuse("a position in a file that is none")
+        pipeline.refuse("a position that is not in the file")
     return value

@@ -240,7 +240,7 @@ def _listed(transfer: TreeTransfer, token: str) -> Iterator[Entry]:
                 continue
             page = pages.popleft()
             if type(page) is not list or len(page) > trees.PAGE:
-                pipeline.refuse("a list of files that is none")
+                pipeline.refuse("a malformed list of files")
             if len(page) == trees.PAGE:
                 pipeline.send(trees.more, (token,), 0, arrived)
             for entry in page:
@@ -251,10 +251,10 @@ def _listed(transfer: TreeTransfer, token: str) -> Iterator[Entry]:
 
 def _checked_entry(transfer: TreeTransfer, pipeline: Pipeline, entry: Any) -> Entry:
     if type(entry) is not list or len(entry) != 4:
-        pipeline.refuse("a name of a file that is none")
+        pipeline.refuse("a malformed name of a file")
     name, kind, facts, link = entry
     if type(name) not in (bytes, bytearray) or kind not in ("d", "f", "l", "x"):
-        pipeline.refuse("a name of a file that is none")
+        pipeline.refuse("a malformed name of a file")
     name = bytes(name)
     try:
         trees.parts_of(name)
@@ -262,7 +262,7 @@ def _checked_entry(transfer: TreeTransfer, pipeline: Pipeline, entry: Any) -> En
         raise _unsafe(transfer, name, "which is no name of something inside of it", "Do not trust that host") from None
     if kind == "l":
         if type(link) not in (bytes, bytearray):
-            pipeline.refuse("a symbolic link that is none")
+            pipeline.refuse("a malformed symbolic link")
         link = bytes(link)
         if transfer.options.symlinks == "keep" and not trees.stays_inside(name, link):
             raise _unsafe(

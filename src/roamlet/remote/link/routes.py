@@ -61,7 +61,7 @@ class Hop(Protocol):
 
 
 class Trunk:
-    """One link with its own pipe, as the way to all contexts behind it, over any number of hops.
+    """One link with its own pipe, as the way to all contexts that are reached through it, over any number of hops.
 
     `cache_lock` is held from the look at the bundle caches until the frames that rely on it are queued.
     """
@@ -98,7 +98,7 @@ class Trunk:
         reporter.reject(problem)
 
     def forget(self, number: int) -> None:
-        """Drop the tunnels of this context and of those behind it: nothing more comes from them."""
+        """Drop the tunnels of this context and of those reached through it: nothing more comes from them."""
         self.tunnels.pop(number, None)
         for tunnel in list(self.tunnels.values()):
             if tunnel.hop.identifier == number:

@@ -1,4 +1,4 @@
-"""What a function needs over there: its name, its modules in one bundle, and the names that are known to be absent.
+"""What a function needs on the target: its name, its modules in one bundle, and the names that are known to be absent.
 
 The parent's side only, and nothing in it sends or executes anything: `name_of` and `code_of` say what to call, `plan`
 what to push before the call, `pull` what to answer to a target that asks. roamlet.wire holds the other side.
@@ -10,7 +10,7 @@ from roamlet.remote.modules.finding.distributions import owner_of
 from roamlet.remote.modules.finding.sources import Missing
 from roamlet.remote.modules.finding.versions import asked_about, decided, versions_here
 from roamlet.remote.modules.functions import FunctionName, code_of, name_of
-from roamlet.remote.modules.main_script import has_guard, name_over_there, script
+from roamlet.remote.modules.main_script import has_guard, name_on_target, script
 from roamlet.remote.modules.native.extensions import why_not
 from roamlet.remote.modules.native.platforms import Platform
 from roamlet.remote.modules.native.shared import SMALL, Extension, SharedFile
@@ -31,7 +31,7 @@ __all__ = [
     "decided",
     "has_guard",
     "name_of",
-    "name_over_there",
+    "name_on_target",
     "owner_of",
     "packers_of",
     "plan",

@@ -57,7 +57,7 @@ class Bundle:
     modules in whose place a Python file is sent, as they cannot run on the target.
     `source_size` is the size of the sources before compression. `second_wave(sent)` gives what the functions of these
     modules import when they are called, less what `sent` names, or None; it takes as long as `plan`, so that it is best
-    asked for behind the call.
+    asked for after the call.
     """
 
     modules: tuple[str, ...]
@@ -127,7 +127,7 @@ def plan(
 ) -> Bundle | None:
     """What has to travel before a function of `module` can be called, or None when all is there.
 
-    `has` are the top-level names that import over there, `sent` the names (modules and absent ones) that bundles have
+    `has` are the top-level names that import on the target, `sent` the names (modules and absent ones) that bundles have
     brought. `code` is that of the function: its own imports are about to run, so they travel with the first bundle, and
     those of the functions that it may call here with the second wave, loaded here or not. `policy` says what is kept back,
     `platform` what extension modules the target can run; without one, none travels.
@@ -268,7 +268,7 @@ def _bundle_of(
     )
     if is_call and root in whole.unimportable:
         raise CannotTravel(
-            f"{_said(root)} cannot be imported over there: {whole.absent[root]}, or import it only inside of the "
+            f"{_said(root)} cannot be imported on the target: {whole.absent[root]}, or import it only inside of the "
             "functions that need it"
         )
 
@@ -317,7 +317,7 @@ def _remaining(
     names = tuple(one.name for one in modules)
     file_names = (*(one.name for one in files), *(f"roamlet.wire.{part}" for part in parts))
     native = tuple(one.native for one in modules if one.native is not None)
-    # What the parent itself has loaded on its way to `root` is certain to be loaded on the same way over there.
+    # What the parent itself has loaded on its way to `root` is certain to be loaded on the same way on the target.
     # A small one with a Python file beside it is imported where that would be, which would travel as well.
     certain = tuple(
         one
@@ -396,6 +396,6 @@ def _unavailable(module: str, missing: Missing) -> CannotTravel | RemoteModuleNo
     if module == main_script.TRAVELS_AS or missing.reason:
         return CannotTravel(f"{_said(module)} cannot be sent: {missing.reason}")
     return RemoteModuleNotFound(
-        f"the module {module} is neither over there nor here: it has no source that could be sent. "
+        f"the module {module} is neither on the target nor here: it has no source that could be sent. "
         "Was it made by code at run time? Put the function into a module that has a file"
     )

@@ -19,7 +19,7 @@ _KNOWN = 4096  # names; one that is not known is only found more slowly
 
 
 class FunctionName(NamedTuple):
-    """`module` is imported over there, then `qualname` is looked up in it, part by part."""
+    """`module` is imported on the target, then `qualname` is looked up in it, part by part."""
 
     module: str
     qualname: str
@@ -29,15 +29,15 @@ class FunctionName(NamedTuple):
 
 
 _known: dict[tuple[str, str], FunctionName] = {}
-"""The names of functions that stand at the top of a module under the name that they say themselves."""
+"""The names of functions that are at the top of a module under their own __qualname__."""
 
 
 def name_of(function: Callable[..., Any]) -> FunctionName:
-    """The name by which `function` is found over there.
+    """The name by which `function` is found on the target.
 
     Anything callable that an import can reach has one: functions, classes, static and class methods, builtins, methods
     of an object that a module holds under the method's name (`random.randint`). The name is tried out here first.
-    Raises CannotTravel when there is none, FunctionNotFound when the name leads to something else; TypeError for what
+    Raises CannotTravel when it has no name, FunctionNotFound when the name leads to something else; TypeError for what
     cannot be called. Thread-safe.
     """
     if type(function) is FunctionType and type(function.__module__) is str:
@@ -62,7 +62,7 @@ def name_of(function: Callable[..., Any]) -> FunctionName:
         _, problem = main_script.script()
         if problem:
             raise _cannot(function, problem.partition(". ")[0], problem.partition(". ")[2])
-        return FunctionName(main_script.name_over_there(), qualname)
+        return FunctionName(main_script.name_on_target(), qualname)
     name = FunctionName(module, qualname)
     if type(function) is FunctionType and name == (function.__module__, function.__name__):
         if len(_known) >= _KNOWN:
@@ -72,7 +72,7 @@ def name_of(function: Callable[..., Any]) -> FunctionName:
 
 
 def _refuse_coroutines(function: Callable[..., Any]) -> None:
-    """Raise TypeError for an `async def`: what calling it returns cannot come back, and nobody would run it."""
+    """Raise TypeError for an `async def`: what calling it returns cannot come back, and nothing would run it."""
     inner: Any = function
     while isinstance(inner, functools.partial | MethodType):
         inner = inner.func if isinstance(inner, functools.partial) else inner.__func__
@@ -83,7 +83,7 @@ def _refuse_coroutines(function: Callable[..., Any]) -> None:
         else:
             then = "Run a loop over it inside of a plain function, by asyncio.run, and return a list"
         raise TypeError(
-            f"{code.co_qualname} is an async def: over there, nobody would run what calling it returns.\n    {then}"
+            f"{code.co_qualname} is an async def: on the target, nothing would run what calling it returns.\n    {then}"
         )
 
 
@@ -104,7 +104,7 @@ def code_of(function: Callable[..., Any]) -> CodeType | None:
 
 def namespace_of(module: str) -> ModuleType | None:
     """The module of this name as the other side calls it, if it is loaded here."""
-    return sys.modules.get("__main__" if module == main_script.name_over_there() else module)
+    return sys.modules.get("__main__" if module == main_script.name_on_target() else module)
 
 
 def codes_behind(code: CodeType, module: str) -> list[CodeType]:
@@ -173,7 +173,7 @@ def _held_by_a_module(method: Any, module: str) -> str:
     raise _cannot(
         method,
         f"it is a method of an object ({kind.__module__}.{kind.__qualname__}), which would have to travel as well",
-        "call a function at module level that makes the object over there",
+        "call a function at module level that makes the object on the target",
     )
 
 
@@ -204,7 +204,7 @@ def _try_out(function: Any, module: str, qualname: str) -> None:
     else:
         why = f"{module}.{qualname} is something else by now ({type(found).__name__}); has it been decorated or defined twice?"
     raise FunctionNotFound(
-        f"the function {module}.{qualname} cannot be called over there: {why} "
+        f"the function {module}.{qualname} cannot be called on the target: {why} "
         "Give the object that the module holds under this name",
         function=f"{module}.{qualname}",
     )

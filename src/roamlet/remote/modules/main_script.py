@@ -7,10 +7,10 @@ import sys
 from types import ModuleType
 
 TRAVELS_AS = "__roamlet_main__"
-"""The name of the main script over there: not `__main__`, so that its main guard is false."""
+"""The name of the main script on the target: not `__main__`, so that its main guard is false."""
 
 
-def name_over_there() -> str:
+def name_on_target() -> str:
     """The name by which the other side imports the main script.
 
     A script is `__roamlet_main__`. What was started by `python -m package.module` keeps its real name: its relative
@@ -20,7 +20,7 @@ def name_over_there() -> str:
 
 
 def name_here(module: str) -> str:
-    """The name by which the user knows a module of over there: the main script is nobody's `__roamlet_main__`."""
+    """The name by which the user knows a module of the target: `__main__` for the main script, not `__roamlet_main__`."""
     return "__main__" if module == TRAVELS_AS else module
 
 

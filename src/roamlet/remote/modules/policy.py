@@ -27,13 +27,13 @@ class Modules:
     itself. The main script is "__main__" in both. Whoever imports what is kept back gets an ImportError that names the policy; a
     call that certainly needs it is refused here, before anything is sent.
 
-    `prefer`: whose copy of a top-level package counts where both sides have it. "target" (the default) is the one over
-    there, "parent" the one here, "newer" the one with the higher version, "same" theirs, but only if it has our version:
+    `prefer`: whose copy of a top-level package counts where both sides have it. "target" (the default) is the one on
+    the target, "parent" the one here, "newer" the one with the higher version, "same" theirs, but only if it has our version:
     otherwise the context is not opened (VersionConflict). One word for all packages or a dict from a package to a word, as in
     {"requests": "parent"}. The standard library is always the target's.
 
     `bytecode`: True sends bytecode where both sides run the same Python, which is twice the bytes and needs no compiling
-    over there; False sends sources; None decides by the transport: bytecode for what stays on this machine. `compression` is
+    on the target; False sends sources; None decides by the transport: bytecode for what stays on this machine. `compression` is
     "zlib", "xz" (smaller by a fifth, much slower to make) or "zstd" (3.14 on both sides); None is the best that both have
     and that costs no time. What the other side cannot unpack is not used.
     """
@@ -100,7 +100,7 @@ class Modules:
         """Whose copy of a top-level package counts, in one of the words of `prefer`."""
         return self.prefer if isinstance(self.prefer, str) else self.prefer.get(package, "target")
 
-    def counts_over_there(self, has: Iterable[str]) -> frozenset[str]:
+    def counts_on_target(self, has: Iterable[str]) -> frozenset[str]:
         """Of the top-level names that the target has, those that it imports from itself. Reads no source."""
         return _one(frozenset(name for name in has if self.side(name) != "parent" or not self._comes_from_here(name)))
 

@@ -238,7 +238,7 @@ def _not_started(transport: Transport, problem: int) -> ConnectError:
 
 
 def _log_level() -> int:
-    """The lowest level that any logger here asks for: what nobody here would take need not travel."""
+    """The lowest level that any logger here asks for: what no logger here would take need not travel."""
     levels = [logging.getLogger().getEffectiveLevel()]
     loggers = list(logging.root.manager.loggerDict.values())
     levels += [logger.level for logger in loggers if isinstance(logger, logging.Logger) and logger.level]

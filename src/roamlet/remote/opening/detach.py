@@ -1,7 +1,7 @@
 """Functions that continue on the target when their context, its link and this process are gone.
 
-Each gets an interpreter of its own beside the context: one that the context starts, as it starts contexts behind it. That is sent
-the function and all modules that are known to be needed; then it sheds its link (roamlet.wire.life.detached).
+Each gets an interpreter of its own beside the context. The context starts it, as it starts contexts that are opened via it.
+The function and all modules that are known to be needed are sent to it; then it sheds its link (roamlet.wire.life.detached).
 """
 
 import contextlib
@@ -74,7 +74,7 @@ def detach(
 ) -> int:
     path = None if output is None else os.fspath(output)
     if path is not None and (not isinstance(path, str) or not path or "\0" in path):
-        raise ValueError(f"output must be the path of a file over there, or None, not {output!r:.80}")
+        raise ValueError(f"output must be the path of a file on the target, or None, not {output!r:.80}")
     if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not timeout > 0:
         raise ValueError(f"timeout must be a number of seconds above 0, not {timeout!r}")
     deadline = time.monotonic() + timeout
@@ -100,8 +100,8 @@ def detach(
         except RemoteError as error:
             if error.sent:
                 error.add_note(
-                    f"{text} was about to be detached. Whether it goes on over there, as the process {started.facts.pid}, nobody "
-                    "knows: the order to let go had been sent."
+                    f"{text} was about to be detached. Whether it goes on there, as process {started.facts.pid}, is not "
+                    "known: the order to let go had been sent."
                 )
             raise
         return started.facts.pid
@@ -118,7 +118,7 @@ def _checked(calls: Calls, function: Callable[..., Any], args: Sequence[Any], kw
         path, name = error.path, error.function
     refused = CannotTravel(
         f"{name} was not detached from {calls.name!r}: {path} is a channel, and channels end with their context.\n"
-        "    Give it the data itself, and let it write to a file, or to whoever is to know.",
+        "    Give it the data itself, and let it write to a file, or to the process that needs it.",
         context=calls.name,
         function=name,
     )

@@ -32,7 +32,7 @@ def agree(calls: Calls, policy: modules.Modules, deadline: float) -> None:
     if conflicts:
         raise VersionConflict(
             f"the context {calls.name!r} was not opened, because the versions differ: {'; '.join(conflicts)}.\n"
-            '    It was to be opened with Modules(prefer=...) as "same". Install the same version over there, or say whose '
+            '    It was to be opened with Modules(prefer=...) as "same". Install the same version on the target, or say whose '
             'counts: "target", "parent" or "newer".'
         )
     calls.shipping.follow(decided, packages)

@@ -64,7 +64,7 @@ class Shipping:
         self.round_trips = 0
         self._link = link
         self._policy = policy or modules.Modules()
-        self._has = self._policy.counts_over_there(has)
+        self._has = self._policy.counts_on_target(has)
         self._platform = platform
         self._thread = thread
         self._shared_objects = SharedObjectSender(link, thread)
@@ -84,7 +84,7 @@ class Shipping:
     def follow(self, policy: modules.Modules, has: frozenset[str]) -> None:
         """Keep to this policy from now on; before the first call. `has` are the top-level names on the target."""
         self._policy = policy
-        self._has = policy.counts_over_there(has)
+        self._has = policy.counts_on_target(has)
 
     def call(
         self,

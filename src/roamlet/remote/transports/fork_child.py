@@ -183,6 +183,6 @@ def _become_child(descriptors: Sequence[int], inherited: Sequence[int]) -> None:
 
 def _names() -> set[str]:
     """The top-level names that are imported already, the main script under the name by which it is asked for."""
-    name = modules.name_over_there()
+    name = modules.name_on_target()
     sys.modules.setdefault(name, sys.modules["__main__"])
     return {name.partition(".")[0] for name in sys.modules}

@@ -80,7 +80,7 @@ def value(
     if problem:
         raise ProtocolError(
             f"{name!r} answered {function} with bytes that are no value, so it was closed: {problem}.\n"
-            "    Something over there writes to descriptors that are not its own, or it means ill.",
+            "    A program on the target writes to descriptors that are not its own, or it is hostile.",
             context=name,
             function=function,
         )
@@ -121,7 +121,7 @@ def _error(failure: Failure, name: str, facts: Facts, function: str) -> Exceptio
     if failure.reason == protocol.ERROR_FUNCTION:
         return FunctionNotFound(
             f"{function} is not there in {where}: {failure.text}.\n"
-            "    Its module over there is another one than here: the target's own packages come before the parent's.",
+            "    The target has another module of this name: its own packages come before the parent's.",
             **about,
         )
     if failure.reason == protocol.ERROR_RESULT:
@@ -180,7 +180,7 @@ def _import_error(failure: Failure, where: str, about: dict[str, str], facts: Fa
         return RemoteModuleNotFound(
             f"{about['function']} was not run in {where}: importing {module} failed there: {_first_cause(failure)}.\n"
             "    Pure Python modules travel by themselves when they can be imported here; what needs a compiler must be "
-            f"installed over there.{place}",
+            f"installed on the target.{place}",
             type_name=failure.type_name,
             traceback=failure.traceback,
             **about,

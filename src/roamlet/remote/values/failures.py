@@ -54,7 +54,7 @@ def add_traceback(error: Exception, traceback: str, context: str, function: str)
 
 
 def _builtin(module: str, type_name: str, args: Any) -> Exception | None:
-    """One of the interpreter's own exceptions, or None where it is none or `args` do not fit it."""
+    """One of the interpreter's own exceptions, or None for another one, or when `args` do not fit it."""
     if module not in BUILTIN_MODULES or not isinstance(args, (tuple, list)):
         return None
     cls = BUILTIN.get(RENAMED.get(type_name, type_name))
@@ -72,7 +72,7 @@ def _can_be_shown(cls: type[Exception], args: tuple[Any, ...]) -> bool:
     """Whether the fields that the interpreter itself reads when it shows such an error are what it takes them to be.
 
     Its constructors check too little: a UnicodeError whose range lies outside of its text makes str() read memory that is not
-    its own, and the traceback module fails on a SyntaxError whose text is none.
+    its own, and the traceback module fails on a SyntaxError whose text is no string.
     """
     if issubclass(cls, UnicodeError) and cls is not UnicodeError:
         if len(args) not in (4, 5):

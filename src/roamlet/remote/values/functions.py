@@ -50,7 +50,7 @@ class Packer(values.Packer):
         try:
             return self._name(kind)
         except Exception as error:  # whatever its metaclass does
-            raise kinds.Refusal(f"its class {kinds.type_name(kind)} cannot be found over there: {error}") from None
+            raise kinds.Refusal(f"its class {kinds.type_name(kind)} cannot be found on the target: {error}") from None
 
     def _name(self, thing: Any) -> tuple[str, str]:
         name = modules.name_of(thing)
@@ -79,7 +79,7 @@ class Packer(values.Packer):
             super().other(value, kind, depth)  # type: ignore[no-untyped-call]
 
     def _module(self, module: ModuleType) -> str:
-        name = modules.name_over_there() if module.__name__ == "__main__" else module.__name__
+        name = modules.name_on_target() if module.__name__ == "__main__" else module.__name__
         self.modules[name] = True
         return name
 
@@ -123,7 +123,7 @@ class Packer(values.Packer):
         here = sys.version_info[:2]
         if self._version[:2] != here:
             raise kinds.Refusal(
-                f"{problem}. As code it would travel to Python {here[0]}.{here[1]} alone, and over there is "
+                f"{problem}. As code it would travel to Python {here[0]}.{here[1]} alone, and the target has "
                 f"{'.'.join(map(str, self._version))}",
                 value,
             )

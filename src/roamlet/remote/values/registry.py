@@ -1,7 +1,7 @@
 """What travels besides plain values, seen from the parent: which classes may come up, and what a message needs on the target.
 
-How values are taken apart and made again stands in roamlet.wire.values.kinds and roamlet.wire.values.instances. What
-comes up is data: Python's own exceptions, and classes that `register` was given, made without running any code of theirs.
+How values are taken apart and made again is in roamlet.wire.values.kinds and roamlet.wire.values.instances. What comes up is data:
+Python's own exceptions, and classes that `register` was given, made without running any code of these classes.
 """
 
 import functools
@@ -47,12 +47,12 @@ def register(cls: C) -> C:
 
 
 def _name_over_there(cls: type) -> tuple[str, str]:
-    module = modules.name_over_there() if cls.__module__ == "__main__" else cls.__module__
+    module = modules.name_on_target() if cls.__module__ == "__main__" else cls.__module__
     return module, cls.__qualname__
 
 
 class Stranger:
-    """An instance of a class that was not registered: it stands in its place until the caller is told where."""
+    """An instance of a class that was not registered: it takes the place of the value until the caller is told where."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -105,7 +105,7 @@ class Incoming:
 
 
 def resolve(module: str, name: str, shape: str | None, fields: tuple[str, ...]) -> Any:
-    """As Incoming.resolve, where nobody asks for the path: a class that is not known is refused at once."""
+    """As Incoming.resolve, for callers that need no path: a class that is not known is refused at once."""
     incoming = Incoming()
     make = incoming.resolve(module, name, shape, fields)
     if incoming.strangers:
@@ -117,7 +117,7 @@ def resolve(module: str, name: str, shape: str | None, fields: tuple[str, ...]) 
 
 
 def registered_error(module: str, name: str, args: Any, fields: Any) -> Exception | None:
-    """The exception to raise for one of a registered class, or None when there is none, or what came does not fit it."""
+    """The exception to raise for one of a registered class; None when the class is not registered, or what came does not fit it."""
     cls = _registered.get((module, name))
     if cls is None or not issubclass(cls, Exception) or type(args) is not tuple:
         return None
@@ -139,7 +139,7 @@ def _maker(cls: type, shape: str, fields: tuple[str, ...]) -> Callable[[list[Any
                 _check_names(cls, tuple(items[1]))
                 notes = items[1].get("__notes__", [])
                 if type(notes) is not list or not all(type(note) is str for note in notes):
-                    raise codec.CodecError("a message is garbled: notes of an exception that are none")
+                    raise codec.CodecError("a message is garbled: malformed notes of an exception")
             return make(items)
 
         return make_exception
@@ -147,7 +147,7 @@ def _maker(cls: type, shape: str, fields: tuple[str, ...]) -> Callable[[list[Any
 
 
 def _check_names(cls: type, names: tuple[Any, ...]) -> None:
-    """Refuse fields that would hide something of the class's own from who uses the instance."""
+    """Refuse fields that would hide something of the class's own from code that uses the instance."""
     for name in names:
         if type(name) is not str or not name.isidentifier():
             raise codec.CodecError("a message is garbled: a field that has no name")
@@ -159,7 +159,7 @@ def _check_names(cls: type, names: tuple[Any, ...]) -> None:
         if is_code or (name.startswith("__") and name.endswith("__") and name != "__notes__"):
             raise codec.CannotTravel(
                 f"result cannot travel: it is a {kinds.type_name(cls)} with a field {name}, which is something else here; is it "
-                "another version of the class over there?"
+                "another version of the class on the target?"
             )
 
 
@@ -205,7 +205,7 @@ class Outgoing:
     ) -> None:
         """`begin_again()` is called when what was referred to so far was in vain: all of it follows once more.
 
-        `lent`: nobody changes large buffers before they are sent, else they are copied.
+        `lent`: the caller does not change large buffers before they are sent; else they are copied.
         """
         self._lent = lent
         self._version = version

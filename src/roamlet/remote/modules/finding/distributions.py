@@ -193,7 +193,7 @@ def oldest_python(path: str) -> tuple[int, int] | None:
 
 
 def normal(name: str) -> str:
-    """The name of a distribution as it stands in questions."""
+    """The name of a distribution as questions spell it."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 

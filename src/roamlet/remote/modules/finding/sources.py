@@ -43,11 +43,11 @@ class Location:
     loads_as: str = ""
     """The name that `loader` knows the module by, when it is another one."""
     native: Extension | None = None
-    """What travels in place of a source, for an extension module that can run over there."""
+    """What travels in place of a source, for an extension module that can run on the target."""
     twin: "Location | None" = None
     """The Python file beside an extension module: it tells what the module imports."""
     compiled: "Missing | None" = None
-    """The extension module that this Python file stands in for, which is what the parent itself imports."""
+    """The extension module that this Python file replaces, which is what the parent itself imports."""
 
     @property
     def is_namespace(self) -> bool:
@@ -97,9 +97,9 @@ class Told(DataFile):
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """A module that cannot travel. `reason` is empty when nobody here knows it either, or when only code can make it.
+    """A module that cannot travel. `reason` is empty when it cannot be found here either, or when only code can make it.
 
-    `is_certain`: it is here, so who imports it counts on it, and fails over there. `origin` and `search` are those of an
+    `is_certain`: it is here, so code that imports it needs it, and fails on the target. `origin` and `search` are those of an
     extension module, which may still go to where its platform is (see modules/native/extensions.py).
     """
 
@@ -279,7 +279,7 @@ def renew() -> None:
 
 
 def _find_main() -> Location | Missing:
-    """The main script under the name that it has over there."""
+    """The main script under the name that it has on the target."""
     module, problem = main_script.script()
     if module is None:
         return Missing(main_script.TRAVELS_AS, problem)
@@ -332,7 +332,7 @@ def _without_spec(name: str) -> Location | Missing:
 
 
 def _beside_extension(name: str, is_package: bool, origin: str, places: tuple[str, ...] | None) -> Location | Missing:
-    """An extension module, which is what Python imports; a Python file beside it (mypyc, Cython) can stand in for it.
+    """An extension module, which is what Python imports; a Python file beside it (mypyc, Cython) can replace it.
 
     Whether it has to is decided in modules/native/extensions.py, for each target.
     """
@@ -340,7 +340,7 @@ def _beside_extension(name: str, is_package: bool, origin: str, places: tuple[st
     compiled = Missing(
         name,
         f"{name} is an extension module ({os.path.basename(origin)}), which cannot be sent: "
-        f"it is built for one machine. Install {name.partition('.')[0]} over there",
+        f"it is built for one machine. Install {name.partition('.')[0]} on the target",
         True,
         origin,
         places if is_package else None,

@@ -66,7 +66,7 @@ def is_standard(name: str) -> bool:
 
 
 def stays_here(name: str) -> bool:
-    """True for what is never sent: Python's own modules, and roamlet's, which the payload stands in for over there."""
+    """True for what is never sent: Python's own modules, and roamlet's, in whose place the target has the payload."""
     top = name.partition(".")[0]
     return top in sys.stdlib_module_names or top == OWN
 

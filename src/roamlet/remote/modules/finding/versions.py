@@ -37,7 +37,7 @@ def versions_here(names: Iterable[str]) -> dict[str, str]:
 def decided(policy: Modules, names: list[str], theirs: Mapping[str, str]) -> tuple[Modules, list[str]]:
     """The policy with "target" or "parent" for each of the names, and a sentence for each conflict.
 
-    `theirs` are the versions over there. A package whose version nobody knows counts as older than any.
+    `theirs` are the versions on the target. A package of unknown version counts as older than any.
     """
     sides = {} if isinstance(policy.prefer, str) else dict(policy.prefer)
     conflicts = []
@@ -47,7 +47,9 @@ def decided(policy: Modules, names: list[str], theirs: Mapping[str, str]) -> tup
         side = policy.side(name)
         sides[name] = "parent" if side == "newer" and compare(ours, there) > 0 else "target"
         if side == "same" and ours != there:
-            conflicts.append(f"{name} is {there or 'of no known version'} over there and {ours or 'of none'} here")
+            conflicts.append(
+                f"{name} is {there or 'of no known version'} on the target and {ours or 'of no known version'} here"
+            )
     sides = {name: "target" if side in ("newer", "same") else side for name, side in sides.items()}
     if isinstance(policy.prefer, str) and policy.prefer in ("target", "parent"):
         return policy, conflicts
@@ -57,7 +59,7 @@ def decided(policy: Modules, names: list[str], theirs: Mapping[str, str]) -> tup
 def compare(one: str, other: str) -> int:
     """Above 0 when `one` is the newer version, 0 when they are equal, below 0 when it is the older one; "" is the oldest.
 
-    Numbers count as numbers and are padded with zeros; dev, alpha, beta and rc come before a release, post behind it. What
+    Numbers count as numbers and are padded with zeros; dev, alpha, beta and rc come before a release, post after it. What
     follows a plus sign does not count.
     """
     left, right = _key(one), _key(other)

@@ -1,7 +1,7 @@
 """Which imports a code object holds; nothing here knows modules, packages or files.
 
 Bytecode and not the syntax tree: where a .pyc file is there (and it is for all that was imported before), reading it and
-looking for one opcode takes a tenth of what parsing takes. What differs between CPython versions stands in `_statements`
+looking for one opcode takes a tenth of what parsing takes. What differs between CPython versions is in `_statements`
 and `_reads`; on a version that is not known here both go through `dis`, which is slower and right everywhere.
 """
 
@@ -29,7 +29,7 @@ if "LOAD_METHOD" in dis.opmap:  # 3.11; from 3.12 on it is a LOAD_ATTR
 _READ_NAMES = frozenset(("LOAD_NAME", "LOAD_GLOBAL", "LOAD_ATTR", "LOAD_METHOD"))
 _SKIPPED = frozenset(dis.opmap[name] for name in ("CACHE", "EXTENDED_ARG", "TO_BOOL") if name in dis.opmap)
 _COMPARE_OP = dis.opmap["COMPARE_OP"]
-# The jump over the body of an `if`; how many words behind it its distance counts from; the bit from
+# The jump over the body of an `if`; how many words after it its distance counts from; the bit from
 # which COMPARE_OP keeps the comparison.
 _JUMP = dis.opmap.get("POP_JUMP_FORWARD_IF_FALSE", dis.opmap.get("POP_JUMP_IF_FALSE", -1))
 _JUMP_FROM = 2 if sys.version_info >= (3, 13) else 1
@@ -321,7 +321,7 @@ def _reads(code: CodeType, dead: list[tuple[int, int]]) -> set[str]:
 
 
 def _dead_ranges(code: CodeType) -> list[tuple[int, int]]:
-    """The offsets of the blocks that never run over there: those of TYPE_CHECKING, and of the main guard."""
+    """The offsets of the blocks that never run on the target: those of TYPE_CHECKING, and of the main guard."""
     if "TYPE_CHECKING" not in code.co_names and not ("__name__" in code.co_names and "__main__" in code.co_consts):
         return []
     return _dead_by_words(code) if _KNOWN else _dead_by_dis(code)

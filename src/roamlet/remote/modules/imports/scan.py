@@ -170,7 +170,7 @@ def code_of(location: Location) -> CodeType:
 
 
 def _gives_files(one: Import) -> bool:
-    """True for an import of what reads a package's data files, wherever the package is; `open` could not do that over there."""
+    """True for an import of what reads a package's data files, wherever the package is; `open` could not do that on the target."""
     return one.base in _READERS_OF_FILES or (one.base == "importlib" and "resources" in one.names)
 
 

@@ -1,7 +1,7 @@
-"""Modules that are certain to fail over there, because each import of them comes to an extension module.
+"""Modules that are certain to fail on the target, because each import of them comes to an extension module.
 
-Sending numpy to a machine that has none moves megabytes of sources, only to end in an error that speaks of numpy's
-inside. Whoever is told beforehand, in terms of what he imports himself, can act on it.
+Sending numpy to a machine that has none moves megabytes of sources, only to end in an error about numpy's
+internals. An error before that, which names what the caller's own code imports, shows what to change.
 """
 
 from collections.abc import Collection, Mapping
@@ -14,7 +14,7 @@ from roamlet.remote.modules.imports.scan import prefixes, scan, scan_certain
 def among(modules: Mapping[str, Location], native: Collection[str]) -> dict[str, str]:
     """Which of the modules fail for sure, with the module that each one fails for; `native` are the extension modules.
 
-    Certain is an import at a module's own level that stands in no condition, loop or `try`; and what lies in a package
+    An import at a module's own level is certain unless it is in a condition, loop or `try`; and what lies in a package
     that fails. Everything else may go well.
     """
     importers: dict[str, list[str]] = {}

@@ -45,9 +45,9 @@ class Closure:
     """What an import needs. `modules` has dependencies first; modules that import each other stand together.
 
     `absent` are names that are asked for and are nowhere, with a reason where one is known. `complete` are the packages
-    among `modules` whose submodules are all known; every other submodule of theirs is absent. `files` are data files
+    among `modules` whose submodules are all known; they have no other submodules. `files` are data files
     that the code names. `parts` are those of roamlet.wire that serve what these modules do.
-    `unimportable` are modules that are certain to fail over there, with the module that each fails for; they are absent.
+    `unimportable` are modules that are certain to fail on the target, with the module that each fails for; they are absent.
     `likely` are those that the called function leads to although the parent has not loaded them.
     The rest is what the answer depends on: `tops` the top-level names about which the target was consulted, `unloaded`
     the names that were left out or treated differently because the parent had not loaded them, `stamps` the files.
@@ -116,7 +116,7 @@ class Walk:
         return known
 
     def target_has(self, name: str) -> bool:
-        """True when the target has the top-level package of this name, or the payload stands in for it."""
+        """True when the target has the top-level package of this name, or the payload provides it."""
         top = name.partition(".")[0]
         if top in (standard.OWN, "__main__"):
             return True
@@ -166,7 +166,7 @@ class Walk:
         self.result.absent.setdefault(missing.name, reason)
 
     def lack_standard(self) -> None:
-        """Note what the target's own standard modules will try: they ask like everybody else."""
+        """Note what the target's own standard modules will try: they import like other modules."""
         here = top_level_names()
         for name in standard.tried_in_vain():
             if self.target_has(name) or name in self.edges:
@@ -214,7 +214,7 @@ class Walk:
                 yield from self.follow(Import(target), Follow.EVERYTHING)
 
     def do(self, more: Iterable[Imports]) -> None:
-        """Follow imports that are going to run over there, whether or not they have run here."""
+        """Follow imports that are going to run on the target, whether or not they have run here."""
         for imports in more:
             self.result.parts.update(_parts_for(imports))
             if imports.asks_all:
@@ -265,7 +265,7 @@ class Walk:
     def fails_here(self, location: Location) -> bool:
         """True when a module that is here but not loaded cannot be imported here, for lack of something that it imports.
 
-        Its importer has tried it, then, and so will the importer over there: it has to fail in the same way.
+        Its importer has tried it, then, and so will the importer on the target: it has to fail in the same way.
         """
         for one in scan(location).at_import:
             top = one.base.partition(".")[0]
@@ -309,7 +309,7 @@ class Walk:
                 self.result.stamps[path] = stamp
 
     def add_metadata(self, top: str) -> None:
-        """What says whom a package belongs to: whoever asks for a version asks for his own first."""
+        """The metadata of the distributions that a package belongs to: code that asks for a version asks for its own first."""
         for name, path in distributions.owners_of(top):
             stamp = stamp_of(path)
             data = DataFile(name, path, (path, stamp))
@@ -321,7 +321,7 @@ class Walk:
             self.result.absent[f"@{name}/{distributions.PRIVATE}"] = ""
 
     def add_index(self) -> None:
-        """All distributions: who looks for plug-ins asks for them while he is imported."""
+        """All distributions: a module that looks for plug-ins asks for them while it is imported."""
         if any(one.name == distributions.ALL for one in self.result.files):
             return
         index, tops = distributions.index(self.has, self.policy)
@@ -355,7 +355,7 @@ class Walk:
                 self.run()
 
     def leave_out_the_unimportable(self) -> None:
-        """What is certain to fail over there does not travel, nor does what only it needs."""
+        """What is certain to fail on the target does not travel, nor does what only it needs."""
         result = self.result
         native = {name for name, one in self.found.items() if isinstance(one, Missing) and one.is_certain}
         if not native.isdisjoint(result.absent):

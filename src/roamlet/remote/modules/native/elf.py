@@ -37,7 +37,7 @@ class BadObject(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class SharedObject:
-    """What stands in one file.
+    """What one file contains.
 
     `needed` are the sonames that it needs, in order; `search` is its RUNPATH, or else its RPATH, as written. `versions` are
     pairs: the soname of a library, a version of its symbols that must be there ("libc.so.6", "GLIBC_2.28"). `machine` is

@@ -1,6 +1,6 @@
 """Whether an extension module of this machine can run on another one, and with which libraries of this machine.
 
-Decided from its file name, from what its ELF files ask for, and from what the other side says of itself; nothing is loaded.
+Decided from its file name, from what its ELF files ask for, and from what the target reports about itself; nothing is loaded.
 """
 
 import os
@@ -94,11 +94,11 @@ def refusal(name: str, path: str, problem: str) -> str:
 
 def advice(package: str) -> str:
     """How such a sentence ends."""
-    return f". Install {package} over there"
+    return f". Install {package} on the target"
 
 
 def trim() -> None:
-    """Forget what stood in ELF files."""
+    """Forget what ELF files contained."""
     _read.clear()
     _named.clear()
     _since.clear()
@@ -112,7 +112,7 @@ def renew() -> None:
 
 
 def _problem(path: str, files: list[tuple[str, elf.SharedObject]], target: Platform) -> str:
-    """Why these files cannot run over there, both platforms named; empty when they can, as far as this can be known."""
+    """Why these files cannot run on the target, both platforms named; empty when they can, as far as this can be known."""
     here = platforms.here()
     suffix = next(one for one in here.suffixes if path.endswith(one))
     needs = max((_glibc(one) for _, one in files), default=(0, 0))
@@ -145,8 +145,8 @@ def _problem(path: str, files: list[tuple[str, elf.SharedObject]], target: Platf
     if suffix == ".abi3.so":
         version = "3" if oldest is None else f"{oldest[0]}.{oldest[1]} or later"
     return (
-        f": it is built for {here.implementation} {version} ({abi}) on {here.system} {', '.join(machines)} with {libc}, and over "
-        f"there is {target}"
+        f": it is built for {here.implementation} {version} ({abi}) on {here.system} {', '.join(machines)} with {libc}, and the "
+        f"target is {target}"
     )
 
 
@@ -197,7 +197,7 @@ def _files(path: str) -> list[tuple[str, elf.SharedObject]]:
 
 
 def _in_places(name: str, places: tuple[str, ...]) -> str | None:
-    """Where a library lies that came with the package. One that is nowhere there is the system's own, over there as well."""
+    """Where a library lies that came with the package. A library that is not there is the system's own, on the target as well."""
     for place in places:
         path = os.path.normpath(os.path.join(place, name))
         if os.path.isabs(place) and os.path.isfile(path):

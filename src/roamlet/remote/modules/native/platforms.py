@@ -13,7 +13,7 @@ _SUFFIX = re.compile(r"\.(\w+)-(\d+)([a-z]*)-([\w-]+)\.so")
 
 @dataclass(frozen=True, slots=True)
 class Platform:
-    """One Python on one machine. `libc` is "glibc 2.36", or empty where there is none or another one.
+    """One Python on one machine. `libc` is "glibc 2.36", or empty where there is no libc or another one.
 
     `suffixes` are the endings of the file names of extension modules that this Python takes, its own first.
     """
@@ -39,7 +39,7 @@ class Platform:
 
     @property
     def glibc(self) -> tuple[int, int] | None:
-        """The version of glibc; None where it is none."""
+        """The version of glibc; None for another libc."""
         found = re.fullmatch(r"glibc (\d{1,4})\.(\d{1,4})(\.\d+)*", self.libc)
         return None if found is None else (int(found.group(1)), int(found.group(2)))
 

@@ -1,6 +1,6 @@
 """What travels of an extension module: its file and the libraries that lie beside it, in compressed pieces.
 
-Which of them can run over there is decided in modules/native/extensions.py; when the pieces go is up to the link's side.
+Which of them can run on the target is decided in modules/native/extensions.py; when the pieces go is up to the link's side.
 """
 
 import os
@@ -79,7 +79,7 @@ class Extension:
         return sum(one.size for one in self.files)
 
     def announcement(self) -> bytes:
-        """What stands in a bundle in place of a source: see roamlet.wire.modules.bundle."""
+        """What a bundle contains in place of a source: see roamlet.wire.modules.bundle."""
         files = [(one.number, os.path.basename(one.path), one.size, one.soname) for one in self.files]
         return bytes(codec.dumps((self.is_package, files, self.has_twin), "extension"))
 

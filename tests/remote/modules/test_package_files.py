@@ -1,4 +1,4 @@
-"""What lies beside the parent's modules, over there: listed, read, walked and refused, with and without importlib.resources."""
+"""The files beside the parent's modules, on the target: listed, read, walked and refused, with and without importlib.resources."""
 
 import importlib
 import os
