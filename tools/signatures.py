@@ -90,6 +90,7 @@ def annotation(kind: Any) -> str:
     """As it is written: without the modules of names."""
     text = kind if isinstance(kind, str) else inspect.formatannotation(kind)
     text = re.sub(r"\bForwardRef\('([^']+)'[^)]*\)", r"\1", text)
+    text = re.sub(r"'([A-Z]\w*)'", r"\1", text)  # a class that is defined further down
     return re.sub(r"\b(?:\w+\.)+(?=\w)", "", text).replace("~", "").replace("NoneType", "None")
 
 

@@ -214,7 +214,7 @@ def _name_of(moving: "tasklet[...]") -> str:
 def _prepare(calls: Calls, pickler: TaskletPickler, suspended: Suspended, *, block: bool = False) -> int:
     """Have it restored and suspended in the destination; return its number there. Raises, and nothing is left there."""
     data = pickler.pickled()
-    send_modules(calls, [modules.name_over_there() if module == MAIN else module for module in sorted(pickler.modules)])
+    send_modules(calls, [modules.name_on_target() if module == MAIN else module for module in sorted(pickler.modules)])
     return prepare(
         calls,
         (data, pickler.channels, pickler.main, block),

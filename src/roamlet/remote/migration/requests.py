@@ -40,7 +40,7 @@ def check_destination(calls: Calls, moving: str) -> None:
 def main_script_name() -> str | None:
     """The name that the main script has in destinations, if it can be sent."""
     found, _ = modules.script()
-    return modules.name_over_there() if found is not None else None
+    return modules.name_on_target() if found is not None else None
 
 
 def send_modules(calls: Calls, names: Iterable[str], *, needed: bool = True) -> None:
@@ -49,7 +49,7 @@ def send_modules(calls: Calls, names: Iterable[str], *, needed: bool = True) -> 
     If not `needed`, another context has named the modules: those that were imported here are sent, and no other is looked for.
     """
     calls.shipping.send_own(modules.snapshot, calls.facts.for_extensions)
-    own = modules.name_over_there()
+    own = modules.name_on_target()
     for name in dict.fromkeys(names):  # a context may name one a million times
         if not needed and name != own and name not in sys.modules:
             continue

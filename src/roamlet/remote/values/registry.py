@@ -42,11 +42,11 @@ def register(cls: C) -> C:
             f"{kinds.type_name(cls)} cannot come up: its instances hold what only C code knows. "
             "Return what is needed to make one, and make it here"
         )
-    _registered[_name_over_there(cls)] = cls
+    _registered[_name_on_target(cls)] = cls
     return cls
 
 
-def _name_over_there(cls: type) -> tuple[str, str]:
+def _name_on_target(cls: type) -> tuple[str, str]:
     module = modules.name_on_target() if cls.__module__ == "__main__" else cls.__module__
     return module, cls.__qualname__
 
