@@ -36,8 +36,8 @@ def place(request):
 
 
 @pytest.fixture
+def watched(place, tmp_path):
     """The context of `place`, watched for witnesses: after the test none is alive on the target, and at least one was made."""
-    """
     place.call(roamlet_dying.begin, (str(tmp_path),))
     yield place
     (tmp_path / "question").touch()
