@@ -10,12 +10,13 @@ ARGS ?=
 C_SOURCES := $(shell find src/roamlet/*/c -name '*.[ch]' 2>/dev/null)
 PREPARE := tools/prepare.sh
 
-.PHONY: help demo test check check-native docs bench bench-threads test-all try-pythons test-lab lab-demo soak cleanroom nightly try-aarch64 clean
+.PHONY: help demo test check check-native docs pages bench bench-threads test-all try-pythons test-lab lab-demo soak cleanroom nightly try-aarch64 clean
 
 help:
 	@echo 'make demo       local contexts and tasklets: the whole story in half a minute'
 	@echo 'make test       the test suite, under 9 minutes on 2 cores'
-	@echo 'make check      format, lint, types, layers, exceptions that are kept, C warnings, documentation'
+	@echo 'make check      format, lint, types, layers, exceptions that are kept, C warnings, documentation, words'
+	@echo 'make pages      fill in what the documentation has from the code: maps, tables, signatures'
 	@echo 'make check-native  the core under a debug interpreter, sanitizers, leak and stress runs (about 20 minutes)'
 	@echo 'make bench      figures beside those of the peers'
 	@echo 'make bench-threads  the page of threads and servers, on every Python >= 3.11 found (under 10 minutes)'
@@ -68,6 +69,10 @@ check-native: .venv/.core
 
 docs: .venv/.dev
 	@$(BIN)/python -m mkdocs build --quiet --strict --site-dir build/docs
+
+pages: .venv/.core
+	@$(BIN)/python -m tools.architecture_map --write
+	@$(BIN)/python -m tools.signatures --write
 
 bench: .venv/.core .venv/.bench
 	@$(BIN)/python -m bench $(ARGS)

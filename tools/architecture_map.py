@@ -7,6 +7,7 @@ A package lies above all that it imports. An arrow leads from a package to one t
 other arrows are left out. Packages that import each other lie in one row, joined by a dashed line.
 """
 
+import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -15,11 +16,10 @@ from itertools import pairwise
 from pathlib import Path
 
 from tools import marked
-from tools.import_graph import Module, Room, circles, read, rooms
+from tools.import_graph import Module, Room, circles, first_sentence, read, rooms
 
 ROOT = Path(__file__).resolve().parent.parent
 DESIGN = ROOT / "docs/design"
-PAGE = DESIGN / "architecture.md"
 APPS = sorted(path.name for path in ROOT.glob("apps/*/src/roamlet_*") if path.is_dir() and path.suffix == "")
 
 # Each map: the name of its file, and the package that it shows from inside.
@@ -75,6 +75,8 @@ def ranks(found: Mapping[str, Room]) -> dict[str, int]:
     for part in circles({name: room.imports for name, room in found.items()}):
         lower = [rank[target] for name in part for target in found[name].imports if target not in part]
         rank.update(dict.fromkeys(part, max(lower, default=-1) + 1))
+    top = max(rank.values())
+    rank.update((name, top) for name in found if name in APPS and not found[name].imports)  # an app without roamlet
     return rank
 
 
@@ -295,11 +297,37 @@ def table(modules: Mapping[str, Module], parent: str) -> str:
     return "\n".join(["| Package | Modules | What it is for | Imports |", "| --- | --- | --- | --- |", *rows])
 
 
+def files(modules: Mapping[str, Module], parent: str) -> str:
+    """Every file below `parent`, those in C included, with its first sentence, as a table."""
+    folder = next(
+        path for path in (ROOT / "src", *ROOT.glob("apps/*/src")) if (path / parent.partition(".")[0]).is_dir()
+    )
+    purposes = {
+        name.removeprefix(parent + ".").replace(".", "/") + ".py": module.purpose
+        for name, module in modules.items()
+        if name.startswith(parent + ".") and not module.is_package
+    }
+    top = folder.joinpath(*parent.split("."))
+    purposes = {path if (top / path).exists() else f"{path}i": purpose for path, purpose in purposes.items()}
+    for path in (*top.rglob("*.c"), *top.rglob("*.h")):
+        purposes[str(path.relative_to(top))] = first_comment(path.read_text(encoding="utf-8"))
+    rows = [f"| `{path}` | {purpose.replace('|', chr(92) + '|')} |" for path, purpose in purposes.items() if purpose]
+    rows.sort(key=lambda row: (row.count("/") > 0, row.rpartition("/")[0], row))
+    return "\n".join(["| File | What it is for |", "| --- | --- |", *rows])
+
+
+def first_comment(source: str) -> str:
+    """The first sentence of the comment that a file in C begins with."""
+    found = re.match(r"\s*/\*(.*?)\*/", source, re.DOTALL)
+    return first_sentence(re.sub(r"\n\s*\*? ?", "\n", found[1])) if found else ""
+
+
 def main(arguments: list[str]) -> int:
     modules = read([ROOT / "src", *sorted(ROOT.glob("apps/*/src"))])
     wanted = {DESIGN / file: picture(shown(modules, parent), parent) for file, parent in MAPS.items()}
-    page = PAGE.read_text(encoding="utf-8")
-    wanted[PAGE] = marked.filled(page, "packages", lambda parent: table(modules, parent))
+    for page in sorted(DESIGN.glob("*.md")):
+        text = marked.filled(page.read_text(encoding="utf-8"), "packages", lambda parent: table(modules, parent))
+        wanted[page] = marked.filled(text, "modules", lambda parent: files(modules, parent))
     return marked.settle(wanted, "tools.architecture_map", write="--write" in arguments)
 
 

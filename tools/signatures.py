@@ -3,9 +3,11 @@
     python -m tools.signatures            fails if a page is not what the code says
     python -m tools.signatures --write    makes it so
 
-`<!-- signature: roamlet.remote.ssh -->` has the signature alone, `<!-- contract: ... -->` the docstring as well.
+`<!-- signature: roamlet.remote.ssh -->` has the signature alone, `<!-- contract: ... -->` the docstring as well, and
+`<!-- short: ... -->` leaves the options that many functions share as `**options`.
 """
 
+import functools
 import importlib
 import inspect
 import json
@@ -35,8 +37,8 @@ def found(dotted: str) -> Any:
     raise LookupError(f"nothing is called {dotted}")
 
 
-def signature(dotted: str) -> str:
-    """What calls it takes, as a block of Python. Options that a TypedDict lists are written out."""
+def signature(dotted: str, *, written_out: bool = True) -> str:
+    """What calls it takes, as a block of Python. Options that a TypedDict lists are written out, or left as `**options`."""
     thing, name = found(dotted), dotted.rpartition(".")[2]
     if isinstance(thing, property):
         return block(f"{name}: {annotation(inspect.signature(thing.fget).return_annotation)}")
@@ -53,7 +55,11 @@ def signature(dotted: str) -> str:
         if parameter.kind is kinds.KEYWORD_ONLY and not star:
             star = True
             parameters.append("*")
-        if parameter.kind is kinds.VAR_KEYWORD and (options := unpacked(parameter.annotation)):
+        options = unpacked(parameter.annotation) if parameter.kind is kinds.VAR_KEYWORD else {}
+        if options and not written_out:
+            parameters.append(f"**{parameter.name}")
+            continue
+        if options:
             if not star:
                 parameters.append("*")
             parameters += [f"{option}: {annotation(kind)} = ..." for option, kind in options.items()]
@@ -90,7 +96,7 @@ def annotation(kind: Any) -> str:
     """As it is written: without the modules of names."""
     text = kind if isinstance(kind, str) else inspect.formatannotation(kind)
     text = re.sub(r"\bForwardRef\('([^']+)'[^)]*\)", r"\1", text)
-    text = re.sub(r"'([A-Z]\w*)'", r"\1", text)  # a class that is defined further down
+    text = text.replace("'", '"') if "Literal" in text else text.replace("'", "")  # of names that are defined later
     return re.sub(r"\b(?:\w+\.)+(?=\w)", "", text).replace("~", "").replace("NoneType", "None")
 
 
@@ -98,18 +104,24 @@ def block(text: str) -> str:
     return f"```python\n{text}\n```"
 
 
-def contract(dotted: str) -> str:
+def contract(dotted: str, *, written_out: bool = True) -> str:
     """The signature, and the docstring as Markdown."""
     written = inspect.getdoc(found(dotted)) or ""
-    return f"{signature(dotted)}\n\n{written}"
+    return f"{signature(dotted, written_out=written_out)}\n\n{written}"
+
+
+KINDS: dict[str, Callable[[str], str]] = {
+    "signature": signature,
+    "contract": contract,
+    "short": functools.partial(contract, written_out=False),
+}
 
 
 def main(arguments: list[str]) -> int:
     wanted = {}
     for page in sorted((ROOT / "docs/reference").glob("*.md")):
         text = old = page.read_text(encoding="utf-8")
-        kinds: dict[str, Callable[[str], str]] = {"signature": signature, "contract": contract}
-        for kind, made in kinds.items():
+        for kind, made in KINDS.items():
             text = marked.filled(text, kind, made)
         if text != old:
             wanted[page] = text

@@ -50,13 +50,13 @@ EXEMPT = {
 
 # The places that each folder still has, at most. A number never rises: `--lower` writes the smaller ones.
 MOST: dict[str, int] = {
-    ".": 19,
+    ".": 3,
     "apps": 207,
-    "bench": 42,
-    "docs": 277,
+    "bench": 1,
+    "docs": 36,
     "examples": 3,
-    "src": 741,
-    "tests": 291,
+    "src": 290,
+    "tests": 207,
     "tools": 4,
 }
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tools import architecture_map, marked, signatures
+from tools import architecture_map, marked, mkdocs_hook, signatures
 from tools.import_graph import Room, circles, first_sentence, read, rooms
 
 
@@ -111,8 +111,16 @@ def test_a_short_signature_is_one_line():
     )
 
 
-def test_every_page_of_the_design_is_linked_from_the_index():
+def test_every_page_is_linked_from_the_index_and_so_in_the_navigation():
     docs = Path(signatures.ROOT, "docs")
-    index = (docs / "index.md").read_text(encoding="utf-8")
-    missing = [page.name for page in (docs / "design").glob("*.md") if f"(design/{page.name})" not in index]
-    assert missing == []
+    sections = mkdocs_hook.navigation((docs / "index.md").read_text(encoding="utf-8"))
+    pages = [
+        "index.md",
+        *(page for section in sections[1:] for links in section.values() for link in links for page in link.values()),
+    ]
+    assert sorted(pages) == sorted(str(page.relative_to(docs)) for page in docs.rglob("*.md"))
+
+
+def test_links_to_files_outside_of_the_documentation_become_their_text():
+    page = "see [`Link`](../../src/roamlet/remote/link/link.py), [how](../CONTRIBUTING.md#x) and [wire](wire.md)"
+    assert mkdocs_hook.on_page_markdown(page) == "see `Link`, how and [wire](wire.md)"

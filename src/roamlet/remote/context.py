@@ -88,8 +88,9 @@ class Context(ContextBase):
 
         `function` is best one that another process can find by its name: at the top of a module, of the main script too. Its
         module is sent ahead with all that it imports, as far as the other side lacks it. A lambda, a closure, a bound method or a
-        partial travels as a value, with what it refers to. Arguments and result are copied; docs/reference/remote.md lists what
-        travels. A bytearray or array beyond 1 MB is read while it is sent: leave it alone until the call returns.
+        partial travels as a value, with what it refers to. Arguments and result are copied: see "What travels" in
+        docs/reference/remote-calls.md. A bytearray or array beyond 1 MB is read while it is sent: leave it alone until the call
+        returns.
 
         Blocks this tasklet only; thread-safe; calls made at the same time run at the same time. When it is killed here, the
         call on the target is cancelled if it has not begun, and killed if it is a tasklet. Working out for the first time what a
@@ -140,7 +141,7 @@ class Context(ContextBase):
         """Let a tasklet that does not run continue on the target, in the middle of its function; return a handle:
         join(timeout), kill().
 
-        It may be new, paused, in the run queue, or blocked on one channel; see docs/reference/remote.md for what it may hold. The
+        It may be new, paused, in the run queue, or blocked on one channel (docs/reference/remote-migration.md). The
         channels that it holds stay here, and it uses them from there; the other objects are copied. It goes on at once, a paused
         one too. Here it is gone: none of its finally blocks run, they run on the target. join() returns what its function returns
         or raises; so does that of a tasklet of roamlet.spawn().
