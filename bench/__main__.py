@@ -64,7 +64,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 
 
 def say(text: str) -> None:
-    """Progress, for who watches; it is no part of the output."""
+    """Progress, for people who watch; it is no part of the output."""
     print(text, file=sys.stderr, flush=True)
 
 

@@ -2,8 +2,8 @@
 
     python examples/go_places.py [PLACE...]
 
-A place is "local", "sudo", or a host that ssh reaches, with this Python's version; "first/second" is the second behind the first.
-Without any: a context of this machine, another one, and one behind that.
+A place is "local", "sudo", or a host that ssh reaches, with this Python's version; "first/second" is the second, reached through the first.
+Without any: a context of this machine, another one, and one reached through that.
 """
 
 import getpass
@@ -17,7 +17,7 @@ from roamlet import remote
 
 
 def primes(places, wanted, found):
-    """At each place, send three primes, and who has found them where."""
+    """At each place, send three primes with the account, host and process that found them."""
     number, known = 1, []
     for place in places:
         roamlet.move_to(place)

@@ -55,7 +55,7 @@ NOT_UNDER_ASAN = [
     "tests/core/test_slices.py::test_functions_that_ran_were_preempted_and_dropped_give_their_memory_back",
     "tests/core/test_stacks.py::test_many_stacks_are_few_mappings_and_little_memory",
     "tests/snapshot/test_leaks.py",
-    # It needs address space itself, and ends the process when there is none; so it does for the signal of a guard.
+    # It needs address space itself, and ends the process when it gets none; so it does for the signal of a guard.
     "tests/core/test_stacks.py::test_without_address_space_a_tasklet_raises_memory_error_and_the_others_go_on",
     "tests/core/test_stacks.py::test_what_runs_over_the_end_of_a_stack_meets_a_guard",
     # On stacks greenlet itself goes on where a tasklet stood or stands, without a word: the sanitizer warns that it is lost.
@@ -100,7 +100,7 @@ HIDDEN_AND_TRACED = [
     ),
 ]
 
-# Tests that expect the hub to be looked at only when nobody can run.
+# Tests that expect the hub to be looked at only when no tasklet can run.
 POLLED_LESS = [
     f"tests/core/test_hub.py::{test}"
     for test in (

@@ -88,7 +88,7 @@ if [ -z "$seen" ] && [ -n "${WITHOUT:-}" ]; then
     report="
 Python: no other version >= 3.11 with venv and headers was found here than $WITHOUT"
 elif [ -z "$seen" ]; then
-    echo "make test-all: no Python >= 3.11 with venv and headers was found here${PYTHON:+, and $PYTHON is none}" >&2
+    echo "make test-all: no Python >= 3.11 with venv and headers was found here${PYTHON:+, and $PYTHON is not one}" >&2
     status=1
 fi
 echo "== make test-all$report"

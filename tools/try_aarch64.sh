@@ -106,7 +106,7 @@ prepare() {
     done
 }
 
-# arm64 programs run with the emulator, which the kernel opens once, here: inside there is none. A table of our own where
+# arm64 programs run with the emulator, which the kernel opens once, here: inside it is absent. A table of our own where
 # the kernel keeps one for each user namespace, else the machine's, for as long as this takes.
 register_emulator() {
     magic='\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xb7\x00'

@@ -24,14 +24,23 @@ def test_the_files_that_people_look_for_are_there_and_not_empty(name):
     assert (ROOT / name).read_text(encoding="utf-8").strip()
 
 
-def test_the_files_that_contributing_names_exist():
-    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    named = set(re.findall(r"`([\w.-]+(?:/[\w.-]+)*(?:/|\.(?:py|pyi|h|md|toml)))`", text))
-    named = {path for path in named if not re.search("NAME|XYZ|^x.py|^_name.py", path)}  # of files to be written
-    assert len(named) > 60
-    there = [
-        path for folder in ("src", "apps", "tests", "tools", "docs", "bench") for path in (ROOT / folder).rglob("*")
-    ]
+FOLDERS = ("src", "apps", "tests", "tools", "docs", "bench", "examples")
+TO_BE_WRITTEN = re.compile("NAME|XYZ|^x.py|^_name.py|^__init__.py")
+
+
+def missing(page, pattern):
+    """The paths in backticks that match `pattern` and are the end of no file or folder of the repository."""
+    named = {path for path in re.findall(pattern, page.read_text(encoding="utf-8")) if not TO_BE_WRITTEN.search(path)}
+    there = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*")]
     ends = [f"/{path.relative_to(ROOT)}{'/' if path.is_dir() else ''}" for path in (*there, *ROOT.glob("*"))]
-    missing = sorted(path for path in named if not any(end.endswith(f"/{path}") for end in ends))
-    assert missing == []
+    return sorted(path for path in named if not any(end.endswith(f"/{path}") for end in ends))
+
+
+def test_the_files_that_contributing_names_exist():
+    assert missing(ROOT / "CONTRIBUTING.md", r"`([\w.-]+(?:/[\w.-]+)*(?:/|\.(?:py|pyi|h|md|toml)))`") == []
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs/design").glob("*.md")), ids=lambda page: page.name)
+def test_the_files_that_a_page_of_the_design_names_exist(page):
+    if page.name != "files.md":  # which is made from them
+        assert missing(page, r"`((?:[\w-]+/)+[\w-]+\.(?:py|pyi|c|h))`") == []
