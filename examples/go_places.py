@@ -2,8 +2,8 @@
 
     python examples/go_places.py [PLACE...]
 
-A place is "local", "sudo", or a host that ssh reaches, with this Python's version; "first/second" is the second, reached through the first.
-Without any: a context of this machine, another one, and one reached through that.
+A place is "local", "sudo", or a host that ssh reaches, with this Python's version; "first/second" is the second, through the
+first. Without any: a context of this machine, another one, and one through that.
 """
 
 import getpass
