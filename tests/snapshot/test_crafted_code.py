@@ -75,13 +75,22 @@ CRAFTED = {
     "a name is not there": lambda: code(PLAIN[0], ("LOAD_NAME", 200), PLAIN[2]),
     "an operator is not there": lambda: changed(adds.__code__, "BINARY_OP", 200),
     "a comparison is not there": lambda: changed(adds.__code__, "COMPARE_OP", 252),
-    "a cache has content": lambda: changed(adds.__code__, "BINARY_OP", 7, skip=1),
-    "an instruction is in a cache": lambda: changed(adds.__code__, "BINARY_OP", 7, skip=1, opcode="NOP"),
     "a cache is executed": lambda: code(*PLAIN[:2], ("CACHE", 0), PLAIN[2]),
     "it is specialised": specialised,
     "a yield is in no generator": lambda: waits.__code__.replace(co_flags=plain.__code__.co_flags),
     "no generator is made": lambda: changed(waits.__code__, "RETURN_GENERATOR", 0, opcode="NOP"),
 }
+# Since 3.12 the interpreter itself fills the first cache of an instruction when it makes the code.
+IN_CACHES = {
+    "a cache has content": lambda: changed(adds.__code__, "BINARY_OP", 7, skip=1),
+    "an instruction is in a cache": lambda: changed(adds.__code__, "BINARY_OP", 7, skip=1, opcode="NOP"),
+}
+
+
+@pytest.mark.pythons((3, 11), (3, 11), reason="later versions write over what was in a cache")
+@pytest.mark.parametrize("make", IN_CACHES.values(), ids=IN_CACHES.keys())
+def test_what_is_in_caches_is_not_sound(make):
+    assert not _native.is_sound(make())
 
 
 @pytest.mark.parametrize("make", CRAFTED.values(), ids=CRAFTED.keys())
