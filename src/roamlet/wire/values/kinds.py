@@ -2,6 +2,7 @@
 
 Dates, exact numbers, paths, addresses, containers of the standard library, arrays. A state is a plain value, or holds others of
 these; roamlet.wire.values.values encodes it. States come from another process, so each is checked first.
+The file is long because it is one table: each kind takes a few lines, and no kind needs another one.
 """
 
 import struct
