@@ -481,7 +481,7 @@ def test_names_in_directories_zip_files_and_extensions_are_listed(tmp_path, targ
 
 LISTER = """
 import sys
-inventory = sys.modules["roamlet.wire.modules.inventory"]
+inventory = sys.modules["roamlet.wire.modules.available"]
 
 def names(path):
     packages, namespaces = inventory.top_level_names(path[:3])

@@ -36,12 +36,12 @@ MODULES = (
     "link.link",
     "modules.standin",
     "modules.importer",
-    "modules.inventory",
+    "modules.available",
     "life.stdio",
     "life.logs",
     "life.life",
     "calls.calls",
-    "life.child",
+    "life.target",
 )
 # Pieces that travel when a context needs them, see PART in roamlet.wire.protocol.
 PARTS = (

@@ -15,6 +15,6 @@ for part in parts[1:]:
     if above:
         setattr(sys.modules[above], last, module)
 module.payload = (
-    data  # in roamlet.wire.life.child, the last one: for contexts that this one starts, see roamlet.wire.link.router
+    data  # in roamlet.wire.life.target, the last one: for contexts that this one starts, see roamlet.wire.link.router
 )
 main = module.main

@@ -8,7 +8,7 @@ import pytest
 
 from roamlet import remote
 from roamlet.remote import modules
-from roamlet.remote.modules.kin import kin
+from roamlet.remote.modules.companions import companions
 from tests.remote.modules.conftest import Make
 from tests.wire import interpreters
 
@@ -76,12 +76,12 @@ def test_modules_of_one_name_in_packages_side_by_side_come_with_the_second(words
 
 def test_what_goes_along_is_bounded_and_was_not_sent(words: ModuleType) -> None:
     first, second = "roamlet_words.kinds.k0.l_de", "roamlet_words.kinds.k1.l_de"
-    assert kin(second, (), ()).names == ()
-    assert set(kin(second, {first}, {first, "roamlet_words.kinds.k2.l_de"}).names) == {
+    assert companions(second, (), ()).names == ()
+    assert set(companions(second, {first}, {first, "roamlet_words.kinds.k2.l_de"}).names) == {
         f"roamlet_words.kinds.k{n}.l_de" for n in range(3, 8)
     }
-    assert kin("roamlet_words.kinds.k0.l_fr", {first}, {first}).names == ()
-    assert kin("os.path", {"os.x"}, ()).names == ()
+    assert companions("roamlet_words.kinds.k0.l_fr", {first}, {first}).names == ()
+    assert companions("os.path", {"os.x"}, ()).names == ()
 
 
 def test_what_goes_along_costs_no_more_than_what_was_asked_for(make: Make) -> None:

@@ -15,7 +15,7 @@ from roamlet.remote.base.threads import Threads, release
 from roamlet.remote.errors import CannotTravel, RemoteError
 from roamlet.remote.link.bundle_cache import BundleCache
 from roamlet.remote.link.channel_server import ChannelServer
-from roamlet.remote.link.ends import Closed, Died, Forked, held
+from roamlet.remote.link.end_reasons import Closed, Died, Forked, held
 from roamlet.remote.link.frames import ROOT, BoundedFrameReader, refuse_large
 from roamlet.remote.link.inflight import Answer, InFlight, Member
 from roamlet.remote.link.inline import READ_SIZE, InlineReader

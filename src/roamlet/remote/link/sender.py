@@ -9,7 +9,7 @@ from collections import deque
 from roamlet.core import Waiter
 from roamlet.remote.base.deadlines import remaining
 from roamlet.remote.base.threads import TaskletThread
-from roamlet.remote.link.ends import Closed, Died, Forked
+from roamlet.remote.link.end_reasons import Closed, Died, Forked
 from roamlet.remote.link.pipe import Pipe
 
 QUEUED = 1 << 20  # bytes that may wait for the pipe before senders do

@@ -15,6 +15,7 @@ from typing import TypeGuard
 from roamlet.remote.errors import CannotTravel, RemoteModuleNotFound
 from roamlet.remote.modules import main_script
 from roamlet.remote.modules.bounded import Bounded
+from roamlet.remote.modules.companions import NO_COMPANIONS, Companions, companions
 from roamlet.remote.modules.finding import data as data_files
 from roamlet.remote.modules.finding import distributions, sources, standard
 from roamlet.remote.modules.finding.data import beside, data_of
@@ -22,9 +23,8 @@ from roamlet.remote.modules.finding.sources import DataFile, Location, Missing
 from roamlet.remote.modules.functions import codes_behind, namespace_of
 from roamlet.remote.modules.imports import scan
 from roamlet.remote.modules.imports.closure import closure, closure_inside
-from roamlet.remote.modules.imports.foresight import NONE, Hints, hints_of
+from roamlet.remote.modules.imports.prediction import NONE, Hints, hints_of
 from roamlet.remote.modules.imports.walk import Closure
-from roamlet.remote.modules.kin import NOBODY, Kin, kin
 from roamlet.remote.modules.native import extensions, shared
 from roamlet.remote.modules.native.platforms import Platform
 from roamlet.remote.modules.native.shared import Extension
@@ -166,7 +166,7 @@ def pull(
     roamlet.wire.modules.metadata tells about distributions, "!module" for a module's source as it is now,
     "roamlet.wire.part" for a part of the payload. Never raises for a name that cannot be served. Otherwise as `plan`;
     the module itself is included even if it was sent. What was `asked` for before lets more go along: files of other
-    folders, modules beside it (see kin.py).
+    folders, modules beside it (see companions.py).
     """
     if name.startswith("@"):
         told = distributions.answer(name, has, policy)
@@ -182,7 +182,7 @@ def pull(
         if name.partition(".")[0] not in has and not policy.refusal(name) and (twin := _twin(name)) is not None:
             return twin
     sent = {one for one in sent if one != name}
-    along = NOBODY if name.partition(".")[0] in has else kin(name, asked, sent)
+    along = NO_COMPANIONS if name.partition(".")[0] in has else companions(name, asked, sent)
     answer = _bundle_of(name, sent, has, policy, platform, along=along)
     if answer is None:
         data, size = _body((), {name: ""}, {})
@@ -259,7 +259,7 @@ def _bundle_of(
     soon: tuple[scan.Imports, ...] = (),
     hints: Hints = NONE,
     *,
-    along: Kin = NOBODY,
+    along: Companions = NO_COMPANIONS,
     is_call: bool = False,
 ) -> Bundle | None:
     key: Hashable = (root, along, now, policy.key, platform)

@@ -33,7 +33,7 @@ from roamlet.remote import modules
 from roamlet.remote.base.threads import Threads
 from roamlet.remote.errors import UnsafeFork
 from roamlet.remote.terminal.prompts import VARIABLE
-from roamlet.wire.life import child
+from roamlet.wire.life import target
 
 PATIENCE = 5.0  # seconds that roamlet's own threads get to come to a rest
 FIRST_OF_OURS = 3
@@ -147,7 +147,7 @@ def _fork_here(descriptors: Sequence[int], token: str) -> int | OSError:
         return pid
     try:
         _become_child(descriptors, inherited)
-        child.main(token, _names())
+        target.main(token, _names())
     except BaseException:
         os.write(2, traceback.format_exc().encode())
     os._exit(1)

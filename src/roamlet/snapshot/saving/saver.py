@@ -30,7 +30,7 @@ from roamlet.snapshot.references import by_name, values
 from roamlet.snapshot.references.code import Reference, code_reference, digest_of, fingerprint, function_reference
 from roamlet.snapshot.references.contexts import items_of, place_of
 from roamlet.snapshot.references.links import of
-from roamlet.snapshot.saving import closed, stays, ways
+from roamlet.snapshot.saving import closed, module_state, object_state
 from roamlet.snapshot.saving.frames import variable
 from roamlet.snapshot.state import FUNCTION, GENERATOR, PLAIN_RECORD, SLOTS, STARTED, Flag, Record
 from roamlet.sync import Event
@@ -115,9 +115,9 @@ class Saver(pickle.Pickler):
                 function = numbers.get(record[FUNCTION], record[FUNCTION])
                 if id(function) not in seen:
                     seen.add(id(function))
-                    stays.refuse_ids(item, function, written)
+                    module_state.refuse_ids(item, function, written)
         if self.captured:
-            stays.refuse_locals(self.captured[0][0], written)
+            module_state.refuse_locals(self.captured[0][0], written)
 
     def _refuse_variable(
         self, item: tasklet[Any], records: list[tuple[Any, ...]], numbers: list[tuple[int, int]]
@@ -266,7 +266,7 @@ class Saver(pickle.Pickler):
             if len(record) > PLAIN_RECORD:
                 self.met.add(id(record[GENERATOR]))
             function = numbers.get(record[FUNCTION], record[FUNCTION])
-            value = ways.changing(function, record[SLOTS])
+            value = object_state.changing(function, record[SLOTS])
             if value is None or id(value) in self.inside:
                 continue
             if any(value is each for each in self.reducing):
@@ -353,12 +353,12 @@ class Saver(pickle.Pickler):
             return (load.tasklet if isinstance(item, tasklet) else load.channel), (kind,)
         way = self.ways.get(kind)
         if way is None:
-            way = self.ways[kind] = ways.of(kind)
-        if way is ways.PICKLES:
+            way = self.ways[kind] = object_state.of(kind)
+        if way is object_state.PICKLES:
             return NotImplemented
-        if way is ways.REDUCES:
+        if way is object_state.REDUCES:
             if id(item) in self.inside:
-                return ways.as_it_is(item)
+                return object_state.as_it_is(item)
             self.reducing.append(item)
             return NotImplemented
         return way(item)

@@ -160,7 +160,7 @@ class Router(object):
 
 def _payload():
     """What this context read first. One that was forked off the parent makes it, as the parent does."""
-    payload = getattr(sys.modules["roamlet.wire.life.child"], "payload", None)
+    payload = getattr(sys.modules["roamlet.wire.life.target"], "payload", None)
     if payload is None:
         # Imported here because no other target has it.
         from roamlet.wire import build

@@ -1,16 +1,16 @@
 """What importing some modules needs at once, and what their functions may import later: two walks of modules/imports/walk.py.
 
-The second one also takes what modules/imports/foresight.py guesses from the function that is about to be called.
+The second one also takes what modules/imports/prediction.py guesses from the function that is about to be called.
 """
 
 import sys
 from collections.abc import Collection, Iterable
 
+from roamlet.remote.modules.companions import NO_COMPANIONS, Companions
 from roamlet.remote.modules.finding.sources import is_loaded
-from roamlet.remote.modules.imports.foresight import NONE, Foresight, Hints
+from roamlet.remote.modules.imports.prediction import NONE, Hints, Prediction
 from roamlet.remote.modules.imports.scan import Import, Imports
 from roamlet.remote.modules.imports.walk import Closure, Follow, Walk
-from roamlet.remote.modules.kin import NOBODY, Kin
 from roamlet.remote.modules.native.platforms import Platform
 from roamlet.remote.modules.policy import EVERYTHING, Modules
 
@@ -23,7 +23,7 @@ def closure(
     has: Collection[str],
     *,
     more: Iterable[Imports] = (),
-    along: Kin = NOBODY,
+    along: Companions = NO_COMPANIONS,
     policy: Modules = EVERYTHING,
     platform: Platform | None = None,
 ) -> Closure:
@@ -62,7 +62,7 @@ def closure_inside(
     Only what the parent has loaded is followed: most functions are never called. `more` are imports that are followed in
     any case. Where a module imports names that only it can compute, as Django does with database backends, whatever the
     parent has loaded of that module's package counts as imported by it. With `first`, the closure of what was called, comes what
-    modules/imports/foresight.py guesses from `hints`.
+    modules/imports/prediction.py guesses from `hints`.
     """
     walk = Walk(has, policy, platform)
     walk.largest_file = LARGEST_INSIDE
@@ -90,7 +90,7 @@ def closure_inside(
         walk.run()
         waiting = [(name, imports) for name, imports in walk.result.inside if name not in done]
     if first is not None:
-        Foresight(walk, first, hints).run()
+        Prediction(walk, first, hints).run()
         # Not before: what is in functions of modules that are only guessed is not looked for.
     return walk.finish()
 

@@ -17,28 +17,28 @@ MOST = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Kin:
+class Companions:
     """Modules that may go along, the smallest first, as long as their sources and those that they need take `most` bytes."""
 
     names: tuple[str, ...] = ()
     most: int = 0
 
 
-NOBODY = Kin()
+NO_COMPANIONS = Companions()
 
 
-def kin(name: str, asked: Collection[str], sent: Collection[str]) -> Kin:
+def companions(name: str, asked: Collection[str], sent: Collection[str]) -> Companions:
     """The modules that may go along with `name`, where modules of the names `asked` were asked for before.
 
     They may take twice the bytes of what was asked for, or LEAST. No extension modules, nothing that was `sent`. Thread-safe.
     """
     relatives = [one for one in asked if one != name and _is_module(one)]
     if "." not in name or standard.stays_here(name):
-        return NOBODY
+        return NO_COMPANIONS
     candidates = dict.fromkeys((*_beside(name, relatives), *_alike(name, relatives)))
     sizes = {one: size for one in candidates if one != name and one not in sent and (size := _size(one)) is not None}
     most = min(max(LEAST, 2 * sum(_size(one) or 0 for one in relatives)), MOST)
-    return Kin(tuple(sorted(sizes, key=lambda one: (sizes[one], one))), most) if sizes else NOBODY
+    return Companions(tuple(sorted(sizes, key=lambda one: (sizes[one], one))), most) if sizes else NO_COMPANIONS
 
 
 def _is_module(name: str) -> bool:

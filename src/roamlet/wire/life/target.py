@@ -11,7 +11,7 @@ from roamlet.wire import codec, protocol
 from roamlet.wire.calls import calls
 from roamlet.wire.life import life, logs, stdio
 from roamlet.wire.link import link
-from roamlet.wire.modules import importer, inventory, standin
+from roamlet.wire.modules import available, importer, standin
 
 
 def main(token, loaded=()):
@@ -38,7 +38,7 @@ class Child(object):
         self._errors = link.keep_aside(2)
         self._left = False
         self._watch_crashes()
-        packages, namespaces = inventory.top_level_names()
+        packages, namespaces = available.top_level_names()
         packages.update(loaded)
         config, frames = self._read_config()
         wire.context = config["id"]

@@ -10,7 +10,7 @@ import pytest
 from roamlet import remote
 from roamlet.remote import modules
 from roamlet.remote.modules.finding import data
-from roamlet.remote.modules.imports import foresight, walk
+from roamlet.remote.modules.imports import prediction, walk
 from tests.remote.modules.conftest import Make
 
 BARE = getattr(sys, "_base_executable", sys.executable)
@@ -282,8 +282,8 @@ def test_a_candidate_that_many_modules_make_names_of_is_parsed_once(
     )
     uses = importlib.import_module("roamlet_uses_many")
     parsed = []
-    certain = foresight.scan_certain
-    monkeypatch.setattr(foresight, "scan_certain", lambda one: parsed.append(one.name) or certain(one))
+    certain = prediction.scan_certain
+    monkeypatch.setattr(prediction, "scan_certain", lambda one: parsed.append(one.name) or certain(one))
     bundle = modules.plan(uses.__name__, (), frozenset(sys.stdlib_module_names), uses.use.__code__)
     assert bundle is not None
     second = bundle.second_wave(bundle.names)

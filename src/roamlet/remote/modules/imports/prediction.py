@@ -88,7 +88,7 @@ def hints_of(codes: list[CodeType], imports: tuple[Imports, ...], module: Module
     return Hints(frozenset(modules), frozenset(names), frozenset(words))
 
 
-class Foresight:
+class Prediction:
     """One guess: adds to a walk what it finds. Used by one thread and thrown away."""
 
     def __init__(self, walk: Walk, first: Closure, hints: Hints) -> None:
