@@ -1,4 +1,4 @@
-"""What a user holds: a context, and everything that it offers. The work is done below: see calls/engine.py for calls."""
+"""The context: the object that users hold, with all of its methods. The layers below do the work, such as calls/engine.py."""
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,7 +22,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class Stats:
-    """What a context has cost so far. `round_trips` are those that an import on the target waited for; bytes include headers."""
+    """What a context has cost so far. `round_trips` counts those that an import on the target waited for; bytes include headers."""
 
     calls: int
     modules: int
@@ -32,13 +32,14 @@ class Stats:
 
 
 class Context(ContextBase):
-    """A Python somewhere else, ready for calls. Made by `remote.local()`, `remote.ssh()` and their like, ended by `with`.
+    """A Python interpreter in another process or on another machine, ready for calls. `remote.local()`, `remote.ssh()` and the
+    like make it; leaving its `with` block ends it.
 
-    Every thread and tasklet of this process may use it, all at once. Calls block the calling tasklet only.
-    A forked child of this process cannot use it: every method raises ForkedContext there, and its parent's is not disturbed.
+    Every thread and tasklet of this process may use it at the same time. Calls block the calling tasklet only.
+    A forked child of this process cannot use it: every method raises ForkedContext in the child, and the parent can go on using it.
     """
 
-    stays_here = (  # see _functions.Packer
+    stays_here = (  # see values/functions.py
         "contexts stay in the process that opened them: call it from here, or give both sides a channel, over which the other "
         "one asks for what is to be called"
     )
@@ -53,17 +54,17 @@ class Context(ContextBase):
 
     @property
     def name(self) -> str:
-        """The host's name, "local", or what `name=` said."""
+        """The name given as `name=`, else the host's name or "local"."""
         return self._calls.name
 
     @property
     def closed(self) -> bool:
-        """True once it was closed, or has died."""
+        """True once the context was closed, or its process or link has ended."""
         return self._calls.closed
 
     @property
     def largest_result(self) -> int:
-        """The most bytes that one result may take; a larger one raises CannotTravel here, and is not stored. Can be set."""
+        """The most bytes that one result may take. A larger one is not stored: its call raises CannotTravel. Can be set."""
         return self._calls.link.largest_result
 
     @largest_result.setter
@@ -86,20 +87,20 @@ class Context(ContextBase):
     ) -> R:
         """Run `function(*args, **kwargs)` on the target and return what it returns.
 
-        `function` is best one that another process can find by its name: at the top of a module, of the main script too. Its
-        module is sent ahead with all that it imports, as far as the other side lacks it. A lambda, a closure, a bound method or a
+        `function` is best one that another process can find by its name: at the top of a module, or of the main script. Its
+        module is sent first, with everything that it imports and that the target lacks. A lambda, a closure, a bound method or a
         partial travels as a value, with what it refers to. Arguments and result are copied: see "What travels" in
-        docs/reference/remote-calls.md. A bytearray or array beyond 1 MB is read while it is sent: leave it alone until the call
-        returns.
+        docs/reference/remote-calls.md. A bytearray or array of more than 1 MB is read while it is sent: do not change it until the
+        call returns.
 
-        Blocks this tasklet only; thread-safe; calls made at the same time run at the same time. When it is killed here, the
-        call on the target is cancelled if it has not begun, and killed if it is a tasklet. Working out for the first time what a
-        module needs keeps this thread busy (0.1 s for Django, a millisecond from then on).
+        Blocks this tasklet only; thread-safe; calls made at the same time run at the same time. When the calling tasklet is killed,
+        the call on the target is cancelled if it has not begun, and killed if it is a tasklet. Finding out what a module needs
+        keeps this thread busy the first time (0.1 s for Django, a millisecond from then on).
 
         Raises what the function raised: the same type when it is one of Python's own, else RemoteError; CallTimeout after
-        `timeout` seconds, decoding a large result included; ContextDied when the other side dies first, ContextClosed when the
-        context is closed; FunctionNotFound, CannotTravel and RemoteModuleNotFound where the function, a value or a module
-        cannot go.
+        `timeout` seconds, which include decoding a large result; ContextDied when the target or the link ends first, ContextClosed
+        when the context is closed; FunctionNotFound, CannotTravel and RemoteModuleNotFound when the function, a value or a module
+        cannot travel.
         """
         deadline = deadline_of(timeout)
         request = self._calls.prepare(function, args, kwargs, lent=True)
@@ -119,37 +120,38 @@ class Context(ContextBase):
     ) -> RemoteCall[R]:
         """Begin `function(*args, **kwargs)` on the target, and return a handle: join(timeout), kill(), done, result, name.
 
-        Does not wait for anything, not even for its modules to be sent; calls that were spawned are sent in order. Arguments are
-        copied now. Everything else is as for `call`. Raises what call raises before it sends: TypeError, CannotTravel,
-        FunctionNotFound. An error that no join() has raised is logged.
+        Never blocks, not even until the modules are sent. Spawned calls are sent in order. Arguments are copied before this
+        returns. Everything else is as for `call`. Raises what call raises before it sends: TypeError, CannotTravel,
+        FunctionNotFound. An error of the function that no join() raises is logged.
         """
         return RemoteCall(self._calls, self._calls.prepare(function, args, kwargs), name)
 
     def chain(self) -> Chain:
-        """Return a chain: calls by it run one after the other, and are sent without waiting for each other's answers.
+        """Return a chain: its calls run one after the other, and are sent without waiting for the answers of earlier ones.
 
         with context.chain() as chain:
             chain.spawn(os.mkdir, ("/srv/new",))
             chain.spawn(os.chown, ("/srv/new", 33, 33))
             found = chain.call(os.listdir, ("/srv",))  # one round trip for all three
 
-        When one fails, those after it do not run. Sends nothing yet.
+        When one fails, those after it do not run. This method itself sends nothing.
         """
         return Chain(self._calls)
 
     def move(self, moving: tasklet[...]) -> RemoteCall[Any]:
-        """Let a tasklet that does not run continue on the target, in the middle of its function; return a handle:
+        """Let a tasklet that is not the running one continue on the target, in the middle of its function; return a handle:
         join(timeout), kill().
 
-        It may be new, paused, in the run queue, or blocked on one channel (docs/reference/remote-migration.md). The
-        channels that it holds stay here, and it uses them from there; the other objects are copied. It goes on at once, a paused
-        one too. Here it is gone: none of its finally blocks run, they run on the target. join() returns what its function returns
-        or raises; so does that of a tasklet of roamlet.spawn().
+        The tasklet may be new, paused, in the run queue, or blocked on one channel; what it may hold is listed in
+        docs/reference/remote-migration.md. Its channels stay in this process, and it uses them from the target; its other objects
+        are copied. It goes on at once, even if it was paused. In this process it ends without running its finally blocks: they run
+        on the target. join() returns or raises what its function does; so does join() of a tasklet that roamlet.spawn() made.
 
-        Blocks this tasklet for two round trips; only in the thread of the tasklet that moves, and meanwhile nothing wakes that. It
-        happens at most once: until the order to go on is sent, whatever fails puts it back, after others in its queue. Raises
-        CannotSave for what cannot be saved, CannotTravel, RemoteModuleNotFound, NotMoved where it was not moved, NoCore where calls
-        are no tasklets, what `call` raises when the context ends; MoveInDoubt when the link breaks after that order.
+        Blocks this tasklet for two round trips. Call it in the thread of the tasklet that moves, which nothing wakes meanwhile. The
+        tasklet moves at most once: when something fails before the order to go on is sent, it is put back, at the end of its
+        queue. Raises CannotSave for what cannot be saved, CannotTravel, RemoteModuleNotFound, NotMoved when it was not moved,
+        NoCore when the context's calls do not run in tasklets, what `call` raises when the context ends; MoveInDoubt when the link
+        breaks after that order.
         """
         # Imported here because it loads roamlet.snapshot, which takes time at the start and few programs need.
         from roamlet.remote.migration.move import move
@@ -157,11 +159,12 @@ class Context(ContextBase):
         return move(self._calls, moving)
 
     def allow_moves_to(self, *places: "Context | Home") -> None:
-        """Let tasklets that live in this context move on by themselves (roamlet.move_to) to these contexts, and to roamlet.home.
+        """Let tasklets that run in this context move (roamlet.move_to) to these contexts, and to roamlet.home if it is given.
 
-        In place of what was allowed before; at first, and without places, nothing is. **It is a grant**: what a tasklet brings
-        along is code. Whoever controls this context can make code of their own run in those places, with the rights that
-        contexts have there, and in this process if roamlet.home is among them. Takes effect at once; thread-safe; never blocks.
+        Replaces what was allowed before. At first nothing is allowed, and nothing is after a call without arguments. **This is a
+        grant of rights**: a tasklet brings code along. An attacker who controls this context's target can run code in those
+        places, with the rights of those contexts, and in this process if roamlet.home is among them. Takes effect at once;
+        thread-safe; never blocks.
         """
         for place in places:
             if not isinstance(place, (Context, Home)):
@@ -173,13 +176,13 @@ class Context(ContextBase):
 
     def _begin_migration(self, current: tasklet[...]) -> MigrationDecision:
         """For roamlet.move_to(): the current tasklet, which suspends itself next, continues on the target."""
-        from roamlet.remote.migration.move import begin_migration  # here, as in move()
+        from roamlet.remote.migration.move import begin_migration  # here for the reason given in move()
 
         return begin_migration(self._calls, current)
 
     def _begin_block(self, current: tasklet[...]) -> Any:
         """For roamlet.at(): the current tasklet, which suspends itself next, has its block run on the target."""
-        from roamlet.remote.migration.move import BlockMigration  # here, as in move()
+        from roamlet.remote.migration.move import BlockMigration  # here for the reason given in move()
 
         return BlockMigration(self._calls, current)
 
@@ -192,26 +195,26 @@ class Context(ContextBase):
         output: str | os.PathLike[str] | None = None,
         timeout: float = 30,
     ) -> int:
-        """Let `function(*args, **kwargs)` run on the target, and go on when this context and this process are gone.
+        """Run `function(*args, **kwargs)` on the target in a process that outlives this context and this process; return its pid.
 
-        It runs in an interpreter of its own, in a session of its own, as the same user in the same place; the result is the number
-        of that process there. It has begun to go its own way then: this process can neither end it nor hear of it. What
-        it prints, logs and raises is appended to the file `output` on the target, or dropped if None. Its modules are
-        there, those that it imports later too, as far as they can be known; what would have to be asked for then is an
-        ImportError. roamlet is the stand-in there.
+        The process has an interpreter and a session of its own, and runs as the same user in the same place. Once this returns,
+        it is independent: this process can neither end it nor receive anything from it. What it prints, logs and raises is
+        appended to the file `output` on the target, or dropped if None. Its modules are sent before it is let go, with those that
+        its functions import later as far as they can be found out; an import of any other module raises ImportError. `roamlet` is
+        the small module that contexts have, not the whole package.
 
         Blocks this tasklet for four round trips and the start of an interpreter. Raises what `call` raises, ConnectError, and
-        OSError where `output` cannot be written: then nothing runs. CannotTravel for a channel in the arguments.
+        OSError when `output` cannot be written; nothing runs then. CannotTravel for a channel in the arguments.
         """
         return detach(self._calls, function, args, kwargs, output, timeout)
 
     def iterate(
         self, function: Callable[..., Iterable[Any]], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Stream[Any]:
-        """Call a generator function on the target, and return an iterator of its values, which come while it runs.
+        """Call a generator function on the target, and return an iterator of its values, which arrive while it runs.
 
-        It runs ahead of the loop here by 1,024 values or 8 MB, then it waits. A value may take 4 MB. An error of its is raised
-        after the values before it. When the loop here is left, the generator on the target is closed at its next value.
+        The generator runs at most 1,024 values or 8 MB ahead of the iterator. A value may take 4 MB. An error of the generator is
+        raised after the values before it. When the local loop is left, the generator is closed at its next value.
         """
         return iterate(self._calls, function, args, kwargs)
 
@@ -222,19 +225,19 @@ class Context(ContextBase):
         kwargs: Mapping[str, Any] | None = None,
         timeout: float | None = None,
     ) -> R:
-        """`call` for asyncio: does not block the event loop, whatever thread it runs in, and takes no thread of its own.
+        """`call` for asyncio: does not block the event loop, in any thread, and uses no thread of its own.
 
-        When its task is cancelled, or `timeout` seconds are over, the call ends as by RemoteCall.kill(). Otherwise as `call`.
+        When its task is cancelled, or after `timeout` seconds, the call ends as by RemoteCall.kill(). Otherwise as `call`.
         """
         return await acall(self._calls, function, args, kwargs, timeout)
 
     def heartbeat(self, seconds: float | None) -> None:
-        """From now on, take the other side for dead when nothing has come from it for so many seconds, though it was asked.
+        """Take the target for dead when nothing arrives from it for `seconds`. None switches that off, as it is at first.
 
-        Calls raise ContextDied then, this one too where it is stuck already. It is asked four times within `seconds`, and ends by
-        itself when it hears nothing for that long. None: no longer, which is how a context begins. Choose more than the longest
-        call into C code that keeps the target's interpreter lock, and more than the line takes for what it buffers. Blocks
-        this tasklet for a round trip; raises what `call` does.
+        Calls raise ContextDied then, also this one if the target is stuck already. The target is asked four times within `seconds`,
+        and ends its process when it receives nothing for that long. Choose more than the longest call into C code that keeps the
+        target's interpreter lock, and more than the line needs to deliver what it buffers. Blocks this tasklet for a round trip;
+        raises what `call` does.
         """
         if seconds is not None and (
             isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not seconds > 0
@@ -245,44 +248,44 @@ class Context(ContextBase):
     def put(self, local: str | os.PathLike[str], remote: str, **options: Unpack[TransferOptions]) -> Transferred:
         """Copy the file or folder `local` to the path `remote` on the target; a relative one is in its working directory.
 
-        A file comes into being beside its name, readable by its owner alone, and gets the name when all of it is on the disk
-        and its checksum is right: the name never stands for half a file. `remote` may end in a slash, and then it is
-        the folder to put it into; an existing folder without the slash is refused. Of a folder, what is in it goes into
-        the folder `remote`, whose other files stay; ~ is the home directory on the target.
+        A file is written under a temporary name in the same folder, readable by its owner alone. It is renamed to `remote` when all
+        of it is on the disk and its checksum is right, so `remote` never names half a file. If `remote` ends in a slash, it is
+        the folder to put the file into; an existing folder without the slash is refused. If `local` is a folder, its contents go
+        into the folder `remote`, whose other files stay. ~ is the home directory on the target.
 
         Options, all by name:
 
         - `mode` (None): permissions such as 0o640 instead of the file's own. `owner` (False): user and group as well, by name
-          where the name is known on the target. `times` (True): the time of its last change.
-        - `overwrite` (True): False refuses what is there already. `parents` (False): True makes missing folders on the way.
-        - `resume` (False): True leaves what an interruption cut off beside the name (".NAME.roamlet-unfinished") and goes on
-          with what is there. Should that be of another file, all is sent again.
+          where the name is known on the target. `times` (True): the time of the last change.
+        - `overwrite` (True): False refuses a file that exists. `parents` (False): True makes missing folders of the path.
+        - `resume` (False): True keeps the part that an interrupted transfer has written (".NAME.roamlet-unfinished"), and continues
+          such a part. If that part belongs to another file, everything is sent again.
         - `symlinks` ("keep"): within a folder a symbolic link is copied as such; "follow" copies what it points to, "skip" leaves
           it out. `local` itself is followed.
-        - `sync` (True): wait until all is on the disk of the target, so that a loss of power cannot undo it.
-        - `checksum` ("sha256"): or "blake2b", which 2.7 does not know.
-        - `progress` (None): a function that gets a Progress, in this tasklet, some times a second on a fast line; what it
-          raises ends the transfer.
+        - `sync` (True): wait until everything is on the disk of the target, so that a loss of power cannot undo it.
+        - `checksum` ("sha256"): or "blake2b", which Python 2.7 does not have.
+        - `progress` (None): a function that is called with a Progress, in this tasklet, a few times a second on a fast line. An
+          error that it raises ends the transfer.
 
-        Blocks this tasklet only; thread-safe; several at once share the limit of 32 MB under way to one context. Empty pieces
-        of a file stay holes. Raises the OSError of either side that says why not, as far as possible before anything is
-        touched; FileChanged when `local` is changed meanwhile, DamagedFile; and what `call` raises.
+        Blocks this tasklet only; thread-safe; transfers at the same time share the limit of 32 MB under way to one context. Holes
+        of a file stay holes. Raises the OSError of the side that refuses, if possible before anything is changed; FileChanged when
+        `local` changes meanwhile; DamagedFile; and what `call` raises.
         """
         return copying.put(self._calls, local, remote, options_of(**options))
 
     def get(self, remote: str, local: str | os.PathLike[str], **options: Unpack[TransferOptions]) -> Transferred:
-        """Copy the file or folder `remote` from the target to the path `local` here. Everything else is as for `put`.
+        """Copy the file or folder `remote` from the target to the local path `local`. Everything else is as for `put`.
 
-        The other side decides what comes, not where it goes: nothing is written outside of `local`, whatever names come up. A
+        The target decides what is sent, not where it is written: nothing is written outside of `local`, whatever names it sends. A
         symbolic link that leads out of the folder is refused with UnsafeName.
         """
         return copying.get(self._calls, remote, local, options_of(**options))
 
     def close(self) -> None:
-        """End it in order; what was printed and logged on the target has been handed on when this returns.
+        """End the context; when this returns, all that was printed and logged on the target has been passed on.
 
         Calls in flight raise ContextClosed. A process that does not end by itself within some seconds is terminated, then
-        killed. Blocks this tasklet only; thread-safe; closing again only waits. Raises nothing.
+        killed. Blocks this tasklet only; thread-safe; a second close() waits for the first. Raises nothing.
         """
         self._calls.close()
 

@@ -74,7 +74,7 @@ class HostKeyRefused(ConnectError):
 
 
 class HostKeyUnknown(ConnectError):
-    """No key is known for the host, and ssh may not ask anybody."""
+    """No key is known for the host, and ssh may not ask the user."""
 
 
 class AuthenticationFailed(ConnectError, PermissionError):
@@ -195,7 +195,7 @@ class NotMoved(RemoteError, _migration.NotMoved):
 class MoveInDoubt(RemoteError, ConnectionError):
     """The link broke when a tasklet had been sent the order to continue on the target: whether it has done so is unknown.
 
-    `tasklet` is suspended here, and never goes on in both places unless somebody decides so: `take_back()` puts it where it was,
+    `tasklet` is suspended here, and goes on in both places only if the program decides so: `take_back()` puts it where it was,
     `tasklet.kill()` ends it. When `tasklet` is None, it is suspended in the context that it was to leave, and kill() of its handle
     ends it. A context ends some seconds after its link at the latest, and with it what went on there.
     """

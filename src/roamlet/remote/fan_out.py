@@ -143,8 +143,8 @@ def map(
 ) -> Iterator[Result[T]]:
     """Call `function(item)` for every item, on whichever context is free, `each` at a time on each; yield a Result for each item.
 
-    Results come in the order they end; `index` and `item` say whose they are. Items are taken when there is somebody to work on
-    them, so they may be without end. An item whose context died is tried on another one as `retries` and `idempotent` allow, see
+    Results come in the order they end; `index` and `item` say whose they are. An item is taken when a context is free for it, so
+    the iterable may be endless. An item whose context died is tried on another one as `retries` and `idempotent` allow, see
     gather; when all contexts are gone, what is left are errors. Otherwise as `gather`.
     """
     limits = _limits(each, timeout, total, retries, idempotent)

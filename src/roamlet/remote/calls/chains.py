@@ -80,7 +80,7 @@ class Chain:
         self._first: First | None = None
         self._places = itertools.count()
         self._broken_at = NOWHERE  # the place of the call that has broken it
-        self._told = True  # the first error was raised to somebody
+        self._told = True  # the first error was raised to a caller
         self._over_due = False  # the other side keeps in mind that this chain is broken
 
     def call(
@@ -341,7 +341,7 @@ class Chain:
         self._end()
 
     def _end(self) -> None:
-        """Have the other side forget that the chain is broken, if it is; soon, where somebody is sending at this moment."""
+        """Have the other side forget that the chain is broken, if it is; soon, if another tasklet is sending at this moment."""
         if not self._over_due:
             return
 
@@ -392,7 +392,7 @@ class ChainedCall(RemoteCall[R]):
         self.place = NOWHERE  # in the chain, once it is sent
         self._is_first = False  # that has failed
         super().__init__(chain._calls, request, name)
-        self._asked_for = True  # the chain sees to it that somebody is told
+        self._asked_for = True  # the chain makes sure that a caller is told
 
     def _begin(self) -> None:
         pass  # the chain sends it

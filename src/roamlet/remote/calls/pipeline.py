@@ -49,7 +49,7 @@ class Budget:
             return True
 
     def give(self, count: int) -> None:
-        """Give bytes back; where somebody had to wait for them, there are more from now on."""
+        """Give bytes back. If a tasklet had to wait for them, the pipeline gets more from now on."""
         with self._change:
             self.used -= count
             if self._short and count:

@@ -14,7 +14,7 @@ _PACKAGES = (
     *("roamlet", "roamlet.core", "roamlet.sync", "roamlet.io", "roamlet.io._workers"),
     *("roamlet.threads", "roamlet.stackless"),
 )
-# The backend that the loader takes by itself; the others need a wheel of somebody else's, or to be asked for.
+# The backend that the loader takes by itself; the others need a wheel of another project, or to be asked for.
 _NATIVE = ("roamlet.core._sliced", "roamlet.sync._native", "roamlet.io._native")
 _SNAPSHOT = (
     "roamlet.snapshot",

@@ -24,7 +24,7 @@ class Modules:
 
     `allow`: names of the only modules that may travel, each with all its submodules; None is every one that the parent can
     import. `deny`: names that never travel, nor their submodules; it wins over `allow`. Neither concerns what the target has
-    itself. The main script is "__main__" in both. Whoever imports what is kept back gets an ImportError that names the policy; a
+    itself. The main script is "__main__" in both. An import of what is kept back raises an ImportError that names the policy; a
     call that certainly needs it is refused here, before anything is sent.
 
     `prefer`: whose copy of a top-level package counts where both sides have it. "target" (the default) is the one on
@@ -88,7 +88,7 @@ class Modules:
     def refusal(self, name: str) -> str:
         """Why the module `name` may not travel, as a clause about it, or "" when it may."""
         if name == TRAVELS_AS:
-            name = "__main__"  # as whoever wrote the lists calls it
+            name = "__main__"  # as the lists call it
         for denied in self.deny:
             if _lies_in(name, denied):
                 return f"{name} is kept back: this context was opened with Modules(deny=[{denied!r}])"

@@ -23,7 +23,7 @@ BUILTIN: dict[str, type[Exception]] = {
 # What 2.7 and older 3.x called them.
 RENAMED = {"IOError": "OSError", "EnvironmentError": "OSError", "StandardError": "Exception", "WindowsError": "OSError"}
 BUILTIN_MODULES = ("builtins", "exceptions")
-FURTHEST = 1 << 16  # column or line of a SyntaxError: whoever shows it pads with that many blanks
+FURTHEST = 1 << 16  # column or line of a SyntaxError: code that shows it pads with that many blanks
 
 
 def rebuilt(

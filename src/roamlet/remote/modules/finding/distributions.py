@@ -28,7 +28,7 @@ def answer(name: str, has: Collection[str], policy: Modules) -> bytes | None:
     """The bytes for "@", "@name/file", "@name/" or "@name/@"; None when there is nothing to tell. Never raises."""
     try:
         return _answer(name, has, policy)
-    except Exception:  # metadata are written by anybody: what cannot be read is not there
+    except Exception:  # any tool may have written the metadata: what cannot be read is not there
         return None
 
 
@@ -127,7 +127,7 @@ def places_of(top: str) -> list[tuple[str, bytes]]:
 
 
 def is_installed(package: Location) -> bool:
-    """True when a distribution beside this top-level package says that it has it: not for a package in somebody's own folder."""
+    """True when a distribution beside this top-level package says that it has it: not for a package in a user's own folder."""
     for place in package.search or ():
         folder = os.path.dirname(place)
         try:

@@ -363,7 +363,7 @@ def _from_odd_loader(
         return Missing(name)
     try:
         text = loader.get_source(name)
-    except Exception as error:  # somebody's import hook: whatever it raises, this module has no source
+    except Exception as error:  # a foreign import hook: whatever it raises, this module has no source
         return Missing(name, f"{name} has no source here: its loader {type(loader).__name__} says {error!r}")
     if not isinstance(text, str):
         return Missing(name)
@@ -397,7 +397,7 @@ def _attribute(module: object, name: str) -> Any:
         return None
     try:
         return getattr(module, name, None)
-    except Exception:  # somebody's lazy module: it has no such attribute as far as we are concerned
+    except Exception:  # a foreign lazy module: it has no such attribute as far as we are concerned
         return None
 
 
@@ -408,7 +408,7 @@ def _ask_finders(name: str, path: Iterable[str] | None) -> importlib.machinery.M
             continue
         try:
             spec = find_spec(name, None if path is None else list(path), None)
-        except Exception:  # somebody's import hook: for us it knows nothing of this module
+        except Exception:  # a foreign import hook: for us it knows nothing of this module
             continue
         if isinstance(spec, importlib.machinery.ModuleSpec):
             return spec

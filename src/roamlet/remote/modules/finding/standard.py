@@ -79,7 +79,7 @@ def tried_in_vain() -> Iterator[str]:
 
 
 def why_absent(name: str) -> str:
-    """One sentence for somebody whose target lacks the standard module `name`: which Python has it, as far as known."""
+    """One sentence for users whose target lacks the standard module `name`: which Python has it, as far as known."""
     top = name.partition(".")[0]
     since, until = _HISTORY.get(top, (None, None))
     if since is not None and "." not in since:

@@ -31,7 +31,7 @@ from roamlet.remote.modules.imports.scan import Imports, code_of, prefixes, scan
 from roamlet.remote.modules.imports.walk import Closure, Walk
 
 LARGEST_FILE = 4 << 20
-"""In bytes: a larger file is left to whoever needs it."""
+"""In bytes: a larger file is sent when it is opened."""
 _PACKED = 0.25
 """How much of a source is left of it in a bundle, about."""
 _PACKED_NATIVE = 0.4
@@ -439,7 +439,7 @@ class Prediction:
 
 
 def _is_lazy(module: ModuleType | None) -> bool:
-    """True for a module that may have attributes which are not there before somebody asks for them."""
+    """True for a module that may have attributes that come into being when they are read."""
     return module is not None and (type(module) is not ModuleType or "__getattr__" in vars(module))
 
 

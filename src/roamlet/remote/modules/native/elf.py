@@ -1,7 +1,7 @@
 """What a shared object asks of the machine that loads it: a small reader of ELF files, for Linux.
 
 Reads what the dynamic linker reads (program headers, dynamic section, needed versions) and nothing else; section headers may be
-stripped. A file is somebody else's claim: whatever in it does not hold raises BadObject, which names the file.
+stripped. A file is untrusted input: whatever in it is wrong raises BadObject, which names the file.
 """
 
 import os

@@ -25,7 +25,7 @@ _compressed: Bounded[int, tuple[bytes, ...]] = Bounded(_MOST_KEPT, lambda pieces
 
 @dataclass(frozen=True, slots=True)
 class SharedFile:
-    """One shared object of this machine. `number` is that of the file in this process, whatever its path and whoever gets it."""
+    """One shared object of this machine. `number` is that of the file in this process, for every path and every target."""
 
     number: int
     path: str
