@@ -19,6 +19,7 @@ import roamlet_sent
 
 import roamlet
 from roamlet import remote
+from roamlet.testing import run_until_blocked
 from tests.remote.conftest import targets
 from tests.remote.inside import link_of
 from tests.remote.interpreters import others
@@ -383,6 +384,23 @@ def test_a_call_that_takes_too_long_raises_and_the_context_goes_on(own_target):
     assert isinstance(caught.value, TimeoutError)
     context.call(roamlet_sent.release)
     assert context.call(roamlet_sent.wait_for_release) is True  # it is the same process, which has not been harmed
+
+
+def test_an_error_thrown_into_a_waiting_call_asks_the_target_nothing():
+    def waits():
+        with raises(ModuleNotFoundError, match="^No module named 'pytest'$") as caught:
+            context.call(time.sleep, (60,))
+        costs.append(context.stats.calls)
+        assert not hasattr(caught.value, "__notes__")
+
+    costs = []
+    with remote.local() as context:
+        assert "pytest" in context.facts.packages  # the target would be asked for its version
+        waiting = roamlet.spawn(waits)
+        run_until_blocked()
+        waiting.throw(ModuleNotFoundError("No module named 'pytest'"))
+        waiting.join()
+    assert costs == [1]
 
 
 def test_a_tasklet_killed_in_its_call_leaves_the_context_usable(own_target):

@@ -103,11 +103,13 @@ class Context(ContextBase):
         cannot travel.
         """
         deadline = deadline_of(timeout)
-        request = self._calls.prepare(function, args, kwargs, lent=True)
+        calls = self._calls
+        request = calls.prepare(function, args, kwargs, lent=True)
+        answer = calls.answer(request, timeout, deadline)
         try:
-            return self._calls.run(request, timeout, deadline)  # type: ignore[no-any-return]
+            return calls.decode(answer, request.text, timeout, deadline)  # type: ignore[no-any-return]
         except (ImportError, AttributeError) as error:
-            say_versions(self._calls, error)
+            say_versions(calls, error)
             raise
 
     def spawn(

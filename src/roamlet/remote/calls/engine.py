@@ -111,6 +111,10 @@ class Calls:
 
         `deadline` is when `timeout`, which a CallTimeout names, is over. Raises what Context.call does when it sends and waits.
         """
+        return self.decode(self.answer(request, timeout, deadline), request.text, timeout, deadline)
+
+    def answer(self, request: Request, timeout: float | None, deadline: float | None) -> Answer:
+        """The first half of `run`: send the call and wait for its answer. What it raises was not raised on the target."""
         number = answer = None
         try:
             number, waiter = self.send(request, deadline, reads=True)
@@ -128,11 +132,15 @@ class Calls:
             raise
         if answer is None:  # raised out here, so that the error holds no other one with its frames
             raise self.too_late(timeout, request.text, sent=number is not None)
+        return answer
+
+    def decode(self, answer: Answer, text: str, timeout: float | None, deadline: float | None) -> Any:
+        """The second half of `run`: return the value of the answer, or raise its error."""
         try:
-            return self.value(answer, request.text, deadline)
+            return self.value(answer, text, deadline)
         except codec.OutOfTime:
-            pass  # raised out here, as above
-        raise self.too_late(timeout, request.text, sent=True, came=len(answer[1]))
+            pass  # raised out here, so that the error holds no other one with its frames
+        raise self.too_late(timeout, text, sent=True, came=len(answer[1]))
 
     def prepare(
         self,
