@@ -49,6 +49,14 @@ def test_nothing_passes_a_stalled_link(context):
     assert again.join() == context.facts.pid
 
 
+def test_a_thread_that_ends_while_its_process_stops_is_no_error(context, monkeypatch):
+    listed = links.Path.iterdir
+    monkeypatch.setattr(links.Path, "iterdir", lambda folder: [*listed(folder), folder / "0"])
+    with links.stalled(context):
+        pass
+    assert context.call(os.getpid) == context.facts.pid
+
+
 def test_a_link_that_is_cut_while_it_stalls(context):
     with links.stalled(context):
         links.cut(context)

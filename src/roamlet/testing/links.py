@@ -122,5 +122,8 @@ def _wait_until_stopped(pid: int) -> None:
 
 
 def _state(thread: Path) -> str:
-    # "pid (name) state ...", and the name may hold anything.
-    return (thread / "stat").read_text().rpartition(")")[2].split()[0]
+    try:
+        line = (thread / "stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):  # it has ended since the folder was listed
+        return "T"
+    return line.rpartition(")")[2].split()[0]  # "pid (name) state ...", and the name may hold anything
