@@ -68,6 +68,22 @@ def is_docstring(node):
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
 
 
+@pytest.mark.parametrize(
+    "source",
+    [
+        'a = "" "b" \'\' \'c\'',
+        "a = 1 .real + 1. .real",
+        "a = 1. if b else 0x1 or 2",
+        "a = b is not - 1 and not - - c",
+        'a = "b" if c in "d" else u"e" "f"',
+        "from . import a\nfrom .. b import c",
+        "@ a\ndef f(* b, ** c): return - 1, (yield)",
+    ],
+)
+def test_spaces_that_divide_tokens_are_kept(source):
+    assert ast.dump(ast.parse(build.strip(source))) == ast.dump(ast.parse(source))
+
+
 def test_strings_of_several_lines_survive_stripping():
     source = 'def f():\n    """Doc."""\n    x = """one\n      two # no comment\n"""\n    return [\n        x,  # comment\n    ]\n'
     names = {}

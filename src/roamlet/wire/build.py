@@ -212,7 +212,7 @@ def strip(source: str, keep_lines: bool = True) -> str:
         if (
             before.end < token.start
             and before.end[0] == token.start[0]
-            and not (_ends_word(before.string) and _ends_word(token.string[:1]))
+            and not _needs_space(before, token)
         ):
             gaps.append((token.start[0] - 1, before.end[1], token.start[1]))
         if token.type == tokenize.INDENT:
@@ -242,8 +242,16 @@ def strip(source: str, keep_lines: bool = True) -> str:
     return "\n".join(result).rstrip() + "\n"
 
 
-def _ends_word(text: str) -> bool:
-    return text[-1:].isalnum() or text[-1:] == "_"
+def _needs_space(before: tokenize.TokenInfo, after: tokenize.TokenInfo) -> bool:
+    """Whether the two tokens would be others without a space between them: `1 .real`, `"" "a"`."""
+    starts_word = _is_of_words(after.string[:1])
+    if before.type == tokenize.NUMBER:
+        return starts_word or after.string[:1] == "."
+    return (_is_of_words(before.string[-1:]) and starts_word) or before.type == after.type == tokenize.STRING
+
+
+def _is_of_words(character: str) -> bool:
+    return character.isalnum() or character == "_"
 
 
 def _docstring_lines(tree: ast.Module) -> Iterator[tuple[int, str]]:
