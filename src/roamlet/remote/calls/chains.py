@@ -66,7 +66,7 @@ class Chain:
     Thread-safe. What is refused here, before it was sent (CannotTravel, FunctionNotFound), breaks nothing.
     """
 
-    stays_here = "chains stay with the process that opened their context"  # see _functions.Packer
+    stays_here = "chains stay with the process that opened their context"  # see values/functions.py
 
     def __init__(self, calls: Calls) -> None:
         self._calls = calls

@@ -32,7 +32,7 @@ _log = logging.getLogger("roamlet.remote")
 class RemoteCall(Generic[R]):
     """A call that runs in a context: what context.spawn() returns. Thread-safe."""
 
-    stays_here = "calls stay with the process that waits for them: send what join() returns"  # see _functions.Packer
+    stays_here = "calls stay with the process that waits for them: send what join() returns"  # see values/functions.py
     _runs_already = False  # what it waits for, before it is sent
 
     def __init__(self, calls: Calls, request: Request, name: str | None) -> None:
@@ -181,7 +181,7 @@ class Stream(Generic[T], Iterator[T]):
     It runs ahead by as much as may wait here. `close()` ends it on the target too; leaving a loop over it, or `with`, does that.
     """
 
-    stays_here = "streams stay with the process that reads them: send the values, or a channel"  # see _functions.Packer
+    stays_here = "streams stay with the process that reads them: send the values, or a channel"  # see values/functions.py
 
     def __init__(self, calls: Calls, request: Request, channel: WindowChannel[T]) -> None:
         self._channel = channel

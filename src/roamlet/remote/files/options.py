@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypedDict, Unpack
 
-Facts = list[Any]  # as roamlet.wire.files.facts_of makes them
+Facts = list[Any]  # as roamlet.wire.files.files.facts_of makes them
 ProgressFunction = Callable[["Progress"], object]
 ALGORITHMS = ("sha256", "blake2b")
 SYMLINKS = ("keep", "follow", "skip")
@@ -88,7 +88,7 @@ class Options:
         return [word for word, wanted in words.items() if wanted]
 
     def how(self, **more: Any) -> dict[str, Any]:
-        """What roamlet.wire.files.Writer asks for."""
+        """What roamlet.wire.files.files.Writer asks for."""
         return {
             "algorithm": self.checksum,
             "overwrite": self.overwrite,
