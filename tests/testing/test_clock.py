@@ -66,6 +66,16 @@ def test_the_clock_of_the_machine_is_back_after_the_block():
     assert time.monotonic() - begun >= 0.009
 
 
+def test_a_second_clock_is_refused_and_the_first_goes_on():
+    with testing.VirtualClock() as clock:
+        with pytest.raises(RuntimeError, match="a VirtualClock is in use already"), testing.VirtualClock():
+            pass
+        roamlet.sleep(3600)
+    assert clock.jumps == [3600]
+    with testing.VirtualClock():
+        roamlet.sleep(60)
+
+
 @pytest.mark.parametrize("start", [-1, float("-inf")])
 def test_a_time_before_zero_is_refused(start):
     with pytest.raises(ValueError, match="a clock starts at 0 seconds or later, not at -"):

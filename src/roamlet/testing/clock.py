@@ -1,5 +1,6 @@
 """A clock that a test owns: time passes only while no tasklet can run."""
 
+import threading
 from types import TracebackType
 from typing import Self
 
@@ -11,8 +12,11 @@ class VirtualClock:
 
     For the length of a `with` block, `roamlet.sleep`, timeouts, deadlines of scopes and timed waits of locks, queues and channels
     follow this clock, in all threads; `time.monotonic()` and the sockets' own time limits do not. A test that waits an hour takes
-    no time, and always the same. Only one can be in use at a time. `start` is the time in seconds at which it begins.
+    no time, and always the same. Only one can be in use at a time: RuntimeError for a second one. `start` is the time in seconds
+    at which it begins.
     """
+
+    _in_use = threading.Lock()
 
     def __init__(self, start: float = 1000.0) -> None:
         if start < 0:
@@ -29,6 +33,8 @@ class VirtualClock:
         return self.now - self._start
 
     def __enter__(self) -> Self:
+        if not self._in_use.acquire(blocking=False):
+            raise RuntimeError("a VirtualClock is in use already, for all threads: leave its block first")
         core.set_clock(self._read, self._advance)
         return self
 
@@ -36,6 +42,7 @@ class VirtualClock:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> None:
         core.set_clock()
+        self._in_use.release()
 
     def _read(self) -> float:
         return self.now
