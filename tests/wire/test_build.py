@@ -71,7 +71,7 @@ def is_docstring(node):
 @pytest.mark.parametrize(
     "source",
     [
-        'a = "" "b" \'\' \'c\'',
+        "a = \"\" \"b\" '' 'c'",
         "a = 1 .real + 1. .real",
         "a = 1. if b else 0x1 or 2",
         "a = b is not - 1 and not - - c",

@@ -209,11 +209,7 @@ def strip(source: str, keep_lines: bool = True) -> str:
     gaps = []  # row, first and last column of spaces that nothing needs
     tokens = list(tokenize.generate_tokens(io.StringIO(source).readline))
     for before, token in zip([tokens[0], *tokens], tokens, strict=False):
-        if (
-            before.end < token.start
-            and before.end[0] == token.start[0]
-            and not _needs_space(before, token)
-        ):
+        if before.end < token.start and before.end[0] == token.start[0] and not _needs_space(before, token):
             gaps.append((token.start[0] - 1, before.end[1], token.start[1]))
         if token.type == tokenize.INDENT:
             depth += 1

@@ -181,7 +181,9 @@ class Stream(Generic[T], Iterator[T]):
     It runs ahead by as much as may wait here. `close()` ends it on the target too; leaving a loop over it, or `with`, does that.
     """
 
-    stays_here = "streams stay with the process that reads them: send the values, or a channel"  # see values/functions.py
+    stays_here = (
+        "streams stay with the process that reads them: send the values, or a channel"  # see values/functions.py
+    )
 
     def __init__(self, calls: Calls, request: Request, channel: WindowChannel[T]) -> None:
         self._channel = channel

@@ -15,13 +15,15 @@ SHELL = "/bin/sh"
 KILL = 9  # on every system; `signal` need not be imported
 
 # The guard reads the number of the command's process group, waits for the end of its pipe, and kills the group. Only this process
-# holds the write end, so the kernel ends the pipe whatever kills this process: exit handlers do not run on SIGKILL.
+# holds the write end, so the kernel ends the pipe whatever kills this process: exit handlers do not run on SIGKILL. On 2.7 and 3.6
+# a process that it forks without exec holds it too; the command is then killed when both have ended.
 _GUARD = "exec >/dev/null 2>&1; read group && { read end; kill -9 -$group; }"
 # The command itself tells the guard its number, before it runs: there is no moment at which it runs unguarded.
 _GUARDED = 'echo $$ >&0; exec %s -c "$@" </dev/null' % SHELL
 
 _running = []
 _pipes = []  # the write ends of those that guards read
+_lock = threading.RLock()  # held during a fork, and while a pipe is opened or closed: a child closes those that it got
 _hooks = []  # not empty once exit and fork handlers are registered
 
 
@@ -36,8 +38,9 @@ def command(text, args, seconds):
 
     start = partial(subprocess.Popen, close_fds=True, **_own_session())
     _register()
-    source, target = os.pipe()
-    _pipes.append(target)
+    with _lock:
+        source, target = os.pipe()
+        _pipes.append(target)
     try:
         link._close_on_exec(target)  # 2.7 lets every program that this process starts inherit it
         try:
@@ -50,8 +53,9 @@ def command(text, args, seconds):
             guard.kill()
             guard.wait()
     finally:
-        _pipes.remove(target)
-        os.close(target)
+        with _lock:
+            _pipes.remove(target)
+            os.close(target)
 
 
 def _wait(process, seconds):
@@ -87,7 +91,7 @@ def _register():
         _hooks.append(atexit.register(_kill_all))
         at_fork = getattr(os, "register_at_fork", None)  # 3.7 and later
         if at_fork is not None:
-            at_fork(after_in_child=_forget)
+            at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_forget)
 
 
 def _kill(process):
@@ -107,6 +111,7 @@ def _forget():
     for target in _pipes:
         os.close(target)
     del _pipes[:], _running[:]
+    _lock.release()  # it belongs to this thread, which has forked
 
 
 def script(path, source, args):
