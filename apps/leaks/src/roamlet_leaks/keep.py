@@ -6,8 +6,9 @@ import re
 import tokenize
 import warnings
 
-__all__ = ["accepts", "kept_lines", "lines_of"]
+__all__ = ["Place", "accepts", "is_kept", "kept_lines"]
 
+Place = ast.stmt | ast.expr | ast.arg | ast.excepthandler  # what has a line and a column
 KEEP = re.compile(r"#\s*roamlet:\s*keep\b")
 
 
@@ -51,12 +52,15 @@ def accepts(text: str, line: int) -> bool:
                 statement = node  # a nested one is visited later
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
                 function = node
-    if statement is not None and not kept.isdisjoint(lines_of(statement)):
-        return True
-    return function is not None and getattr(function, "lineno", None) in kept
+    return statement is not None and is_kept(kept, statement, getattr(function, "lineno", 0))
 
 
-def lines_of(node: ast.stmt | ast.expr | ast.arg | ast.excepthandler) -> range:
+def is_kept(kept: frozenset[int], place: Place, function_line: int) -> bool:
+    """The rule: such a comment is on a line of the place, or on that of its function's `def`. `kept`: see kept_lines."""
+    return function_line in kept or not kept.isdisjoint(_lines_of(place))
+
+
+def _lines_of(node: Place) -> range:
     """The lines of a statement; of one with a body, its first alone."""
     first = node.lineno
     body = getattr(node, "body", None)

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from roamlet_leaks.check.flow import Flow
 from roamlet_leaks.check.scopes import Module, Scope, path_of, says_class
-from roamlet_leaks.check.state import Origin, Place, Site, State
+from roamlet_leaks.check.state import Origin, Site, State
+from roamlet_leaks.keep import Place
 
 __all__ = ["Hit", "hits"]
 

@@ -7,7 +7,7 @@ from roamlet_leaks.cases import CASES
 from roamlet_leaks.check.rules import Hit, hits
 from roamlet_leaks.check.scopes import survey
 from roamlet_leaks.finding import Finding
-from roamlet_leaks.keep import kept_lines, lines_of
+from roamlet_leaks.keep import is_kept, kept_lines
 
 __all__ = ["check_source"]
 
@@ -23,11 +23,7 @@ def check_source(text: str, path: str = "<source>") -> list[Finding]:
     module = survey(tree)
     kept = kept_lines(text)
     found = [hit for scope in module.scopes for hit in _without_doubles(list(hits(scope, module)))]
-    findings = [
-        _finding(same, path)
-        for same in _by_place(found)
-        if kept.isdisjoint(lines_of(same[0].node)) and same[0].starts not in kept
-    ]
+    findings = [_finding(same, path) for same in _by_place(found) if not is_kept(kept, same[0].node, same[0].starts)]
     return sorted(findings, key=lambda finding: (finding.line, finding.column, finding.code))
 
 

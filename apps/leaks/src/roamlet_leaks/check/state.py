@@ -7,11 +7,9 @@ import ast
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-__all__ = ["Origin", "Place", "Site", "State", "join", "same"]
+from roamlet_leaks.keep import Place
 
-
-# What has a line and a column.
-Place = ast.stmt | ast.expr | ast.arg | ast.excepthandler
+__all__ = ["Origin", "Site", "State", "join", "same"]
 
 
 @dataclass(frozen=True, eq=False)
