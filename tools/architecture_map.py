@@ -16,7 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from tools import marked
-from tools.import_graph import Module, Room, circles, first_sentence, read, rooms
+from tools.import_graph import Module, Room, circles, first_comment, first_sentence, read, rooms
 
 ROOT = Path(__file__).resolve().parent.parent
 DESIGN = ROOT / "docs/design"
@@ -298,28 +298,38 @@ def table(modules: Mapping[str, Module], parent: str) -> str:
 
 
 def files(modules: Mapping[str, Module], parent: str) -> str:
-    """Every file below `parent`, those in C included, with its first sentence, as a table."""
+    """Every file below `parent`, those in C and those for servers included, with its first sentence, as a table.
+
+    Of `roamlet` itself, the files that are in no package.
+    """
     folder = next(
         path for path in (ROOT / "src", *ROOT.glob("apps/*/src")) if (path / parent.partition(".")[0]).is_dir()
     )
     purposes = {
         name.removeprefix(parent + ".").replace(".", "/") + ".py": module.purpose
         for name, module in modules.items()
-        if name.startswith(parent + ".") and not module.is_package
+        if name.startswith(parent + ".") and not module.is_package and (parent != "roamlet" or name.count(".") == 1)
     }
     top = folder.joinpath(*parent.split("."))
     purposes = {path if (top / path).exists() else f"{path}i": purpose for path, purpose in purposes.items()}
-    for path in (*top.rglob("*.c"), *top.rglob("*.h")):
-        purposes[str(path.relative_to(top))] = first_comment(path.read_text(encoding="utf-8"))
+    if parent == "roamlet":
+        purposes["__init__.py"] = modules[parent].purpose
+    else:
+        installed = [path for path in top.glob("files/*") if path.is_file() and path.suffix != ".py"]
+        for path in (*top.rglob("*.c"), *top.rglob("*.h"), *installed):
+            purposes[str(path.relative_to(top))] = purpose_of(path.read_text(encoding="utf-8"))
     rows = [f"| `{path}` | {purpose.replace('|', chr(92) + '|')} |" for path, purpose in purposes.items() if purpose]
     rows.sort(key=lambda row: (row.count("/") > 0, row.rpartition("/")[0], row))
     return "\n".join(["| File | What it is for |", "| --- | --- |", *rows])
 
 
-def first_comment(source: str) -> str:
-    """The first sentence of the comment that a file in C begins with."""
-    found = re.match(r"\s*/\*(.*?)\*/", source, re.DOTALL)
-    return first_sentence(re.sub(r"\n\s*\*? ?", "\n", found[1])) if found else ""
+def purpose_of(source: str) -> str:
+    """The first sentence of the comment that a file in C or of the shell begins with; of a unit of systemd, its description."""
+    if found := re.match(r"\s*/\*(.*?)\*/", source, re.DOTALL):
+        return first_sentence(re.sub(r"\n\s*\*? ?", "\n", found[1]))
+    if found := re.match(r"\[Unit\]\nDescription=(.*)", source):
+        return f"{found[1]}."
+    return first_sentence(first_comment(source))
 
 
 def main(arguments: list[str]) -> int:

@@ -1,6 +1,7 @@
 """Which package imports which, read from the sources. Nothing is imported or run."""
 
 import ast
+import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,8 +36,11 @@ def read(folders: Iterable[Path]) -> dict[str, Module]:
             parts = path.relative_to(folder).with_suffix("").parts
             is_package = parts[-1] == "__init__"
             name = ".".join(parts[:-1] if is_package else parts)
-            trees[name] = ast.parse(path.read_text(encoding="utf-8"), str(path))
-            modules[name] = Module(name, is_package, first_sentence(ast.get_docstring(trees[name]) or ""))
+            text = path.read_text(encoding="utf-8")
+            trees[name] = ast.parse(text, str(path))
+            modules[name] = Module(
+                name, is_package, first_sentence(ast.get_docstring(trees[name]) or first_comment(text))
+            )
     for name, tree in trees.items():
         modules[name].imports = set(_imported(tree, modules[name], modules)) - {name}
     return modules
@@ -46,6 +50,14 @@ def first_sentence(docstring: str) -> str:
     paragraph = " ".join(docstring.partition("\n\n")[0].split())
     end = paragraph.find(". ")
     return paragraph if end < 0 else paragraph[: end + 1]
+
+
+def first_comment(source: str) -> str:
+    """The comment that a file begins with, one of `#!` left out; its paragraphs are apart by an empty line, as in a docstring."""
+    lines = itertools.dropwhile(lambda line: line.startswith("#!"), source.splitlines())
+    return "\n".join(
+        line.removeprefix("#").strip() for line in itertools.takewhile(lambda line: line[:1] == "#", lines)
+    )
 
 
 def _imported(tree: ast.Module, module: Module, known: Mapping[str, Module]) -> Iterator[str]:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tools import architecture_map, marked, mkdocs_hook, signatures
-from tools.import_graph import Room, circles, first_sentence, read, rooms
+from tools.import_graph import Room, circles, first_comment, first_sentence, read, rooms
 
 
 @pytest.fixture
@@ -44,6 +44,17 @@ def test_a_room_has_the_modules_of_a_package_and_imports_other_rooms(sources):
         "other": (1, {"house.high"}),
     }
     assert found["house.high"].purpose == "What is above."
+
+
+def test_a_file_without_a_docstring_is_described_by_the_first_sentence_of_its_comment():
+    assert (
+        first_comment("#!/bin/sh\n# Saves it. And more.\n#\n# Later.\nset -e\n# no\n")
+        == "Saves it. And more.\n\nLater."
+    )
+    assert first_comment("import os\n# no\n") == ""
+    assert architecture_map.purpose_of("#!/bin/sh\n# Saves it. And more.\n") == "Saves it."
+    assert architecture_map.purpose_of("/* A queue,\n   in C. Rest. */\n") == "A queue, in C."
+    assert architecture_map.purpose_of("[Unit]\nDescription=Keep the time\n") == "Keep the time."
 
 
 def test_rooms_lie_above_what_they_import_and_arrows_that_follow_are_left_out(sources):

@@ -1,4 +1,4 @@
-# The first stage, which is passed in argv. It reads the payload from stdin and runs it.
+# The first stage: the Python code that is passed in argv, reads the payload from stdin and runs it.
 #
 # roamlet.wire.build strips this file, turns its newlines into "@" and passes it as one argument, inside double quotes inside
 # single quotes. So: no quotes, no backslash, no dollar, no backquote, no "!", no "@", no "%"; strings are made by chr().

@@ -1,6 +1,6 @@
-# The head of the payload: the first stage executes it with `parts`, the pieces of the payload, in scope. Makes the modules
-# of roamlet.wire from the pieces, each "name newline source", in the order of the payload, and leaves `main` behind. A piece
-# without a source is a package: roamlet, roamlet.wire and its folders.
+# The second stage, the head of the payload: makes the modules of roamlet.wire from the pieces that follow it. The first stage
+# executes it with `parts` in scope: the pieces, in order, each "name newline source"; a piece without a source is a package:
+# roamlet, roamlet.wire and its folders. It leaves `main` in scope.
 # ruff: noqa: F821
 for part in parts[1:]:
     name, source = part.split("\n", 1)

@@ -1,4 +1,7 @@
-"""The options that say which hosts and how to get to them, the same for every command; from them to hosts. Touches no network."""
+"""Options that commands share: -H, -i, --via, --sudo, --at-once, --timeout and their like, defaults and checks; and their hosts.
+
+Touches no network. What `put` and `get` share besides is in commands/copying.py.
+"""
 
 import argparse
 import os

@@ -1,7 +1,8 @@
-"""What a context prints and logs, handed on in order to sys.stdout, sys.stderr, `logging` or the user's own function.
+"""Hands on what a context prints and logs, in order, to sys.stdout, sys.stderr, `logging` or the user's own function.
 
-This runs on the thread for callbacks, because printing may block and a user's function may do anything. What is not taken is
-kept up to a limit; then the link is read no further until there is room, which slows the process that prints so much.
+The target makes it: wire/life/stdio.py what is printed, wire/life/logs.py what is logged. This runs on the thread for
+callbacks, because printing may block and a user's function may do anything. What is not taken is kept up to a limit; then the
+link is read no further until there is room, which slows the process that prints so much.
 """
 
 import codecs

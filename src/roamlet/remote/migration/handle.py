@@ -1,4 +1,4 @@
-"""The handle on a tasklet that has migrated, wherever it is: in a context, in transit to another one, or at home again.
+"""The handle on a tasklet that has migrated: waits for its outcome, moves it on between contexts and back, wherever it is.
 
 A context cannot send a tasklet anywhere. It answers the call that joins the tasklet with a request of the tasklet to migrate; here
 that is checked, and done if the user has allowed it: see Context.allow_moves_to().

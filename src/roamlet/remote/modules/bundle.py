@@ -1,4 +1,4 @@
-"""The bodies of MODULES frames: what a call needs, less what its target has, built once and remembered.
+"""Builds bundles, on the parent: the bodies of MODULES frames: what a call needs less what its target has; each is built once.
 
 What an import needs is computed in modules/imports/closure.py, the layout of a body is roamlet.wire.modules.bundle's.
 """

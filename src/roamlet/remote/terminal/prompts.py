@@ -1,4 +1,4 @@
-"""What answers the prompts of the commands that open contexts: a password that was given, or a function that is asked.
+"""Answers prompts, on the parent: to commands that open contexts, a password that was given, or what a function returns.
 
 Secrets are held as bytes that can be wiped, are in no message and no repr, and are wiped once the context is ready or refused.
 How prompts are read and answers typed is in terminal/terminal.py.

@@ -1,4 +1,7 @@
-"""Saving with errors that name the variable, and its frame, that holds what cannot be saved: save(). Looked for after a failure."""
+"""Adds the variable and its frame to why it cannot be saved; the reasons come from saver.py, closed.py, module_state.py and C.
+
+save() looks for the variable after a failure. The part in C is snapshot._native.
+"""
 
 import io
 import types

@@ -1,5 +1,6 @@
-/* Queue, LifoQueue and PriorityQueue: the standard library's, with its attributes and its hooks for subclasses (_init, _qsize, _put, _get),
-   on our Lock and Conditions. What is done under the mutex is C alone unless a hook is overridden or items are compared, so put() and get()
+/* What the methods of Queue, LifoQueue and PriorityQueue do, and their arguments; constructors and tables are in queue_type.c.
+   These are the standard library's queues, with its attributes and its hooks for subclasses (_init, _qsize, _put, _get), on our Lock and
+   Conditions. What is done under the mutex is C alone unless a hook is overridden or items are compared, so put() and get()
    of a Queue or LifoQueue may interrupt each other, in a signal handler or a __del__. */
 
 static PyObject *Full, *ShutDown;                      /* queue.Full, and ShutDown of 3.13 or our own */

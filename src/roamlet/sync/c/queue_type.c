@@ -1,4 +1,5 @@
-/* The types Queue, LifoQueue and PriorityQueue: their hooks for subclasses, making one, and the tables. What a queue does is in queue.c. */
+/* The types Queue, LifoQueue and PriorityQueue: constructors and `maxsize`, hooks for subclasses, and the tables; what the methods do is in
+   queue.c. */
 
 /* ---- the hooks as the classes themselves have them ---- */
 

@@ -1,7 +1,7 @@
-"""A part of the payload: terminals for commands that an intermediary starts and that ask for passwords.
+"""Reads prompts, on an intermediary: terminals for the commands that it starts and that ask for passwords; the parent answers.
 
-What is asked goes to the parent, which answers: its functions call these, each in a thread of its own. Runs on the target; see
-roamlet.wire.protocol for what that means.
+A part of the payload. The parent's functions (remote/terminal/relayed.py) call these, each in a thread of its own. Runs on the
+target; see roamlet.wire.protocol for what that means.
 """
 
 import errno

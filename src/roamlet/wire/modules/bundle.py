@@ -1,4 +1,4 @@
-"""The body of MODULES: sources of modules in one compressed stream, with the names that are known to be absent.
+"""The layout of a bundle, which the parent packs and the target reads: modules in one compressed stream, and names that are absent.
 
 Both sides use this file; see roamlet.wire.protocol for what that means. What goes into a bundle is decided elsewhere.
 

@@ -1,8 +1,9 @@
-"""Messages of any size: cut into frames by their sender, put together by their receiver, large buffers on their own.
+"""Messages of any size, cut into frames and put together again; wire/life/target.py and remote/values/registry.py decide which.
 
-Both sides use this file; a target gets it when such a message goes down, or asks for it when one is to go up. All frames of a
-message have the same destination, source and id, and KIND_MORE in their kind; frames of other messages may come in between, and
-whoever passes frames on need not know of any of this.
+A message is cut when it has a buffer beyond codec.BIG or is larger than protocol.MAX_BODY. Both sides use this file; a target
+gets it when such a message goes down, or asks for it when one is to go up. All frames of a message have the same destination,
+source and id, and KIND_MORE in their kind; frames of other messages may come in between, and whoever passes frames on need not
+know of any of this.
 
     the first          >QI size of the message, number of buffers, then >BQ for each: how it arrives (BYTES, BYTEARRAY), its size
     those that follow  the message (roamlet.wire.codec), then the buffers, up to PIECE bytes in each frame
