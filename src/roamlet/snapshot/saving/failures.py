@@ -1,6 +1,7 @@
-"""Adds the variable and its frame to why it cannot be saved; the reasons come from saver.py, closed.py, module_state.py and C.
+"""Finds the variable and frame that could not be saved; frames.py has the words for it.
 
-save() looks for the variable after a failure. The part in C is snapshot._native.
+The reasons come from saver.py, closed.py, module_state.py and C. save() looks for the variable after a failure. The part in C is
+snapshot._native.
 """
 
 import io
