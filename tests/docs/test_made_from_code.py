@@ -86,6 +86,13 @@ def test_no_two_boxes_of_a_map_overlap():
                 assert left.x + left.width / 2 <= right.x - right.width / 2
 
 
+def test_no_files_import_each_other_in_a_circle_not_even_for_type_checking():
+    modules = read([architecture_map.ROOT / "src", *sorted(architecture_map.ROOT.glob("apps/*/src"))])
+    assert len(modules) > 400
+    found = circles({name: module.imports for name, module in modules.items()})
+    assert [sorted(circle) for circle in found if len(circle) > 1] == []
+
+
 def test_the_first_sentence_of_a_docstring():
     assert first_sentence("What it is\nfor. More.\n\nEven more.") == "What it is for."
     assert first_sentence("No end") == "No end"
