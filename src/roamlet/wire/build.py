@@ -98,6 +98,7 @@ CALLED = (
     "link.prompts",
     "calls.shell",
 )  # those whose functions are called: imported by the call, and not before
+_NO_TEXT = (tokenize.NL, tokenize.NEWLINE, tokenize.ENDMARKER)
 OLDEST = "Python 2.7 or 3.6"
 NOISE_LIMIT = 1 << 20  # bytes that may precede the start line
 _NOISE_KEPT = 1 << 14
@@ -207,20 +208,22 @@ def strip(source: str, keep_lines: bool = True) -> str:
     depth = 0
     indent: dict[int, int] = {}  # of each line that may be re-indented; the inside of a long string is not among them
     gaps = []  # row, first and last column of spaces that nothing needs
-    tokens = list(tokenize.generate_tokens(io.StringIO(source).readline))
-    for before, token in zip([tokens[0], *tokens], tokens, strict=False):
-        if before.end < token.start and before.end[0] == token.start[0] and not _needs_space(before, token):
-            gaps.append((token.start[0] - 1, before.end[1], token.start[1]))
-        if token.type == tokenize.INDENT:
+    last_kind, last_text, last_end = tokenize.NL, "", (0, 0)
+    for kind, text, start, end, _ in tokenize.generate_tokens(io.StringIO(source).readline):
+        row = start[0]
+        if last_end[0] == row and last_end != start and not _needs_space(last_kind, last_text, kind, text):
+            gaps.append((row - 1, last_end[1], start[1]))
+        last_kind, last_text, last_end = kind, text, end
+        if kind == tokenize.INDENT:
             depth += 1
-        elif token.type == tokenize.DEDENT:
+        elif kind == tokenize.DEDENT:
             depth -= 1
-        elif token.type == tokenize.COMMENT:
-            lines[token.start[0] - 1] = lines[token.start[0] - 1][: token.start[1]]
-        elif token.type not in (tokenize.NL, tokenize.NEWLINE, tokenize.ENDMARKER):
-            indent.setdefault(token.start[0], depth)
-            if token.type == tokenize.STRING:
-                indent.update((line, -1) for line in range(token.start[0] + 1, token.end[0] + 1))
+        elif kind == tokenize.COMMENT:
+            lines[row - 1] = lines[row - 1][: start[1]]
+        elif kind not in _NO_TEXT:
+            indent.setdefault(row, depth)
+            if end[0] != row and kind == tokenize.STRING:
+                indent.update((line, -1) for line in range(row + 1, end[0] + 1))
     for row, start, end in reversed(gaps):
         lines[row] = lines[row][:start] + lines[row][end:]
     result = []
@@ -238,12 +241,12 @@ def strip(source: str, keep_lines: bool = True) -> str:
     return "\n".join(result).rstrip() + "\n"
 
 
-def _needs_space(before: tokenize.TokenInfo, after: tokenize.TokenInfo) -> bool:
+def _needs_space(kind: int, text: str, next_kind: int, next_text: str) -> bool:
     """Whether the two tokens would be others without a space between them: `1 .real`, `"" "a"`."""
-    starts_word = _is_of_words(after.string[:1])
-    if before.type == tokenize.NUMBER:
-        return starts_word or after.string[:1] == "."
-    return (_is_of_words(before.string[-1:]) and starts_word) or before.type == after.type == tokenize.STRING
+    starts_word = _is_of_words(next_text[:1])
+    if kind == tokenize.NUMBER:
+        return starts_word or next_text[:1] == "."
+    return (starts_word and _is_of_words(text[-1:])) or kind == next_kind == tokenize.STRING
 
 
 def _is_of_words(character: str) -> bool:
@@ -251,10 +254,14 @@ def _is_of_words(character: str) -> bool:
 
 
 def _docstring_lines(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Each line of a docstring, and what stands there instead: nothing, or `pass` where it is the whole body."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
-            first = node.body[0] if node.body else None
+    """Each line of a docstring, and what is there instead: nothing, or `pass` where it is the whole body."""
+    pending: list[Any] = [tree]  # statements and handlers of exceptions: no expression has a docstring inside
+    while pending:
+        node = pending.pop()
+        for part in ("body", "orelse", "handlers", "finalbody"):
+            pending += getattr(node, part, ())
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and node.body:
+            first = node.body[0]
             if (
                 isinstance(first, ast.Expr)
                 and isinstance(first.value, ast.Constant)
