@@ -222,12 +222,9 @@ class _Progress:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._write("")
+        self.say("")
 
     def say(self, text: str) -> None:
-        self._write(text)
-
-    def _write(self, text: str) -> None:
         if self._out is not None:
             self._out.write(f"\r\x1b[K{text}")
             self._out.flush()

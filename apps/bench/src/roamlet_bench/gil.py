@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
-from roamlet_bench.show import NONE, Table
+from roamlet_bench.show import Table, number
 from roamlet_bench.variants import Implementation, Turns, Variant, compact, rows, variants
 from roamlet_bench.workers import Worker, WorkerFailed
 
@@ -112,19 +112,9 @@ def tables(taken: dict[str, Any]) -> list[Table]:
     )
     for row in taken["rows"]:
         variant = row["variant"]
-        words = [
-            variant["version"],
-            "on" if variant["roamlet_threads"] else "off",
-            f"{variant['interval'] * 1e3:g} ms",
-        ]
-        efficiency = row["efficiency"]["value"] if "efficiency" in row else None
-        alone.rows.append(
-            [
-                *words,
-                NONE if efficiency is None else f"{efficiency:.2f}",
-                *(compact(value_of(row, pair)) for pair in PAIRS),
-            ]
-        )
+        words = [variant["version"], "on" if variant["roamlet_threads"] else "off", f"{variant['interval'] * 1e3:g} ms"]
+        efficiency = number(value_of(row, "efficiency"), 2)
+        alone.rows.append([*words, efficiency, *(compact(value_of(row, pair)) for pair in PAIRS)])
         beside.rows.append([*words, *(compact(value_of(row, pair + BESIDE)) for pair in PAIRS)])
     return [alone, beside]
 

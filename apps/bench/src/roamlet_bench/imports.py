@@ -130,7 +130,7 @@ def _one_by_one() -> Iterator[None]:
         kinds = (wire_bundle.MODULE, wire_bundle.PACKAGE, wire_bundle.NAMESPACE)
         kind = kinds[2 if found.is_namespace else found.is_package]
         data = wire_bundle.pack([(name, kind, found.read(), found.origin or "")])
-        return modules.Bundle((name,), (), (), data, 0, (), (), lambda sent: None)
+        return modules.Bundle((name,), (), (), data)
 
     shipping.modules.pull = alone  # type: ignore[attr-defined]
     try:

@@ -88,10 +88,8 @@ def _change(options: argparse.Namespace, planned: Callable[[Facts], Plan], quest
         todo = {name: plan.actions for name, plan in plans.items() if plan.actions}
         refused = any(plan.refusal is not None for plan in plans.values())
         wrong = refused or bool(failed)
-        if options.dry_run:
+        if options.dry_run or not todo:
             return FAILED if wrong else DIFFERENT if todo else _of_unreachable(open_hosts)
-        if not todo:
-            return FAILED if wrong else _of_unreachable(open_hosts)
         _ask(options, question)
         contexts = {name: open_hosts.contexts[name] for name in todo}
         done = each(contexts, lambda name, context: carry_out(context, todo[name]))
@@ -104,17 +102,14 @@ def _told(open_hosts: Reached, answers: Mapping[str, Result[Done]], word: str) -
     """Print how it went on each host, and return the exit code."""
     for name, answer in answers.items():
         if answer.error is not None:
-            print(_indented(f"{name}: FAILED: {message_of(answer.error)}"))
-            continue
-        print(_indented("\n".join([f"{name}: {word}", *answer.get().said])))
+            said = f"FAILED: {message_of(answer.error)}"
+        else:
+            said = "\n".join([word, *answer.get().said])
+        # Every line after the first is indented, so that a host's text cannot look like the report of another host.
+        print("\n    ".join(f"{name}: {said}".splitlines()))
     if any(answer.error is not None for answer in answers.values()):
         return FAILED
     return _of_unreachable(open_hosts)
-
-
-def _indented(text: str) -> str:
-    """Indents every line after the first, so that a host's text cannot look like the report of another host."""
-    return "\n    ".join(text.splitlines())
 
 
 def _print_unreachable(open_hosts: Reached) -> None:

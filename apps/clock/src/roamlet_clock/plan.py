@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from roamlet_clock import units
 from roamlet_clock.actions import Action, Put, Reload, Remove, Run, Systemctl
-from roamlet_clock.facts import Facts
+from roamlet_clock.facts import Facts, Found
 from roamlet_clock.times import when
 from roamlet_clock.units import InstalledFile
 
@@ -101,12 +101,10 @@ def plan_remove(facts: Facts) -> Plan:
     removals = tuple(_removals((), facts))
     actions: list[Action] = []
     ours = {name: facts.units[name] for name in reversed(units.UNITS) if name in facts.units}
-    stopped = tuple(name for name, unit in ours.items() if unit.active not in ("inactive", "failed", ""))
-    if stopped:  # and with it what the timer may start before it is stopped
-        stopped = tuple(name for name, unit in ours.items() if unit.known)
-        actions.append(Systemctl("stop", stopped))  # which saves, once more
-    disabled = tuple(name for name, unit in ours.items() if unit.enabled == "enabled")
-    if disabled:
+    stopped = any(unit.active not in ("inactive", "failed", "") for unit in ours.values())
+    if stopped:  # and with it what the timer may start before it is stopped; which saves, once more
+        actions.append(Systemctl("stop", tuple(name for name, unit in ours.items() if unit.known)))
+    if disabled := tuple(name for name, unit in ours.items() if unit.enabled == "enabled"):
         actions.append(Systemctl("disable", disabled))
     if failed := tuple(name for name, unit in ours.items() if unit.active == "failed"):
         actions.append(Systemctl("reset-failed", failed))
@@ -154,12 +152,9 @@ def aside(facts: Facts) -> tuple[str, ...]:
     found: list[str] = []
     if (rtc := facts.rtc) is not None:
         what = f"there is a hardware clock, {rtc.device} ({rtc.name})"
-        if rtc.epoch is None:
-            found.append(f"{what}, which shows no time; is its battery empty? The time is taken from the stamps")
-        elif rtc.epoch < facts.time - MUCH:
-            found.append(
-                f"{what}, which shows {when(rtc.epoch)}; is its battery empty? The time is taken from the stamps"
-            )
+        if rtc.epoch is None or rtc.epoch < facts.time - MUCH:
+            shows = "no time" if rtc.epoch is None else when(rtc.epoch)
+            found.append(f"{what}, which shows {shows}; is its battery empty? The time is taken from the stamps")
         else:
             found.append(f"{what}: {STAYS}")
     if facts.clock_file is not None:
@@ -180,10 +175,8 @@ def _refusal(facts: Facts) -> str | None:
 def _puts(wanted: Iterable[InstalledFile], facts: Facts) -> Iterator[Put]:
     for file in wanted:
         there = facts.paths.get(file.path)
-        if there is None or there.kind != "file":
+        if there != Found("file", file.mode, 0, file.text):
             yield Put(file.path, file.mode, file.text, None if there is None else there.text)
-        elif (there.text, there.mode, there.uid) != (file.text, file.mode, 0):
-            yield Put(file.path, file.mode, file.text, there.text)
 
 
 def _removals(wanted: Iterable[str], facts: Facts) -> Iterator[Remove]:

@@ -10,7 +10,6 @@ from roamlet_clock.plan import aside, wrong
 
 __all__ = ["Status", "plain", "status"]
 
-
 STAMPS = {
     "stamp": f"{units.FOLDER}/stamp",
     "previous": f"{units.FOLDER}/stamp.1",
@@ -56,14 +55,13 @@ class Status:
 def status(host: str, facts: Facts) -> Status:
     """Of a host with these facts."""
     said = facts.status or {}
-    found = list(wrong(facts))
-    installed = facts.status is not None
-    damaged = {name: why for name in STAMPS if (why := said.get(f"{name}_why", "")) not in ("", "missing")}
-    found += [f"{STAMPS[name]} {why}; the next save replaces it" for name, why in damaged.items()]
+    damaged = {
+        path: why for name, path in STAMPS.items() if (why := said.get(f"{name}_why", "")) not in ("", "missing")
+    }
     answer = said.get("synchronised", "")
     return Status(
         host,
-        installed=installed,
+        installed=facts.status is not None,
         now=facts.time,
         synchronised=facts.synchronised if not answer else answer == "yes",
         synchronised_by=said.get("synchronised_by", ""),
@@ -80,7 +78,11 @@ def status(host: str, facts: Facts) -> Status:
         units={
             name: _in_words(facts, name) for name in units.ENABLED if name in facts.units and facts.units[name].known
         },
-        wrong=(*found, *(f"{name} cannot be found out: {why}" for name, why in facts.missing.items())),
+        wrong=(
+            *wrong(facts),
+            *(f"{path} {why}; the next save replaces it" for path, why in damaged.items()),
+            *(f"{name} cannot be found out: {why}" for name, why in facts.missing.items()),
+        ),
         aside=aside(facts),
     )
 

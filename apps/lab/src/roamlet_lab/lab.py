@@ -235,7 +235,7 @@ class Lab:
         keeper = self._up()
         self._write_hosts()
         keys = self._make_keys()
-        self._write_ssh(keeper, keys)
+        self._write_known_hosts(keys)
         pids = self._make_machines(keeper, keys)
         ports = [(place.name, pids[f"{place.name}-gateway"], place.wan) for place in self.places]
         ports.append((layout.ADMIN, pids[layout.ADMIN], layout.ADMIN_ADDRESS))
@@ -388,7 +388,7 @@ class Lab:
             raise LabError("ssh-keygen has made no keys; what it said stands above")
         return {name: " ".join((self.folder / f"{name}.pub").read_text().split()[:2]) for name in names}
 
-    def _write_ssh(self, keeper: Keeper, keys: dict[str, str]) -> None:
+    def _write_known_hosts(self, keys: dict[str, str]) -> None:
         servers = {place.name: keys[f"host-{place.name}"] for place in self.places}
         (self.folder / "known_hosts").write_text(layout.known_hosts(self.places, servers))
 

@@ -40,12 +40,7 @@ class Machine:
         return self._keeper.enter(self.pid, words)
 
     def run(
-        self,
-        argv: Sequence[str],
-        *,
-        check: bool = True,
-        data: str | None = None,
-        timeout: float = 60,
+        self, argv: Sequence[str], *, check: bool = True, data: str | None = None, timeout: float = 60
     ) -> subprocess.CompletedProcess[str]:
         """Run a command there and wait for it; `data` is its input. Returns what it wrote, as text, and its status.
 

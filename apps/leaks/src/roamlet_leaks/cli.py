@@ -79,11 +79,7 @@ def _declare(parser: argparse.ArgumentParser) -> None:
         "--collector", action="store_true", help="leave the cyclic collector on: for programs that run long"
     )
     parser.add_argument(
-        "--only",
-        action="append",
-        default=[],
-        metavar="PATH",
-        help="report only what lines of files in PATH keep",
+        "--only", action="append", default=[], metavar="PATH", help="report only what lines of files in PATH keep"
     )
     parser.add_argument("-m", dest="module", action="store_true", help="what follows is the name of a module")
     parser.add_argument("--check", action="store_true", help="read the sources in PATHs, run nothing")

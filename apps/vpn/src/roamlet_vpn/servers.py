@@ -8,7 +8,6 @@ import ipaddress
 import socket
 import subprocess
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import TracebackType
 from typing import Any, TypeVar
 
 import roamlet
@@ -18,7 +17,7 @@ from roamlet_vpn.host import gather as host_gather
 from roamlet_vpn.model.facts import Facts
 from roamlet_vpn.model.network import SERVER, Address, Network, Site
 
-__all__ = ["OpenSite", "Servers", "open_site", "ssh_hostname"]
+__all__ = ["Servers", "open_site", "ssh_hostname"]
 
 T = TypeVar("T")
 
@@ -27,9 +26,6 @@ CONNECTING = 20.0  # seconds
 GATHERING = 60.0
 
 OLDEST = (3, 6)  # the Python that what runs on the servers is written for
-
-OpenSite = Callable[[Site, float], remote.Context]
-"""Opens a context under root on the server of a site, within so many seconds."""
 
 
 def open_site(
@@ -100,16 +96,12 @@ class Servers:
         *,
         ssh_config: str | None = None,
         at_once: int = AT_ONCE,
-        open: OpenSite | None = None,
         password: str | None = None,
     ):
         self.network = network
         self.at_once = at_once
-        config = self.ssh_config = ssh_config or network.ssh_config
-        self._open: OpenSite = open or functools.partial(open_site, ssh_config=config, password=password)
-        self._open_fresh: OpenSite = open or functools.partial(
-            open_site, ssh_config=config, fresh=True, password=password
-        )
+        self.ssh_config = ssh_config or network.ssh_config
+        self._open = functools.partial(open_site, ssh_config=self.ssh_config, password=password)
         self._before: list[remote.Context] = []  # those that a fresh one has taken the place of
         self.contexts: dict[str, remote.Context] = {}
         self.failed: dict[str, Exception] = {}
@@ -122,10 +114,10 @@ class Servers:
         A fresh one takes the place of the one that was there, which stays as it is until close(); others are opened where none is.
         Blocks for `timeout` seconds and little more.
         """
-        open_one = self._open_fresh if fresh else self._open
         wanted = [self.network.site(name) for name in (self._all() if names is None else names)]
         wanted = [site for site in wanted if fresh or site.name not in self.contexts or self.contexts[site.name].closed]
-        opened = remote.open_all([functools.partial(open_one, site, timeout) for site in wanted], at_once=self.at_once)
+        openers = [functools.partial(self._open, site, timeout, fresh=fresh) for site in wanted]
+        opened = remote.open_all(openers, at_once=self.at_once)
         errors = {
             wanted[result.index].name: _kept(result.error) for result in opened.failed if result.error is not None
         }
@@ -199,9 +191,7 @@ class Servers:
     def __enter__(self) -> "Servers":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
 

@@ -10,7 +10,6 @@ import os
 import socket
 import sys
 import threading
-from typing import Any
 
 END_OF_REQUEST = b"\r\n\r\n"
 BODY = b"<html>you asked for /</html>"
@@ -58,14 +57,11 @@ def answer(connection: socket.socket) -> None:
         connection.close()
 
 
-def announce(port: int, given: argparse.Namespace, thread: Any = threading.Thread) -> None:
-    """Start the CPU-bound threads, then say where the server is: `PORT PID` on a line. The process ends with its standard input.
-
-    `thread` is the class of plain threads, for a program that has replaced threading.Thread.
-    """
+def announce(port: int, given: argparse.Namespace) -> None:
+    """Start the CPU-bound threads, then say where the server is: `PORT PID` on a line. The process ends with its standard input."""
     for _ in range(given.cpu):
-        thread(target=compute, daemon=True).start()
-    thread(target=end_with_input, daemon=True).start()
+        threading.Thread(target=compute, daemon=True).start()
+    threading.Thread(target=end_with_input, daemon=True).start()
     gc.freeze()
     print(port, os.getpid(), flush=True)
 

@@ -20,6 +20,7 @@ VERSION = 1
 LARGEST = 1 << 16  # bytes of a file that are looked at: what roamlet clock writes is far smaller
 SYNCED = 16 * 1000 * 1000  # microseconds of possible error below which systemd, too, calls a clock synchronised
 UNIT_FOLDERS = ("/etc/systemd/system", "/run/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system")
+UNIT_STATES = {"load": "LoadState", "enabled": "UnitFileState", "active": "ActiveState", "result": "Result"}
 # Of timesyncd: today, with DynamicUser=, and up to systemd 234.
 CLOCK_FILES = (
     "/var/lib/systemd/timesync/clock",
@@ -133,19 +134,14 @@ def _synchronised():
 
 def _unit(name):
     """systemd's own words; a unit that it does not know is "not-found"."""
-    output = commands.must("systemctl", "show", "-p", "LoadState,UnitFileState,ActiveState,Result", name)
-    said = dict(line.split("=", 1) for line in output.splitlines() if "=" in line)
-    return {
-        "load": said.get("LoadState", ""),
-        "enabled": said.get("UnitFileState", ""),
-        "active": said.get("ActiveState", ""),
-        "result": said.get("Result", ""),
-    }
+    said = _values(commands.must("systemctl", "show", "-p", ",".join(UNIT_STATES.values()), name))
+    return {key: said.get(state, "") for key, state in UNIT_STATES.items()}
 
 
 def _status(program):
     """What the installed script reports, NAME=VALUE on each line. None where it is not installed."""
-    if not os.path.exists(program):
-        return None
-    output = commands.must("sh", program, "status")
+    return _values(commands.must("sh", program, "status")) if os.path.exists(program) else None
+
+
+def _values(output):
     return dict(line.split("=", 1) for line in output.splitlines() if "=" in line)

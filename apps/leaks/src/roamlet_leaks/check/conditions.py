@@ -41,10 +41,8 @@ def narrowed(test: ast.expr, state: State) -> tuple[Way, Way]:
         case ast.UnaryOp(op=ast.Not()):
             yes, no = narrowed(test.operand, state)
             return no, yes
-        case ast.BoolOp(op=ast.And()):
-            return _all_of(test.values, state)
-        case ast.BoolOp(op=ast.Or()):
-            return _any_of(test.values, state)
+        case ast.BoolOp():
+            return _in_turn(test, state)
         case ast.NamedExpr():
             return narrowed(test.target, state)
         case ast.Name() | ast.Attribute():
@@ -65,26 +63,18 @@ def narrowed(test: ast.expr, state: State) -> tuple[Way, Way]:
     return state, state
 
 
-def _all_of(tests: list[ast.expr], state: State) -> tuple[Way, Way]:
-    yes: Way = state
-    no: Way = None
-    for test in tests:
-        if yes is None:
+def _in_turn(tests: ast.BoolOp, state: State) -> tuple[Way, Way]:
+    """`and` goes on to its next test where the one before held, `or` where it did not."""
+    every = isinstance(tests.op, ast.And)
+    on: Way = state
+    out: Way = None
+    for test in tests.values:
+        if on is None:
             break
-        yes, failed = narrowed(test, yes)
-        no = join(no, failed)
-    return yes, no
-
-
-def _any_of(tests: list[ast.expr], state: State) -> tuple[Way, Way]:
-    yes: Way = None
-    no: Way = state
-    for test in tests:
-        if no is None:
-            break
-        held, no = narrowed(test, no)
-        yes = join(yes, held)
-    return yes, no
+        yes, no = narrowed(test, on)
+        on, left = (yes, no) if every else (no, yes)
+        out = join(out, left)
+    return (on, out) if every else (out, on)
 
 
 def _forgotten(node: ast.expr, state: State) -> State:

@@ -84,9 +84,8 @@ class Flow:
     values: Values = field(init=False)
     ends: Ends = field(init=False, default_factory=Ends)
     steps: int = field(init=False, default=0)
-    watching: list[Way] = field(
-        init=False, default_factory=list
-    )  # by try statement: all that its body knew at any point
+    watching: list[Way] = field(init=False, default_factory=list)
+    """By try statement: all that its body knew at any point."""
 
     def __post_init__(self) -> None:
         self.values = Values(self.scope, self.module)
@@ -223,9 +222,8 @@ class Flow:
             case ast.Name():
                 if target.id in self.scope.changed_inside:
                     return state
-                if (
-                    not self.scope.is_function
-                ):  # what is not caught is no matter there, and there may be thousands of names
+                if not self.scope.is_function:
+                    # What is not caught is no matter there, and there may be thousands of names.
                     origins = {origin for origin in origins if origin.kind == "caught"}
                 return state.bound(target.id, origins, site)
             case ast.Attribute() if target.attr == "__traceback__":
@@ -305,10 +303,7 @@ class Flow:
 
     def _while(self, node: ast.While, state: State) -> Way:
         forever = isinstance(node.test, ast.Constant) and bool(node.test.value)
-        before, self.ends = self.ends, Ends()
-        turn, out = self._turns(node, state, lambda known: narrowed(node.test, self._effects(node.test, known)))
-        inside, self.ends = self.ends, before
-        before.add_leaving(inside)
+        turn, out, inside = self._turns(node, state, lambda known: narrowed(node.test, self._effects(node.test, known)))
         if forever and not inside.returns and inside.breaks is None and turn is not None:
             self.endless(node, turn)
         return join(self.block(node.orelse, out), inside.breaks)
@@ -323,16 +318,16 @@ class Flow:
                 bound = self._bound(target, element, bound, Site(node, "name"))
             return bound, known
 
-        before, self.ends = self.ends, Ends()
-        _, out = self._turns(node, state, next_one)
-        inside, self.ends = self.ends, before
-        before.add_leaving(inside)
+        _, out, inside = self._turns(node, state, next_one)
         return join(self.block(node.orelse, out), inside.breaks)
 
     def _turns(
         self, node: ast.While | ast.For | ast.AsyncFor, state: State, top: Callable[[State], tuple[Way, Way]]
-    ) -> tuple[Way, Way]:
-        """What comes round at the end of the body, and what leaves at the top of the loop, once nothing new comes."""
+    ) -> tuple[Way, Way, Ends]:
+        """What comes round at the end of the body, and what leaves at the top of the loop, once nothing new comes; and all ways
+        out of the body.
+        """
+        outer, self.ends = self.ends, Ends()
         known: Way = state
         for _ in range(TURNS):
             assert known is not None
@@ -343,7 +338,9 @@ class Flow:
             if same(more, known):
                 break
             known = more
-        return turn, leaves
+        inside, self.ends = self.ends, outer
+        outer.add_leaving(inside)
+        return turn, leaves, inside
 
     # Exceptions.
 

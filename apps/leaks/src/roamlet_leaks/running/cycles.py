@@ -26,9 +26,8 @@ __all__ = ["cycles", "found_in", "passed_in"]
 ONE_AT_A_TIME = threading.RLock()
 
 MOST_EXCEPTIONS = 1000  # looked at in one collection; more of them come from the same few lines
-MOST_STEPS = (
-    1_000_000  # from object to object, for all of them together: about two seconds. The one that was begun is ended
-)
+# From object to object, for all of them together: about two seconds. The one that was begun is ended.
+MOST_STEPS = 1_000_000
 
 
 def cycles(known: frozenset[Mark] = frozenset()) -> list[Finding]:
@@ -58,18 +57,10 @@ def _collected() -> dict[int, Any]:
         return garbage
 
 
-@dataclass
-class _Group:
-    """The exceptions of one line and name."""
-
-    finding: Finding
-    roots: list[Any] = field(default_factory=list)
-
-
 def found_in(garbage: dict[int, Any], known: frozenset[Mark] = frozenset()) -> list[Finding]:
     """The cycles through tracebacks among these unreachable objects, grouped by the line that closed them."""
     anchors = {id(error): error for error in with_tracebacks(garbage.values()) if mark(error) not in known}
-    groups: dict[tuple[object, ...], _Group] = {}
+    groups: dict[tuple[object, ...], tuple[Finding, list[Any]]] = {}
     ways = _Ways(garbage, anchors)
     for anchor in list(anchors.values())[:MOST_EXCEPTIONS]:
         # No variable here may hold anything of the cycle but its anchor: references are counted below.
@@ -77,13 +68,9 @@ def found_in(garbage: dict[int, Any], known: frozenset[Mark] = frozenset()) -> l
         if finding is None:
             continue
         key = (finding.path, finding.line, finding.code, finding.name)
-        groups.setdefault(key, _Group(finding)).roots.append(anchor)
+        groups.setdefault(key, (finding, []))[1].append(anchor)
     anchors.clear()
-    findings = []
-    for group in groups.values():
-        kept = keeps(group.roots, garbage)
-        findings.append(replace(group.finding, times=len(group.roots), keeps=kept))
-    return findings
+    return [replace(finding, times=len(roots), keeps=keeps(roots, garbage)) for finding, roots in groups.values()]
 
 
 @dataclass

@@ -7,6 +7,7 @@ sys.last_exc and its like. Neither are those that keep no local of an ended func
 import gc
 import sys
 from collections.abc import Iterable
+from dataclasses import replace
 from types import FrameType
 from typing import Any
 
@@ -55,7 +56,7 @@ def lingering(known: frozenset[Mark] = frozenset()) -> list[Finding]:
         groups.setdefault(key, (finding, []))[1].append(errors[number])
     holders.clear()
     return [
-        Finding(**{**vars(finding), "times": len(roots), "keeps": keeps(_with_parts(roots), errors)})
+        replace(finding, times=len(roots), keeps=keeps(_with_parts(roots), errors))
         for finding, roots in groups.values()
     ]
 
@@ -91,10 +92,8 @@ def _may_keep_locals(error: Any) -> bool:
 
 def _keeps_locals(error: Any, alone: dict[int, Any]) -> bool:
     """Whether a local of an ended function is among what only exceptions hold: else letting it go would free nothing."""
-    for frame in frames_behind(traceback_of(error)):
-        if ended(frame) and any(id(value) in alone for value in values_of(frame)):
-            return True
-    return False
+    frames = frames_behind(traceback_of(error))
+    return any(ended(frame) and any(id(value) in alone for value in values_of(frame)) for frame in frames)
 
 
 def _handled() -> set[int]:

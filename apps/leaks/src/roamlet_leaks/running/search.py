@@ -161,12 +161,8 @@ class Search:
     def _downwards(self, left: set[int]) -> None:
         """Look for what is left from the modules on, the shortest way first."""
         above: dict[int, int] = {}
-        things: dict[int, Any] = {}
-        todo: deque[Any] = deque()
-        for module in list(sys.modules.values()):
-            if isinstance(module, ModuleType):
-                things[id(module.__dict__)] = module.__dict__
-                todo.append(module.__dict__)
+        todo: deque[Any] = deque(module.__dict__ for module in self._modules.values())
+        things: dict[int, Any] = {id(space): space for space in todo}
         while todo and left and len(things) < MOST_OBJECTS:
             thing = todo.popleft()
             for value in gc.get_referents(thing):

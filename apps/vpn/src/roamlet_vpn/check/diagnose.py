@@ -12,7 +12,7 @@ from roamlet_vpn.check.diagnose_counters import lost_packets
 from roamlet_vpn.check.diagnose_firewalls import behind_firewalls, closed_servers
 from roamlet_vpn.check.diagnose_lans import behind_servers
 from roamlet_vpn.check.latency import KINDS, missing
-from roamlet_vpn.model.diagnosis import ERROR, WARNING, Diagnosis
+from roamlet_vpn.model.diagnosis import ERROR, Diagnosis, error, warning
 from roamlet_vpn.model.facts import Facts
 from roamlet_vpn.model.measured import Measurements
 from roamlet_vpn.model.network import Network
@@ -53,19 +53,16 @@ def _missing_paths(network: Network, measurements: Measurements, found: Iterable
             if last is None
             else f"was last seen at {last.device} of {last.site}, {'going out' if last.out else 'coming in'}"
         )
-        yield Diagnosis(
+        yield error(
             "path-missing",
-            ERROR,
             one,
-            other,
             f"nothing comes through from {one} to {echo.to} in {other}, although the servers, their routes and gateways look right",
             f"of {echo.sent} echoes from {echo.source} none was answered"
             + (f" ({echo.error})" if echo.error else "")
             + f"; one {seen}",
-            (
-                f"on the server of {one}: `ip route get {echo.to} from {echo.source}`, and `ip rule show` for rules before it",
-                f"on both servers, while `ping -I {echo.source} {echo.to}` runs: `tcpdump -ni any host {echo.to}` shows how far",
-            ),
+            f"on the server of {one}: `ip route get {echo.to} from {echo.source}`, and `ip rule show` for rules before it",
+            f"on both servers, while `ping -I {echo.source} {echo.to}` runs: `tcpdump -ni any host {echo.to}` shows how far",
+            peer=other,
         )
 
 
@@ -73,27 +70,23 @@ def _each_server(network: Network, facts: Mapping[str, Facts], measurements: Mea
     for site in network.sites:
         there = facts.get(site.name)
         if site.name in measurements.unreachable or there is None:
-            yield Diagnosis(
+            yield error(
                 "server-unreachable",
-                ERROR,
                 site.name,
-                None,
                 f"the server of {site.name} could not be asked",
                 measurements.unreachable.get(site.name, "there are no facts of it"),
-                (f"see whether `ssh {site.server}` works, and run this again",),
+                f"see whether `ssh {site.server}` works, and run this again",
             )
         else:
             yield from backend_of(network).server_diagnoses(network, site, there)
         measured = measurements.sites.get(site.name)
         if measured is not None and "watch" in measured.missing:
-            yield Diagnosis(
+            yield warning(
                 "cannot-watch",
-                WARNING,
                 site.name,
-                None,
                 f"packets could not be watched on the server of {site.name}: what depends on that is not told",
                 measured.missing["watch"],
-                (f"let roamlet be root there: `sudo = true` for {site.name}",),
+                f"let roamlet be root there: `sudo = true` for {site.name}",
             )
     yield from _clocks(network, measurements)
 
@@ -109,15 +102,11 @@ def _clocks(network: Network, measurements: Measurements) -> Iterator[Diagnosis]
         off = measured.clock - usual
         tunnels = [echo for echo in measurements.echoes if echo.site == site.name and echo.kind == "tunnel"]
         broken = bool(tunnels) and not any(echo.answered for echo in tunnels)
-        yield Diagnosis(
+        yield (error if broken and off < 0 else warning)(
             "clock-wrong",
-            ERROR if broken and off < 0 else WARNING,
             site.name,
-            None,
             f"the clock of {site.name} is {abs(off):.0f} s {'behind' if off < 0 else 'ahead of'} the others",
             "asked at the same moment as the others' clocks; WireGuard refuses a handshake whose time lies before the last one's",
-            (
-                f"on {site.server}: `timedatectl` shows whether it is kept, `systemctl enable --now systemd-timesyncd` keeps it",
-                "a machine without a battery for its clock needs one that is saved: fake-hwclock, or `roamlet clock`",
-            ),
+            f"on {site.server}: `timedatectl` shows whether it is kept, `systemctl enable --now systemd-timesyncd` keeps it",
+            "a machine without a battery for its clock needs one that is saved: fake-hwclock, or `roamlet clock`",
         )

@@ -5,42 +5,26 @@ what hosts of a LAN begin themselves, what is sent to a server itself, and addre
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import permutations
 
 from roamlet_vpn.check import firewall_commands
 from roamlet_vpn.check.probe_plan import lan_device, tunnel_device
-from roamlet_vpn.model.diagnosis import ERROR, WARNING, Diagnosis, listed
+from roamlet_vpn.model.diagnosis import ERROR, Diagnosis, error, listed, warning
 from roamlet_vpn.model.facts import Facts
 from roamlet_vpn.model.measured import Echo, Measurements, Passage, Segments, Sight
-from roamlet_vpn.model.network import Address, Lan, Network, Site
+from roamlet_vpn.model.network import Address, Network, Site
 
-__all__ = ["behind_firewalls", "closed_servers", "forwarded_mends"]
+__all__ = ["behind_firewalls", "closed_servers"]
 
 Pair = frozenset[str]
-
-
-def forwarded_mends(
-    network: Network, measurements: Measurements, site: Site, tunnels: Iterable[str]
-) -> tuple[str, ...]:
-    """What has a server's firewall pass packets on between the tunnel and its LAN, in both directions."""
-    matches = [
-        match
-        for name in dict.fromkeys(tunnels)
-        for match in ((f"-i {name}", f"iifname {name}"), (f"-o {name}", f"oifname {name}"))
-    ]
-    return firewall_commands.runs(
-        firewall_commands.accepting(measurements, site.name, "forward", matches),
-        site.server,
-        "let its firewall forward them, ahead of what drops them (Docker, for one, sets the policy of FORWARD to DROP)",
-    )
 
 
 def closed_servers(network: Network, measurements: Measurements, broken: Iterable[Pair]) -> Iterator[Diagnosis]:
     """Pairs of servers between which the tunnel carries packets that one of the two does not let in or out: which one, and how."""
     for pair in sorted(broken, key=sorted):
         told: set[tuple[str, str]] = set()
-        for one, other in (
-            (site, peer) for site in network.sites for peer in network.sites if {site.name, peer.name} == pair
-        ):
+        for one, other in permutations([site for site in network.sites if site.name in pair], 2):
             echo = measurements.echo(one.name, other.name, "tunnel")
             if echo is None or echo.answered:
                 continue
@@ -68,34 +52,26 @@ def _closed(network: Network, measurements: Measurements, echo: Echo, one: Site,
 
 
 def _deaf(site: Site, peer: Site) -> Diagnosis:
-    return Diagnosis(
+    return warning(
         "server-firewall",
-        WARNING,
         site.name,
-        peer.name,
         f"the server of {site.name} answers no echoes: how the tunnels to it are cannot be told",
         "net.ipv4.icmp_echo_ignore_all is 1 there",
-        (f"on {site.server}: `sysctl -w net.ipv4.icmp_echo_ignore_all=0`",),
+        f"on {site.server}: `sysctl -w net.ipv4.icmp_echo_ignore_all=0`",
+        peer=peer.name,
     )
 
 
 def _shut(network: Network, measurements: Measurements, site: Site, peer: Site, hook: str, evidence: str) -> Diagnosis:
     device = tunnel_device(network, site, peer)
-    comes = hook == "input"
-    match = (f"-i {device}", f"iifname {device}") if comes else (f"-o {device}", f"oifname {device}")
-    return Diagnosis(
+    return error(
         "server-firewall",
-        ERROR,
         site.name,
-        peer.name,
         f"the firewall of the server of {site.name} drops what "
-        + ("comes to it out of the tunnel" if comes else "it sends into the tunnel"),
+        + ("comes to it out of the tunnel" if hook == "input" else "it sends into the tunnel"),
         evidence,
-        firewall_commands.runs(
-            firewall_commands.accepting(measurements, site.name, hook, [match]),
-            site.server,
-            "let it through, ahead of what drops it",
-        ),
+        *firewall_commands.accepting(measurements, site, hook, [device], "let it through, ahead of what drops it"),
+        peer=peer.name,
     )
 
 
@@ -113,20 +89,13 @@ def behind_firewalls(
     return [*rules.outward(), *rules.by_tcp(), *rules.rewritten()]
 
 
+@dataclass
 class _Firewalls:
-    def __init__(
-        self,
-        network: Network,
-        facts: Mapping[str, Facts],
-        measurements: Measurements,
-        named: set[str],
-        broken: frozenset[Pair],
-    ) -> None:
-        self.network = network
-        self.facts = facts
-        self.measurements = measurements
-        self.named = named  # sites of which a fault was told that may explain all the rest
-        self.broken = broken
+    network: Network
+    facts: Mapping[str, Facts]
+    measurements: Measurements
+    named: set[str]  # sites of which a fault was told that may explain all the rest
+    broken: frozenset[Pair]
 
     def _well(self, site: str, peer: str) -> bool:
         watched = all(
@@ -169,16 +138,14 @@ class _Firewalls:
         return None
 
     def _drops(self, site: Site, tunnels: Iterable[str], what: str, which: str, evidence: str) -> Diagnosis:
-        return Diagnosis(
+        return error(
             "server-firewall",
-            ERROR,
             site.name,
-            None,
             f"the server of {site.name} drops {which}"
             + (", by TCP, while echoes pass" if what == "TCP" else "")
             + ", although it forwards",
             evidence,
-            forwarded_mends(self.network, self.measurements, site, tunnels),
+            *firewall_commands.forwarding(self.measurements, site, tunnels),
         )
 
     # ---- TCP, where echoes pass
@@ -212,34 +179,23 @@ class _Firewalls:
         tunnel, lan = self._devices(peer, site)
         here = tunnel_device(self.network, site, peer)
         if one.error == "EPERM" or not one.seen(site.name, here, True, "request", port):
-            return _shut(
-                self.network,
-                self.measurements,
-                site,
-                peer,
-                "output",
-                f"TCP to {one.to}, port {port}, did not leave by {here}",
-            )
-        arrived = lan is not None and one.seen(peer.name, tunnel, False, "request", port)
-        if lan is not None and arrived:
+            why = f"TCP to {one.to}, port {port}, did not leave by {here}"
+            return _shut(self.network, self.measurements, site, peer, "output", why)
+        if lan is not None and one.seen(peer.name, tunnel, False, "request", port):
             if not one.seen(peer.name, lan, True, "request", port):
                 why = f"TCP from {site.name} for {one.to}, port {port}, came in by {tunnel} and did not leave by {lan}"
                 return self._drops(peer, (tunnel,), "TCP", "packets between the tunnel and its LAN", why)
-            back = one.seen(peer.name, lan, False, "reply", port)
-            if back and not one.seen(peer.name, tunnel, True, "reply", port):
+            if one.seen(peer.name, lan, False, "reply", port) and not one.seen(peer.name, tunnel, True, "reply", port):
                 why = f"answers by TCP of {one.to}, port {port}, came in by {lan} and did not leave by {tunnel}"
                 return self._drops(peer, (tunnel,), "TCP", "packets between the tunnel and its LAN", why)
-        return Diagnosis(
+        return warning(
             "tcp-blocked",
-            WARNING,
             peer.name,
-            site.name,
             f"{one.to} in {peer.name} takes no TCP from {site.name}, though it answers its echoes",
             f"at port {port} it answers its own server, by TCP too; the servers pass on both",
-            (
-                f"see whether its own firewall lets in TCP from {listed(site.lans)}",
-                f"and whether the gateway of {peer.name} drops `ct state invalid`, or only its answers by TCP",
-            ),
+            f"see whether its own firewall lets in TCP from {listed(site.lans)}",
+            f"and whether the gateway of {peer.name} drops `ct state invalid`, or only its answers by TCP",
+            peer=site.name,
         )
 
     # ---- addresses that are rewritten
@@ -280,36 +236,22 @@ class _Firewalls:
         own = [lan for lan in site.lans if lan.version == 4]
         far = [lan for other in self.network.sites if other.name != site.name for lan in other.lans if lan.version == 4]
         far += [lan for lan in self.network.tunnels if lan.version == 4]
-        pairs: list[tuple[Lan, Lan]] = (
-            [(a, b) for a in far for b in own] if inward else [(b, a) for a in far for b in own]
-        )
-        commands = [
-            command
-            for source, to in pairs
-            for command in firewall_commands.not_rewriting(self.measurements, site.name, str(source), str(to))
-        ]
+        pairs = [(a, b) if inward else (b, a) for a in far for b in own]
         there = self.facts.get(site.name)
         text = there.config.text if there is not None and there.config is not None else ""
         in_config = "MASQUERADE" in text.upper() or "SNAT" in text.upper()
         path = f"/etc/wireguard/{self.network.interface}.conf"
         hint = (f"the rule is in {path}, as a PostUp line: take it out there, and its PostDown",) if in_config else ()
         ways = ("out of the tunnel", "its LAN") if inward else ("its LAN", "the tunnel")
-        return Diagnosis(
+        return warning(
             "masquerade",
-            WARNING,
             site.name,
-            peer.name,
             f"the server of {site.name} puts its own address in place of the sender's on the way from {ways[0]} into {ways[1]}: "
             "hosts see one address for all of a far LAN, and so do their logs and their rules",
             f"what {was} sent left by the server with the source {became}",
-            (
-                *hint,
-                *(
-                    firewall_commands.runs(commands, site.server, "except the offices' LANs from it")
-                    if commands
-                    else ()
-                ),
-            ),
+            *hint,
+            *firewall_commands.not_rewriting(self.measurements, site, pairs, "except the offices' LANs from it"),
+            peer=peer.name,
         )
 
 

@@ -3,14 +3,14 @@
 Each echo for a host of a far LAN carries a mark and is seen wherever it passes a server, so that the place where it ends is known.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from shlex import quote
 
 from roamlet_vpn.backends import backend_of
 from roamlet_vpn.check import firewall_commands
-from roamlet_vpn.check.diagnose_firewalls import forwarded_mends
 from roamlet_vpn.check.probe_plan import OF_DEVICE, gateway_of, lan_device, tunnel_device
-from roamlet_vpn.model.diagnosis import ERROR, WARNING, Diagnosis, Severity, listed, with_and
+from roamlet_vpn.model.diagnosis import Diagnosis, error, listed, warning, with_and
 from roamlet_vpn.model.facts import Facts, Route
 from roamlet_vpn.model.measured import Bounce, Echo, Measurements
 from roamlet_vpn.model.network import Address, Lan, Network, Site
@@ -27,19 +27,14 @@ def behind_servers(
     return [*rules.servers(), *rules.gateways(), *rules.hosts()]
 
 
+@dataclass
 class _Lans:
-    def __init__(
-        self,
-        network: Network,
-        facts: Mapping[str, Facts],
-        measurements: Measurements,
-        broken: frozenset[frozenset[str]],
-    ) -> None:
-        self.network = network
-        self.facts = facts
-        self.measurements = measurements
-        self.broken = broken
-        self.named: set[str] = set()  # sites of which a fault of the server was told: it explains its LAN's silence
+    network: Network
+    facts: Mapping[str, Facts]
+    measurements: Measurements
+    broken: frozenset[frozenset[str]]
+    # Sites of which a fault of the server was told: it explains its LAN's silence.
+    named: set[str] = field(default_factory=set)
 
     def servers(self) -> Iterator[Diagnosis]:
         """Routes and forwarding of each server."""
@@ -50,17 +45,13 @@ class _Lans:
             for version, setting in ((4, "net/ipv4/ip_forward"), (6, "net/ipv6/conf/all/forwarding")):
                 if measured.settings.get(setting) == "0" and any(lan.version == version for lan in site.lans):
                     self.named.add(site.name)
-                    yield Diagnosis(
+                    yield error(
                         "forwarding-off",
-                        ERROR,
                         site.name,
-                        None,
                         f"the server of {site.name} does not pass IPv{version} packets on between the tunnel and its LAN",
                         f"{setting.replace('/', '.')} is 0 there",
-                        (
-                            "`roamlet vpn apply` sets it, and keeps it over a restart",
-                            f"at once, by hand, on {site.server}: `sysctl -w {setting.replace('/', '.')}=1`",
-                        ),
+                        "`roamlet vpn apply` sets it, and keeps it over a restart",
+                        f"at once, by hand, on {site.server}: `sysctl -w {setting.replace('/', '.')}=1`",
                     )
             if site.name not in self.named:
                 yield from self._devices_off(site)
@@ -78,17 +69,13 @@ class _Lans:
                 continue
             self.named.add(site.name)
             name = setting.replace("/", ".")
-            yield Diagnosis(
+            yield error(
                 "forwarding-off",
-                ERROR,
                 site.name,
-                None,
                 f"the server of {site.name} does not pass on what comes in by {device}, although net.ipv4.ip_forward is on",
                 f"{name} is 0 there",
-                (
-                    f"on {site.server}: `sysctl -w {quote(name)}=1`",
-                    f"and take out the line that sets it: `grep -rs {quote(device)}.forwarding /etc/sysctl* /usr/lib/sysctl.d`",
-                ),
+                f"on {site.server}: `sysctl -w {quote(name)}=1`",
+                f"and take out the line that sets it: `grep -rs {quote(device)}.forwarding /etc/sysctl* /usr/lib/sysctl.d`",
             )
 
     def _routes(self, site: Site) -> Iterator[Diagnosis]:
@@ -120,21 +107,15 @@ class _Lans:
                 continue
             lans = [lan for lan in peer.lans if any(address in lan for address in wrong)]
             taken = ways[wrong[0]]
-            yield Diagnosis(
+            yield error(
                 "server-route-missing",
-                ERROR,
                 site.name,
-                peer.name,
                 f"the server of {site.name} does not send {listed(lans)} of {peer.name} into the tunnel",
                 f"a packet for {wrong[0]} would leave by {taken.dev or 'no device at all'}"
                 + (f" to {taken.via}" if taken.via else ""),
-                (
-                    "`roamlet vpn apply` adds the route; `wg syncconf` and a reload do not",
-                    *(
-                        f"at once, by hand, on {site.server}: `ip route replace {lan} dev {quote(device)}`"
-                        for lan in lans
-                    ),
-                ),
+                "`roamlet vpn apply` adds the route; `wg syncconf` and a reload do not",
+                *(f"at once, by hand, on {site.server}: `ip route replace {lan} dev {quote(device)}`" for lan in lans),
+                peer=peer.name,
             )
 
     def _longer(self, site: Site, peer: Site, routes: list[Route]) -> Diagnosis:
@@ -155,36 +136,30 @@ class _Lans:
             fix.append(
                 f"{listed(route.to for route in own)} is on a device of the server itself: one of the offices needs another range"
             )
-        return Diagnosis(
+        return error(
             "more-specific-route",
-            ERROR,
             site.name,
-            peer.name,
             f"the server of {site.name} sends {parts}, a part of the LAN of {peer.name}, elsewhere than into the tunnel",
             f"it has {'a route' if len(routes) == 1 else 'routes'} longer than the tunnel's, which win: "
             + "; ".join(f"{route.to}{way(route)}" for route in routes),
-            tuple(fix),
+            *fix,
+            peer=peer.name,
         )
 
     def _ruled(self, site: Site, peer: Site, address: Address) -> Diagnosis:
         taken = self.measurements.sites[site.name].ways[address]
-        return Diagnosis(
+        lan = next(lan for lan in peer.lans if address in lan)
+        return error(
             "server-route-missing",
-            ERROR,
             site.name,
-            peer.name,
             f"a rule of policy routing on the server of {site.name} takes packets for {peer.name} out of the tunnel",
             "table main has the route into the tunnel, and "
             f"a packet for {address} would leave by {taken.dev or 'no device at all'}",
-            (
-                f"on {site.server}: `ip rule show` lists the rules; the one that matches {address} and comes before "
-                "`lookup main` is it",
-                f"or have the tunnel's route count first: `ip rule add pref 1 to {self._lan_of(peer, address)} lookup main`",
-            ),
+            f"on {site.server}: `ip rule show` lists the rules; the one that matches {address} and comes before "
+            "`lookup main` is it",
+            f"or have the tunnel's route count first: `ip rule add pref 1 to {lan} lookup main`",
+            peer=peer.name,
         )
-
-    def _lan_of(self, peer: Site, address: Address) -> Lan:
-        return next(lan for lan in peer.lans if address in lan)
 
     def _device(self, site: Site, peer: Site) -> str | None:
         """The device of the tunnel; None where that is not known."""
@@ -213,11 +188,14 @@ class _Lans:
         lans = [lan for peer in peers for lan in self.network.site(peer).lans if lan.version == version]
         some = self._some_came_back(site, bounces)
         parts = listed(dict.fromkeys(one.to for one in bounces))
-        return Diagnosis(
+        server = bounces[0].source or site.lan_address
+        routed = f"route {listed(lans)} to {server}; `roamlet vpn gateway {site.name}` prints the exact lines"
+        if some:
+            command = f"ip route replace {bounces[0].to} via {server}"
+            routed = f"send {parts} to {server} too, such as by `{command}`, or take its longer route away"
+        return self._weight(site, bounces)(
             "gateway-route-missing",
-            self._weight(site, bounces),
             site.name,
-            None,
             f"the gateway of {site.name}, {bounces[0].gateway}, does not send {parts if some else listed(lans)} to the server",
             f"packets for {parts if some else with_and(peers)} that the server handed to it did not come back"
             + (
@@ -225,14 +203,8 @@ class _Lans:
                 if some
                 else ""
             ),
-            (
-                f"on that gateway, send {parts} to {bounces[0].source or site.lan_address} too, such as by `ip route replace "
-                f"{bounces[0].to} via {bounces[0].source or site.lan_address}`, or take its longer route away"
-                if some
-                else f"on that gateway, route {listed(lans)} to {bounces[0].source or site.lan_address}; "
-                f"`roamlet vpn gateway {site.name}` prints the exact lines",
-                f"or give the hosts of the LAN these routes themselves, by {_handed_out(version)}",
-            ),
+            f"on that gateway, {routed}",
+            f"or give the hosts of the LAN these routes themselves, by {_handed_out(version)}",
         )
 
     def _needless(self, one: Bounce, family: list[Bounce]) -> bool:
@@ -245,13 +217,9 @@ class _Lans:
 
     def _some_came_back(self, site: Site, bounces: list[Bounce]) -> bool:
         """Whether the gateway sends other packets for the same LANs to the server."""
-        lost = {(one.peer, one.gateway.version) for one in bounces}
-        back = {
-            (one.peer, one.gateway.version)
-            for one in self.measurements.bounces
-            if one.site == site.name and one.request_back
-        }
-        return lost <= back
+        there = [one for one in self.measurements.bounces if one.site == site.name and one.request_back]
+        back = {(one.peer, one.gateway.version) for one in there}
+        return {(one.peer, one.gateway.version) for one in bounces} <= back
 
     def _stateful(self, site: Site, bounces: list[Bounce], version: int) -> Diagnosis:
         peers = dict.fromkeys(one.peer for one in bounces)
@@ -260,11 +228,9 @@ class _Lans:
         ip = "ip" if version == 4 else "ip6"
         to = bounces[0].source or site.lan_address
         far = listed(lans)
-        return Diagnosis(
+        return self._weight(site, bounces)(
             "stateful-gateway",
-            self._weight(site, bounces),
             site.name,
-            None,
             f"the gateway of {site.name}, {bounces[0].gateway}, drops answers of its LAN to far ones: it is stateful, and sees "
             "only one direction of each connection, because the server hands packets to hosts of the LAN directly",
             "a request for a far LAN that the server handed to it came back, an answer that belongs to no connection did not"
@@ -273,19 +239,17 @@ class _Lans:
                 if version == 4 and any(self._hosts_answer(one.peer, site.name) for one in bounces)
                 else ""
             ),
-            (
-                f"on that gateway, accept what goes from {own} to {far} before whatever drops `ct state invalid`, such as: "
-                f"`nft insert rule {ip} filter forward {ip} saddr {_nft(site.lans, version)} "
-                f"{ip} daddr {_nft(lans, version)} accept`",
-                f"or let the hosts send to {to} directly, by {_handed_out(version)}: {far} via {to}",
-                f"`roamlet vpn gateway {site.name}` prints the exact lines for both",
-            ),
+            f"on that gateway, accept what goes from {own} to {far} before whatever drops `ct state invalid`, such as: "
+            f"`nft insert rule {ip} filter forward {ip} saddr {_nft(site.lans, version)} "
+            f"{ip} daddr {_nft(lans, version)} accept`",
+            f"or let the hosts send to {to} directly, by {_handed_out(version)}: {far} via {to}",
+            f"`roamlet vpn gateway {site.name}` prints the exact lines for both",
         )
 
-    def _weight(self, site: Site, bounces: list[Bounce]) -> Severity:
-        """An error where a host was seen that is up and does not answer, else a warning: there may be no host that needs it."""
+    def _weight(self, site: Site, bounces: list[Bounce]) -> Callable[..., Diagnosis]:
+        """error() where a host was seen that is up and does not answer, else warning(): there may be no host that needs it."""
         four = [one for one in bounces if one.gateway.version == 4]
-        return ERROR if any(self._silent_hosts(one.peer, site) for one in four) else WARNING
+        return error if any(self._silent_hosts(one.peer, site) for one in four) else warning
 
     def _hosts_answer(self, site: str, peer: str) -> bool:
         return any(echo.answered for echo in self.measurements.echoes_of(site, peer, "client"))
@@ -322,27 +286,18 @@ class _Lans:
         where, other = (peer, site) if came_in and not came_back else (site, peer)
         device = tunnel_device(self.network, where, other)
         hook = "input" if came_in or came_back else "output"
-        match = (f"-i {device}", f"iifname {device}") if hook == "input" else (f"-o {device}", f"oifname {device}")
-        seen = (
-            "came in there" + (", and the answers came back" if came_back else "")
-            if came_in
-            else "did not come in there"
-        )
-        yield Diagnosis(
+        mend = "and so does a firewall: let it through, ahead of what drops it"
+        seen = "came in there" if came_in else "did not come in there"
+        if came_in and came_back:
+            seen += ", and the answers came back"
+        yield error(
             "lan-unreachable",
-            ERROR,
             where.name,
-            other.name,
             f"the server of {peer.name} does not answer {site.name} at its LAN address {lan.to}",
             f"echoes from {lan.source} {seen}, while {tunnel.to} answers",
-            (
-                "strict reverse path filtering does that: `sysctl net.ipv4.conf.all.rp_filter` should be 0 or 2",
-                *firewall_commands.runs(
-                    firewall_commands.accepting(self.measurements, where.name, hook, [match]),
-                    where.server,
-                    "and so does a firewall: let it through, ahead of what drops it",
-                ),
-            ),
+            "strict reverse path filtering does that: `sysctl net.ipv4.conf.all.rp_filter` should be 0 or 2",
+            *firewall_commands.accepting(self.measurements, where, hook, [device], mend),
+            peer=other.name,
         )
 
     def _host(self, echo: Echo, site: Site, peer: Site, unanswering: dict[Address, list[str]]) -> Iterator[Diagnosis]:
@@ -371,42 +326,29 @@ class _Lans:
         )
 
     def _firewall(self, peer: Site, evidence: str) -> Diagnosis:
-        return Diagnosis(
+        tunnels = (tunnel_device(self.network, peer, site) for site in self.network.sites if site.name != peer.name)
+        return error(
             "server-firewall",
-            ERROR,
             peer.name,
-            None,
             f"the server of {peer.name} drops packets between the tunnel and its LAN, although it forwards",
             evidence,
-            forwarded_mends(
-                self.network,
-                self.measurements,
-                peer,
-                (tunnel_device(self.network, peer, site) for site in self.network.sites if site.name != peer.name),
-            ),
+            *firewall_commands.forwarding(self.measurements, peer, tunnels),
         )
 
     def _client(self, peer: Site, address: Address, sites: list[str]) -> Diagnosis:
         far = listed(lan for name in sites for lan in self.network.site(name).lans)
         gateway = gateway_of(peer, self.facts[peer.name])
-        return Diagnosis(
+        its = "the gateway" if gateway is None else f"the gateway {gateway}"
+        first = self.network.site(sites[0])
+        some = first.lan_address or first.lans[0].network_address + 1
+        return error(
             "client-route-missing",
-            ERROR,
             peer.name,
-            None,
             f"{address} in {peer.name} does not answer {with_and(sites)}, though it answers its own server",
-            f"echoes left the server for it, no answer came in, and the gateway {gateway or ''} does its part".replace(
-                "  ", " "
-            ),
-            (
-                f"see whether it sends {far} to the gateway or to {peer.lan_address}: `ip route get {self._some(sites)}` there",
-                "see whether its own firewall answers strangers: that of Windows drops echoes from other networks",
-            ),
+            f"echoes left the server for it, no answer came in, and {its} does its part",
+            f"see whether it sends {far} to the gateway or to {peer.lan_address}: `ip route get {some}` there",
+            "see whether its own firewall answers strangers: that of Windows drops echoes from other networks",
         )
-
-    def _some(self, sites: list[str]) -> str:
-        site = self.network.site(sites[0])
-        return str(site.lan_address or site.lans[0].network_address + 1)
 
 
 def _handed_out(version: int) -> str:

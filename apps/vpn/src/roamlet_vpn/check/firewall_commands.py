@@ -1,54 +1,67 @@
 """Commands that mend a server's firewall, for the chains that it has: what each diagnosis of one proposes. Pure."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 
 from roamlet_vpn.model.measured import Chain, Measurements
+from roamlet_vpn.model.network import Lan, Site
 
-__all__ = ["accepting", "not_rewriting", "runs"]
+__all__ = ["accepting", "forwarding", "not_rewriting"]
 
 KEPT = "the rules of a firewall are gone after a restart unless they are kept: in its own files, or as PostUp lines of the tunnel"
+WAYS = {"input": "i", "output": "o", "forward": "io"}  # in, out: how packets at a hook go by a device
 
 
-def accepting(measurements: Measurements, site: str, hook: str, matches: Iterable[tuple[str, str]]) -> tuple[str, ...]:
-    """Commands that put rules which accept at the start of each chain of the hook that drops. `matches`: by iptables, and by nft.
+def accepting(measurements: Measurements, site: Site, hook: str, devices: Iterable[str], why: str) -> tuple[str, ...]:
+    """Steps that put rules at the start of each chain of the hook that drops: what goes by these devices is accepted.
 
     Where it is not known which chains there are, those of iptables are meant, as most firewalls have them.
     """
-    matches = tuple(matches)
-    found = [chain for chain in _chains(measurements, site) if chain.hook == hook and chain.drops]
-    found = [chain for chain in found if chain.family != "ip6" and chain.tool != "ip6tables"]
-    meant = found or [Chain("iptables", "ip", "filter", hook.upper(), hook, True, False)]
-    return tuple(
-        _inserted(chain, iptables if chain.tool == "iptables" else nft)
-        for chain in dict.fromkeys(meant)
-        for iptables, nft in matches
+    devices = tuple(dict.fromkeys(devices))
+    commands = [
+        _inserted(chain, f"-{way} {device}" if chain.tool == "iptables" else f"{way}ifname {device}")
+        for chain in _chains(measurements, site, Chain("iptables", "ip", "filter", hook.upper(), hook, True, False))
+        for device in devices
+        for way in WAYS[hook]
+    ]
+    return _steps(commands, site, why)
+
+
+def forwarding(measurements: Measurements, site: Site, tunnels: Iterable[str]) -> tuple[str, ...]:
+    """Steps that have a server's firewall pass packets on between the tunnel and its LAN, in both directions."""
+    why = (
+        "let its firewall forward them, ahead of what drops them (Docker, for one, sets the policy of FORWARD to DROP)"
     )
+    return accepting(measurements, site, "forward", tunnels, why)
 
 
-def not_rewriting(measurements: Measurements, site: str, source: str, to: str) -> tuple[str, ...]:
-    """Commands that except what goes from one network to another from the rules that rewrite sources."""
-    found = [chain for chain in _chains(measurements, site) if chain.hook == "postrouting" and chain.rewrites]
-    found = [chain for chain in found if chain.family != "ip6"]
-    meant = found or [Chain("iptables", "ip", "nat", "POSTROUTING", "postrouting", False, True)]
-    return tuple(
-        _inserted(
-            chain,
-            f"-s {source} -d {to}" if chain.tool == "iptables" else f"ip saddr {source} ip daddr {to}",
-        )
-        for chain in meant
-    )
+def not_rewriting(
+    measurements: Measurements, site: Site, pairs: Iterable[tuple[Lan, Lan]], why: str
+) -> tuple[str, ...]:
+    """Steps that except what goes from one network of a pair to the other from the rules that rewrite sources."""
+    chains = _chains(measurements, site, Chain("iptables", "ip", "nat", "POSTROUTING", "postrouting", False, True))
+    commands = [
+        _inserted(chain, f"-s {source} -d {to}" if chain.tool == "iptables" else f"ip saddr {source} ip daddr {to}")
+        for source, to in pairs
+        for chain in chains
+    ]
+    return _steps(commands, site, why)
 
 
-def runs(commands: Iterable[str], server: str, why: str) -> tuple[str, ...]:
-    """Steps that say to run these commands on a server."""
-    steps: Iterator[str] = (f"on {server}: `{command}`" for command in commands)
-    first = next(steps)
-    return (f"{why}: {first}", *steps, KEPT)
+def _chains(measurements: Measurements, site: Site, usual: Chain) -> Sequence[Chain]:
+    """The chains of IPv4 that do at its hook what `usual` does; that one where no other is known."""
+    measured = measurements.sites.get(site.name)
+    found = [
+        chain
+        for chain in (measured.firewall or () if measured is not None else ())
+        if chain.hook == usual.hook and (chain.drops if usual.drops else chain.rewrites)
+        if chain.family != "ip6" and chain.tool != "ip6tables"
+    ]
+    return tuple(dict.fromkeys(found)) or (usual,)
 
 
-def _chains(measurements: Measurements, site: str) -> tuple[Chain, ...]:
-    measured = measurements.sites.get(site)
-    return () if measured is None or measured.firewall is None else measured.firewall
+def _steps(commands: Sequence[str], site: Site, why: str) -> tuple[str, ...]:
+    runs = [f"on {site.server}: `{command}`" for command in commands]
+    return (f"{why}: {runs[0]}", *runs[1:], KEPT) if runs else ()
 
 
 def _inserted(chain: Chain, match: str) -> str:

@@ -66,29 +66,18 @@ def picture(network: Network, tunnels: Iterable[Tunnel] = (), diagnoses: Iterabl
         f'<text class="title" x="{MARGIN}" y="34">{escape(_title(network))}</text>',
         f'<text class="under" x="{MARGIN}" y="52">{escape(_subtitle(network))}</text>',
     ]
-    pairs = [
-        (site, peer)
-        for number, site in enumerate(network.sites)
-        for peer in network.sites[number + 1 :]
-        if peer in network.peers_of(site)
-    ]
+    pairs = [(site.name, peer.name) for site, peer in network.pairs()]
     drawn = [
-        _tunnel(
-            cards[site.name], cards[peer.name], known.get(frozenset((site.name, peer.name))), len(pairs), len(cards)
-        )
-        for site, peer in pairs
+        _tunnel(cards[one], cards[other], known.get(frozenset((one, other))), len(pairs), len(cards))
+        for one, other in pairs
     ]
     parts += [line for line, _ in drawn]
     parts += [
         _card(cards[site.name], lines[site.name], faults[site.name], site.name == network.hub) for site in network.sites
     ]
     parts += [label for _, label in drawn if label]
-    parts.append(_legend({known[pair].state if pair in known else "unknown" for pair in _pairs(pairs)}, height))
+    parts.append(_legend({known[pair].state if pair in known else "unknown" for pair in map(frozenset, pairs)}, height))
     return "\n".join([*parts, "</svg>", ""])
-
-
-def _pairs(pairs: Iterable[tuple[Site, Site]]) -> list[frozenset[str]]:
-    return [frozenset((one.name, other.name)) for one, other in pairs]
 
 
 def _title(network: Network) -> str:

@@ -25,34 +25,28 @@ CLIENTS = 2  # of each LAN, that are asked
 SETTINGS = ("net/ipv4/ip_forward", "net/ipv6/conf/all/forwarding", "net/ipv4/icmp_echo_ignore_all")
 SAFE = re.compile(r"(?!\.)[A-Za-z0-9_@-][A-Za-z0-9_.@-]*")
 OF_DEVICE = "net/ipv4/conf/%s/forwarding"  # one of IPv4 passes on what comes in by it, or does not
+PARTS = ("echoes", "datagrams", "bounces", "segments", "passages")
 PORTS = (22, 80, 445)  # asked for by TCP: a host that is up answers there, be it with a refusal
 
-# IP packets to a peer's endpoint: in steps of four around what providers leave of 1500 bytes, each twice against loss.
 # IP packets inside the tunnel. WireGuard fills up to multiples of 16.
 INNER = (*range(1408, 1279, -16), 1200, 1024, 576)
 
 
 @dataclass(frozen=True)
 class Probe:
-    """An echo probe of an plan: to which site (None: the own LAN), of which kind, and what the server was told."""
+    """One probe of a plan: to which site (None: the own LAN), what the server was told of it, and of echoes the kind."""
 
     peer: str | None
-    kind: Kind
     plain: Mapping[str, Any]
+    kind: Kind | None = None
 
 
-@dataclass
+@dataclass(frozen=True)
 class ProbePlan:
-    """What one server is to send: as it is told (`plain`), and what each number stands for."""
+    """What one server is to send: as it is told (`plain`), and what each number stands for, by the names of PARTS."""
 
-    plain: dict[str, Any]
-    echoes: dict[int, Probe] = field(default_factory=dict)
-    datagrams: dict[int, str] = field(default_factory=dict)  # to which site
-    bounces: dict[int, tuple[str, Address, Address, Address]] = field(
-        default_factory=dict
-    )  # for which site's LAN, by which gateway, from, to
-    segments: dict[int, str | None] = field(default_factory=dict)  # to which site (None: the own LAN)
-    passages: dict[int, str] = field(default_factory=dict)  # to which site
+    plain: Mapping[str, Any]
+    probes: Mapping[str, Mapping[int, Probe]]
 
 
 def make_probe_plans(
@@ -62,9 +56,7 @@ def make_probe_plans(
     clients: Mapping[str, tuple[Address, ...]],
     mark: int,
 ) -> dict[str, ProbePlan]:
-    """A probe plan for each site that has facts and neighbours (there may be none). `clients`: hosts to ask instead of
-    neighbours.
-    """
+    """A probe plan for each site that has facts and neighbours (there may be none). `clients`: hosts to ask instead of those."""
     asked = {
         name: clients.get(name) or _some_clients(network.site(name), facts[name], found)
         for name, found in neighbours.items()
@@ -115,49 +107,39 @@ def ways_to(peer: Site) -> tuple[Address, ...]:
     return own + tuple(_first_host(lan) for lan in peer.lans if peer.lan_address is None or peer.lan_address not in lan)
 
 
+@dataclass(frozen=True)
 class _Planner:
-    def __init__(
-        self,
-        network: Network,
-        site: Site,
-        facts: Facts,
-        clients: Mapping[str, tuple[Address, ...]],
-        numbers: Iterable[int],
-    ) -> None:
-        self.network = network
-        self.backend = backend_of(network)
-        self.site = site
-        self.facts = facts
-        self.clients = clients
-        self.numbers = iter(numbers)
+    network: Network
+    site: Site
+    facts: Facts
+    clients: Mapping[str, tuple[Address, ...]]
+    numbers: Iterator[int]
+    probes: Mapping[str, dict[int, Probe]] = field(default_factory=lambda: {part: {} for part in PARTS})
 
     def make(self, mark: int) -> ProbePlan:
         peers = [peer for peer in self.network.sites if peer.name != self.site.name]
-        self.plan = ProbePlan(
-            {
-                "mark": mark,
-                "interval": INTERVAL,
-                "wait": WAIT,
-                "patience": PATIENCE,
-                "port": self.backend.listen_port(self.site, self.facts),
-                "settings": [*SETTINGS, *self._of_devices(peers)],
-                "routes": sorted({str(address) for peer in peers for address in self._far(peer)}),
-                "datagrams": [],
-                "segments": [],
-                "bounces": [],
-                "passages": [],
-            }
-        )
         for peer in peers:
             self._echoes_to(peer)
-        direct = self.network.peers_of(self.site)
-        for peer in direct:
+        for peer in self.network.peers_of(self.site):
             self._wan(peer)
         self._inside()
         self._bounces(peers)
         self._passages(peers)
-        self.plan.plain["echoes"] = [probe.plain for probe in self.plan.echoes.values()]
-        return self.plan
+        plain = {
+            "mark": mark,
+            "interval": INTERVAL,
+            "wait": WAIT,
+            "patience": PATIENCE,
+            "port": backend_of(self.network).listen_port(self.site, self.facts),
+            "settings": [*SETTINGS, *self._of_devices(peers)],
+            "routes": sorted({str(address) for peer in peers for address in self._far(peer)}),
+        }
+        parts = {part: [probe.plain for probe in probes.values()] for part, probes in self.probes.items()}
+        return ProbePlan({**plain, **parts}, self.probes)
+
+    def _add(self, part: str, peer: str | None, kind: Kind | None = None, /, **plain: Any) -> None:
+        number = next(self.numbers)
+        self.probes[part][number] = Probe(peer, {"number": number, **plain}, kind)
 
     def _far(self, peer: Site) -> tuple[Address, ...]:
         """The addresses of a far site that a host of this one may want, of which something is known."""
@@ -189,12 +171,8 @@ class _Planner:
             return
         if peer.endpoint.address is not None:
             self._echo(peer.name, "wan", None, peer.endpoint.address)
-        if self.backend.udp:
-            number = next(self.numbers)
-            self.plan.datagrams[number] = peer.name
-            self.plan.plain["datagrams"].append(
-                {"number": number, "to": peer.endpoint.host, "port": peer.endpoint.port, "sizes": list(SIZES)}
-            )
+        if backend_of(self.network).udp:
+            self._add("datagrams", peer.name, to=peer.endpoint.host, port=peer.endpoint.port, sizes=list(SIZES))
 
     def _inside(self) -> None:
         if self.site.lan_address is not None:
@@ -203,13 +181,9 @@ class _Planner:
                 self._segments(None, client)
 
     def _segments(self, peer: str | None, client: Address) -> None:
-        if self.site.lan_address is None or (self.site.lan_address.version, client.version) != (4, 4):
-            return
-        number = next(self.numbers)
-        self.plan.segments[number] = peer
-        self.plan.plain["segments"].append(
-            {"number": number, "source": str(self.site.lan_address), "to": str(client), "ports": list(PORTS)}
-        )
+        source = self.site.lan_address
+        if source is not None and (source.version, client.version) == (4, 4):
+            self._add("segments", peer, source=str(source), to=str(client), ports=list(PORTS))
 
     def _passages(self, peers: Iterable[Site]) -> None:
         device, gateway = lan_device(self.site, self.facts), gateways_of(self.site, self.facts).get(4)
@@ -219,25 +193,20 @@ class _Planner:
         for peer in peers:
             if peer.lan_address is None or peer.lan_address.version != 4:
                 continue
+            ways = {"source": str(client), "to": str(peer.lan_address), "via": str(gateway), "device": device}
             for tcp in (False, True):
-                number = next(self.numbers)
-                self.plan.passages[number] = peer.name
-                ways = {"source": str(client), "to": str(peer.lan_address), "via": str(gateway), "device": device}
-                self.plan.plain["passages"].append({"number": number, **ways, "tcp": tcp})
+                self._add("passages", peer.name, **ways, tcp=tcp)
 
     def _bounces(self, peers: Iterable[Site]) -> None:
         device = lan_device(self.site, self.facts)
         for version, gateway in gateways_of(self.site, self.facts).items():
             own = self._own(device, version)
+            if own is None or device is None:
+                continue
+            ways = {"source": str(own), "via": str(gateway), "device": device}
             for peer in peers:
                 for far in (address for address in self._far(peer) if address.version == version):
-                    if own is None or device is None:
-                        continue
-                    number = next(self.numbers)
-                    self.plan.bounces[number] = (peer.name, gateway, own, far)
-                    self.plan.plain["bounces"].append(
-                        {"number": number, "source": str(own), "to": str(far), "via": str(gateway), "device": device}
-                    )
+                    self._add("bounces", peer.name, to=str(far), **ways)
 
     def _own(self, device: str | None, version: int) -> Address | None:
         """The server's address in its LAN, of this family."""
@@ -257,19 +226,9 @@ class _Planner:
         size: int = SMALL,
         df: bool = False,
     ) -> None:
-        if source is not None and source.version != to.version:
-            return
-        number = next(self.numbers)
-        plain = {
-            "number": number,
-            "source": None if source is None else str(source),
-            "to": str(to),
-            "count": count,
-            "size": size,
-            "df": df,
-            "patient": kind == "tunnel",
-        }
-        self.plan.echoes[number] = Probe(peer, kind, plain)
+        if source is None or source.version == to.version:
+            ends = {"source": None if source is None else str(source), "to": str(to)}
+            self._add("echoes", peer, kind, **ends, count=count, size=size, df=df, patient=kind == "tunnel")
 
 
 def _some_clients(site: Site, facts: Facts, neighbours: tuple[Address, ...]) -> tuple[Address, ...]:

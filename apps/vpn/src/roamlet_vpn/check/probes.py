@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import roamlet
 from roamlet import remote
-from roamlet_vpn.check.probe_plan import ProbePlan, make_probe_plans
+from roamlet_vpn.check.probe_plan import PARTS, Probe, ProbePlan, make_probe_plans
 from roamlet_vpn.host.check import probe
 from roamlet_vpn.model.facts import Facts
 from roamlet_vpn.model.measured import (
@@ -124,21 +124,17 @@ class _Found:
             else:
                 self._trails[sight.probe].append(sight)
         self._sites: dict[str, Measured] = {}
-        self._echoes: list[Echo] = []
-        self._datagrams: list[Datagrams] = []
-        self._bounces: list[Bounce] = []
-        self._segments: list[Segments] = []
-        self._passages: list[Passage] = []
+        self._made: dict[str, list[Any]] = {part: [] for part in PARTS}
 
     def add(
         self, name: str, plan: ProbePlan, untrusted: Untrusted, clock: tuple[float, float], missing: Mapping[str, str]
     ) -> None:
         """Take what the server of this site sent. Raises FactsError."""
-        echoes = [self._echo(name, plan, *one.each()) for one in untrusted["echoes"].each()]
-        datagrams = [self._datagram(name, plan, *one.each()) for one in untrusted["datagrams"].each()]
-        bounces = [self._bounce(name, plan, *one.each()) for one in untrusted["bounces"].each()]
-        segments = [self._segment(name, plan, *one.each()) for one in untrusted["segments"].each()]
-        passages = [self._passage(name, plan, *one.each()) for one in untrusted["passages"].each()]
+        readers = (self._echo, self._datagram, self._bounce, self._segment, self._passage)
+        made = {
+            part: [read(name, *_known(plan.probes[part], *one.each())) for one in untrusted[part].each()]
+            for part, read in zip(PARTS, readers, strict=True)
+        }
         self._sites[name] = Measured(
             ways={
                 Untrusted(address, f"a route of {name}").address(): _way(way)
@@ -153,26 +149,19 @@ class _Found:
             missing=missing,
             firewall=untrusted["firewall"].maybe(chains),
         )
-        self._echoes += echoes
-        self._datagrams += datagrams
-        self._bounces += bounces
-        self._segments += segments
-        self._passages += passages
+        for part, ones in made.items():
+            self._made[part] += ones
 
     def together(self, unreachable: Mapping[str, str]) -> Measurements:
         """All of it."""
-        return Measurements(
-            self._sites,
-            tuple(self._echoes),
-            tuple(self._datagrams),
-            tuple(self._bounces),
-            tuple(self._segments),
-            tuple(self._passages),
-            dict(unreachable),
-        )
+        made = {part: tuple(ones) for part, ones in self._made.items()}
+        return Measurements(self._sites, **made, unreachable=dict(unreachable))
 
-    def _echo(self, site: str, plan: ProbePlan, number: Untrusted, answer: Untrusted) -> Echo:
-        probe = plan.echoes[_known(number, plan.echoes)]
+    def _trail(self, probe: Probe) -> tuple[Sight, ...]:
+        return tuple(self._trails[probe.plain["number"]])
+
+    def _echo(self, site: str, probe: Probe, answer: Untrusted) -> Echo:
+        assert probe.kind is not None
         source = probe.plain["source"]
         return Echo(
             site=site,
@@ -185,52 +174,48 @@ class _Found:
             times=tuple(one.number() for one in answer["times"].each()),
             error=answer["error"].maybe(Untrusted.name),
             by=answer["by"].maybe(Untrusted.name),
-            trail=tuple(self._trails[probe.plain["number"]]),
+            trail=self._trail(probe),
         )
 
-    def _datagram(self, site: str, plan: ProbePlan, number: Untrusted, answer: Untrusted) -> Datagrams:
-        known = _known(number, plan.datagrams)
-        peer = plan.datagrams[known]
-        sent = tuple(one.whole(0, 65535) for one in answer["sent"].each())
-        there = [sight for sight in self._trails[known] if sight.site == peer and not sight.out]
+    def _datagram(self, site: str, probe: Probe, answer: Untrusted) -> Datagrams:
+        assert probe.peer is not None
+        there = [sight for sight in self._trail(probe) if sight.site == probe.peer and not sight.out]
         return Datagrams(
             site,
-            peer,
-            sent,
-            tuple(sorted({sight.length for sight in there})),
-            answer["error"].maybe(Untrusted.name),
-            answer["address"].maybe(Untrusted.address),
-            there[0].source if there else None,
+            probe.peer,
+            sent=tuple(one.whole(0, 65535) for one in answer["sent"].each()),
+            arrived=tuple(sorted({sight.length for sight in there})),
+            error=answer["error"].maybe(Untrusted.name),
+            address=answer["address"].maybe(Untrusted.address),
+            came_from=there[0].source if there else None,
         )
 
-    def _segment(self, site: str, plan: ProbePlan, number: Untrusted, answer: Untrusted) -> Segments:
-        known = _known(number, plan.segments)
-        told = next(one for one in plan.plain["segments"] if one["number"] == known)
-        ends = (ipaddress.ip_address(told["source"]), ipaddress.ip_address(told["to"]))
+    def _bounce(self, site: str, probe: Probe, answer: Untrusted) -> Bounce:
+        assert probe.peer is not None
+        gateway = ipaddress.ip_address(probe.plain["via"])
+        back = {sight.kind for sight in self._trail(probe) if sight.site == site and not sight.out}
         error = answer["error"].maybe(Untrusted.name)
-        return Segments(site, plan.segments[known], *ends, tuple(told["ports"]), error, tuple(self._trails[known]))
+        return Bounce(site, probe.peer, gateway, "request" in back, "reply" in back, error, *_ends(probe))
 
-    def _passage(self, site: str, plan: ProbePlan, number: Untrusted, answer: Untrusted) -> Passage:
-        known = _known(number, plan.passages)
-        told = next(one for one in plan.plain["passages"] if one["number"] == known)
-        ends = (ipaddress.ip_address(told["source"]), ipaddress.ip_address(told["to"]))
+    def _segment(self, site: str, probe: Probe, answer: Untrusted) -> Segments:
         error = answer["error"].maybe(Untrusted.name)
-        return Passage(site, plan.passages[known], *ends, told["tcp"], error, tuple(self._trails[known]))
+        return Segments(site, probe.peer, *_ends(probe), tuple(probe.plain["ports"]), error, self._trail(probe))
 
-    def _bounce(self, site: str, plan: ProbePlan, number: Untrusted, answer: Untrusted) -> Bounce:
-        known = _known(number, plan.bounces)
-        peer, gateway, source, to = plan.bounces[known]
-        back = {sight.kind for sight in self._trails[known] if sight.site == site and not sight.out}
-        return Bounce(
-            site, peer, gateway, "request" in back, "reply" in back, answer["error"].maybe(Untrusted.name), source, to
-        )
+    def _passage(self, site: str, probe: Probe, answer: Untrusted) -> Passage:
+        assert probe.peer is not None
+        error = answer["error"].maybe(Untrusted.name)
+        return Passage(site, probe.peer, *_ends(probe), probe.plain["tcp"], error, self._trail(probe))
 
 
-def _known(untrusted: Untrusted, known: Mapping[int, object]) -> int:
+def _ends(probe: Probe) -> tuple[Address, Address]:
+    return ipaddress.ip_address(probe.plain["source"]), ipaddress.ip_address(probe.plain["to"])
+
+
+def _known(probes: Mapping[int, Probe], untrusted: Untrusted, answer: Untrusted) -> tuple[Probe, Untrusted]:
     number = untrusted.whole(0, 1 << 16)
-    if number not in known:
+    if number not in probes:
         raise untrusted.wrong("number of a probe that it was told to send")
-    return number
+    return probes[number], answer
 
 
 def _way(untrusted: Untrusted) -> Way:

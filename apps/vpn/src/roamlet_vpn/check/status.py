@@ -3,7 +3,7 @@
 import ipaddress
 import time
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal
+from typing import Any
 
 from roamlet_vpn.backends import backend_of
 from roamlet_vpn.model.facts import Facts
@@ -12,8 +12,6 @@ from roamlet_vpn.model.status import SiteStatus
 from roamlet_vpn.servers import Servers
 
 __all__ = ["Watching", "is_well", "plain", "status"]
-
-State = Literal["up", "idle", "down"]
 
 
 def status(

@@ -29,11 +29,9 @@ def throughput(
     network: Network, servers: Servers, seconds: float = SECONDS, say: Callable[[str], None] = lambda line: None
 ) -> Iterator[Throughput]:
     """Each pair that has a tunnel, one way and then the other, `seconds` each, as they are measured. Loads the lines fully."""
-    for number, site in enumerate(network.sites):
-        for peer in network.sites[number + 1 :]:
-            if peer not in network.peers_of(site) or not {site.name, peer.name} <= set(servers.contexts):
-                continue
-            for one, other in ((site, peer), (peer, site)):
+    for pair in network.pairs():
+        if {site.name for site in pair} <= set(servers.contexts):
+            for one, other in (pair, reversed(pair)):
                 say(f"from {one.name} to {other.name}, {seconds:.0f} s")
                 yield _one_way(servers, one.name, str(one.address), other.name, str(other.address), seconds)
 

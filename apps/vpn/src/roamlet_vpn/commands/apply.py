@@ -116,20 +116,15 @@ def _handshakes(network: Network, survey: Survey) -> list[Handshake]:
         for name, actions in survey.plan.sites.items()
         if any(isinstance(action, Hold | LinkUp | Sync | Up) for action in actions)
     }
-    there = [site for site in network.sites if site.name in survey.facts and site.name in survey.keys]
+    there = survey.facts.keys() & survey.keys.keys()
     handshakes = []
-    for number, site in enumerate(there):
-        for peer in there[number + 1 :]:
-            if peer not in network.peers_of(site) or not changed & {site.name, peer.name}:
-                continue
-            ends = [
-                (caller, called)
-                for caller, called in ((site, peer), (peer, site))
-                if caller.name in changed and called.endpoint is not None
-            ]
-            if ends:
-                caller, called = ends[0]
+    for site, peer in network.pairs():
+        if not {site.name, peer.name} <= there:
+            continue
+        for caller, called in ((site, peer), (peer, site)):
+            if caller.name in changed and called.endpoint is not None:
                 handshakes.append(Handshake(caller.name, called.name, survey.keys[called.name], str(called.address)))
+                break
     return handshakes
 
 

@@ -5,9 +5,10 @@ import ipaddress
 import json
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from io import StringIO
 from pathlib import Path
 from typing import IO, Any
@@ -48,9 +49,9 @@ def status(options: argparse.Namespace) -> int:
             _print(statuses.plain(found) if options.json else status_table(network, found))
         else:
             found = ()
-            with _Screen(options.json) as screen:
+            with _screen(options.json) as show:
                 for found in watching.updates(options.watch):
-                    screen.show(statuses.plain(found) if options.json else status_table(network, found))
+                    show(statuses.plain(found) if options.json else status_table(network, found))
         return status_code(found)
 
 
@@ -70,11 +71,11 @@ def check(options: argparse.Namespace) -> int:
         if unknown:
             raise VpnError(f"--client {min(unknown)}=...: there is no such site in {options.file}")
         if options.watch is not None:
-            with _Screen(options.json) as screen:
+            with _screen(options.json) as show:
                 while True:
                     began = time.monotonic()
                     found = run_check(network, servers, asked)
-                    screen.show(found.plain() if options.json else check_report(network, found))
+                    show(found.plain() if options.json else check_report(network, found))
                     time.sleep(max(0.0, began + options.watch - time.monotonic()))
         found = run_check(network, servers, asked, options.seconds if options.throughput else None)
         _print(found.plain() if options.json else check_report(network, found))
@@ -161,27 +162,14 @@ def _opened(options: argparse.Namespace) -> Iterator[tuple[Network, Servers]]:
         yield network.with_addresses(), servers
 
 
-class _Screen:
+@contextmanager
+def _screen(as_json: bool) -> Iterator[Callable[[Any], None]]:
     """Shows one thing after the other: on a terminal in the same place, else, and as JSON, below each other."""
-
-    def __init__(self, as_json: bool) -> None:
-        self._live = Live(auto_refresh=False, screen=False) if not as_json and sys.stdout.isatty() else None
-
-    def show(self, what: "RenderableType | dict[str, Any]") -> None:
-        """In place of what was shown before."""
-        if self._live is None or isinstance(what, dict):
-            _print(what, one_line=True)
-        else:
-            self._live.update(what, refresh=True)
-
-    def __enter__(self) -> "_Screen":
-        if self._live is not None:
-            self._live.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self._live is not None:
-            self._live.stop()
+    if as_json or not sys.stdout.isatty():
+        yield partial(_print, one_line=True)
+        return
+    with Live(auto_refresh=False, screen=False) as live:
+        yield partial(live.update, refresh=True)
 
 
 def _print(what: "RenderableType | dict[str, Any]", one_line: bool = False) -> None:

@@ -55,9 +55,8 @@ def settings(network: Network, site: Site) -> Settings:
         raise VpnError(
             f'[sites.{site.name}] has no lan_address, to which its gateway would send: lan_address = "192.168.10.2", for example'
         )
-    families = {lan.version for lan in site.lans} | {
-        site.lan_address.version
-    }  # a LAN without IPv6 needs no way to that of others
+    # A LAN without IPv6 needs no way to that of others.
+    families = {lan.version for lan in site.lans} | {site.lan_address.version}
     endpoints = [peer.endpoint.address for peer in network.peers_of(site) if peer.endpoint is not None]
     known = tuple(address for address in endpoints if address is not None)
     protocol, outer, port = backend_of(network).forwarded_port(network, site)
@@ -111,10 +110,10 @@ def text(network: Network, site: Site) -> str:
         lines += [
             "",
             "In place of the last two, or where clients still go astray: let DHCP give the routes to the clients.",
+            f"    option 121 (dnsmasq)   {option_121(found)}",
         ]
-        lines += [f"    option 121 (dnsmasq)   {option_121(found)}"]
         if found.default is not None:
-            lines += [f"    option 121 (bytes)     {option_121_hex(found)}"]
+            lines.append(f"    option 121 (bytes)     {option_121_hex(found)}")
     return "\n".join(lines)
 
 

@@ -28,12 +28,11 @@ def init(options: argparse.Namespace) -> int:
         )
     named = [_named(word) for word in options.servers]
     options.password = sudo_password(options, [Site("", "", sudo=options.sudo)])
+    found = gathered_facts(options, named)
     if options.adopt:
-        found = gathered_facts(options, named)
         text, remarks = adopted(found, options.interface, _ssh_config(options))
         print("\n".join(remarks), file=sys.stderr)
     else:
-        found = gathered_facts(options, named)
         text = _text(options, found)
         for line in _would_be_changed(options.interface, found):
             print(line, file=sys.stderr)

@@ -3,7 +3,7 @@
 Each uses apply() or a Transaction, so each is confirmed by fresh connections or rolled back.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from roamlet_vpn.backends import backend_of
@@ -12,7 +12,6 @@ from roamlet_vpn.commands.transaction import ROLLBACK_AFTER, Report, Say, SiteRe
 from roamlet_vpn.model.facts import Facts
 from roamlet_vpn.model.network import Network, Site
 from roamlet_vpn.planning.actions import Action
-from roamlet_vpn.planning.plan import Plan
 from roamlet_vpn.servers import Servers
 
 __all__ = ["down", "remove", "rotate"]
@@ -25,7 +24,6 @@ def remove(
     *,
     partial: bool = False,
     rollback_after: float = ROLLBACK_AFTER,
-    before: Callable[[Plan], object] | None = None,
     say: Say = lambda line: None,
 ) -> Report:
     """Take a site out of `network`, to which `servers` belong: the others forget it, and its own interface goes.
@@ -38,14 +36,13 @@ def remove(
     if network.topology == "hub" and network.hub == name:
         raise NotApplied(f"{name} is the hub, and the others meet there: make another site the hub in the file first")
     _refuse_to_lose_foreign_peers(network, [leaving])
-    smaller = replace(
-        network.with_addresses(), sites=tuple(site for site in network.with_addresses().sites if site.name != name)
-    )
+    whole = network.with_addresses()
+    smaller = replace(whole, sites=tuple(site for site in whole.sites if site.name != name))
     errors = servers.connect([leaving.name])
     more: dict[str, tuple[Action, ...]] = {}
     if not errors:
         more[name] = (backend_of(network).down(f"{name} leaves the network", False),)
-    report = apply(smaller, servers, partial=partial, rollback_after=rollback_after, before=before, more=more, say=say)
+    report = apply(smaller, servers, partial=partial, rollback_after=rollback_after, more=more, say=say)
     if errors:
         why = f"{reason(errors[name])}; its own configuration is still there, and no peer answers to it"
         report = replace(report, sites=(*report.sites, SiteReport(name, "out of reach", why)))

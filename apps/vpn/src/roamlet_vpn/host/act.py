@@ -1,8 +1,7 @@
 """Carries out the actions of a plan on this server, with a rollback armed before the first one. Decides nothing.
 
-Runs on the server: standard library, Python 3.6 and later. roamlet_vpn.wireguard.actions describes each action;
-each is right to do twice, and between any two of them the server runs the old
-configuration or the new one.
+roamlet_vpn.wireguard.actions describes each action; each is right to do twice, and between any two of them the server runs the
+old configuration or the new one.
 """
 
 import difflib
@@ -120,11 +119,7 @@ def _with_keys(interface, action, old):
     shared.update((new, shared[was]) for new, was in dict(rotated).items() if was in shared)
     lines = action["text"].split("\n")
     originals = _originals(old, lines)
-    peer = None
-    for number, line in enumerate(lines):
-        name, value = _assignment(line)
-        if line.split("#", 1)[0].strip().startswith("["):
-            peer = _key_of_section(lines, number)
+    for number, line, name, value, peer in _settings(lines):
         if name in ("privatekey", "presharedkey") and value == system.KEPT:
             key = private if name == "privatekey" else shared.get(peer)
             if not key:
@@ -160,18 +155,28 @@ def _waiting_key(interface):
     return private if system.is_key(private) else ""
 
 
+def _settings(lines):
+    """Each line with its number, the name and the value that it sets, "" without, and the public key of its section, as for wg."""
+    key = None
+    for number, line in enumerate(lines):
+        name, value = _assignment(line)
+        if name.startswith("["):
+            key = _key_of_section(lines, number)
+        yield number, line, name, value, key
+
+
 def _assignment(line):
     name, _, value = line.split("#", 1)[0].partition("=")
     return name.strip().lower(), value.strip()
 
 
 def _key_of_section(lines, header):
-    """The public key that the section which begins in that line names last, as for wg."""
+    """The public key that the section which begins in that line names last."""
     key = None
     for line in lines[header + 1 :]:
-        if line.split("#", 1)[0].strip().startswith("["):
-            break
         name, value = _assignment(line)
+        if name.startswith("["):
+            break
         if name == "publickey":
             key = value
     return key
@@ -179,16 +184,8 @@ def _key_of_section(lines, header):
 
 def _preshared(text):
     """The preshared keys of a configuration by the public key of their peer."""
-    shared = {}
-    lines = text.split("\n")
-    peer = None
-    for number, line in enumerate(lines):
-        name, value = _assignment(line)
-        if line.split("#", 1)[0].strip().startswith("["):
-            peer = _key_of_section(lines, number)
-        elif name == "presharedkey" and system.is_key(value):
-            shared[peer] = value
-    return shared
+    found = _settings(text.split("\n"))
+    return {peer: value for _, _, name, value, peer in found if name == "presharedkey" and system.is_key(value)}
 
 
 def _protect_config(interface, action):
@@ -228,14 +225,9 @@ def stripped(interface, keep_endpoints=()):
     text = data.decode("utf-8", "replace")
     if not system.is_key(system.private_key_in(text)):
         raise system.CannotDo("%s has no valid PrivateKey, and was not used" % system.config_path(interface))
-    lines = text.split("\n")
     kept = []
-    peer = None
-    for number, line in enumerate(lines):
+    for _, line, name, value, peer in _settings(text.split("\n")):
         bare = line.split("#", 1)[0].strip()
-        name, value = _assignment(line)
-        if bare.startswith("["):
-            peer = _key_of_section(lines, number)
         if name == "endpoint":
             endpoint = None if peer in keep_endpoints else _resolved(value)
             if endpoint:
@@ -331,9 +323,8 @@ def _down(interface, action):
     if not action["keep_config"]:
         path = system.config_path(interface)
         data = system.read(path)
-        if (
-            data is not None
-        ):  # the key in it may be the only proof of this server's identity: it is renamed, not destroyed
+        # The key in it may be the only proof of this server's identity: it is renamed, not destroyed.
+        if data is not None:
             system.write(_aside(path), data, 0o600)
             system.remove(path)
         system.remove(system.key_path(interface))

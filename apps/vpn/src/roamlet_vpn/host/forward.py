@@ -1,6 +1,6 @@
 """Passing packets on between networks: turned on now and after a restart, and put back to what it was.
 
-Runs on the server: standard library, Python 3.6 and later. What a setting was before stands as a comment in the file that sets it.
+What a setting was before stands as a comment in the file that sets it.
 """
 
 import glob

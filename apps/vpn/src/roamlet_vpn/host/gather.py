@@ -1,7 +1,6 @@
 """The facts of a server: everything that a plan is made from, in one call. Changes nothing.
 
-Runs on the server: standard library, Python 3.6 and later. roamlet_vpn.model.facts describes the shape of the
-result, and checks it.
+roamlet_vpn.model.facts describes the shape of the result, and checks it.
 """
 
 import glob
@@ -15,7 +14,7 @@ import sys
 import threading
 import time
 
-from roamlet_vpn.host import names, rollback, system, tunnel_facts
+from roamlet_vpn.host import live, names, rollback, system, tunnel_facts
 
 VERSION = 1
 RESOLVING = 2.0  # seconds for all names together: a resolver that does not answer must not hold up the facts
@@ -170,9 +169,9 @@ def _forwarding():
     after = after_a_restart()
     families = {}
     for family, name in FORWARDING.items():
-        live = system.read("/proc/sys/" + name)
+        now = live.sysctl(name)
         families[family] = {
-            "live": None if live is None else live.strip() != b"0",
+            "live": None if now is None else now != "0",
             "persistent": after.get(name, "0") not in ("0", ""),
         }
     return families
@@ -278,7 +277,7 @@ def _waiting_key(interface):
 
 
 def _unit(interface):
-    name = "wg-quick@%s.service" % interface
+    name = live.unit(interface)
     # Their words are the answer; the status says the same once more.
     enabled = system.run(["systemctl", "is-enabled", name])
     active = system.run(["systemctl", "is-active", name])
@@ -309,12 +308,8 @@ def _listeners():
 
 def _resolved(config):
     """The names among the endpoints of the configuration, as this server resolves them; those that take long are left out."""
-    names = set(
-        re.findall(
-            r"(?im)^\s*Endpoint\s*=\s*([A-Za-z0-9][A-Za-z0-9._-]*):\d+\s*(?:#.*)?$", (config or {}).get("text", "")
-        )
-    )
-    names = sorted(name for name in names if not re.match(r"^[0-9.]+$", name))
+    host = r"(?im)^\s*Endpoint\s*=\s*(?![0-9.]+:)([A-Za-z0-9][A-Za-z0-9._-]*):\d+\s*(?:#.*)?$"
+    names = sorted(set(re.findall(host, (config or {}).get("text", ""))))
     answers = {}
 
     def resolve(name):

@@ -4,8 +4,6 @@ Two ends that come up within the time that a packet takes from one to the other 
 takes itself for the one that was called, and waits for the other to send first. A call that finds the other end not yet there is
 lost. Both are tried again after REKEY_TIMEOUT, five seconds (WireGuard's paper, section 6.4). So one end of each pair, once both
 are up, looks for their handshakes, and calls again where one is missing.
-
-Runs on the server: standard library, Python 3.6 and later.
 """
 
 import re

@@ -1,7 +1,4 @@
-"""The tunnel interface as it runs: reads it, and changes it in small steps that can be done twice. Decides nothing.
-
-Runs on the server: standard library, Python 3.6 and later.
-"""
+"""The tunnel interface as it runs: reads it, and changes it in small steps that can be done twice. Decides nothing."""
 
 import json
 import os

@@ -3,8 +3,6 @@
 wg looks a name up once, when it reads its configuration. When both ends of a tunnel have got new addresses, neither knows the
 other's until the name is looked up again. A shell script does so, every half minute, and for silent peers alone, so
 that no learnt endpoint is lost.
-
-Runs on the server: standard library, Python 3.6 and later.
 """
 
 import os

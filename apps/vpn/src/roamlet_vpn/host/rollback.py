@@ -1,8 +1,8 @@
 """What brings a server back by itself: keeps what it was, waits in a process of its own, and restores unless it is told not to.
 
-Runs on the server: standard library, Python 3.6 and later. The process is an interpreter that was given copies of some files
-of this folder, so it needs neither the context that started it nor the connection: it is a unit of systemd where that is PID 1,
-else a daemon of its own session. Everything of one rollback is in /run/roamlet-vpn/TOKEN, which root alone can enter:
+The process is an interpreter that was given copies of some files of this folder, so it needs neither the context that started it
+nor the connection: it is a unit of systemd where that is PID 1, else a daemon of its own session. Everything of one rollback is
+in /run/roamlet-vpn/TOKEN, which root alone can enter:
 
     state.json, live.conf, 0, 1, ...    what it was: the interface, and the files by number (with keys in them)
     armed -> disarmed | now             one empty file whose name is the state; a rename decides between two processes that want it

@@ -1,6 +1,6 @@
 """What everything on a server stands on: commands, files that are never half written, keys, and what must not leave the host.
 
-Runs on the server: standard library, Python 3.6 and later. Knows nothing of networks, plans and rollbacks.
+Knows nothing of networks, plans and rollbacks.
 """
 
 import base64

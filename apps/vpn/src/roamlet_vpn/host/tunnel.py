@@ -1,7 +1,7 @@
 """Tunnels of ssh on a server as they run: its ends, started and stopped, and what brings them back after a change that failed.
 
-Runs on the server: standard library, Python 3.6 and later. Decides nothing: texts come from roamlet_vpn.ssh.files. An end is
-called call-SITE or accept-SITE; it has a script in /etc/roamlet-vpn, and a unit of systemd, or without that a loop which calls.
+Decides nothing: texts come from roamlet_vpn.ssh.files. An end is called call-SITE or accept-SITE; it has a script in
+/etc/roamlet-vpn, and a unit of systemd, or without that a loop which calls.
 """
 
 import glob

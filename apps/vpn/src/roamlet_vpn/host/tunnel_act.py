@@ -1,7 +1,4 @@
-"""Carries out the actions of a plan for tunnels of ssh (roamlet_vpn.ssh.actions); host/act.py calls them. Needs root.
-
-Runs on the server: standard library, Python 3.6 and later. Decides nothing.
-"""
+"""Carries out the actions of a plan for tunnels of ssh (roamlet_vpn.ssh.actions); host/act.py calls them. Decides nothing."""
 
 import hashlib
 import os
@@ -129,9 +126,8 @@ def _down(interface, action):
         system.remove(path)
     tunnel.remove_user()
     tunnel.remove_empty_folder()
-    if (
-        system.read(system.config_path(interface)) is None
-    ):  # WireGuard, to which the network has gone over, needs it too
+    # WireGuard, to which the network has gone over, needs it too.
+    if system.read(system.config_path(interface)) is None:
         forward.put_back(interface)
 
 

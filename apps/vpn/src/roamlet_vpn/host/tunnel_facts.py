@@ -1,7 +1,4 @@
-"""The facts of a server's ssh tunnels; host/gather.py asks for them. model/ssh_facts.py describes the shape. Changes nothing.
-
-Runs on the server: standard library, Python 3.6 and later.
-"""
+"""The facts of a server's ssh tunnels; host/gather.py asks for them. model/ssh_facts.py describes the shape. Changes nothing."""
 
 import glob
 import hashlib

@@ -73,21 +73,13 @@ def _addresses_in(
     for site, address, prefix in addresses:
         if address is None:
             continue
+        where = _key(site, "address")
         if address not in tunnel:
-            yield (
-                _key(site, "address"),
-                f"address {address} is not in the tunnel range {tunnel}; without the line it gets a free one",
-            )
+            yield where, f"address {address} is not in the tunnel range {tunnel}; without the line it gets a free one"
         elif address in (tunnel.network_address, tunnel.broadcast_address):
-            yield (
-                _key(site, "address"),
-                f"address {address} is the first or last of {tunnel}, which no machine may have",
-            )
+            yield where, f"address {address} is the first or last of {tunnel}, which no machine may have"
         if prefix is not None and prefix not in (tunnel.prefixlen, tunnel.max_prefixlen):
-            yield (
-                _key(site, "address"),
-                f"address {address}/{prefix}: the tunnel is {tunnel}; write {address} alone",
-            )
+            yield where, f"address {address}/{prefix}: the tunnel is {tunnel}; write {address} alone"
     for (one, first, _), (other, second, _) in combinations(addresses, 2):
         if first is not None and first == second:
             yield (
@@ -179,8 +171,8 @@ def _endpoints(network: Network) -> Iterator[Conflict]:
 
 
 def _callers(network: Network) -> Iterator[Conflict]:
-    for one, other in combinations(network.sites, 2):
-        if other in network.peers_of(one) and one.endpoint is None and other.endpoint is None:
+    for one, other in network.pairs():
+        if one.endpoint is None and other.endpoint is None:
             yield (
                 ("sites", other.name),
                 f"neither {one.name} nor {other.name} has an endpoint, so neither can call the other. "

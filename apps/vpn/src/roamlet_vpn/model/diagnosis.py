@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-__all__ = ["ERROR", "NAMES", "WARNING", "Diagnosis", "Severity", "listed", "with_and"]
+__all__ = ["ERROR", "NAMES", "WARNING", "Diagnosis", "Severity", "error", "listed", "warning", "with_and"]
 
 Severity = Literal["error", "warning"]
 ERROR: Severity = "error"
@@ -62,6 +62,16 @@ class Diagnosis:
     def plain(self) -> dict[str, Any]:
         """For JSON."""
         return asdict(self) | {"fix": list(self.fix)}
+
+
+def error(name: str, site: str, what: str, evidence: str, *fix: str, peer: str | None = None) -> Diagnosis:
+    """A diagnosis of what keeps something from working."""
+    return Diagnosis(name, ERROR, site, peer, what, evidence, fix)
+
+
+def warning(name: str, site: str, what: str, evidence: str, *fix: str, peer: str | None = None) -> Diagnosis:
+    """A diagnosis of what keeps nothing from working, or not yet."""
+    return Diagnosis(name, WARNING, site, peer, what, evidence, fix)
 
 
 def listed(things: Iterable[object]) -> str:

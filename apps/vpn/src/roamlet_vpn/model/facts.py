@@ -31,8 +31,7 @@ empty and named in `missing`):
                                           # endpoint, handshake_age (seconds) and keepalive (seconds) may be None; rx, tx in bytes
         },
         "config": {                       # /etc/wireguard/INTERFACE.conf; None: there is no such file
-            "text": "[Interface]\n...",   # each key of a PrivateKey or PresharedKey line, in comments too, replaced on
-            the server by
+            "text": "[Interface]\n...",   # each key of a PrivateKey or PresharedKey line, in comments too, replaced there by
                                           # "(kept on the server)"; an empty value stays empty
             "public_key": "base64=",      # of its PrivateKey, by `wg pubkey`; None: none there, or none that wg takes
             "mode": 0o600, "uid": 0, "mtime": 1700000000.0, "sha256": "64 hex digits, of the file on the server"
@@ -55,7 +54,6 @@ IPv6 zones (fe80::1%eth0) are left out by the server; endpoints of IPv6 are writ
 """
 
 import ipaddress
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -306,16 +304,13 @@ def _interface(untrusted: Untrusted) -> Interface:
 
 
 def _config(untrusted: Untrusted) -> Config:
-    sha256 = untrusted["sha256"].name()
-    if not re.fullmatch("[0-9a-f]{64}", sha256):
-        raise untrusted["sha256"].wrong("SHA-256 of 64 hex digits")
     return Config(
         text=untrusted["text"].text(),
         public_key=untrusted["public_key"].maybe(Untrusted.key),
         mode=untrusted["mode"].whole(0, 0o7777),
         uid=untrusted["uid"].whole(0, 1 << 32),
         mtime=untrusted["mtime"].number(),
-        sha256=sha256,
+        sha256=untrusted["sha256"].sha256(),
     )
 
 

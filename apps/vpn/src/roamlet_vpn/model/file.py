@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 from roamlet_vpn.errors import VpnError, shown
+from roamlet_vpn.host.system import is_key
 from roamlet_vpn.model.conflicts import conflicts
 from roamlet_vpn.model.lines import Lines
 from roamlet_vpn.model.network import (
@@ -27,7 +28,6 @@ from roamlet_vpn.model.network import (
     Topology,
     endpoint_from,
 )
-from roamlet_vpn.model.untrusted import checked_key
 
 __all__ = ["NetworkFileError", "NoNetworkFile", "Problem", "parse", "read"]
 
@@ -393,7 +393,7 @@ def _keys(value: Any) -> tuple[str, ...]:
 
 
 def _key(value: Any) -> str:
-    if not isinstance(value, str) or checked_key(value) is None:
+    if not isinstance(value, str) or not is_key(value):
         raise _Wrong(f"{_shown(value)}: give public keys, 44 characters that end in =, as `wg show` prints them", value)
     return value
 

@@ -7,6 +7,7 @@ import ipaddress
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Literal
 
 __all__ = [
@@ -111,6 +112,10 @@ class Network:
         if self.topology == "mesh" or site.name == self.hub:
             return others
         return tuple(other for other in others if other.name == self.hub)
+
+    def pairs(self) -> list[tuple[Site, Site]]:
+        """The sites that have a tunnel to each other, each pair once, in the order of the file."""
+        return [(one, other) for one, other in combinations(self.sites, 2) if other in self.peers_of(one)]
 
     def lans_behind(self, site: Site) -> tuple[Lan, ...]:
         """The LANs of all other sites, which this one's server must have routes to."""

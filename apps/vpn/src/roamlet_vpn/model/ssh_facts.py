@@ -83,7 +83,9 @@ class SshFacts:
             key_mode=untrusted["key_mode"].maybe(lambda one: one.whole(0, 0o7777)),
             waiting_key=untrusted["waiting_key"].maybe(_key),
             host_keys=tuple(_key(one) for one in untrusted["host_keys"].each()),
-            files={name: _file(one) for name, one in untrusted["files"].items()},
+            files={
+                name: SshFile(one["text"].text(), one["sha256"].sha256()) for name, one in untrusted["files"].items()
+            },
             ends={name: _end(one) for name, one in untrusted["ends"].items()},
             devices={name: _device(one) for name, one in untrusted["devices"].items()},
         )
@@ -99,13 +101,6 @@ def _key(untrusted: Untrusted) -> str:
     if not KEY.fullmatch(text):
         raise untrusted.wrong("public key of ssh")
     return text
-
-
-def _file(untrusted: Untrusted) -> SshFile:
-    sha256 = untrusted["sha256"].name()
-    if not re.fullmatch("[0-9a-f]{64}", sha256):
-        raise untrusted["sha256"].wrong("SHA-256 of 64 hex digits")
-    return SshFile(untrusted["text"].text(), sha256)
 
 
 def _end(untrusted: Untrusted) -> SshEnd:

@@ -1,16 +1,15 @@
 """A value that a server sent up, asked step by step to be what was agreed; the error names the place."""
 
-import base64
-import binascii
 import ipaddress
 import re
 from collections.abc import Callable
 from typing import TypeVar
 
 from roamlet_vpn.errors import VpnError
+from roamlet_vpn.host.system import is_key
 from roamlet_vpn.model.network import Address, Endpoint, InterfaceAddress, Lan
 
-__all__ = ["FactsError", "Untrusted", "checked_key"]
+__all__ = ["FactsError", "Untrusted"]
 
 # More of one thing than any router of an office has: a claim that is longer is refused rather than kept.
 MOST = 10_000
@@ -22,15 +21,6 @@ T = TypeVar("T")
 
 class FactsError(VpnError, ValueError):
     """A server's report does not have the agreed form. The message names the place."""
-
-
-def checked_key(text: str) -> str | None:
-    """The text if it is a WireGuard key (32 bytes in base64, written in the one way that wg writes it), else None."""
-    try:
-        raw = base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
-        return None
-    return text if len(raw) == 32 and base64.b64encode(raw).decode() == text else None
 
 
 class Untrusted:
@@ -68,7 +58,6 @@ class Untrusted:
         ]
 
     def each(self) -> "list[Untrusted]":
-        """Of a list."""
         if not isinstance(self.value, list | tuple) or len(self.value) > MOST:
             raise self.wrong(f"list of at most {MOST}")
         return [Untrusted(value, f"{self.where}, number {number}") for number, value in enumerate(self.value, 1)]
@@ -78,7 +67,6 @@ class Untrusted:
         return None if self.value is None else read(self)
 
     def flag(self) -> bool:
-        """A bool."""
         if not isinstance(self.value, bool):
             raise self.wrong("bool")
         return self.value
@@ -88,6 +76,11 @@ class Untrusted:
         if not isinstance(self.value, int) or isinstance(self.value, bool) or not lowest <= self.value <= highest:
             raise self.wrong(f"whole number from {lowest} to {highest}")
         return self.value
+
+    def sha256(self) -> str:
+        if not re.fullmatch("[0-9a-f]{64}", text := self.name()):
+            raise self.wrong("SHA-256 of 64 hex digits")
+        return text
 
     def number(self) -> float:
         """A finite number, not negative and below 10^12."""
@@ -110,14 +103,11 @@ class Untrusted:
         return self.value
 
     def key(self) -> str:
-        """A public key."""
-        key = checked_key(self.value) if isinstance(self.value, str) else None
-        if key is None:
+        if not isinstance(self.value, str) or not is_key(self.value):
             raise self.wrong("public key (32 bytes in base64)")
-        return key
+        return self.value
 
     def address(self) -> Address:
-        """An address."""
         try:
             return ipaddress.ip_address(self.name())
         except ValueError:
@@ -131,7 +121,6 @@ class Untrusted:
             raise self.wrong("network, such as 192.168.10.0/24") from None
 
     def lans(self) -> tuple[Lan, ...]:
-        """A list of networks."""
         return tuple(one.lan() for one in self.each())
 
     def interfaces(self) -> tuple[InterfaceAddress, ...]:

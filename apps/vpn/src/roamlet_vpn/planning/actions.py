@@ -2,8 +2,8 @@
 
 import difflib
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
 
 __all__ = ["MADE_BY_APPLY", "Action", "Forward", "MakeKey", "diff"]
 
@@ -14,15 +14,18 @@ MADE_BY_APPLY = "(made by apply)"  # in place of a public key whose private key 
 class Action:
     """One change of one server. `repairs` says what is not as it should be."""
 
+    do: ClassVar[str]  # what host/act.py calls it
+    words: ClassVar[str]  # what describe() says, unless a class has its own; {name} stands for the value of a field
+
     repairs: str
 
     def describe(self) -> str:
         """What will be done, in a line without the situation."""
-        raise NotImplementedError
+        return self.words.format_map(vars(self))
 
     def plain(self) -> dict[str, Any]:
-        """What host/act.py takes."""
-        raise NotImplementedError
+        """What host/act.py takes: `do` and all fields but `repairs`, networks and addresses as text, tuples as lists."""
+        return {"do": self.do, **{one.name: _plain(getattr(self, one.name)) for one in fields(self)[1:]}}
 
     def details(self) -> Sequence[str]:
         """Lines that show exactly what changes: those of a diff begin with + or -."""
@@ -33,17 +36,15 @@ class Action:
 class MakeKey(Action):
     """A private key, made and kept on the server."""
 
-    def describe(self) -> str:
-        return "make a private key; it stays there"
-
-    def plain(self) -> dict[str, Any]:
-        return {"do": "make_key"}
+    do = "make_key"
+    words = "make a private key; it stays there"
 
 
 @dataclass(frozen=True)
 class Forward(Action):
     """Passing packets on between networks, of one family (4 or 6), now and after a restart."""
 
+    do = "forwarding"
     family: int
     live: bool
     persistent: bool
@@ -56,14 +57,11 @@ class Forward(Action):
         kept = f", still taking router advertisements on {', '.join(self.accept_ra)}" if self.accept_ra else ""
         return f"turn on forwarding of IPv{self.family}, {when}{kept}"
 
-    def plain(self) -> dict[str, Any]:
-        return {
-            "do": "forwarding",
-            "family": self.family,
-            "live": self.live,
-            "persistent": self.persistent,
-            "accept_ra": list(self.accept_ra),
-        }
+
+def _plain(value: object) -> object:
+    if isinstance(value, tuple):
+        return [_plain(one) for one in value]
+    return value if value is None or isinstance(value, bool | int | str) else str(value)
 
 
 def diff(old: str | None, new: str | None) -> list[str]:

@@ -75,22 +75,7 @@ def forwarding_actions(network: Network, facts: Facts) -> list[Action]:
             continue
         why = "off" if not now.live else "on, but off again after a restart"
         # With forwarding on, the kernel ignores router advertisements unless accept_ra is 2: a default route by one would end.
-        advertised = (
-            () if family == 4 else tuple(name for name, device in facts.devices.items() if device.accept_ra == 1)
-        )
-        actions.append(
-            Forward(
-                f"forwarding of IPv{family} is {why}",
-                family,
-                not now.live,
-                not now.persistent,
-                _routed(facts, advertised),
-            )
-        )
+        routed = {route.dev for route in facts.routes if route.protocol == "ra" and family == 6}
+        told = tuple(name for name, device in facts.devices.items() if device.accept_ra == 1 and name in routed)
+        actions.append(Forward(f"forwarding of IPv{family} is {why}", family, not now.live, not now.persistent, told))
     return actions
-
-
-def _routed(facts: Facts, devices: tuple[str, ...]) -> tuple[str, ...]:
-    """Those of the devices that have a route by router advertisement."""
-    by_advertisement = {route.dev for route in facts.routes if route.protocol == "ra"}
-    return tuple(name for name in devices if name in by_advertisement)

@@ -1,11 +1,11 @@
-"""The refusals that every backend has: a server without root, and ranges that the server uses already. Pure."""
+"""The refusals that every backend has: no root, tools that are missing, ranges that the server uses already. Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from roamlet_vpn.model.facts import Facts
 from roamlet_vpn.model.network import Network, Site
 
-__all__ = ["no_root", "ranges_in_the_way"]
+__all__ = ["missing_tools", "no_root", "ranges_in_the_way"]
 
 
 def no_root(site: Site) -> str:
@@ -14,6 +14,14 @@ def no_root(site: Site) -> str:
         f"{site.server} was reached as a user without root, which can neither read nor change tunnels there. "
         f"Say sudo = true in [sites.{site.name}], or name root in its server"
     )
+
+
+def missing_tools(facts: Facts, packages: Mapping[str, str]) -> list[str]:
+    """The refusal, if there is one, for tools that the server lacks; `packages` has all that it needs, with the package of each."""
+    lacking = [tool for tool in packages if facts.tools.get(tool) is None]
+    names = " ".join(sorted({packages[tool] for tool in lacking}))
+    text = f"there is no {' and no '.join(lacking)}. Install it there: apt-get install {names} (or dnf, apk)"
+    return [text] if lacking else []
 
 
 def ranges_in_the_way(network: Network, site: Site, facts: Facts) -> Iterator[str]:

@@ -47,41 +47,32 @@ __all__ = [
 class MakeIdentity(MakeKey):
     """The key that this server calls others with, made and kept there."""
 
-    def describe(self) -> str:
-        return "make a key for ssh; its private half stays there"
-
-    def plain(self) -> dict[str, Any]:
-        return {"do": "tunnel_identity"}
+    do = "tunnel_identity"
+    words = "make a key for ssh; its private half stays there"
 
 
 @dataclass(frozen=True)
 class UseIdentity(Action):
     """The key that waits takes its place."""
 
+    do = "tunnel_use_identity"
+    words = "call with the new key from now on"
     public: str
-
-    def describe(self) -> str:
-        return "call with the new key from now on"
-
-    def plain(self) -> dict[str, Any]:
-        return {"do": "tunnel_use_identity", "public": self.public}
 
 
 @dataclass(frozen=True)
 class TunnelUser(Action):
     """The user that callers log in as."""
 
-    def describe(self) -> str:
-        return "make the user that tunnels log in as"
-
-    def plain(self) -> dict[str, Any]:
-        return {"do": "tunnel_user"}
+    do = "tunnel_user"
+    words = "make the user that tunnels log in as"
 
 
 @dataclass(frozen=True)
 class TunnelFile(Action):
     """A file of the tunnels; `text` None: it goes. `old` is its text now, if there is one, and `before` the SHA-256 of that."""
 
+    do = "tunnel_file"
     name: str
     text: str | None
     old: str | None
@@ -97,13 +88,14 @@ class TunnelFile(Action):
     def plain(self) -> dict[str, Any]:
         if self.text is not None and MADE_BY_APPLY in self.text:
             raise ValueError(f"{self.name} waits for keys and cannot be written: make them, gather and plan again")
-        return {"do": "tunnel_file", "name": self.name, "text": self.text, "before": self.before}
+        return {"do": self.do, "name": self.name, "text": self.text, "before": self.before}
 
 
 @dataclass(frozen=True)
 class TunnelDevice(Action):
     """The tun device of one end: as its script makes it, and without what else it has."""
 
+    do = "tunnel_device"
     name: str
     device: str
     anew: bool = False
@@ -115,63 +107,40 @@ class TunnelDevice(Action):
         gone = [*map(str, self.routes), *self.addresses]
         return text + (f", without {', '.join(gone)}" if gone else "")
 
-    def plain(self) -> dict[str, Any]:
-        return {
-            "do": "tunnel_device",
-            "name": self.name,
-            "device": self.device,
-            "anew": self.anew,
-            "routes": [str(one) for one in self.routes],
-            "addresses": list(self.addresses),
-        }
-
 
 @dataclass(frozen=True)
 class RunTunnel(Action):
     """What runs at one end, now and after a restart of the server."""
 
+    do = "tunnel_run"
     name: str
     restart: bool
 
     def describe(self) -> str:
         return f"{'restart' if self.restart else 'start'} {self.name}"
 
-    def plain(self) -> dict[str, Any]:
-        return {"do": "tunnel_run", "name": self.name, "restart": self.restart}
-
 
 @dataclass(frozen=True)
 class RemoveTunnel(Action):
     """An end that nothing has on the other side any more."""
 
+    do = "tunnel_remove"
+    words = "stop {name}, and remove its files"
     name: str
-
-    def describe(self) -> str:
-        return f"stop {self.name}, and remove its files"
-
-    def plain(self) -> dict[str, Any]:
-        return {"do": "tunnel_remove", "name": self.name}
 
 
 @dataclass(frozen=True)
 class RemoveDevice(Action):
     """A device of a tunnel that is gone."""
 
+    do = "tunnel_remove_device"
+    words = "take {device} away"
     device: str
-
-    def describe(self) -> str:
-        return f"take {self.device} away"
-
-    def plain(self) -> dict[str, Any]:
-        return {"do": "tunnel_remove_device", "device": self.device}
 
 
 @dataclass(frozen=True)
 class TunnelsDown(Action):
     """The end of all tunnels of ssh on this server."""
 
-    def describe(self) -> str:
-        return "take the ssh tunnels away, their keys and their user with them"
-
-    def plain(self) -> dict[str, Any]:
-        return {"do": "tunnel_down"}
+    do = "tunnel_down"
+    words = "take the ssh tunnels away, their keys and their user with them"

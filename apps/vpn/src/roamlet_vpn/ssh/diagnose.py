@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping
 
-from roamlet_vpn.model.diagnosis import ERROR, WARNING, Diagnosis
+from roamlet_vpn.model.diagnosis import Diagnosis, error, warning
 from roamlet_vpn.model.facts import Facts
 from roamlet_vpn.model.measured import Measurements
 from roamlet_vpn.model.network import Network, Site
@@ -78,7 +78,7 @@ def _why(link: Link, caller: Facts, callee: Facts) -> Diagnosis:
 
 
 def _down(site: str, peer: str, what: str, evidence: str, *fix: str) -> Diagnosis:
-    return Diagnosis("ssh-tunnel-down", ERROR, site, peer, what, evidence, fix)
+    return error("ssh-tunnel-down", site, what, evidence, *fix, peer=peer)
 
 
 def sent_again(site: Site, measurements: Measurements) -> Iterator[Diagnosis]:
@@ -86,12 +86,10 @@ def sent_again(site: Site, measurements: Measurements) -> Iterator[Diagnosis]:
     ssh = measurements.sites[site.name].after.ssh
     if ssh is None or ssh[0] < ENOUGH or ssh[1] < SENT_AGAIN * ssh[0]:
         return
-    yield Diagnosis(
+    yield warning(
         "tcp-over-tcp",
-        WARNING,
         site.name,
-        None,
         f"the ssh tunnel of {site.name} runs over a line that loses packets: TCP inside of TCP waits twice for each",
         f"{100 * ssh[1] / ssh[0]:.1f} % of {ssh[0] / 1e6:.1f} MB was sent again",
-        ('go over to WireGuard, which does not repeat: `backend = "wireguard"` in the file, then `roamlet vpn apply`',),
+        'go over to WireGuard, which does not repeat: `backend = "wireguard"` in the file, then `roamlet vpn apply`',
     )

@@ -5,7 +5,7 @@ import shlex
 from roamlet_vpn.host.tunnel import FOLDER, USER
 from roamlet_vpn.ssh.links import End
 
-__all__ = ["METRIC", "QUEUE", "SSHD", "accept_script", "allowed_key", "call_script", "known_host", "unit"]
+__all__ = ["METRIC", "QUEUE", "SSHD", "accept_script", "allowed_key", "call_script", "unit"]
 
 QUEUE = 2000  # packets: the 500 of a tun device overflow while ssh waits for an answer at 80 ms
 METRIC = 512  # of the routes: those of WireGuard come before them, so that a network goes over while both are there
@@ -84,27 +84,11 @@ def call_script(end: End, peer_device: str, host: str) -> str:
     words = ["ssh", "-F", "/dev/null", "-N", "-w", f"{end.device[3:]}:{peer_device[3:]}"]
     words += [word for name, value in settings.items() for word in ("-o", f"{name}={value}")]
     words.append(f"{USER}@{host}")
-    return _device_script(end) + f'[ "$1" != device ] || exit 0\nexec {shlex.join(words)}\n'
+    return accept_script(end) + f'[ "$1" != device ] || exit 0\nexec {shlex.join(words)}\n'
 
 
 def accept_script(end: End) -> str:
-    """What the callee's server runs once: a device that belongs to the user that the caller logs in as, which therefore
-    needs no root.
-    """
-    return _device_script(end)
-
-
-def known_host(peer: str, key: str) -> str:
-    """A line of known_hosts."""
-    return f"{peer} {key}\n"
-
-
-def allowed_key(device: str, key: str) -> str:
-    """A line of authorized_keys: this key may have this device, and nothing else."""
-    return f'restrict,tunnel="{device[3:]}" {key}\n'
-
-
-def _device_script(end: End) -> str:
+    """What the callee's server runs once: a device that belongs to the user that the caller logs in as, which so needs no root."""
     device = end.device
     lines = [
         "# Written by roamlet vpn: change network.toml, not this file, and run `roamlet vpn apply`",
@@ -115,3 +99,8 @@ def _device_script(end: End) -> str:
         *(f"ip route replace {lan} dev {device} metric {METRIC}" for lan in end.routes),
     ]
     return "\n".join(lines) + "\n"
+
+
+def allowed_key(device: str, key: str) -> str:
+    """A line of authorized_keys: this key may have this device, and nothing else."""
+    return f'restrict,tunnel="{device[3:]}" {key}\n'

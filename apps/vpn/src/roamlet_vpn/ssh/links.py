@@ -48,17 +48,14 @@ def links(network: Network) -> tuple[Link, ...]:
     The site that stands first in the file calls, unless only it can be called. Raises SshBackendError when neither can.
     """
     found = []
-    for number, site in enumerate(network.sites):
-        for peer in network.sites[number + 1 :]:
-            if peer not in network.peers_of(site):
-                continue
-            caller, callee = (site, peer) if peer.endpoint is not None else (peer, site)
-            if callee.endpoint is None:
-                raise SshBackendError(
-                    f"neither {site.name} nor {peer.name} has an endpoint, so that neither can call the other; give one of them "
-                    '`endpoint = "ADDRESS:51820"`: its address, with port 22 forwarded to its server'
-                )
-            found.append(Link(caller, callee, ssh_device(network, caller, callee), ssh_device(network, callee, caller)))
+    for site, peer in network.pairs():
+        caller, callee = (site, peer) if peer.endpoint is not None else (peer, site)
+        if callee.endpoint is None:
+            raise SshBackendError(
+                f"neither {site.name} nor {peer.name} has an endpoint, so that neither can call the other; give one of them "
+                '`endpoint = "ADDRESS:51820"`: its address, with port 22 forwarded to its server'
+            )
+        found.append(Link(caller, callee, ssh_device(network, caller, callee), ssh_device(network, callee, caller)))
     return tuple(found)
 
 

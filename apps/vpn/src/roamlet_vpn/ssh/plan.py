@@ -13,7 +13,7 @@ from roamlet_vpn.model.ssh_facts import KEY, SshDevice, SshEnd, SshFacts
 from roamlet_vpn.model.untrusted import FactsError
 from roamlet_vpn.planning.actions import Action
 from roamlet_vpn.planning.plan import Note, Plan, Refusal, forwarding_actions, given_addresses
-from roamlet_vpn.planning.refusals import no_root, ranges_in_the_way
+from roamlet_vpn.planning.refusals import missing_tools, no_root, ranges_in_the_way
 from roamlet_vpn.ssh.actions import (
     MakeIdentity,
     RemoveDevice,
@@ -207,8 +207,7 @@ def _wrong(here: Facts, end: End, device: SshDevice | None) -> list[str]:
     missing = [str(lan) for lan in end.routes if lan not in there]
     if missing:
         found.append(f"there is no route through {end.device} to {', '.join(missing)}")
-    _, addresses = _too_many(here, end, device)
-    routes = _extra_routes(here, end)
+    routes, addresses = _too_many(here, end, device)
     if routes:
         found.append(f"{end.device} has a route to {', '.join(map(str, routes))}, which is not of this network")
     if addresses:
@@ -223,17 +222,9 @@ def _too_many(here: Facts, end: End, device: SshDevice | None) -> tuple[tuple[La
     addresses = tuple(
         str(local) for local, peer in device.addresses if (local, peer) != (end.address, end.peer_address)
     )
-    return _extra_routes(here, end), addresses
-
-
-def _extra_routes(here: Facts, end: End) -> tuple[Lan, ...]:
-    own = [
-        route
-        for route in here.routes
-        if route.dev == end.device and route.protocol not in KERNEL and not route.to.is_link_local
-    ]
+    own = [route for route in here.routes if route.dev == end.device and route.protocol not in KERNEL]
     extra = [one.to for one in own if one.to not in end.routes or one.metric != METRIC]
-    return tuple(dict.fromkeys(lan for lan in extra if not lan.is_multicast))
+    return tuple(dict.fromkeys(lan for lan in extra if not (lan.is_link_local or lan.is_multicast))), addresses
 
 
 # ---- refusals and notes
@@ -250,13 +241,7 @@ def _refusals(
             f"could not find out {what}: {why}. Nothing is decided without it; mend that on the server first"
             for what, why in missing.items()
         ]
-    found = []
-    lacking = [tool for tool in TOOLS if here.tools.get(tool) is None]
-    if lacking:
-        packages = " ".join(sorted({TOOLS[tool] for tool in lacking}))
-        found.append(
-            f"there is no {' and no '.join(lacking)}. Install it there: apt-get install {packages} (or dnf, apk)"
-        )
+    found = missing_tools(here, TOOLS)
     if not here.ssh.host_keys and any(not end.calls for end in wanted.ends):
         found.append(
             "there is no host key in /etc/ssh, and the others are to call it: is there an sshd? Install openssh-server"
@@ -301,5 +286,5 @@ def _notes(network: Network, here: Facts) -> Iterator[str]:
             "`roamlet vpn down --backend wireguard` takes it away"
         )
     for what, why in here.missing.items():
-        if what in ("ssh", "devices", "routes"):
+        if what in NEEDED:
             yield f"could not find out {what}: {why}"

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from roamlet_vpn.model.network import Network, Site
 from roamlet_vpn.planning.actions import MADE_BY_APPLY
-from roamlet_vpn.ssh.files import SSHD, accept_script, allowed_key, call_script, known_host, unit
+from roamlet_vpn.ssh.files import SSHD, accept_script, allowed_key, call_script, unit
 from roamlet_vpn.ssh.links import End, end_of, links
 
 __all__ = ["Identity", "Setup", "setup"]
@@ -40,11 +40,9 @@ def setup(network: Network, site: Site, identities: Mapping[str, Identity], syst
     own = [link for link in own if {link.caller.name, link.callee.name} <= {*identities, site.name}]
     calls = [link for link in own if link.caller == site]
     accepts = [link for link in own if link.callee == site]
-    ends = []
+    ends = [end_of(network, site, link) for link in own]
     files = {}
-    for link in own:
-        end = end_of(network, site, link)
-        ends.append(end)
+    for link, end in zip(own, ends, strict=True):
         files[end.name] = accept_script(end)
         if end.calls:
             assert link.callee.endpoint is not None
@@ -53,7 +51,7 @@ def setup(network: Network, site: Site, identities: Mapping[str, Identity], syst
             files[f"{end.name}.service"] = unit(end)
     if calls:
         files["known_hosts"] = "".join(
-            known_host(link.callee.name, key) for link in calls for key in identities[link.callee.name].host_keys
+            f"{link.callee.name} {key}\n" for link in calls for key in identities[link.callee.name].host_keys
         )
     if accepts:
         files["authorized_keys"] = "".join(

@@ -66,6 +66,7 @@ __all__ = [
 class WriteConfig(Action):
     """The configuration file. `old` is its text now (None: no such file), with the keys replaced as in `text`."""
 
+    do = "write_config"
     text: str
     public_key: str | None
     old: str | None
@@ -84,7 +85,7 @@ class WriteConfig(Action):
                 "a configuration that waits for keys cannot be written: make the keys, gather and plan again"
             )
         return {
-            "do": "write_config",
+            "do": self.do,
             "text": self.text,
             "public_key": self.public_key,
             "before": self.before,
@@ -96,149 +97,119 @@ class WriteConfig(Action):
 class ProtectConfig(Action):
     """Owner and mode of the configuration file."""
 
-    def describe(self) -> str:
-        return "give the configuration to root, mode 0600"
-
-    def plain(self) -> dict[str, Any]:
-        return {"do": "protect_config"}
+    do = "protect_config"
+    words = "give the configuration to root, mode 0600"
 
 
 @dataclass(frozen=True)
 class Up(Action):
     """The interface, out of its configuration, with this MTU: wg-quick goes by what was learnt of a way, for ten minutes or so."""
 
+    do = "up"
+    words = "bring the interface up"
     mtu: int | None = None
-
-    def describe(self) -> str:
-        return "bring the interface up"
-
-    def plain(self) -> dict[str, Any]:
-        return {"do": "up", "mtu": self.mtu}
 
 
 @dataclass(frozen=True)
 class LinkUp(Action):
     """An interface that is there, but down."""
 
-    def describe(self) -> str:
-        return "set the interface up"
-
-    def plain(self) -> dict[str, Any]:
-        return {"do": "link_up"}
+    do = "link_up"
+    words = "set the interface up"
 
 
 @dataclass(frozen=True)
 class Sync(Action):
     """Key, port and peers of the running interface, from the configuration. `changes` says which, one a line."""
 
+    do = "sync"
+    words = "bring the running interface to the configuration, without a restart"
     changes: tuple[str, ...] = ()
     keep_endpoints: tuple[str, ...] = ()
-
-    def describe(self) -> str:
-        return "bring the running interface to the configuration, without a restart"
 
     def details(self) -> tuple[str, ...]:
         return self.changes
 
     def plain(self) -> dict[str, Any]:
-        return {"do": "sync", "keep_endpoints": list(self.keep_endpoints)}
+        return {"do": self.do, "keep_endpoints": list(self.keep_endpoints)}
 
 
 @dataclass(frozen=True)
 class Addresses(Action):
     """Addresses of the interface."""
 
+    do = "addresses"
     add: tuple[InterfaceAddress, ...] = ()
     remove: tuple[InterfaceAddress, ...] = ()
 
     def describe(self) -> str:
         return _added_removed("address", "addresses", self.add, self.remove)
 
-    def plain(self) -> dict[str, Any]:
-        return {"do": "addresses", "add": [str(one) for one in self.add], "remove": [str(one) for one in self.remove]}
-
 
 @dataclass(frozen=True)
 class Mtu(Action):
     """The MTU of the interface."""
 
+    do = "mtu"
+    words = "set the MTU to {mtu}"
     mtu: int
-
-    def describe(self) -> str:
-        return f"set the MTU to {self.mtu}"
-
-    def plain(self) -> dict[str, Any]:
-        return {"do": "mtu", "mtu": self.mtu}
 
 
 @dataclass(frozen=True)
 class Routes(Action):
     """Routes through the interface."""
 
+    do = "routes"
     add: tuple[Lan, ...] = ()
     remove: tuple[Lan, ...] = ()
 
     def describe(self) -> str:
         return _added_removed("route to", "routes to", self.add, self.remove)
 
-    def plain(self) -> dict[str, Any]:
-        return {"do": "routes", "add": [str(one) for one in self.add], "remove": [str(one) for one in self.remove]}
-
 
 @dataclass(frozen=True)
 class Hold(Action):
     """Routes that work by other devices, kept in use until the tunnel has shaken hands: network, device, gateway each."""
 
+    do = "hold"
     routes: tuple[tuple[Lan, str, Address | None], ...]
 
     def describe(self) -> str:
         ways = ", ".join(f"{to} through {device}" for to, device, _ in self.routes)
         return f"go on sending to {ways} until the tunnel has shaken hands"
 
-    def plain(self) -> dict[str, Any]:
-        routes = [[str(to), device, None if via is None else str(via)] for to, device, via in self.routes]
-        return {"do": "hold", "routes": routes}
-
 
 @dataclass(frozen=True)
 class EnableUnit(Action):
     """The unit that brings the interface up when the server starts."""
 
+    do = "enable_unit"
+    words = "enable {name}"
     name: str
-
-    def describe(self) -> str:
-        return f"enable {self.name}"
-
-    def plain(self) -> dict[str, Any]:
-        return {"do": "enable_unit", "name": self.name}
 
 
 @dataclass(frozen=True)
 class FollowNames(Action):
     """The timer that looks up the endpoints again that are names, where a peer is silent."""
 
+    do = "follow_names"
     wanted: bool = True
 
     def describe(self) -> str:
         return "follow the names of endpoints, by a timer" if self.wanted else "follow names of endpoints no longer"
-
-    def plain(self) -> dict[str, Any]:
-        return {"do": "follow_names", "wanted": self.wanted}
 
 
 @dataclass(frozen=True)
 class Down(Action):
     """The end of the tunnel on this server."""
 
+    do = "down"
     keep_config: bool = True
 
     def describe(self) -> str:
         return "take the interface down" + (
             "" if self.keep_config else ", move its configuration aside, and put forwarding back"
         )
-
-    def plain(self) -> dict[str, Any]:
-        return {"do": "down", "keep_config": self.keep_config}
 
 
 def _added_removed(one: str, many: str, add: Sequence[object], remove: Sequence[object]) -> str:

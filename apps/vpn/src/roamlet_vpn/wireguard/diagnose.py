@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from roamlet_vpn.model.diagnosis import ERROR, WARNING, Diagnosis, listed
+from roamlet_vpn.model.diagnosis import Diagnosis, error, listed, warning
 from roamlet_vpn.model.facts import Facts, Interface, LivePeer
 from roamlet_vpn.model.measured import SIZES, Measurements
 from roamlet_vpn.model.network import Lan, Network, Site, allowed_ips, is_inside, needs_ipv6
@@ -74,18 +74,15 @@ class Tunnels:
         if lacking:
             holders = [one for one in peers if one is not live and any(lan in one.allowed_ips for lan in lacking)]
             stolen = f"; the peer {_short(holders[0].public_key)} has taken it" if holders else ""
-            yield Diagnosis(
+            yield error(
                 "wrong-allowed-ips",
-                ERROR,
                 site.name,
-                peer.name,
                 f"{site.name} does not send {listed(lacking)} to {peer.name}, and drops what comes from there",
                 f"its allowed IPs for {peer.name} are {listed(live.allowed_ips) or 'none'}{stolen}",
-                (
-                    f"`roamlet vpn apply` sets them to {listed(wanted)}",
-                    f"at once, by hand, on {site.server}: `wg set {self.network.interface} peer {live.public_key} "
-                    f"allowed-ips {','.join(map(str, wanted))}`",
-                ),
+                f"`roamlet vpn apply` sets them to {listed(wanted)}",
+                f"at once, by hand, on {site.server}: `wg set {self.network.interface} peer {live.public_key} "
+                f"allowed-ips {','.join(map(str, wanted))}`",
+                peer=peer.name,
             )
 
     def _is_meant(self, live: LivePeer, peer: Site, wanted: tuple[Lan, ...]) -> bool:
@@ -98,23 +95,21 @@ class Tunnels:
 
     def _unknown(self, site: Site, peer: Site, meant: LivePeer | None, key: str | None) -> Diagnosis:
         if meant is None:
-            return Diagnosis(
+            return error(
                 "peer-missing",
-                ERROR,
                 site.name,
-                peer.name,
                 f"{site.name} does not have {peer.name} among its peers",
                 f"the public key of {peer.name}, {key}, stands nowhere in `wg show {self.network.interface}` there",
-                ("`roamlet vpn plan` shows the difference, `roamlet vpn apply` adds it",),
+                "`roamlet vpn plan` shows the difference, `roamlet vpn apply` adds it",
+                peer=peer.name,
             )
-        return Diagnosis(
+        return error(
             "wrong-key",
-            ERROR,
             site.name,
-            peer.name,
             f"{site.name} has a wrong public key for {peer.name}",
             f"it has {meant.public_key}; the own one of {peer.name} is {key}",
-            (f"`roamlet vpn apply` puts {_short(key or '')} in its place, with all that belongs to the peer",),
+            f"`roamlet vpn apply` puts {_short(key or '')} in its place, with all that belongs to the peer",
+            peer=peer.name,
         )
 
     def _silent(self, site: Site, peer: Site) -> Iterator[Diagnosis]:
@@ -131,52 +126,43 @@ class Tunnels:
             if out and not came and self._arrives(one, other):
                 yield self._stale(one, other, out)
                 return
-        yield Diagnosis(
+        yield error(
             "no-handshake",
-            ERROR,
             site.name,
-            peer.name,
             f"no packet gets through between {site.name} and {peer.name}",
             f"their keys, allowed IPs and endpoints are right; handshakes that came in: "
             f"{here.handshakes_seen('initiation', False)} at {site.name}, "
             f"{there.handshakes_seen('initiation', False)} at {peer.name}",
-            (
-                "look whether a firewall of either server, or on the way, drops UDP of 148 or 92 bytes",
-                f"on both: `wg set {self.network.interface} peer KEY persistent-keepalive 25` keeps them trying",
-            ),
+            "look whether a firewall of either server, or on the way, drops UDP of 148 or 92 bytes",
+            f"on both: `wg set {self.network.interface} peer KEY persistent-keepalive 25` keeps them trying",
+            peer=peer.name,
         )
 
     def _arrives(self, site: Site, peer: Site) -> bool:
         return any(one.arrived for one in self.measurements.datagrams if (one.site, one.peer) == (site.name, peer.name))
 
     def _unanswered(self, site: Site, peer: Site, came: int) -> Diagnosis:
-        return Diagnosis(
+        return error(
             "no-handshake",
-            ERROR,
             peer.name,
-            site.name,
             f"{peer.name} does not answer the handshakes of {site.name}",
             f"{came} came in at its server, and no answer left it, although both have the right keys",
-            (
-                f"a clock that was set back on {site.name} does that: see `date` on {site.server}",
-                f"on {peer.server}: its firewall, for UDP port {self.running[peer.name].listen_port}",
-            ),
+            f"a clock that was set back on {site.name} does that: see `date` on {site.server}",
+            f"on {peer.server}: its firewall, for UDP port {self.running[peer.name].listen_port}",
+            peer=site.name,
         )
 
     def _stale(self, site: Site, peer: Site, out: int) -> Diagnosis:
-        return Diagnosis(
+        return error(
             "stale-connection",
-            ERROR,
             peer.name,
-            site.name,
             f"the gateway of {peer.name} or {site.name} sends the tunnel's packets where they belonged before: it remembers "
             "them from a time when the port forward was not there or an address was another",
             f"{out} handshakes that {site.name} sent did not come in at {peer.name}, while datagrams from another port did",
-            (
-                f"on both gateways: `conntrack -D -p udp --dport {peer.endpoint.port if peer.endpoint else peer.listen_port}`, or "
-                "restart them",
-                f"or take another `listen_port` for {site.name} and {peer.name}",
-            ),
+            f"on both gateways: `conntrack -D -p udp --dport {peer.endpoint.port if peer.endpoint else peer.listen_port}`, or "
+            "restart them",
+            f"or take another `listen_port` for {site.name} and {peer.name}",
+            peer=site.name,
         )
 
     def _large(self, site: Site, peer: Site) -> Iterator[Diagnosis]:
@@ -207,18 +193,15 @@ class Tunnels:
             whole = all(self._passes(one, other) for one, other in ends)
             yield _too_small(self.network, (site, peer), mtu, (fits, overhead), evidence, whole)
             return
-        yield Diagnosis(
+        yield (error if lost else warning)(
             "mtu-too-large",
-            ERROR if lost else WARNING,
             site.name,
-            peer.name,
             f"the MTU of {mtu} is too large between {site.name} and {peer.name}: "
             + ("small packets pass, large ones are lost" if lost else "large packets go in two pieces, which is slow"),
             evidence,
-            (
-                f"set `mtu = {fits}` for {site.name} and for {peer.name}, and `roamlet vpn apply`",
-                f"at once, by hand, on both servers: `ip link set dev {self.network.interface} mtu {fits}`",
-            ),
+            f"set `mtu = {fits}` for {site.name} and for {peer.name}, and `roamlet vpn apply`",
+            f"at once, by hand, on both servers: `ip link set dev {self.network.interface} mtu {fits}`",
+            peer=peer.name,
         )
 
     def _passes(self, site: Site, peer: Site) -> bool:
@@ -239,15 +222,14 @@ class Tunnels:
             return
         outside = self.measurements.echo(site.name, peer.name, "wan")
         also = outside is not None and outside.answered and outside.lost
-        yield Diagnosis(
+        yield warning(
             "packet-loss",
-            WARNING,
             site.name,
-            peer.name,
             f"packets between {site.name} and {peer.name} get lost",
             f"{echo.lost} of {echo.sent} echoes through the tunnel did not come back"
             + (f", and {outside.lost} of {outside.sent} beside it" if also and outside is not None else ""),
-            ("if it stays so, it is the line: ask the provider of either site, and look for a full uplink",),
+            "if it stays so, it is the line: ask the provider of either site, and look for a full uplink",
+            peer=peer.name,
         )
 
 
@@ -272,16 +254,17 @@ def _too_small(
             f"set `{least}` for {site.name} and for {peer.name}, and `roamlet vpn apply`: packets then go in two pieces, which is "
             "slow and loses nothing",
         )
-    return Diagnosis(
+    return (warning if whole else error)(
         "mtu-too-large",
-        WARNING if whole else ERROR,
         site.name,
-        peer.name,
         f"the internet between {site.name} and {peer.name} carries too little for IPv6 in the tunnel, which needs an MTU of "
         f"{SMALLEST_IPV6}: "
         + ("large packets go in two pieces, which is slow" if whole else "small packets pass, large ones are lost"),
         evidence,
-        (*pieces, line if not pieces else f"or {line}", without),
+        *pieces,
+        line if not pieces else f"or {line}",
+        without,
+        peer=peer.name,
     )
 
 
@@ -298,12 +281,10 @@ def interface_down(network: Network, site: Site, facts: Facts) -> Iterator[Diagn
     running = facts.interface
     if running is None or not running.up or running.public_key is None:
         state = "is not there" if running is None else "has no private key" if running.public_key is None else "is down"
-        yield Diagnosis(
+        yield error(
             "tunnel-down",
-            ERROR,
             site.name,
-            None,
             f"{network.interface} of {site.name} {state}",
             f"wg show on {facts.hostname}",
-            ("`roamlet vpn plan` shows what is missing there, `roamlet vpn apply` sets it up",),
+            "`roamlet vpn plan` shows what is missing there, `roamlet vpn apply` sets it up",
         )

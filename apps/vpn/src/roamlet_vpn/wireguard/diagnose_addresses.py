@@ -2,8 +2,9 @@
 
 import ipaddress
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
-from roamlet_vpn.model.diagnosis import ERROR, WARNING, Diagnosis, listed, with_and
+from roamlet_vpn.model.diagnosis import Diagnosis, error, listed, warning, with_and
 from roamlet_vpn.model.facts import Interface
 from roamlet_vpn.model.measured import Datagrams, Measurements
 from roamlet_vpn.model.network import Address, Site
@@ -13,15 +14,13 @@ __all__ = ["Reach"]
 FRESH = 180  # seconds: the age of a handshake that a tunnel which works has
 
 
+@dataclass
 class Reach:
     """The rules. `running` are the interfaces of the servers that could be asked, `broken` the pairs with a silent tunnel."""
 
-    def __init__(
-        self, running: Mapping[str, Interface], measurements: Measurements, broken: frozenset[frozenset[str]]
-    ) -> None:
-        self.running = running
-        self.measurements = measurements
-        self.broken = broken
+    running: Mapping[str, Interface]
+    measurements: Measurements
+    broken: frozenset[frozenset[str]]
 
     def of(self, site: Site) -> Iterator[Diagnosis]:
         """What keeps others from reaching this site, which has an endpoint, and what keeps it from reaching others."""
@@ -88,32 +87,24 @@ class Reach:
         )
         elsewhere = [one.site for one in sent if one not in stale]
         hears = f", and {site.name} is at {there}" if there else ""
-        fix = [
-            "`roamlet vpn apply` then takes the new address at once; the timer that follows names does it within minutes"
-        ]
+        wanted = there or f"the address of {site.name}"
+        fix = [f"let {name} lead to {wanted}: correct its record in the DNS, or see why its dynamic DNS client did not"]
         if elsewhere and there:
-            fix.insert(
-                0,
-                f"{with_and(elsewhere)} found the right address: look at the resolver and /etc/hosts of "
-                f"{with_and(one.site for one in stale)} (`getent ahosts {name}`)",
-            )
-        else:
-            wanted = there or f"the address of {site.name}"
-            fix.insert(
-                0,
-                f"let {name} lead to {wanted}: correct its record in the DNS, or see why its dynamic DNS client did not",
-            )
+            others = with_and(one.site for one in stale)
+            right = f"{with_and(elsewhere)} found the right address"
+            fix = [f"{right}: look at the resolver and /etc/hosts of {others} (`getent ahosts {name}`)"]
+        fix.append(
+            "`roamlet vpn apply` then takes the new address at once; the timer that follows names does it within minutes"
+        )
         if there:
             fix.append(f'or set `endpoint = "{_host(there)}:{port}"` for {site.name}, and `roamlet vpn apply`')
-        return Diagnosis(
+        return (error if cut else warning)(
             "stale-name",
-            ERROR if cut else WARNING,
             site.name,
-            None,
             f"the name {name} does not lead to {site.name}"
             + ("" if cut else ": its tunnels work as long as the others know where it is, and cannot be set up again"),
             f"{told}; what is sent there does not arrive{hears}",
-            tuple(fix),
+            *fix,
         )
 
     # ---- port forwards
@@ -125,24 +116,20 @@ class Reach:
         number = sum(len(one.sent) for one in sent)
         leads = dict.fromkeys(one.address for one in sent if one.address is not None)
         is_name = site.endpoint.address is None and bool(leads)
-        return Diagnosis(
+        return (error if broken else warning)(
             "port-forward-missing",
-            ERROR if broken else WARNING,
             site.name,
-            None,
             f"UDP to {site.endpoint} does not arrive at the server of {site.name}"
             + ("" if broken else "; its tunnels work only as long as it calls the others"),
             f"none of {number} datagrams from {with_and(one.site for one in sent)} came in there"
             + (f"; the name leads to {listed(leads)}" if is_name else "")
             + (", and something answered that no program listens at that port" if refused else ""),
-            (
-                f"on the gateway of {site.name}, forward UDP port {site.endpoint.port} to "
-                f"{site.lan_address or 'the server'}:{self.running[site.name].listen_port}; "
-                f"`roamlet vpn gateway {site.name}` prints the exact lines",
-                f"if {listed(leads) if is_name else site.endpoint.host} is no longer its address, "
-                + (f"correct {site.endpoint.host} in the DNS" if is_name else "change `endpoint` in the file")
-                + ", and `roamlet vpn apply`",
-            ),
+            f"on the gateway of {site.name}, forward UDP port {site.endpoint.port} to "
+            f"{site.lan_address or 'the server'}:{self.running[site.name].listen_port}; "
+            f"`roamlet vpn gateway {site.name}` prints the exact lines",
+            f"if {listed(leads) if is_name else site.endpoint.host} is no longer its address, "
+            + (f"correct {site.endpoint.host} in the DNS" if is_name else "change `endpoint` in the file")
+            + ", and `roamlet vpn apply`",
         )
 
     def _sends_nothing(self, name: str) -> bool:
@@ -154,14 +141,12 @@ class Reach:
         own = [one for one in self.measurements.datagrams if one.site == site.name]
         heard = {one.peer for one in self.measurements.datagrams if one.arrived and one.site != site.name}
         if len(own) > 1 and not any(one.arrived for one in own) and all(one.peer in heard for one in own):
-            yield Diagnosis(
+            yield error(
                 "udp-blocked",
-                ERROR,
                 site.name,
-                None,
                 f"no UDP from {site.name} arrives anywhere",
                 f"its datagrams to {with_and(one.peer for one in own)} did not come in, others' did",
-                (f"let the gateway of {site.name} and the server's own firewall pass UDP out to the endpoints",),
+                f"let the gateway of {site.name} and the server's own firewall pass UDP out to the endpoints",
             )
 
     def _moved(self, site: Site) -> Diagnosis | None:
@@ -171,17 +156,13 @@ class Reach:
         if not there or own in there:
             return None
         cut = any(site.name in pair for pair in self.broken)
-        return Diagnosis(
+        return (error if cut else warning)(
             "endpoint-changed",
-            ERROR if cut else WARNING,
             site.name,
-            None,
             f"{site.name} is at {there[0]} now, and its endpoint says {site.endpoint.host}",
             f"the others hear it from {there[0]}, and what is sent to {site.endpoint} does not arrive",
-            (
-                f'set `endpoint = "{_host(str(there[0]))}:{site.endpoint.port}"` for {site.name}, and `roamlet vpn apply`',
-                "an address that changes is best given by a name that follows it, such as dynamic DNS",
-            ),
+            f'set `endpoint = "{_host(str(there[0]))}:{site.endpoint.port}"` for {site.name}, and `roamlet vpn apply`',
+            "an address that changes is best given by a name that follows it, such as dynamic DNS",
         )
 
 

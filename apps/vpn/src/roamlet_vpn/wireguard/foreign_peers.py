@@ -4,21 +4,21 @@ from collections.abc import Iterator
 
 from roamlet_vpn.model.facts import Facts
 from roamlet_vpn.model.network import Lan, Network, Site, is_inside
-from roamlet_vpn.wireguard.wgconf import PeerPart, WgConfig, WgConfigError, parsed
+from roamlet_vpn.wireguard.wgconf import PeerPart, WgConfig, said
 
 __all__ = ["foreign_peers", "lost_foreign_peers", "ways_to_foreign_peers"]
 
 
 def foreign_peers(site: Site, facts: Facts) -> tuple[PeerPart, ...]:
     """Those that the file names for this site, as its server's configuration has them."""
-    said = _said(facts)
-    return tuple(peer for key in site.other_peers if said is not None and (peer := said.peer(key)) is not None)
+    config = said(facts)
+    return tuple(peer for key in site.other_peers if config is not None and (peer := config.peer(key)) is not None)
 
 
 def ways_to_foreign_peers(network: Network, peer: Site, key: str | None, facts: Facts) -> tuple[Lan, ...]:
     """What a server sends to the site `peer` for the sake of that one's other peers: parts of the tunnel in which no site is."""
-    said = _said(facts)
-    there = said.peer(key) if said is not None and key is not None and peer.other_peers else None
+    config = said(facts)
+    there = config.peer(key) if config is not None and key is not None and peer.other_peers else None
     sites = [address for site in network.sites for address in (site.address, site.second) if address is not None]
     return tuple(
         lan
@@ -47,12 +47,3 @@ def lost_foreign_peers(network: Network, site: Site, facts: Facts, wanted: WgCon
                     f"{lan} is that of {sites[lan]}, and of {peer.name or peer.public_key}, which is to stay (other_peers): only "
                     f"one of them would get it. Give the site another address, or correct the peer in {path}"
                 )
-
-
-def _said(facts: Facts) -> WgConfig | None:
-    if facts.config is None:
-        return None
-    try:
-        return parsed(facts.config.text)
-    except WgConfigError:
-        return None

@@ -5,9 +5,10 @@ from collections.abc import Iterable
 
 from roamlet_vpn.model.facts import Facts, Interface, LivePeer
 from roamlet_vpn.model.network import Address, Endpoint, InterfaceAddress, Lan, is_inside
+from roamlet_vpn.model.routes import way_to
 from roamlet_vpn.planning.actions import MADE_BY_APPLY, Action
 from roamlet_vpn.wireguard.actions import Addresses, Hold, LinkUp, Mtu, Routes, Sync
-from roamlet_vpn.wireguard.wgconf import PeerPart, WgConfig, WgConfigError, parsed
+from roamlet_vpn.wireguard.wgconf import PeerPart, WgConfig, said
 
 __all__ = ["first_mtu", "held_notes", "held_routes", "live_actions", "live_notes", "wanted_routes"]
 
@@ -98,13 +99,8 @@ def _one_peer(now: LivePeer, then: PeerPart, moved: bool) -> list[str]:
 
 def _endpoints_before(facts: Facts) -> dict[str, Endpoint | None]:
     """What the configuration file says today, by key."""
-    if facts.config is None:
-        return {}
-    try:
-        said = parsed(facts.config.text)
-    except WgConfigError:
-        return {}
-    return {peer.public_key: peer.endpoint for peer in said.peers if peer.public_key}
+    config = said(facts)
+    return {peer.public_key: peer.endpoint for peer in (config.peers if config else ()) if peer.public_key}
 
 
 def _must_move(facts: Facts, now: LivePeer, then: PeerPart, before: Endpoint | None) -> bool:
@@ -153,24 +149,18 @@ def _automatic_mtu(facts: Facts, ends: Iterable[Address | None], interface: str)
     """The largest MTU on the way to these addresses of peers, less the overhead: what wg-quick chooses where it has learnt nothing
     else of these ways. None when no way is known.
     """
-    ways = [_way(facts, interface, address) for address in ends]
-    found = [mtu for mtu in ways if mtu is not None]
+    found = [mtu for address in ends if (mtu := _way(facts, interface, address)) is not None]
     if not found:
         default = _way(facts, interface, ipaddress.IPv4Address(0)) or _way(facts, interface, ipaddress.IPv6Address(0))
-        if default is None:
-            return None
-        found = [default]
+        return None if default is None else default - OVERHEAD
     return max(found) - OVERHEAD
 
 
 def _way(facts: Facts, interface: str, address: Address | None) -> int | None:
     """The MTU of the route by which the address is reached."""
-    if address is None:
+    best = way_to(address, (route for route in facts.routes if route.dev != interface)) if address is not None else None
+    if best is None:
         return None
-    routes = [route for route in facts.routes if address in route.to and route.dev != interface]
-    if not routes:
-        return None
-    best = max(routes, key=lambda route: (route.to.prefixlen, -(route.metric or 0)))
     if best.mtu:
         return best.mtu
     device = facts.devices.get(best.dev or "")

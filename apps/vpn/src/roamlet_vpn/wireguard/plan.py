@@ -7,10 +7,11 @@ was carried out leaves nothing to do: made again from what the servers say then,
 import ipaddress
 from collections.abc import Iterator, Mapping
 
+from roamlet_vpn.host.system import is_key
 from roamlet_vpn.model.facts import Config, Facts
 from roamlet_vpn.model.network import Network, Site, allowed_ips
 from roamlet_vpn.model.routes import inside, removal, way
-from roamlet_vpn.model.untrusted import FactsError, checked_key
+from roamlet_vpn.model.untrusted import FactsError
 from roamlet_vpn.planning.actions import Action, MakeKey
 from roamlet_vpn.planning.plan import Note, Plan, Refusal, forwarding_actions, given_addresses
 from roamlet_vpn.wireguard.actions import EnableUnit, FollowNames, ProtectConfig, Up, WriteConfig
@@ -26,6 +27,7 @@ from roamlet_vpn.wireguard.wgconf import (
     counterpart,
     parsed,
     rendered,
+    said,
 )
 
 __all__ = ["known_keys", "make_wireguard_plan", "wanted_config"]
@@ -36,7 +38,7 @@ def make_wireguard_plan(
 ) -> Plan:
     """As backends.make_plan; `keys` are public keys of WireGuard."""
     for name, key in keys.items():
-        if checked_key(key) is None:
+        if not is_key(key):
             raise FactsError(f"{name}: {key!r:.80} is no public key: what its server sent is not believed")
     file_changes = given_addresses(network)
     network = network.with_addresses()
@@ -111,25 +113,20 @@ def wanted_config(
     network: Network, site: Site, keys: Mapping[str, str], facts: Facts, absent: frozenset[str] = frozenset()
 ) -> WgConfig:
     """What the site's configuration should say. Peers of `absent` whose keys are unknown are left out."""
+    peers_of = network.peers_of(site)
+    foreign = {one.name: ways_to_foreign_peers(network, one, keys.get(one.name), facts) for one in peers_of}
     interface = InterfacePart(
         addresses=network.interface_addresses(site), listen_port=site.listen_port, mtu=site.mtu, private_key=True
     )
     peers = tuple(
         PeerPart(
             public_key=keys.get(peer.name),
-            allowed_ips=tuple(
-                dict.fromkeys(
-                    (
-                        *allowed_ips(network, site, peer),
-                        *ways_to_foreign_peers(network, peer, keys.get(peer.name), facts),
-                    )
-                )
-            ),
+            allowed_ips=tuple(dict.fromkeys((*allowed_ips(network, site, peer), *foreign[peer.name]))),
             endpoint=peer.endpoint,
             keepalive=site.keepalive,
             name=peer.name,
         )
-        for peer in network.peers_of(site)
+        for peer in peers_of
         if peer.name in keys or peer.name not in absent
     )
     return WgConfig(interface, (*peers, *foreign_peers(site, facts)))
@@ -161,23 +158,18 @@ def _config(network: Network, site: Site, facts: Facts, wanted: WgConfig, key: s
         return [WriteConfig(f"there is no {path}", rendered(wanted, title), key, None, None)]
     text = changed(config.text, wanted, title)
     if text != config.text or key != config.public_key:
-        why = f"{path} says something else"
-        if text == config.text:
-            why = f"{path} has another key"
-        rotated = _rotated(config, wanted)
-        return [WriteConfig(why, text, key, config.text, config.sha256, rotated)]
+        why = f"{path} has another key" if text == config.text else f"{path} says something else"
+        return [WriteConfig(why, text, key, config.text, config.sha256, _rotated(facts, wanted))]
     if config.mode & 0o077 or config.uid != 0:
         return [ProtectConfig(f"{path} has mode {config.mode:04o} and owner {config.uid}: others may read the key")]
     return []
 
 
-def _rotated(config: Config, wanted: WgConfig) -> tuple[tuple[str, str], ...]:
+def _rotated(facts: Facts, wanted: WgConfig) -> tuple[tuple[str, str], ...]:
     """Peers that have another key now, as (new, old)."""
-    try:
-        old = parsed(config.text)
-    except WgConfigError:
-        return ()
-    pairs = ((counterpart(peer, wanted, list(old.peers)), peer) for peer in old.peers)
+    config = said(facts)
+    peers = list(config.peers) if config is not None else []
+    pairs = ((counterpart(peer, wanted, peers), peer) for peer in peers)
     return tuple(
         (new.public_key, peer.public_key)
         for new, peer in pairs
@@ -244,16 +236,16 @@ def _longer_routes(network: Network, site: Site, facts: Facts) -> Iterator[str]:
 
 def _config_notes(config: Config) -> list[str]:
     try:
-        said = parsed(config.text)
+        found = parsed(config.text)
     except WgConfigError as error:
         return [f"the configuration has a line that wg-quick does not take, which goes: {error}"]
     notes = []
-    if said.interface.save_config:
+    if found.interface.save_config:
         notes.append(
             "SaveConfig = true: wg-quick overwrites the configuration whenever the interface goes down, comments and "
             "names of endpoints with it. Take the line out when you can"
         )
-    table = next((value for name, value in said.interface.other if name == "Table"), "auto")
+    table = next((value for name, value in found.interface.other if name == "Table"), "auto")
     if table.lower() != "auto":
         notes.append(f"Table = {table}: after a restart wg-quick sets no routes in the table main; take the line out")
     return notes

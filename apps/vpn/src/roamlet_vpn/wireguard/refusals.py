@@ -6,8 +6,8 @@ from roamlet_vpn.model.facts import Facts
 from roamlet_vpn.model.network import Network, Site
 from roamlet_vpn.model.routes import removal, way
 from roamlet_vpn.planning.plan import Refusal
-from roamlet_vpn.planning.refusals import no_root, ranges_in_the_way
-from roamlet_vpn.wireguard.wgconf import WgConfigError, parsed
+from roamlet_vpn.planning.refusals import missing_tools, no_root, ranges_in_the_way
+from roamlet_vpn.wireguard.wgconf import said
 
 __all__ = ["refusals", "undecidable"]
 
@@ -50,11 +50,9 @@ def _unknown(facts: Facts) -> list[str]:
 
 
 def _tools(facts: Facts) -> Iterator[str]:
-    packages = sorted({package for tool, package in TOOLS.items() if facts.tools.get(tool) is None})
-    if packages:
-        missing = [tool for tool in TOOLS if facts.tools.get(tool) is None]
-        yield f"there is no {' and no '.join(missing)}. Install it there: apt-get install {' '.join(packages)} (or dnf, apk)"
-    elif facts.wireguard is None:
+    missing = missing_tools(facts, TOOLS)
+    yield from missing
+    if not missing and facts.wireguard is None:
         yield (
             "nothing there makes a WireGuard interface: the kernel has no such module, and there is no wireguard-go. "
             "Take a kernel from 5.6 on, or install wireguard-go (of 2023-12 or newer: older ones are several times slower)"
@@ -97,17 +95,14 @@ def _keys(network: Network, site: Site, facts: Facts, keys: Mapping[str, str]) -
 
 def _owner(network: Network, facts: Facts, keys: Mapping[str, str]) -> Iterator[str]:
     """An interface of this name that belongs to something else: its peers would be taken away."""
-    if facts.config is None or WRITTEN in facts.config.text:
+    found = said(facts)
+    if facts.config is None or WRITTEN in facts.config.text or found is None:
         return
-    try:
-        said = parsed(facts.config.text)
-    except WgConfigError:
-        return
-    ours = any(address.ip in lan for address in said.interface.addresses for lan in network.tunnels)
-    if said.peers and not ours and not any(peer.public_key in keys.values() for peer in said.peers):
-        has = ", ".join(map(str, said.interface.addresses)) or "no address"
+    ours = any(address.ip in lan for address in found.interface.addresses for lan in network.tunnels)
+    if found.peers and not ours and not any(peer.public_key in keys.values() for peer in found.peers):
+        has = ", ".join(map(str, found.interface.addresses)) or "no address"
         yield (
-            f"there is a {network.interface} with {has} and peers that are not among these sites ({len(said.peers)}): it belongs "
+            f"there is a {network.interface} with {has} and peers that are not among these sites ({len(found.peers)}): it belongs "
             'to something else. Give this network another name: interface = "wg1" in [network]; or take that one over with '
             "`roamlet vpn init --adopt`"
         )

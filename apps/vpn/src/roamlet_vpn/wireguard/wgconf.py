@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from roamlet_vpn.errors import VpnError
-from roamlet_vpn.model.facts import KEPT
+from roamlet_vpn.host.system import is_key
+from roamlet_vpn.model.facts import KEPT, Facts
 from roamlet_vpn.model.network import Endpoint, InterfaceAddress, Lan, endpoint_from
-from roamlet_vpn.model.untrusted import checked_key
 from roamlet_vpn.planning.actions import MADE_BY_APPLY
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "counterpart",
     "parsed",
     "rendered",
+    "said",
 ]
 
 INTERFACE_KEYS = {
@@ -129,6 +130,14 @@ def parsed(text: str) -> WgConfig:
     return WgConfig(interface, tuple(_peer(section) for section in sections if section.kind == "peer"))
 
 
+def said(facts: Facts) -> WgConfig | None:
+    """What the configuration of a server says; None without one that wg-quick would take."""
+    try:
+        return None if facts.config is None else parsed(facts.config.text)
+    except WgConfigError:
+        return None
+
+
 def _sections(text: str, broken: "list[str] | None" = None) -> list[_Section]:
     """With `broken`, what cannot be read is left out and put there, instead of raised."""
     sections = [_Section("", [])]
@@ -200,7 +209,7 @@ def _peer(section: _Section) -> PeerPart:
     if not keys:
         raise WgConfigError(f"line {section.lines[0].number}: this [Peer] has no PublicKey")
     key = keys[-1]
-    if key.value != MADE_BY_APPLY and checked_key(key.value) is None:
+    if key.value != MADE_BY_APPLY and not is_key(key.value):
         raise WgConfigError(
             f"line {key.number}: {key.value!r} is no public key: 32 bytes in base64, 44 characters that end in ="
         )
@@ -292,7 +301,8 @@ def changed(text: str, wanted: WgConfig, title: str = "") -> str:
             section = _Section("peer", [_Line(0, "[Peer]"), *([_Line(0, f"# {peer.name}")] if peer.name else [])])
             _end_with_a_blank_line(sections[-1])
             sections.append(section)
-        _say_peer(section, old.get(id(section)), peer)
+        now = old.get(id(section))
+        _say([section], None if now is None else _peer_texts(now), _peer_texts(peer))
     lines = [line.raw for section in sections for line in (*section.lead, *section.lines)]
     while lines and not lines[-1].strip():
         lines.pop()
@@ -328,48 +338,33 @@ def _say_interface(sections: list[_Section], wanted: InterfacePart) -> None:
         now = _interface(sections)
     except WgConfigError:
         now = None
-    values: list[tuple[str, str | None, bool]] = [
-        (
-            "Address",
-            ", ".join(map(str, wanted.addresses)),
-            now is not None and set(now.addresses) == set(wanted.addresses),
-        ),
-        (
-            "ListenPort",
-            str(wanted.listen_port or "") or None,
-            now is not None and now.listen_port == wanted.listen_port,
-        ),
-        ("MTU", str(wanted.mtu or "") or None, now is not None and now.mtu == wanted.mtu),
-        ("PrivateKey", KEPT, sum(len(section.values("PrivateKey")) for section in sections) == 1),
-    ]
-    for key, value, same in values:
-        if not same:
-            _put(sections, key, value)
+    _say(sections, None if now is None else _interface_texts(now), _interface_texts(wanted))
+    if sum(len(section.values("PrivateKey")) for section in sections) != 1:
+        _put(sections, "PrivateKey", KEPT)
 
 
-def _say_peer(section: _Section, now: PeerPart | None, wanted: PeerPart) -> None:
-    key = wanted.public_key or MADE_BY_APPLY
-    values: list[tuple[str, str | None, bool]] = [
-        ("PublicKey", key, now is not None and (now.public_key or MADE_BY_APPLY) == key),
-        (
-            "AllowedIPs",
-            ", ".join(map(str, wanted.allowed_ips)),
-            now is not None and set(now.allowed_ips) == set(wanted.allowed_ips),
-        ),
-        (
-            "Endpoint",
-            None if wanted.endpoint is None else str(wanted.endpoint),
-            now is not None and now.endpoint == wanted.endpoint,
-        ),
-        (
-            "PersistentKeepalive",
-            None if wanted.keepalive is None else str(wanted.keepalive),
-            now is not None and now.keepalive == wanted.keepalive,
-        ),
-    ]
-    for name, value, same in values:
-        if not same:
-            _put([section], name, value)
+def _interface_texts(part: InterfacePart) -> dict[str, str | None]:
+    return {
+        "Address": ", ".join(map(str, part.addresses)),
+        "ListenPort": str(part.listen_port or "") or None,
+        "MTU": str(part.mtu or "") or None,
+    }
+
+
+def _peer_texts(peer: PeerPart) -> dict[str, str | None]:
+    return {
+        "PublicKey": peer.public_key or MADE_BY_APPLY,
+        "AllowedIPs": ", ".join(map(str, peer.allowed_ips)),
+        "Endpoint": None if peer.endpoint is None else str(peer.endpoint),
+        "PersistentKeepalive": None if peer.keepalive is None else str(peer.keepalive),
+    }
+
+
+def _say(sections: list[_Section], now: dict[str, str | None] | None, wanted: dict[str, str | None]) -> None:
+    """Put what differs; the order of a list means nothing. `now` is None for a part that cannot be read, or is new."""
+    for key, text in wanted.items():
+        if now is None or set((now[key] or "").split(", ")) != set((text or "").split(", ")):
+            _put(sections, key, text)
 
 
 def _put(sections: list[_Section], key: str, value: str | None) -> None:

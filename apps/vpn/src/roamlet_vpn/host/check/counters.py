@@ -1,6 +1,6 @@
 """Where a server counts packets that it lost: devices, queues, UDP buffers, connection tracking, and TCP of ssh.
 
-Runs on the server: standard library only, the syntax of Python 3.6. Reads; a counter that is not there is left out.
+Reads; a counter that is not there is left out.
 """
 
 import glob

@@ -1,6 +1,6 @@
 """Echo requests by raw sockets: many at once, from a chosen address, of a chosen size, with DF, and what came back of each.
 
-Runs on the server: standard library only, the syntax of Python 3.6. Needs root; no ping program, which small systems lack.
+Needs root; no ping program, which small systems lack.
 """
 
 import errno
@@ -145,22 +145,22 @@ class Echoes(object):
         if len(packet) < 8:
             return
         kind, code, _, identifier, number = struct.unpack("!BBHHH", packet[:8])
-        if kind == (129 if family == 6 else 0):
-            if identifier == self.identifier and (family, number) in self._under_way:
-                probe, sent = self._under_way.pop((family, number))
-                self.answers[probe]["times"].append(now - sent)
+        is_reply = kind == (129 if family == 6 else 0)
+        if not is_reply:  # an error tells which packet it is about
+            inner = packet[8:]
+            inner = inner[40:48] if family == 6 else inner[(bytearray(inner[:1] or b"\0")[0] & 15) * 4 :][:8]
+            if len(inner) < 8:
+                return
+            identifier, number = struct.unpack("!HH", inner[4:8])
+        if identifier != self.identifier or (family, number) not in self._under_way:
             return
-        inner = packet[8:]  # an error tells which packet it is about
-        inner = inner[40:48] if family == 6 else inner[(bytearray(inner[:1] or b"\0")[0] & 15) * 4 :][:8]
-        if len(inner) < 8:
-            return
-        identifier, number = struct.unpack("!HH", inner[4:8])
-        if identifier == self.identifier and (family, number) in self._under_way:
-            probe, sent = self._under_way.pop((family, number))
-            answer = self.answers[probe]
-            if answer["error"] is None:
-                answer["error"] = ERRORS.get((family, kind, code), "icmp %d/%d" % (kind, code))
-                answer["by"] = sender
+        probe, sent = self._under_way.pop((family, number))
+        answer = self.answers[probe]
+        if is_reply:
+            answer["times"].append(now - sent)
+        elif answer["error"] is None:
+            answer["error"] = ERRORS.get((family, kind, code), "icmp %d/%d" % (kind, code))
+            answer["by"] = sender
 
 
 def _raw(family):

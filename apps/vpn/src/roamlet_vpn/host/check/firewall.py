@@ -1,7 +1,4 @@
-"""What a server's own firewall may drop or rewrite: its base chains, by nft and by the old iptables. Reads; changes nothing.
-
-Runs on the server: standard library, the syntax of Python 3.6.
-"""
+"""What a server's own firewall may drop or rewrite: its base chains, by nft and by the old iptables. Reads; changes nothing."""
 
 import re
 

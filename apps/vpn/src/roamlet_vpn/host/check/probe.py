@@ -1,11 +1,11 @@
-"""What `roamlet vpn check` measures on a server: echoes, datagrams to its peers' endpoints, packets bounced off the gateway,
-counters.
+"""What `roamlet vpn check` measures on a server: echoes, datagrams, connections, packets by way of the gateway, counters.
 
-Runs on the server: standard library only, the syntax of Python 3.6. Three calls a check, so that all servers watch before any
-sends: `begin`, `measure`, `finish`. Changes nothing, and leaves nothing behind if the last call never comes.
+Three calls a check, so that all servers watch before any sends: `begin`, `measure`, `finish`. Changes nothing, and leaves nothing
+behind if the last call never comes.
 """
 
 import errno
+import ipaddress
 import os
 import re
 import socket
@@ -258,29 +258,17 @@ def _arp():
     return found
 
 
-def _within(lan):
-    """(first address, number of addresses) of an IPv4 network, or None."""
-    if ":" in lan:
-        return None
-    base, length = lan.split("/")
-    return struct.unpack("!I", socket.inet_aton(base))[0], 1 << (32 - int(length))
-
-
 def _neighbours(lan):
-    within = _within(lan)
-    if within is None:
-        return []
-    numbers = [(struct.unpack("!I", socket.inet_aton(address))[0], address) for address, _ in _arp()]
-    return [address for number, address in sorted(numbers) if 0 <= number - within[0] < within[1]][:64]
+    network = ipaddress.ip_network(lan)
+    found = (ipaddress.ip_address(address) for address, _ in _arp())
+    return [str(one) for one in sorted(found) if one in network][:64]
 
 
 def _ask_for_neighbours(lan):
     """Have the kernel look for everybody in a LAN of up to 254 hosts, by a datagram to each: a larger one is left alone."""
-    within = _within(lan)
-    if within is not None and within[1] <= 256:
-        addresses = [socket.inet_ntoa(struct.pack("!I", within[0] + host)) for host in range(1, within[1] - 1)]
-        if addresses:
-            _nudge(addresses)
+    network = ipaddress.ip_network(lan)
+    if network.version == 4 and 2 < network.num_addresses <= 256:
+        _nudge([str(host) for host in network.hosts()])
 
 
 def _nudge(addresses, device=None):

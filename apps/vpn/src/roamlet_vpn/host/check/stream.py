@@ -1,7 +1,4 @@
-"""How much a line carries: bytes sent over TCP for some seconds, and counted where they arrive.
-
-Runs on the server: standard library only, the syntax of Python 3.6.
-"""
+"""How much a line carries: bytes sent over TCP for some seconds, and counted where they arrive."""
 
 import socket
 import threading

@@ -1,7 +1,7 @@
 """Sees on a server where a packet of a check comes by: each one carries a mark, and is noted at every device it passes.
 
-Runs on the server: standard library only, the syntax of Python 3.6. Needs root and Linux. A filter in the kernel takes out what
-is marked, and WireGuard's handshakes; nothing else of the traffic reaches this process.
+Needs root and Linux. A filter in the kernel takes out what is marked, and WireGuard's handshakes; nothing else of the traffic
+reaches this process.
 """
 
 import ctypes
@@ -40,7 +40,6 @@ class Watch(object):
     def __init__(self, mark):
         self.mark = mark
         self.events = []
-        self.lost = 0
         self._socket = _packet_socket(mark)
         self._wake, self._waker = socket.socketpair()
         self._thread = threading.Thread(target=self._run, name="roamlet-vpn-watch")
@@ -73,10 +72,7 @@ class Watch(object):
         except OSError:  # the device went away with the packet
             return
         note = read(packet, self.mark)
-        if note is None:
-            return
-        if len(self.events) >= MOST_EVENTS:
-            self.lost += 1
+        if note is None or len(self.events) >= MOST_EVENTS:
             return
         direction = "out" if address[2] == PACKET_OUTGOING else "in"
         mac = ":".join("%02x" % byte for byte in bytearray(address[4][:6]))
