@@ -190,3 +190,48 @@ def test_tasklets_of_threads_that_a_forked_child_does_not_have_are_dead_and_in_n
     """)
     dead = [False] * 7
     assert printed.splitlines() == [f"-2 0 False {dead}", "value", "0", f"-1 0 False {dead}", "value", "0"]
+
+
+def test_keep_current_leaves_a_forked_child_its_own_tasklet_alone():
+    printed = output_of("""
+        import os, roamlet
+        from roamlet import core
+        channel, log, kept = roamlet.channel(), [], []
+        def other(wait):
+            try:
+                wait()
+            finally:
+                log.append(wait)
+        for wait in (channel.receive, lambda: roamlet.sleep(0.001), roamlet.schedule_remove, roamlet.schedule):
+            kept.append(roamlet.tasklet(other)(wait))
+        kept.append(roamlet.tasklet(other))
+        roamlet.schedule()
+        new = roamlet.tasklet(log.append)("never")
+        def forks():
+            pid = os.fork()
+            if pid == 0:
+                core.keep_current()
+                core.keep_current()
+                for each in (*kept, new):
+                    each.kill()
+                roamlet.sleep(0.01)
+                child = roamlet.tasklet(channel.send)("from a new one")
+                print(channel.receive(), log, channel.balance, flush=True)
+                roamlet.schedule()
+                print([each.alive for each in (*kept, new)], roamlet.getruncount(), child.alive, flush=True)
+                print(core.started() == [roamlet.getcurrent()], flush=True)
+                os._exit(5)
+            print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+        roamlet.tasklet(forks)().run()
+        channel.send("end")
+        kept[2].insert()
+        roamlet.run()
+        print(len(log))
+        try:
+            core.keep_current()
+        except RuntimeError as error:
+            print(str(error).partition(":")[0])
+    """)
+    dead = [False] * 6
+    refused = "keep_current() is for a forked child"
+    assert printed.splitlines() == ["from a new one [] 0", f"{dead} 1 False", "True", "5", "5", refused]

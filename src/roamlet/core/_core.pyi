@@ -281,6 +281,19 @@ class ModuleLock:
     def release(self) -> None:
         """Undo one acquire(). Never switches. RuntimeError when the lock is not the calling tasklet's."""
 
+class local:
+    """An object whose attributes each tasklet has for itself, as threading.local has them for each thread.
+
+    They go when their tasklet ends; a tasklet begins with none, whatever its creator has. A subclass's __init__ runs once in
+    each tasklet that uses the object, with the arguments that it was made with. A thread without tasklets has its own, as its
+    main tasklet. Thread-safe.
+    """
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self: ...
+    def __getattribute__(self, name: str, /) -> Any: ...
+    def __setattr__(self, name: str, value: Any, /) -> None: ...
+    def __delattr__(self, name: str, /) -> None: ...
+
 @overload
 def select(
     *cases: channel[Any] | tuple[channel[Any], Any], timeout: float | None = None
@@ -522,6 +535,13 @@ def mark_service_thread(service: bool = True, thread_id: int = ..., /) -> None:
     """Declare this thread one of roamlet's own, which by itself wakes no tasklet: it does not hide a deadlock. False undoes it.
 
     With thread_id, do so for another thread, if it lives and has a scheduler.
+    """
+
+def keep_current() -> None:
+    """For a forked child: let no tasklet of this thread but the current one run ever again.
+
+    The others are dead, without their finally blocks; main, if it is another one, stays suspended.
+    RuntimeError in a process that was not forked.
     """
 
 def end_thread() -> None:

@@ -9,9 +9,13 @@
 #include <Python.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <time.h>
+
+#define likely(x) __builtin_expect(!!(x), 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
 
 #define ROAMLET_API_NAME "roamlet.core._core._API"
-#define ROAMLET_API_VERSION 8
+#define ROAMLET_API_VERSION 11
 
 /* Those who wait, the first first. Zeroed it is empty. Each is owned by the queue, and holds what embeds the queue in its
    call; the members are the core's alone. */
@@ -52,7 +56,8 @@ typedef struct {
     bool main, current, scheduled;
     bool waits;       /* for something else than one channel: a lock, a timer, a descriptor, run(), select() */
     bool scoped;      /* inside a scope or a time-out */
-    bool traced;      /* has a trace or profile function of its own */
+    bool locals;      /* it has attributes in an object of the type local */
+    bool looped;      /* an event loop (asyncio's) runs in it */
     bool preempted;   /* between two instructions, where the watchdog interrupted it */
     bool iterates;    /* receives for a `for` loop */
     bool ended;       /* its loop over a channel is over: that was closed */
@@ -158,6 +163,15 @@ typedef struct {
        it was killed while it was held. The end of its thread ends it in any case. Cannot fail, runs no Python code. */
     bool (*hold)(PyObject *tasklet, bool held);
 } RoamletAPI;
+
+/* The machine's clock, whatever a test has put in the place of the core's. */
+static inline int64_t
+monotonic_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
 
 /* Import the table once: NULL with an exception set when the core is of another version. */
 static inline const RoamletAPI *

@@ -1,8 +1,9 @@
-/* Taking the arguments of a vectorcall, for all our extension modules. */
+/* Taking the arguments of a vectorcall, and getters of plain fields, for all our extension modules. */
 #ifndef ROAMLET_ARGUMENTS_H
 #define ROAMLET_ARGUMENTS_H
 
 #include <Python.h>
+#include <stdbool.h>
 
 /* Where the arguments of a vectorcall end. They lie on the operand stack of the caller's frame if an instruction makes the
    call, and then tell the collector how much is there; the backend looks whether they do. */
@@ -38,6 +39,29 @@ arguments_take(const char *name, const char *const *keywords, Py_ssize_t most, P
         given[place] = args[count + i];
     }
     return 0;
+}
+
+/* Getters of an object's field, for PyGetSetDef: the closure is FIELD(type, member). They return new references; of an object
+   that is NULL, None. */
+#define FIELD(type, member) ((void *)offsetof(type, member))
+
+static inline PyObject *
+get_bool(PyObject *self, void *field)
+{
+    return PyBool_FromLong(*(bool *)((char *)self + (size_t)field));
+}
+
+static inline PyObject *
+get_size(PyObject *self, void *field)
+{
+    return PyLong_FromSsize_t(*(Py_ssize_t *)((char *)self + (size_t)field));
+}
+
+static inline PyObject *
+get_object(PyObject *self, void *field)
+{
+    PyObject *object = *(PyObject **)((char *)self + (size_t)field);
+    return Py_NewRef(object != NULL ? object : Py_None);
 }
 
 #endif

@@ -258,8 +258,7 @@ atomic_return(int levels)
         (void)atomic_wait(false);
         if (scheduler != NULL)
             scheduler->announcing = announcing;
-        if (raised != NULL)
-            error_raise(raised);
+        error_restore(raised);
     } else
         atomic_own(PyThreadState_Get());
     *atomic_depth(tasklet) += levels;
@@ -276,10 +275,8 @@ core_outside_atomic(PyObject *Py_UNUSED(module), PyObject *args, PyObject *kwarg
     int levels;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|OO:outside_atomic", names, &function, &call_args, &call_kwargs))
         return NULL;
-    if (call_kwargs != Py_None && !PyDict_Check(call_kwargs)) {
-        PyErr_Format(PyExc_TypeError, "outside_atomic(): kwargs is a dict or None, not %R", call_kwargs);
-        return NULL;
-    }
+    if (call_kwargs != Py_None && !PyDict_Check(call_kwargs))
+        return PyErr_Format(PyExc_TypeError, "outside_atomic(): kwargs is a dict or None, not %R", call_kwargs);
     tuple = call_args != NULL ? PySequence_Tuple(call_args) : PyTuple_New(0);
     if (tuple == NULL)
         return NULL;
@@ -335,10 +332,8 @@ static PyObject *atomic_instance;
 static PyObject *
 Atomic_new(PyTypeObject *Py_UNUSED(type), PyObject *args, PyObject *kwargs)
 {
-    if (PyTuple_GET_SIZE(args) > 0 || (kwargs != NULL && PyDict_GET_SIZE(kwargs) > 0)) {
-        PyErr_SetString(PyExc_TypeError, "atomic() takes no arguments: with roamlet.atomic(): ...");
-        return NULL;
-    }
+    if (PyTuple_GET_SIZE(args) > 0 || (kwargs != NULL && PyDict_GET_SIZE(kwargs) > 0))
+        return PyErr_Format(PyExc_TypeError, "atomic() takes no arguments: with roamlet.atomic(): ...");
     return Py_NewRef(atomic_instance);
 }
 
@@ -347,10 +342,8 @@ Atomic_vectorcall(PyObject *type, PyObject *const *args, size_t flags, PyObject 
 {
     (void)type;
     (void)args;
-    if (unlikely(PyVectorcall_NARGS(flags) != 0 || names != NULL)) {
-        PyErr_SetString(PyExc_TypeError, "atomic() takes no arguments: with roamlet.atomic(): ...");
-        return NULL;
-    }
+    if (unlikely(PyVectorcall_NARGS(flags) != 0 || names != NULL))
+        return PyErr_Format(PyExc_TypeError, "atomic() takes no arguments: with roamlet.atomic(): ...");
     return Py_NewRef(atomic_instance);
 }
 

@@ -273,6 +273,26 @@ CancelScope_repr(PyObject *self)
     return text;
 }
 
+/* Whether it is a coroutine that enters a scope: itself, or by context managers around it, whose frames are those of an __enter__
+   and of generators. */
+static __attribute__((noinline)) bool
+entered_by_coroutine(void)
+{
+    PyFrameObject *frame = PyEval_GetFrame();
+    bool coroutine = false, passed = true;
+    Py_XINCREF(frame);
+    while (frame != NULL && passed) {
+        PyCodeObject *code = PyFrame_GetCode(frame);
+        PyFrameObject *back = PyFrame_GetBack(frame);
+        coroutine = (code->co_flags & (CO_COROUTINE | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE)) != 0;
+        passed = !coroutine && ((code->co_flags & CO_GENERATOR) || PyUnicode_CompareWithASCIIString(code->co_name, "__enter__") == 0);
+        Py_DECREF(code);
+        Py_SETREF(frame, back);
+    }
+    Py_XDECREF(frame);
+    return coroutine;
+}
+
 static PyObject *
 CancelScope_enter(PyObject *self, PyObject *Py_UNUSED(unused))
 {
@@ -282,10 +302,12 @@ CancelScope_enter(PyObject *self, PyObject *Py_UNUSED(unused))
     int64_t now;
     if (scheduler == NULL || (now = clock_ns()) < 0)
         return NULL;
-    if (scope->entered) {
-        PyErr_SetString(PyExc_RuntimeError, "a CancelScope is entered once: make a new one");
-        return NULL;
-    }
+    if (scope->entered)
+        return PyErr_Format(PyExc_RuntimeError, "a CancelScope is entered once: make a new one");
+    if (unlikely(tstate_loop(scheduler->tstate) != 0) && entered_by_coroutine())
+        return PyErr_Format(PyExc_RuntimeError, "%R is entered in a coroutine: it would cancel the whole event loop of this tasklet, with all of its "
+                                                "tasks. Write `async with asyncio.timeout(seconds)` or an asyncio.TaskGroup there; or put it around "
+                                                "roamlet.aio.run() or await_(), or into a function that roamlet.aio.wrap() calls", self);
     current = scheduler->current;
     scope->entered = true;
     scope->owner = current;
@@ -315,11 +337,9 @@ CancelScope_exit(PyObject *self, PyObject *const *args, Py_ssize_t count)
     if (scheduler == NULL)
         return NULL;
     current = scheduler->current;
-    if (!scope->entered || scope->left || scope->owner != current || current->scope != scope) {
-        PyErr_Format(PyExc_RuntimeError, "%R is left where it is not the innermost scope of the tasklet that entered it: leave scopes in "
-                                         "the reverse order, each in its own tasklet (%R)", self, current);
-        return NULL;
-    }
+    if (!scope->entered || scope->left || scope->owner != current || current->scope != scope)
+        return PyErr_Format(PyExc_RuntimeError, "%R is left where it is not the innermost scope of the tasklet that entered it: leave scopes in "
+                                                "the reverse order, each in its own tasklet (%R)", self, current);
     int64_t now = scope->deadline >= 0 ? clock_ns() : 0;
     if (now < 0)
         return NULL;
@@ -356,18 +376,12 @@ CancelScope_adopt(PyObject *self, PyObject *object)
 {
     CancelScope *scope = (CancelScope *)self;
     Tasklet *tasklet = (Tasklet *)object;
-    if (!PyObject_TypeCheck(object, &Tasklet_Type)) {
-        PyErr_Format(PyExc_TypeError, "adopt() takes a tasklet, not %R", object);
-        return NULL;
-    }
-    if (tasklet->state == TASKLET_STARTED) {
-        PyErr_Format(PyExc_RuntimeError, "adopt(): %R has started already; a scope adopts tasklets that have not run yet", tasklet);
-        return NULL;
-    }
-    if (!scope->entered || scope->left) {
-        PyErr_SetString(PyExc_RuntimeError, "adopt(): no tasklet is in this CancelScope: with scope: scope.adopt(tasklet)");
-        return NULL;
-    }
+    if (!PyObject_TypeCheck(object, &Tasklet_Type))
+        return PyErr_Format(PyExc_TypeError, "adopt() takes a tasklet, not %R", object);
+    if (tasklet->state == TASKLET_STARTED)
+        return PyErr_Format(PyExc_RuntimeError, "adopt(): %R has started already; a scope adopts tasklets that have not run yet", tasklet);
+    if (!scope->entered || scope->left)
+        return PyErr_Format(PyExc_RuntimeError, "adopt(): no tasklet is in this CancelScope: with scope: scope.adopt(tasklet)");
     CancelScope *before = tasklet->scope;
     if (before != NULL)
         scope_unlink_tasklet(tasklet);
@@ -383,11 +397,9 @@ CancelScope_reschedule(PyObject *self, PyObject *timeout)
     int64_t limit = ROAMLET_NEVER, now = 0;
     if (timeout != Py_None && ((limit = timeout_ns(timeout, "reschedule()")) < 0 || (now = clock_ns()) < 0))
         return NULL;
-    if (!scope->entered || scope->left) {
-        PyErr_Format(PyExc_RuntimeError, "reschedule(): %R %s: a limit is moved while somebody is in its `with` block", self,
-                     scope->left ? "has been left" : "is not entered yet");
-        return NULL;
-    }
+    if (!scope->entered || scope->left)
+        return PyErr_Format(PyExc_RuntimeError, "reschedule(): %R %s: a limit is moved while somebody is in its `with` block", self,
+                            scope->left ? "has been left" : "is not entered yet");
     scope->deadline = limit >= 0 ? now + limit : ROAMLET_NEVER;
     Py_XSETREF(scope->given, Py_NewRef(timeout));
     return scope_changed(scope) < 0 ? NULL : Py_NewRef(Py_None);
@@ -488,7 +500,8 @@ PyDoc_STRVAR(scope_doc, "CancelScope(timeout=None, *, shield=False, name='Cancel
 "`with scope:` in one tasklet, once; others join by adopt(). Cancelled.scope is the outermost scope that is over; leaving\n"
 "that one swallows it. A shielded scope does not hear of those around it. Code that blocks in no call of roamlet's goes on.\n\n"
 "`name` is what messages and repr() call it.");
-PyDoc_STRVAR(scope_enter_doc, "__enter__($self, /)\n--\n\nThe current tasklet is in it from now on; time counts. RuntimeError the second time.");
+PyDoc_STRVAR(scope_enter_doc, "__enter__($self, /)\n--\n\nThe current tasklet is in it from now on; time counts. RuntimeError the second time, and in a\n"
+"coroutine that an event loop runs: its other tasks are in the same tasklet.");
 PyDoc_STRVAR(scope_exit_doc, "__exit__($self, /, *args)\n--\n\n"
 "Leave it. True, which swallows the exception, for a Cancelled that is this scope's. RuntimeError for another tasklet than\n"
 "the one that entered it, or when an inner scope was not left.");

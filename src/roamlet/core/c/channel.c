@@ -307,10 +307,8 @@ channel_receive_seldom(Channel *channel, int how)
 static PyObject *
 Channel_send(PyObject *self, PyObject *const *args, Py_ssize_t count)
 {
-    if (unlikely(count != 1)) {
-        PyErr_Format(PyExc_TypeError, "channel.send() takes exactly one argument (%zd given)", count);
-        return NULL;
-    }
+    if (unlikely(count != 1))
+        return PyErr_Format(PyExc_TypeError, "channel.send() takes exactly one argument (%zd given)", count);
     return channel_send_value((Channel *)self, args[0], false, arguments_end(args, count, NULL), WAITS);
 }
 
@@ -318,26 +316,21 @@ static PyObject *
 Channel_give_back(PyObject *self, PyObject *const *args, Py_ssize_t count)
 {
     int is_exception = 0;
-    if (count < 1 || count > 2) {
-        PyErr_Format(PyExc_TypeError, "channel.give_back() takes a value and whether it is an exception (%zd arguments given)", count);
-        return NULL;
-    }
+    if (count < 1 || count > 2)
+        return PyErr_Format(PyExc_TypeError, "channel.give_back() takes a value and whether it is an exception (%zd arguments given)",
+                            count);
     if (count == 2 && (is_exception = PyObject_IsTrue(args[1])) < 0)
         return NULL;
-    if (is_exception && !PyExceptionInstance_Check(args[0])) {
-        PyErr_Format(PyExc_TypeError, "channel.give_back(): %R is no exception instance", args[0]);
-        return NULL;
-    }
+    if (is_exception && !PyExceptionInstance_Check(args[0]))
+        return PyErr_Format(PyExc_TypeError, "channel.give_back(): %R is no exception instance", args[0]);
     return channel_send_seldom((Channel *)self, args[0], is_exception, GIVES_BACK);
 }
 
 static PyObject *
 Channel_receive(PyObject *self, PyObject *const *args, Py_ssize_t count)
 {
-    if (unlikely(count != 0)) {
-        PyErr_Format(PyExc_TypeError, "channel.receive() takes no arguments (%zd given)", count);
-        return NULL;
-    }
+    if (unlikely(count != 0))
+        return PyErr_Format(PyExc_TypeError, "channel.receive() takes no arguments (%zd given)", count);
     return channel_receive_value((Channel *)self, WAITS, arguments_end(args, count, NULL));
 }
 
@@ -361,27 +354,38 @@ error_build(PyObject *type, PyObject *args, const char *what)
         }
         return error;
     }
-    PyErr_Format(PyExc_TypeError, "%s takes an exception class with its arguments, or one exception instance, not %R", what, type);
-    return NULL;
+    return PyErr_Format(PyExc_TypeError, "%s takes an exception class with its arguments, or one exception instance, not %R", what, type);
+}
+
+/* The exception of a call f(class or instance, *args). A new reference or NULL. */
+static PyObject *
+error_from_arguments(PyObject *args, const char *name)
+{
+    PyObject *rest, *error;
+    char what[32];
+    if (PyTuple_GET_SIZE(args) < 1)
+        return PyErr_Format(PyExc_TypeError, "%s() takes at least 1 argument: an exception class and its arguments, as in "
+                                             "%s(ValueError, 'why')", name, name);
+    PyOS_snprintf(what, sizeof what, "%s()", name);
+    rest = PyTuple_GetSlice(args, 1, PyTuple_GET_SIZE(args));
+    error = rest != NULL ? error_build(PyTuple_GET_ITEM(args, 0), rest, what) : NULL;
+    Py_XDECREF(rest);
+    return error;
+}
+
+/* Send an exception (stolen; NULL with one set) to be raised in the receiver. */
+static PyObject *
+channel_send_error(Channel *channel, PyObject *error)
+{
+    PyObject *result = error != NULL ? channel_send_seldom(channel, error, true, WAITS) : NULL;
+    Py_XDECREF(error);
+    return result;
 }
 
 static PyObject *
 Channel_send_exception(PyObject *self, PyObject *args)
 {
-    PyObject *rest, *error, *result;
-    if (PyTuple_GET_SIZE(args) < 1) {
-        PyErr_SetString(PyExc_TypeError, "send_exception() takes at least 1 argument: an exception class and its arguments, as in "
-                                         "send_exception(ValueError, 'why')");
-        return NULL;
-    }
-    rest = PyTuple_GetSlice(args, 1, PyTuple_GET_SIZE(args));
-    error = rest != NULL ? error_build(PyTuple_GET_ITEM(args, 0), rest, "send_exception()") : NULL;
-    Py_XDECREF(rest);
-    if (error == NULL)
-        return NULL;
-    result = channel_send_seldom((Channel *)self, error, true, WAITS);
-    Py_DECREF(error);
-    return result;
+    return channel_send_error((Channel *)self, error_from_arguments(args, "send_exception"));
 }
 
 /* The exception of Stackless's (exc, val=None, tb=None) triple, as raise took it. A new reference or NULL. */
@@ -389,10 +393,8 @@ static PyObject *
 error_from_triple(PyObject *type, PyObject *value, PyObject *traceback, const char *what)
 {
     PyObject *args, *error;
-    if (traceback != Py_None && !PyTraceBack_Check(traceback)) {
-        PyErr_Format(PyExc_TypeError, "%s: the third argument is a traceback or None, not %.100s", what, Py_TYPE(traceback)->tp_name);
-        return NULL;
-    }
+    if (traceback != Py_None && !PyTraceBack_Check(traceback))
+        return PyErr_Format(PyExc_TypeError, "%s: the third argument is a traceback or None, not %.100s", what, Py_TYPE(traceback)->tp_name);
     if (value != Py_None && PyExceptionInstance_Check(value) && PyExceptionClass_Check(type))
         error = Py_NewRef(value);
     else {
@@ -408,15 +410,10 @@ error_from_triple(PyObject *type, PyObject *value, PyObject *traceback, const ch
 static PyObject *
 Channel_send_throw(PyObject *self, PyObject *args)
 {
-    PyObject *type, *value = Py_None, *traceback = Py_None, *error, *result;
+    PyObject *type, *value = Py_None, *traceback = Py_None;
     if (!PyArg_ParseTuple(args, "O|OO:send_throw", &type, &value, &traceback))
         return NULL;
-    error = error_from_triple(type, value, traceback, "send_throw()");
-    if (error == NULL)
-        return NULL;
-    result = channel_send_seldom((Channel *)self, error, true, WAITS);
-    Py_DECREF(error);
-    return result;
+    return channel_send_error((Channel *)self, error_from_triple(type, value, traceback, "send_throw()"));
 }
 
 static PyObject *

@@ -4,10 +4,8 @@ static PyObject *
 Channel_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     Channel *channel;
-    if (type->tp_init == PyBaseObject_Type.tp_init && (PyTuple_GET_SIZE(args) > 0 || (kwargs != NULL && PyDict_GET_SIZE(kwargs) > 0))) {
-        PyErr_SetString(PyExc_TypeError, "channel() takes no arguments: it has no buffer whose size could be given");
-        return NULL;
-    }
+    if (type->tp_init == PyBaseObject_Type.tp_init && (PyTuple_GET_SIZE(args) > 0 || (kwargs != NULL && PyDict_GET_SIZE(kwargs) > 0)))
+        return PyErr_Format(PyExc_TypeError, "channel() takes no arguments: it has no buffer whose size could be given");
     channel = (Channel *)type->tp_alloc(type, 0);
     if (channel != NULL)
         channel->preference = -1;
@@ -55,19 +53,6 @@ Channel_get_balance(PyObject *self, void *Py_UNUSED(closure))
 }
 
 static PyObject *
-Channel_get_queue(PyObject *self, void *Py_UNUSED(closure))
-{
-    Tasklet *head = ((Channel *)self)->head;
-    return Py_NewRef(head != NULL ? (PyObject *)head : Py_None);
-}
-
-static PyObject *
-Channel_get_closing(PyObject *self, void *Py_UNUSED(closure))
-{
-    return PyBool_FromLong(((Channel *)self)->closing);
-}
-
-static PyObject *
 Channel_get_closed(PyObject *self, void *Py_UNUSED(closure))
 {
     return PyBool_FromLong(((Channel *)self)->closing && ((Channel *)self)->balance == 0);
@@ -93,12 +78,6 @@ Channel_set_preference(PyObject *self, PyObject *value, void *Py_UNUSED(closure)
         preference = overflow;
     ((Channel *)self)->preference = (preference > 0) - (preference < 0); /* the sign alone counts, as in Stackless */
     return 0;
-}
-
-static PyObject *
-Channel_get_schedule_all(PyObject *self, void *Py_UNUSED(closure))
-{
-    return PyBool_FromLong(((Channel *)self)->schedule_all);
 }
 
 static int
@@ -157,13 +136,13 @@ static PyMethodDef Channel_methods[] = {
 
 static PyGetSetDef Channel_getset[] = {
     {"balance", Channel_get_balance, NULL, "How many tasklets wait here: senders count up, receivers down.", NULL},
-    {"queue", Channel_get_queue, NULL, "The tasklet that has waited longest, or None.", NULL},
-    {"closing", Channel_get_closing, NULL, "Whether close() was called.", NULL},
+    {"queue", get_object, NULL, "The tasklet that has waited longest, or None.", FIELD(Channel, head)},
+    {"closing", get_bool, NULL, "Whether close() was called.", FIELD(Channel, closing)},
     {"closed", Channel_get_closed, NULL, "Whether it is closing and no tasklet waits here any more.", NULL},
     {"preference", Channel_get_preference, Channel_set_preference,
      "Which one runs when two meet: -1 the receiver (default), 1 the sender, 0 the one that ran already. Its sign counts.", NULL},
-    {"schedule_all", Channel_get_schedule_all, Channel_set_schedule_all,
-     "When true, every operation lets the next tasklet run, whatever the preference.", NULL},
+    {"schedule_all", get_bool, Channel_set_schedule_all,
+     "When true, every operation lets the next tasklet run, whatever the preference.", FIELD(Channel, schedule_all)},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

@@ -35,8 +35,7 @@ collection_listen(void)
     raised = error_take();
     if (PyList_Append(collection.callbacks, collection.callback) < 0)
         PyErr_Clear(); /* this is tried again */
-    if (raised != NULL)
-        error_raise(raised);
+    error_restore(raised);
 }
 
 /* Whether the collection under way is made by this thread's current tasklet; true also where that cannot be known. */

@@ -11,8 +11,8 @@
 #include <string.h>
 #include <sys/types.h>
 
-#define likely(x) __builtin_expect(!!(x), 1)
-#define unlikely(x) __builtin_expect(!!(x), 0)
+#include "api.h"
+
 #define UNUSED __attribute__((unused))
 
 /* An attribute's name as an interned string, made once and kept in `place`. For what is asked for in each thread, tasklet or wait:
@@ -32,8 +32,9 @@ typedef struct Waiter Waiter;
 typedef struct Select Select;
 typedef struct SelectCase SelectCase;
 typedef struct Scheduler Scheduler;
+typedef struct RunningLoop RunningLoop;
+typedef struct LocalEntry LocalEntry;
 
-#include "api.h"
 #include "arguments.h"
 #include "cpython/cpython.h"
 #include "switch/switch.h"
@@ -59,6 +60,7 @@ enum {
 enum {
     SPECIAL_ATOMIC = 1, /* it is atomic: gives that up, and takes it back before it goes on */
     SPECIAL_TRACED = 2, /* it has trace functions of its own */
+    SPECIAL_LOOP = 4,   /* an event loop runs in it: that of the thread, until it is switched away */
 };
 
 /* What a switch in this thread must be told to: scheduler_announce does it. */
@@ -80,9 +82,11 @@ struct Tasklet {
     Tasklet *started_next, *started_prev; /* the scheduler's list of started tasklets */
     Tasklet *run_outer;  /* while in_run: the run() around its own, in scheduler->runs */
     PyObject *tracing[2]; /* its own trace and profile functions; NULL: its thread's */
+    RunningLoop *loop;    /* owned: the event loop that runs in it, while it is suspended; NULL: none */
     CancelScope *scope;   /* owned: the innermost scope it is in; NULL: none */
     Tasklet *scope_next, **scope_link; /* the scope's list of those whose innermost it is */
     int64_t until;        /* while it waits in a scope: its call's own deadline, ROAMLET_NEVER without */
+    LocalEntry *locals;   /* what it has in objects of the type local, the newest first */
     PyObject *weakrefs;
     int timer;             /* index in the scheduler's heap of timers, -1: none */
     int atomic;            /* how many atomic blocks it is in; set_atomic(True) is one more */
@@ -181,6 +185,7 @@ struct Scheduler {
     bool meeting;         /* the switch under way is that of two tasklets meeting at a channel */
     PyObject *tracing[2]; /* the thread's own trace and profile functions, while a tasklet has put its in their place */
     Preempt preempt;
+    int origins;          /* how much of their origin coroutines remember in tasklets without an event loop */
 
     bool service;     /* a thread of roamlet's own */
     volatile bool sleeping; /* its thread sleeps with the GIL released; cleared by the thread that rings */

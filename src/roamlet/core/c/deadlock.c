@@ -22,8 +22,7 @@ signals_may_wake(void)
     Py_XDECREF(usual);
     Py_XDECREF(module);
     PyErr_Clear();
-    if (raised != NULL)
-        error_raise(raised);
+    error_restore(raised);
     return found;
 }
 
@@ -147,8 +146,7 @@ core_set_deadlock_mode(PyObject *Py_UNUSED(module), PyObject *mode)
                 deadlock_mode = i;
             return before;
         }
-    PyErr_Format(PyExc_ValueError, "set_deadlock_mode(%R): the modes are 'auto', 'raise', 'warn' and 'off'", mode);
-    return NULL;
+    return PyErr_Format(PyExc_ValueError, "set_deadlock_mode(%R): the modes are 'auto', 'raise', 'warn' and 'off'", mode);
 }
 
 PyDoc_STRVAR(set_deadlock_mode_doc, "set_deadlock_mode(mode, /)\n--\n\n"

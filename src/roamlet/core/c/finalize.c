@@ -24,8 +24,7 @@ Tasklet_finalize(PyObject *self)
     if (result == NULL)
         PyErr_WriteUnraisable(self);
     Py_XDECREF(result);
-    if (raised != NULL)
-        error_raise(raised);
+    error_restore(raised);
 }
 
 /* Nothing refers to a started tasklet: end it. The finalizer that CPython calls once may have been used up, by the
@@ -42,8 +41,7 @@ tasklet_end_unreferenced(Tasklet *tasklet)
         PyErr_SetString(PyExc_RuntimeError, "the tasklet goes on after TaskletExit although nothing refers to it any more: "
                                             "it is abandoned where it is, and its frames are never freed");
         PyErr_WriteUnraisable(self);
-        if (raised != NULL)
-            error_raise(raised);
+        error_restore(raised);
     }
     if (Py_REFCNT(self) == 1) {
         Py_SET_REFCNT(self, 0);
@@ -53,6 +51,24 @@ tasklet_end_unreferenced(Tasklet *tasklet)
         Py_INCREF(Py_TYPE(self));
     Py_DECREF(self);
     return true;
+}
+
+/* Drop what a tasklet holds that is not under way. May run code. */
+static inline void
+tasklet_drop_held(Tasklet *tasklet)
+{
+    Py_CLEAR(tasklet->function);
+    Py_CLEAR(tasklet->args);
+    Py_CLEAR(tasklet->kwargs);
+    Py_CLEAR(tasklet->context);
+    Py_CLEAR(tasklet->tempval);
+    Py_CLEAR(tasklet->tracing[0]);
+    Py_CLEAR(tasklet->tracing[1]);
+    loop_drop(tasklet);
+    if (unlikely(tasklet->locals != NULL))
+        locals_drop(tasklet, INT_MAX);
+    if (unlikely(tasklet->scope != NULL))
+        scope_left(tasklet);
 }
 
 static void
@@ -71,15 +87,7 @@ Tasklet_dealloc(PyObject *self)
     }
     if (unlikely(tasklet->weakrefs != NULL))
         PyObject_ClearWeakRefs(self);
-    Py_CLEAR(tasklet->function);
-    Py_CLEAR(tasklet->args);
-    Py_CLEAR(tasklet->kwargs);
-    Py_CLEAR(tasklet->context);
-    Py_CLEAR(tasklet->tempval);
-    Py_CLEAR(tasklet->tracing[0]);
-    Py_CLEAR(tasklet->tracing[1]);
-    if (unlikely(tasklet->scope != NULL))
-        scope_left(tasklet);
+    tasklet_drop_held(tasklet);
     switch_free(tasklet);
     tasklet->scheduler = NULL;
     if (scheduler != NULL)
@@ -103,6 +111,11 @@ tasklet_visit(Tasklet *tasklet, bool frames, visitproc visit, void *arg)
     Py_VISIT(tasklet->tracing[0]);
     Py_VISIT(tasklet->tracing[1]);
     Py_VISIT(tasklet->scope);
+    if (unlikely(tasklet->loop != NULL)) {
+        int failed = loop_visit(tasklet, visit, arg);
+        if (failed)
+            return failed;
+    }
     if (frames && tasklet->blocked == BLOCKED_QUEUE && Py_IS_TYPE(tasklet->waiting_on, &Select_Type))
         Py_VISIT(tasklet->waiting_on); /* the reference of the call that waits */
     return switch_traverse(tasklet, frames, visit, arg);
@@ -124,14 +137,6 @@ Tasklet_clear(PyObject *self)
     Tasklet *tasklet = (Tasklet *)self;
     if (tasklet->state == TASKLET_STARTED)
         return 0;
-    Py_CLEAR(tasklet->function);
-    Py_CLEAR(tasklet->args);
-    Py_CLEAR(tasklet->kwargs);
-    Py_CLEAR(tasklet->context);
-    Py_CLEAR(tasklet->tempval);
-    Py_CLEAR(tasklet->tracing[0]);
-    Py_CLEAR(tasklet->tracing[1]);
-    if (tasklet->scope != NULL)
-        scope_left(tasklet);
+    tasklet_drop_held(tasklet);
     return 0;
 }

@@ -112,39 +112,9 @@ Tasklet_get_thread_id(PyObject *self, void *Py_UNUSED(closure))
 }
 
 static PyObject *
-tasklet_neighbour(Tasklet *tasklet)
-{
-    return Py_NewRef(tasklet != NULL ? (PyObject *)tasklet : Py_None);
-}
-
-static PyObject *
-Tasklet_get_next(PyObject *self, void *Py_UNUSED(closure))
-{
-    return tasklet_neighbour(((Tasklet *)self)->next);
-}
-
-static PyObject *
-Tasklet_get_prev(PyObject *self, void *Py_UNUSED(closure))
-{
-    return tasklet_neighbour(((Tasklet *)self)->prev);
-}
-
-static PyObject *
 Tasklet_get_atomic(PyObject *self, void *Py_UNUSED(closure))
 {
     return PyBool_FromLong(((Tasklet *)self)->atomic > 0);
-}
-
-static PyObject *
-Tasklet_get_ignore_nesting(PyObject *self, void *Py_UNUSED(closure))
-{
-    return PyBool_FromLong(((Tasklet *)self)->ignore_nesting);
-}
-
-static PyObject *
-Tasklet_get_block_trap(PyObject *self, void *Py_UNUSED(closure))
-{
-    return PyBool_FromLong(((Tasklet *)self)->block_trap);
 }
 
 /* A flag from Python: a bool or an integer. -1 with an exception set. */
@@ -239,28 +209,18 @@ Tasklet_get_restorable(PyObject *self, void *Py_UNUSED(closure))
     return PyBool_FromLong(tasklet_nesting((Tasklet *)self) == 0);
 }
 
+static char profiles; /* the closure that says so */
+
 static PyObject *
-Tasklet_get_trace_function(PyObject *self, void *Py_UNUSED(closure))
+Tasklet_get_tracing(PyObject *self, void *closure)
 {
-    return tracing_get((Tasklet *)self, false);
+    return tracing_get((Tasklet *)self, closure == &profiles);
 }
 
 static int
-Tasklet_set_trace_function(PyObject *self, PyObject *value, void *Py_UNUSED(closure))
+Tasklet_set_tracing(PyObject *self, PyObject *value, void *closure)
 {
-    return tracing_set((Tasklet *)self, value, false);
-}
-
-static PyObject *
-Tasklet_get_profile_function(PyObject *self, void *Py_UNUSED(closure))
-{
-    return tracing_get((Tasklet *)self, true);
-}
-
-static int
-Tasklet_set_profile_function(PyObject *self, PyObject *value, void *Py_UNUSED(closure))
-{
-    return tracing_set((Tasklet *)self, value, true);
+    return tracing_set((Tasklet *)self, value, closure == &profiles);
 }
 
 /* ---- context variables ---- */
@@ -283,10 +243,8 @@ static PyObject *
 Tasklet_set_context(PyObject *self, PyObject *context)
 {
     Tasklet *tasklet = (Tasklet *)self;
-    if (!PyContext_CheckExact(context)) {
-        PyErr_Format(PyExc_TypeError, "set_context() takes a contextvars.Context, not %R", context);
-        return NULL;
-    }
+    if (!PyContext_CheckExact(context))
+        return PyErr_Format(PyExc_TypeError, "set_context() takes a contextvars.Context, not %R", context);
     if (scheduler_get() == NULL || context_reachable(tasklet, "set_context()") < 0 || switch_set_context(tasklet, context) < 0)
         return NULL;
     return Py_NewRef(self);
@@ -298,10 +256,8 @@ Tasklet_context_run(PyObject *self, PyObject *args, PyObject *kwargs)
     Tasklet *tasklet = (Tasklet *)self;
     PyThreadState *tstate = PyThreadState_Get();
     PyObject *callable, *rest, *result, *context, *own;
-    if (PyTuple_GET_SIZE(args) < 1) {
-        PyErr_SetString(PyExc_TypeError, "context_run() takes a callable and its arguments: context_run(function, *args, **kwargs)");
-        return NULL;
-    }
+    if (PyTuple_GET_SIZE(args) < 1)
+        return PyErr_Format(PyExc_TypeError, "context_run() takes a callable and its arguments: context_run(function, *args, **kwargs)");
     if (scheduler_get() == NULL || context_reachable(tasklet, "context_run()") < 0)
         return NULL;
     callable = PyTuple_GET_ITEM(args, 0);
@@ -370,7 +326,7 @@ static PyMethodDef Tasklet_methods[] = {
     {"__reduce__", Tasklet_reduce, METH_NOARGS, tasklet_reduce_doc},
     {"__setstate__", Tasklet_setstate, METH_O, setstate_doc},
     {"bind", (PyCFunction)(void (*)(void))Tasklet_bind, METH_VARARGS | METH_KEYWORDS, bind_doc},
-    {"setup", (PyCFunction)(void (*)(void))Tasklet_setup, METH_VARARGS | METH_KEYWORDS, setup_doc},
+    {"setup", (PyCFunction)(void (*)(void))Tasklet_call, METH_VARARGS | METH_KEYWORDS, setup_doc},
     {"bind_thread", Tasklet_bind_thread, METH_VARARGS, bind_thread_doc},
     {"set_atomic", Tasklet_set_atomic, METH_O, set_atomic_doc},
     {"set_ignore_nesting", Tasklet_set_ignore_nesting, METH_O, set_ignore_nesting_doc},
@@ -396,12 +352,12 @@ static PyGetSetDef Tasklet_getset[] = {
     {"is_main", Tasklet_get_is_main, NULL, "Whether it is its thread's main tasklet.", NULL},
     {"is_current", Tasklet_get_is_current, NULL, "Whether it runs now, in its thread.", NULL},
     {"thread_id", Tasklet_get_thread_id, NULL, "threading.get_ident() of its thread; -1 after that ended.", NULL},
-    {"next", Tasklet_get_next, NULL, "The next tasklet in the run queue or in a channel's queue, or None.", NULL},
-    {"prev", Tasklet_get_prev, NULL, "The neighbour before it, or None.", NULL},
+    {"next", get_object, NULL, "The next tasklet in the run queue or in a channel's queue, or None.", FIELD(Tasklet, next)},
+    {"prev", get_object, NULL, "The neighbour before it, or None.", FIELD(Tasklet, prev)},
     {"atomic", Tasklet_get_atomic, NULL, "Whether it is in atomic code, by `with roamlet.atomic()` or set_atomic().", NULL},
-    {"ignore_nesting", Tasklet_get_ignore_nesting, NULL, "Whether it may be interrupted inside C code that calls Python.", NULL},
-    {"block_trap", Tasklet_get_block_trap, Tasklet_set_block_trap,
-     "When true, a call that would block the tasklet raises RuntimeError instead.", NULL},
+    {"ignore_nesting", get_bool, NULL, "Whether it may be interrupted inside C code that calls Python.", FIELD(Tasklet, ignore_nesting)},
+    {"block_trap", get_bool, Tasklet_set_block_trap,
+     "When true, a call that would block the tasklet raises RuntimeError instead.", FIELD(Tasklet, block_trap)},
     {"tempval", Tasklet_get_tempval, Tasklet_set_tempval,
      "The value in transit: what a blocked sender sends; set on a suspended tasklet, what the call that suspended it returns.", NULL},
     {"recursion_depth", Tasklet_get_recursion_depth, NULL, "How many Python calls deep it is; 0 when it has not started.", NULL},
@@ -409,10 +365,9 @@ static PyGetSetDef Tasklet_getset[] = {
      "How many C calls that call Python stand between its frames; None where the switching backend cannot tell.", NULL},
     {"restorable", Tasklet_get_restorable, NULL,
      "Whether all of its state is in Python objects, so that it could be saved: no C call stands between its frames.", NULL},
-    {"trace_function", Tasklet_get_trace_function, Tasklet_set_trace_function,
+    {"trace_function", Tasklet_get_tracing, Tasklet_set_tracing,
      "The trace function in force: its thread's (sys.settrace), or its own once this was set; del goes back to the thread's.", NULL},
-    {"profile_function", Tasklet_get_profile_function, Tasklet_set_profile_function,
-     "The profile function in force, likewise.", NULL},
+    {"profile_function", Tasklet_get_tracing, Tasklet_set_tracing, "The profile function in force, likewise.", &profiles},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

@@ -24,6 +24,7 @@ scheduler_unregister(Scheduler *scheduler)
 
 static Tasklet *tasklet_alloc(PyTypeObject *type, Scheduler *scheduler);
 static PyObject *tasklet_throw(Tasklet *tasklet, PyObject *error, bool pending);
+static void locals_bury(Tasklet *tasklet, PyObject *dead);
 
 static void
 scheduler_free(Scheduler *scheduler)
@@ -121,8 +122,7 @@ scheduler_kill_all(Scheduler *scheduler)
     scheduler->ending = false;
     scheduler->trapped = trapped && scheduler->switch_trap != 0;
     PyErr_Clear();
-    if (raised != NULL)
-        error_raise(raised);
+    error_restore(raised);
 }
 
 /* We are a forked child, which does not have the thread of this scheduler. Its tasklets are dead: they leave channels and
@@ -146,7 +146,9 @@ scheduler_vanished(Scheduler *scheduler)
         if (t->blocked != NOT_BLOCKED)
             tasklet_unblock(t);
         t->state = TASKLET_UNBOUND;
+        locals_bury(t, dead);
     }
+    locals_bury(main, dead);
     if (main->blocked != NOT_BLOCKED)
         tasklet_unblock(main);
     main->next = main->prev = NULL;
@@ -158,6 +160,63 @@ scheduler_vanished(Scheduler *scheduler)
     scheduler->tstate = NULL;
     Py_XDECREF(dead);
 }
+
+/* We are a forked child: only the current tasklet of this thread goes on. The others are dead from here on, and main, if it is another
+   one, stays suspended for ever; they leave the run queue and all that they wait for, and their frames are lost, with a
+   reference that keeps what switching knows of them. May run Python code, at its end. */
+static void
+scheduler_keep_current(Scheduler *scheduler)
+{
+    Tasklet *current = scheduler->current, *t, *after;
+    PyObject *dead = PyList_New(0);
+    bool started = false;
+    if (dead == NULL)
+        PyErr_Clear();
+    while ((t = current->next) != NULL && t != current) {
+        ring_remove(scheduler, t); /* its reference is lost */
+        t->state = t->state == TASKLET_NEW ? TASKLET_UNBOUND : t->state;
+    }
+    for (t = scheduler->started; t != NULL; t = after) {
+        after = t->started_next;
+        t->started_next = t->started_prev = NULL;
+        if (t == current) {
+            started = true;
+            continue;
+        }
+        if (t->blocked != NOT_BLOCKED)
+            tasklet_unblock(t);
+        t->state = TASKLET_UNBOUND;
+        Py_INCREF(t); /* for ever */
+        locals_bury(t, dead);
+    }
+    scheduler->started = started ? current : NULL;
+    if (scheduler->main != current) {
+        if (scheduler->main->blocked != NOT_BLOCKED)
+            tasklet_unblock(scheduler->main);
+        scheduler->main->blocked = BLOCKED_WAIT; /* a sleep without a timer: main would go on if it were paused and no other could */
+        scheduler->main->waiting_on = NULL;
+        locals_bury(scheduler->main, dead);
+    }
+    preempt_stop(scheduler);
+    scheduler->runs = scheduler->watchdog = NULL;
+    Py_XDECREF(dead);
+}
+
+static PyObject *
+core_keep_current(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
+{
+    Scheduler *scheduler = this_scheduler;
+    if (forks == 0)
+        return PyErr_Format(PyExc_RuntimeError, "keep_current() is for a forked child: this process was not forked by one that has roamlet");
+    if (scheduler != NULL && !scheduler->idle && !scheduler->polling && !scheduler->announcing)
+        scheduler_keep_current(scheduler);
+    Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(keep_current_doc, "keep_current()\n--\n\n"
+"For a forked child: let no tasklet of this thread but the current one run ever again.\n\n"
+"The others are dead, without their finally blocks; main, if it is another one, stays suspended. RuntimeError in a process\n"
+"that was not forked.");
 
 /* The thread state whose scheduler has ended in this thread: what is left of the thread's dictionary may still run code, and a
    scheduler made by that would never end. A thread of C code that calls in again has another thread state, and begins anew. */
@@ -176,6 +235,7 @@ scheduler_thread_ends(PyObject *capsule)
         return;
     }
     scheduler_kill_all(scheduler);
+    locals_drop(main, LOCALS_ROUNDS);
     while (main->next != NULL && main->next != main) { /* they refused to end: their frames are lost */
         t = main->next;
         ring_remove(scheduler, t);
@@ -192,6 +252,7 @@ scheduler_thread_ends(PyObject *capsule)
     if (main->atomic > 0)
         atomic_release();
     main->atomic = main->special = 0;
+    loop_drop(main);
     for (int i = 0; i < 2; i++) {
         Py_CLEAR(main->tracing[i]);
         Py_CLEAR(scheduler->tracing[i]);
@@ -223,10 +284,8 @@ scheduler_create(void)
     }
     threads = PyThreadState_GetDict();
     scheduler = PyMem_Calloc(1, sizeof *scheduler);
-    if (scheduler == NULL) {
-        PyErr_NoMemory();
-        return NULL;
-    }
+    if (scheduler == NULL)
+        return (Scheduler *)PyErr_NoMemory();
     scheduler->tstate = PyThreadState_Get();
     scheduler->pid = getpid();
     scheduler->ticks = scheduler->ticks_full = TICKS;
@@ -339,10 +398,8 @@ core_get_thread_info(PyObject *Py_UNUSED(module), PyObject *args, PyObject *kwar
     if (thread != NULL && thread != Py_None && !thread_id_is_own(thread)) {
         if (!thread_id_from(thread, &id))
             return NULL;
-        if (!thread_find(id, &scheduler)) {
-            PyErr_Format(PyExc_RuntimeError, "Thread id not found: no thread %lu lives; roamlet.core.threads() lists those that do", id);
-            return NULL;
-        }
+        if (!thread_find(id, &scheduler))
+            return PyErr_Format(PyExc_RuntimeError, "Thread id not found: no thread %lu lives; roamlet.core.threads() lists those that do", id);
     }
     if (scheduler == NULL)
         return Py_BuildValue("OOi", Py_None, Py_None, 0);

@@ -3,12 +3,12 @@
 #include "core.h"
 
 #include <errno.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "timer.c"
 #include "atomic.c"
 #include "tracing.c"
+#include "running_loop.c"
 #include "collecting.c"
 #include "ring.c"
 #include "idle.c"
@@ -24,6 +24,7 @@
 #include "select.c"
 #include "tasklet.c"
 #include "finalize.c"
+#include "local.c"
 #include "collector.c"
 #include "module_lock.c"
 #include "inspect.c"
@@ -73,10 +74,8 @@ static __attribute__((noinline)) PyObject *
 schedule_value(Scheduler *scheduler, PyObject *const *args, Py_ssize_t count, PyObject *names)
 {
     if (count > 1 || (names != NULL && count > 0) || (names != NULL && PyTuple_GET_SIZE(names) != 1) ||
-        (names != NULL && PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, 0), "retval") != 0)) {
-        PyErr_SetString(PyExc_TypeError, "schedule() takes at most 1 argument, retval");
-        return NULL;
-    }
+        (names != NULL && PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, 0), "retval") != 0))
+        return PyErr_Format(PyExc_TypeError, "schedule() takes at most 1 argument, retval");
     return schedule_with(scheduler, args[0]);
 }
 
@@ -156,14 +155,10 @@ core_set_clock(PyObject *Py_UNUSED(module), PyObject *args)
     PyObject *now = Py_None, *advance = Py_None;
     if (!PyArg_ParseTuple(args, "|OO:set_clock", &now, &advance))
         return NULL;
-    if ((now != Py_None && !PyCallable_Check(now)) || (advance != Py_None && !PyCallable_Check(advance))) {
-        PyErr_Format(PyExc_TypeError, "set_clock() takes two callables, now and advance, not %R and %R", now, advance);
-        return NULL;
-    }
-    if ((now == Py_None) != (advance == Py_None)) {
-        PyErr_SetString(PyExc_TypeError, "set_clock() takes now and advance, or neither");
-        return NULL;
-    }
+    if ((now != Py_None && !PyCallable_Check(now)) || (advance != Py_None && !PyCallable_Check(advance)))
+        return PyErr_Format(PyExc_TypeError, "set_clock() takes two callables, now and advance, not %R and %R", now, advance);
+    if ((now == Py_None) != (advance == Py_None))
+        return PyErr_Format(PyExc_TypeError, "set_clock() takes now and advance, or neither");
     Py_XSETREF(clock_now, now != Py_None ? Py_NewRef(now) : NULL);
     Py_XSETREF(clock_advance, advance != Py_None ? Py_NewRef(advance) : NULL);
     Scheduler *scheduler = this_scheduler; /* read now: what was dropped may have run Python code */
@@ -200,10 +195,8 @@ core_mark_service_signal(PyObject *Py_UNUSED(module), PyObject *number)
     long signal = PyLong_AsLong(number);
     if (signal == -1 && PyErr_Occurred())
         return NULL;
-    if (signal < 1 || signal > LAST_SIGNAL) {
-        PyErr_Format(PyExc_ValueError, "mark_service_signal(): %ld is no number of a signal", signal);
-        return NULL;
-    }
+    if (signal < 1 || signal > LAST_SIGNAL)
+        return PyErr_Format(PyExc_ValueError, "mark_service_signal(): %ld is no number of a signal", signal);
     service_signals |= (uint64_t)1 << (signal - 1);
     Py_RETURN_NONE;
 }
@@ -292,6 +285,7 @@ static PyMethodDef core_methods[] = {
     {"set_clock", core_set_clock, METH_VARARGS, set_clock_doc},
     {"mark_service_signal", core_mark_service_signal, METH_O, mark_service_signal_doc},
     {"mark_service_thread", core_mark_service_thread, METH_VARARGS, mark_service_thread_doc},
+    {"keep_current", core_keep_current, METH_NOARGS, keep_current_doc},
     {"end_thread", core_end_thread, METH_NOARGS, end_thread_doc},
     {"thread_ends", core_thread_ends, METH_NOARGS, thread_ends_doc},
     {"trim", core_trim, METH_NOARGS, trim_doc},
@@ -345,27 +339,20 @@ add_api(PyObject *module)
 PyMODINIT_FUNC
 MODULE_INIT(void)
 {
+    PyTypeObject *const types[] = {&Tasklet_Type, &Channel_Type, &Waiter_Type, &ModuleLock_Type, &Atomic_Type, &CancelScope_Type, &Local_Type, NULL};
     PyObject *module;
     if (PyInterpreterState_Get() != PyInterpreterState_Main()) {
         PyErr_SetString(PyExc_ImportError, "roamlet works in the main interpreter only: its schedulers belong to OS threads, "
                                            "which subinterpreters share");
         return NULL;
     }
-    if (switch_module_init() < 0 || PyType_Ready(&Tasklet_Type) < 0 || PyType_Ready(&Channel_Type) < 0 ||
-        PyType_Ready(&Waiter_Type) < 0 || PyType_Ready(&Select_Type) < 0 || PyType_Ready(&Atomic_Type) < 0 ||
-        PyType_Ready(&CancelScope_Type) < 0 || PyType_Ready(&ModuleLock_Type) < 0 || atomic_prepare() < 0 ||
-        collector_prepare() < 0)
+    if (switch_module_init() < 0 || PyType_Ready(&Select_Type) < 0 || (module = PyModule_Create(&core_module)) == NULL)
         return NULL;
-    module = PyModule_Create(&core_module);
-    if (module == NULL)
-        return NULL;
-    if (PyModule_AddObjectRef(module, "tasklet", (PyObject *)&Tasklet_Type) < 0 ||
-        PyModule_AddObjectRef(module, "channel", (PyObject *)&Channel_Type) < 0 ||
-        PyModule_AddObjectRef(module, "Waiter", (PyObject *)&Waiter_Type) < 0 ||
-        PyModule_AddObjectRef(module, "ModuleLock", (PyObject *)&ModuleLock_Type) < 0 ||
-        PyModule_AddObjectRef(module, "atomic", (PyObject *)&Atomic_Type) < 0 ||
-        PyModule_AddObjectRef(module, "CancelScope", (PyObject *)&CancelScope_Type) < 0 || add_api(module) < 0 ||
-        PyModule_AddStringConstant(module, "backend", BACKEND) < 0 || add_exceptions(module) < 0)
+    for (PyTypeObject *const *type = types; *type != NULL && module != NULL; type++)
+        if (PyModule_AddType(module, *type) < 0)
+            Py_CLEAR(module);
+    if (module != NULL && (atomic_prepare() < 0 || local_prepare() < 0 || loop_prepare() < 0 || collector_prepare() < 0 || add_api(module) < 0 ||
+                           PyModule_AddStringConstant(module, "backend", BACKEND) < 0 || add_exceptions(module) < 0))
         Py_CLEAR(module);
     return module;
 }

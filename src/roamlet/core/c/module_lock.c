@@ -214,10 +214,8 @@ static PyObject *
 ModuleLock_release(PyObject *self, PyObject *Py_UNUSED(unused))
 {
     ModuleLock *lock = (ModuleLock *)self;
-    if (lock->count == 0 || lock->owner != module_lock_self()) {
-        PyErr_Format(PyExc_RuntimeError, "cannot release un-acquired lock: %R is not this tasklet's", lock);
-        return NULL;
-    }
+    if (lock->count == 0 || lock->owner != module_lock_self())
+        return PyErr_Format(PyExc_RuntimeError, "cannot release un-acquired lock: %R is not this tasklet's", lock);
     if (--lock->count == 0)
         module_lock_wake(lock);
     Py_RETURN_NONE;

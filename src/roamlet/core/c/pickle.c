@@ -71,10 +71,8 @@ static PyObject *
 Tasklet_setstate(PyObject *self, PyObject *state)
 {
     PyObject *function, *args, *kwargs, *attributes, *bound;
-    if (!PyTuple_Check(state)) {
-        PyErr_Format(PyExc_TypeError, "__setstate__() takes what __reduce__() gave, not %R", state);
-        return NULL;
-    }
+    if (!PyTuple_Check(state))
+        return PyErr_Format(PyExc_TypeError, "__setstate__() takes what __reduce__() gave, not %R", state);
     if (!PyArg_ParseTuple(state, "OOOO:__setstate__", &function, &args, &kwargs, &attributes))
         return NULL;
     bound = PyObject_CallMethod(self, "bind", "OOO", function, args, kwargs);
@@ -102,10 +100,8 @@ Channel_setstate(PyObject *self, PyObject *state)
     Channel *channel = (Channel *)self;
     PyObject *attributes;
     int preference, schedule_all, closing;
-    if (!PyTuple_Check(state)) {
-        PyErr_Format(PyExc_TypeError, "__setstate__() takes what __reduce__() gave, not %R", state);
-        return NULL;
-    }
+    if (!PyTuple_Check(state))
+        return PyErr_Format(PyExc_TypeError, "__setstate__() takes what __reduce__() gave, not %R", state);
     if (!PyArg_ParseTuple(state, "ippO:__setstate__", &preference, &schedule_all, &closing, &attributes))
         return NULL;
     if (instance_restore(self, attributes) < 0)

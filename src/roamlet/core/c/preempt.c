@@ -113,8 +113,7 @@ preempt_disarm(Scheduler *scheduler)
     scheduler->preempt.expired = scheduler->preempt.armed = false; /* first: the rest may run Python code */
     if (armed)
         source_disarm(scheduler);
-    if (raised != NULL)
-        error_raise(raised);
+    error_restore(raised);
 }
 
 /* A fresh budget of the same size from now on (a switch began a new slice). Cheap; cannot fail. */
@@ -126,7 +125,7 @@ preempt_restart(Scheduler *scheduler)
     if (preempt->slice > 0) {
         if (unlikely(preempt->expired))
             preempt_disarm(scheduler);
-        __atomic_store_n(&preempt->deadline, watcher_now() + preempt->slice, __ATOMIC_RELAXED);
+        __atomic_store_n(&preempt->deadline, monotonic_ns() + preempt->slice, __ATOMIC_RELAXED);
     }
 }
 
@@ -145,8 +144,7 @@ preempt_stop(Scheduler *scheduler)
         PyObject *raised = error_take();
         preempt->counting = false;
         source_count_end(scheduler);
-        if (raised != NULL)
-            error_raise(raised);
+        error_restore(raised);
     }
     preempt->budget = preempt->left = 0;
 }

@@ -26,7 +26,7 @@ trace_install(Scheduler *scheduler)
         preempt->user_profile = tstate->c_profilefunc;
         tstate->c_profilefunc = trace_profile;
     }
-    watch_tracing_update(tstate);
+    version_resumed(tstate);
 }
 
 static void
@@ -38,7 +38,7 @@ trace_uninstall(Scheduler *scheduler)
         tstate->c_tracefunc = preempt->user_trace;
     if (tstate->c_profilefunc == trace_profile)
         tstate->c_profilefunc = preempt->user_profile;
-    watch_tracing_update(tstate);
+    version_resumed(tstate);
 }
 
 static inline void

@@ -28,14 +28,6 @@ static struct {
     bool posted; /* a pending call is under way */
 } watcher = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static inline int64_t
-watcher_now(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
 static inline bool
 watcher_due(Preempt *preempt, int64_t now)
 {
@@ -48,7 +40,7 @@ watcher_arm(void)
 {
     static uint64_t rounds;
     uint64_t round = ++rounds;
-    int64_t now = watcher_now();
+    int64_t now = monotonic_ns();
     Scheduler *s = watcher.first;
     while (s != NULL) {
         Preempt *preempt = &s->preempt;
@@ -133,7 +125,7 @@ watcher_sleep(int64_t until)
         return;
     }
 #ifdef __APPLE__
-    until -= watcher_now();
+    until -= monotonic_ns();
     time = (struct timespec){(time_t)(until / 1000000000), (long)(until % 1000000000)};
     if (until > 0)
         pthread_cond_timedwait_relative_np(&watcher.wake, &watcher.lock, &time);
@@ -147,7 +139,7 @@ watcher_main(void *generation)
 {
     pthread_mutex_lock(&watcher.lock);
     while (watcher.generation == (uintptr_t)generation) {
-        int64_t now = watcher_now(), next = INT64_MAX;
+        int64_t now = monotonic_ns(), next = INT64_MAX;
         bool asked[LOOK_GIL + 1] = {false};
         for (Scheduler *s = watcher.first; s != NULL; s = s->preempt.next)
             asked[watcher_look(s, now, &next)] = true;
@@ -324,7 +316,7 @@ watcher_add(Scheduler *scheduler)
     }
     if (watcher_prepare() < 0)
         return -1;
-    __atomic_store_n(&preempt->deadline, watcher_now() + preempt->slice, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&preempt->deadline, monotonic_ns() + preempt->slice, __ATOMIC_SEQ_CST);
     __atomic_store_n(&preempt->dozing, false, __ATOMIC_SEQ_CST);
     preempt->looks = 0;
     preempt->look = preempt->looked_for = 0;
@@ -358,7 +350,7 @@ watcher_resumed(Scheduler *scheduler)
     if (likely(!__atomic_load_n(&preempt->dozing, __ATOMIC_SEQ_CST)))
         return;
     pthread_mutex_lock(&watcher.lock);
-    __atomic_store_n(&preempt->deadline, watcher_now() + preempt->slice, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&preempt->deadline, monotonic_ns() + preempt->slice, __ATOMIC_SEQ_CST);
     __atomic_store_n(&preempt->dozing, false, __ATOMIC_SEQ_CST);
     pthread_cond_signal(&watcher.wake);
     pthread_mutex_unlock(&watcher.lock);

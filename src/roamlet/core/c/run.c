@@ -113,17 +113,13 @@ run_with(PyObject *args, PyObject *kwargs, const char *format, char **names, int
     if (scheduler == NULL || !PyArg_ParseTupleAndKeywords(args, kwargs, format, names, &timeout, &threadblock, &soft, &ignore_nesting,
                                                           &total, &hub, &slice_object))
         return NULL;
-    if (timeout < 0) {
-        PyErr_Format(PyExc_ValueError, "run(timeout=%lld): a time-out is a number of opcodes, 0 for none", timeout);
-        return NULL;
-    }
+    if (timeout < 0)
+        return PyErr_Format(PyExc_ValueError, "run(timeout=%lld): a time-out is a number of opcodes, 0 for none", timeout);
     if (slice_object != Py_None && (slice = slice_ns(slice_object)) < 0)
         return NULL;
-    if (slice > 0 && (timeout > 0 || soft || total)) {
-        PyErr_SetString(PyExc_ValueError, "run(): slice goes with neither timeout, soft nor totaltimeout, which belong to a budget of "
-                                          "opcodes");
-        return NULL;
-    }
+    if (slice > 0 && (timeout > 0 || soft || total))
+        return PyErr_Format(PyExc_ValueError, "run(): slice goes with neither timeout, soft nor totaltimeout, which belong to a budget of "
+                                              "opcodes");
     if (scheduler_may_suspend(scheduler) < 0)
         return NULL;
     current = scheduler->current;
@@ -198,8 +194,7 @@ core_switch_trap(PyObject *Py_UNUSED(module), PyObject *args)
     old = scheduler->switch_trap;
     if (__builtin_add_overflow(old, change, &scheduler->switch_trap)) {
         scheduler->switch_trap = old;
-        PyErr_Format(PyExc_OverflowError, "switch_trap(%d): the trap's level would leave the range of a C int", change);
-        return NULL;
+        return PyErr_Format(PyExc_OverflowError, "switch_trap(%d): the trap's level would leave the range of a C int", change);
     }
     scheduler->trapped = scheduler->switch_trap != 0;
     return PyLong_FromLong(old);
@@ -210,10 +205,8 @@ static PyObject *
 hook_replace(PyObject **hook, PyObject *callable, const char *what)
 {
     PyObject *old = *hook;
-    if (callable != Py_None && !PyCallable_Check(callable)) {
-        PyErr_Format(PyExc_TypeError, "%s takes a callable or None, not %R", what, callable);
-        return NULL;
-    }
+    if (callable != Py_None && !PyCallable_Check(callable))
+        return PyErr_Format(PyExc_TypeError, "%s takes a callable or None, not %R", what, callable);
     *hook = callable != Py_None ? Py_NewRef(callable) : NULL;
     return old != NULL ? old : Py_NewRef(Py_None);
 }

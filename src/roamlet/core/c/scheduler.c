@@ -4,6 +4,9 @@
 static void preempt_resumed(Scheduler *scheduler);
 static int scope_check(Tasklet *tasklet);
 static void scope_left(Tasklet *tasklet);
+static void locals_drop(Tasklet *tasklet, int rounds);
+
+#define LOCALS_ROUNDS 10 /* while the tasklet can run code; what is left goes with the object */
 
 /* ---- suspending ---- */
 
@@ -95,9 +98,15 @@ scheduler_announce(Scheduler *scheduler, Tasklet *from, Tasklet *to)
     scheduler->announcing = false;
     Py_DECREF(from);
     Py_DECREF(callback);
-    if (raised != NULL)
-        error_raise(raised);
+    error_restore(raised);
     return scheduler->first;
+}
+
+/* Whether there is anything that a switch away from the tasklet must tell others. */
+static inline __attribute__((always_inline)) bool
+departure_matters(Scheduler *scheduler, Tasklet *from)
+{
+    return (scheduler->attention | from->special) != 0 || tstate_loop(scheduler->tstate) != 0;
 }
 
 static void watchdog_redirects(Scheduler *scheduler, Tasklet *from);
@@ -119,6 +128,8 @@ scheduler_departs(Scheduler *scheduler, Tasklet *from, Tasklet *to)
     to = scheduler->first;
     if (to != NULL && (scheduler->attention & ATTEND_CALLBACK) != 0)
         to = scheduler_announce(scheduler, from, to);
+    if (to != NULL && to != from)
+        loop_leaves(from);
     scheduler->first = NULL;
     scheduler->idle = scheduler->announcing = false;
     return to;
@@ -133,6 +144,8 @@ tasklet_returns(Tasklet *tasklet)
     scheduler->announcing = true;
     if (tasklet->special & SPECIAL_ATOMIC)
         atomic_take_back(scheduler->tstate);
+    if (tasklet->special & SPECIAL_LOOP)
+        loop_enters(tasklet);
     if (tasklet->special & SPECIAL_TRACED)
         tracing_enters(tasklet);
     if (scheduler->attention & ATTEND_WATCHDOG)
@@ -180,7 +193,7 @@ scheduler_resumed(Scheduler *scheduler, Tasklet *tasklet, PyObject **value)
 static inline __attribute__((always_inline)) int
 scheduler_switch(Scheduler *scheduler, Tasklet *from, Tasklet *to, PyObject **value)
 {
-    if (unlikely((scheduler->attention | from->special) != 0)) {
+    if (unlikely(departure_matters(scheduler, from))) {
         to = scheduler_departs(scheduler, from, to);
         if (to == from)
             return scheduler_resumed(scheduler, from, value);
@@ -207,14 +220,27 @@ scheduler_leave(Tasklet *current, PyObject *const *operands)
     return next;
 }
 
+/* No tasklet can run: sleep in `current`. If it is the one that goes on, its loop has stayed in place. */
+static __attribute__((noinline)) Tasklet *
+scheduler_idle_in(Scheduler *scheduler, Tasklet *current)
+{
+    Tasklet *next = scheduler_idle(scheduler);
+    if (next != current && departure_matters(scheduler, current)) {
+        scheduler->announcing = true;
+        loop_leaves(current);
+        scheduler->announcing = false;
+    }
+    return next;
+}
+
 /* Suspend the current tasklet, which scheduler_leave took out and the caller has put where it waits. */
 static inline __attribute__((always_inline)) int
 scheduler_suspend(Scheduler *scheduler, Tasklet *current, Tasklet *next, PyObject **value)
 {
-    if (unlikely((scheduler->attention | current->special) != 0))
+    if (unlikely(departure_matters(scheduler, current)))
         next = scheduler_departs(scheduler, current, next);
     if (unlikely(next == NULL))
-        next = scheduler_idle(scheduler);
+        next = scheduler_idle_in(scheduler, current);
     else
         scheduler->current = next;
     if (likely(next != current))
@@ -244,8 +270,10 @@ scheduler_finish(Scheduler *scheduler, Tasklet *dead, PyObject *error)
     dead->state = TASKLET_UNBOUND;
     if (unlikely(error != NULL && next != NULL && ring_holds(scheduler_keeper(scheduler))))
         next = scheduler_keeper(scheduler); /* it raises the error at once; the others stay in their order */
-    if (unlikely((scheduler->attention | dead->special) != 0)) {
+    if (unlikely(departure_matters(scheduler, dead))) {
         next = scheduler_departs(scheduler, dead, next);
+        loop_leaves(dead);
+        loop_drop(dead);
         dead->special = 0;
         dead->atomic = 0;
         dead->atomic_flag = false;
@@ -331,6 +359,8 @@ tasklet_main(Scheduler *scheduler, Tasklet *tasklet)
     Py_XDECREF(function);
     Py_XDECREF(args);
     Py_XDECREF(kwargs);
+    if (unlikely(tasklet->locals != NULL))
+        locals_drop(tasklet, LOCALS_ROUNDS);
     Py_CLEAR(tasklet->context);
     if (unlikely(tasklet->scope != NULL))
         scope_left(tasklet);
@@ -340,6 +370,10 @@ tasklet_main(Scheduler *scheduler, Tasklet *tasklet)
         tasklet->special &= (uint8_t)~SPECIAL_TRACED;
         Py_CLEAR(tasklet->tracing[0]);
         Py_CLEAR(tasklet->tracing[1]);
+    }
+    if (unlikely((tstate_loop(scheduler->tstate) | (tasklet->special & SPECIAL_LOOP)) != 0)) { /* it has left it running */
+        loop_leaves(tasklet);
+        loop_drop(tasklet);
     }
 
     started_remove(scheduler, tasklet);

@@ -286,14 +286,10 @@ core_select(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count
         else
             return PyErr_Format(PyExc_TypeError, "select() got an unexpected keyword argument '%U'", keyword);
     }
-    if (count == 0) {
-        PyErr_SetString(PyExc_ValueError, "select() takes at least one case: a channel to receive from, or (channel, value) to send");
-        return NULL;
-    }
-    if (timeout != Py_None && otherwise != NULL) {
-        PyErr_SetString(PyExc_TypeError, "select() takes timeout, to wait so long, or default, not to wait, and not both");
-        return NULL;
-    }
+    if (count == 0)
+        return PyErr_Format(PyExc_ValueError, "select() takes at least one case: a channel to receive from, or (channel, value) to send");
+    if (timeout != Py_None && otherwise != NULL)
+        return PyErr_Format(PyExc_TypeError, "select() takes timeout, to wait so long, or default, not to wait, and not both");
     if (scheduler_get() == NULL || api_deadline(timeout, "select(timeout)", &deadline) < 0 || (select = select_new(args, count)) == NULL)
         return NULL;
     for (;;) {

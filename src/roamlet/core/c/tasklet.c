@@ -111,7 +111,7 @@ tasklet_bind_args(Tasklet *tasklet, PyObject *args, PyObject *kwargs)
         PyErr_SetString(PyExc_RuntimeError, "the tasklet was not bound to a function: tasklet(function)(*args)");
         return -1;
     }
-    context = switch_capture_context();
+    context = PyThreadState_Get()->context != NULL ? PyContext_CopyCurrent() : NULL; /* without one: an empty one */
     if (context == NULL && PyErr_Occurred())
         return -1;
     old_context = tasklet->context;
@@ -177,10 +177,8 @@ static PyObject *
 Tasklet_call(PyObject *self, PyObject *args, PyObject *kwargs)
 {
     Tasklet *tasklet = (Tasklet *)self;
-    if (unlikely(tasklet_alive(tasklet))) {
-        PyErr_SetString(PyExc_RuntimeError, "tasklet is alive: it has its arguments already, and one tasklet runs once at a time");
-        return NULL;
-    }
+    if (unlikely(tasklet_alive(tasklet)))
+        return PyErr_Format(PyExc_RuntimeError, "tasklet is alive: it has its arguments already, and one tasklet runs once at a time");
     if (tasklet_may_bind(tasklet) < 0 || tasklet_bind_args(tasklet, args, kwargs) < 0 || tasklet_insert(tasklet) < 0)
         return NULL;
     return Py_NewRef(self);
@@ -195,10 +193,8 @@ Tasklet_bind(PyObject *self, PyObject *args, PyObject *kwargs)
     bool with_args;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|OOO:bind", names, &function, &call_args, &call_kwargs))
         return NULL;
-    if (call_kwargs != Py_None && !PyDict_Check(call_kwargs)) {
-        PyErr_Format(PyExc_TypeError, "bind(): kwargs is a dict or None, not %R", call_kwargs);
-        return NULL;
-    }
+    if (call_kwargs != Py_None && !PyDict_Check(call_kwargs))
+        return PyErr_Format(PyExc_TypeError, "bind(): kwargs is a dict or None, not %R", call_kwargs);
     with_args = call_args != Py_None || call_kwargs != Py_None;
     if (function_check(function) < 0)
         return NULL;
@@ -266,19 +262,6 @@ Tasklet_vectorcall(PyObject *type, PyObject *const *args, size_t flags, PyObject
 }
 
 static PyObject *
-Tasklet_setup(PyObject *self, PyObject *args, PyObject *kwargs)
-{
-    Tasklet *tasklet = (Tasklet *)self;
-    if (tasklet_alive(tasklet)) {
-        PyErr_SetString(PyExc_RuntimeError, "tasklet is alive: it has its arguments already");
-        return NULL;
-    }
-    if (tasklet_may_bind(tasklet) < 0 || tasklet_bind_args(tasklet, args, kwargs) < 0 || tasklet_insert(tasklet) < 0)
-        return NULL;
-    return Py_NewRef(self);
-}
-
-static PyObject *
 Tasklet_bind_thread(PyObject *self, PyObject *args)
 {
     Tasklet *tasklet = (Tasklet *)self;
@@ -290,27 +273,19 @@ Tasklet_bind_thread(PyObject *self, PyObject *args)
     if (thread != Py_None && !thread_id_is_own(thread)) {
         if (!thread_id_from(thread, &id))
             return NULL;
-        if (!thread_find(id, &to) || to == NULL) {
-            PyErr_Format(PyExc_ValueError, "bad thread: thread %lu %s", id,
-                         to == NULL ? "has not used roamlet yet: call roamlet.getcurrent() in it first" : "does not live");
-            return NULL;
-        }
+        if (!thread_find(id, &to) || to == NULL)
+            return PyErr_Format(PyExc_ValueError, "bad thread: thread %lu %s", id,
+                                to == NULL ? "has not used roamlet yet: call roamlet.getcurrent() in it first" : "does not live");
     }
     if (to == from)
         Py_RETURN_NONE;
-    if (tasklet == from->main || ring_holds(tasklet)) {
-        PyErr_SetString(PyExc_RuntimeError, "can't (re)bind a runnable tasklet to another thread: remove() it first");
-        return NULL;
-    }
-    if (tasklet == from->current) { /* it has ended, but its thread sleeps on its C stack, or tells a callback of its end */
-        PyErr_SetString(PyExc_RuntimeError, "can't (re)bind the tasklet that ended last in its thread before another runs there: "
-                                            "make a new one");
-        return NULL;
-    }
-    if (tasklet->state == TASKLET_STARTED) {
-        PyErr_SetString(PyExc_RuntimeError, "tasklet has C state on its stack: a tasklet that has started stays in its thread");
-        return NULL;
-    }
+    if (tasklet == from->main || ring_holds(tasklet))
+        return PyErr_Format(PyExc_RuntimeError, "can't (re)bind a runnable tasklet to another thread: remove() it first");
+    if (tasklet == from->current) /* it has ended, but its thread sleeps on its C stack, or tells a callback of its end */
+        return PyErr_Format(PyExc_RuntimeError, "can't (re)bind the tasklet that ended last in its thread before another runs there: "
+                                                "make a new one");
+    if (tasklet->state == TASKLET_STARTED)
+        return PyErr_Format(PyExc_RuntimeError, "tasklet has C state on its stack: a tasklet that has started stays in its thread");
     tasklet->scheduler = to;
     to->tasklets++;
     scheduler_release(from);
@@ -329,14 +304,10 @@ static PyObject *
 Tasklet_remove(PyObject *self, PyObject *Py_UNUSED(unused))
 {
     Tasklet *tasklet = (Tasklet *)self;
-    if (tasklet->blocked != NOT_BLOCKED && tasklet->blocked != BLOCKED_RUN) {
-        PyErr_Format(PyExc_RuntimeError, "You cannot remove a blocked tasklet: %R is in no run queue", tasklet);
-        return NULL;
-    }
-    if (tasklet == tasklet->scheduler->current) {
-        PyErr_SetString(PyExc_RuntimeError, "The current tasklet cannot be removed: schedule_remove() suspends it");
-        return NULL;
-    }
+    if (tasklet->blocked != NOT_BLOCKED && tasklet->blocked != BLOCKED_RUN)
+        return PyErr_Format(PyExc_RuntimeError, "You cannot remove a blocked tasklet: %R is in no run queue", tasklet);
+    if (tasklet == tasklet->scheduler->current)
+        return PyErr_Format(PyExc_RuntimeError, "The current tasklet cannot be removed: schedule_remove() suspends it");
     if (ring_holds(tasklet)) {
         ring_remove(tasklet->scheduler, tasklet);
         Py_DECREF(tasklet); /* the ring's; the caller has another */
@@ -394,18 +365,14 @@ Tasklet_switch(PyObject *self, PyObject *const *args, Py_ssize_t count)
     PyObject *value;
     if (scheduler == NULL)
         return NULL;
-    if (count != 0) {
-        PyErr_Format(PyExc_TypeError, "tasklet.switch() takes no arguments (%zd given)", count);
-        return NULL;
-    }
+    if (count != 0)
+        return PyErr_Format(PyExc_TypeError, "tasklet.switch() takes no arguments (%zd given)", count);
     if (tasklet == scheduler->current)
         Py_RETURN_NONE;
     if (tasklet_may_insert(tasklet) < 0 || scheduler_may_suspend(scheduler) < 0)
         return NULL;
-    if (tasklet->scheduler != scheduler) {
-        PyErr_SetString(PyExc_RuntimeError, "can't switch to a different thread: insert() makes the tasklet runnable there");
-        return NULL;
-    }
+    if (tasklet->scheduler != scheduler)
+        return PyErr_Format(PyExc_RuntimeError, "can't switch to a different thread: insert() makes the tasklet runnable there");
     if (tasklet_insert(tasklet) < 0)
         return NULL;
     if (scheduler_pause(scheduler, tasklet, arguments_end(args, count, NULL), &value) < 0)
@@ -499,15 +466,7 @@ Tasklet_kill(PyObject *self, PyObject *args, PyObject *kwargs)
 static PyObject *
 Tasklet_raise_exception(PyObject *self, PyObject *args)
 {
-    PyObject *rest, *error;
-    if (PyTuple_GET_SIZE(args) < 1) {
-        PyErr_SetString(PyExc_TypeError, "raise_exception() takes at least 1 argument: an exception class and its arguments, as in "
-                                         "raise_exception(ValueError, 'why')");
-        return NULL;
-    }
-    rest = PyTuple_GetSlice(args, 1, PyTuple_GET_SIZE(args));
-    error = rest != NULL ? error_build(PyTuple_GET_ITEM(args, 0), rest, "raise_exception()") : NULL;
-    Py_XDECREF(rest);
+    PyObject *error = error_from_arguments(args, "raise_exception");
     return error != NULL ? tasklet_thrown((Tasklet *)self, error, false) : NULL;
 }
 

@@ -20,9 +20,7 @@ clock_ns(void)
         }
         return (int64_t)(value * 1e9);
     }
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+    return monotonic_ns();
 }
 
 static inline bool

@@ -36,8 +36,7 @@ tracing_enters(Tasklet *tasklet)
             Py_XSETREF(scheduler->tracing[profile], Py_NewRef(tracing_installed(scheduler->tstate, profile)));
             tracing_call(tracing_setter(profile), tasklet->tracing[profile]);
         }
-    if (raised != NULL)
-        error_raise(raised);
+    error_restore(raised);
 }
 
 /* The tasklet runs no longer: keep what it has installed as its own, and give the thread back its. */
@@ -52,8 +51,7 @@ tracing_leaves(Tasklet *tasklet)
             tracing_call(tracing_setter(profile), scheduler->tracing[profile]);
             Py_CLEAR(scheduler->tracing[profile]);
         }
-    if (raised != NULL)
-        error_raise(raised);
+    error_restore(raised);
 }
 
 /* A new reference to the function that traces or profiles the tasklet. */

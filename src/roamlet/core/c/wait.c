@@ -63,8 +63,7 @@ queue_wait(RoamletQueue *queue, PyObject *on, int64_t deadline, int flags, PyObj
     if (unlikely(failed)) {
         PyObject *error = forgotten != NULL ? error_take() : NULL;
         Py_XDECREF(forgotten);
-        if (error != NULL)
-            error_raise(error);
+        error_restore(error);
         return woken ? ROAMLET_RAISED_WOKEN : ROAMLET_RAISED;
     }
     Py_XDECREF(value);
@@ -265,10 +264,8 @@ core_install_hub(PyObject *Py_UNUSED(module), PyObject *args)
     int wake_fd;
     if (!PyArg_ParseTuple(args, "Oi:install_hub", &poll, &wake_fd))
         return NULL;
-    if (poll != Py_None && !PyCallable_Check(poll)) {
-        PyErr_Format(PyExc_TypeError, "install_hub(): poll is a callable that takes a time-out, or None, not %R", poll);
-        return NULL;
-    }
+    if (poll != Py_None && !PyCallable_Check(poll))
+        return PyErr_Format(PyExc_TypeError, "install_hub(): poll is a callable that takes a time-out, or None, not %R", poll);
     if (poll != Py_None) {
         if ((hub = PyMem_Malloc(sizeof *hub)) == NULL)
             return PyErr_NoMemory();

@@ -57,10 +57,8 @@ Waiter_wait(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *n
     }
     if (waiter->state == WAITER_PENDING && !waiter->used && scheduler_may_block(scheduler) < 0)
         return NULL;
-    if (waiter->used) {
-        PyErr_SetString(PyExc_RuntimeError, "a Waiter serves one wait: make a new one");
-        return NULL;
-    }
+    if (waiter->used)
+        return PyErr_Format(PyExc_RuntimeError, "a Waiter serves one wait: make a new one");
     waiter->used = true;
     if (waiter->state != WAITER_PENDING)
         return waiter_result(waiter);
@@ -78,8 +76,7 @@ Waiter_wait(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *n
         return waiter_result(waiter);
     if (current->timed_out) {
         current->timed_out = false;
-        PyErr_Format(PyExc_TimeoutError, "nothing happened within %R seconds", timeout);
-        return NULL;
+        return PyErr_Format(PyExc_TimeoutError, "nothing happened within %R seconds", timeout);
     }
     Py_RETURN_NONE; /* woken by insert() or run() */
 }
@@ -110,10 +107,8 @@ Waiter_succeed(PyObject *self, PyObject *args)
 static PyObject *
 Waiter_fail(PyObject *self, PyObject *error)
 {
-    if (!PyExceptionInstance_Check(error)) {
-        PyErr_Format(PyExc_TypeError, "fail() takes an exception instance, not %R", error);
-        return NULL;
-    }
+    if (!PyExceptionInstance_Check(error))
+        return PyErr_Format(PyExc_TypeError, "fail() takes an exception instance, not %R", error);
     return waiter_settle((Waiter *)self, error, WAITER_ERROR);
 }
 

@@ -1,5 +1,5 @@
-/* Where 3.11 and 3.12 keep the running frame: in a _PyCFrame on the C stack that the thread state points to. A tasklet has
-   a bottommost one of its own. */
+/* What 3.11 and 3.12 have in common: above all where they keep the running frame, in a _PyCFrame on the C stack that the thread
+   state points to. A tasklet has a bottommost one of its own. */
 
 typedef struct {
     _PyCFrame cframe; /* the bottom of a tasklet's chain of cframes */
@@ -23,3 +23,19 @@ tstate_set_frame(PyThreadState *tstate, _PyInterpreterFrame *frame)
 {
     tstate->cframe->current_frame = frame;
 }
+
+static inline PyCodeObject *
+frame_code(_PyInterpreterFrame *frame)
+{
+    return frame->f_code;
+}
+
+/* Which code unit the frame executes, while the stack pointer is in a register. */
+static inline Py_ssize_t
+frame_unit(_PyInterpreterFrame *frame)
+{
+    return frame->prev_instr - _PyCode_CODE(frame_code(frame));
+}
+
+/* A call's operands are (NULL, callable) or (method, self), then the arguments. */
+#define CALLABLE_BELOW_SELF 0

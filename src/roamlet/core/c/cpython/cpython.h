@@ -37,6 +37,7 @@
 #endif
 
 #include "collector.h"
+#include "running_loop.h"
 #include "watch.h"
 #include "snapshot.h"
 
@@ -69,6 +70,14 @@ error_raise(PyObject *error)
 #else
     PyErr_Restore(Py_NewRef((PyObject *)Py_TYPE(error)), error, PyException_GetTraceback(error));
 #endif
+}
+
+/* Raise again what error_take() gave (stolen); NULL changes nothing. */
+static inline void
+error_restore(PyObject *raised)
+{
+    if (raised != NULL)
+        error_raise(raised);
 }
 
 #endif

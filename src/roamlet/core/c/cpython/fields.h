@@ -6,6 +6,15 @@
 #define C_STACK_MEASURED 0
 #endif
 
+#ifndef CFRAME_IS_TRACED
+/* The thread's tracing has changed, or its tasklet: only 3.11 has to be told. */
+static inline void
+version_resumed(PyThreadState *tstate)
+{
+    (void)tstate;
+}
+#endif
+
 typedef struct {
     VersionFields version;
     _PyErr_StackItem *exc_info;

@@ -1,9 +1,5 @@
 /* CPython 3.11: frames hang off a _PyCFrame on the C stack; one recursion counter; entry frames are on the data stack. */
-#ifndef Py_BUILD_CORE
-#define Py_BUILD_CORE 1
-#endif
-#include "internal/pycore_code.h"
-#include "internal/pycore_frame.h"
+#include "before_314.h"
 
 /* What was given a public name in 3.12. */
 #define PyUnstable_Eval_RequestCodeExtraIndex _PyEval_RequestCodeExtraIndex
@@ -15,6 +11,7 @@
 #define TRACED_EVENT tracing_what
 #define NO_TRACED_EVENT 0
 #define ENTRY_FRAMES_ON_C_STACK 0
+#define CFRAME_IS_TRACED 1
 
 typedef struct {
     _PyCFrame *cframe;
@@ -41,8 +38,8 @@ version_load(VersionFields *saved, PyThreadState *tstate)
     tstate->trash_delete_nesting = saved->trash_nesting;
 }
 
-/* use_tracing is in each cframe, but tracing is the thread's: a frame suspended before settrace() must see it. Not
-   before the tasklet's C stack is back, for its cframe lies there. */
+/* The eval loop looks at c_tracefunc only while the innermost _PyCFrame says so. That is in each cframe, but tracing is the
+   thread's: a frame suspended before settrace() must see it. Not before the tasklet's C stack is back, for its cframe lies there. */
 static inline __attribute__((always_inline)) void
 version_resumed(PyThreadState *tstate)
 {
@@ -82,34 +79,11 @@ frame_is_entry(const _PyInterpreterFrame *frame)
     return frame->is_entry;
 }
 
-static inline PyCodeObject *
-frame_code(_PyInterpreterFrame *frame)
-{
-    return frame->f_code;
-}
-
 /* The function the frame executes; the frame owns it. */
 static inline PyObject *
 frame_function(_PyInterpreterFrame *frame)
 {
     return (PyObject *)frame->f_func;
 }
-
-/* The generator or coroutine that a frame which says so is owned by: borrowed. */
-static inline PyGenObject *
-frame_generator(_PyInterpreterFrame *frame)
-{
-    return _PyFrame_GetGenerator(frame);
-}
-
-/* Which code unit the frame executes, while the stack pointer is in a register. */
-static inline Py_ssize_t
-frame_unit(_PyInterpreterFrame *frame)
-{
-    return frame->prev_instr - _PyCode_CODE(frame_code(frame));
-}
-
-/* A call's operands are (NULL, callable) or (method, self), then the arguments. */
-#define CALLABLE_BELOW_SELF 0
 
 #include "fields.h"

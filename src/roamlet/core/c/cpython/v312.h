@@ -1,9 +1,5 @@
 /* CPython 3.12: separate counters for Python and C recursion; an eval loop's entry frame lies on the C stack. */
-#ifndef Py_BUILD_CORE
-#define Py_BUILD_CORE 1
-#endif
-#include "internal/pycore_code.h"
-#include "internal/pycore_frame.h"
+#include "before_314.h"
 
 #define RECURSION_REMAINING py_recursion_remaining
 #define RECURSION_LIMIT py_recursion_limit
@@ -62,23 +58,11 @@ version_fresh(VersionFields *fresh, VersionRoot *root, VersionThread *thread, Py
     fresh->trash_nesting = 0;
 }
 
-static inline void
-version_resumed(PyThreadState *tstate)
-{
-    (void)tstate;
-}
-
 /* Whether a C call of the eval loop begins here. */
 static inline bool
 frame_is_entry(const _PyInterpreterFrame *frame)
 {
     return frame->owner == FRAME_OWNED_BY_CSTACK;
-}
-
-static inline PyCodeObject *
-frame_code(_PyInterpreterFrame *frame)
-{
-    return frame->f_code;
 }
 
 /* The function the frame executes; the frame owns it. */
@@ -87,22 +71,5 @@ frame_function(_PyInterpreterFrame *frame)
 {
     return (PyObject *)frame->f_funcobj;
 }
-
-/* The generator or coroutine that a frame which says so is owned by: borrowed. */
-static inline PyGenObject *
-frame_generator(_PyInterpreterFrame *frame)
-{
-    return _PyFrame_GetGenerator(frame);
-}
-
-/* Which code unit the frame executes, while the stack pointer is in a register. */
-static inline Py_ssize_t
-frame_unit(_PyInterpreterFrame *frame)
-{
-    return frame->prev_instr - _PyCode_CODE(frame_code(frame));
-}
-
-/* A call's operands are (NULL, callable) or (method, self), then the arguments. */
-#define CALLABLE_BELOW_SELF 0
 
 #include "fields.h"

@@ -1,9 +1,5 @@
 /* CPython 3.13: the current frame is in the thread state itself; the trashcan has no nesting counter. */
-#ifndef Py_BUILD_CORE
-#define Py_BUILD_CORE 1
-#endif
-#include "internal/pycore_code.h"
-#include "internal/pycore_frame.h"
+#include "before_314.h"
 
 #define RECURSION_REMAINING py_recursion_remaining
 #define RECURSION_LIMIT py_recursion_limit
@@ -58,12 +54,6 @@ version_fresh(VersionFields *fresh, VersionRoot *root, VersionThread *thread, Py
     fresh->c_remaining = thread->c_remaining;
 }
 
-static inline void
-version_resumed(PyThreadState *tstate)
-{
-    (void)tstate;
-}
-
 /* Whether a C call of the eval loop begins here. */
 static inline bool
 frame_is_entry(const _PyInterpreterFrame *frame)
@@ -82,13 +72,6 @@ static inline PyObject *
 frame_function(_PyInterpreterFrame *frame)
 {
     return (PyObject *)frame->f_funcobj;
-}
-
-/* The generator or coroutine that a frame which says so is owned by: borrowed. */
-static inline PyGenObject *
-frame_generator(_PyInterpreterFrame *frame)
-{
-    return _PyFrame_GetGenerator(frame);
 }
 
 /* Which code unit the frame executes, while the stack pointer is in a register. */

@@ -2,7 +2,7 @@
    the C stack instead, which the sliced backend never leaves and the stacks backend swaps.
 
    What else is new in the thread state and stays the thread's, for all of its tasklets:
-   - asyncio_running_loop, asyncio_running_task: an event loop belongs to its thread, as it did when asyncio kept it itself;
+   - asyncio_running_loop, asyncio_running_task: they change with the tasklets that have any, by asyncio's own functions (running_loop.c);
    - generator_return_kind (3.15): written just before an eval loop returns and read by its caller, with no call
      in between in which a switch could happen; jit_exit (3.15) likewise, between two traces;
    - delete_later: objects whose deallocation waits for a shallower stack; any tasklet may take them from there;
@@ -98,12 +98,6 @@ version_fresh(VersionFields *fresh, VersionRoot *root, VersionThread *thread, Py
     (void)tstate;
     fresh->frame = FRAMES_END(tstate);
     fresh->executor = NULL;
-}
-
-static inline void
-version_resumed(PyThreadState *tstate)
-{
-    (void)tstate;
 }
 
 #ifdef ROAMLET_SWITCH_STACKS

@@ -51,6 +51,29 @@ watch_ask(int (*function)(void *))
 #endif
 }
 
+typedef struct {
+    int tracing, event;
+} WatchTracing;
+
+/* Leave the state of "inside a callback about events", in which none are sent, for a switch out of the callback. */
+static inline WatchTracing
+watch_tracing_leave(PyThreadState *tstate)
+{
+    WatchTracing saved = {tstate->tracing, tstate->TRACED_EVENT};
+    tstate->tracing = 0;
+    tstate->TRACED_EVENT = NO_TRACED_EVENT;
+    version_resumed(tstate);
+    return saved;
+}
+
+static inline void
+watch_tracing_enter(PyThreadState *tstate, WatchTracing saved)
+{
+    tstate->tracing = saved.tracing;
+    tstate->TRACED_EVENT = saved.event;
+    version_resumed(tstate);
+}
+
 #if WATCH_BY_MONITORING
 
 /* How often roamlet may change global events in a process. 3.13 and later count all changes in 24 bits, and refuse any further. */
@@ -131,27 +154,6 @@ watch_code_armed(PyCodeObject *code, int tool)
     return code->_co_monitoring != NULL && (code->_co_monitoring->local_monitors.tools[INSTRUCTION] >> tool & 1) != 0;
 }
 
-typedef struct {
-    int tracing, event;
-} WatchTracing;
-
-/* Leave the state of "inside a monitoring callback", in which no events are sent, for a switch out of the callback. */
-static inline WatchTracing
-watch_tracing_leave(PyThreadState *tstate)
-{
-    WatchTracing saved = {tstate->tracing, tstate->what_event};
-    tstate->tracing = 0;
-    tstate->what_event = -1;
-    return saved;
-}
-
-static inline void
-watch_tracing_enter(PyThreadState *tstate, WatchTracing saved)
-{
-    tstate->tracing = saved.tracing;
-    tstate->what_event = saved.event;
-}
-
 #else /* WATCH_BY_TRACING */
 
 static inline PyCodeObject *
@@ -173,36 +175,6 @@ watch_entry_iterates(const WatchFrame *entry, const WatchFrame *inner)
 {
     (void)inner;
     return entry->owner == FRAME_OWNED_BY_GENERATOR && entry->previous != NULL && watch_frame_iterates(entry->previous);
-}
-
-typedef struct {
-    int tracing, event;
-} WatchTracing;
-
-/* The eval loop looks at c_tracefunc only while the innermost _PyCFrame says so. */
-static inline void
-watch_tracing_update(PyThreadState *tstate)
-{
-    bool traced = tstate->tracing == 0 && (tstate->c_tracefunc != NULL || tstate->c_profilefunc != NULL);
-    tstate->cframe->use_tracing = traced ? 255 : 0;
-}
-
-static inline WatchTracing
-watch_tracing_leave(PyThreadState *tstate)
-{
-    WatchTracing saved = {tstate->tracing, tstate->tracing_what};
-    tstate->tracing = 0;
-    tstate->tracing_what = 0;
-    watch_tracing_update(tstate);
-    return saved;
-}
-
-static inline void
-watch_tracing_enter(PyThreadState *tstate, WatchTracing saved)
-{
-    tstate->tracing = saved.tracing;
-    tstate->tracing_what = saved.event;
-    watch_tracing_update(tstate);
 }
 
 /* f_trace_opcodes of a frame is true for any value but 0: this one says that it was us, so that the user's trace function

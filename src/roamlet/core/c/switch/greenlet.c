@@ -195,12 +195,6 @@ switch_body_done(Scheduler *scheduler)
     Py_XDECREF(context);
 }
 
-static PyObject *
-switch_capture_context(void)
-{
-    return PyThreadState_Get()->context == NULL ? NULL : PyContext_CopyCurrent();
-}
-
 static PyObject *name_gr_context; /* see name_interned */
 
 static PyObject *

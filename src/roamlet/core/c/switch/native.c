@@ -124,12 +124,6 @@ switch_body_done(Scheduler *scheduler)
     Py_CLEAR(scheduler->current->sw.exc_base.exc_value);
 }
 
-static PyObject *
-switch_capture_context(void)
-{
-    return PyThreadState_Get()->context == NULL ? NULL : PyContext_CopyCurrent();
-}
-
 /* Where the reference to the tasklet's context is kept. */
 static PyObject **
 context_slot(Tasklet *tasklet)

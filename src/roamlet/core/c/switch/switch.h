@@ -33,9 +33,6 @@ static inline void switch_to(Scheduler *scheduler, Tasklet *from, Tasklet *to);
 static inline int switch_body_begin(Scheduler *scheduler, Tasklet *tasklet);
 /* The tasklet's function has returned; its context and exception state are let go. May run Python code. */
 static void switch_body_done(Scheduler *scheduler);
-/* A new reference to the context that a tasklet set up now, by this thread, will start in; NULL for an empty one (no
-   exception set), or NULL with an exception set. */
-static PyObject *switch_capture_context(void);
 /* The context that the tasklet is in, or will start in; an empty one is made when it has none yet. A new reference, or
    NULL with an exception set. */
 static PyObject *switch_context(Tasklet *tasklet);
