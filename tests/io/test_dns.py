@@ -7,7 +7,7 @@ import pytest
 
 import roamlet
 from roamlet import io
-from roamlet.io import workers
+from roamlet.io import _originals, workers
 from tests.io._workers import Gate, started, wait_until
 
 pytestmark = pytest.mark.usefixtures("workers_at_first")
@@ -38,13 +38,13 @@ def test_names_are_asked_for_on_a_worker(monkeypatch):
     asked = []
 
     def note(name):
-        original = getattr(socket, name)
+        original = getattr(_originals, name)
 
         def asks(*arguments):
             asked.append((name, threading.current_thread() is threading.main_thread()))
             return original(*arguments)
 
-        monkeypatch.setattr(socket, name, asks)
+        monkeypatch.setattr(_originals, name, asks)
 
     for name in ("getaddrinfo", "getnameinfo", "gethostbyname"):
         note(name)
@@ -70,7 +70,7 @@ def test_only_the_tasklet_waits_for_a_slow_resolver(monkeypatch):
             return []
         return original(host, port, family, type, proto, flags)
 
-    monkeypatch.setattr(socket, "getaddrinfo", slow)
+    monkeypatch.setattr(_originals, "getaddrinfo", slow)
     tasklet = started(lambda: order.append(io.getaddrinfo("roamlet.invalid", 80)))
     gate.wait_for()
     order.append("another tasklet")

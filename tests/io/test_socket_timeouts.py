@@ -1,11 +1,15 @@
 """Time-outs of sockets, calls that shall not wait, and scopes that expire."""
 
+import array
+import os
 import re
 import socket as standard
+import time
 
 import pytest
 
 import roamlet
+from roamlet import io
 from tests.io._sockets import fill
 
 
@@ -94,3 +98,66 @@ def test_a_scope_that_expires_ends_a_call(pair):
     assert scope.expired
     pair[1].send(b"later")
     assert pair[0].recv(10) == b"later"
+
+
+def watched(ours, theirs):
+    """A socket that has waited once, so that the hub watches it."""
+    roamlet.tasklet(theirs.send)(b"first")
+    assert ours.recv(100) == b"first"
+
+
+def test_what_does_not_wait_finds_what_has_come_since_the_hub_was_asked(pair):
+    ours, theirs = pair
+    watched(ours, theirs)
+    ours.setblocking(False)
+    for _ in range(20):
+        theirs.send(b"data")
+        assert ours.recv(100) == b"data"
+        with pytest.raises(BlockingIOError):
+            ours.recv(100)
+
+
+def test_a_message_with_descriptors_does_not_hide_what_follows_it(pair):
+    ours, theirs = pair
+    watched(ours, theirs)
+    with open(os.devnull, "rb") as null:
+        theirs.sendmsg([b"a"], [(standard.SOL_SOCKET, standard.SCM_RIGHTS, array.array("i", [null.fileno()]))])
+    theirs.send(b"b")
+    ours.settimeout(10)
+    assert (ours.recv(100), ours.recv(100)) == (b"a", b"b")
+
+
+def test_what_another_process_sent_does_not_hide_what_follows_it(pair):
+    ours, theirs = pair
+    ours.setsockopt(standard.SOL_SOCKET, standard.SO_PASSCRED, 1)
+    watched(ours, theirs)
+    child = os.fork()
+    if child == 0:
+        os.write(theirs.fileno(), b"a")
+        os._exit(0)
+    os.waitpid(child, 0)
+    theirs.send(b"b")
+    ours.settimeout(10)
+    assert (ours.recv(100), ours.recv(100)) == (b"a", b"b")
+
+
+@pytest.mark.parametrize("call", ["recv", "accept", "wait_readable", "read"])
+def test_what_came_in_time_is_found_by_a_tasklet_that_runs_too_late(listener, call):
+    with io.create_connection(listener.getsockname()) as theirs, listener.accept()[0] as ours:
+        watched(ours, theirs)
+        for each in (ours, listener):
+            each.settimeout(0.01)
+        calls = {
+            "recv": lambda: ours.recv(100),
+            "accept": lambda: listener.accept()[0].close(),
+            "wait_readable": lambda: io.wait_readable(ours.fileno(), 0.01),
+            "read": lambda: io.read(ours.fileno(), 100, timeout=0.01),
+        }
+        found = b"data" if call in ("recv", "read") else None
+        waiting = roamlet.spawn(calls[call])
+        roamlet.schedule()
+        with standard.create_connection(listener.getsockname()) as client:
+            theirs.send(b"data")
+            time.sleep(0.05)  # no other tasklet runs meanwhile
+            assert waiting.join(10) == found
+            del client

@@ -6,7 +6,6 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, AnyStr, Generic, Self, TypeAlias, TypeVar, overload
 
 from roamlet.core import CancelScope
@@ -125,9 +124,7 @@ class File(Generic[AnyStr]):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     # ---- what does not block ----

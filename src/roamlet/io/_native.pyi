@@ -2,11 +2,13 @@
 
 import socket
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from selectors import SelectorKey
+from typing import Any, Literal, Self, TypeAlias, TypeVar, final
 
 from _typeshed import ReadableBuffer, WriteableBuffer
 
 _Address: TypeAlias = Any
+_T = TypeVar("_T")
 
 class Socket(socket.socket):
     """A socket whose calls block one tasklet only; otherwise the standard library's, which it is a subclass of.
@@ -51,6 +53,35 @@ class Socket(socket.socket):
         """settimeout(None) if true, settimeout(0) if not. The descriptor itself never blocks."""
     def getblocking(self) -> bool:
         """Whether the time-out is not 0."""
+    def _until_done(self, name: str, operation: Callable[..., _T], /, *args: Any) -> _T:
+        """Return operation(*args), called again whenever it raised SSLWantReadError or SSLWantWriteError and the wait is over.
+
+        Raises TimeoutError as ssl.SSLSocket does: "The <name> operation timed out". With a time-out of 0 it is called once.
+        """
+
+@final
+class Watch:
+    """A lasting watch on a descriptor, an epoll's say, which one tasklet waits for again and again."""
+
+    def __new__(cls, fd: int) -> Self: ...
+    def wait(self, timeout: float | None = None, daemon: bool = False) -> Literal[0, 1, 2]:
+        """Block this tasklet until the descriptor is readable (1), wake() is called (2) or `timeout` seconds have passed (0).
+
+        Returns at once when it is readable already, or wake() was called before. A `daemon` wait neither keeps
+        roamlet.run() going nor hides a deadlock. OSError when the descriptor is not open or the watch is closed meanwhile.
+        """
+    def select(
+        self, keys: dict[int, SelectorKey], timeout: float | None = None, daemon: bool = False
+    ) -> list[tuple[SelectorKey, int]] | None:
+        """What an epoll has found, waiting up to `timeout` seconds for the first.
+
+        Pairs of a key of `keys`, a dict of selectors.SelectorKey by descriptor, and its directions. None after wake(). With the
+        int 0 it only looks. Blocks this tasklet only. Otherwise like wait(). Linux.
+        """
+    def wake(self) -> None:
+        """End the wait that is under way, or the next one. Thread-safe; does not switch."""
+    def close(self) -> None:
+        """Take the descriptor out of the hub's set, before it is closed. A waiting tasklet raises OSError."""
 
 def wait_readable(fd: int, timeout: float | None = None, daemon: bool = False) -> None:
     """Block this tasklet until reading from `fd` would not block: there is data, an end or an error.
@@ -76,6 +107,18 @@ def write(fd: int, data: ReadableBuffer, timeout: float | None = None, daemon: b
 
 def close(fd: int, /) -> None:
     """Close `fd`; tasklets that wait for it, of any thread, raise OSError (EBADF). Does not block or switch."""
+
+def may_be_ready(fd: int, writing: bool, timeout: float | None, /) -> bool:
+    """Block this tasklet until a call on `fd` may find something to do: True, also when it is closed or was never open.
+
+    False after `timeout` seconds (None: never).
+    """
+
+def let_go(fd: int, /) -> None:
+    """Let tasklets that wait for `fd`, of any thread, raise OSError (EBADF): the caller is about to close it. Does not switch."""
+
+def let_others_run() -> None:
+    """Let other tasklets run now and then: called by what has found something to do at once. May switch; obeys cancelled scopes."""
 
 def set_responsive(on: bool, /) -> None:
     """Begin or end once to want a short switch interval; see roamlet.responsive."""

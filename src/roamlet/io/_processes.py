@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING, TypeAlias
 
 from roamlet.core import sleep
+from roamlet.io import _originals
 from roamlet.io._native import close, wait_readable
 from roamlet.io._timeouts import check_timeout
 
@@ -39,7 +40,7 @@ def wait_process(process: "int | Popen", timeout: float | None = None) -> int:
         wait_readable(fd, timeout)
     finally:
         close(fd)
-    return _reap(popen) if popen is not None else os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    return _reap(popen) if popen is not None else os.waitstatus_to_exitcode(_originals.waitpid(pid, 0)[1])
 
 
 def _reap(popen: Popen) -> int:
@@ -77,7 +78,7 @@ def _poll_process(pid: int, popen: "Popen | None", timeout: float | None) -> int
             if code is not None:
                 return code
         else:
-            found, status = os.waitpid(pid, os.WNOHANG)
+            found, status = _originals.waitpid(pid, os.WNOHANG)
             if found:
                 return os.waitstatus_to_exitcode(status)
         if end is not None and time.monotonic() >= end:

@@ -1,7 +1,6 @@
 """roamlet.responsive: a shorter switch interval, only while I/O competes with threads that compute. The decision is in C."""
 
 import threading
-from types import TracebackType
 
 from roamlet.io._native import set_responsive
 
@@ -19,9 +18,7 @@ class _Stretch:
     def __enter__(self) -> None:
         set_responsive(True)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         set_responsive(False)
 
 

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 Handler: TypeAlias = Callable[[socket, Address], object]
 
 # There is no room for one more connection at the moment, of which only time can make an end.
-_NO_ROOM = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
-_PAUSE_SECONDS = 0.1
+NO_ROOM = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
+PAUSE_SECONDS = 0.1
 
 # The connection was gone before it was accepted: accept(2) of Linux says what happened to it on its way.
-_GONE = {
+GONE = {
     *(errno.ECONNABORTED, errno.EPROTO, errno.EPERM),
     *(errno.ENETDOWN, errno.ENETUNREACH, errno.EHOSTDOWN, errno.EHOSTUNREACH),
 }
@@ -71,14 +71,14 @@ def _accept(listener: socket, logger: "Logger") -> tuple[socket, Address] | None
         except OSError as error:
             if listener.fileno() < 0:
                 return None
-            if error.errno in _GONE:
+            if error.errno in GONE:
                 continue
-            if error.errno not in _NO_ROOM:
+            if error.errno not in NO_ROOM:
                 raise
             if not warned:
                 logger.warning("no more connections are accepted for the moment: %s", error)
                 warned = True
-        sleep(_PAUSE_SECONDS)
+        sleep(PAUSE_SECONDS)
 
 
 def _handle(handler: Handler, connection: socket, address: Address, logger: "Logger") -> None:

@@ -23,7 +23,7 @@ _DEFAULT_TIMEOUT: Any = standard._GLOBAL_DEFAULT_TIMEOUT  # type: ignore[attr-de
 _SENDFILE_AT_ONCE = 1 << 20
 
 
-def _look_up(family: int, kind: int, proto: int, address: Address) -> Address:
+def look_up(family: int, kind: int, proto: int, address: Address) -> Address:
     """The numeric form of an address with a host's name in it. Every other is returned as it is: the standard class takes it,
     or says what is wrong with it.
     """
@@ -68,7 +68,7 @@ class socket(_native.Socket):
         return super().getsockopt(level, optname, *buflen)
 
     def bind(self, address: Address, /) -> None:
-        super().bind(_look_up(self.family, self.type, self.proto, address))
+        super().bind(look_up(self.family, self.type, self.proto, address))
 
     def _sendfile_use_sendfile(self, file: IO[bytes], offset: int = 0, count: int | None = None) -> int:
         """What sendfile() calls first; it falls back to send() when this raises _GiveupOnSendfile. Of the standard class."""
@@ -103,7 +103,7 @@ class socket(_native.Socket):
                 file.seek(place)
 
 
-_native.configure(socket, _look_up)
+_native.configure(socket, look_up)
 
 
 def socketpair(family: int | None = None, type: int = standard.SOCK_STREAM, proto: int = 0) -> tuple[socket, socket]:
@@ -182,7 +182,7 @@ def create_server(
         return made
     return _converted(
         _standard_create_server(
-            _look_up(family, standard.SOCK_STREAM, 0, address),
+            look_up(family, standard.SOCK_STREAM, 0, address),
             family=family,
             backlog=backlog,
             reuse_port=reuse_port,

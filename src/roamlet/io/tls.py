@@ -10,7 +10,6 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from roamlet.core import CancelScope
@@ -111,9 +110,7 @@ class TLSSocket:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     # ---- data ----

@@ -5,7 +5,7 @@ from contextvars import copy_context
 from typing import Never, TypeVar
 
 from roamlet.core import Waiter
-from roamlet.io._workers.pool import Job, pool
+from roamlet.io._workers.pool import Job, pool, withdraw
 
 T = TypeVar("T")
 
@@ -32,7 +32,7 @@ def call_async(function: Callable[[], T], *refused: Never, **refused_too: Never)
         return waiter.wait()
     except BaseException:
         waiter.succeed()  # abandoned, also where the wait had not begun and the job has
-        pool.withdraw(job)
+        withdraw(pool.jobs, job)
         raise
     finally:
         del function, job  # an exception's traceback leads here, and must not keep what the call needed

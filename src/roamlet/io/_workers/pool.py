@@ -14,7 +14,6 @@ import atexit
 import os
 import sys
 import threading
-from _thread import allocate_lock
 from collections import deque
 from collections.abc import Callable
 from contextvars import Context
@@ -22,6 +21,7 @@ from itertools import count
 from typing import Any, Protocol, TypeAlias
 
 from roamlet.core import atomic, mark_service_thread, outside_atomic
+from roamlet.core.os_threads import OSThread, allocate_lock
 
 
 class Settled(Protocol):
@@ -67,14 +67,6 @@ class Pool:
         """Send for a worker if jobs wait."""
         if self.jobs:
             self.recruit()
-
-    def withdraw(self, job: Job) -> None:
-        """No tasklet waits for the job any more: it is not begun if it has not been."""
-        try:
-            job[0].succeed(None)  # a worker may have taken it and not begun it
-            self.jobs.remove(job)
-        except (IndexError, ValueError):  # it has begun, or a worker has taken it
-            pass
 
     def recruit(self) -> None:
         """Send a worker to the jobs that wait, a new one if no other rests, unless one is on its way."""
@@ -162,7 +154,7 @@ class Pool:
                 )
 
 
-class Worker(threading.Thread):
+class Worker(OSThread):
     """One thread of the pool. It holds nothing of a job that it has done."""
 
     runs_calls_only = True  # for roamlet.scope, which takes no tasklets here: they would not run while it rests
@@ -247,6 +239,15 @@ class Worker(threading.Thread):
         if self.waiter is not None:
             self.waiter.fail(RuntimeError(f"the worker thread {self.name} died in the middle of a job"))
         self._pass_on()
+
+
+def withdraw(jobs: deque[Job], job: Job) -> None:
+    """No tasklet waits for the job any more: it is not begun if it has not been."""
+    try:
+        job[0].succeed(None)  # a worker may have taken it and not begun it
+        jobs.remove(job)
+    except (IndexError, ValueError):  # it has begun, or a worker has taken it
+        pass
 
 
 def perform(pool: Pool, job: Job) -> None:

@@ -6,7 +6,7 @@ from contextvars import copy_context
 from typing import TypeVar
 
 from roamlet.core import Waiter, atomic
-from roamlet.io._workers.pool import Job, Settled, perform, pool
+from roamlet.io._workers.pool import Job, Settled, perform, pool, withdraw
 
 T = TypeVar("T")
 
@@ -30,11 +30,7 @@ class Serial:
             self._submit(job)
             return waiter.wait()
         except BaseException:
-            try:
-                job[0].succeed(None)  # it may have left the queue and not begun
-                self._jobs.remove(job)
-            except (IndexError, ValueError):
-                pass
+            withdraw(self._jobs, job)
             raise
         finally:
             del function, job  # as in call_async

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable
 
 from roamlet.core import mark_service_thread
+from roamlet.core.os_threads import OSThread
 
 
 def start_thread(function: Callable[[], object], name: str) -> threading.Thread:
@@ -20,7 +21,7 @@ def start_thread(function: Callable[[], object], name: str) -> threading.Thread:
         known.set()
         function()
 
-    thread = threading.Thread(target=serve, name=name, daemon=True)
+    thread = OSThread(target=serve, name=name, daemon=True)
     thread.start()
     known.wait()
     return thread

@@ -7,40 +7,30 @@ Socket_accept(PyObject *self, PyObject *Py_UNUSED(none))
 {
     Socket *socket = socket_of(self);
     Address address = {0};
-    socklen_t length;
     int64_t deadline = UNSET;
-    PyObject *made, *from;
     if (api->checkpoint() < 0)
         return NULL;
     if (!family_is_known(socket->family)) {
-        PyObject *pair = socket_retry(self, "_accept", READ, NULL, 0, NULL, -1);
+        PyObject *pair = socket_retry(self, "_accept", READ, NULL, 0, NULL, -1), *made;
         if (pair == NULL)
             return NULL;
         made = socket_accepted(socket, (int)PyLong_AsLong(PyTuple_GET_ITEM(pair, 0)));
-        from = Py_NewRef(PyTuple_GET_ITEM(pair, 1));
-        Py_DECREF(pair);
-    } else {
-        int fd;
-        for (;;) {
-            length = sizeof address;
-            fd = accept4(socket->fd, &address.any, &length, SOCK_CLOEXEC | SOCK_NONBLOCK);
-            if (fd >= 0)
-                break;
-            if (errno == EINTR)
-                continue;
-            if (errno != EAGAIN && errno != EWOULDBLOCK)
-                return socket_failed();
-            socket_set_idle(socket, READ);
-            if (socket_wait_saying(socket, READ, &deadline, "no client connected") < 0)
-                return NULL;
-        }
-        made = socket_accepted(socket, fd);
-        from = made != NULL ? address_object(&address, length) : NULL;
+        Py_SETREF(pair, Py_BuildValue("NO", made, PyTuple_GET_ITEM(pair, 1)));
+        return pair;
     }
-    PyObject *pair = made != NULL && from != NULL ? PyTuple_Pack(2, made, from) : NULL;
-    Py_XDECREF(from);
-    Py_XDECREF(made);
-    return pair;
+    for (;;) {
+        socklen_t length = sizeof address;
+        int fd = accept4(socket->fd, &address.any, &length, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (fd >= 0)
+            return with_address(socket_accepted(socket, fd), &address, length);
+        if (errno == EINTR)
+            continue;
+        if (errno != EAGAIN && errno != EWOULDBLOCK)
+            return socket_failed();
+        socket_set_idle(socket, READ);
+        if (socket_wait_saying(socket, READ, &deadline, "no client connected") < 0)
+            return NULL;
+    }
 }
 
 /* ---- connect ---- */

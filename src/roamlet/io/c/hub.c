@@ -22,14 +22,6 @@ hub_find(uint32_t id)
 
 /* ---- waiting ---- */
 
-static int64_t
-machine_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
 #define CROWDED_NS 100000 /* a longer wait for the GIL is a wait for a thread that computes */
 #define LINGER_NS 50000
 #define LINGER_CREDIT 8
@@ -50,9 +42,9 @@ hub_sleep(Hub *hub, int64_t timeout)
     Py_BEGIN_ALLOW_THREADS
     count = hub->poller->wait(hub, limit);
     error = errno;
-    since = machine_ns();
+    since = monotonic_ns();
     Py_END_ALLOW_THREADS
-    hub->crowded = machine_ns() - since > CROWDED_NS && other_threads();
+    hub->crowded = monotonic_ns() - since > CROWDED_NS && other_threads();
     responsive_slept(hub->crowded && (count != 0 || limit == timeout));
     errno = error;
     return count;

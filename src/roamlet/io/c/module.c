@@ -12,6 +12,7 @@
 #include "hub.c"
 #include "responsive.c"
 #include "numbers.c"
+#include "watch.c"
 #include "address.c"
 #include "socket.c"
 #include "transfer.c"
@@ -69,6 +70,10 @@ static PyMethodDef Socket_methods[] = {
                "Close the socket but not its descriptor, and return that; calls that wait for it raise OSError.\n\n"
                "The descriptor blocks if the socket had no time-out.")},
     {"_real_close", FAST(Socket_real_close), METH_FASTCALL, NULL},
+    {"_until_done", FAST(Socket_until_done), METH_FASTCALL,
+     PyDoc_STR("_until_done($self, name, operation, /, *args)\n--\n\n"
+               "Return operation(*args), called again whenever it raised SSLWantReadError or SSLWantWriteError and the wait is over.\n\n"
+               "Raises TimeoutError as ssl.SSLSocket does: \"The <name> operation timed out\". With a time-out of 0 it is called once.")},
     {"settimeout", Socket_settimeout, METH_O,
      PyDoc_STR("settimeout($self, seconds, /)\n--\n\n"
                "Let calls raise TimeoutError after so many seconds; None: never; 0: BlockingIOError at once.")},
@@ -152,6 +157,13 @@ PyDoc_STRVAR(write_doc, "write($module, /, fd, data, timeout=None, daemon=False)
 "OSError (BrokenPipeError when the reading end is closed) with part of the data written.");
 PyDoc_STRVAR(close_doc, "close($module, fd, /)\n--\n\n"
 "Close `fd`; tasklets that wait for it, of any thread, raise OSError (EBADF). Does not block or switch.");
+PyDoc_STRVAR(may_be_ready_doc, "may_be_ready($module, fd, writing, timeout, /)\n--\n\n"
+"Block this tasklet until a call on `fd` may find something to do: True, also when it is closed or was never open.\n\n"
+"False after `timeout` seconds (None: never).");
+PyDoc_STRVAR(let_go_doc, "let_go($module, fd, /)\n--\n\n"
+"Let tasklets that wait for `fd`, of any thread, raise OSError (EBADF): the caller is about to close it. Does not switch.");
+PyDoc_STRVAR(let_others_run_doc, "let_others_run($module, /)\n--\n\n"
+"Let other tasklets run now and then: called by what has found something to do at once. May switch; obeys cancelled scopes.");
 PyDoc_STRVAR(set_responsive_doc, "set_responsive($module, on, /)\n--\n\n"
 "Begin or end once to want a short switch interval; see roamlet.responsive.");
 PyDoc_STRVAR(configure_doc, "configure($module, socket_type, look_up, /)\n--\n\n"
@@ -165,6 +177,9 @@ static PyMethodDef methods[] = {
     {"read", FAST(io_read), METH_FASTCALL | METH_KEYWORDS, read_doc},
     {"write", FAST(io_write), METH_FASTCALL | METH_KEYWORDS, write_doc},
     {"close", io_close, METH_O, close_doc},
+    {"may_be_ready", FAST(io_may_be_ready), METH_FASTCALL, may_be_ready_doc},
+    {"let_go", io_let_go, METH_O, let_go_doc},
+    {"let_others_run", io_let_others_run, METH_NOARGS, let_others_run_doc},
     {"set_responsive", io_set_responsive, METH_O, set_responsive_doc},
     {"configure", io_configure, METH_VARARGS, configure_doc},
     {"forked", hub_forked, METH_NOARGS, forked_doc},
@@ -194,7 +209,7 @@ PyInit__native(void)
     api = roamlet_import_api();
     if (api == NULL || PyType_Ready(&Descriptor_Type) < 0 || interval_find() < 0 || (module = PyModule_Create(&definition)) == NULL)
         return NULL;
-    if (socket_type_add(module) < 0)
+    if (socket_type_add(module) < 0 || PyModule_AddType(module, &Watch_Type) < 0)
         Py_CLEAR(module);
     return module;
 }

@@ -14,14 +14,10 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/types.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "api.h"
 #include "arguments.h"
-
-#define likely(x) __builtin_expect(!!(x), 1)
-#define unlikely(x) __builtin_expect(!!(x), 0)
 
 /* The two directions of a descriptor; sets of them are made of BIT(direction). */
 enum { READ, WRITE };

@@ -76,6 +76,21 @@ ready_now(int fd, int direction)
     return count > 0;
 }
 
+#define LONG_OVER 0 /* a deadline after which it was tried once more */
+
+/* The time of a wait is over. Timers are looked at before descriptors are, so that it may have become possible meanwhile: whether
+   that is so, the first time that this is asked for a deadline. */
+static bool
+came_in_time(Descriptor *descriptor, int direction, int64_t *deadline)
+{
+    struct pollfd one = {.fd = descriptor->fd, .events = direction == READ ? POLLIN : POLLOUT};
+    if (*deadline == LONG_OVER || descriptor->closed || poll(&one, 1, 0) <= 0 || one.revents & POLLNVAL)
+        return false;
+    descriptor->maybe |= BIT(direction);
+    *deadline = LONG_OVER;
+    return true;
+}
+
 /* How a call that waits for a number was called. */
 typedef struct {
     const char *name;
@@ -86,10 +101,12 @@ typedef struct {
 
 /* Wait once. 0, or -1 with an exception set. Switches. */
 static int
-call_wait(const Call *call, int direction)
+call_wait(Call *call, int direction)
 {
     Descriptor *descriptor = descriptor_get(call->fd);
     int how = descriptor != NULL ? descriptor_wait(descriptor, direction, call->deadline, call->flags) : -1;
+    if (how == 0 && came_in_time(descriptor, direction, &call->deadline))
+        how = 1;
     Py_XDECREF(descriptor);
     if (how == 0)
         PyErr_Format(PyExc_TimeoutError, "%s(): descriptor %d was not ready for %s within %S seconds", call->name, call->fd,
@@ -99,7 +116,7 @@ call_wait(const Call *call, int direction)
 
 /* Wait until a call in this direction would not block. 0, or -1 with an exception set. Switches. */
 static int
-call_until_ready(const Call *call, int direction)
+call_until_ready(Call *call, int direction)
 {
     for (;;) {
         int ready = ready_now(call->fd, direction);
@@ -146,6 +163,31 @@ io_wait_writable(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t 
     return wait_for_number("wait_writable", "wait_writable(timeout)", WRITE, args, count, names);
 }
 
+/* Wait for what another call will look at: only what is raised in the tasklet meanwhile is an error. */
+static PyObject *
+io_may_be_ready(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count)
+{
+    Call call = {.name = "may_be_ready"};
+    if (count != 3)
+        return PyErr_Format(PyExc_TypeError, "may_be_ready() takes a descriptor, whether to write, and a time-out (%zd given)", count);
+    int direction = PyObject_IsTrue(args[1]);
+    if (direction < 0 || call_begin(&call, "may_be_ready(timeout)", args[0], args[2], Py_False) < 0)
+        return NULL;
+    int ready = ready_now(call.fd, direction);
+    Descriptor *descriptor = ready == 0 ? descriptor_get(call.fd) : NULL;
+    if (descriptor == NULL) {
+        PyErr_Clear(); /* it is not open */
+        Py_RETURN_TRUE;
+    }
+    int how = descriptor_wait(descriptor, direction, call.deadline, 0);
+    if (how < 0 && descriptor->closed) {
+        PyErr_Clear();
+        how = 1;
+    }
+    Py_DECREF(descriptor);
+    return how >= 0 ? PyBool_FromLong(how) : NULL;
+}
+
 /* ---- reading ---- */
 
 /* Whether `fd` blocks; -1 with an exception set. */
@@ -173,7 +215,7 @@ read_blocking(int fd, void *buffer, size_t size)
 
 /* Into `buffer`, waiting for the first byte. How many, -1 with an exception set. Switches. */
 static ssize_t
-call_read(const Call *call, void *buffer, size_t size, bool blocking)
+call_read(Call *call, void *buffer, size_t size, bool blocking)
 {
     for (;;) {
         if (blocking && call_until_ready(call, READ) < 0)
@@ -283,6 +325,27 @@ io_write(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count, P
 }
 
 /* ---- closing ---- */
+
+/* For what is closed by other code: tasklets that wait for it are told. */
+static PyObject *
+io_let_go(PyObject *Py_UNUSED(module), PyObject *number)
+{
+    int fd = descriptor_number(number);
+    if (fd < 0)
+        return NULL;
+    if (descriptor_find(fd) != NULL)
+        descriptor_close(descriptor_find(fd));
+    Py_RETURN_NONE;
+}
+
+/* For a call that has found something to do at once, like those of the socket. */
+static PyObject *
+io_let_others_run(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+    if (api->checkpoint() < 0)
+        return NULL;
+    Py_RETURN_NONE;
+}
 
 static PyObject *
 io_close(PyObject *Py_UNUSED(module), PyObject *number)

@@ -91,7 +91,7 @@ responsive_slept(bool crowded)
 {
     if (likely(responsive_asked == 0))
         return;
-    int64_t now = machine_ns();
+    int64_t now = monotonic_ns();
     if (!crowded) {
         if (now - responsive_last > RESPONSIVE_CALM_NS)
             responsive_restore();
@@ -108,10 +108,8 @@ io_set_responsive(PyObject *Py_UNUSED(module), PyObject *on)
     int wanted = PyObject_IsTrue(on);
     if (wanted < 0)
         return NULL;
-    if (!wanted && responsive_asked == 0) {
-        PyErr_SetString(PyExc_RuntimeError, "roamlet.responsive() was not on: each end needs a beginning");
-        return NULL;
-    }
+    if (!wanted && responsive_asked == 0)
+        return PyErr_Format(PyExc_RuntimeError, "roamlet.responsive() was not on: each end needs a beginning");
     responsive_asked += wanted ? 1 : -1;
     if (responsive_asked == 0)
         responsive_restore();

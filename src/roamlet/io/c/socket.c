@@ -174,7 +174,9 @@ socket_wait_saying(Socket *socket, int direction, int64_t *deadline, const char 
         return -1;
     Py_INCREF(descriptor);
     int how = descriptor_wait(descriptor, direction, *deadline, 0);
-    if (how == 0)
+    if (how == 0 && came_in_time(descriptor, direction, deadline))
+        how = 1;
+    else if (how == 0)
         socket_set_timed_out(socket, what);
     Py_DECREF(descriptor);
     return how > 0 ? 0 : -1;
@@ -205,6 +207,80 @@ socket_retry(PyObject *self, const char *name, int direction, PyObject *const *a
         PyErr_Clear();
         socket_set_idle(socket, direction);
         if (socket_wait(socket, direction, &deadline) < 0)
+            return NULL;
+    }
+}
+
+/* ssl.SSLWantReadError or SSLWantWriteError: borrowed, NULL with an exception set. */
+static PyObject *
+want_error(int direction)
+{
+    static PyObject *errors[2];
+    static const char *const names[2] = {"SSLWantReadError", "SSLWantWriteError"};
+    if (errors[direction] == NULL) {
+        PyObject *module = PyImport_ImportModule("_ssl");
+        errors[direction] = module != NULL ? PyObject_GetAttrString(module, names[direction]) : NULL;
+        Py_XDECREF(module);
+    }
+    return errors[direction];
+}
+
+/* Which direction OpenSSL wants to be possible, as the exception that is set says: -1 for any other. Clears it if it waits for one. */
+static int
+wanted_direction(void)
+{
+    PyObject *raised, *value, *traceback, *errors[2];
+    int wanted = -1;
+    PyErr_Fetch(&raised, &value, &traceback);
+    if ((errors[READ] = want_error(READ)) == NULL || (errors[WRITE] = want_error(WRITE)) == NULL) {
+        Py_XDECREF(raised);
+        Py_XDECREF(value);
+        Py_XDECREF(traceback);
+        return -1;
+    }
+    for (int direction = READ; direction <= WRITE; direction++)
+        if (PyErr_GivenExceptionMatches(raised, errors[direction]))
+            wanted = direction;
+    if (wanted < 0) {
+        PyErr_Restore(raised, value, traceback);
+        return -1;
+    }
+    Py_XDECREF(raised);
+    Py_XDECREF(value);
+    Py_XDECREF(traceback);
+    return wanted;
+}
+
+/* Call what OpenSSL does on the descriptor until it has nothing more to wait for. The arguments: its name, the callable and what
+   that is called with. With a time-out of 0 it is called once. Switches. */
+static PyObject *
+Socket_until_done(PyObject *self, PyObject *const *args, Py_ssize_t count)
+{
+    Socket *socket = socket_of(self);
+    int64_t deadline = UNSET;
+    if (count < 2)
+        return PyErr_Format(PyExc_TypeError, "_until_done() takes a name and a callable (%zd given)", count);
+    if (api->checkpoint() < 0)
+        return NULL;
+    for (;;) {
+        PyObject *result = PyObject_Vectorcall(args[1], args + 2, (size_t)count - 2, NULL);
+        if (result != NULL || socket->seconds == 0)
+            return result;
+        int direction = wanted_direction();
+        if (direction < 0)
+            return NULL;
+        Descriptor *descriptor = socket_descriptor(socket);
+        if (descriptor == NULL || socket_deadline(socket, &deadline) < 0)
+            return NULL;
+        socket_set_idle(socket, direction);
+        Py_INCREF(descriptor);
+        int how = descriptor_wait(descriptor, direction, deadline, 0);
+        if (how == 0 && came_in_time(descriptor, direction, &deadline))
+            how = 1;
+        Py_DECREF(descriptor);
+        if (how == 0)
+            PyErr_Format(PyExc_TimeoutError, "The %U operation timed out", args[0]);
+        if (how <= 0)
             return NULL;
     }
 }
@@ -398,6 +474,17 @@ Socket_finalize(PyObject *self)
 
 /* ---- the time-out ---- */
 
+/* Whether the socket is open, as the standard class asks in the system call that we do not make. Otherwise with an exception set. */
+static bool
+socket_is_open(const Socket *socket)
+{
+    if (socket->fd >= 0)
+        return true;
+    errno = EBADF;
+    socket_failed();
+    return false;
+}
+
 static PyObject *
 Socket_settimeout(PyObject *self, PyObject *value)
 {
@@ -408,6 +495,8 @@ Socket_settimeout(PyObject *self, PyObject *value)
         if (!(seconds >= 0))
             return PyErr_Format(PyExc_ValueError, "settimeout() takes a number of seconds from 0 on, or None, not %R", value);
     }
+    if (!socket_is_open(socket_of(self)))
+        return NULL;
     socket_of(self)->seconds = seconds;
     Py_RETURN_NONE;
 }
@@ -431,7 +520,7 @@ static PyObject *
 Socket_setblocking(PyObject *self, PyObject *flag)
 {
     int blocking = PyObject_IsTrue(flag);
-    if (blocking < 0)
+    if (blocking < 0 || !socket_is_open(socket_of(self)))
         return NULL;
     socket_of(self)->seconds = blocking ? -1 : 0;
     Py_RETURN_NONE;

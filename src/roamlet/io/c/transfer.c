@@ -2,6 +2,31 @@
 
 /* ---- receiving ---- */
 
+/* What recvfrom() does. *rest: whether there may be more in a stream that has given less than was asked for. TCP's has no more; of
+   the others AF_UNIX's, which ends a call behind a message that carries descriptors or credentials, as MSG_CTRUNC tells here. */
+static ssize_t
+receive_once(const Socket *socket, char *buffer, size_t size, int flags, Address *address, socklen_t *length, bool *rest)
+{
+    struct iovec part = {buffer, size};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+    ssize_t got;
+    if (address != NULL)
+        *length = sizeof *address;
+    if (socket->family != AF_UNIX) {
+        *rest = (socket->family != AF_INET && socket->family != AF_INET6) || (socket->proto != 0 && socket->proto != IPPROTO_TCP);
+        return recvfrom(socket->fd, buffer, size, flags, address != NULL ? &address->any : NULL, length);
+    }
+    if (address != NULL) {
+        message.msg_name = &address->any;
+        message.msg_namelen = *length;
+    }
+    got = recvmsg(socket->fd, &message, flags);
+    if (address != NULL)
+        *length = message.msg_namelen;
+    *rest = (message.msg_flags & MSG_CTRUNC) != 0;
+    return got;
+}
+
 /* One system call's worth into `buffer`, waiting for the first of it; all of it with MSG_WAITALL. How much, -1 with an
    exception set. `address` may be NULL. Switches. */
 static ssize_t
@@ -12,13 +37,12 @@ socket_receive(Socket *socket, char *buffer, size_t size, int flags, Address *ad
     if (api->checkpoint() < 0)
         return -1;
     for (;;) {
-        if (!socket_is_idle(socket, READ) || flags & MSG_DONTWAIT) {
-            if (address != NULL)
-                *length = sizeof *address;
-            ssize_t got = recvfrom(socket->fd, buffer + done, size - done, flags | MSG_DONTWAIT, address != NULL ? &address->any : NULL, length);
+        /* The hub has heard of nothing; but it is asked when tasklets wait, so that who does not wait asks the kernel. */
+        if (!socket_is_idle(socket, READ) || socket->seconds == 0 || flags & MSG_DONTWAIT) {
+            bool rest;
+            ssize_t got = receive_once(socket, buffer + done, size - done, flags | MSG_DONTWAIT, address, length, &rest);
             if (got >= 0) {
-                /* A stream that gives less than was asked for is empty. */
-                if (got > 0 && (size_t)got < size - done && flags == 0 && socket->type == SOCK_STREAM && socket->descriptor != NULL &&
+                if (got > 0 && (size_t)got < size - done && flags == 0 && socket->type == SOCK_STREAM && !rest && socket->descriptor != NULL &&
                     !socket->descriptor->strange)
                     socket_set_idle(socket, READ);
                 done += (size_t)got;
