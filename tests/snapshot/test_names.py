@@ -229,6 +229,26 @@ def test_what_a_module_has_let_go_of_is_copied_without_a_word(shop):
     assert copied is not value and copied.name == "shift"
 
 
+def test_a_module_in_the_place_of_another_is_looked_at_again(shop):
+    assert copy_of(shop.SHIFT) is shop.SHIFT
+    sys.modules["roamlet_shop"] = other = types.ModuleType("roamlet_shop")
+    exec(SHOP, other.__dict__)
+    assert copy_of(other.SHIFT) is other.SHIFT
+
+
+def test_modules_that_come_and_go_do_not_hide_what_a_later_one_holds(shop, monkeypatch):
+    monkeypatch.setitem(sys.modules, "roamlet_before", types.ModuleType("roamlet_before"))
+    sys.modules["roamlet_shop"] = sys.modules.pop("roamlet_shop")  # after the other
+    assert copy_of(shop.SHIFT) is shop.SHIFT
+    del sys.modules["roamlet_before"]
+    for name in ("roamlet_before", "roamlet_shop"):
+        shop.MISSING = object()
+        assert copy_of(shop.MISSING) is shop.MISSING
+        sys.modules[name] = sys.modules.pop(name, types.ModuleType(name))
+    shop.MISSING = object()
+    assert copy_of(shop.MISSING) is shop.MISSING
+
+
 def test_what_is_not_there_where_it_is_restored_is_named(shop):
     data = snapshot.dumps([shop.SHIFT])
     del shop.SHIFT

@@ -71,7 +71,7 @@ def test_each_part_that_is_cut_off_is_made_of_whole_frames():
     begun = b"".join(cutter.feed(STREAM[5] + STREAM[0][:100]))
     reader = FrameReader()
     assert [taken[2] for taken in reader.feed(begun)] == [10]
-    assert reader.incomplete() == 0
+    assert not reader._parts
     other = frame(OURS, 0, 77, protocol.PING, b"in between")
     end = b"".join(cutter.feed(STREAM[0][100:]))
     assert [taken[2] for taken in reader.feed(other + end)] == [77, 5]

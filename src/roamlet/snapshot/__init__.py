@@ -18,8 +18,6 @@ from roamlet.snapshot._errors import BadSnapshot, CannotSave, CannotWrite, Copie
 from roamlet.snapshot.image import format
 from roamlet.snapshot.loading import load
 from roamlet.snapshot.loading.resume import resume
-from roamlet.snapshot.references.by_name import warn_of as warn_of_copies
-from roamlet.snapshot.references.contexts import warn_of
 
 __all__ = ["BadSnapshot", "CannotSave", "CannotWrite", "Copied", "LeftOut", "SnapshotError", "dumps", "loads", "resume"]
 
@@ -42,13 +40,12 @@ def dumps(root: object, *, by_value: Collection[str] = ()) -> bytes:
     if not _native.known:
         raise NoCore(load.UNKNOWN)
     from roamlet.snapshot.saving.failures import save  # takes 1.3 ms, which a process that only loads need not spend
-    from roamlet.snapshot.saving.saver import Saver
+    from roamlet.snapshot.saving.saver import Saver, warn_of
 
     file = io.BytesIO()
     saver = Saver(file, by_value)
     save(saver, root)
-    warn_of(saver.left_out, 2)
-    warn_of_copies(saver.copied, 2)
+    warn_of(saver.left_out, saver.copied, 2)
     return format.write(saver.table, file.getvalue())
 
 

@@ -206,24 +206,18 @@ class _View:
         if isinstance(value, Pairs):
             return "{" + self._pairs(value.pairs, ": ", depth) + "}"
         assert isinstance(value, Made)
-        return self._made(value, depth)
+        return self._made_by_us(value, depth) or self._called(value, depth)
 
     def _values(self, values: list[Any], depth: int) -> str:
-        texts = [self._text(each, depth - 1) for each in values[:MOST]]
-        if len(values) > MOST:
-            texts.append(f"... {len(values)} in all")
-        return ", ".join(texts)
+        return _listed(values, lambda each: self._text(each, depth - 1))
 
     def _pairs(self, pairs: list[tuple[Any, Any]], between: str, depth: int) -> str:
-        texts = [
-            (_readable(key) if between == "=" and isinstance(key, str) else self._text(key, depth - 1))
-            + between
-            + self._text(value, depth - 1)
-            for key, value in pairs[:MOST]
-        ]
-        if len(pairs) > MOST:
-            texts.append(f"... {len(pairs)} in all")
-        return ", ".join(texts)
+        def text(pair: tuple[Any, Any]) -> str:
+            key, value = pair
+            name = _readable(key) if between == "=" and isinstance(key, str) else self._text(key, depth - 1)
+            return name + between + self._text(value, depth - 1)
+
+        return _listed(pairs, text)
 
     def _row(self, row: Row, depth: int) -> str:
         inside = self._values(row.values, depth)
@@ -232,9 +226,6 @@ class _View:
         if row.kind == "tuple":
             return f"({inside},)" if len(row.values) == 1 else f"({inside})"
         return f"{row.kind}({{{inside}}})" if row.values else f"{row.kind}()"
-
-    def _made(self, made: Made, depth: int) -> str:
-        return self._made_by_us(made, depth) or self._called(made, depth)
 
     def _made_by_us(self, made: Made, depth: int) -> str | None:
         """What one of our own makers makes; None for all else."""
@@ -266,6 +257,12 @@ class _View:
         elif state is not None:
             words.append(f"state={self._text(state, depth - 1)}")
         return f"{self._text(made.maker, depth)}({', '.join(words)})"
+
+
+def _listed(values: list[Any], text: Callable[[Any], str]) -> str:
+    """The first of the values, and how many there are if not all are shown."""
+    more = [f"... {len(values)} in all"] if len(values) > MOST else []
+    return ", ".join([*map(text, values[:MOST]), *more])
 
 
 def _readable(text: str) -> str:

@@ -116,13 +116,3 @@ class NewContents(NamedTuple):
     position: int
     context: Any
     attributes: Any
-
-
-class ChannelContents(NamedTuple):
-    """What is written of a channel, as a plain tuple."""
-
-    preference: int
-    schedule_all: bool
-    closing: bool
-    waiting: list[Any]
-    attributes: Any

@@ -72,13 +72,8 @@ PARTS = (
     "calls.shell",
     "calls.programs",
 )
-FOR_CHILDREN = (
-    "protocol",
-    "codec",
-    "modules.bundle",
-    "modules.standin",
-    "modules.importer",
-)  # for roamlet.wire.modules.children
+# For roamlet.wire.modules.children.
+FOR_CHILDREN = ("protocol", "codec", "modules.bundle", "modules.standin", "modules.importer")
 _BELOW_VALUES = ("values.kinds", "values.instances")
 STANDS_ON = {  # parts that need others, which go ahead of them
     "modules.paths": ("modules.resources",),
@@ -92,14 +87,9 @@ ASKED = {  # those that a target may ask for, and what comes with them
     "values.large_messages": ("values.large_messages",),  # which it asks for behind values
     "values.values": (*_BELOW_VALUES, "values.values"),
 }
-CALLED = (
-    "files.trees",
-    "modules.versions",
-    "link.prompts",
-    "calls.shell",
-)  # those whose functions are called: imported by the call, and not before
+# Those whose functions are called: imported by the call, and not before.
+CALLED = ("files.trees", "modules.versions", "link.prompts", "calls.shell")
 _NO_TEXT = (tokenize.NL, tokenize.NEWLINE, tokenize.ENDMARKER)
-OLDEST = "Python 2.7 or 3.6"
 NOISE_LIMIT = 1 << 20  # bytes that may precede the start line
 _NOISE_KEPT = 1 << 14
 

@@ -1,7 +1,7 @@
 """Channels of the parent, used on a target: what a call got as a channel is a Channel of this file, bound to the real one.
 
-A part of the payload that travels when a channel does; see roamlet.wire.protocol. There is no core of roamlet here: what blocks is
-the thread of the call. The other end is roamlet.remote.channels.served, which imports the words below.
+There is no core of roamlet here: what blocks is the thread of the call. The other end is roamlet.remote.channels.served, which
+imports the words below.
 
 All goes by CHANNEL frames whose id is the channel's number, chosen by the parent. The first byte of a body is the verb,
 integers are big-endian, values are roamlet.wire.codec's, and channels in them are references (its tag r).
@@ -392,9 +392,8 @@ class Channels(object):
     def __init__(self, child):
         self.lock = threading.Lock()
         self.numbers = itertools.count(1)
-        self.gone = (
-            collections.deque()
-        )  # (number, references, epoch, taken) of channels that have no reference any more
+        # (number, references, epoch, taken) of channels that have no reference any more.
+        self.gone = collections.deque()
         self.left = collections.deque()  # (channel, window) of loops that have ended
         self._link = child._link
         self._pool = child.pool
@@ -609,11 +608,8 @@ class Channels(object):
         if self.left:
             channel, window = self.left.popleft()
             channel._ahead -= window
-            return (
-                channel,
-                channel._number,
-                channel._leave(),
-            )  # with the channel, so that it is not gone before this was said
+            # With the channel, so that it is not gone before this was said.
+            return channel, channel._number, channel._leave()
         if not self.gone:
             return None, 0, None
         number, references, epoch, taken = self.gone.popleft()

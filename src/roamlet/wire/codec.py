@@ -5,9 +5,9 @@ are matched exactly: a subclass (namedtuple, OrderedDict, IntEnum, ...) is refus
 these types and nothing else, checks every count against the bytes that are there before it allocates, and
 raises CodecError for whatever it does not know.
 
-Both sides use this file; see roamlet.wire.protocol for what that means. On Python 2.7 `unicode` is text; `str` travels as text
-when it is valid UTF-8 and as bytes otherwise; text always arrives as `unicode`, bytes as `str`; `int` and `long` are one.
-Strings with lone surrogates travel. (A pair of lone surrogates becomes one character on 2.7, which does not tell them apart.)
+On Python 2.7 `unicode` is text; `str` travels as text when it is valid UTF-8 and as bytes otherwise; text always arrives as
+`unicode`, bytes as `str`; `int` and `long` are one. Strings with lone surrogates travel. (A pair of lone surrogates becomes one
+character on 2.7, which does not tell them apart.)
 
 A value is one tag byte and what the tag says; integers of the format are big-endian:
 
@@ -33,13 +33,11 @@ MAX_DEPTH = 128  # containers within containers
 BULK = 8
 FEW = 256  # keys, which may all have one hash
 BIG = 1 << 20  # bytes; where the other end can take that, larger ones are not copied into the message but sent after it
-_MAX_PIECES = (
-    MAX_BODY // 32
-)  # of a value: what holds one list many times over must not fill the memory, or take minutes to decode
+# Of a value: what holds one list many times over must not fill the memory, or take minutes to decode.
+_MAX_PIECES = MAX_BODY // 32
 _LARGE = 1 << 20  # bytes of a message whose decoding is watched
-_STRIDE = (
-    1 << 12
-)  # values, and for those of the homogeneous forms a hundred times as many, between two looks at the time
+# Values, and for those of the homogeneous forms a hundred times as many, between two looks at the time.
+_STRIDE = 1 << 12
 PY2 = sys.version_info[0] == 2
 
 _U32 = struct.Struct(">I")

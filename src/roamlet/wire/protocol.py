@@ -1,7 +1,6 @@
 """What lies on the wire between a parent and a context: frames, their kinds, their bodies, the start line.
 
-Both sides use this file: the parent imports it, the target receives it inside the payload. It therefore keeps to the
-common syntax of Python 2.7 and 3.6+ and imports the standard library only. Nothing here reads or writes a descriptor.
+Nothing here reads or writes a descriptor.
 
 Order of a connection, seen from the target::
 
@@ -315,7 +314,3 @@ class FrameReader(object):
             return None
         del self._cut[ends]
         return bytes(held[2])
-
-    def incomplete(self):
-        """Return how many bytes of an unfinished frame are held: not 0 at the end of a stream means that it was cut."""
-        return self._have if self._parts else 0

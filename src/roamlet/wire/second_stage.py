@@ -14,7 +14,6 @@ for part in parts[1:]:
     above, _, last = name.rpartition(".")
     if above:
         setattr(sys.modules[above], last, module)
-module.payload = (
-    data  # in roamlet.wire.life.target, the last one: for contexts that this one starts, see roamlet.wire.link.router
-)
+# In roamlet.wire.life.target, the last one: for contexts that this one starts, see roamlet.wire.link.router.
+module.payload = data
 main = module.main

@@ -9,19 +9,13 @@
 static int
 innermost_call(Capture *capture, Frame *frame, const Instruction *instruction, Py_ssize_t kept, Py_ssize_t count)
 {
-    PyObject *callable = called(frame->localsplus + kept, instruction->opcode), *place;
+    PyObject *callable = called(frame->localsplus + kept, instruction->opcode);
     int returns = callable != NULL ? api->call_suspends(callable) : ROAMLET_CALL_UNKNOWN;
     if (returns == ROAMLET_CALL_ARGUMENT && instruction->opcode == CALL_FUNCTION_EX) /* its argument would have to be unpacked */
         returns = ROAMLET_CALL_UNKNOWN;
-    if (returns == ROAMLET_CALL_UNKNOWN) {
-        Py_XINCREF(callable);
-        if ((place = frame_place(frame)) != NULL)
-            refuse(capture, "%U is inside %R, which cannot be taken up in the middle. A tasklet is saved where it waits for a channel, in "
-                            "schedule(), or between two instructions", place, callable != NULL ? callable : Py_None);
-        Py_XDECREF(place);
-        Py_XDECREF(callable);
-        return -1;
-    }
+    if (returns == ROAMLET_CALL_UNKNOWN)
+        return refuse_frame(capture, frame, "%U is inside %R, which cannot be taken up in the middle. A tasklet is saved where it waits for a "
+                                            "channel, in schedule(), or between two instructions", callable != NULL ? callable : Py_None);
     if (returns == ROAMLET_CALL_ARGUMENT) {
         bool given = instruction->oparg > 0;
         const Slot *last = &frame->localsplus[count - 1];
@@ -41,7 +35,6 @@ innermost(Capture *capture, Frame *frame)
     PyCodeObject *code = frame_code(frame);
     Py_ssize_t locals = code->co_nlocalsplus, unit = frame_position(frame);
     Instruction instruction;
-    PyObject *place;
     int depth, below;
     if (capture->state.preempted && instruction_names_keywords(code, &unit) < 0)
         return -1;
@@ -64,15 +57,11 @@ innermost(Capture *capture, Frame *frame)
         capture->end = instruction.next + instruction.oparg;
         return record_awaiting(capture, frame, &instruction, 0, locals + depth);
     }
-    if ((place = frame_place(frame)) != NULL) {
-        if (capture->state.preempted)
-            refuse(capture, "%U was interrupted where it has neither a variable nor an operand. Let it run on, and save it then", place);
-        else
-            refuse(capture, "%U blocks inside an operation that is no plain call. A tasklet is saved where it waits for a channel, in "
-                            "schedule(), or between two instructions", place);
-    }
-    Py_XDECREF(place);
-    return -1;
+    if (capture->state.preempted)
+        return refuse_frame(capture, frame, "%U was interrupted where it has neither a variable nor an operand. Let it run on, and save it "
+                                            "then", NULL);
+    return refuse_frame(capture, frame, "%U blocks inside an operation that is no plain call. A tasklet is saved where it waits for a channel, in "
+                                        "schedule(), or between two instructions", NULL);
 }
 
 /* Read one frame. */
@@ -81,7 +70,7 @@ capture_frame(Frame *frame, bool from_c, void *arg)
 {
     Capture *capture = arg;
     PyCodeObject *code = frame_code(frame);
-    PyObject *function = frame_function(frame), *place;
+    PyObject *function = frame_function(frame);
     bool first = capture->inner == NULL, boundary_below = capture->inner_from_c;
     int failed = 0;
     if (capture->restored) /* the caller of base() only takes the result */
@@ -92,22 +81,16 @@ capture_frame(Frame *frame, bool from_c, void *arg)
         return 0;
     }
     if (code == bridge_code) { /* it has not gone on since it was restored */
-        failed = ticket_read(slot_get(frame->localsplus[1]), capture);
+        failed = capture_ticket(capture, slot_get(frame->localsplus[1]));
         capture->inner_from_c = false;
     } else if (function == NULL || !PyFunction_Check(function)) /* the interpreter's own frame above __init__, from 3.13 on */
         failed = record_initialised(capture, slot_get(frame->localsplus[frame_count(frame) - 1]));
-    else if ((code->co_flags & CO_OPTIMIZED) == 0) {
-        if ((place = frame_place(frame)) != NULL)
-            refuse(capture, "%U is the body of a module or a class, or was started by exec: its variables are in a dictionary of "
-                            "somebody else's", place);
-        Py_XDECREF(place);
-        failed = -1;
-    } else if ((code->co_flags & CO_ASYNC_GENERATOR) != 0) {
-        if ((place = frame_place(frame)) != NULL)
-            refuse(capture, "the async generator %U is under way in it", place);
-        Py_XDECREF(place);
-        failed = -1;
-    } else if (first)
+    else if ((code->co_flags & CO_OPTIMIZED) == 0)
+        failed = refuse_frame(capture, frame, "%U is the body of a module or a class, or was started by exec: its variables are in a dictionary "
+                                              "of somebody else's", NULL);
+    else if ((code->co_flags & CO_ASYNC_GENERATOR) != 0)
+        failed = refuse_frame(capture, frame, "the async generator %U is under way in it", NULL);
+    else if (first)
         failed = innermost(capture, frame);
     else if (boundary_below)
         failed = boundary(capture, frame);
@@ -148,6 +131,12 @@ capture_check_state(Capture *capture)
         return refuse(capture, state->direction != 0
                                    ? "its thread sleeps in it, because no other tasklet can run there. Let that thread's main tasklet wait instead"
                                    : "it is running. Another tasklet must save it, while it waits or is paused");
+    if (state->looped)
+        return refuse(capture, "an event loop of asyncio runs in it, which belongs to this process. Save it when asyncio.run() has returned, or let "
+                               "another tasklet run the loop");
+    if (state->locals)
+        return refuse(capture, "it has attributes in a roamlet.sync.local, which threading.local is under roamlet.patch: they belong to this tasklet, and are "
+                               "not saved. Delete them first, or keep the values in variables");
     if (state->waits)
         return refuse(capture, "it waits for something else than one channel: a lock, a timer, a descriptor, run() or select()");
     if (state->scoped)

@@ -64,20 +64,6 @@ defuse_frame(Frame *frame, bool Py_UNUSED(from_c), void *arg)
     return 0;
 }
 
-/* The same code without an exception table: a new reference, or NULL with an exception set. */
-static PyObject *
-code_defused(PyObject *code)
-{
-    PyObject *replace = PyObject_GetAttrString(code, "replace"), *none = PyTuple_New(0);
-    PyObject *changed = Py_BuildValue("{sy}", "co_exceptiontable", ""), *copy = NULL;
-    if (replace != NULL && none != NULL && changed != NULL)
-        copy = PyObject_Call(replace, none, changed);
-    Py_XDECREF(replace);
-    Py_XDECREF(none);
-    Py_XDECREF(changed);
-    return copy;
-}
-
 static PyObject *
 native_defuse(PyObject *Py_UNUSED(module), PyObject *object)
 {
@@ -91,8 +77,8 @@ native_defuse(PyObject *Py_UNUSED(module), PyObject *object)
     if (capture.state.state == 2 && api->frames(object, defuse_collect, &defusing) != 0)
         goto out;
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(defusing.codes); i++) {
-        PyObject *copy = code_defused(PyList_GET_ITEM(defusing.codes, i));
-        int failed = copy != NULL ? PyList_Append(defusing.copies, copy) : -1;
+        PyCodeObject *copy = code_copy((PyCodeObject *)PyList_GET_ITEM(defusing.codes, i), Py_BuildValue("{sy}", "co_exceptiontable", ""));
+        int failed = copy != NULL ? PyList_Append(defusing.copies, (PyObject *)copy) : -1;
         Py_XDECREF(copy);
         if (failed)
             goto out;

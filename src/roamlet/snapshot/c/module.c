@@ -39,77 +39,28 @@ native_selects(PyObject *Py_UNUSED(module), PyObject *channel)
     return NULL;
 }
 
-PyDoc_STRVAR(setup_doc, "setup($module, error, base, bridge, initialised, partial, /)\n--\n\n"
-"Take what loading/helpers.py defines: the error of what cannot be saved, the code of its helpers, functools.partial.");
-PyDoc_STRVAR(capture_doc, "capture($module, tasklet, known, resolve, /)\n--\n\n"
-"All there is to save of a tasklet that does not run. Changes nothing in it; records name a function by known[function], or by\n"
-"what resolve(function) returns, which is noted there.");
-PyDoc_STRVAR(build_doc, "build($module, ticket, /)\n--\n\n"
-"Build the frames of a ticket on this thread's data stack, for go_on(). MemoryError and RecursionError leave nothing behind.");
-PyDoc_STRVAR(check_doc, "check($module, functions, records, handled, before, end, returns, keeps, held=-1, /)\n--\n\n"
-"A ticket for a tasklet that was saved so. ValueError when its records do not fit the code of their functions; nothing is built.\n"
-"What the first record has as operands is not compared, but for `held` from the top, unless that is -1.");
-PyDoc_STRVAR(selects_doc, "selects($module, channel, /)\n--\n\nWhether tasklets wait in select() at this channel.");
-PyDoc_STRVAR(go_on_doc, "go_on($module, ticket, /)\n--\n\n"
-"Put the frames in place and suspend the tasklet; return what the innermost of them is to get.");
-PyDoc_STRVAR(settle_doc, "settle($module, tasklet, direction, channel, value, flags, atomic, /)\n--\n\n"
-"Put a tasklet that go_on() has suspended into the state that was saved.");
-PyDoc_STRVAR(settle_all_doc, "settle_all($module, places, /)\n--\n\n"
-"Do what settle() does for each tuple of its arguments in a list; a tuple of a new tasklet alone puts that into the run queue.\n"
-"All or none: nothing can come in between.");
-PyDoc_STRVAR(detach_doc, "detach($module, tasklet, /)\n--\n\n"
-"Take a tasklet out of its channel or the run queue. Returns the arguments after the first with which settle() undoes it.");
-PyDoc_STRVAR(defuse_doc, "defuse($module, tasklet, /)\n--\n\n"
-"Let no handler and no finally block of a suspended tasklet run any more: what is thrown into it ends it. Returns what must\n"
-"be kept until it has ended.");
-PyDoc_STRVAR(hold_doc, "hold($module, tasklet, held, /)\n--\n\n"
-"If held, only note kills of this tasklet from now on, and refuse what else would let it run; else no longer. Whether it was\n"
-"killed meanwhile. The end of its thread ends it in any case.");
-PyDoc_STRVAR(function_begun_doc, "function_begun($module, code, globals, /)\n--\n\n"
-"A function as the interpreter makes it before it gives it its closure.");
-PyDoc_STRVAR(never_called_doc, "never_called($module, function, /)\n--\n\n"
-"Let C code that calls a comprehension's function get ValueError from now on: it crashes with anything but an iterator.");
-PyDoc_STRVAR(generator_drop_doc, "generator_drop($module, generator, /)\n--\n\n"
-"Let a suspended generator or coroutine be over, without its finally blocks.");
-PyDoc_STRVAR(generator_get_doc, "generator_get($module, generator, /)\n--\n\n"
-"(state, function, unit, offset, nulls, slots, handled) of a generator or coroutine that waits in a yield or has not begun;\n"
-"(state, function) of one that runs, (state, None) of one that is over.");
-PyDoc_STRVAR(generator_set_doc, "generator_set($module, generator, state, unit, offset, nulls, slots, handled, /)\n--\n\n"
-"Overwrite a fresh generator or coroutine. ValueError when it has begun or the state does not fit its code.");
-
-PyDoc_STRVAR(names_doc, "names($module, places, found, /)\n--\n\n"
-"The function that a pickler asks for persistent ids: of an interned string whose id() is in `places` itself, of other objects there\n"
-"found(object, place); of a dictionary or set whose keys could be id()s found(object, None); None of all others.");
-PyDoc_STRVAR(is_sound_doc, "is_sound($module, code, /)\n--\n\n"
-"Whether code that has not run is such as the compiler makes: it jumps to its own instructions alone, none is specialised, and each\n"
-"finds what the interpreter takes for granted.");
-PyDoc_STRVAR(large_numbers_doc, "large_numbers($module, records, /)\n--\n\n"
-"Where in records there are integers that could be the id() of an object: tuples of the record's number and the slot's.");
-PyDoc_STRVAR(names_changed_doc, "names_changed($module, versions, sums, /)\n--\n\n"
-"The names of the modules that hold something else than when these two dicts, which are for this function alone, were last given.\n"
-"Modules that are not in sys.modules any more are not named.");
-
+/* The signatures; what each does is in _native.pyi. */
 static PyMethodDef native_methods[] = {
-    {"setup", native_setup, METH_VARARGS, setup_doc},
-    {"capture", native_capture, METH_VARARGS, capture_doc},
-    {"check", native_check, METH_VARARGS, check_doc},
-    {"selects", native_selects, METH_O, selects_doc},
-    {"build", native_build, METH_O, build_doc},
-    {"go_on", (PyCFunction)(void (*)(void))native_go_on, METH_FASTCALL, go_on_doc},
-    {"settle", native_settle, METH_VARARGS, settle_doc},
-    {"settle_all", native_settle_all, METH_O, settle_all_doc},
-    {"detach", native_detach, METH_O, detach_doc},
-    {"defuse", native_defuse, METH_O, defuse_doc},
-    {"hold", native_hold, METH_VARARGS, hold_doc},
-    {"function_begun", native_function_begun, METH_VARARGS, function_begun_doc},
-    {"never_called", native_never_called, METH_O, never_called_doc},
-    {"generator_drop", native_generator_drop, METH_O, generator_drop_doc},
-    {"generator_get", native_generator_get, METH_O, generator_get_doc},
-    {"generator_set", native_generator_set, METH_VARARGS, generator_set_doc},
-    {"names", native_names, METH_VARARGS, names_doc},
-    {"is_sound", native_is_sound, METH_O, is_sound_doc},
-    {"large_numbers", native_large_numbers, METH_O, large_numbers_doc},
-    {"names_changed", native_names_changed, METH_VARARGS, names_changed_doc},
+    {"setup", native_setup, METH_VARARGS, "setup($module, error, base, bridge, initialised, partial, /)\n--\n\n"},
+    {"capture", native_capture, METH_VARARGS, "capture($module, tasklet, known, resolve, /)\n--\n\n"},
+    {"check", native_check, METH_VARARGS, "check($module, functions, records, handled, before, end, returns, keeps, held=-1, /)\n--\n\n"},
+    {"selects", native_selects, METH_O, "selects($module, channel, /)\n--\n\n"},
+    {"build", native_build, METH_O, "build($module, ticket, /)\n--\n\n"},
+    {"go_on", (PyCFunction)(void (*)(void))native_go_on, METH_FASTCALL, "go_on($module, ticket, /)\n--\n\n"},
+    {"settle", native_settle, METH_VARARGS, "settle($module, tasklet, direction, channel, value, flags, atomic, /)\n--\n\n"},
+    {"settle_all", native_settle_all, METH_O, "settle_all($module, places, /)\n--\n\n"},
+    {"detach", native_detach, METH_O, "detach($module, tasklet, /)\n--\n\n"},
+    {"defuse", native_defuse, METH_O, "defuse($module, tasklet, /)\n--\n\n"},
+    {"hold", native_hold, METH_VARARGS, "hold($module, tasklet, held, /)\n--\n\n"},
+    {"function_begun", native_function_begun, METH_VARARGS, "function_begun($module, code, globals, /)\n--\n\n"},
+    {"never_called", native_never_called, METH_O, "never_called($module, function, /)\n--\n\n"},
+    {"generator_drop", native_generator_drop, METH_O, "generator_drop($module, generator, /)\n--\n\n"},
+    {"generator_get", native_generator_get, METH_O, "generator_get($module, generator, /)\n--\n\n"},
+    {"generator_set", native_generator_set, METH_VARARGS, "generator_set($module, generator, state, unit, offset, nulls, slots, handled, /)\n--\n\n"},
+    {"names", native_names, METH_VARARGS, "names($module, places, found, /)\n--\n\n"},
+    {"is_sound", native_is_sound, METH_O, "is_sound($module, code, /)\n--\n\n"},
+    {"large_numbers", native_large_numbers, METH_O, "large_numbers($module, records, /)\n--\n\n"},
+    {"names_changed", native_names_changed, METH_VARARGS, "names_changed($module, versions, sums, /)\n--\n\n"},
     {NULL, NULL, 0, NULL},
 };
 

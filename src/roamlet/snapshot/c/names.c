@@ -43,17 +43,76 @@ names_compare(PyObject *name, PyObject *each, PyObject *versions, PyObject *sums
     return same != 0 ? (same < 0 ? -1 : 0) : PyList_Append(changed, name);
 }
 
+/* By place in sys.modules: the name there, owned, and the version that its module's dictionary had when it was compared. As each state
+   of each dictionary has a version of its own, those that are still the same need no look into `versions`. */
+static struct {
+    PyObject *versions; /* borrowed, only compared: those that they were compared with */
+    Py_ssize_t count, room;
+    struct SeenNames {
+        PyObject *name;
+        uint64_t version;
+    } *modules;
+} names_seen;
+
+static inline bool
+names_are_seen(Py_ssize_t place, PyObject *name, uint64_t version)
+{
+    return version != 0 && place < names_seen.count && names_seen.modules[place].version == version && names_seen.modules[place].name == name;
+}
+
+/* Note the next place, or another module at one. Without memory it is compared again the next time. Runs no Python code. */
+static void
+names_see(Py_ssize_t place, PyObject *name, uint64_t version)
+{
+    if (version == 0 || place > names_seen.count)
+        return;
+    if (place == names_seen.room) {
+        Py_ssize_t room = place + place / 2 + 256;
+        struct SeenNames *modules = PyMem_Realloc(names_seen.modules, (size_t)room * sizeof *modules);
+        if (modules == NULL)
+            return;
+        names_seen.modules = modules;
+        names_seen.room = room;
+    }
+    if (place == names_seen.count)
+        names_seen.modules[names_seen.count++].name = NULL;
+    names_seen.modules[place].version = version;
+    Py_XSETREF(names_seen.modules[place].name, Py_NewRef(name));
+}
+
+static void
+names_forget(void)
+{
+    while (names_seen.count > 0)
+        Py_DECREF(names_seen.modules[--names_seen.count].name);
+}
+
 static PyObject *
 native_names_changed(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *versions, *sums, *changed, *name, *each;
-    Py_ssize_t at = 0;
+    Py_ssize_t at = 0, place = 0;
     if (!PyArg_ParseTuple(args, "O!O!:names_changed", &PyDict_Type, &versions, &PyDict_Type, &sums))
         return NULL;
+    if (versions != names_seen.versions || PyDict_GET_SIZE(versions) == 0) {
+        names_forget();
+        names_seen.versions = versions;
+    }
     changed = PyList_New(0);
-    while (changed != NULL && PyDict_Next(PyImport_GetModuleDict(), &at, &name, &each))
-        if (PyUnicode_CheckExact(name) && PyModule_Check(each) && names_compare(name, each, versions, sums, changed) < 0)
-            Py_CLEAR(changed);
+    while (changed != NULL && PyDict_Next(PyImport_GetModuleDict(), &at, &name, &each)) {
+        uint64_t version;
+        if (!PyUnicode_CheckExact(name) || !PyModule_Check(each))
+            continue;
+        version = dict_version(PyModule_GetDict(each));
+        if (!names_are_seen(place, name, version)) {
+            if (names_compare(name, each, versions, sums, changed) < 0) {
+                Py_CLEAR(changed);
+                break;
+            }
+            names_see(place, name, version);
+        }
+        place++;
+    }
     return changed;
 }
 

@@ -1,6 +1,6 @@
 /* What is saved of one frame: a record. And what is said of a frame that cannot be saved. */
 
-struct Capture {
+typedef struct {
     PyObject *tasklet;
     RoamletState state;
     PyObject *records; /* owned: a list, the innermost first */
@@ -10,14 +10,20 @@ struct Capture {
     Py_ssize_t before; /* the innermost frame goes on before this unit, taking no value; -1: it takes one */
     Py_ssize_t end;    /* where its loop over a channel ends; -1: it is in none */
     PyObject *returns; /* owned: what its call returns without a value: None, 1 for the tasklet, or a tuple of it */
-};
+} Capture;
 
+/* Let what is saved of the bridge's tasklet be what it was restored from. -1 with an exception set. */
 static int
-capture_take_call(Capture *capture, Py_ssize_t before, Py_ssize_t end, PyObject *returns)
+capture_ticket(Capture *capture, PyObject *object)
 {
-    capture->before = before;
-    capture->end = end;
-    Py_SETREF(capture->returns, Py_NewRef(returns));
+    Ticket *ticket = (Ticket *)object;
+    if (object == NULL || !Py_IS_TYPE(object, ticket_type) || !ticket->spliced) {
+        PyErr_SetString(PyExc_SystemError, "roamlet.snapshot: a restored tasklet without its ticket");
+        return -1;
+    }
+    capture->before = ticket->before;
+    capture->end = ticket->end;
+    Py_SETREF(capture->returns, Py_NewRef(ticket->returns));
     return 0;
 }
 
@@ -44,6 +50,19 @@ frame_place(Frame *frame)
     Py_ssize_t unit = frame_position(frame);
     int line = PyCode_Addr2Line(code, unit < 0 ? 0 : (int)(unit * (Py_ssize_t)sizeof(_Py_CODEUNIT)));
     return PyUnicode_FromFormat("%U (%U, line %d)", code->co_qualname, code->co_filename, line);
+}
+
+/* Refuse because of a frame: `format` names its place as %U, and then perhaps `object`, borrowed, as %R. -1. */
+static int
+refuse_frame(Capture *capture, Frame *frame, const char *format, PyObject *object)
+{
+    PyObject *place = frame_place(frame);
+    Py_XINCREF(object);
+    if (place != NULL)
+        refuse(capture, format, place, object);
+    Py_XDECREF(object);
+    Py_XDECREF(place);
+    return -1;
 }
 
 /* Refuse because of what stands between two frames: the call of `callable`, or else `what` in words. -1. */

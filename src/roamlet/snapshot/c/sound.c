@@ -218,12 +218,11 @@ frame_is_sound(PyCodeObject *code, int how, Py_ssize_t unit, int offset, PyObjec
     return failed;
 }
 
-/* A copy of the code, with other instructions unless `bytes` is NULL: a new reference, or NULL with an exception set. */
+/* A copy of the code with these changes, a dictionary that is stolen, or NULL with an exception set: a new reference, or NULL likewise. */
 static PyCodeObject *
-code_copy(PyCodeObject *code, PyObject *bytes)
+code_copy(PyCodeObject *code, PyObject *changes)
 {
     PyObject *replace = PyObject_GetAttrString((PyObject *)code, "replace"), *none = PyTuple_New(0), *copy = NULL;
-    PyObject *changes = bytes != NULL ? Py_BuildValue("{sO}", "co_code", bytes) : PyDict_New();
     if (replace != NULL && none != NULL && changes != NULL)
         copy = PyObject_Call(replace, none, changes);
     Py_XDECREF(replace);
@@ -245,7 +244,9 @@ code_has_right_caches(PyCodeObject *code)
     for (Py_ssize_t i = 0; filled != NULL && i < PyBytes_GET_SIZE(filled); i += 2)
         if (PyBytes_AS_STRING(filled)[i] == CACHE)
             PyBytes_AS_STRING(filled)[i] = NOP;
-    if (filled != NULL && (copy = code_copy(code, filled)) != NULL && (found = PyCode_GetCode(copy)) != NULL)
+    if (filled != NULL)
+        copy = code_copy(code, Py_BuildValue("{sO}", "co_code", filled));
+    if (copy != NULL && (found = PyCode_GetCode(copy)) != NULL)
         right = PyObject_RichCompareBool(bytes, found, Py_EQ);
     Py_XDECREF(bytes);
     Py_XDECREF(filled);
@@ -259,7 +260,7 @@ code_has_right_caches(PyCodeObject *code)
 static int
 code_is_plain(PyCodeObject *code)
 {
-    PyCodeObject *copy = code_copy(code, NULL);
+    PyCodeObject *copy = code_copy(code, PyDict_New());
     int plain = copy == NULL ? -1
                 : memcmp(_PyCode_CODE(code), _PyCode_CODE(copy), (size_t)Py_SIZE(code) * sizeof(_Py_CODEUNIT)) == 0;
     Py_XDECREF(copy);

@@ -111,18 +111,3 @@ ticket_silence(Ticket *ticket, Frame *bridge)
     ((Silence *)slot_get(*last))->silent = true;
     PyThreadState_EnterTracing(PyThreadState_Get());
 }
-
-typedef struct Capture Capture;
-static int capture_take_call(Capture *capture, Py_ssize_t before, Py_ssize_t end, PyObject *returns);
-
-/* Let what is saved of the bridge's tasklet be what it was restored from. -1 with an exception set. */
-static int
-ticket_read(PyObject *object, Capture *capture)
-{
-    Ticket *ticket = (Ticket *)object;
-    if (object == NULL || !Py_IS_TYPE(object, ticket_type) || !ticket->spliced) {
-        PyErr_SetString(PyExc_SystemError, "roamlet.snapshot: a restored tasklet without its ticket");
-        return -1;
-    }
-    return capture_take_call(capture, ticket->before, ticket->end, ticket->returns);
-}

@@ -88,9 +88,9 @@ class Pickles:
             if name == "STOP":
                 return self._stack.pop()[0]
             if name in _PLAIN:
-                self._stack.append((argument, self._at))
+                self.push(argument)
             elif name in _CONSTANTS:
-                self._stack.append((_CONSTANTS[name], self._at))
+                self.push(_CONSTANTS[name])
             else:
                 _STEPS[name](self, argument)
         raise EOFError("a pickle has no end")
@@ -100,16 +100,10 @@ class Pickles:
             raise ValueError("a value is missing")
         return self._stack.pop()
 
-    def _above_mark(self) -> list[tuple[Any, int]]:
-        mark = self._marks.pop()
-        found = self._stack[mark:]
-        del self._stack[mark:]
-        return found
-
     # ---- steps ----
 
-    def ignore(self, argument: object) -> None:
-        pass
+    def push(self, value: Any) -> None:
+        self._stack.append((value, self._at))
 
     def mark(self, argument: object) -> None:
         self._marks.append(len(self._stack))
@@ -118,7 +112,7 @@ class Pickles:
         self._memo.append(self._stack[-1][0])
 
     def get(self, number: int) -> None:
-        self._stack.append((self._memo[number], self._at))
+        self.push(self._memo[number])
 
     def pop(self, argument: object) -> None:
         if self._marks and self._marks[-1] == len(self._stack):
@@ -126,40 +120,28 @@ class Pickles:
         else:
             self._stack.pop()
 
-    def pop_mark(self, argument: object) -> None:
-        self._above_mark()
+    def above_mark(self) -> list[tuple[Any, int]]:
+        mark = self._marks.pop()
+        found = self._stack[mark:]
+        del self._stack[mark:]
+        return found
 
-    def new_list(self, argument: object) -> None:
-        self._stack.append((Row("list", []), self._at))
-
-    def new_set(self, argument: object) -> None:
-        self._stack.append((Row("set", []), self._at))
-
-    def new_dict(self, argument: object) -> None:
-        self._stack.append((Pairs(), self._at))
-
-    def _row(self, kind: str, found: list[tuple[Any, int]]) -> None:
+    def row(self, kind: str, found: list[tuple[Any, int]]) -> None:
         starts = [start for _, start in found]
         ends = [*starts[1:], self._at]
         sizes = [end - start for start, end in zip(starts, ends, strict=True)] if found else []
         self._stack.append((Row(kind, [value for value, _ in found], sizes), starts[0] if starts else self._at))
 
-    def new_tuple(self, argument: object) -> None:
-        self._row("tuple", self._above_mark())
-
     def tuple_of(self, count: int) -> None:
         found = [self._pop() for _ in range(count)]
-        self._row("tuple", found[::-1])
-
-    def frozenset(self, argument: object) -> None:
-        self._row("frozenset", self._above_mark())
+        self.row("tuple", found[::-1])
 
     def append(self, argument: object) -> None:
         value, _ = self._pop()
         self._stack[-1][0].values.append(value)
 
     def extend(self, argument: object) -> None:
-        found = self._above_mark()
+        found = self.above_mark()
         self._stack[-1][0].values.extend(value for value, _ in found)
 
     def set_item(self, argument: object) -> None:
@@ -167,12 +149,12 @@ class Pickles:
         self._stack[-1][0].pairs.append((key, value))
 
     def set_items(self, argument: object) -> None:
-        found = [value for value, _ in self._above_mark()]
+        found = [value for value, _ in self.above_mark()]
         self._stack[-1][0].pairs.extend(zip(found[::2], found[1::2], strict=True))
 
     def named(self, argument: str) -> None:
         module, _, name = argument.partition(" ")
-        self._stack.append((Named(module, name), self._at))
+        self.push(Named(module, name))
 
     def stack_named(self, argument: object) -> None:
         name, (module, start) = self._pop()[0], self._pop()
@@ -223,24 +205,24 @@ _PLAIN = {
     "SHORT_BINBYTES", "BINBYTES", "BINBYTES8", "BYTEARRAY8",
 }  # fmt: skip
 _CONSTANTS = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
-_STEPS: dict[str, Callable[[Pickles, Any], None]] = {
-    "PROTO": Pickles.ignore,
-    "FRAME": Pickles.ignore,
+_STEPS: dict[str, Callable[[Pickles, Any], object]] = {
+    "PROTO": lambda pickles, argument: None,
+    "FRAME": lambda pickles, argument: None,
     "MARK": Pickles.mark,
     "MEMOIZE": Pickles.memoize,
     "BINGET": Pickles.get,
     "LONG_BINGET": Pickles.get,
     "POP": Pickles.pop,
-    "POP_MARK": Pickles.pop_mark,
-    "EMPTY_LIST": Pickles.new_list,
-    "EMPTY_SET": Pickles.new_set,
-    "EMPTY_DICT": Pickles.new_dict,
+    "POP_MARK": lambda pickles, argument: pickles.above_mark(),
+    "EMPTY_LIST": lambda pickles, argument: pickles.push(Row("list", [])),
+    "EMPTY_SET": lambda pickles, argument: pickles.push(Row("set", [])),
+    "EMPTY_DICT": lambda pickles, argument: pickles.push(Pairs()),
     "EMPTY_TUPLE": lambda pickles, argument: pickles.tuple_of(0),
     "TUPLE1": lambda pickles, argument: pickles.tuple_of(1),
     "TUPLE2": lambda pickles, argument: pickles.tuple_of(2),
     "TUPLE3": lambda pickles, argument: pickles.tuple_of(3),
-    "TUPLE": Pickles.new_tuple,
-    "FROZENSET": Pickles.frozenset,
+    "TUPLE": lambda pickles, argument: pickles.row("tuple", pickles.above_mark()),
+    "FROZENSET": lambda pickles, argument: pickles.row("frozenset", pickles.above_mark()),
     "APPEND": Pickles.append,
     "APPENDS": Pickles.extend,
     "ADDITEMS": Pickles.extend,

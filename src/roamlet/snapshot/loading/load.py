@@ -6,6 +6,7 @@ all of them are put where they waited.
 """
 
 import _thread
+import contextvars
 import io
 import marshal
 import pickle
@@ -259,53 +260,36 @@ def event(is_set: bool) -> Event:
     return made
 
 
-variable = variable_at
+def variable(module: str, name: str) -> "contextvars.ContextVar[Any]":
+    """A function of this module, unlike what it calls: so Loader.make_variable may take its place."""
+    return variable_at(module, name)
+
+
 context = context_of
 
 
 # ---- makers that belong to one loading: the names are looked up in Loader ----
 
 
-def _only_in_loads(*_: object) -> Any:
-    raise pickle.UnpicklingError("this belongs to a snapshot: roamlet.snapshot.loads() reads those")
+def _only_in_loads(name: str) -> Callable[..., Any]:
+    """What pickles name so, and Loader.make_NAME makes."""
+
+    def made(*_: object) -> Any:
+        raise pickle.UnpicklingError("this belongs to a snapshot: roamlet.snapshot.loads() reads those")
+
+    made.__name__ = made.__qualname__ = name
+    return made
 
 
-def function(number: int) -> types.FunctionType:
-    return _only_in_loads(number)  # type: ignore[no-any-return]
-
-
-def nested(number: int, path: tuple[int, ...]) -> types.CodeType:
-    return _only_in_loads(number, path)  # type: ignore[no-any-return]
-
-
-def cell() -> types.CellType:
-    return _only_in_loads()  # type: ignore[no-any-return]
-
-
-def plain_tasklet() -> Tasklet:
-    return _only_in_loads()  # type: ignore[no-any-return]
-
-
-def plain_channel() -> Channel:
-    return _only_in_loads()  # type: ignore[no-any-return]
-
-
-def tasklet(kind: type[Tasklet]) -> Tasklet:
-    return _only_in_loads(kind)  # type: ignore[no-any-return]
-
-
-def channel(kind: type[Channel]) -> Channel:
-    return _only_in_loads(kind)  # type: ignore[no-any-return]
-
-
-def channel_by_number(number: int) -> Any:
-    """A channel that stays in the process that a tasklet migrates from."""
-    return _only_in_loads(number)
-
-
-def named(where: str, name: str, kind: str, value: object) -> Any:
-    """What a class holds."""
-    return _only_in_loads(where, name, kind, value)
+function = _only_in_loads("function")
+nested = _only_in_loads("nested")
+cell = _only_in_loads("cell")
+plain_tasklet = _only_in_loads("plain_tasklet")
+plain_channel = _only_in_loads("plain_channel")
+tasklet = _only_in_loads("tasklet")
+channel = _only_in_loads("channel")
+channel_by_number = _only_in_loads("channel_by_number")  # it stays in the process that a tasklet migrates from
+named = _only_in_loads("named")  # what a class holds
 
 
 class Loader(pickle.Unpickler):
@@ -323,9 +307,8 @@ class Loader(pickle.Unpickler):
         self.objects: list[Any] = []
         self.entered: set[int] = set()  # generators whose frames are those of tasklets
         self.begun: set[int] = set()  # functions that lack their closure, and that no frame is about to give it
-        self.added: list[
-            tuple[dict[str, Any], str]
-        ] = []  # globals, and sys.modules, that functions by value have brought
+        # Globals, and entries of sys.modules, that functions by value have brought.
+        self.added: list[tuple[dict[str, Any], str]] = []
 
     def make_function(self, number: int) -> types.FunctionType:
         return self.functions[number]
@@ -361,9 +344,8 @@ class Loader(pickle.Unpickler):
             if generator in self.entered:
                 raise ValueError("two frames are of one generator")
             self.entered.add(generator)
-        if (
-            self.begun and before >= 0
-        ):  # its frame was interrupted right before it gives the function on top the closure
+        if self.begun and before >= 0:
+            # Its frame was interrupted right before it gives the function on top the closure.
             self.begun.discard(id(records[-1][SLOTS][-1]))
         return made
 
@@ -429,9 +411,8 @@ class Restoring:
     def __init__(self, loader: Loader, *, paused: bool) -> None:
         self.loader = loader
         self.flags_kept = ~Flag.SCHEDULED if paused else ~0
-        self.started: list[
-            tuple[Tasklet, list[Any], tuple[Any, ...]]
-        ] = []  # with the box that base() gets, and its state
+        # With the box that base() gets, and its state.
+        self.started: list[tuple[Tasklet, list[Any], tuple[Any, ...]]] = []
         self.scheduled: list[tuple[int, Tasklet, tuple[Any, ...] | None]] = []
 
     def fill(self, made: Any, content: Any) -> None:
@@ -445,22 +426,8 @@ class Restoring:
                 made.close()
             _set_attributes(made, attributes)
         elif content[0] == STARTED:
-            (
-                _,
-                records,
-                handled,
-                before,
-                end,
-                returns,
-                direction,
-                waits_in,
-                value,
-                flags,
-                depth,
-                position,
-                items,
-                attributes,
-            ) = content
+            (_, records, handled, before, end, returns, direction, waits_in, value, flags, depth, position, items,
+             attributes) = content  # fmt: skip
             ticket = self.loader.ticket(records, handled, before, end, returns, waits_in)
             box, state = [ticket], (direction, waits_in, value, flags & self.flags_kept, depth)
             self.started.append((made, box, state))
@@ -512,12 +479,10 @@ class Restoring:
     def start(self) -> None:
         for made, box, _ in self.started:
             made.run()
+            if box and isinstance(box[0], BaseException):
+                raise box[0]
             if box:
-                raise (
-                    box[0]
-                    if isinstance(box[0], BaseException)
-                    else SnapshotError(f"{made!r} ended while it was restored")
-                )
+                raise SnapshotError(f"{made!r} ended while it was restored")
 
     def _abandon(self) -> None:
         """End those that have started. Runs none of their code."""

@@ -3,6 +3,7 @@
 Runs in destinations: in contexts, and at home, where tasklets come back to. In a context the parent calls the functions below.
 """
 
+import contextvars
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -18,7 +19,7 @@ from roamlet.snapshot.loading.helpers import base
 from roamlet.snapshot.migration.block import BlockUnpickler, RunningBlock
 from roamlet.snapshot.migration.pickling import MAIN, TaskletPickler, TaskletUnpickler
 from roamlet.snapshot.migration.source import Suspended, discard
-from roamlet.snapshot.state import Flag, NewContents, StartedContents, Wait
+from roamlet.snapshot.state import Flag, NewContents, Wait
 from roamlet.sync._outcome import Outcome
 from roamlet.sync._spawn import Body, without_first_frame
 
@@ -31,7 +32,6 @@ class ArrivedBody(Body[Any]):
     __slots__ = ()
 
     def keeps(self, error: BaseException) -> bool:
-        """See Body."""
         self.outcome.fail(without_first_frame(error))
         return True
 
@@ -68,14 +68,14 @@ class Arrival:
         if restoring.started:
             ((_, box, wait),) = restoring.started
             self.wait = Wait(*wait)
-            self.tasklet.bind(body(self.outcome, base, (box,), None, "move"), ())
+            _bind(self.tasklet, body(self.outcome, base, (box,), None, "move"))
             if block:
-                records = StartedContents(*contents[0]).records
+                _, records, *_ = contents[0]  # see StartedContents
                 self.block = RunningBlock(records, unpickler.functions, self.outcome)
             restoring.go([])  # it stays suspended until begin()
         else:
             new = NewContents(*contents[0])
-            self.tasklet.bind(body(self.outcome, new.function, new.args, new.kwargs, "move"), ())
+            _bind(self.tasklet, body(self.outcome, new.function, new.args, new.kwargs, "move"))
 
     def begin(self) -> None:
         """Let it go on. Does not switch."""
@@ -94,6 +94,13 @@ class Arrival:
             self.waiter.kill(pending=True)
         elif self.tasklet.alive:
             self.tasklet.kill(pending=True)
+
+
+def _bind(item: "tasklet[...]", body: Body[Any]) -> None:
+    """Give it this function, and keep the context variables that it came with: bind() copies those of its caller."""
+    context = item.context_run(contextvars.copy_context)
+    item.bind(body, ())
+    item.set_context(context)
 
 
 def _wait_for(waiting: tasklet[...], wait: Wait) -> None:
@@ -250,17 +257,14 @@ class _ArrivedPickler(TaskletPickler):
         self._loops: tuple[Any, ...] = () if channels is None else (channels.Values,)
 
     def refusal(self, value: object) -> str | None:
-        """See Saver."""
         if isinstance(value, core_channel):
             return "that is a channel that was made here, and channels do not move. Let those that are to go along be made at home"
         return super().refusal(value)
 
     def sees_to(self, value: object) -> bool:
-        """See Saver."""
         return super().sees_to(value) or isinstance(value, self._loops)
 
     def reducer_override(self, item: Any) -> Any:
-        """See Saver."""
         if isinstance(item, self._loops):
             item.pause()
             return self.by_number(item._channel)

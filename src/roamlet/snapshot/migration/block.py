@@ -22,17 +22,16 @@ from roamlet.snapshot.migration.pickling import TaskletPickler, TaskletUnpickler
 from roamlet.snapshot.migration.source import discard
 from roamlet.snapshot.saving.frames import variable_names
 from roamlet.snapshot.saving.saver import Reduced
-from roamlet.snapshot.state import PLAIN_RECORD, STARTED, Captured, Flag, Record, StartedContents
+from roamlet.snapshot.state import FUNCTION, PLAIN_RECORD, SLOTS, STARTED, Captured, Flag, Record
 from roamlet.sync._outcome import Outcome
 from roamlet.sync._spawn import Body
 
 _KEEPS_NEXT = sys.version_info >= (3, 13)  # a frame keeps the instruction that it executes
 _WITH_IS_ONE = "BEFORE_WITH" in dis.opmap  # else the methods are looked up, and then called like any others
-_HELD = (
-    1 if _WITH_IS_ONE else 2
-)  # operands that a block keeps: __exit__, and its first argument if it is no bound method
-_NOTHING = object()
+# Operands that a block keeps: __exit__, and its first argument if it is no bound method.
+_HELD = 1 if _WITH_IS_ONE else 2
 _ENTER = at.__dict__["__enter__"]
+_RECORDS = Captured._fields.index("records")
 
 BlockResult = dict[str, Any]
 """`end`: where the block has ended; `variables`: those that it has changed; `deleted`: the names of those that it has deleted;
@@ -88,10 +87,8 @@ class BlockPickler(TaskletPickler):
     """Writes the frame that is at a `with roamlet.at(context):`, and that of __enter__ which it has called; no caller's."""
 
     def tasklet_contents(self, item: tasklet[Any]) -> Reduced:
-        """See Saver."""
-        contents = StartedContents(*super().tasklet_contents(item))
-        assert contents.stage == STARTED
-        records = contents.records
+        stage, records, _, *rest = super().tasklet_contents(item)  # see StartedContents
+        assert stage == STARTED
         problem = self._problem(records)
         if problem is not None:
             raise CannotSave(f"cannot save {item!r}: {problem}")
@@ -104,15 +101,15 @@ class BlockPickler(TaskletPickler):
         slots = (*record.slots[:count], *below, *record.slots[before:])
         empty = {number for number in range(count) if _is_empty(record.nulls, number)}
         records[:-1] = [(record.function, record.unit, record.offset, _nulls(empty | numbers), slots)]
-        return tuple(StartedContents(**{**contents._asdict(), "handled": None}))
+        return (stage, records, None, *rest)
 
     def _problem(self, records: list[tuple[Any, ...]]) -> str | None:
-        if len(records) < 2 or self.function_of(_plain(records[-1]).function) is not _ENTER:
+        if len(records) < 2 or self.function_of(records[-1][FUNCTION]) is not _ENTER:
             return "it is in no block of roamlet.at()"
         if len(records[-2]) > PLAIN_RECORD:
             return "roamlet.at() is used in a generator or coroutine. Let it call a function that has the block"
-        record = _plain(records[-2])
-        if ends_of(self.function_of(record.function).__code__, record.unit) is None:
+        named, unit, *_ = records[-2]  # see Record
+        if ends_of(self.function_of(named).__code__, unit) is None:
             return "roamlet.at() is used in another way than `with roamlet.at(context):`"
         return None
 
@@ -137,7 +134,7 @@ class RunningBlock:
         self._before = {name: (value, _pickled(value)) for name, value in _variables(function, record).items()}
         self._stack = len(record.slots) - len(variable_names(function.__code__)) - _HELD
         self._outcome = outcome
-        _plain(records[-1]).slots[0]._running = self
+        records[-1][SLOTS][0]._running = self
 
     def end(self, error: BaseException | None) -> None:
         """The block has ended."""
@@ -148,7 +145,7 @@ class RunningBlock:
 
     def result(self, item: tasklet[...]) -> BlockResult:
         """What goes back to the source when the block has ended; the tasklet waits in __exit__."""
-        _, record = _captured(item)
+        record = _plain(_native.capture(item, {}, lambda function: function)[_RECORDS][-2])
         now = _variables(record.function, record)
         changed = {
             name: value

@@ -17,16 +17,15 @@ from roamlet.snapshot.image import format
 from roamlet.snapshot.loading import load
 from roamlet.snapshot.references import code
 from roamlet.snapshot.references.by_name import Place
-from roamlet.snapshot.references.by_name import warn_of as warn_of_copies
-from roamlet.snapshot.references.contexts import warn_of
 from roamlet.snapshot.saving.failures import save
-from roamlet.snapshot.saving.saver import Reduced, Saver
-from roamlet.snapshot.state import STARTED, Captured, Flag, NewContents, StartedContents, Wait
+from roamlet.snapshot.saving.saver import Reduced, Saver, warn_of
+from roamlet.snapshot.state import STARTED, Captured, Flag, NewContents, Wait
 from roamlet.sync._spawn import Body, Spawned
 
 MAIN = "__main__"
 
 _BODY = Body.__dict__["__call__"]
+_FUNCTION = Captured._fields.index("function")
 
 
 class TaskletPickler(Saver):
@@ -68,8 +67,7 @@ class TaskletPickler(Saver):
     def pickled(self) -> bytes:
         """The bytes. Raises CannotSave."""
         save(self, self.item)
-        warn_of(self.left_out, 5)  # after the frames of roamlet.remote in Context.move()
-        warn_of_copies(self.copied, 5)
+        warn_of(self.left_out, self.copied, 5)  # after the frames of roamlet.remote in Context.move()
         self.modules.update(reference[0] for reference, _ in self.table)
         return format.write(self.table, self.file.getvalue())
 
@@ -82,14 +80,13 @@ class TaskletPickler(Saver):
         return super().resolve(function)
 
     def carries_globals(self, where: str) -> bool:
-        """See Saver."""
         return super().carries_globals(where) and (where != MAIN or self.main is None)
 
     def capture(self, item: tasklet[Any]) -> tuple[Any, ...]:
-        """See Saver."""
-        captured = Captured._make(super().capture(item))
-        if isinstance(captured.function, Body):
-            self.body = captured.function
+        captured = super().capture(item)
+        function = captured[_FUNCTION]
+        if isinstance(function, Body):
+            self.body = function
         return captured
 
     def tasklet_contents(self, item: tasklet[Any]) -> Reduced:
@@ -102,24 +99,20 @@ class TaskletPickler(Saver):
             if isinstance(call, Body):
                 args, kwargs, call = call.args, call.kwargs, call.function
             return stage, call, args, kwargs, self.wait.flags & ~Flag.HAS_VALUE, self.wait.atomic, None, *rest
-        started = StartedContents(*contents)
-        records = started.records
+        stage, records, handled, before, end, returns, _, _, _, _, _, *rest = contents  # see StartedContents
         if records and self.functions.get(_BODY) == records[0][0]:
             del records[0]
-        return tuple(StartedContents(**{**started._asdict(), **self.wait._asdict()}))
+        return (stage, records, handled, before, end, returns, *self.wait, *rest)
 
     def refusal(self, value: object) -> str | None:
-        """See Saver."""
         if isinstance(value, tasklet) and value is not self.item:
             return "that is another tasklet, and a tasklet travels alone. Let them share a channel"
         return None
 
     def sees_to(self, value: object) -> bool:
-        """See Saver."""
         return isinstance(value, (*self.channel_classes, *self.context_classes))
 
     def named(self, item: Any, place: Place | None) -> Any:
-        """See Saver."""
         reference = super().named(item, place)
         if isinstance(reference, tuple):
             self.modules.add(reference[0])
@@ -133,7 +126,6 @@ class TaskletPickler(Saver):
         return load.channel_by_number, (number,)
 
     def reducer_override(self, item: Any) -> Any:
-        """See Saver."""
         if isinstance(item, self.channel_classes):
             return self.by_number(item)
         if id(item) in self._methods:

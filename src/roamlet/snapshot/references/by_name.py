@@ -4,20 +4,18 @@ An object that is equal to nothing but itself, such as a sentinel, is useless as
 afterwards. Values are as good as copies; those that can change are copied, with a warning to the caller.
 """
 
-import _thread
 import contextvars
 import dis
 import sys
 import types
-import warnings
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 from importlib import import_module
 from typing import Any, cast
 
-from roamlet.core import channel, tasklet
+from roamlet.core import channel, os_threads, tasklet
 from roamlet.snapshot import _native
-from roamlet.snapshot._errors import BadSnapshot, Copied
+from roamlet.snapshot._errors import BadSnapshot
 from roamlet.snapshot.references.values import is_held
 from roamlet.sync import Event
 
@@ -78,7 +76,9 @@ def _read(name: str, module: types.ModuleType) -> None:
             known = _places.get(id(value))
             if known is None or type(value).__module__ == name or not is_at(value, known):
                 _places[id(value)] = name, attribute
-                if issubclass(type(value), _thread._local) and not isinstance(type(value).__init__, types.FunctionType):
+                if issubclass(type(value), os_threads.thread_local) and not isinstance(
+                    type(value).__init__, types.FunctionType
+                ):
                     _locals[name, attribute] = None
 
 
@@ -95,7 +95,7 @@ def _read_class(where: str, name: str, kind: type) -> None:
                 _places[id(value)] = where, f"{name}.{attribute}"
 
 
-def thread_locals() -> "list[tuple[Place, _thread._local]]":
+def thread_locals() -> "list[tuple[Place, os_threads.thread_local]]":
     """Those that are attributes of modules."""
     found = []
     for place in list(_locals):
@@ -231,20 +231,6 @@ def resolve(where: str, name: str, kind: str, saved: Any) -> Any:
     if type_name(found) != kind:
         raise BadSnapshot(
             f"{where}.{name} is a {type_name(found)} here, and was a {kind} where the snapshot was made. Restore it with the "
-            f"version of "
-            "the module that it was saved with"
+            "version of the module that it was saved with"
         )
     return found
-
-
-def warn_of(copied: Iterable[str], stacklevel: int) -> None:
-    """Warn of what copies were made, if there are any; from the caller's caller with stacklevel=2."""
-    names = ", ".join(sorted(copied))
-    if names:
-        warnings.warn(
-            f"copied into the snapshot: what the modules hold as {names}. Where the snapshot is restored, the tasklet has the "
-            f"copy, and "
-            "the module its own. Let the job keep what belongs to it in variables, or use the module's by its name",
-            Copied,
-            stacklevel + 1,
-        )

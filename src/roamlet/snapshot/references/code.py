@@ -203,8 +203,7 @@ def resolve(reference: Reference, wanted: bytes) -> FunctionType:
     elif candidates and made:
         raise BadSnapshot(
             f"{where}.{name} had code that was made while the program ran ({made[0]}), as libraries do that compile a "
-            f"function when it is first "
-            "called, and has other code here. Call it once in this process, and restore the snapshot then"
+            "function when it is first called, and has other code here. Call it once in this process, and restore the snapshot then"
         )
     else:
         what = "is another version here" if candidates else "does not exist here"

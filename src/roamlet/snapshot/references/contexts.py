@@ -2,10 +2,9 @@
 
 import contextvars
 import sys
-import warnings
 from typing import Any
 
-from roamlet.snapshot._errors import BadSnapshot, CannotSave, LeftOut
+from roamlet.snapshot._errors import BadSnapshot, CannotSave
 
 _MOST = 1000  # variables whose place is remembered
 
@@ -71,18 +70,6 @@ def items_of(
         else:
             items.append((variable, value))
     return items
-
-
-def warn_of(left_out: "dict[contextvars.ContextVar[Any], None]", stacklevel: int) -> None:
-    """Say which variables were left out, if there are any; from the caller's caller with stacklevel=2."""
-    if left_out:
-        names = ", ".join(sorted(repr(variable.name) for variable in left_out))
-        warnings.warn(
-            f"left out of the snapshot: the context variables {names}, which are no module's attributes, by which they would be "
-            "found again. Where the snapshot is restored they have their defaults. To keep one, make it a global of its module",
-            LeftOut,
-            stacklevel + 1,
-        )
 
 
 def context_of(items: "list[tuple[contextvars.ContextVar[Any] | None, Any]] | None") -> contextvars.Context:

@@ -1,8 +1,7 @@
 """Objects whose __reduce__ writes a part of a graph by itself: what they refer to is compared with what else refers to it.
 
-pickle keeps each object one where it is asked for each reference. A __reduce__ that turns a whole tree into plain data makes
-a copy of
-the tree for each of its objects that is written; which of these was meant to be one is noted where they are saved.
+pickle keeps each object one where it is asked for each reference. A __reduce__ that turns a whole tree into plain data makes a
+copy of the tree for each of its objects that is written; which of these was meant to be one is noted where they are saved.
 """
 
 import copyreg
@@ -81,8 +80,6 @@ def check(links: list[Link]) -> None:
             shown = "".join(f".{name}" if kind == "attribute" else f"[{name!r}]" for kind, name in way)
             raise BadSnapshot(
                 f"two references disagree: {type(item).__name__}{shown} and another reference were one {type(other).__name__} "
-                f"where the "
-                f"snapshot was made, and are two now, because {type(item).__name__}.__reduce__ writes what belongs to it by "
-                f"itself. Let the "
-                "tasklet hold one of them alone, such as the root, while it is saved"
+                f"where the snapshot was made, and are two now, because {type(item).__name__}.__reduce__ writes what belongs to "
+                "it by itself. Let the tasklet hold one of them alone, such as the root, while it is saved"
             )

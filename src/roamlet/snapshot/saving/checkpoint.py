@@ -16,11 +16,9 @@ from roamlet.snapshot.image import format
 from roamlet.snapshot.image.file import cannot_write, replace
 from roamlet.snapshot.loading import load
 from roamlet.snapshot.loading.resume import IMPORTED
-from roamlet.snapshot.references.by_name import warn_of as warn_of_copies
-from roamlet.snapshot.references.contexts import warn_of
 from roamlet.snapshot.saving.about import about
 from roamlet.snapshot.saving.failures import save as save_graph
-from roamlet.snapshot.saving.saver import Saver
+from roamlet.snapshot.saving.saver import Saver, warn_of
 from roamlet.snapshot.state import Captured, Flag, Wait
 
 RESUMED = (True,)  # what checkpoint() returns in a copy
@@ -79,7 +77,6 @@ class _CheckpointSaver(Saver):
         return None if function.__module__ in _OURS else super().resolve(function)
 
     def capture(self, item: tasklet[Any]) -> tuple[Any, ...]:
-        """See Saver."""
         captured = Captured._make(super().capture(item))
         records = captured.records or []
         ours = next((number for number, (function, *_) in enumerate(records) if function is None), None)
@@ -116,8 +113,7 @@ def _taken(job: tasklet[Any], path: str | bytes) -> bytes:
         if isinstance(result, BaseException):
             raise result
         data: bytes = result[0]
-        warn_of(result[1], _TO_THE_JOB)
-        warn_of_copies(result[2], _TO_THE_JOB)
+        warn_of(result[1], result[2], _TO_THE_JOB)
         return data
     finally:
         del result, box[:]

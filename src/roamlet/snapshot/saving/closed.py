@@ -11,7 +11,7 @@ def file(item: Any) -> tuple[Any, ...]:
     if not item.closed:
         raise TypeError(
             f"cannot pickle '{type(item).__module__}.{type(item).__name__}' object, which is open, and only a closed one can "
-            f"be saved: close it before, and open it again after"
+            "be saved: close it before, and open it again after"
         )
     if isinstance(item, (io.StringIO, io.BytesIO)):
         return closed_in_memory, (type(item),)

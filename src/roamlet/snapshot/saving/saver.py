@@ -18,13 +18,14 @@ import sys
 import threading
 import traceback
 import types
+import warnings
 import weakref
 from collections.abc import Callable, Collection, Generator
 from typing import Any
 
 from roamlet.core import atomic, channel, tasklet
 from roamlet.snapshot import _native
-from roamlet.snapshot._errors import CannotSave
+from roamlet.snapshot._errors import CannotSave, Copied, LeftOut
 from roamlet.snapshot.loading import load
 from roamlet.snapshot.references import by_name, values
 from roamlet.snapshot.references.code import Reference, code_reference, digest_of, fingerprint, function_reference
@@ -36,8 +37,6 @@ from roamlet.snapshot.state import FUNCTION, GENERATOR, PLAIN_RECORD, SLOTS, STA
 from roamlet.sync import Event
 
 Reduced = tuple[Any, ...]
-
-_ENDED_GENERATOR_STATE = 2  # the length of what generator_get() returns for a generator that has no frame to save
 
 
 class Saver(pickle.Pickler):
@@ -59,13 +58,11 @@ class Saver(pickle.Pickler):
         self.copied: dict[str, None] = {}  # what modules hold, and is in here once more
         self.references: dict[int, Any] = {}  # by id(), what named() has said
         self.ways: dict[type, Any] = {}
-        self.inside: dict[
-            int, Any
-        ] = {}  # by id(), values in the middle of a method, in a saved frame, that may change them
+        # By id(), values in the middle of a method, in a saved frame, that may change them.
+        self.inside: dict[int, Any] = {}
         self.reducing: list[Any] = []  # objects of classes that say in Python what is written of them
-        self.refused: object = (
-            self.reducing
-        )  # the one that save() fails for, if that is known; what no other object has if not
+        # The one that save() fails for, if that is known; what no other object has if not.
+        self.refused: object = self.reducing
         self.with_ids: list[Any] = []  # dictionaries and sets whose keys could be id()s
         # Neither _names nor a method of ours: asked for each object, and no cycle.
         self.persistent_id = _native.names(by_name.places(), types.MethodType(_named, weakref.proxy(self)))  # type: ignore[method-assign]
@@ -100,9 +97,8 @@ class Saver(pickle.Pickler):
                 if type(key) is int and key in written:
                     self.refused = each
                     raise TypeError(
-                        f"a {type(each).__name__} has id()s of objects as keys, such as that of "
-                        f"{type(written[key][1]).__name__}, which is "
-                        "another number where it is restored. Let the tasklet wait before such a call, or after it"
+                        f"a {type(each).__name__} has id()s of objects as keys, such as that of {type(written[key][1]).__name__}, "
+                        "which is another number where it is restored. Let the tasklet wait before such a call, or after it"
                     )
 
     def refuse_what_stays(self) -> None:
@@ -141,10 +137,8 @@ class Saver(pickle.Pickler):
         found = self.references.get(id(item), self)
         if found is self:
             found = self.references[id(item)] = self._reference(item, place)
-            if found is None and isinstance(
-                item, (dict, set, frozenset)
-            ):  # the place may be that of an object that is gone
-                self.with_ids.append(item)
+            if found is None and isinstance(item, (dict, set, frozenset)):
+                self.with_ids.append(item)  # the place may be that of an object that is gone
         return found
 
     def _reference(self, item: Any, place: "by_name.Place") -> Any:
@@ -303,30 +297,15 @@ class Saver(pickle.Pickler):
     # ---- everything else that pickle does not know ----
 
     def generator(self, generator: Any) -> Reduced:
-        state = _native.generator_get(generator)
-        if len(state) == _ENDED_GENERATOR_STATE:
-            if state[1] is None:
-                if isinstance(generator, types.AsyncGeneratorType):
-                    return load.ended_async_generator, ()
-                return load.ended_generator, (isinstance(generator, types.CoroutineType),)
+        stage, function, *rest = _native.generator_get(generator)
+        if function is None:
+            if isinstance(generator, types.AsyncGeneratorType):
+                return load.ended_async_generator, ()
+            return load.ended_generator, (isinstance(generator, types.CoroutineType),)
+        if not rest:  # it runs
             self.executing[id(generator)] = generator
-            return (
-                load.new_generator,
-                (state[1],),
-                (None, _name(generator), generator.__qualname__),
-                None,
-                None,
-                load.set_generator,
-            )
-        content = (state[0], *state[2:])
-        return (
-            load.new_generator,
-            (state[1],),
-            (content, _name(generator), generator.__qualname__),
-            None,
-            None,
-            load.set_generator,
-        )
+        state = ((stage, *rest) if rest else None, generator.__name__, generator.__qualname__)
+        return load.new_generator, (function,), state, None, None, load.set_generator
 
     def lock(self, item: object, make: Callable[[], Any]) -> Reduced:
         """A lock that is not held is a new one where it is restored."""
@@ -362,6 +341,26 @@ class Saver(pickle.Pickler):
             self.reducing.append(item)
             return NotImplemented
         return way(item)
+
+
+def warn_of(left_out: "dict[contextvars.ContextVar[Any], None]", copied: Collection[str], stacklevel: int) -> None:
+    """Warn of what a snapshot lacks, and of what it has a copy of, if there is any; from the caller's caller with stacklevel=2."""
+    if left_out:
+        names = ", ".join(sorted(repr(variable.name) for variable in left_out))
+        warnings.warn(
+            f"left out of the snapshot: the context variables {names}, which are no module's attributes, by which they would be "
+            "found again. Where the snapshot is restored they have their defaults. To keep one, make it a global of its module",
+            LeftOut,
+            stacklevel + 1,
+        )
+    if copied:
+        warnings.warn(
+            f"copied into the snapshot: what the modules hold as {', '.join(sorted(copied))}. Where the snapshot is restored, the "
+            "tasklet has the copy, and the module its own. Let the job keep what belongs to it in variables, or use the module's "
+            "by its name",
+            Copied,
+            stacklevel + 1,
+        )
 
 
 def _named(saver: Saver, item: Any, place: Any) -> Any:
@@ -432,10 +431,6 @@ def _name_of_module(module: types.ModuleType) -> str:
         if not name:
             raise TypeError(f"{module!r} is no module that could be imported")
     return name
-
-
-def _name(generator: Any) -> str:
-    return str(generator.__name__)
 
 
 def _queued(make: Callable[..., object]) -> Callable[[Saver, Any], Reduced]:
@@ -514,10 +509,8 @@ _REDUCERS: dict[type, Callable[[Saver, Any], Any]] = {
     type({}.items()): lambda saver, item: (dict.items, (_only_referent(item),)),
     types.MappingProxyType: lambda saver, item: (load.mapping_proxy, (_behind_proxy(item),)),
     type(atomic()): lambda saver, item: (atomic, ()),
-    Event: lambda saver, item: (
-        load.event,
-        (item.is_set(),),
-    ),  # tasklets that wait for it are refused, or stay in the source
+    # Tasklets that wait for it are refused, or stay in the source.
+    Event: lambda saver, item: (load.event, (item.is_set(),)),
     types.AsyncGeneratorType: Saver.generator,
     load.AwaitedType: lambda saver, item: (load.awaited, (_only_referent(item),)),
     **dict.fromkeys(closed.FILES, lambda saver, item: closed.file(item)),

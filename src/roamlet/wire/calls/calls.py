@@ -1,7 +1,5 @@
 """Calls on a target: a bounded pool of threads that read, run and answer.
 
-Runs on the target; see roamlet.wire.protocol for what that means.
-
 There is no reader thread. All idle threads wait for the link in turns (link.EpollTurns); the one that gets a CALL runs it
 itself, so that a short call passes through no second thread. Before it does, it makes sure that somebody else
 waits for the link; at the limit of the pool one thread only reads and leaves calls to those that finish.
@@ -14,7 +12,7 @@ import threading
 
 from roamlet.wire import codec, protocol
 from roamlet.wire.life.logs import shortened, text
-from roamlet.wire.link.link import READ
+from roamlet.wire.link.link import READ, start_thread
 
 _TEXT_LIMIT = 1 << 16  # characters of an error's text, and of its traceback
 _LARGE = 1 << 14  # bytes; a longer answer is sent at once and by itself
@@ -44,9 +42,8 @@ class Pool(object):
         self._woken = False  # one of them has been called to help, and has not come yet
         self._aside = False  # a thread sends answers beside all of these
         self._process = os.getpid()
-        self.runner = (
-            None  # whoever runs calls in place of these threads, which go on reading: see roamlet.wire.calls.tasklets
-        )
+        # Whoever runs calls in place of these threads, which go on reading: see roamlet.wire.calls.tasklets.
+        self.runner = None
         self.keeps = None  # a function: whether it keeps a call until its turn has come, see roamlet.wire.calls.chains
         self._sending = {}  # (source, id) of a call -> its answer, which goes in pieces
         self.loads = codec.loads  # of arguments; a part of the payload may put its own here, and below
@@ -107,10 +104,8 @@ class Pool(object):
             begin = not self._aside
             self._aside = True
         if begin:
-            thread = threading.Thread(target=self._run_aside, name="roamlet-answers")
-            thread.daemon = True
             try:
-                thread.start()
+                start_thread("roamlet-answers", self._run_aside)
             except _NO_THREAD:
                 self._aside = False
                 self._send_answers()
@@ -162,10 +157,8 @@ class Pool(object):
             return True
         if self._threads >= self._limit:
             return False
-        thread = threading.Thread(target=self.serve, name="roamlet-call-%d" % self._threads)
-        thread.daemon = True
         try:
-            thread.start()
+            start_thread("roamlet-call-%d" % self._threads, self.serve)
         except _NO_THREAD:
             self._limit = self._threads  # the system gives no more
             return self._threads == 1  # run it while no thread reads: better late than never
@@ -350,9 +343,8 @@ def _args_of(error):
     filename = getattr(error, "filename", None)
     if isinstance(error, EnvironmentError) and filename is not None and len(args) == 2:
         args += (filename,)  # which is how its constructor takes it
-    size = len(
-        codec.dumps(args, otherwise=False)
-    )  # an error must not wait for a part of the payload, nor fail over a class
+    # Plain: an error must not wait for a part of the payload, nor fail over a class.
+    size = len(codec.dumps(args, otherwise=False))
     return args if type(args) is tuple and size <= protocol.MAX_BODY // 2 else None
 
 

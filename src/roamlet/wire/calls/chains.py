@@ -1,6 +1,6 @@
 """Calls that run one after the other, in the order in which they were sent, whatever threads or tasklets run calls over here.
 
-A part of the payload, sent when the first chain is used; see roamlet.wire.protocol: CHAIN. Runs on the target.
+See roamlet.wire.protocol: CHAIN.
 
 No thread waits for a turn: a call whose turn has not come stays in its chain, and is handed to the pool by the thread
 that answered the one before it. The first that fails breaks its chain: what lies there is answered by ERROR "chain",
@@ -107,9 +107,8 @@ class Chains(object):
     def answer(self, frame, kind, body):
         """Answer a call; the next one of its chain begins, or none does any more."""
         if os.getpid() != self._process:
-            self._answer(
-                frame, kind, body
-            )  # which ends it: a call forked it off, without the thread that holds the lock
+            # Which ends it: a call forked it off, without the thread that holds the lock.
+            self._answer(frame, kind, body)
         key = frame[1], frame[2]
         with self._lock:
             chain = self._members.get(key)

@@ -1,8 +1,7 @@
 """Scripts and shell commands for `roamlet run`: what is run as on the command line of the target, and how it ended.
 
-Runs on the target; a part of the payload that travels when it is first needed, and imports at its top only what a context has: an
-import could wait for one that is under way. What is printed goes the way of all output, also that of processes, which have the
-descriptors 1 and 2 of this one.
+Imports at its top only what a context has: an import could wait for one that is under way. What is printed goes the way of all
+output, also that of processes, which have the descriptors 1 and 2 of this one.
 """
 
 import os

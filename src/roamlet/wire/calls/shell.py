@@ -1,6 +1,6 @@
 """A Python prompt's far end: statements that run one after the other in one namespace, as at an interpreter's own prompt.
 
-Runs on the target; a part of the payload that travels when it is first needed. What it prints goes the way of all output.
+What it prints goes the way of all output.
 """
 
 import code

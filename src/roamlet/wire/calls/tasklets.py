@@ -1,7 +1,6 @@
 """Calls as tasklets: roamlet's own core, which has come from the parent, in place of the pool of threads.
 
-A part of the payload, sent after the bundle that contains roamlet itself. Runs on the target, where that bundle can; see
-roamlet.wire.protocol for what that means.
+Sent after the bundle that contains roamlet itself.
 
 One thread runs all calls, each as a tasklet. The threads of the pool go on reading and hand the calls over. What blocks in
 roamlet blocks its call only; what blocks the thread blocks all of them.
@@ -12,6 +11,7 @@ import os
 import sys
 import threading
 
+from roamlet.wire.link import link
 from roamlet.wire.modules import standin
 
 # Backends that the environment may ask for: the one that comes serves as well.
@@ -28,9 +28,7 @@ def install(child):
                 del sys.modules[name]
     _runner = Runner(child.pool)
     child.pool.runner = _runner
-    thread = threading.Thread(target=_runner.serve, name="roamlet-tasklets")
-    thread.daemon = True
-    thread.start()
+    link.start_thread("roamlet-tasklets", _runner.serve)
 
 
 def ready():

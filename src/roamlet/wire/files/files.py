@@ -1,8 +1,7 @@
 """One file on one side of a transfer: read in pieces, or written beside its name and put in place at once.
 
-Both sides use this file. On a target it is a part of the payload that travels when it is first needed, and its functions are
-called there; the parent's end of a transfer is the same classes. Whole folders are in roamlet.wire.files.trees,
-what both stand on in roamlet.wire.files.folders. Paths are bytes.
+On a target its functions are called; the parent's end of a transfer is the same classes. Whole folders are in
+roamlet.wire.files.trees, what both stand on in roamlet.wire.files.folders. Paths are bytes.
 
 Nothing waits for its turn except `finish` and `stop_reading`, so that a transfer of many pieces in flight holds one thread of the
 target's.

@@ -1,7 +1,6 @@
 """Open folders and paths on one side of a transfer of files: what stands below roamlet.wire.files.files.
 
-Both sides use this file; on a target it is a part of the payload that travels when it is first needed. Paths are bytes here:
-names that are no text travel too.
+Paths are bytes here: names that are no text travel too.
 """
 
 import errno

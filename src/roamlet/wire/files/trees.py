@@ -75,8 +75,10 @@ class Top(object):
                 if self._sync and folder.dirty:
                     folder.sync()
 
-    def close(self):
-        """Give the descriptors back."""
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *unused):
         self._cut(-1)
 
 
@@ -157,11 +159,8 @@ def stop_walk(token):
 def fetch(top, names, follow, algorithm):
     """Return [facts, bytes or number of zeros, checksum, same] of small files in the folder `top`."""
     top = absolute(top)
-    inside = Top(top)
-    try:
+    with Top(top) as inside:
         return [files.begin_reading(None, _open_in(inside, top, name, follow), algorithm, 0) for name in names]
-    finally:
-        inside.close()
 
 
 def _open_in(inside, top, name, follow):
@@ -173,11 +172,8 @@ def _open_in(inside, top, name, follow):
 
 def opened(top, name, follow):
     """Return a descriptor of the file `name` in the folder `top`."""
-    inside = Top(top)
-    try:
+    with Top(top) as inside:
         return _open_in(inside, top, name, follow)
-    finally:
-        inside.close()
 
 
 def start_reading(token, top, name, follow, algorithm, skipped):
@@ -208,11 +204,8 @@ def start_writing(token, top, name, size, how):
 def writer(top, name, size, how):
     """Return a files.Writer for `name` in the folder `top`."""
     parts = parts_of(name)
-    inside = Top(absolute(top))
-    try:
+    with Top(absolute(top)) as inside:
         return files.Writer(inside.folder(parts[:-1], True).again(), parts[-1], size, how)
-    finally:
-        inside.close()
 
 
 def store(top, entries, how, keep):
@@ -221,10 +214,9 @@ def store(top, entries, how, keep):
     Entries: [name, "d"], [name, "l", target], [name, "f", facts, bytes or number of zeros, checksum]. Returns the names of the
     files whose bytes are not what their checksum says, which are not put there.
     """
-    inside = Top(absolute(top), how["sync"])
     damaged = []
     each = dict(how, in_batch=True)  # a folder is written to the disk once, behind all that came into it
-    try:
+    with Top(absolute(top), how["sync"]) as inside:
         for entry in entries:
             parts = parts_of(entry[0])
             if entry[1] == "d":
@@ -240,8 +232,6 @@ def store(top, entries, how, keep):
                 if not files.put_whole(one, size, data, digest, facts, keep):
                     damaged.append(raw(entry[0]))
             folder.dirty = True
-    finally:
-        inside.close()
     return damaged
 
 
@@ -265,11 +255,8 @@ def _in(folder, name):
 
 def seal(top, entries, keep):
     """Give folders their mode, owner and time, deepest first: entries are [name, facts], the top's own name is empty."""
-    inside = Top(absolute(top))
-    try:
+    with Top(absolute(top)) as inside:
         for name, facts in reversed(sorted(entries)):
             folder = inside.folder(parts_of(name) if name else [], False)
             files.set_facts(folder.fd, facts, keep)
             folder.sync()
-    finally:
-        inside.close()

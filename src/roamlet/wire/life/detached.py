@@ -1,7 +1,6 @@
 """A context that lets go of its parent and goes on by itself, as one function in a process of its own session.
 
-A part of the payload, for a context that was opened for this alone; its functions are called. Runs on the target; see
-roamlet.wire.protocol for what that means.
+For a context that was opened for this alone; its functions are called.
 
 Until it lets go it is a context like any other, and dies with its link. What starts it has forked once before all this (see
 roamlet.remote.opening.detach): the half that its intermediary knows waits for the word, and ends with it, so that

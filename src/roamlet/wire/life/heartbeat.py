@@ -1,12 +1,13 @@
 """A target that ends by itself when its parent has said nothing for too long, though the link is not broken.
 
-A part of the payload that travels when somebody asks for it; see roamlet.wire.protocol. Costs one wake-up for each time that the
-parent asks whether this side is there, and none where no heartbeat was asked for.
+Costs one wake-up for each time that the parent asks whether this side is there, and none where no heartbeat was asked for.
 """
 
 import os
 import threading
 import time
+
+from roamlet.wire.link import link
 
 # 2.7 has only the other one, which cannot be set either: seconds since the system was started.
 _clock = getattr(time, "monotonic", lambda: os.times()[4])
@@ -23,9 +24,7 @@ class Watch(object):
         self._last = _clock()
         self._read = child._link.read
         child._link.read = self._came
-        thread = threading.Thread(target=self._run, name="roamlet-heartbeat")
-        thread.daemon = True
-        thread.start()
+        link.start_thread("roamlet-heartbeat", self._run)
 
     def _came(self):
         frames = self._read()

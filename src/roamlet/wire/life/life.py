@@ -1,7 +1,4 @@
-"""The end of a target: in order when the parent says so, within seconds when the parent is gone.
-
-Runs on the target; see roamlet.wire.protocol for what that means.
-"""
+"""The end of a target: in order when the parent says so, within seconds when the parent is gone."""
 
 import atexit
 import os
@@ -9,6 +6,7 @@ import threading
 import time
 
 from roamlet.wire import protocol
+from roamlet.wire.link.link import start_thread
 
 GRACE = 2.0  # seconds that exit handlers may take
 
@@ -34,15 +32,10 @@ class Life(object):
                 return
             self._ends = True
         try:
-            self._start(self._kill)
-            self._start(self._finish, orderly, reason)
+            start_thread("roamlet-end", self._kill)
+            start_thread("roamlet-end", self._finish, orderly, reason)
         except (RuntimeError, EnvironmentError, MemoryError):  # no thread can be had
             os._exit(1)
-
-    def _start(self, function, *args):
-        thread = threading.Thread(target=function, args=args, name="roamlet-end")
-        thread.daemon = True
-        thread.start()
 
     def _kill(self):
         time.sleep(GRACE)

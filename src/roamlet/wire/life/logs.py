@@ -1,7 +1,6 @@
 """Records of the standard logging module become LOG frames.
 
-Runs on the target; see roamlet.wire.protocol for what that means. logging itself is imported only by code that logs: that
-costs 10 milliseconds.
+logging itself is imported only by code that logs: that costs 10 milliseconds.
 """
 
 import sys

@@ -1,7 +1,6 @@
 """Standard input, output and error of a target: nothing to read, and everything written becomes STREAM frames.
 
-The descriptors 1 and 2 are pipes, so that what child processes and C libraries print comes along. Runs on the
-target; see roamlet.wire.protocol for what that means.
+The descriptors 1 and 2 are pipes, so that what child processes and C libraries print comes along.
 """
 
 import errno
@@ -12,7 +11,7 @@ import sys
 import threading
 
 from roamlet.wire import protocol
-from roamlet.wire.link.link import _close_on_exec, retry, set_nonblocking
+from roamlet.wire.link.link import _close_on_exec, retry, set_nonblocking, start_thread
 
 _CAPACITY = 1 << 16  # of a pipe: what one flush can have left in it
 
@@ -46,9 +45,7 @@ class Streams(object):
 
     def start(self):
         """Start the thread that forwards what is written while no call ends."""
-        thread = threading.Thread(target=self._forward, name="roamlet-stdio")
-        thread.daemon = True
-        thread.start()
+        start_thread("roamlet-stdio", self._forward)
 
     def _forward(self):
         waiting = self._poll()

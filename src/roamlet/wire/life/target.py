@@ -1,7 +1,4 @@
-"""The main program of a target: takes the descriptors over, says hello, serves.
-
-Runs on the target; see roamlet.wire.protocol for what that means.
-"""
+"""The main program of a target: takes the descriptors over, says hello, serves."""
 
 import os
 import sys

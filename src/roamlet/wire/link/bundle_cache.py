@@ -1,7 +1,6 @@
 """The bundle cache of an intermediary: bundles for the contexts behind this one, passed on while they arrive.
 
-Runs on the target; see roamlet.wire.protocol for what that means: KEEP and INSERT. Only the thread that reads the link uses this,
-but for `body_of` and `frames_of`.
+See roamlet.wire.protocol: KEEP and INSERT. Only the thread that reads the link uses this, but for `body_of` and `frames_of`.
 """
 
 from roamlet.wire import protocol

@@ -1,7 +1,4 @@
-"""The target's end of the link: reading frames in turns, writing frames whole.
-
-Knows nothing of what the frames mean. Runs on the target; see roamlet.wire.protocol for what that means.
-"""
+"""The target's end of the link: reading frames in turns, writing frames whole. Knows nothing of what the frames mean."""
 
 import errno
 import fcntl
@@ -38,6 +35,13 @@ def retry(function, *args):
         except (EnvironmentError, select.error) as error:  # an epoll of 2.7 raises IOError
             if error.args[0] != errno.EINTR:
                 raise
+
+
+def start_thread(name, function, *args):
+    """Start a thread that keeps no process from ending. Raises RuntimeError or threading.ThreadError when none can be had."""
+    thread = threading.Thread(target=function, args=args, name=name)
+    thread.daemon = True
+    thread.start()
 
 
 def keep_aside(fd):
@@ -211,7 +215,6 @@ class LockTurns(object):
         self._wake_read, self._wake_write = _wake_pipe()
 
     def wait(self):
-        """See EpollTurns.wait."""
         self._turn.acquire()
         ready = retry(select.select, [self._source, self._wake_read], [], [])[0]
         if self._wake_read in ready:
@@ -221,15 +224,12 @@ class LockTurns(object):
         return READ
 
     def give_back(self):
-        """See EpollTurns.give_back."""
         self._turn.release()
 
     def wake(self):
-        """See EpollTurns.wake."""
         retry(os.write, self._wake_write, b"!")
 
     def close(self):
-        """See EpollTurns.close."""
         os.close(self._wake_read)
         os.close(self._wake_write)
 

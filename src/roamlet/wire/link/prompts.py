@@ -1,7 +1,6 @@
 """Reads prompts, on an intermediary: terminals for the commands that it starts and that ask for passwords; the parent answers.
 
-A part of the payload. The parent's functions (remote/terminal/relayed.py) call these, each in a thread of its own. Runs on the
-target; see roamlet.wire.protocol for what that means.
+The parent's functions (remote/terminal/relayed.py) call these, each in a thread of its own.
 """
 
 import errno
@@ -54,9 +53,7 @@ def finish(number):
     if terminal is None:
         return []
     lines = terminal.finish()
-    thread = threading.Thread(target=terminal.refuse, name="roamlet-terminal")
-    thread.daemon = True
-    thread.start()
+    link.start_thread("roamlet-terminal", terminal.refuse)
     return lines
 
 
@@ -81,9 +78,8 @@ class _Terminal(object):
             link._close_on_exec(fd)
         link.set_nonblocking(self._master)
         self.path = os.ttyname(self._slave)
-        self._lock = (
-            threading.Lock()
-        )  # held whenever a descriptor is used: its number may be somebody else's after `close`
+        # Held whenever a descriptor is used: its number may be somebody else's after `close`.
+        self._lock = threading.Lock()
         self._turn = threading.Lock()  # held by the thread that reads
         self._open = True
         self._done = False

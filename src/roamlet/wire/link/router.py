@@ -1,7 +1,6 @@
 """The part of the payload that makes a context an intermediary: it starts other contexts and passes their frames on.
 
-The parent uses the codes of HOLD. Runs on the target; see roamlet.wire.protocol for what that means, and for the kinds that are
-handled here.
+The parent uses the codes of HOLD, and in_english. The kinds that are handled here: roamlet.wire.protocol.
 
 Three threads touch a frame that is passed on, and none of them ever waits for a child: the one that reads the link sorts it
 by destination and writes what the child's pipe takes at once; `roamlet-down` writes the rest; `roamlet-up` reads what the children
@@ -19,7 +18,7 @@ from roamlet.wire.protocol import KIND_CUT
 
 READ_ON, HOLD_ON, CLOSE = range(3)  # what HOLD says; the rest are TERMINATE and KILL
 UNCOUNTED = (protocol.KEEP, protocol.INSERT, protocol.HOLD)  # what the parent sends without asking for credit
-__all__ = ["CLOSE", "HOLD_ON", "KILL", "READ_ON", "TERMINATE", "install"]
+__all__ = ["CLOSE", "HOLD_ON", "KILL", "READ_ON", "TERMINATE", "in_english", "install"]
 
 
 def install(child):
@@ -82,7 +81,7 @@ class Router(object):
         self._streams[identifier] = self.routes[identifier] = stream
         # Not text: what that becomes depends on the locale here, and the parent's names are UTF-8.
         argv = [word if isinstance(word, bytes) else word.encode("utf-8") for word in said["argv"]]
-        stream.start(argv, _in_english() if said["translated"] else None)
+        stream.start(argv, in_english(os.environ) if said["translated"] else None)
 
     def _hold(self, destination, source, identifier, kind, body):
         stream = self._streams.get(identifier)
@@ -169,9 +168,9 @@ def _payload():
     return payload
 
 
-def _in_english():
-    """The environment for a command whose messages are read by the parent: of all that has a language, only they change."""
-    variables = dict(os.environ)
+def in_english(variables):
+    """Return the environment for a command whose messages the parent reads: of all that has a language, only they change."""
+    variables = dict(variables)
     everything = variables.pop("LC_ALL", "")
     if everything:
         for name in [name for name in variables if name[:3] == "LC_"]:

@@ -1,6 +1,6 @@
 """Frames that are somebody else's: passed on by destination while they arrive, checked by source where they come up.
 
-The parent and every intermediary use this file; see roamlet.wire.protocol for what that means. Nothing here reads or writes.
+The parent and every intermediary use this file. Nothing here reads or writes.
 """
 
 from roamlet.wire import protocol

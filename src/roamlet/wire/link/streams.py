@@ -1,6 +1,6 @@
 """A command that an intermediary has started, and what goes through its pipes; the threads that wait for such pipes.
 
-Runs on the target; see roamlet.wire.protocol for what that means, and roamlet.wire.link.router for what the pipes are for.
+What the pipes are for: roamlet.wire.link.router.
 """
 
 import collections
@@ -32,9 +32,7 @@ class Loop(object):
         self._jobs = collections.deque()
         self.ends = link._wake_pipe()
         self._poll.register(self.ends[0], select.POLLIN)
-        thread = threading.Thread(target=self._run, name=name)
-        thread.daemon = True
-        thread.start()
+        link.start_thread(name, self._run)
 
     def post(self, function, *args):
         """Run `function(*args)` there soon, in the order of the calls."""
@@ -51,7 +49,6 @@ class Loop(object):
         self._poll.register(fd, event)
 
     def forget(self, fd):
-        """See `watch`."""
         if self._functions.pop(fd, None) is not None:
             self._poll.unregister(fd)
 
@@ -107,10 +104,8 @@ class Stream(object):
 
     def start(self, argv, variables):
         """Start the command, with these environment variables (None: ours); return at once."""
-        thread = threading.Thread(target=self._live, args=(argv, variables), name="roamlet-child-%d" % self.number)
-        thread.daemon = True
         try:
-            thread.start()
+            link.start_thread("roamlet-child-%d" % self.number, self._live, argv, variables)
         except (RuntimeError, threading.ThreadError):
             self._router.up.post(self._finish, None, errno.EAGAIN)
 
@@ -320,9 +315,8 @@ class Stream(object):
         if not data:
             self._stop_reading()
             self.close_down()
-            if (
-                self._code is None
-            ):  # it gets some time to end by itself, because its exit code is what people want to know
+            # It gets some time to end by itself, because its exit code is what people want to know.
+            if self._code is None:
                 for seconds, what in ((_STEP, TERMINATE), (2 * _STEP, KILL)):
                     timer = threading.Timer(seconds, self.tell, (what,))
                     timer.daemon = True

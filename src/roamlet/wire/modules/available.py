@@ -1,7 +1,4 @@
-"""Which top-level modules a target has, read from the directories of sys.path without importing any.
-
-Runs on the target; see roamlet.wire.protocol for what that means.
-"""
+"""Which top-level modules a target has, read from the directories of sys.path without importing any."""
 
 import os
 import sys

@@ -1,6 +1,6 @@
 """The layout of a bundle, which the parent packs and the target reads: modules in one compressed stream, and names that are absent.
 
-Both sides use this file; see roamlet.wire.protocol for what that means. What goes into a bundle is decided elsewhere.
+What goes into a bundle is decided elsewhere.
 
 Layout: one zlib, xz or zstd stream, which says by its first bytes what it is, over ``>I`` size of head, head
 (roamlet.wire.codec), sources one after another. The head is a dict:

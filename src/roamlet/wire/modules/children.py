@@ -1,21 +1,15 @@
 """Processes that multiprocessing starts over here by spawn or forkserver: they find the modules that came from memory.
 
-Runs on the target, as a part of the payload, on 3.6 and later; see roamlet.wire.protocol for what that means. multiprocessing
-sends each such process a dict before anything else. One more value in it is unpickled by executing what makes an importer
-there, with all that has come so far. It has no link: what did not come is an ImportError at once.
+For 3.6 and later. multiprocessing sends each such process a dict before anything else. One more value in it is unpickled by
+executing what makes an importer there, with all that has come so far. It has no link: the rest is an ImportError at once.
 """
 
 import sys
 
 from roamlet.wire.modules import bundle, importer
 
-NAMES = (
-    "protocol",
-    "codec",
-    "modules.bundle",
-    "modules.standin",
-    "modules.importer",
-)  # in the order of execution; "roamlet.wire/name" in the bundle
+# In the order of execution; "roamlet.wire/name" in the bundle.
+NAMES = ("protocol", "codec", "modules.bundle", "modules.standin", "modules.importer")
 REASON = "this process was started by a context, and only what had come there by then is here: import it there before"
 NATIVE = "extension modules from memory are not in the processes that a context starts"
 

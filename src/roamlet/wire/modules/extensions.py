@@ -1,7 +1,6 @@
 """Extension modules from memory: their files arrive in pieces and are loaded from there, never from a disk.
 
-A part of the payload, sent ahead of the first bundle that announces an extension module. Runs on the target, on 3.6 and later; see
-roamlet.wire.protocol for what that means.
+Sent ahead of the first bundle that announces an extension module; for 3.6 and later.
 
 Each file becomes a memfd, which the dynamic linker opens below /proc and which is closed once it is loaded. The libraries that a
 module needs are loaded before it, because the linker takes what is loaded already by its soname and never looks for a path then. As

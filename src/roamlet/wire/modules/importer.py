@@ -1,6 +1,6 @@
 """Imports from memory: modules that the parent sent, names that it knows to be absent, and questions for the rest.
 
-One object is finder and loader for 2.7 and 3.6+. Runs on the target; see roamlet.wire.protocol for what that means.
+One object is finder and loader for 2.7 and 3.6+.
 
 Who provides a module is decided once for each top-level name, so that no package is half from here and half from there: the
 target, when it has it; else the parent. Below a package of the parent everything comes from the parent.
@@ -16,12 +16,8 @@ from roamlet.wire import codec, protocol
 from roamlet.wire.modules import bundle, standin
 
 LONGEST_NAME = 500  # characters; the parent takes no question that is longer
-PARTS = (
-    "roamlet.wire.modules.resources",
-    "roamlet.wire.modules.paths",
-    "roamlet.wire.modules.metadata",
-    "roamlet.wire.modules.children",
-)  # that an import may ask for
+# That an import may ask for.
+PARTS = tuple("roamlet.wire.modules." + name for name in ("resources", "paths", "metadata", "children"))
 EAGER = ("roamlet.wire.modules.paths",)  # parts that serve from before the next module is executed
 PREFIX = "roamlet:"  # of file names, so that no file of the target is taken for a source of the parent's
 # What standard modules try to import and most systems, or PyPy, do not have: no reason to ask the parent, which has it no
@@ -36,7 +32,7 @@ get_ident = sys.modules["thread" if codec.PY2 else "_thread"].get_ident
 
 
 class Importer(object):
-    """The first entry of sys.meta_path. Thread-safe."""
+    """The first entry of sys.meta_path: the finders and loaders of importlib.abc and importlib.metadata in one. Thread-safe."""
 
     def __init__(self, link, packages, timeout=60.0, prefer="target"):
         """`packages`: the top-level names that the target has; `timeout`: seconds that the parent may take for an answer.
@@ -292,7 +288,6 @@ class Importer(object):
         return module
 
     def find_spec(self, name, path=None, target=None):
-        """See importlib.abc.MetaPathFinder."""
         if name in self._watched:
             return self._watched_spec(name, path)
         if _is_standin(name) and name not in self._modules:
@@ -343,7 +338,6 @@ class Importer(object):
         """See importlib.abc.Loader."""
 
     def exec_module(self, module):
-        """See importlib.abc.Loader."""
         name = module.__name__
         while self._eager and not name.startswith("roamlet.wire."):
             part = self._eager.pop()
@@ -409,7 +403,6 @@ class Importer(object):
         return found
 
     def is_package(self, name):
-        """See importlib.abc.InspectLoader."""
         kind, source, _ = self._get(name)
         return codec.loads(source)[0] if kind == bundle.EXTENSION else kind & 7 != bundle.MODULE
 
@@ -423,11 +416,10 @@ class Importer(object):
         return _directory(kind & 7, filename)
 
     def get_filename(self, name):
-        """See importlib.abc.ExecutionLoader."""
         return self._get(name)[2]
 
     def get_code(self, name):
-        """See importlib.abc.InspectLoader. Compiles anew each time; None for a namespace package."""
+        """Compiles anew each time; None for a namespace package."""
         kind, source, filename = self._get(name)
         if kind == bundle.NAMESPACE:
             return None
@@ -451,7 +443,6 @@ class Importer(object):
         return self._get(name)[1]
 
     def get_source(self, name):
-        """See importlib.abc.InspectLoader."""
         if self._get(name)[0] == bundle.NAMESPACE:
             return None
         source = self.source_of(name)
@@ -470,7 +461,6 @@ class Importer(object):
         return self._resources().read(self, path)
 
     def get_resource_reader(self, name):
-        """See importlib.abc.InspectLoader and importlib.resources."""
         package = name if self.is_package(name) else name.rpartition(".")[0]
         return self._resources().Reader(self, package)
 
@@ -485,14 +475,12 @@ class Importer(object):
         return [(prefix + name, self.is_package(name)) for name in sorted(names)]
 
     def find_distributions(self, context):
-        """See importlib.metadata.DistributionFinder."""
         try:
             __import__("roamlet.wire.modules.metadata")
         except ImportError:  # the link is lost
             return iter(())
-        return iter(
-            sys.modules["roamlet.wire.modules.metadata"].find(self, context)
-        )  # 3.8 takes nothing but an iterator
+        # 3.8 takes nothing but an iterator.
+        return iter(sys.modules["roamlet.wire.modules.metadata"].find(self, context))
 
     def path_hook(self, path):
         """See sys.path_hooks: the directory of a package of the parent's, for pkgutil."""
@@ -611,9 +599,7 @@ def _portions(name, path):
 
 
 def _an_import_asks():
-    """Whether the finder was called by an import, which is to be told why the module is absent, and not by find_spec
-    and its like.
-    """
+    """Whether an import has called the finder, which is to be told why the module is absent, and not find_spec or its like."""
     frame = sys._getframe(2)
     for _ in range(4):
         if frame is None:

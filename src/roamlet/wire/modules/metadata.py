@@ -1,10 +1,9 @@
 """What importlib.metadata tells about distributions whose modules come from the parent.
 
-Runs on the target, as a part of the payload; see roamlet.wire.protocol for what that means. "@name/file" is a file of the
-distribution's metadata, "@name/" the listing of them (see roamlet.wire.modules.resources), "@name/@" the folder at the
-parent that it is installed in, and "@" all distributions that the parent would send modules of: a list of tuples (name,
-version, its entry_points.txt). `name` is in its normal form: lower case, with single dashes. Each is asked for once, if
-it is not here.
+"@name/file" is a file of the distribution's metadata, "@name/" the listing of them (see roamlet.wire.modules.resources),
+"@name/@" the folder at the parent that it is installed in, and "@" all distributions that the parent would send modules of: a
+list of tuples (name, version, its entry_points.txt). `name` is in its normal form: lower case, with single dashes. Each is
+asked for once, if it is not here.
 """
 
 import re
@@ -55,7 +54,6 @@ def _made(finder, context, name, known, entry_points=None):
 
 
 def _read_text(self, filename):
-    """See importlib.metadata.Distribution."""
     if filename == "entry_points.txt" and self._entry_points is not None:
         return self._entry_points or None
     data = self._finder.fetch("@%s/%s" % (self._key, filename)) if filename else None

@@ -1,8 +1,7 @@
 """Paths of the parent's modules, for code that opens what lies beside its `__file__`: open, os.stat, os.listdir and their like.
 
-Runs on the target, as a part of the payload; see roamlet.wire.protocol for what that means. A path with "roamlet:" in it leads into
-roamlet.wire.modules.resources, every other one goes where it always went, at the price of one look at its text. Only Python's own
-functions are served: a library in C that is given such a path does not find it (importlib.resources.as_file helps there).
+A path with "roamlet:" in it leads into roamlet.wire.modules.resources, every other one goes where it always went, at the price of
+one look at its text. Only Python's own functions are served; for a library in C, importlib.resources.as_file makes a path.
 """
 
 import io

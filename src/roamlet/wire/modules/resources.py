@@ -1,9 +1,8 @@
 """The files of packages that came from the parent: listed and read from memory, asked for when they are not there yet.
 
-Runs on the target, as a part of the payload that few contexts need; see roamlet.wire.protocol for what that means. Nothing is
-written to disk. A file is named "package/path in it"; "package/path/" is what lies in that folder, at any depth, as the parent
-tells it: a tuple of a list of paths (folders end in "/"), a list of sizes, and a list of the folders that were too large to be
-told about, which are asked for in their turn. Each question is asked once.
+Nothing is written to disk. A file is named "package/path in it"; "package/path/" is what lies in that folder, at any depth, as
+the parent tells it: a tuple of a list of paths (folders end in "/"), a list of sizes, and a list of the folders that were too
+large to be told about, which are asked for in their turn. Each question is asked once.
 """
 
 import io

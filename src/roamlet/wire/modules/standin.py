@@ -1,7 +1,7 @@
 """What `import roamlet` finds on a target: names that can be imported, passed around and decorated away, but not used.
 
 A script that makes contexts imports roamlet at its top; its functions must run in a context where nothing of roamlet is
-installed. Runs on the target; see roamlet.wire.protocol for what that means.
+installed.
 """
 
 import sys

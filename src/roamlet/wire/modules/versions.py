@@ -1,6 +1,6 @@
 """Which versions of some top-level packages a target has, from the names of what installers leave beside them.
 
-Runs on the target, as a part of the payload; see roamlet.wire.protocol for what that means. Imports none of the packages.
+Imports none of the packages.
 """
 
 import os

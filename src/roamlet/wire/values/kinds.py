@@ -212,14 +212,12 @@ def _make_timezone_class():
             return hash(self._offset)
 
         def utcoffset(self, moment):
-            """See datetime.tzinfo."""
             return self._offset
 
         def dst(self, moment):
             """See datetime.tzinfo."""
 
         def tzname(self, moment):
-            """See datetime.tzinfo."""
             return str(self._name or "UTC%+03d:%02d" % divmod(self._offset.total_seconds() // 60, 60))
 
     return timezone
@@ -315,10 +313,6 @@ def _make_address(name):
     return make
 
 
-def _address_state(value):
-    return str(value)
-
-
 def _ordered_state(value):
     return tuple(item for pair in value.items() for item in pair)
 
@@ -364,10 +358,6 @@ def _make_deque(state):
     if longest is not None and (type(longest) not in int_types or longest < 0):
         raise CodecError("a message is garbled: a deque of odd length")
     return collections.deque(items, longest)
-
-
-def _no_step(step):
-    return ""
 
 
 def _make_counter(state):
@@ -420,10 +410,6 @@ def _make_view(state):
     return memoryview(bytes(data) if readonly else data)
 
 
-def _namespace_state(value):
-    return vars(value)
-
-
 def _make_namespace(state):
     if PY2:
         raise _absent("types.SimpleNamespace", "send vars(...) of it")
@@ -444,10 +430,6 @@ def _singleton_state(value):
 
 def _make_singleton(state):
     return Ellipsis if typed(state, bool) else NotImplemented
-
-
-def _class_state(value):
-    raise Refusal("it is a class", value)  # never called: put_class has its own
 
 
 # ---- of numpy, where it is there
@@ -543,7 +525,7 @@ SCALAR = 2
 # and what a step inside of the state is called in a path (None: as it is).
 KINDS = [
     None,
-    (None, "type", _class_state, None, None),
+    (None, "type", None, None, None),  # put_class has its own
     (None, "numpy.generic", _scalar_state, _make_scalar, None),
     ("builtins", "range", _range_state, _make_range, None),
     ("builtins", "slice", _slice_state, _make_slice, lambda step: {"[0]": ".start", "[1]": ".stop"}.get(step, ".step")),
@@ -559,19 +541,19 @@ KINDS = [
     ("pathlib", "PurePosixPath", _path_state, _make_path("PurePosixPath"), None),
     ("pathlib", "PosixPath", _path_state, _make_path("PosixPath"), None),
     ("pathlib", "PureWindowsPath", _path_state, _make_path("PureWindowsPath"), None),
-    ("ipaddress", "IPv4Address", _address_state, _make_address("IPv4Address"), None),
-    ("ipaddress", "IPv6Address", _address_state, _make_address("IPv6Address"), None),
-    ("ipaddress", "IPv4Network", _address_state, _make_address("IPv4Network"), None),
-    ("ipaddress", "IPv6Network", _address_state, _make_address("IPv6Network"), None),
-    ("ipaddress", "IPv4Interface", _address_state, _make_address("IPv4Interface"), None),
-    ("ipaddress", "IPv6Interface", _address_state, _make_address("IPv6Interface"), None),
+    ("ipaddress", "IPv4Address", str, _make_address("IPv4Address"), None),
+    ("ipaddress", "IPv6Address", str, _make_address("IPv6Address"), None),
+    ("ipaddress", "IPv4Network", str, _make_address("IPv4Network"), None),
+    ("ipaddress", "IPv6Network", str, _make_address("IPv6Network"), None),
+    ("ipaddress", "IPv4Interface", str, _make_address("IPv4Interface"), None),
+    ("ipaddress", "IPv6Interface", str, _make_address("IPv6Interface"), None),
     ("collections", "OrderedDict", _ordered_state, _make_ordered, _ordered_step),
     ("collections", "defaultdict", _default_state, _make_default, _default_step),
-    ("collections", "deque", _deque_state, _make_deque, _no_step),
+    ("collections", "deque", _deque_state, _make_deque, lambda step: ""),
     ("collections", "Counter", dict, _make_counter, None),
     ("array", "array", _array_state, _make_array, None),
     ("builtins", "memoryview", _view_state, _make_view, None),
-    ("types", "SimpleNamespace", _namespace_state, _make_namespace, _namespace_step),
+    ("types", "SimpleNamespace", vars, _make_namespace, _namespace_step),
     ("builtins", "ellipsis", _singleton_state, _make_singleton, None),
     ("numpy", "ndarray", _ndarray_state, _make_ndarray, None),
 ]

@@ -39,9 +39,7 @@ class LargeMessage(object):
     """A message on its way out: its bytes, and the buffers that come behind."""
 
     def __init__(self, message, buffers=()):
-        """`buffers`: bytes, bytearrays, or what has a `view` (roamlet.wire.values.kinds.Buffer). They must not be resized
-        meanwhile.
-        """
+        """`buffers`: bytes, bytearrays, or what has a `view` (kinds.Buffer). They must not be resized meanwhile."""
         self.message = message
         self.buffers = list(buffers)
         self.size = len(message) + sum(map(len, self.buffers))

@@ -217,24 +217,21 @@ class Packer(object):
     def put_frozenset(self, value, depth):
         self.put_set(value, depth, b"z")
 
-    def may_put_aside(self, value):
-        """Whether a large value may travel after the message. On 2.7 what is text does not: it arrives as such."""
-        if self.aside is None or len(self.aside) >= MOST_ASIDE:
+    def put_aside(self, value):
+        """Let a large value travel after the message; False where it may not. On 2.7 what is text does not: it arrives as such."""
+        is_text = PY2 and type(value) is bytes and codec._is_utf8(value)
+        if is_text or self.aside is None or len(self.aside) >= MOST_ASIDE:
             return False
-        return not (PY2 and isinstance(value, bytes) and codec._is_utf8(value))
+        self.out.append(_TAG_U32.pack(b"B", len(self.aside)))
+        self.aside.append(value)
+        return True
 
     def put_bytes(self, value, depth):
-        if len(value) > codec.BIG and self.may_put_aside(value):
-            self.out.append(_TAG_U32.pack(b"B", len(self.aside)))
-            self.aside.append(value)
-        else:
+        if len(value) <= codec.BIG or not self.put_aside(value):
             codec._ENCODE[type(value)](value, self.out, depth)
 
     def put_buffer(self, value, depth):
-        if self.may_put_aside(value):
-            self.out.append(_TAG_U32.pack(b"B", len(self.aside)))
-            self.aside.append(value)
-        else:
+        if not self.put_aside(value):
             self.put(bytearray(value.view.tobytes()), depth)
 
 
