@@ -225,7 +225,7 @@ def test_a_link_that_breaks_before_it_is_known_whether_the_block_has_begun(
         os.kill(context.facts.pid, 9)
         return waiter
 
-    monkeypatch.setattr(move, "commit", dies_with_it)
+    monkeypatch.setattr(requests, "commit", dies_with_it)
     with pytest.raises(remote.MoveInDoubt, match="when the block of changes was to begin there, and it is not known"):
         joined(at_functions.changes, context)
 

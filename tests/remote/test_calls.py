@@ -447,7 +447,7 @@ def test_a_child_that_reads_nothing_slows_its_callers_and_no_other_context(own_t
         if number < 30:
             return stopped.call(roamlet_sent.size_of, (data,))
         answers = [other.call(roamlet_sent.add, (n, 0)) for n in range(50)]
-        queued.append(link_of(stopped).waiting)
+        queued.append(link_of(stopped).sender.queued)
         os.kill(stopped.facts.pid, signal.SIGCONT)
         return answers
 

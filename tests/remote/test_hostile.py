@@ -441,13 +441,13 @@ def test_a_context_that_reads_no_answers_is_not_even_told_that_a_channel_is_clos
         stop(context.facts.pid)
         while not link.is_full:
             link.send_at_once(filler)
-        before = link.waiting
+        before = link.sender.queued
         for wanted in range(1, 10):
             seen = roamlet.sync.Event()
             link.post(lambda wanted=wanted: link.channels.take(number, channels.ASK.pack(b"A", 1, wanted, 0)))
             link.post(roamlet.schedule)  # a tasklet that this has begun gets its turn
             link.post(seen.set)
             seen.wait()
-        assert link.waiting == before
+        assert link.sender.queued == before
         os.kill(context.facts.pid, signal.SIGCONT)
         assert context.call(roamlet_sent.add, (1, 2)) == 3

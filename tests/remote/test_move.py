@@ -1,5 +1,6 @@
 """Tasklets that move to a context in the middle of their function, and what happens when that fails."""
 
+import contextvars
 import importlib
 import os
 import signal
@@ -15,7 +16,7 @@ import pytest
 import roamlet
 from roamlet import remote
 from roamlet.remote.calls.request import Request
-from roamlet.remote.migration import move
+from roamlet.remote.migration import requests
 from roamlet.snapshot import CannotSave
 from tests.programs import printed
 from tests.remote import interpreters
@@ -104,6 +105,24 @@ def test_it_goes_on_from_wherever_it_is(context: remote.Context, name: str) -> N
     assert not moving.alive
     assert move_functions.ended == []
     assert all(context.call(move_functions.left))
+
+
+def test_context_variables_move_with_it(context: remote.Context) -> None:
+    channel: roamlet.channel[str] = roamlet.channel()
+    variable = move_functions.variable
+
+    def made(begun: bool) -> Any:
+        variable.set("of its maker")
+        moving = roamlet.tasklet(move_functions.keeps_its_variable if begun else move_functions.has_its_makers_variable)
+        return moving(channel)
+
+    begun, new = (contextvars.copy_context().run(made, begun) for begun in (True, False))
+    begun.run()
+    calls = context.move(begun), context.move(new)
+    for _ in calls:
+        channel.send("value")
+    assert [call.join() for call in calls] == [("value", "its own"), ("value", "of its maker")]
+    assert variable.get() == "default"
 
 
 def test_what_it_was_sending_is_sent_from_there(context: remote.Context) -> None:
@@ -268,19 +287,21 @@ def test_the_functions_of_a_script_are_found_over_there(
 ) -> None:
     script = program(
         f"""
-        import os, sys, roamlet
+        import contextvars, os, sys, roamlet
         from roamlet import remote
 
         FACTOR = 10
+        VARIABLE = contextvars.ContextVar("VARIABLE")
 
         class Number:
             def __init__(self, value):
                 self.value = value
 
         def work(numbers):
+            VARIABLE.set("its own")
             number = Number(numbers.receive())
             add = lambda other: (number.value + other) * FACTOR
-            return add(numbers.receive()), type(number) is Number, os.getpid() == {os.getpid()}
+            return add(numbers.receive()), type(number) is Number, os.getpid() == {os.getpid()}, VARIABLE.get()
 
         if __name__ == "__main__":
             numbers = roamlet.channel()
@@ -293,7 +314,7 @@ def test_the_functions_of_a_script_are_found_over_there(
                 print(call.join())
         """
     )
-    assert printed(python(script)) == "(30, True, False)\n"
+    assert printed(python(script)) == "(30, True, False, 'its own')\n"
 
 
 # ---- what is refused, and goes on here
@@ -463,7 +484,7 @@ def test_a_new_tasklet_that_was_not_moved_is_where_it_was(
 
     channel: roamlet.channel[str] = roamlet.channel()
     moving = roamlet.tasklet(move_functions.begins)(channel) if scheduled else begun_new(channel)
-    monkeypatch.setattr(move, "commit", fails)
+    monkeypatch.setattr(requests, "commit", fails)
     with pytest.raises(LookupError, match="on the way"):
         context.move(moving)
     assert (moving.scheduled, moving.paused) == (scheduled, not scheduled)

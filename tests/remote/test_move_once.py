@@ -12,7 +12,6 @@ import roamlet
 from roamlet import remote
 from roamlet.remote.calls.request import Request
 from roamlet.remote.migration import handle as handles
-from roamlet.remote.migration import move
 from tests.remote.inside import calls_of
 from tests.remote.test_move_to import error_of, forged, until
 from tests.remote.test_move_to_faults import breaks_at_commit
@@ -119,7 +118,7 @@ def test_a_kill_in_doubt_ends_what_is_suspended_here(
     moving = waiting(channel, False)
     if when == "before":
         behind_the_order(a, moving.kill)
-    patched = breaks_at_commit(move, a)
+    patched = breaks_at_commit(a)
     error = error_of(a.move, moving)
     patched.undo()
     assert isinstance(error, remote.MoveInDoubt)

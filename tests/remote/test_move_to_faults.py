@@ -17,7 +17,7 @@ import roamlet
 from roamlet import remote
 from roamlet.remote.calls.engine import Calls
 from roamlet.remote.calls.request import Request
-from roamlet.remote.migration import handle, move, requests
+from roamlet.remote.migration import handle, requests
 from roamlet.snapshot.migration.arrivals import LARGEST
 from tests.remote.fakes import script
 from tests.remote.inside import calls_of
@@ -163,25 +163,26 @@ def test_a_place_that_dies_while_it_is_made_there_leaves_it_where_it_was(
     assert stays
 
 
-def breaks_at_commit(module: Any, context: remote.Context) -> pytest.MonkeyPatch:
+def breaks_at_commit(context: remote.Context) -> pytest.MonkeyPatch:
     """The context gets the order to go on, and dies before it can say so."""
     patched = pytest.MonkeyPatch()
+    commit = requests.commit
 
     def commits(place: Calls, number: int) -> Any:
         if place is not calls_of(context):
-            return requests.commit(place, number)
+            return commit(place, number)
         stop(context)
-        waiter = requests.commit(place, number)
+        waiter = commit(place, number)
         os.kill(context.facts.pid, signal.SIGKILL)
         return waiter
 
-    patched.setattr(module, "commit", commits)
+    patched.setattr(requests, "commit", commits)
     return patched
 
 
 def in_doubt(a: remote.Context, b: remote.Context, function: Any) -> tuple[Any, Any]:
     """A handle, and what its join() raises."""
-    patched = breaks_at_commit(handle, b)
+    patched = breaks_at_commit(b)
     try:
         call = a.move(roamlet.tasklet(function)(a, b))
         return call, error_of(call.join)
@@ -226,7 +227,7 @@ def test_who_joins_a_spawned_tasklet_is_told_of_a_doubt_and_of_what_comes_of_it(
     """Here it has called move_to() itself, and can be told nothing."""
     a, _ = mortals
 
-    patched = breaks_at_commit(move, a)
+    patched = breaks_at_commit(a)
     trying = roamlet.spawn(move_to_functions.tries_at_first, (a,))
     error = error_of(trying.join)
     patched.undo()
@@ -239,7 +240,7 @@ def test_who_joins_a_spawned_tasklet_is_told_of_a_doubt_and_of_what_comes_of_it(
 
 def test_who_came_home_and_is_in_doubt_again_can_be_taken_back(mortals: tuple[remote.Context, remote.Context]) -> None:
     a, b = mortals
-    patched = breaks_at_commit(move, b)
+    patched = breaks_at_commit(b)
     trying = roamlet.spawn(move_to_functions.comes_home_and_tries, (a, b))
     error = error_of(trying.join)
     patched.undo()
@@ -256,13 +257,13 @@ def test_a_link_that_ends_before_anything_is_sent_is_the_error(
     a, _ = mortals
     channel: roamlet.channel[str] = roamlet.channel()
     moving = roamlet.tasklet(move_functions.begins)(channel)
-    send_modules = move.send_modules
+    send_modules = requests.send_modules
 
     def ends_it(*args: Any) -> None:
         send_modules(*args)
         end(a)
 
-    monkeypatch.setattr(move, "send_modules", ends_it)
+    monkeypatch.setattr(requests, "send_modules", ends_it)
     with pytest.raises(remote.ContextDied, match="move.* was not sent: 'a' has died before"):
         a.move(moving)
     channel.send("value")

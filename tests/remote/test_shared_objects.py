@@ -11,6 +11,7 @@ import pytest
 
 import roamlet
 from roamlet import remote
+from roamlet.remote import modules
 from roamlet.remote.errors import ContextDied
 from roamlet.remote.modules import Extension
 from roamlet.remote.modules.native import shared
@@ -72,7 +73,7 @@ def pieces(link: Any, thread: Any) -> SharedObjectSender:
 @pytest.fixture(autouse=True)
 def _forget() -> Iterator[None]:
     yield
-    shared.trim()
+    modules.trim()
 
 
 def extension(folder: Path, *names: str) -> Extension:

@@ -179,6 +179,20 @@ def test_a_stream_that_is_left_ends_its_generator(everywhere):
     assert closed.receive() == "generator closed"
 
 
+def test_the_end_of_a_stream_does_not_interrupt_how_its_generator_ends(everywhere, monkeypatch):
+    """It is killed before its channel is closed: later it would be raised in the generator's `finally` blocks."""
+    order = []
+    for owner, name in ((remote.RemoteCall, "kill"), (remote.WindowChannel, "close")):
+        before = getattr(owner, name)
+        monkeypatch.setattr(owner, name, lambda self, name=name, before=before: (order.append(name), before(self)))
+    closed = remote.channel(window=1)
+    for number in everywhere.iterate(sent.count_and_end_late, (closed,)):
+        if number == 5000:
+            break
+    assert closed.receive() == "generator closed"
+    assert order[:2] == ["kill", "close"]
+
+
 def test_a_generator_does_not_run_far_ahead_of_a_slow_consumer(everywhere):
     """Of 100 MB, 8 wait here at most, 8 to be let in, and some are being made and taken."""
     with everywhere.iterate(sent.blocks, (100, 1 << 20)) as stream:

@@ -61,6 +61,14 @@ def test_a_nonsense_time_out_is_refused(timeout, error):
         sync.Event().wait(timeout)
 
 
+def test_no_time_out_is_too_long_for_an_event_that_is_set():
+    event = sync.Event()
+    event.set()
+    assert event.wait(float("inf")) is True
+    with pytest.raises(TypeError):
+        event.wait("1")
+
+
 def test_a_killed_waiter_leaves_the_others():
     event, log = sync.Event(), []
     noting(log, "killed", event.wait).kill()

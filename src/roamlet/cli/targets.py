@@ -12,7 +12,7 @@ from roamlet.cli._errors import UsageError
 from roamlet.cli.output.hints import for_one_host
 from roamlet.cli.reaching.inventory import Host
 from roamlet.cli.reaching.opening import hand_on
-from roamlet.cli.reaching.options import add_way, check_python, hops, inventory_of, targets_of
+from roamlet.cli.reaching.options import AT_ONCE, HOSTS, add_way, check_python, hops, inventory_of, targets_of
 
 if TYPE_CHECKING:
     from roamlet.remote import Context
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 __all__ = ["Host", "Reached", "add_options", "hosts_of", "message_of", "reached"]
 
 LOCAL = "local"
-AT_ONCE = 50  # each is a process of ssh here while it is open
 
 
 @dataclass
@@ -33,12 +32,7 @@ class Reached:
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare HOST..., --local and the options of `roamlet run` that say how to get to a host; they end up in `options`."""
-    parser.add_argument(
-        "hosts",
-        metavar="HOST",
-        nargs="*",
-        help="hosts that ssh reaches: [USER@]HOST[:PORT], ranges as in web[01-20], groups of -i, @FILE with one a line",
-    )
+    parser.add_argument("hosts", metavar="HOST", nargs="*", help=HOSTS)
     parser.add_argument("--local", action="store_true", help="this machine, in place of hosts or beside them")
     add_way(parser)
 
@@ -60,8 +54,8 @@ def hosts_of(options: argparse.Namespace) -> list[Host]:
 
 
 @contextmanager
-def reached(hosts: Sequence[Host], options: argparse.Namespace, *, at_once: int = AT_ONCE) -> Iterator[Reached]:
-    """Contexts on the hosts, opened `at_once` at a time, as the options say; closed at the end of the `with`.
+def reached(hosts: Sequence[Host], options: argparse.Namespace) -> Iterator[Reached]:
+    """Contexts on the hosts, opened AT_ONCE at a time, as the options say; closed at the end of the `with`.
 
     Asks for sudo's password first, if the options say so. The targets' output goes to stderr, with the host in front. Blocks this
     tasklet only. Raises roamlet.cli.UsageError; a host that cannot be reached is in `failed`.
@@ -79,7 +73,7 @@ def reached(hosts: Sequence[Host], options: argparse.Namespace, *, at_once: int 
             return context
 
         try:
-            done = remote.open_all([partial(opened, host) for host in hosts], at_once=at_once)
+            done = remote.open_all([partial(opened, host) for host in hosts], at_once=AT_ONCE)
             found = Reached(failed={hosts[one.index].name: one.error for one in done.failed if one.error is not None})
             names = [host.name for host in hosts if host.name not in found.failed]
             found.contexts.update(zip(names, done.contexts, strict=True))

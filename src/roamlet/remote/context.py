@@ -3,7 +3,6 @@
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any, NoReturn, TypeVar, Unpack
 
 from roamlet._migration import Home, MigrationDecision
@@ -65,18 +64,18 @@ class Context(ContextBase):
     @property
     def largest_result(self) -> int:
         """The most bytes that one result may take. A larger one is not stored: its call raises CannotTravel. Can be set."""
-        return self._calls.link.largest_result
+        return self._calls.link.in_flight.largest_result
 
     @largest_result.setter
     def largest_result(self, size: int) -> None:
         if isinstance(size, bool) or not isinstance(size, int) or size < 1:
             raise ValueError(f"largest_result must be a number of bytes, 1 or more, not {size!r:.80}")
-        self._calls.link.largest_result = size
+        self._calls.link.in_flight.largest_result = size
 
     @property
     def stats(self) -> Stats:
         link, shipping = self._calls.link, self._calls.shipping
-        return Stats(link.calls, shipping.modules, shipping.round_trips, link.bytes_down, link.bytes_up)
+        return Stats(link.calls, shipping.modules, shipping.round_trips, link.sender.bytes_down, link.bytes_up)
 
     def call(
         self,
@@ -294,9 +293,7 @@ class Context(ContextBase):
     def __enter__(self) -> "Context":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def __repr__(self) -> str:

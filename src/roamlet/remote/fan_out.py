@@ -1,14 +1,12 @@
 """One function on many hosts, one function over many items: results as they come, at most N at a time.
 
-Nothing here knows a transport: what is no context yet is opened by a function that is given. The command line's fan-out can
-stand on `gather`, which reports the outcome of each target, in the order in which they end.
+Nothing here knows a transport: what is no context yet is opened by a function that is given.
 """
 
 import contextlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any, Generic, TypeVar
 
 import roamlet
@@ -205,9 +203,7 @@ class Opened:
     def __enter__(self) -> "Opened":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
 

@@ -1,8 +1,6 @@
 """The functions that open contexts, one for each transport: what remote.local, remote.ssh and their like are.
 
-All block this tasklet only, are thread-safe, and can be called many at once. All raise a ConnectError that says what was wrong,
-after `timeout` seconds at the latest, and leave nothing behind then; a process that takes longer to end is ended in the background.
-Close the context, best by `with`.
+All block, fail and take options as described at `ssh`. What takes longer than `timeout` to end is ended in the background.
 """
 
 from collections.abc import Sequence
@@ -36,15 +34,7 @@ TIMEOUT = 30.0  # seconds
 
 
 class Options(TypedDict, total=False):
-    """What every function here takes.
-
-    `name` is what messages and log records call the context, the target's own name by default. `timeout`: seconds, 30 by
-    default. `output(context, stream, line)` gets what is printed on the target, stream being "stdout" or "stderr"; None prints
-    it here. `modules` says which modules may travel there, and whose copy of a package counts. `tasklets=True` brings roamlet
-    itself there, into memory, and runs calls as tasklets instead of threads; NoTasklets where its core cannot run. `via` is
-    the context whose process runs the command, with the configuration and the keys of that place; the new one goes through it,
-    is as much this process's own as any other, and ends with it at the latest.
-    """
+    """What every function here takes: see `ssh`. `name` is the target's own name by default, `timeout` 30 seconds."""
 
     name: str | None
     timeout: float
@@ -61,10 +51,9 @@ def local(python: str | None = None, **options: Unpack[Options]) -> Context:
     Everything else is as for `ssh`.
     """
     via = options.get("via")
-    transport = Local(python)
     if isinstance(via, Context):
-        transport = Local(python or via.facts.executable or "python3", where=f"on {via.name!r}")
-    return _opened("local", transport, options)
+        return _opened("local", Local(python or via.facts.executable or "python3", where=f"on {via.name!r}"), options)
+    return _opened("local", Local(python), options)
 
 
 def ssh(
@@ -130,8 +119,7 @@ def sudo(
     """
     held = Held(password)
     del password  # tracebacks keep this frame
-    transport = Sudo(user, python=python, password=held, sudo_args=sudo_args)
-    return _opened("sudo", transport, options)
+    return _opened("sudo", Sudo(user, python=python, password=held, sudo_args=sudo_args), options)
 
 
 def su(
@@ -148,8 +136,7 @@ def su(
     """
     held = Held(password)
     del password  # tracebacks keep this frame
-    transport = Su(user, python=python, password=held)
-    return _opened("su", transport, options)
+    return _opened("su", Su(user, python=python, password=held), options)
 
 
 def doas(
@@ -167,8 +154,7 @@ def doas(
     """
     held = Held(password)
     del password  # tracebacks keep this frame
-    transport = Doas(user, python=python, password=held)
-    return _opened("doas", transport, options)
+    return _opened("doas", Doas(user, python=python, password=held), options)
 
 
 def docker(
@@ -185,8 +171,7 @@ def docker(
     An interpreter that `python` names needs no shell in the container. Everything else is as for `ssh`. Raises
     TargetNotFound, TargetNotRunning, NotAllowed where this user may not talk to the daemon.
     """
-    transport = Docker(container, python=python, user=user, arguments=docker_args)
-    return _opened("docker", transport, options)
+    return _opened("docker", Docker(container, python=python, user=user, arguments=docker_args), options)
 
 
 def podman(
@@ -198,8 +183,7 @@ def podman(
     **options: Unpack[Options],
 ) -> Context:
     """Open a context in the running container `container` of this user, by way of `podman exec`. As `docker` otherwise."""
-    transport = Podman(container, python=python, user=user, arguments=podman_args)
-    return _opened("podman", transport, options)
+    return _opened("podman", Podman(container, python=python, user=user, arguments=podman_args), options)
 
 
 def buildah(
@@ -216,8 +200,7 @@ def buildah(
     container's, or #number. `buildah_args` are options of `buildah run`, such as ["--isolation", "chroot"]. Everything else
     is as for `docker`.
     """
-    transport = Buildah(container, python=python, user=user, arguments=buildah_args)
-    return _opened("buildah", transport, options)
+    return _opened("buildah", Buildah(container, python=python, user=user, arguments=buildah_args), options)
 
 
 def jail(
@@ -269,8 +252,7 @@ def lxc(
     For LXD, whose client is called lxc too: remote.incus(instance, client="lxc").
     Raises TargetNotFound, TargetNotRunning, NotAllowed.
     """
-    transport = Lxc(container, python=python, lxc_args=lxc_args)
-    return _opened("lxc", transport, options)
+    return _opened("lxc", Lxc(container, python=python, lxc_args=lxc_args), options)
 
 
 def incus(
@@ -286,8 +268,7 @@ def incus(
     `client` is "lxc" for LXD, which has the same command line. `incus_args` are options of the client itself, such as
     ["--project", "lab"]. Everything else is as for `ssh`. Raises TargetNotFound, TargetNotRunning, NotAllowed.
     """
-    transport = Incus(instance, python=python, client=client, incus_args=incus_args)
-    return _opened("incus", transport, options)
+    return _opened("incus", Incus(instance, python=python, client=client, incus_args=incus_args), options)
 
 
 def nspawn(
@@ -314,8 +295,7 @@ def nspawn(
         )
     if machine is not None:
         return _opened("nspawn", Machine(machine, python=python), options)
-    transport = Nspawn(directory or "", python=python, user=user, nspawn_args=nspawn_args)
-    return _opened("nspawn", transport, options)
+    return _opened("nspawn", Nspawn(directory or "", python=python, user=user, nspawn_args=nspawn_args), options)
 
 
 def setns(

@@ -3,14 +3,13 @@
 from collections.abc import Sequence
 from typing import Any
 
-from roamlet.remote.calls.engine import calls_of
+from roamlet.remote.calls.engine import DELIVERY, calls_of
 from roamlet.remote.context import Context
 from roamlet.remote.errors import CallTimeout
 from roamlet.wire.calls import programs as wire
 
 __all__ = ["run_command", "run_script"]
 
-DELIVERY = 5.0  # seconds for what was printed to be handed on
 PATIENCE = 5.0  # seconds for the news that a command was killed
 
 
@@ -21,7 +20,7 @@ def run_command(context: Context, text: str, args: Sequence[str] = (), timeout: 
     process group, after `timeout` seconds, and when the context ends, even if the target's interpreter is killed. Blocks this
     tasklet only. Raises CallTimeout, and what Context.call does.
     """
-    calls_of(context).need("calls.programs")
+    calls_of(context).shipping.need("calls.programs")
     limit = None if timeout is None else timeout + PATIENCE
     status: Any = context.call(wire.command, (text, list(args), timeout), timeout=limit)
     if status == "late":
@@ -38,7 +37,7 @@ def run_script(
     functions do. What it printed has been handed on when this returns; a traceback is printed on the target like everything else.
     Blocks this tasklet only. Raises what Context.call does.
     """
-    calls_of(context).need("calls.programs")
+    calls_of(context).shipping.need("calls.programs")
     return _status(context, context.call(wire.script, (path, source, list(args)), timeout=timeout))
 
 

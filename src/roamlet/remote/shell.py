@@ -3,13 +3,12 @@
 import secrets
 from typing import Any
 
-from roamlet.remote.calls.engine import calls_of
+from roamlet.remote.calls.engine import DELIVERY, calls_of
 from roamlet.remote.context import Context
 from roamlet.wire.calls import shell as wire
 
 __all__ = ["Shell"]
 
-DELIVERY = 5.0  # seconds for what was printed to be handed on
 INTERRUPT = 5.0
 
 
@@ -20,7 +19,7 @@ class Shell:
     """
 
     def __init__(self, context: Context) -> None:
-        calls_of(context).need("calls.shell")
+        calls_of(context).shipping.need("calls.shell")
         self._context = context
         self._token = secrets.token_hex(8)
         self._number = 0

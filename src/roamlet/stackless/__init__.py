@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import builtins
 import sys
-from _thread import _local
 from types import ModuleType
 from typing import Any
 
@@ -22,6 +21,7 @@ from roamlet.core import (
     getcurrentid,
     getmain,
     getruncount,
+    os_threads,
     schedule,
     schedule_remove,
     set_channel_callback,
@@ -98,7 +98,7 @@ def getuncollectables() -> list[tasklet[...]]:
     return started()
 
 
-class _ThreadsFlags(_local):
+class _ThreadsFlags(os_threads.thread_local):
     """The pickle flags of the thread that looks; the default of the moment when it first does."""
 
     def __init__(self) -> None:
@@ -136,29 +136,12 @@ def pickle_flags_default(new_default: int = -1, mask: int = -1) -> int:
 class _StacklessModule(ModuleType):
     """A module with computed attributes, as Stackless's is."""
 
-    @property
-    def current(self) -> tasklet[...]:
-        return getcurrent()
-
-    @property
-    def main(self) -> tasklet[...]:
-        return getmain()
-
-    @property
-    def runcount(self) -> int:
-        return getruncount()
-
-    @property
-    def threads(self) -> list[int]:
-        return getthreads()
-
-    @property
-    def debug(self) -> bool:
-        return getdebug()
-
-    @property
-    def uncollectables(self) -> list[tasklet[...]]:
-        return getuncollectables()
+    current = property(lambda _: getcurrent())
+    main = property(lambda _: getmain())
+    runcount = property(lambda _: getruncount())
+    threads = property(lambda _: getthreads())
+    debug = property(lambda _: getdebug())
+    uncollectables = property(lambda _: getuncollectables())
 
     @property
     def pickle_with_tracing_state(self) -> bool:

@@ -8,7 +8,7 @@ is killed or runs out of time loses nothing, and passes its wake-up on.
 from queue import Empty, Full
 from threading import TIMEOUT_MAX, BrokenBarrierError
 
-import roamlet.core  # noqa: F401 - chooses the backend whose functions _native uses
+from roamlet.core import local  # also chooses the backend whose functions _native uses
 from roamlet.sync._barrier import Barrier
 from roamlet.sync._critical import critical_section
 from roamlet.sync._native import (
@@ -43,4 +43,5 @@ __all__ = [
     "ShutDown",
     "SimpleQueue",
     "critical_section",
+    "local",
 ]

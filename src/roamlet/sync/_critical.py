@@ -3,7 +3,6 @@
 import functools
 import sys
 from collections.abc import Callable
-from types import TracebackType
 from typing import ParamSpec, TypeVar, overload
 from weakref import WeakValueDictionary
 
@@ -40,9 +39,7 @@ class _Section:
     def __enter__(self) -> None:
         self._lock.acquire()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._lock.release()
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:

@@ -6,11 +6,10 @@ whatever the frames in its traceback refer to; and two who ask never share one t
 
 import copy
 import sys
-import threading
 import traceback
 from typing import Generic, TypeVar
 
-from roamlet.core import RoamletError, tasklet
+from roamlet.core import RoamletError, os_threads, tasklet
 from roamlet.sync._native import Event
 
 T = TypeVar("T")
@@ -47,7 +46,7 @@ class Outcome(Generic[T]):
         """Settle with the error that the function raised. `taken`: somebody else sees to it that it is raised."""
         self._again = duplicate(error) or RuntimeError(f"{error!r}, of which there is no second one")
         self._places = places(error)
-        self._thread = threading.get_ident()
+        self._thread = os_threads.get_ident()
         if not taken:
             self._error.append(error)
         self.ended.set()

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, TypeVar, cast
 
-from roamlet.core import Cancelled, CancelScope, TaskletExit, atomic, sleep, thread_ends
+from roamlet.core import Cancelled, CancelScope, TaskletExit, atomic, os_threads, sleep, thread_ends
 from roamlet.sync._native import Event
 from roamlet.sync._outcome import Outcome, TaskletKilled
 from roamlet.sync._spawn import Body, Spawned, launch, without_first_frame
@@ -81,7 +81,7 @@ class scope:
                 f"this scope is {self._state}: make a new one, `with roamlet.scope() as s:` enters it once"
             )
         self._limit.__enter__()
-        self._thread = threading.get_ident()
+        self._thread = os_threads.get_ident()
         self._state = "entered"
         return self
 
@@ -106,7 +106,7 @@ class scope:
 
     def _launch(self, child: "_Child[T]") -> Spawned[T]:
         outcome = child.outcome
-        if self._thread and threading.get_ident() != self._thread:
+        if self._thread and os_threads.get_ident() != self._thread:
             child.thread = self._name_thread()
         spawned: Spawned[T] = Spawned(child)
         with atomic():
@@ -124,7 +124,7 @@ class scope:
 
     def _name_thread(self) -> str:
         """The name of this thread, another than the scope's. RuntimeError where it is a worker."""
-        thread = threading.current_thread()
+        thread = os_threads.current_thread() or threading.current_thread()
         if getattr(thread, "runs_calls_only", False):
             raise RuntimeError(
                 f"{self!r} takes no tasklets in {thread.name}: a worker thread runs a function for call_async(), and no "
@@ -215,7 +215,7 @@ class scope:
 
     def _child_lost(self, child: "_Child[Any]") -> None:
         """For children: one was ended without a result. That is an error if its thread's end has done it, and not this one's."""
-        if not thread_ends() or threading.get_ident() == self._thread or self.cancelled or child.cancelled:
+        if not thread_ends() or os_threads.get_ident() == self._thread or self.cancelled or child.cancelled:
             return
         if child.outcome in self._children or child.outcome in self._services:
             self._child_failed(

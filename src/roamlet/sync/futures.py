@@ -27,7 +27,7 @@ from concurrent.futures._base import (
 )
 from typing import Any, ParamSpec, TypeVar, cast
 
-from roamlet.core import TaskletExit, Waiter, atomic, tasklet
+from roamlet.core import TaskletExit, Waiter, atomic, os_threads, tasklet
 from roamlet.sync._native import Event
 from roamlet.sync._outcome import alike
 
@@ -172,12 +172,10 @@ class _Watch:
             self.event.set()
 
     def add_result(self, future: _Future[Any]) -> None:
-        """The future has a result."""
+        """The future has a result, or was cancelled and its worker knows."""
         self._note(future, self._enough == FIRST_COMPLETED)
 
-    def add_cancelled(self, future: _Future[Any]) -> None:
-        """The future was cancelled, and its worker knows."""
-        self._note(future, self._enough == FIRST_COMPLETED)
+    add_cancelled = add_result
 
     def add_exception(self, future: _Future[Any]) -> None:
         """The future has an error."""
@@ -297,7 +295,7 @@ class TaskletExecutor(Executor):
         if max_workers is not None and operator.index(max_workers) <= 0:
             raise ValueError(f"max_workers must be greater than 0, or None for any number, not {max_workers}")
         self._max_workers = max_workers
-        self._thread = threading.get_ident()
+        self._thread = os_threads.get_ident()
         self._items: deque[WorkItem] = deque()
         self._workers = 0
         self._idle = Event()

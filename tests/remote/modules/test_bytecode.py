@@ -15,7 +15,7 @@ def codes() -> Iterator[CodeType]:
     standard = Path(sysconfig.get_paths()["stdlib"])
     for folder in (".", "asyncio", "email", "importlib", "importlib/metadata", "unittest", "concurrent/futures"):
         for path in sorted((standard / folder).glob("*.py")):
-            yield from bytecode._with_nested(compile(path.read_bytes(), str(path), "exec", dont_inherit=True))
+            yield from bytecode.with_nested(compile(path.read_bytes(), str(path), "exec", dont_inherit=True))
 
 
 def test_the_fast_reading_finds_the_same_as_dis(monkeypatch: pytest.MonkeyPatch) -> None:

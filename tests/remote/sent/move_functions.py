@@ -1,6 +1,7 @@
 """Functions that stop in their middle, to go on in another process; each notes where it is."""
 
 import contextlib
+import contextvars
 import gc
 import os
 import sys
@@ -80,6 +81,18 @@ def counts(numbers, totals):
     while True:
         so_far += numbers.receive()
         totals.send((so_far, os.getpid()))
+
+
+variable = contextvars.ContextVar("variable", default="default")
+
+
+def keeps_its_variable(channel):
+    variable.set("its own")
+    return channel.receive(), variable.get()
+
+
+def has_its_makers_variable(channel):
+    return channel.receive(), variable.get()
 
 
 def begins(channel):

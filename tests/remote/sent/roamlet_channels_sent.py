@@ -3,6 +3,7 @@
 import os
 import signal
 import threading
+import time
 
 
 def double(jobs, results):
@@ -188,6 +189,18 @@ def count_for_ever(closed):
             yield number
             number += 1
     finally:
+        closed.send("generator closed")
+
+
+def count_and_end_late(closed):
+    """Its `finally` takes longer than any message on its way."""
+    number = 0
+    try:
+        while True:
+            yield number
+            number += 1
+    finally:
+        time.sleep(0.2)
         closed.send("generator closed")
 
 

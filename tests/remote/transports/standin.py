@@ -42,6 +42,8 @@ for what in spec:
     if what == "--":
         if not words or words.pop(0) != "--":
             wrong("no -- where it belongs")
+    elif what == "--?":
+        del words[: words[:1] == ["--"]]
     elif what == "NAME":
         if not words or words[0].startswith("-"):
             wrong("no name where one belongs")
@@ -51,6 +53,9 @@ for what in spec:
 if {prints!r} is not None:
     print({prints!r})
     sys.exit(0)
+if {no_python!r} and "-BEs" in " ".join(words):
+    sys.stderr.write({not_found!r} % "python3")
+    sys.exit({not_found_code!r})
 try:
     os.execvp(words[0], words)
 except OSError as error:
@@ -61,7 +66,7 @@ except OSError as error:
 
 @dataclass(frozen=True)
 class StandIn:
-    """How the real command is called: its options, and what follows between them, before the command that it runs."""
+    """How the real command is called: its options, and what is between them ("--?" may be missing), before what it runs."""
 
     program: str
     spec: tuple[str, ...]
@@ -70,6 +75,7 @@ class StandIn:
     prints: str | None = None
     not_found: str = "%s: not found\n"
     not_found_code: int = 127
+    no_python: bool = False  # whether what it enters has none that roamlet finds
 
     def install(self, folder: Path) -> "Installed":
         """Put it into `folder`, which the test puts in front of PATH."""
@@ -83,6 +89,7 @@ class StandIn:
             prints=self.prints,
             not_found=self.not_found,
             not_found_code=self.not_found_code,
+            no_python=self.no_python,
         )
         path.write_text(text)
         path.chmod(0o755)

@@ -10,21 +10,13 @@ from roamlet.cli.output.hints import for_command_line
 from roamlet.cli.output.outcomes import Lines, Style, carry_out
 from roamlet.cli.output.progress import Progress
 from roamlet.cli.reaching.inventory import Host, Inventory
-from roamlet.cli.reaching.options import (
-    add_at_once,
-    add_hosts,
-    add_timeout,
-    add_way,
-    check_at_once,
-    check_timeout,
-    hops,
-)
+from roamlet.cli.reaching.options import add_hosts, add_limits, add_way, check_limits, hops, inventory_of, targets_of
 
 if TYPE_CHECKING:
     from roamlet import remote
     from roamlet.remote import Context
 
-__all__ = ["add_command", "check", "copy"]
+__all__ = ["add_command", "checked", "copy"]
 
 # The last argument is the options as Context.put and Context.get take them.
 Transfer = Callable[["Context", Host, dict[str, Any]], "remote.Transferred"]
@@ -48,8 +40,7 @@ def add_command(
     )
     add_hosts(parser, required=True)
     add_way(parser)
-    add_timeout(parser)
-    add_at_once(parser)
+    add_limits(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object per line and host, for other programs")
     parser.add_argument("--mode", metavar="OCTAL", help="permissions of a file, such as 640, instead of its own")
     parser.add_argument("--owner", action="store_true", help="user and group too")
@@ -63,11 +54,13 @@ def add_command(
     return parser
 
 
-def check(options: argparse.Namespace) -> None:
-    """Raise UsageError for options that make no transfer possible."""
-    check_timeout(options)
-    check_at_once(options)
+def checked(options: argparse.Namespace) -> tuple[list[Host], Inventory]:
+    """The hosts and the inventory that the options name. Raises UsageError for options that make no transfer possible."""
+    inventory = inventory_of(options)
+    targets = targets_of(options.hosts, options, inventory)
+    check_limits(options)
     _settings_of(options)
+    return targets, inventory
 
 
 def _settings_of(options: argparse.Namespace) -> dict[str, Any]:
@@ -111,15 +104,13 @@ def copy(
     progress = Progress(len(targets), sys.stderr, size=size)
     with hops(options, inventory) as way:
 
-        def work(progress: Progress, target: Host) -> "remote.Transferred":
+        def work(target: Host) -> "remote.Transferred":
             def count(now: "remote.Progress") -> None:
                 progress.count(target.name, now.bytes)
 
             settings = _settings_of(options)
             try:
-                progress.move(target.name, "connecting")
-                with way.opened(target, Lines(progress)) as context:
-                    progress.move(target.name, "running")
+                with progress.through(target.name, way.opened(target, Lines(progress))) as context:
                     limit = timeout(options.timeout)
                     try:
                         with limit:
@@ -130,8 +121,6 @@ def copy(
                         raise TimeoutError(_too_late(options)) from error
             except OSError as error:
                 told = _told(error)
-            finally:
-                progress.move(target.name, "done")
             try:
                 raise told  # out here, so that it holds no other one with its frames
             finally:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, metadata
 from time import monotonic
 from types import ModuleType
-from typing import IO, TYPE_CHECKING, Any, Protocol
+from typing import IO, TYPE_CHECKING, Any
 
 from roamlet.cli._errors import UsageError
 from roamlet.cli.demonstration.migration import journey
@@ -21,6 +21,8 @@ from roamlet.cli.programs.interpreters import Interpreter, interpreters
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from roamlet.remote import Context
 
 __all__ = ["add_parser"]
 
@@ -34,30 +36,7 @@ CALL_SECONDS = 60.0
 TICK_SECONDS = 0.1
 
 
-class Stats(Protocol):
-    """The figures of a context that the table shows."""
-
-    @property
-    def modules(self) -> int: ...
-    @property
-    def round_trips(self) -> int: ...
-    @property
-    def bytes_down(self) -> int: ...
-    @property
-    def bytes_up(self) -> int: ...
-
-
-class Context(Protocol):
-    """What a context offers that the demo uses."""
-
-    @property
-    def stats(self) -> Stats: ...
-
-    def call(self, function: Callable[..., Any], args: Sequence[Any] = ..., *, timeout: float | None = ...) -> Any:
-        """Run function(*args) on the target and return its result."""
-
-
-Open = Callable[[Interpreter], AbstractContextManager[Context]]
+Open = Callable[[Interpreter], AbstractContextManager["Context"]]
 
 
 @dataclass
@@ -66,7 +45,7 @@ class Station:
 
     name: str
     interpreter: Interpreter
-    context: Context | None = None
+    context: "Context | None" = None
     connected_in: float = 0.0
     imported_in: float = 0.0
     report: dict[str, Any] | None = None
@@ -158,13 +137,11 @@ def _work() -> ModuleType:
     return load(WORK, "work.py")
 
 
-@contextmanager
-def _open(interpreter: Interpreter) -> Iterator[Context]:
+def _open(interpreter: Interpreter) -> "Context":
     # Inside: see demo().
     from roamlet import remote
 
-    with remote.local(python=interpreter.path) as context:
-        yield context
+    return remote.local(python=interpreter.path)
 
 
 # -- the import
@@ -256,7 +233,7 @@ def _pipeline(stations: Sequence[Station]) -> tuple[dict[str, list[str]], float]
             jobs.send(field)
         jobs.close()
 
-    def middle(station: Station, context: Context) -> None:
+    def middle(station: Station, context: "Context") -> None:
         for field in jobs:
             answer = context.call(lookups, (field,), timeout=CALL_SECONDS)
             station.calls += 1

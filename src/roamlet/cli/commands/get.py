@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from roamlet.cli._errors import UsageError
 from roamlet.cli.commands import copying
 from roamlet.cli.reaching.inventory import Host
-from roamlet.cli.reaching.options import inventory_of, targets_of
 
 __all__ = ["add_parser"]
 
@@ -36,9 +35,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 def get(options: argparse.Namespace) -> int:
     """Carry the command out and return its exit code. Raises UsageError before anything is touched."""
-    inventory = inventory_of(options)
-    targets = targets_of(options.hosts, options, inventory)
-    copying.check(options)
+    targets, inventory = copying.checked(options)
     remote = options.remote
     if not remote or "\0" in remote:
         raise UsageError("REMOTE is empty: give a path on the hosts")

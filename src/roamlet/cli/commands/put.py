@@ -5,7 +5,6 @@ import os
 
 from roamlet.cli._errors import UsageError
 from roamlet.cli.commands import copying
-from roamlet.cli.reaching.options import inventory_of, targets_of
 
 __all__ = ["add_parser"]
 
@@ -32,9 +31,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 def put(options: argparse.Namespace) -> int:
     """Carry the command out and return its exit code. Raises UsageError before anything is touched."""
-    inventory = inventory_of(options)
-    targets = targets_of(options.hosts, options, inventory)
-    copying.check(options)
+    targets, inventory = copying.checked(options)
     local, remote = options.local, options.remote
     if not os.path.exists(local):
         raise UsageError(f"LOCAL {local!r}: there is no such file or folder on this machine")

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import IO, TYPE_CHECKING, Any, Protocol
+from typing import IO, TYPE_CHECKING, Any
 
 from roamlet.cli._errors import UsageError
 from roamlet.cli.output.outcomes import Lines, Style, carry_out, shown
@@ -17,13 +17,11 @@ from roamlet.cli.programs.named_function import arguments_from, function_named
 from roamlet.cli.reaching.inventory import Host, Inventory
 from roamlet.cli.reaching.opening import Hops
 from roamlet.cli.reaching.options import (
-    add_at_once,
     add_hosts,
-    add_timeout,
+    add_limits,
     add_way,
-    check_at_once,
+    check_limits,
     check_python,
-    check_timeout,
     hops,
     inventory_of,
     targets_of,
@@ -56,14 +54,7 @@ Exit code: 0 all succeeded, 1 it failed on at least one host, or ended there wit
 (nothing was touched), 3 it failed nowhere, but some hosts could not be reached, 130 interrupted."""
 
 
-class CanCall(Protocol):
-    """What a context offers that this command uses for functions."""
-
-    def call(self, function: Callable[..., Any], args: Sequence[Any] = ..., *, timeout: float | None = ...) -> Any:
-        """Run function(*args) on the target and return what it returns."""
-
-
-Connect = Callable[[Host], AbstractContextManager[CanCall]]
+Connect = Callable[[Host], AbstractContextManager["Context"]]
 Start = Callable[["Context"], int]
 
 
@@ -91,8 +82,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     where.add_argument("--local", metavar="N", type=int, help="N interpreters on this machine")
     add_hosts(where)
     add_way(parser)
-    add_timeout(parser)
-    add_at_once(parser)
+    add_limits(parser)
     parser.add_argument(
         "--group", action="store_true", help="equal results once, with the hosts that gave them, at the end"
     )
@@ -117,8 +107,7 @@ def run(options: argparse.Namespace, connect: Connect | None = None, out: IO[str
     out = out or sys.stdout
     inventory = inventory_of(options)
     targets = _targets(options, inventory)
-    check_timeout(options)
-    check_at_once(options)
+    check_limits(options)
     start = _started(options)
     if start is not None:
         with hops(options, inventory) as way:
@@ -126,40 +115,23 @@ def run(options: argparse.Namespace, connect: Connect | None = None, out: IO[str
     function = function_named(options.what)
     args = arguments_from(options.args, as_text=options.text)
     style = Style(shown, lambda value: {"value": value}, as_json=options.json, group=options.group)
-    if connect is not None:
-        work = partial(_call, connect, function, args, options.timeout)
-        return carry_out(targets, work, out, style, options.at_once)
+    progress = Progress(len(targets), sys.stderr)
     with hops(options, inventory) as way:
-        progress = Progress(len(targets), sys.stderr)
-        by_roamlet: Connect = partial(way.opened, output=Lines(progress))
-        work = partial(_call, by_roamlet, function, args, options.timeout)
+        opened: Connect = connect or partial(way.opened, output=Lines(progress))
+
+        def work(target: Host) -> Any:
+            with progress.through(target.name, opened(target)) as context:
+                return context.call(function, args, timeout=options.timeout)
+
         return carry_out(targets, work, out, style, options.at_once, progress)
-
-
-def _call(
-    connect: Connect,
-    function: Callable[..., Any],
-    args: Sequence[Any],
-    timeout: float | None,
-    progress: Progress,
-    target: Host,
-) -> Any:
-    try:
-        progress.move(target.name, "connecting")
-        with connect(target) as context:
-            progress.move(target.name, "running")
-            return context.call(function, args, timeout=timeout)
-    finally:
-        progress.move(target.name, "done")
 
 
 def _targets(options: argparse.Namespace, inventory: Inventory) -> list[Host]:
     if options.local is None:
         return targets_of(options.hosts, options, inventory)
     check_python(options.python)
-    for option in ("via", "ssh_config", "ssh_options"):
+    for option, word in (("via", "--via"), ("ssh_config", "--ssh-config"), ("ssh_options", "-o")):
         if getattr(options, option):
-            word = {"via": "--via", "ssh_config": "--ssh-config", "ssh_options": "-o"}[option]
             raise UsageError(
                 f"--local and {word}: local interpreters run on this machine, and nothing is on the way to them"
             )
@@ -182,7 +154,10 @@ def _started(options: argparse.Namespace) -> Start | None:
         if not options.shell_command.strip() or "\0" in options.shell_command:
             raise UsageError("-c: there is no command; give one as a single word, for example -c 'uname -r'")
         words = [options.what, *options.args] if options.what is not None else []
-        return partial(_command, options.shell_command, words, options.timeout)
+        # Inside: loading the core and the remote layer takes longer than all of `roamlet --help`.
+        from roamlet.remote.programs import run_command
+
+        return lambda context: run_command(context, options.shell_command, words, options.timeout)
     if options.what is None:
         raise UsageError("what is to be run is required: MODULE:FUNCTION, SCRIPT.py or -c COMMAND")
     if not _names_script((), options.what):
@@ -192,23 +167,12 @@ def _started(options: argparse.Namespace) -> Start | None:
             source = file.read()
     except OSError as error:
         raise UsageError(f"{options.what}: the script cannot be read: {error.strerror}") from None
-    # Its neighbours can be imported, as where python runs it.
-    sys.path.insert(0, os.path.dirname(os.path.abspath(options.what)))
-    return partial(_script, options.what, source, options.args, options.timeout)
-
-
-def _command(text: str, words: list[str], timeout: float | None, context: "Context") -> int:
-    # Inside: loading the core and the remote layer takes longer than all of `roamlet --help`.
-    from roamlet.remote.programs import run_command
-
-    return run_command(context, text, words, timeout)
-
-
-def _script(path: str, source: bytes, words: list[str], timeout: float | None, context: "Context") -> int:
-    # Inside: see _command().
+    # Inside: as above.
     from roamlet.remote.programs import run_script
 
-    return run_script(context, path, source, words, timeout)
+    # Its neighbours can be imported, as where python runs it.
+    sys.path.insert(0, os.path.dirname(os.path.abspath(options.what)))
+    return lambda context: run_script(context, options.what, source, options.args, options.timeout)
 
 
 class Printed:
@@ -249,16 +213,11 @@ def _run_program(options: argparse.Namespace, targets: Sequence[Host], way: Hops
     )
     progress = Progress(len(targets), sys.stderr)
 
-    def work(progress: Progress, target: Host) -> Printed:
+    def work(target: Host) -> Printed:
         printed = Printed()
         output: OutputFunction = printed if kept else Lines(progress, out)
-        try:
-            progress.move(target.name, "connecting")
-            with way.opened(target, output) as context:
-                progress.move(target.name, "running")
-                status = start(context)
-        finally:
-            progress.move(target.name, "done")
+        with progress.through(target.name, way.opened(target, output)) as context:
+            status = start(context)
         printed.check()
         if status:
             raise Unsuccessful(_ended(status), printed.lines(), {"status": status, **_fields(printed)})

@@ -7,7 +7,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Sequence
-from functools import partial
+from dataclasses import KW_ONLY, dataclass
 from typing import IO, TYPE_CHECKING, Any
 
 from roamlet._escapes import escaped_for, print_escaped
@@ -32,48 +32,39 @@ class Lines:
     `stdout` is where the standard output of targets goes; what they write to standard error goes to this process's.
     """
 
-    def __init__(self, progress: Progress | None = None, stdout: IO[str] | None = None) -> None:
+    def __init__(self, progress: Progress, stdout: IO[str] | None = None) -> None:
         self._progress = progress
         self._stdout = stdout or sys.stderr
 
     def __call__(self, context: str, stream: str, line: str) -> None:
-        if self._progress is not None:
-            self._progress.wipe()
+        self._progress.wipe()
         print_escaped(f"{context}: {line}", sys.stderr if stream == "stderr" else self._stdout)
-        if self._progress is not None:
-            self._progress.show()
+        self._progress.show()
 
 
+@dataclass(frozen=True)
 class Style:
     """How the outcomes of one command are written. `each`: a line for each host that succeeded, as soon as it has; without it, the
     output of the hosts is the output, and failures are printed on stderr.
     """
 
-    def __init__(
-        self,
-        shown: Callable[[Any], str],
-        fields: Callable[[Any], dict[str, Any]],
-        *,
-        as_json: bool,
-        group: bool = False,
-        each: bool = True,
-    ) -> None:
-        self.shown = shown
-        self.fields = fields
-        self.as_json = as_json
-        self.group = group
-        self.each = each
+    shown: Callable[[Any], str]
+    fields: Callable[[Any], dict[str, Any]]
+    _: KW_ONLY
+    as_json: bool
+    group: bool = False
+    each: bool = True
 
 
 def carry_out(
     targets: Sequence[Host],
-    work: Callable[[Progress, Host], Any],
+    work: Callable[[Host], Any],
     out: IO[str],
     style: Style,
     at_once: int,
-    progress: Progress | None = None,
+    progress: Progress,
 ) -> int:
-    """Do work(progress, host) for every target, `at_once` at a time, print the outcomes, and return the exit code.
+    """Do work(host) for every target, `at_once` at a time, print the outcomes, and return the exit code.
 
     Blocks until all are done.
     """
@@ -81,12 +72,11 @@ def carry_out(
     from roamlet.cli.output.fan_out import fan_out
     from roamlet.remote import ConnectError
 
-    progress = progress or Progress(len(targets), sys.stderr)
     width = max(len(target.name) for target in targets)
     outcomes: list[Outcome[Host, Any]] = []
     failures = out if style.each else sys.stderr
     try:
-        for outcome in fan_out(targets, partial(work, progress), at_once=at_once):
+        for outcome in fan_out(targets, work, at_once=at_once):
             if outcome.error is not None or style.group:
                 outcomes.append(outcome)
             if style.as_json or (not style.group and (style.each or outcome.error is not None)):

@@ -3,11 +3,14 @@ is printed.
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from time import monotonic
-from typing import IO
+from typing import IO, TypeVar
 
 __all__ = ["Progress"]
+
+T = TypeVar("T")
 
 STATES = ("waiting", "connecting", "running", "done")
 INTERVAL = 0.1  # seconds between two numbers of bytes: they change with each piece, too fast to read
@@ -37,6 +40,17 @@ class Progress:
         self._states[state] += 1
         self._of[host] = state
         self.show()
+
+    @contextmanager
+    def through(self, host: str, connection: AbstractContextManager[T]) -> Iterator[T]:
+        """Enter `connection` and leave it with the block: the host connects, runs, and is done, however that ends."""
+        self.move(host, "connecting")
+        try:
+            with connection as context:
+                self.move(host, "running")
+                yield context
+        finally:
+            self.move(host, "done")
 
     def count(self, host: str, transferred: int) -> None:
         """Set the number of bytes that have come from this host, or gone to it. Shown some times a second."""

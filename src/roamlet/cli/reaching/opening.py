@@ -48,23 +48,11 @@ class Hops:
         with ExitStack() as stack:
             way: dict[str, Any] = {"via": self._hop(host.via)} if host.via else {}
             python = None if self._sudo else host.python
-            if self._sudo and host.address is None:
-                context = None
-            elif host.address is None:
+            context = None
+            if host.address is not None:
+                context = stack.enter_context(_by_ssh(host, host.address, python=python, output=output, **way))
+            elif not self._sudo:
                 context = stack.enter_context(remote.local(python, name=host.name, output=output))
-            else:
-                context = stack.enter_context(
-                    remote.ssh(
-                        host.address,
-                        python=python,
-                        user=host.user,
-                        port=host.port,
-                        ssh_args=host.ssh_args,
-                        name=host.name,
-                        output=output,
-                        **way,
-                    )
-                )
             if self._sudo:
                 way = {} if context is None else {"via": context}
                 context = stack.enter_context(
@@ -74,20 +62,16 @@ class Hops:
             yield context
 
     def _hop(self, name: str) -> "Context":
-        # Inside: see __init__.
-        from roamlet import remote
-
         with self._lock:
             if name not in self._hops:
                 host = self._host(name)
-                self._hops[name] = self._stack.enter_context(
-                    remote.ssh(
-                        host.address or host.name,
-                        python=host.python,
-                        user=host.user,
-                        port=host.port,
-                        ssh_args=host.ssh_args,
-                        name=host.name,
-                    )
-                )
+                context = _by_ssh(host, host.address or host.name, python=host.python)
+                self._hops[name] = self._stack.enter_context(context)
             return self._hops[name]
+
+
+def _by_ssh(host: "Host", address: str, **more: Any) -> "Context":
+    # Inside: see Hops.
+    from roamlet import remote
+
+    return remote.ssh(address, user=host.user, port=host.port, ssh_args=host.ssh_args, name=host.name, **more)

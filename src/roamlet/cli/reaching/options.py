@@ -5,7 +5,6 @@ Touches no network. What `put` and `get` share besides is in commands/copying.py
 
 import argparse
 import os
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -15,21 +14,19 @@ from roamlet.cli.reaching.inventory import Host, Inventory, hosts_from, read_inv
 from roamlet.cli.reaching.opening import Hops
 
 __all__ = [
-    "add_at_once",
     "add_hosts",
-    "add_timeout",
+    "add_limits",
     "add_way",
-    "check_at_once",
+    "check_limits",
     "check_python",
-    "check_timeout",
     "hops",
     "inventory_of",
     "targets_of",
 ]
 
-AT_ONCE = 50  # hosts; each is a process of ssh here while it runs
+AT_ONCE = 50  # hosts; each is a process of ssh here while its context is open
 
-Way = Callable[[Host], Host]
+HOSTS = "hosts that ssh reaches: [USER@]HOST[:PORT], ranges as in web[01-20], groups of -i, @FILE with one a line"
 
 
 def add_hosts(parser: "argparse._ActionsContainer", *, required: bool = False) -> None:
@@ -40,7 +37,7 @@ def add_hosts(parser: "argparse._ActionsContainer", *, required: bool = False) -
         metavar="HOST[,HOST...]",
         action="append",
         required=required,
-        help="hosts that ssh reaches: [USER@]HOST[:PORT], ranges as in web[01-20], groups of -i, @FILE with one a line",
+        help=HOSTS,
     )
 
 
@@ -70,28 +67,20 @@ def add_way(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_at_once(parser: argparse.ArgumentParser) -> None:
-    """Declare --at-once."""
+def add_limits(parser: argparse.ArgumentParser) -> None:
+    """Declare --timeout and --at-once."""
+    parser.add_argument("--timeout", metavar="SECONDS", type=float, help="how long it may take on each host")
     parser.add_argument(
         "--at-once", metavar="N", type=int, default=AT_ONCE, help=f"at most N hosts at a time (default: {AT_ONCE})"
     )
 
 
-def check_at_once(options: argparse.Namespace) -> None:
-    """Raise UsageError for what is no number of hosts."""
-    if options.at_once < 1:
-        raise UsageError(f"--at-once {options.at_once}: give a number of hosts, 1 or more")
-
-
-def add_timeout(parser: argparse.ArgumentParser) -> None:
-    """Declare --timeout."""
-    parser.add_argument("--timeout", metavar="SECONDS", type=float, help="how long it may take on each host")
-
-
-def check_timeout(options: argparse.Namespace) -> None:
-    """Raise UsageError for what is no length of time."""
+def check_limits(options: argparse.Namespace) -> None:
+    """Raise UsageError for what is no length of time, and what is no number of hosts."""
     if options.timeout is not None and not 0 < options.timeout < float("inf"):
         raise UsageError(f"--timeout {options.timeout:g}: give a number of seconds above 0, for example --timeout 10")
+    if options.at_once < 1:
+        raise UsageError(f"--at-once {options.at_once}: give a number of hosts, 1 or more")
 
 
 def check_python(python: str | None) -> None:

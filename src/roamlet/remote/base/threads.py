@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 
 from roamlet import io
-from roamlet.core import Waiter, mark_service_thread, outside_atomic, tasklet
+from roamlet.core import Waiter, mark_service_thread, os_threads, outside_atomic, tasklet
 
 JOIN = 5.0  # seconds
 
@@ -61,7 +61,7 @@ class TaskletThread:
         return self._thread
 
     def is_current(self) -> bool:
-        return threading.current_thread() is self._thread
+        return os_threads.current_thread() is self._thread
 
     def stop(self) -> None:
         """Let the jobs that were posted start, then end the thread. Their tasklets must not need it any more."""

@@ -209,7 +209,7 @@ class Chain:
                 "%r was dropped: %s had failed, and no caller was told: use `with`, or join()", self, self._first_name()
             )
         if self._over_due:
-            link, frame = self._calls.link, self._over()
+            link, frame = self._calls.link, self._frame(0, chains.OVER)
             self._calls.background(lambda: link.send_at_once(frame))
 
     # ---- sending
@@ -245,23 +245,16 @@ class Chain:
             request.let_go()
             raise
 
-    def _joining(self, number: int) -> bytes:
-        """The frame that goes ahead of the call of this number."""
-        link = self._calls.link
-        body = chains.VERB.pack(chains.JOIN, self._number)
-        frame: bytes = protocol.frame(link.identifier, ROOT, number, protocol.CHAIN, body)
-        return frame
-
-    def _over(self) -> bytes:
-        body = chains.VERB.pack(chains.OVER, self._number)
-        frame: bytes = protocol.frame(self._calls.link.identifier, ROOT, 0, protocol.CHAIN, body)
+    def _frame(self, number: int, verb: bytes) -> bytes:
+        body = chains.VERB.pack(verb, self._number)
+        frame: bytes = protocol.frame(self._calls.link.identifier, ROOT, number, protocol.CHAIN, body)
         return frame
 
     def _send_over(self) -> None:
         """With the order held: none of this number is sent after it."""
         due, self._over_due = self._over_due, False
         if due:
-            self._calls.link.send_at_once(self._over())
+            self._calls.link.send_at_once(self._frame(0, chains.OVER))
 
     def _wait_for_room(self, size: int, deadline: float | None) -> None:
         while True:
@@ -385,7 +378,7 @@ class Chain:
 
 
 class ChainedCall(RemoteCall[R]):
-    """A call of a chain. The link tells it its answer, on the thread for links: no tasklet waits for it in between."""
+    """A call of a chain, and a Member of it: the link tells it its answer, so that no tasklet waits for it in between."""
 
     def __init__(self, chain: Chain, request: Request, name: str | None) -> None:
         self._chain = chain
@@ -398,11 +391,9 @@ class ChainedCall(RemoteCall[R]):
         pass  # the chain sends it
 
     def joining(self, number: int) -> bytes:
-        """See Link.ask."""
-        return self._chain._joining(number)
+        return self._chain._frame(number, chains.JOIN)
 
     def succeed(self, answer: Answer) -> None:
-        """See Link.ask."""
         self._answer = answer
         failed = None
         if answer[0] == protocol.ERROR:
@@ -410,17 +401,12 @@ class ChainedCall(RemoteCall[R]):
         self._over(failed)
 
     def fail(self, error: BaseException) -> None:
-        """See Link.ask."""
         self._error = error
         self._over(First(self.name, None, error))
 
     def _over(self, first: First | None) -> None:
         self._is_first = self._chain._ended(self, first)
-        with self._lock:
-            self._ended.set()
-            then, self._then = self._then, None
-        if then is not None:
-            then()
+        self._settle()
 
     def _taken(self, deadline: float | None) -> R:
         """As RemoteCall._taken. Raises ChainBroken when it was not run, because a call before it in its chain has failed."""

@@ -268,10 +268,6 @@ class Calls:
 
     # ---- what goes with calls
 
-    def need(self, part: str, deadline: float | None = None) -> None:
-        """Send the module roamlet.wire.`part`, unless the target has it. See Shipping.need."""
-        self.shipping.need(part, deadline)
-
     def allow_moves_to(self, places: "Iterable[Calls | Home]") -> None:
         """See Context.allow_moves_to."""
         self._moves_to = weakref.WeakSet(places)

@@ -1,7 +1,4 @@
-"""Calls as they are sent: the function's name and the encoded arguments, with what must be sent before them.
-
-Nothing is sent by this module: see calls/engine.py.
-"""
+"""Calls as they are sent: the function's name and the encoded arguments, with what must be sent before them. Sends nothing."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -181,9 +181,7 @@ class Stream(Generic[T], Iterator[T]):
     It runs ahead by as much as may wait here. `close()` ends it on the target too; leaving a loop over it, or `with`, does that.
     """
 
-    stays_here = (
-        "streams stay with the process that reads them: send the values, or a channel"  # see values/functions.py
-    )
+    stays_here = "streams stay with the process that reads them: send the values, or a channel"  # see RemoteCall
 
     def __init__(self, calls: Calls, request: Request, channel: WindowChannel[T]) -> None:
         self._channel = channel
@@ -212,14 +210,19 @@ class Stream(Generic[T], Iterator[T]):
         raise StopIteration
 
     def close(self) -> None:
-        """End it: the generator on the target is closed when it gives its next value. Never blocks; does nothing the
-        second time.
-        """
+        """End it: the generator on the target is closed when it gives its next value. Never blocks; again does nothing."""
         call, self._call = self._call, None
         if call is None:
             return
-        self._channel.close()
-        self._calls.background(call.kill)
+        channel = self._channel
+
+        def end() -> None:
+            try:  # first: after the end of the channel it would be raised in the generator's `finally` blocks
+                call.kill()
+            finally:
+                channel.close()
+
+        self._calls.background(end)
         while self._channel.balance > 0:  # those who wait for room here
             try:
                 self._channel.receive()

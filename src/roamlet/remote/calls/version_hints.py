@@ -22,7 +22,7 @@ def say_versions(calls: Calls, error: ImportError | AttributeError) -> None:
     if not ours:
         return
     try:
-        calls.need("modules.versions")
+        calls.shipping.need("modules.versions")
         theirs = calls.call(versions.versions, (sorted(ours),), timeout=PATIENCE)
     except RemoteError:  # then it is not known
         return

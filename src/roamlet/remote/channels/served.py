@@ -17,8 +17,7 @@ import roamlet
 from roamlet.core import ChannelClosed, Waiter, select, tasklet, thread_ends
 from roamlet.remote.base.deadlines import EVER
 from roamlet.remote.base.threads import Threads
-from roamlet.remote.channels.requeue import requeue
-from roamlet.remote.channels.window import WindowChannel
+from roamlet.remote.channels.window import WindowChannel, requeue
 from roamlet.remote.errors import RemoteError
 from roamlet.remote.link.channel_server import ChannelServer
 from roamlet.remote.link.frames import ROOT
@@ -91,7 +90,7 @@ class ChannelReferences:
 
 
 class Channels:
-    """The channels of one link. Methods that count references may be called by any thread, the rest on the thread for links."""
+    """The ChannelServer of one link. Methods that count references may be called by any thread, others on the thread for links."""
 
     def __init__(self, link: Link, threads: Threads) -> None:
         self._link: Link = weakref.proxy(link)  # which refers to this object
@@ -118,7 +117,6 @@ class Channels:
     # ---- what travels
 
     def number_of(self, channel: Any_channel) -> int | None:
-        """The number by which the context knows it, for one more reference. None when the link has ended."""
         with self._lock:
             if self._ended:
                 return None
@@ -173,7 +171,6 @@ class Channels:
     # ---- frames from the context
 
     def take(self, number: int, body: bytes) -> None:
-        """Take one CHANNEL frame. Never blocks. Raises ValueError for what no context sends."""
         try:
             self._take(number, body)
         except struct.error as error:
@@ -287,9 +284,8 @@ class Channels:
     def _pump(self, served: ServedChannel, epoch: int, stop: "roamlet.channel[None]") -> None:
         """Receive what the context wants and send it, until it wants nothing more."""
         try:
-            if (
-                self._link.is_full
-            ):  # a context that reads no answers gets no more of them, not even that a channel is closed
+            # A context that reads no answers gets no more of them, not even that a channel is closed.
+            if self._link.is_full:
                 self._link.wait_for_room(EVER)
             while served.epoch == epoch and served.sent < served.wanted:
                 if served.untaken and (served.bytes > BYTES_AHEAD or len(served.untaken) >= MOST_AHEAD):
@@ -309,7 +305,7 @@ class Channels:
                 served.wanted = served.sent
                 self._tell(served, wire.VERB.pack(b"Z", epoch))
         except RemoteError as error:  # the link has ended, and `end` puts back what was not taken
-            self._say(logging.DEBUG, f"{self._link.name} receives no more from a channel: {error}")
+            self._link.output.say(logging.DEBUG, f"{self._link.name} receives no more from a channel: {error}")
         finally:
             self._pumps -= 1
             if served.pumping == epoch:
@@ -327,7 +323,7 @@ class Channels:
             except codec.CannotTravel as error:  # its sender has gone on; the receiver is told
                 references.discard()
                 text = f"a value was sent to {self._link.name!r} that cannot travel: {error}"
-                self._say(logging.WARNING, text)
+                self._link.output.say(logging.WARNING, text)
                 body = b"E" + wire.U32.pack(epoch) + wire.failure(TypeError(text))
         served.untaken.append((value, is_error, len(body)))
         served.bytes += len(body)
@@ -460,7 +456,7 @@ class Channels:
         try:
             self._link.send(self._frame(served, wire.VERB.pack(b"D", number) + codec.dumps(said)))
         except RemoteError as error:
-            self._say(logging.DEBUG, f"{self._link.name} gets no answer: {error}")
+            self._link.output.say(logging.DEBUG, f"{self._link.name} gets no answer: {error}")
         finally:
             request = self._requests.pop(number, None)
             if request is not None:
@@ -474,10 +470,6 @@ class Channels:
             module=module, type_name=kind, args=args, text=text, traceback="", context=self._link.name, function=""
         )
 
-    def _say(self, level: int, text: str) -> None:
-        """Log it on the thread for callbacks: a handler of the user's may block."""
-        self._link.output.say(level, text)
-
     # ---- frames to the context
 
     def _frame(self, served: ServedChannel | Acknowledgements, body: bytes) -> bytes:
@@ -489,7 +481,6 @@ class Channels:
         self._link.send_at_once(self._frame(served, body))
 
     def leave_to_parent(self) -> None:
-        """In a forked child: no channel can be served any more; those that were are the parent's."""
         self._lock = threading.Lock()
         self._ended = True
 

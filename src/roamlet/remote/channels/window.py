@@ -6,13 +6,16 @@ inside of `roamlet.atomic`, which a call that blocks gives up at the moment when
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
 import roamlet
-from roamlet.core import ChannelClosed, Waiter, atomic, select
+from roamlet.core import ChannelClosed, Waiter, atomic, select, tasklet
+from roamlet.remote.base.threads import acquire, release
 
 T = TypeVar("T")
+Value = tuple[Any, bool]
+"""A value, and whether it is an exception for the receiver to raise."""
 
 LARGEST_WINDOW = 1 << 16
 LARGEST_SIZE = 1 << 23  # bytes
@@ -46,9 +49,8 @@ class WindowChannel(Generic[T]):
         self._kept: deque[tuple[Any, bool, int]] = deque()  # accepted: value, whether it is an exception to raise, size
         self._bytes = 0  # of those that came from contexts
         self._senders: deque[_Sender] = deque()  # none while there is room
-        self._receivers = (
-            0  # no fewer than wait to receive: a receiver that was just given a value counts until it runs
-        )
+        # No fewer than wait to receive: a receiver that was just given a value counts until it runs.
+        self._receivers = 0
         self._inner: roamlet.channel[tuple[Any, bool]] = roamlet.channel()  # receivers wait in it, and only they
         self._inner.preference = 0
 
@@ -115,8 +117,8 @@ class WindowChannel(Generic[T]):
         """Give it to a waiting receiver, if there is one. Only atomic; nothing is kept while a receiver waits."""
         return self._receivers > 0 and select((self._inner, (value, is_error)), default=None)[0] is not None
 
-    def requeue(self, values: Iterable[tuple[Any, bool]]) -> None:
-        """Put back in front what was taken out and not used, in this order. Never blocks."""
+    def requeue(self, values: Sequence[Value]) -> None:
+        """See the function of this name."""
         with atomic():
             back = deque(values)
             while back and self._hand_over(*back[0]):
@@ -208,3 +210,31 @@ def channel(*, window: int) -> WindowChannel[Any]:
     values on the way. Those are lost when its link breaks; values that this process has accepted stay.
     """
     return WindowChannel(window)
+
+
+def requeue(channel: roamlet.channel[Any] | WindowChannel[Any], values: Sequence[Value]) -> None:
+    """Put values that a context was sent and did not take back in front, in this order. Never blocks; on the thread for links only.
+
+    A channel without a window stores nothing: tasklets on the thread for links wait in it to send the values, and keep it alive.
+    """
+    if isinstance(channel, WindowChannel):
+        channel.requeue(values)
+        return
+    threads = acquire()
+    waiting = deque(values)
+    while waiting and not waiting[0][1] and select((channel, waiting[0][0]), default=None)[0] is not None:
+        waiting.popleft()  # a receiver was waiting
+    left = [None] * len(waiting)
+
+    def send(value: Any, is_error: bool) -> None:
+        try:
+            channel.give_back(value, is_error)
+        finally:
+            left.pop()
+            if not left:
+                release(threads)
+
+    for value, is_error in reversed(waiting):
+        tasklet(send)(value, is_error).run()  # until it waits
+    if not waiting:
+        release(threads)

@@ -66,7 +66,7 @@ class Transfer:
     def __init__(self, calls: Calls, options: Options) -> None:
         if options.checksum != "sha256" and calls.facts.python < (3, 6):
             raise ValueError(f"{calls.name!r} is {calls.facts}, which knows no {options.checksum}: checksum='sha256'")
-        calls.need("files.files")
+        calls.shipping.need("files.files")
         self.calls = calls
         self.options = options
         self.meter = Meter(options.progress)
@@ -171,9 +171,8 @@ def put_file(
                 return digest
         if not resumed:
             break
-        transfer.meter.count(
-            source, -reader.size, 0, reader.size
-        )  # what was there from an earlier time is another file's
+        # What was there from an earlier time is another file's.
+        transfer.meter.count(source, -reader.size, 0, reader.size)
         transfer.meter.files -= 1
     raise transfer.damaged(source)
 

@@ -13,14 +13,7 @@ from roamlet.remote.calls.engine import Calls
 from roamlet.remote.calls.pipeline import Pipeline, begin_later
 from roamlet.remote.errors import UnsafeName
 from roamlet.remote.files.options import Options, Transferred
-from roamlet.remote.files.transfer import (
-    HERE,
-    Transfer,
-    checked_facts,
-    checked_opening,
-    get_file,
-    put_file,
-)
+from roamlet.remote.files.transfer import HERE, Transfer, checked_facts, checked_opening, get_file, put_file
 from roamlet.sync import Semaphore
 from roamlet.wire.files import files, trees
 
@@ -41,7 +34,7 @@ class TreeTransfer(Transfer):
         if options.mode is not None:
             raise ValueError("mode= is for one file; of a folder, each file keeps its own")
         super().__init__(calls, options)
-        calls.need("files.trees")
+        calls.shipping.need("files.trees")
         self.skipped: list[str] = []
         self.folders: list[tuple[bytes, Any]] = []
         self.small = options.how(resume=False, key=options.key)

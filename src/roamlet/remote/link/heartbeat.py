@@ -27,16 +27,16 @@ class Heartbeat:
         self._stop.set()
 
     def run(self) -> None:
-        link, silent = self._link, 0
+        link, sender, silent = self._link, self._link.sender, 0
         seen: tuple[int, int] | None = None
         for number in itertools.count(1):
-            now = (link.bytes_up, link.bytes_down - link.waiting)  # what came, and what the pipe took
+            now = (link.bytes_up, sender.bytes_down - sender.queued)  # what came, and what the pipe took
             silent = silent + 1 if now == seen and not link.is_held else 0
             if silent >= PINGS:
                 link.give_up(f"nothing came from it for {self._seconds:g} seconds, though it was asked")
                 return
-            if link.has_room:
+            if sender.has_room:
                 link.send_at_once(protocol.frame(link.identifier, ROOT, number & 0xFFFFFFFF, protocol.PING, b""))
-            seen = (link.bytes_up, link.bytes_down - link.waiting)
+            seen = (link.bytes_up, sender.bytes_down - sender.queued)
             if self._stop.wait(self._seconds / PINGS) or link.closed:
                 return

@@ -106,11 +106,6 @@ class Link:
         return self.sender.end is not None
 
     @property
-    def bytes_down(self) -> int:
-        """How many bytes were sent or are queued."""
-        return self.sender.bytes_down
-
-    @property
     def bytes_up(self) -> int:
         """How many bytes of frames have come."""
         return self._bytes_read if self._inline is None else self._bytes_read + self._inline.bytes_up
@@ -266,16 +261,6 @@ class Link:
     # ---- flow
 
     @property
-    def waiting(self) -> int:
-        """How many bytes of what was sent wait for the pipe."""
-        return self.sender.queued
-
-    @property
-    def has_room(self) -> bool:
-        """Whether `send` would not wait now."""
-        return self.sender.has_room
-
-    @property
     def is_full(self) -> bool:
         """True while senders have to wait."""
         return self.sender.is_full
@@ -285,15 +270,6 @@ class Link:
         """Whether nothing is read of it at present, because output was not taken: its own, or that of the nearest intermediary."""
         trunk = self.trunk
         return self.output.is_full or (trunk is not None and trunk.link.output.is_full)
-
-    @property
-    def largest_result(self) -> int:
-        """In bytes; a larger result is refused."""
-        return self.in_flight.largest_result
-
-    @largest_result.setter
-    def largest_result(self, size: int) -> None:
-        self.in_flight.largest_result = size
 
     # ---- reading
 
@@ -412,7 +388,7 @@ class Link:
         """Drop a result that is larger than this context may send, and stop what has not come of it."""
         waiting = self.in_flight.remove(number)
         if waiting is not None:
-            limit = self.largest_result
+            limit = self.in_flight.largest_result
             waiting[0].fail(
                 CannotTravel(
                     f"{waiting[1]} ran in {self.name!r}, but what it returned takes {size} bytes, and {limit} may come up.\n"

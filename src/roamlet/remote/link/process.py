@@ -14,12 +14,12 @@ import subprocess
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 
 from roamlet import io
 from roamlet.core import schedule
 from roamlet.remote.base import descriptors
 from roamlet.remote.base.threads import Threads
-from roamlet.remote.link.process_tree import ProcessTree
 from roamlet.remote.terminal.prompts import environment
 from roamlet.remote.terminal.terminal import Terminal
 from roamlet.sync import Event
@@ -33,10 +33,10 @@ WIDE = 1 << 19  # bytes that a pipe holds which carries much: its two ends wake 
 
 
 class Process:
-    """A started command with pipes on its descriptors 0 to 2.
+    """A started command with pipes on its descriptors 0 to 2: a Pipe (see link/pipe.py).
 
     `down` and `up` are the non-blocking descriptors of its stdin and stdout; the reader of `up` sets `drained` at its end.
-    `said` has the last lines that it wrote to stderr. It is in a session of its own: Ctrl-C is for this process, which then ends
+    It is in a session of its own: Ctrl-C is for this process, which then ends
     its contexts itself.
     """
 
@@ -112,7 +112,6 @@ class Process:
 
     @property
     def exit_code(self) -> int | None:
-        """None while it runs; negative for the signal that ended it."""
         return self._popen.returncode
 
     def write(self, data: memoryview) -> int:
@@ -125,7 +124,6 @@ class Process:
             return len(data)
 
     def wait_writable(self) -> None:
-        """Block this tasklet until `write` takes something. Raises OSError when the pipe is closed."""
         io.wait_writable(self.down)
 
     def try_read(self, size: int) -> bytes | None:
@@ -159,11 +157,9 @@ class Process:
             return True
 
     def wait_readable(self) -> None:
-        """Block this tasklet until `try_read` has something."""
         io.wait_readable(self.up)
 
     def end(self, patience: float = STEP) -> None:
-        """Block this tasklet until it has ended: by itself within `patience` seconds, else it is terminated, else killed."""
         if self.exited.wait(patience):
             return
         tree = ProcessTree(self._popen.pid) if self._is_account and not self.is_ready else None
@@ -183,7 +179,6 @@ class Process:
             self.exited.wait(STEP)
 
     def wait_for_last_lines(self) -> None:
-        """Block this tasklet until all that the ended process wrote to stderr is in `said`, for a moment at most."""
         self._heard.wait(REST)
         if self.terminal is not None:
             self.terminal.wait_for_last_lines()
@@ -206,7 +201,6 @@ class Process:
                 descriptors.close(fd)
 
     def kill(self) -> None:
-        """Kill it if it runs. Never blocks."""
         if self.terminal is not None:
             self.terminal.hang_up()
         self._signal(self._popen.kill)
@@ -252,6 +246,39 @@ class Process:
         if unfinished:
             self.said.append(unfinished.decode("utf-8", "replace"))
         self._heard.set()
+
+
+class ProcessTree:
+    """All that a process has started, and what that has started, as it is now. Ends with `kill`.
+
+    A killed sudo, su or doas does not end the command that it runs for another account. Known on Linux alone, and ended only where
+    this user may signal that account's processes, which root may.
+    """
+
+    def __init__(self, pid: int) -> None:
+        """Never blocks, raises nothing. Processes that end meanwhile are left out; a pidfd names one process for ever."""
+        self._members: list[int] = []
+        found = [pid]
+        for one in found:
+            found += _children(one)
+        for one in found[1:]:
+            with contextlib.suppress(OSError, AttributeError):
+                self._members.append(os.pidfd_open(one))
+
+    def kill(self) -> None:
+        """Kill those that are left, as far as that is allowed."""
+        for member in self._members:
+            with contextlib.suppress(OSError):
+                signal.pidfd_send_signal(member, signal.SIGKILL)
+            os.close(member)
+        self._members.clear()
+
+
+def _children(pid: int) -> list[int]:
+    try:
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except (OSError, ValueError):
+        return []
 
 
 def _require(program: str) -> None:

@@ -325,9 +325,7 @@ class Tunnel:
             elif waiting > self._window // 2:
                 self._window = max(self._window // 2, WINDOW)
             self._judge_at = self._sent
-        credit, self._credit = self._credit, None
-        if credit is not None:
-            credit.succeed()
+        self._wake_writer()
 
     def _gone(self, said: object) -> None:
         if not isinstance(said, dict):
@@ -347,10 +345,13 @@ class Tunnel:
     def _stop(self) -> None:
         self._over = True
         self.exited.set()
+        self._wake_writer()
+        self._wake()
+
+    def _wake_writer(self) -> None:
         credit, self._credit = self._credit, None
         if credit is not None:
             credit.succeed()
-        self._wake()
 
     def _wake(self) -> None:
         reader, self._reader = self._reader, None

@@ -19,7 +19,7 @@ class Sender:
     """The sending half of a link. Thread-safe, except for `put` and `end`, which need `lock`; blocks tasklets only.
 
     `lock` is the link's one lock: a call is noted as in flight and its frames are queued in one step. `end` says why nothing may
-    be sent any more; it is set once. `queued` is the number of bytes that wait for the pipe.
+    be sent any more; it is set once. `bytes_down` counts the bytes that were sent or queued, `queued` those that wait for the pipe.
     """
 
     def __init__(self, pipe: Pipe, links: TaskletThread, lock: threading.Lock) -> None:

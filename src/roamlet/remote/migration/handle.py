@@ -5,7 +5,6 @@ that is checked, and done if the user has allowed it: see Context.allow_moves_to
 """
 
 import logging
-import threading
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,24 +12,14 @@ from functools import partial
 from typing import Any
 
 from roamlet._migration import Home, home
-from roamlet.core import TaskletExit, tasklet
+from roamlet.core import TaskletExit, os_threads, tasklet
 from roamlet.remote.base.deadlines import EVER, deadline_of, limit
 from roamlet.remote.base.threads import TaskletThread
 from roamlet.remote.calls.engine import Calls, ContextBase, calls_of
 from roamlet.remote.calls.spawn import RemoteCall
 from roamlet.remote.errors import MoveInDoubt, NotMoved, ProtocolError, RemoteError
 from roamlet.remote.link.inflight import Answer
-from roamlet.remote.migration.requests import (
-    ARRIVALS,
-    check_destination,
-    commit,
-    doubt_in,
-    main_script_name,
-    notify,
-    prepare,
-    request,
-    send_modules,
-)
+from roamlet.remote.migration import requests
 from roamlet.remote.values.answers import Failure
 from roamlet.remote.values.registry import Incoming
 from roamlet.snapshot.migration.arrivals import Arrival
@@ -52,7 +41,7 @@ class ArrivalHandle(RemoteCall[Any]):
 
     def __init__(self, calls: Calls, number: int, name: str) -> None:
         self._arrival = number
-        super().__init__(calls, request(calls, "join", (number,), name), name)
+        super().__init__(calls, requests.request(calls, "join", (number,), name), name)
 
     def _why(self, error: BaseException) -> BaseException:
         """That the outcome could not be asked for any more does not mean that nothing has happened."""
@@ -66,7 +55,7 @@ class ArrivalHandle(RemoteCall[Any]):
             told, self._told = self._told, True
             calls, number = self._calls, self._arrival
         if not told:
-            notify(calls, "kill", number)
+            requests.notify(calls, "kill", number)
 
 
 @dataclass(frozen=True)
@@ -99,17 +88,14 @@ class ReturnedOutcome(Outcome[Any]):
         return handle
 
     def succeed(self, result: Any) -> None:
-        """See Outcome."""
         super().succeed(result)
         self._tell()
 
     def fail(self, error: BaseException, *, taken: bool = False) -> None:
-        """See Outcome."""
         super().fail(error, taken=taken)
         self._tell(is_over=not isinstance(error, MoveInDoubt))
 
     def give_up(self, why: str) -> None:
-        """See Outcome."""
         super().give_up(why)
         self._tell()
 
@@ -121,7 +107,6 @@ class ReturnedOutcome(Outcome[Any]):
             handle._settle()
 
     def reopen(self) -> None:
-        """See Outcome."""
         super().reopen()
         if self.handle is not None:
             self.handle._reopen()
@@ -156,7 +141,7 @@ class ReturnUnpickler(TaskletUnpickler):
     ) -> None:
         super().__init__(migration.data, migration.channels, names)
         self._contexts = contexts
-        free = item is not None and not item.alive and item.thread_id == threading.get_ident()
+        free = item is not None and not item.alive and item.thread_id == os_threads.get_ident()
         self._item = item if free else None
         self._taken: tasklet[...] | None = None
 
@@ -191,16 +176,15 @@ class MigrationHandle(ArrivalHandle):
     ) -> None:
         """`contexts`: those that the tasklet holds, in the order of their numbers. Call it in the thread of the tasklet."""
         self._item = weakref.ref(item)
-        self._thread = threading.get_ident()
+        self._thread = os_threads.get_ident()
         self._contexts = list(contexts)
         self._returned: ReturnedOutcome | None = None  # while it is at home, and when it has ended there
         self._in_transit = False  # from one process to the next: it is looked at afterwards whether it was killed
         self._doubt: str | None = None
         self._outcome: Outcome[Any] | None = None  # of roamlet.spawn
         self._reports_errors = False  # no code has the handle
-        self._wakers: TaskletThread | None = (
-            None  # the thread through which it can wake other tasklets, while it is away
-        )
+        # The thread through which it can wake other tasklets, while it is away.
+        self._wakers: TaskletThread | None = None
         self._begin_wakeups(calls)
         super().__init__(calls, number, name)
         self._register_kill(item)
@@ -232,7 +216,7 @@ class MigrationHandle(ArrivalHandle):
                 raise RuntimeError(f"{self.name} is not in doubt any more")
             self._told = self._told or kill
             self._reopen()
-        self._request = request(self._calls, "stay", (self._arrival, None if kill else problem), self.name)
+        self._request = requests.request(self._calls, "stay", (self._arrival, None if kill else problem), self.name)
         self._begin_wakeups(self._calls)
         if not self._calls.background(self._run):
             self._run()
@@ -369,7 +353,8 @@ class MigrationHandle(ArrivalHandle):
         except (ValueError, codec.CannotTravel):
             return None  # join() raises that
         try:
-            if (said.reason, said.module, said.type_name) != (protocol.ERROR_RAISED, ARRIVALS, "MigrationRequested"):
+            asked = (protocol.ERROR_RAISED, requests.ARRIVALS, "MigrationRequested")
+            if (said.reason, said.module, said.type_name) != asked:
                 return None
             place, data, channels, modules = said.args
             if place is not None and (type(place) is not int or not 0 <= place < len(self._contexts)):
@@ -404,7 +389,7 @@ class MigrationHandle(ArrivalHandle):
                     self._migrate_to_context(place, migration)
                 else:
                     self._migrate_home(migration)
-                notify(here, "drop", number)
+                requests.notify(here, "drop", number)
                 return isinstance(place, Calls)
         except (TaskletExit, _InDoubt):
             raise
@@ -414,7 +399,7 @@ class MigrationHandle(ArrivalHandle):
             killed = self._killed
             self._in_transit = not killed
             self._told = self._told or killed
-        self._request = request(here, "stay", (number, None if killed else problem), self.name)
+        self._request = requests.request(here, "stay", (number, None if killed else problem), self.name)
         return True
 
     def _refuse_if_killed(self) -> None:
@@ -435,19 +420,19 @@ class MigrationHandle(ArrivalHandle):
 
     def _migrate_to_context(self, place: Calls, migration: MigrationRequest) -> None:
         """Prepare and commit in another context."""
-        check_destination(place, self.name)
-        send_modules(place, migration.modules, needed=False)
-        number = prepare(
+        requests.check_destination(place, self.name)
+        requests.send_modules(place, migration.modules, needed=False)
+        number = requests.prepare(
             place,
             (migration.data, migration.channels, None, False),
             self.name,
             lambda: "it was killed meanwhile" if self._killed else None,
         )
-        waiter = commit(place, number)
+        waiter = requests.commit(place, number)
         lost = None
         try:
             answer = waiter.wait(EVER)
-            lost = doubt_in(place, answer, self.name)
+            lost = requests.doubt_in(place, answer, self.name)
         except RemoteError as error:
             lost = str(error)
         if lost is not None:  # raised out here, so that the error holds no other one with its frames
@@ -460,7 +445,7 @@ class MigrationHandle(ArrivalHandle):
         place.value(answer, self.name)
         with self._lock:
             self._calls, self._arrival, self._told = place, number, False
-        self._request = request(place, "join", (number,), self.name)
+        self._request = requests.request(place, "join", (number,), self.name)
 
     # ---- at home
 
@@ -487,7 +472,7 @@ class MigrationHandle(ArrivalHandle):
 
     def _restore(self, migration: MigrationRequest) -> None:
         """In that thread: restore it, and let it go on."""
-        name = main_script_name()
+        name = requests.main_script_name()
         outcome = ReturnedOutcome(self)
         item = self._item()
         unpickler = None
@@ -528,7 +513,7 @@ class MigrationHandle(ArrivalHandle):
             self._returned = None
             self._calls, self._arrival, self._contexts, self._told = calls, number, list(contexts), False
             killed = self._killed
-        self._request = request(calls, "join", (number,), self.name)
+        self._request = requests.request(calls, "join", (number,), self.name)
         self._begin_wakeups(calls)
         self._register_kill(self._item())
         if killed:

@@ -7,25 +7,16 @@ suspended at its `with`; what comes back is data, see roamlet.snapshot.migration
 
 import re
 import sys
-import threading
 from typing import Any
 
 from roamlet._migration import MigrationDecision
-from roamlet.core import TaskletExit, channel, tasklet
+from roamlet.core import TaskletExit, channel, os_threads, tasklet
 from roamlet.remote import modules
 from roamlet.remote.calls.engine import Calls, ContextBase
 from roamlet.remote.channels.window import WindowChannel
 from roamlet.remote.errors import CannotTravel, MoveInDoubt, NotMoved, RemoteError
+from roamlet.remote.migration import requests
 from roamlet.remote.migration.handle import ArrivalHandle, MigrationHandle, ReturnedOutcome, report
-from roamlet.remote.migration.requests import (
-    check_destination,
-    commit,
-    doubt_in,
-    main_script_name,
-    notify,
-    prepare,
-    send_modules,
-)
 from roamlet.snapshot import _native
 from roamlet.snapshot.migration.block import BlockPickler, go_on
 from roamlet.snapshot.migration.pickling import MAIN, TaskletPickler
@@ -51,10 +42,10 @@ def move(calls: Calls, moving: "tasklet[...]", decision: MigrationDecision | Non
     suspended = Suspended(moving, decision)
     try:
         _check_value(calls, suspended)
-        pickler = TaskletPickler(moving, suspended.wait, CHANNELS, (ContextBase,), main_script_name())
+        pickler = TaskletPickler(moving, suspended.wait, CHANNELS, (ContextBase,), requests.main_script_name())
         number = _prepare(calls, pickler, suspended)
         suspended.hold()  # without a switch since it was found to be unchanged
-        waiter = commit(calls, number)
+        waiter = requests.commit(calls, number)
     except BaseException:
         suspended.put_back()
         raise
@@ -65,7 +56,7 @@ def move(calls: Calls, moving: "tasklet[...]", decision: MigrationDecision | Non
     try:
         answer = waiter.wait()
         killed = False
-        lost = doubt_in(calls, answer, name)
+        lost = requests.doubt_in(calls, answer, name)
     except RemoteError as error:
         lost, killed = str(error), False
     finally:
@@ -174,11 +165,11 @@ def _check(calls: Calls, moving: "tasklet[...]") -> None:
         raise NotMoved(f"{moving!r} is on its way to a context already", context=calls.name)
     if not moving.alive:
         raise NotMoved(f"{moving!r} cannot move: it has ended, or has no arguments", context=calls.name)
-    if moving.thread_id != threading.get_ident():
+    if moving.thread_id != os_threads.get_ident():
         raise NotMoved(
             f"{moving!r} cannot be moved from here: it belongs to another thread. Move it there", context=calls.name
         )
-    check_destination(calls, repr(moving))
+    requests.check_destination(calls, repr(moving))
 
 
 def _check_value(calls: Calls, suspended: Suspended) -> None:
@@ -214,8 +205,9 @@ def _name_of(moving: "tasklet[...]") -> str:
 def _prepare(calls: Calls, pickler: TaskletPickler, suspended: Suspended, *, block: bool = False) -> int:
     """Have it restored and suspended in the destination; return its number there. Raises, and nothing is left there."""
     data = pickler.pickled()
-    send_modules(calls, [modules.name_on_target() if module == MAIN else module for module in sorted(pickler.modules)])
-    return prepare(
+    names = [modules.name_on_target() if module == MAIN else module for module in sorted(pickler.modules)]
+    requests.send_modules(calls, names)
+    return requests.prepare(
         calls,
         (data, pickler.channels, pickler.main, block),
         repr(suspended.tasklet),
@@ -249,7 +241,7 @@ class BlockMigration:
         """The tasklet goes on without it: it was killed."""
         self._abandoned = True
         if self._number is not None:
-            notify(self._calls, "kill", self._number)
+            requests.notify(self._calls, "kill", self._number)
 
     def _run(self) -> None:
         item = self._item
@@ -270,10 +262,10 @@ class BlockMigration:
     def _result(self, suspended: Suspended) -> Any:
         """Let the block run in the destination, and wait for its BlockResult."""
         calls = self._calls
-        pickler = BlockPickler(self._item, suspended.wait, CHANNELS, (ContextBase,), main_script_name())
+        pickler = BlockPickler(self._item, suspended.wait, CHANNELS, (ContextBase,), requests.main_script_name())
         name = f"the block of {self._function}"
         number = _prepare(calls, pickler, suspended, block=True)
-        waiter = commit(calls, number)
+        waiter = requests.commit(calls, number)
         del pickler
         try:
             answer = waiter.wait()

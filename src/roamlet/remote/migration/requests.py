@@ -67,25 +67,18 @@ def prepare(calls: Calls, arguments: tuple[Any, ...], moving: str, problem_of: C
     Raises, and nothing is left in the destination; NotMoved for such a problem, too.
     """
     number = next(_numbers)
-    sent = False
+    asked = request(calls, "prepare", (number, *arguments))
+    waiter = calls.send(asked, None)[1]
     try:
-        asked = request(calls, "prepare", (number, *arguments))
-        waiter = calls.send(asked, None)[1]
-        sent = True
         calls.value(waiter.wait(EVER), asked.text)
         problem = problem_of()
         if problem is None:
             return number
-    except RemoteError as error:
-        if sent:
-            notify(calls, "drop", number)
-        if error.type_name is None:  # else it was raised in the destination
+    except BaseException as error:
+        notify(calls, "drop", number)
+        if not isinstance(error, RemoteError) or error.type_name is None:  # else it was raised in the destination
             raise
         problem = f"{error.type_name.rpartition('.')[2]} there: {error}"
-    except BaseException:
-        if sent:
-            notify(calls, "drop", number)
-        raise
     else:
         notify(calls, "drop", number)
     raise NotMoved(f"{moving} was not moved to {calls.name!r}: {problem}", context=calls.name)

@@ -4,7 +4,8 @@ The parent's side only, and nothing in it sends or executes anything: `name_of` 
 what to push before the call, `pull` what to answer to a target that asks. roamlet.wire holds the other side.
 """
 
-from roamlet.remote.modules.bundle import Bundle, plan, pull, trim
+from roamlet.remote.modules.bounded import trim
+from roamlet.remote.modules.bundle import Bundle, plan, pull
 from roamlet.remote.modules.core import core, snapshot
 from roamlet.remote.modules.finding.distributions import owner_of
 from roamlet.remote.modules.finding.sources import Missing

@@ -1,9 +1,10 @@
-"""A cache that forgets what was used longest ago; for several threads."""
+"""A cache that forgets what was used longest ago; for several threads. Those of the whole package are emptied here, too."""
 
 import threading
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -12,7 +13,8 @@ V = TypeVar("V")
 class Bounded(Generic[K, V]):
     """A mapping whose entries weigh at most `limit` together; each weighs 1, or what `weight` says.
 
-    Thread-safe; no call blocks longer than a dictionary's own work. A value that alone weighs more than the limit is not kept.
+    Thread-safe; no call but `of` blocks longer than a dictionary's own work. A value that alone weighs more than the limit is not
+    kept.
     """
 
     def __init__(self, limit: int, weight: Callable[[V], int] = lambda value: 1) -> None:
@@ -21,6 +23,7 @@ class Bounded(Generic[K, V]):
         self._total = 0
         self._entries: OrderedDict[K, V] = OrderedDict()
         self._lock = threading.Lock()
+        _caches.add(self)
 
     def get(self, key: K) -> V | None:
         """The value, which counts as used now, or None."""
@@ -29,6 +32,14 @@ class Bounded(Generic[K, V]):
             if value is not None:
                 self._entries.move_to_end(key)
             return value
+
+    def of(self, key: K, make: Callable[[], V]) -> V:
+        """The value, from `make()` if it is not here; kept then. Several threads may make it at the same time."""
+        value = self.get(key)
+        if value is None:
+            value = make()
+            self.put(key, value)
+        return value
 
     def put(self, key: K, value: V) -> None:
         """Keep `value`, and forget what was used longest ago until all fits."""
@@ -51,9 +62,20 @@ class Bounded(Generic[K, V]):
             self._entries.clear()
             self._total = 0
 
-    def renew(self) -> None:
-        """Make it usable in a forked process, whose other threads may have held its lock and are gone."""
-        self._lock = threading.Lock()
-
     def __len__(self) -> int:
         return len(self._entries)
+
+
+_caches: "weakref.WeakSet[Bounded[Any, Any]]" = weakref.WeakSet()
+
+
+def trim() -> None:
+    """Empty all caches; the next call pays for finding, scanning and compressing again."""
+    for cache in _caches:
+        cache.clear()
+
+
+def renew() -> None:
+    """Make all caches usable in a forked process, whose other threads may have held their locks and are gone."""
+    for cache in _caches:
+        cache._lock = threading.Lock()

@@ -13,10 +13,9 @@ from types import CodeType
 from typing import TypeGuard
 
 from roamlet.remote.errors import CannotTravel, RemoteModuleNotFound
-from roamlet.remote.modules import main_script
+from roamlet.remote.modules import bounded, main_script
 from roamlet.remote.modules.bounded import Bounded
 from roamlet.remote.modules.companions import NO_COMPANIONS, Companions, companions
-from roamlet.remote.modules.finding import data as data_files
 from roamlet.remote.modules.finding import distributions, sources, standard
 from roamlet.remote.modules.finding.data import beside, data_of
 from roamlet.remote.modules.finding.sources import DataFile, Location, Missing
@@ -55,19 +54,17 @@ class Bundle:
     `extensions` are the modules among them of which only an announcement is in `data`: their files are to follow, at once for
     those in `certain`, which an import on the target is going to load, for the others once it asks. `replaced` are the extension
     modules in whose place a Python file is sent, as they cannot run on the target.
-    `source_size` is the size of the sources before compression. `second_wave(sent)` gives what the functions of these
-    modules import when they are called, less what `sent` names, or None; it takes as long as `plan`, so that it is best
-    asked for after the call.
+    `second_wave(sent)` gives what the functions of these modules import when they are called, less what `sent` names, or None; it
+    takes as long as `plan`, so that it is best asked for after the call.
     """
 
     modules: tuple[str, ...]
     absent: tuple[str, ...]
     files: tuple[str, ...]
     data: bytes = field(repr=False)
-    source_size: int
-    extensions: tuple[Extension, ...] = field(repr=False)
-    certain: tuple[Extension, ...] = field(repr=False)
-    second_wave: SecondWave = field(repr=False, compare=False)
+    extensions: tuple[Extension, ...] = field(default=(), repr=False)
+    certain: tuple[Extension, ...] = field(default=(), repr=False)
+    second_wave: SecondWave = field(default=_nothing, repr=False, compare=False)
     replaced: tuple[Missing, ...] = field(default=(), repr=False)
 
     @property
@@ -100,7 +97,7 @@ class _Entry:
 _PLAIN = (False, "zlib", 6)  # sources, as every target takes them
 
 _closures: Bounded[Hashable, tuple[_Entry, ...]] = Bounded(_MOST_CLOSURES, len)
-_built: Bounded[Hashable, tuple[bytes, int]] = Bounded(_MOST_BYTES, lambda built: len(built[0]) + 200)
+_built: Bounded[Hashable, bytes] = Bounded(_MOST_BYTES, lambda built: len(built) + 200)
 # Of several threads that need the same, one builds and the others wait for it. Re-entrant: an import hook may come back.
 _building = threading.RLock()
 
@@ -108,10 +105,8 @@ _building = threading.RLock()
 def _renew_after_fork() -> None:
     global _building  # noqa: PLW0603 - the thread that held the old lock does not exist here
     _building = threading.RLock()
-    for cache in (_closures, _built):
-        cache.renew()
-    for module in (data_files, distributions, extensions, scan, shared, sources):
-        module.renew()
+    bounded.renew()
+    shared.renew()
 
 
 os.register_at_fork(after_in_child=_renew_after_fork)
@@ -184,10 +179,7 @@ def pull(
     sent = {one for one in sent if one != name}
     along = NO_COMPANIONS if name.partition(".")[0] in has else companions(name, asked, sent)
     answer = _bundle_of(name, sent, has, policy, platform, along=along)
-    if answer is None:
-        data, size = _body((), {name: ""}, {})
-        answer = Bundle((), (name,), (), data, size, (), (), _nothing)
-    return answer
+    return Bundle((), (name,), (), _body((), {name: ""}, {})) if answer is None else answer
 
 
 def _twin(name: str) -> Bundle | None:
@@ -201,11 +193,10 @@ def _twin(name: str) -> Bundle | None:
 
 def _data(name: str, found: bytes | None, more: Iterable[tuple[str, bytes]] = ()) -> Bundle:
     if found is None:
-        return Bundle((), (name,), (), wire_bundle.pack([], [name]), 0, (), (), _nothing)
+        return Bundle((), (name,), (), wire_bundle.pack([], [name]))
     answers = [(name, found), *more]
     packed = wire_bundle.pack([(one, wire_bundle.DATA, data, "") for one, data in answers], level=_PLAIN[2])
-    names = tuple(one for one, _ in answers)
-    return Bundle((), (), names, packed, sum(len(data) for _, data in answers), (), (), _nothing)
+    return Bundle((), (), tuple(one for one, _ in answers), packed)
 
 
 def _parts(name: str, sent: Collection[str]) -> Bundle:
@@ -213,7 +204,7 @@ def _parts(name: str, sent: Collection[str]) -> Bundle:
     entries = [entry for entry in entries if entry[0] == name or entry[0] not in sent]
     names = tuple(entry[0] for entry in entries)
     absent = () if name in names else (name,)
-    return Bundle((), absent, names, wire_bundle.pack(entries, absent), 0, (), (), _nothing)
+    return Bundle((), absent, names, wire_bundle.pack(entries, absent))
 
 
 def _part_entries(parts: Iterable[str]) -> list[tuple[str, int, bytes, str]]:
@@ -236,17 +227,8 @@ def _with_what_they_need(parts: Iterable[str]) -> list[str]:
 
 def of_locations(modules: tuple[Location, ...]) -> Bundle:
     """A bundle of just these modules, their extension modules certain to be loaded. Raises CannotTravel when one cannot be read."""
-    data, size = _body(modules, {}, {})
     native = tuple(one.native for one in modules if one.native is not None)
-    return Bundle(tuple(one.name for one in modules), (), (), data, size, native, native, _nothing)
-
-
-def trim() -> None:
-    """Empty all caches of this package; the next call pays for scanning and compressing again."""
-    _closures.clear()
-    _built.clear()
-    for module in (data_files, distributions, extensions, scan, shared, sources):
-        module.trim()
+    return Bundle(tuple(one.name for one in modules), (), (), _body(modules, {}, {}), native, native)
 
 
 def _bundle_of(
@@ -313,7 +295,7 @@ def _remaining(
         return None
     parts = tuple(part for part in _with_what_they_need(sorted(whole.parts)) if f"roamlet.wire.{part}" not in sent)
     complete = {one.name: whole.complete[one.name] for one in modules if one.name in whole.complete}
-    data, size = _body(modules + files, absent, complete, parts, form)
+    data = _body(modules + files, absent, complete, parts, form)
     names = tuple(one.name for one in modules)
     file_names = (*(one.name for one in files), *(f"roamlet.wire.{part}" for part in parts))
     native = tuple(one.native for one in modules if one.native is not None)
@@ -327,7 +309,7 @@ def _remaining(
     )
     more = _nothing if second_wave is _nothing else lambda sent: second_wave({*names, *sent})
     replaced = tuple(one.compiled for one in modules if one.compiled is not None)
-    return Bundle(names, tuple(absent), file_names, data, size, native, certain, more, replaced)
+    return Bundle(names, tuple(absent), file_names, data, native, certain, more, replaced)
 
 
 def _body(
@@ -336,16 +318,12 @@ def _body(
     complete: dict[str, tuple[str, ...]],
     wire_parts: tuple[str, ...] = (),
     form: Form = _PLAIN,
-) -> tuple[bytes, int]:
-    """The body of a MODULES frame and the size of what is in it; built once for all targets with the same needs."""
+) -> bytes:
+    """The body of a MODULES frame; built once for all targets with the same needs."""
     stamps = tuple((one.name, one.origin, one.stamp) for one in parts)
     key = (stamps, tuple(absent.items()), tuple(complete.items()), wire_parts, form)
     with _building:
-        built = _built.get(key)
-        if built is None:
-            built = _compress(parts, absent, complete, wire_parts, form)
-            _built.put(key, built)
-        return built
+        return _built.of(key, lambda: _compress(parts, absent, complete, wire_parts, form))
 
 
 def _compress(
@@ -354,7 +332,7 @@ def _compress(
     complete: dict[str, tuple[str, ...]],
     wire_parts: tuple[str, ...],
     form: Form,
-) -> tuple[bytes, int]:
+) -> bytes:
     as_bytecode, packer, level = form
     entries = _part_entries(wire_parts)
     for one in parts:
@@ -370,8 +348,7 @@ def _compress(
         entries.append((one.name, kind, source, one.origin or ""))
     reasons = {name: reason for name, reason in absent.items() if reason}
     listed = {package: list(submodules) for package, submodules in complete.items()}
-    data = wire_bundle.pack(entries, list(absent), reasons, listed, level, packer)
-    return data, sum(len(source) for _, _, source, _ in entries)
+    return wire_bundle.pack(entries, list(absent), reasons, listed, level, packer)  # type: ignore[no-any-return]
 
 
 def _has_code(one: Location | DataFile) -> TypeGuard[Location]:

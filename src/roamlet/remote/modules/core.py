@@ -38,17 +38,13 @@ def snapshot(platform: Platform) -> "bundle.Bundle":
 
 
 def _bundle(names: list[str], platform: Platform) -> "bundle.Bundle":
-    found = [_find(name, platform) for name in names]
+    found = [extensions.fitting(sources.find_own(name), platform) for name in names]
     modules = tuple(one for one in found if isinstance(one, Location))
     for one in found:
         if isinstance(one, Missing):
             why = one.reason.removesuffix(extensions.advice("roamlet"))
             raise CannotTravel(f"{why or f'{one.name} is not here'}.")
     return bundle.of_locations(modules)
-
-
-def _find(name: str, platform: Platform) -> Location | Missing:
-    return extensions.fitting(sources.find_own(name), platform)
 
 
 def _names(packages: tuple[str, ...]) -> list[str]:

@@ -1,7 +1,4 @@
-"""By which name the other side finds a function; nothing here sends anything.
-
-Functions that have no such name (lambdas, closures) cannot travel yet; the refusals in `name_of` are where they would join.
-"""
+"""By which name the other side finds a function; those that have none (lambdas, closures) travel as values. Sends nothing."""
 
 import builtins
 import functools

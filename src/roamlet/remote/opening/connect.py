@@ -27,15 +27,15 @@ from roamlet.remote.link.link import Link
 from roamlet.remote.link.output import Output, OutputFunction
 from roamlet.remote.link.process import Process
 from roamlet.remote.link.routes import Tunnel
-from roamlet.remote.opening import versions
-from roamlet.remote.opening.tasklets import start
+from roamlet.remote.opening.agreement import agree_on_versions, start_tasklets
 from roamlet.remote.shipping.shipping import Shipping
 from roamlet.remote.terminal.relayed import RelayedTerminal, Via
 from roamlet.remote.terminal.terminal import Terminal
-from roamlet.remote.transports import Transport, quoted, ssh_failures
-from roamlet.remote.transports.account import Account
+from roamlet.remote.transports import Transport, quoted
+from roamlet.remote.transports.command import Account
 from roamlet.remote.transports.fork import Fork
 from roamlet.remote.transports.local import Local
+from roamlet.remote.transports.ssh import windows
 from roamlet.wire import build, protocol
 
 MOMENT = 0.1  # seconds beyond a time limit for a process to end that does so when it is told to
@@ -108,9 +108,9 @@ def _connect(given: _Given, output: Output) -> Calls:
     link.on_piece = shipping.answer_piece
     calls = Calls(link, shipping, facts, via)
     try:
-        versions.agree(calls, policy, given.deadline)
+        agree_on_versions(calls, policy, given.deadline)
         if given.tasklets:
-            start(calls, given.timeout, given.deadline, has_core=isinstance(transport, Fork))
+            start_tasklets(calls, given.timeout, given.deadline, has_core=isinstance(transport, Fork))
     except BaseException:
         _give_up(link, given.deadline)
         raise
@@ -169,7 +169,7 @@ def _with_terminal(given: _Given, token: str, link: Link, process: Tunnel) -> li
     if transport.answers is None or via is None:
         return argv
     try:
-        via.need("link.prompts", deadline)
+        via.shipping.need("link.prompts", deadline)
         host = Via(via.name, via.call, via.link.break_off, via.shipping.has_sent("calls.tasklets"))
         terminal = RelayedTerminal(host, transport.answers, transport.asks_on_stdin, process.said.append, deadline)
     except ProtocolError:
@@ -186,7 +186,7 @@ def _with_terminal(given: _Given, token: str, link: Link, process: Tunnel) -> li
 def _tunnel(transport: Transport, via: Calls, number: int, deadline: float) -> Tunnel:
     try:
         via.link.refuse_if_ended(None)
-        via.need("link.router", deadline)
+        via.shipping.need("link.router", deadline)
     except TimeoutError:
         problem = f"{via.name!r}, which is to start it, takes no more at present"
     except RemoteError as error:
@@ -247,9 +247,10 @@ def _log_level() -> int:
 
 def _facts(transport: Transport, link: Link) -> Facts:
     if link.hello is not None:
-        facts, problem = _decoded(link.hello)
-        if facts is not None:
-            return facts
+        try:
+            return facts_of(link.hello)
+        except ValueError as error:
+            problem = str(error)
         raise ConnectError(
             f"the {transport.to} answered, but not as a context does: {problem}.\n"
             "    Is another version of roamlet in between, or a program that speaks for the interpreter?"
@@ -264,7 +265,7 @@ def _facts(transport: Transport, link: Link) -> Facts:
     if status == protocol.NO_PYTHON:
         raise transport.missing()
     if status == protocol.START_FAILED and "fcntl" in text:  # the first module that a Python on Windows lacks
-        raise ssh_failures.windows(f"the {transport.to}", [text.strip()])
+        raise windows(f"the {transport.to}", [text.strip()])
     if status == protocol.START_FAILED:
         raise ConnectError(f"the Python that answered for the {transport.to} could not start a context: {text}")
     if isinstance(link.process, Tunnel) and link.process.errno is not None:
@@ -296,10 +297,3 @@ def _say_where(error: ConnectError, tunnel: Tunnel) -> None:
             f"{error}\n    The command ran in {tunnel.hop.name!r} (via=): its user, keys, known hosts and network are what counts, "
             "and there the next step is to be taken.",
         )
-
-
-def _decoded(hello: bytes) -> tuple[Facts | None, str]:
-    try:
-        return facts_of(hello), ""
-    except ValueError as error:
-        return None, str(error)

@@ -90,7 +90,7 @@ def detach(
         via=calls,
     )
     with contextlib.closing(started):
-        started.need("life.detached", deadline)
+        started.shipping.need("life.detached", deadline)
         through = ("roamlet.wire.life.detached", "load", (None if path is None else os.fsencode(path),))
         request = started.prepare(function, args, kwargs, through=through, references=NoChannelReferences(), lent=True)
         started.run(request, timeout, deadline)

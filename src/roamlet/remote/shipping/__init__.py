@@ -1,3 +1,1 @@
-"""What one context has been sent of this process's modules, and what is sent ahead of its calls. Which modules those
-are: roamlet.remote.modules.
-"""
+"""What one context has been sent of this process's modules, and what is sent ahead of its calls. `modules` decides which."""

@@ -3,8 +3,9 @@
 Which modules those are is decided in modules/. Nothing is sent twice on a link.
 """
 
+import contextlib
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from typing import Any, TypeVar
 
 from roamlet.core import Waiter
@@ -49,7 +50,8 @@ def part_name(part: str) -> str:
 class Shipping:
     """The modules of one link. Thread-safe; blocks tasklets only.
 
-    `modules` counts the modules sent, `round_trips` the questions that an import on the target has waited for.
+    `modules` counts the modules sent, `round_trips` the questions that an import on the target has waited for. `policy` says what
+    was decided about modules for this context.
     """
 
     def __init__(
@@ -63,8 +65,8 @@ class Shipping:
         self.modules = 0
         self.round_trips = 0
         self._link = link
-        self._policy = policy or modules.Modules()
-        self._has = self._policy.counts_on_target(has)
+        self.policy = policy or modules.Modules()
+        self._has = self.policy.counts_on_target(has)
         self._platform = platform
         self._thread = thread
         self._shared_objects = SharedObjectSender(link, thread)
@@ -83,7 +85,7 @@ class Shipping:
 
     def follow(self, policy: modules.Modules, has: frozenset[str]) -> None:
         """Keep to this policy from now on; before the first call. `has` are the top-level names on the target."""
-        self._policy = policy
+        self.policy = policy
         self._has = policy.counts_on_target(has)
 
     def call(
@@ -105,11 +107,9 @@ class Shipping:
         if name in self._prepared:
             return self._link.ask(text, b"", body, deadline, member, reads=reads)
         self._link.refuse_if_ended(text)  # before the lock: in a forked process, the thread that holds it may be gone
-        if not self._order.acquire(timeout=limit(deadline)):
-            raise TimeoutError(f"other calls were still being sent when the time for {text} was over")
-        try:
+        with self._in_order(text, deadline):
             code = modules.code_of(function)
-            bundle = modules.plan(name.module, self._sent, self._has, code, self._policy, self._platform)
+            bundle = modules.plan(name.module, self._sent, self._has, code, self.policy, self._platform)
 
             def ask(frames: bytes) -> tuple[int, Waiter[Answer]]:
                 return self._link.ask(text, frames, body, deadline, member, reads=reads)
@@ -118,8 +118,6 @@ class Shipping:
             if len(self._prepared) >= PREPARED:
                 self._prepared.clear()
             self._prepared.add(name)
-        finally:
-            self._order.release()
         return asked
 
     def send_module(self, module: str, deadline: float | None = None) -> None:
@@ -127,20 +125,21 @@ class Shipping:
         if module in self._imported:
             return
         self._link.refuse_if_ended(module)
-        if not self._order.acquire(timeout=limit(deadline)):
-            raise TimeoutError(f"other calls were still being sent when the time for {module} was over")
-        try:
-            bundle = modules.plan(module, self._sent, self._has, None, self._policy, self._platform)
+        with self._in_order(module, deadline):
+            bundle = modules.plan(module, self._sent, self._has, None, self.policy, self._platform)
             if bundle is not None:
                 self._deliver(bundle, lambda frames: self._link.send(frames, deadline=deadline), deadline=deadline)
             self._imported.add(module)
+
+    @contextlib.contextmanager
+    def _in_order(self, what: str, deadline: float | None) -> Iterator[None]:
+        """Hold the order. Raises TimeoutError when others do so until `deadline`."""
+        if not self._order.acquire(timeout=limit(deadline)):
+            raise TimeoutError(f"other calls were still being sent when the time for {what} was over")
+        try:
+            yield
         finally:
             self._order.release()
-
-    @property
-    def policy(self) -> modules.Modules:
-        """What was decided about modules for this context."""
-        return self._policy
 
     def settle(self, deadline: float | None) -> None:
         """Wait until all is sent that follows calls. Blocks this tasklet. Raises TimeoutError when `deadline` passes first."""
@@ -157,15 +156,11 @@ class Shipping:
         if part in self._parts:
             return
         self._link.refuse_if_ended(part_name(part))
-        if not self._order.acquire(timeout=limit(deadline)):
-            raise TimeoutError(f"other calls were still being sent when the time for {part_name(part)} was over")
-        try:
+        with self._in_order(part_name(part), deadline):
             if part not in self._parts:
                 data, parts = self._part(part, deadline)
                 self._link.send(data, deadline=deadline)
                 self._parts.update(parts)
-        finally:
-            self._order.release()
 
     def has_sent(self, part: str) -> bool:
         """Whether roamlet.wire.`part` was sent, or begun to be."""
@@ -173,42 +168,29 @@ class Shipping:
 
     def send_bundle(self, bundle: modules.Bundle, part: str, deadline: float | None = None) -> None:
         """Send a bundle, and after it the part of the payload that uses it. Blocks and raises as `need` does."""
-        if not self._order.acquire(timeout=limit(deadline)):
-            raise TimeoutError(f"other calls were still being sent when the time for roamlet.wire.{part} was over")
-        try:
+        with self._in_order(f"roamlet.wire.{part}", deadline):
             # First: for a context behind another one, making a frame may send it.
             data = self._frame(bundle, deadline=deadline)
             more, parts = self._part(part, deadline)
             self._link.send(data + more, deadline=deadline)
             self._parts.update(parts)
             self._count(bundle)
-        finally:
-            self._order.release()
 
-    def send_own(
-        self,
-        make: Callable[[modules.Platform], modules.Bundle],
-        platform: modules.Platform,
-        deadline: float | None = None,
-    ) -> None:
+    def send_own(self, make: Callable[[modules.Platform], modules.Bundle], platform: modules.Platform) -> None:
         """Send more of roamlet itself, if it was not sent yet. Blocks and raises as `need` does, and what `make` does."""
         if make.__name__ in self._own:
             return
-        if not self._order.acquire(timeout=limit(deadline)):
-            raise TimeoutError(f"other calls were still being sent when the time for roamlet.{make.__name__} was over")
-        try:
+        with self._in_order(f"roamlet.{make.__name__}", None):
             if make.__name__ not in self._own:
                 bundle = make(platform)
-                self._link.send(self._frame(bundle, deadline=deadline), deadline=deadline)
+                self._link.send(self._frame(bundle))
                 self._count(bundle)
                 self._own.add(make.__name__)
-        finally:
-            self._order.release()
 
     def _part(self, part: str, deadline: float | None = None) -> tuple[bytes, list[str]]:
         """Return the frames of a part and of those that it needs, without those that were sent, and the names of these parts."""
         parts = [name for name in (*build.STANDS_ON.get(part, ()), part) if name not in self._parts]
-        frames = [self._modules_frame(0, wire_bundle.pack(map(build.part, parts)), deadline)]
+        frames = [self._link.bundle_frame(0, wire_bundle.pack(map(build.part, parts)), deadline)]
         for name in parts:
             if name not in build.CALLED:
                 install = protocol.frame(self._link.identifier, ROOT, 0, protocol.PART, codec.dumps(name))
@@ -236,15 +218,15 @@ class Shipping:
                     return
                 if name.removeprefix(PART_PREFIX) in build.ASKED and name.startswith(PART_PREFIX):
                     parts = build.ASKED[name.removeprefix(PART_PREFIX)]
-                    self._send(self._modules_frame(number, wire_bundle.pack(map(build.part, parts))))
+                    self._send(self._link.bundle_frame(number, wire_bundle.pack(map(build.part, parts))))
                     return
                 if name in self._sent:  # it is on the way, or was known to be absent: the context looks again
-                    self._send(self._modules_frame(number, wire_bundle.pack([])))
+                    self._send(self._link.bundle_frame(number, wire_bundle.pack([])))
                     return
                 try:
-                    bundle = modules.pull(name, self._sent, self._has, self._policy, self._platform, self._asked)
+                    bundle = modules.pull(name, self._sent, self._has, self.policy, self._platform, self._asked)
                 except BaseException as error:  # whatever it is, an import waits for the answer
-                    self._send(self._modules_frame(number, wire_bundle.pack([], [name], {name: str(error)})))
+                    self._send(self._link.bundle_frame(number, wire_bundle.pack([], [name], {name: str(error)})))
                     if not isinstance(error, RemoteError):
                         raise
                     return
@@ -282,7 +264,7 @@ class Shipping:
             sent = send(self._frame(bundle, number, deadline, self._about(wire_bundle.ANNOUNCED, wave)))
             self._count(bundle)
         except BaseException:
-            self._link.send_at_once(self._modules_frame(0, self._about(wire_bundle.DONE, wave)))
+            self._link.send_at_once(self._link.bundle_frame(0, self._about(wire_bundle.DONE, wave)))
             raise
         self._later(bundle, wave)
         return sent
@@ -311,7 +293,7 @@ class Shipping:
                 send_second_wave()
             finally:
                 with self._order:
-                    self._send(self._modules_frame(0, self._about(wire_bundle.DONE, wave)))
+                    self._send(self._link.bundle_frame(0, self._about(wire_bundle.DONE, wave)))
                 self._waves.remove(sent)
                 sent.set()
 
@@ -330,8 +312,8 @@ class Shipping:
             if EXTENSIONS not in self._parts:
                 head = self._part(EXTENSIONS, deadline)[0]
         if announcement:
-            coming += self._modules_frame(0, announcement, deadline)
-        return head + coming + self._modules_frame(number, bundle.data, deadline)
+            coming += self._link.bundle_frame(0, announcement, deadline)
+        return head + coming + self._link.bundle_frame(number, bundle.data, deadline)
 
     def _count(self, bundle: modules.Bundle | None) -> None:
         """Take a bundle as sent: it was queued. Only in order."""
@@ -357,9 +339,6 @@ class Shipping:
                 f"{self._link.name} runs {first.name} uncompiled: the Python file beside it is sent in its place{more}. "
                 f"{first.reason}",
             )
-
-    def _modules_frame(self, number: int, data: bytes, deadline: float | None = None) -> bytes:
-        return self._link.bundle_frame(number, data, deadline)
 
     def _send(self, data: bytes) -> None:
         if data:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from roamlet.io import subprocess
 from roamlet.remote.errors import AuthenticationFailed
+from roamlet.wire.link import router
 
 PasswordFunction = Callable[[str, str], str]
 """Called with the text of a prompt and the name of the command, "sudo to 'root'" for example; returns what to type."""
@@ -136,12 +137,7 @@ def environment(*, translated: bool, asked: bool) -> dict[str, str] | None:
     ours: Mapping[str, str] = os.environ
     theirs = {name: value for name, value in ours.items() if not VARIABLE.fullmatch(name)}
     if translated:
-        everything = theirs.pop("LC_ALL", "")
-        if everything:
-            theirs = {name: value for name, value in theirs.items() if not name.startswith("LC_")}
-            theirs["LANG"] = everything
-        theirs.pop("LANGUAGE", None)
-        theirs["LC_MESSAGES"] = "C"
+        theirs = router.in_english(theirs)
     if asked:
         theirs["SSH_ASKPASS_REQUIRE"] = "never"
     return None if theirs == ours else theirs

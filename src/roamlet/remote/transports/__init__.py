@@ -14,7 +14,17 @@ SHOWN = 16
 
 
 class Transport(Protocol):
-    """One way to one Python."""
+    """One way to one Python.
+
+    `pythons`: the interpreters to try, in this order. `answers`: what answers it when it asks on its terminal; None: it gets no
+    terminal, and must not ask. `asks_on_stdin`: it asks on stdin instead, as su does; what it runs then finds its stdin and stderr
+    as 3 and 4. `translated`: its messages are in the user's language, and `explain` reads them: it is started with English ones.
+    """
+
+    pythons: tuple[str, ...]
+    answers: Answers | None = None
+    asks_on_stdin: bool = False
+    translated: bool = False
 
     @property
     def name(self) -> str:
@@ -23,22 +33,6 @@ class Transport(Protocol):
     @property
     def to(self) -> str:
         """What messages call the target: "ssh to 'alpha'"."""
-
-    @property
-    def pythons(self) -> tuple[str, ...]:
-        """The interpreters to try, in this order."""
-
-    @property
-    def answers(self) -> Answers | None:
-        """What answers it when it asks on its terminal. None: it gets no terminal, and must not ask."""
-
-    @property
-    def asks_on_stdin(self) -> bool:
-        """Whether it asks on stdin instead, as su does; what it runs then finds its stdin and stderr as 3 and 4."""
-
-    @property
-    def translated(self) -> bool:
-        """Whether its messages are in the user's language, and `explain` reads them: it is then started with English messages."""
 
     def argv(self, token: str) -> list[str]:
         """The command to start. It holds no secret: every user of the machine can read it. `token` marks the start line."""
@@ -57,6 +51,7 @@ class Transport(Protocol):
 
     def describe_end(self, exit_code: int | None) -> str:
         """How a context ended after it was ready: a clause for ContextDied."""
+        return f"its process {ended(exit_code)}{_hint(exit_code)}"
 
 
 def quoted(said: list[str]) -> str:
@@ -74,6 +69,17 @@ def ended(exit_code: int | None) -> str:
     if exit_code < 0:
         return f"was ended by signal {-exit_code} ({_signal_name(-exit_code)})"
     return f"ended with exit code {exit_code}"
+
+
+def _hint(exit_code: int | None) -> str:
+    """What an exit code most often comes from."""
+    if exit_code is None:
+        return ""
+    if exit_code in (-9, 137):
+        return "; it was killed, or the machine ran out of memory"
+    if exit_code < 0 or exit_code > 128:
+        return "; a crash in C code, or a kill from outside"
+    return "; os._exit() in something that it ran, or in what that called"
 
 
 def none_of(pythons: tuple[str, ...], path: str) -> str:

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from roamlet.remote.errors import BadHostName, ConnectError, NoPython
-from roamlet.remote.terminal.prompts import Answers
-from roamlet.remote.transports import ended, none_of, quoted
-from roamlet.remote.transports.local import checked_python, hint
+from roamlet.remote.terminal.prompts import NOTHING, Answers, Held
+from roamlet.remote.transports import Transport, ended, none_of, quoted
+from roamlet.remote.transports.local import checked_python
 from roamlet.wire import build
 
 NAME = re.compile(r"[A-Za-z0-9_][\w.+$@-]*")
@@ -36,7 +36,7 @@ class Meaning:
     then: str
 
 
-class Command:
+class Command(Transport):
     """A transport that starts `words()` followed by an interpreter. One interpreter that was asked for is started as it is,
     else a shell on the target looks for the first that will do.
     """
@@ -44,8 +44,6 @@ class Command:
     program: str
     comes_with: str  # where the program comes from: the end of a sentence
     meanings: ClassVar[tuple[Meaning, ...]] = ()
-    answers: Answers | None = None
-    asks_on_stdin = False
     translated = True
 
     def __init__(self, target: str, python: str | None) -> None:
@@ -111,7 +109,19 @@ class Command:
     def describe_end(self, exit_code: int | None) -> str:
         if exit_code is not None and exit_code < 0:
             return f"the {self.program} to it {ended(exit_code)}"
-        return f"its process {ended(exit_code)}{hint(exit_code)}"
+        return super().describe_end(exit_code)
+
+
+class Account(Command):
+    """sudo, su and doas: an interpreter under another account of the same machine, root's by default, and perhaps a password."""
+
+    password_variable: ClassVar[str]  # of the environment, for a password that was not given
+    always_answers: ClassVar[bool] = False  # whether it asks no matter what, so that what it asks is to be read
+
+    def __init__(self, user: str | None = None, *, python: str | None = None, password: Held = NOTHING) -> None:
+        super().__init__(checked_user(user) or "root", python)
+        answers = Answers(password, self.password_variable, self.to)
+        self.answers = answers if self.always_answers or answers.available else None
 
 
 def checked_name(name: str, what: str, pattern: re.Pattern[str] = NAME) -> str:

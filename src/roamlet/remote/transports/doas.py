@@ -1,8 +1,7 @@
 """An interpreter under another account of the same machine, by way of doas and its rules."""
 
 from roamlet.remote.errors import AuthenticationFailed, ConnectError, NoPython, NotAllowed, TargetNotFound
-from roamlet.remote.transports.account import Account
-from roamlet.remote.transports.command import Meaning
+from roamlet.remote.transports.command import Account, Meaning
 
 
 class Doas(Account):

@@ -56,12 +56,7 @@ class Docker(Command):
     )
 
     def __init__(
-        self,
-        container: str,
-        *,
-        python: str | None = None,
-        user: str | None = None,
-        arguments: Sequence[str] = (),
+        self, container: str, *, python: str | None = None, user: str | None = None, arguments: Sequence[str] = ()
     ) -> None:
         super().__init__(checked_name(container, "a container"), python)
         self.user = checked_user(user)

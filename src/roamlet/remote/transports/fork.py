@@ -7,17 +7,13 @@ from collections.abc import Sequence
 from roamlet.core import outside_atomic
 from roamlet.remote.base.threads import Threads
 from roamlet.remote.errors import ConnectError, NoPython
-from roamlet.remote.transports import ended, quoted
+from roamlet.remote.transports import Transport, ended, quoted
 from roamlet.remote.transports.fork_child import ForkedProcess, fork
-from roamlet.remote.transports.local import hint
 
 
-class Fork:
+class Fork(Transport):
     """Forks. `beside_threads`: also while this process has threads that may hold locks."""
 
-    answers = None
-    asks_on_stdin = False
-    translated = False
     name = "fork"
     to = "fork of this process"
 
@@ -43,6 +39,3 @@ class Fork:
             f"the {self.to} {ended(exit_code)} before it was ready, and said:\n{quoted(said)}\n"
             "    Does something that this process has loaded survive no fork? remote.local() starts an interpreter of its own."
         )
-
-    def describe_end(self, exit_code: int | None) -> str:
-        return f"its process {ended(exit_code)}{hint(exit_code)}"

@@ -23,11 +23,12 @@ import sys
 import threading
 import traceback
 import warnings
-from _thread import LockType, allocate_lock
+from _thread import LockType
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from roamlet import io
+from roamlet.core.os_threads import allocate_lock
 from roamlet.io._workers.pool import pool
 from roamlet.remote import modules
 from roamlet.remote.base.threads import Threads

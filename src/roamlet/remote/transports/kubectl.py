@@ -3,13 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from roamlet.remote.errors import (
-    AuthenticationFailed,
-    HostUnreachable,
-    NotAllowed,
-    TargetNotFound,
-    TargetNotRunning,
-)
+from roamlet.remote.errors import AuthenticationFailed, HostUnreachable, NotAllowed, TargetNotFound, TargetNotRunning
 from roamlet.remote.transports.command import Command, Meaning, checked_arguments, checked_name
 from roamlet.remote.transports.docker import NO_PROGRAM
 

@@ -6,25 +6,19 @@ import shlex
 import sys
 
 from roamlet.remote.errors import ConnectError, NoPython
-from roamlet.remote.transports import ended, quoted
+from roamlet.remote.transports import Transport, ended, quoted
 from roamlet.wire import build
 
 
-class Local:
+class Local(Transport):
     """Starts `python`, a path or a name on PATH; this process's own interpreter by default. `where` is for messages."""
 
-    answers = None
-    asks_on_stdin = False
-    translated = False
+    name = "local"
 
     def __init__(self, python: str | None = None, where: str = "on this machine") -> None:
         self.python = sys.executable if python is None else checked_python(python)
         self.where = where
         self.pythons = (self.python,)
-
-    @property
-    def name(self) -> str:
-        return "local"
 
     @property
     def to(self) -> str:
@@ -54,9 +48,6 @@ class Local:
             f"    Is it a CPython? Try: {shlex.quote(self.python)} -c 'import sys; print(sys.version)'"
         )
 
-    def describe_end(self, exit_code: int | None) -> str:
-        return f"its process {ended(exit_code)}{hint(exit_code)}"
-
 
 def checked_python(python: str) -> str:
     """`python`, checked for use in a command; raises TypeError or ValueError for what cannot be a program's name."""
@@ -65,14 +56,3 @@ def checked_python(python: str) -> str:
     if not python or python.startswith("-") or any(ord(letter) < 32 for letter in python):
         raise ValueError(f"python={python!r} cannot be an interpreter: give a name or path, such as 'python3.8'")
     return python
-
-
-def hint(exit_code: int | None) -> str:
-    """What an exit code most often comes from, for ContextDied."""
-    if exit_code is None:
-        return ""
-    if exit_code in (-9, 137):
-        return "; it was killed, or the machine ran out of memory"
-    if exit_code < 0 or exit_code > 128:
-        return "; a crash in C code, or a kill from outside"
-    return "; os._exit() in something that it ran, or in what that called"

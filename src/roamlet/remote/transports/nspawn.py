@@ -59,12 +59,7 @@ class Nspawn(Command):
     )
 
     def __init__(
-        self,
-        directory: str,
-        *,
-        python: str | None = None,
-        user: str | None = None,
-        nspawn_args: Sequence[str] = (),
+        self, directory: str, *, python: str | None = None, user: str | None = None, nspawn_args: Sequence[str] = ()
     ) -> None:
         if not isinstance(directory, str) or not directory.startswith("/") or "\0" in directory:
             raise ValueError(f"directory must be the full path of a container's root, not {directory!r}")

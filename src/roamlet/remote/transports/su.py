@@ -4,8 +4,7 @@ import shlex
 
 from roamlet.remote.errors import AuthenticationFailed, ConnectError, NotAllowed, TargetNotFound
 from roamlet.remote.terminal.terminal import TAKE_PIPES_BACK
-from roamlet.remote.transports.account import Account
-from roamlet.remote.transports.command import Meaning
+from roamlet.remote.transports.command import Account, Meaning
 from roamlet.wire import build
 
 

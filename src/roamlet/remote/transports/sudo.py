@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 from roamlet.remote.errors import AuthenticationFailed, NoPython, NotAllowed, TargetNotFound
 from roamlet.remote.terminal.prompts import NOTHING, Held
-from roamlet.remote.transports.account import Account
-from roamlet.remote.transports.command import Meaning, checked_arguments
+from roamlet.remote.transports.command import Account, Meaning, checked_arguments
 
 
 class Sudo(Account):

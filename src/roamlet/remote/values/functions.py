@@ -23,6 +23,7 @@ from typing import Any
 
 from roamlet.remote import modules
 from roamlet.remote.errors import CannotTravel, RemoteError
+from roamlet.remote.modules.imports.bytecode import with_nested
 from roamlet.wire.values import kinds, values
 
 BY_NAME = (BuiltinFunctionType, MethodDescriptorType, WrapperDescriptorType, type(functools.lru_cache(len)))
@@ -30,9 +31,7 @@ PARTS_OF_A_FUNCTION = (".__defaults__", ".__kwdefaults__", ".__closure__", ".__g
 
 
 class Packer(values.Packer):
-    """Encodes one message that goes down. `modules`: the names of those that it needs there; `code`:
-    roamlet.wire.values.functions too.
-    """
+    """Encodes one message that goes down. It needs these `modules` there, and with `code` roamlet.wire.values.functions, too."""
 
     def __init__(self, refer: Any, aside: list[Any], version: tuple[int, ...]) -> None:
         """`version`: of the Python on the target."""
@@ -43,7 +42,6 @@ class Packer(values.Packer):
         self._functions: dict[int, tuple[int, FunctionType]] = {}
 
     def name_of_class(self, kind: type) -> tuple[str, str]:
-        """See values.Packer."""
         why = getattr(kind, "stays_here", None)  # of classes of ours
         if type(why) is str:
             raise kinds.Refusal(f"it is a {kind.__name__}; {why}")
@@ -58,7 +56,6 @@ class Packer(values.Packer):
         return name.module, name.qualname
 
     def other(self, value: Any, kind: type, depth: int) -> None:
-        """See values.Packer."""
         if kind is FunctionType:
             self._put_function(value, depth)
         elif kind is MethodType:
@@ -140,18 +137,11 @@ class Packer(values.Packer):
         self._put_several(b"", value, parts, PARTS_OF_A_FUNCTION, depth)
 
 
-def _codes(code: CodeType) -> Iterator[CodeType]:
-    yield code
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _codes(constant)
-
-
 def _globals(function: FunctionType) -> Iterator[tuple[str, Any]]:
     """The globals that a function's code names, with those of the functions inside of it; builtins are on the target as well."""
     names = {
         instruction.argval
-        for code in _codes(function.__code__)
+        for code in with_nested(function.__code__)
         for instruction in dis.get_instructions(code)
         if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME")
     }
@@ -162,7 +152,7 @@ def _globals(function: FunctionType) -> Iterator[tuple[str, Any]]:
 
 def _imported(code: CodeType) -> Iterator[str]:
     """The modules that a function imports while it runs."""
-    for one in _codes(code):
+    for one in with_nested(code):
         for instruction in dis.get_instructions(one):
             if instruction.opname == "IMPORT_NAME" and instruction.argval:
                 yield instruction.argval

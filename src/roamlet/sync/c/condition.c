@@ -10,10 +10,8 @@ static Slot *
 slot_add(Condition *self)
 {
     Slot *slot = PyMem_Calloc(1, sizeof *slot);
-    if (slot == NULL) {
-        PyErr_NoMemory();
-        return NULL;
-    }
+    if (slot == NULL)
+        return (Slot *)PyErr_NoMemory();
     slot->came = self->clock++;
     slot->prev = self->last;
     *(self->last != NULL ? &self->last->next : &self->first) = slot;
@@ -253,10 +251,8 @@ Condition_wait_for(PyObject *object, PyObject *const *args, Py_ssize_t count, Py
     int notified = 1;
     if (arguments_take("wait_for", keywords, 2, given, args, count, names) < 0)
         return NULL;
-    if (given[0] == NULL) {
-        PyErr_SetString(PyExc_TypeError, "wait_for() missing 1 required argument: 'predicate', a function that says whether to go on");
-        return NULL;
-    }
+    if (given[0] == NULL)
+        return PyErr_Format(PyExc_TypeError, "wait_for() missing 1 required argument: 'predicate', a function that says whether to go on");
     if (wait_deadline(given[1], "Condition.wait_for()", &deadline) < 0)
         return NULL;
     for (;;) {
@@ -412,26 +408,14 @@ Condition_at_fork_reinit(PyObject *object, PyObject *Py_UNUSED(unused))
     return PyObject_CallMethod(self->lock, "_at_fork_reinit", NULL);
 }
 
-static Py_ssize_t
-condition_waiting(Condition *self)
-{
-    Py_ssize_t count = 0;
-    for (Slot *slot = self->first; slot != NULL; slot = slot->next)
-        count += slot->queue.head != NULL;
-    return count;
-}
-
 static PyObject *
 Condition_repr(PyObject *object)
 {
     Condition *self = (Condition *)object;
-    return PyUnicode_FromFormat("<Condition(%R, %zd)>", self->lock, condition_waiting(self));
-}
-
-static PyObject *
-Condition_get_lock(PyObject *object, void *Py_UNUSED(closure))
-{
-    return Py_NewRef(((Condition *)object)->lock);
+    Py_ssize_t waiting = 0;
+    for (Slot *slot = self->first; slot != NULL; slot = slot->next)
+        waiting += slot->queue.head != NULL;
+    return PyUnicode_FromFormat("<Condition(%R, %zd)>", self->lock, waiting);
 }
 
 /* Let the condition stand on `lock` (borrowed). */
@@ -546,7 +530,7 @@ static PyMethodDef Condition_methods[] = {
 };
 
 static PyGetSetDef Condition_getset[] = {
-    {"_lock", Condition_get_lock, NULL, "The lock that it stands on.", NULL},
+    {"_lock", get_object, NULL, "The lock that it stands on.", FIELD(Condition, lock)},
     {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };

@@ -22,9 +22,13 @@ Event_wait(PyObject *object, PyObject *const *args, Py_ssize_t count, PyObject *
     double seconds = 1.0;
     int found;
     if (unlikely(count > 0 || names != NULL)) {
-        if (arguments_take("wait", keywords, 1, given, args, count, names) < 0 ||
-            (given[0] != Py_None && seconds_of(given[0], "Event.wait()", &seconds) < 0))
+        if (arguments_take("wait", keywords, 1, given, args, count, names) < 0)
             return NULL;
+        if (given[0] != Py_None && seconds_of(given[0], "Event.wait()", &seconds) < 0) {
+            if (!self->is_set || !PyErr_ExceptionMatches(PyExc_OverflowError)) /* without a wait none is too long, as in threading */
+                return NULL;
+            PyErr_Clear();
+        }
     }
     if (self->is_set || seconds <= 0.0)
         return PyBool_FromLong(self->is_set);
@@ -62,12 +66,6 @@ Event_isSet(PyObject *object, PyObject *Py_UNUSED(unused))
 {
     if (deprecated("isSet", "is_set") < 0)
         return NULL;
-    return Event_is_set(object, NULL);
-}
-
-static PyObject *
-Event_get_flag(PyObject *object, void *Py_UNUSED(closure))
-{
     return Event_is_set(object, NULL);
 }
 
@@ -142,7 +140,7 @@ static PyMethodDef Event_methods[] = {
 };
 
 static PyGetSetDef Event_getset[] = {
-    {"_flag", Event_get_flag, NULL, "Whether the flag is set.", NULL},
+    {"_flag", get_bool, NULL, "Whether the flag is set.", FIELD(Event, is_set)},
     {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };

@@ -73,11 +73,9 @@ static PyObject *
 Lock_release(PyObject *object, PyObject *Py_UNUSED(unused))
 {
     Lock *self = (Lock *)object;
-    if (unlikely(!self->locked)) {
-        PyErr_Format(PyExc_RuntimeError, "release unlocked lock: no tasklet holds %R. It was released twice, or its acquire() was not waited for "
-                                         "or returned False; `with lock:` does both", object);
-        return NULL;
-    }
+    if (unlikely(!self->locked))
+        return PyErr_Format(PyExc_RuntimeError, "release unlocked lock: no tasklet holds %R. It was released twice, or its acquire() was not waited "
+                                                "for or returned False; `with lock:` does both", object);
     lock_free(self);
     Py_RETURN_NONE;
 }
@@ -104,12 +102,6 @@ Lock_at_fork_reinit(PyObject *object, PyObject *Py_UNUSED(unused))
         api->wake_one(&self->queue);
     }
     Py_RETURN_NONE;
-}
-
-static PyObject *
-Lock_get_fair(PyObject *object, void *Py_UNUSED(closure))
-{
-    return PyBool_FromLong(((Lock *)object)->fair);
 }
 
 static PyObject *
@@ -178,7 +170,7 @@ static PyMethodDef Lock_methods[] = {
 };
 
 static PyGetSetDef Lock_getset[] = {
-    {"fair", Lock_get_fair, NULL, "Whether it is handed over to the longest waiter.", NULL},
+    {"fair", get_bool, NULL, "Whether it is handed over to the longest waiter.", FIELD(Lock, fair)},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

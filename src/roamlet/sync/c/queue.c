@@ -261,8 +261,8 @@ Queue_task_done(PyObject *object, PyObject *Py_UNUSED(unused))
         return NULL;
     if (self->unfinished <= 0) {
         queue_unlock(self);
-        PyErr_Format(PyExc_ValueError, "task_done() called too many times: once for each get() is right, and all items of %R are done", object);
-        return NULL;
+        return PyErr_Format(PyExc_ValueError, "task_done() called too many times: once for each get() is right, and all items of %R are done",
+                            object);
     }
     if (--self->unfinished == 0)
         queue_notify_all(self->all_tasks_done);

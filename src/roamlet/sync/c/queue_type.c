@@ -115,12 +115,6 @@ Queue_init(PyObject *object, PyObject *args, PyObject *kwargs)
     return result != NULL ? 0 : -1;
 }
 
-static PyObject *
-Queue_get_maxsize(PyObject *object, void *Py_UNUSED(closure))
-{
-    return Py_NewRef(((Queue *)object)->maxsize);
-}
-
 static int
 Queue_set_maxsize(PyObject *object, PyObject *maxsize, void *Py_UNUSED(closure))
 {
@@ -229,7 +223,7 @@ static PyMemberDef Queue_members[] = {
 };
 
 static PyGetSetDef Queue_getset[] = {
-    {"maxsize", Queue_get_maxsize, Queue_set_maxsize, "How many items may be there at once; 0 or less: any number.", NULL},
+    {"maxsize", get_object, Queue_set_maxsize, "How many items may be there at once; 0 or less: any number.", FIELD(Queue, maxsize)},
     {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
@@ -254,21 +248,15 @@ static PyTypeObject Queue_Type = {
 static PyTypeObject LifoQueue_Type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "roamlet.sync.LifoQueue",
     .tp_doc = lifo_queue_doc,
-    .tp_basicsize = sizeof(Queue),
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE,
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
     .tp_base = &Queue_Type,
-    .tp_traverse = Queue_traverse,
-    .tp_clear = Queue_clear,
 };
 
 static PyTypeObject PriorityQueue_Type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "roamlet.sync.PriorityQueue",
     .tp_doc = priority_queue_doc,
-    .tp_basicsize = sizeof(Queue),
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE,
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
     .tp_base = &Queue_Type,
-    .tp_traverse = Queue_traverse,
-    .tp_clear = Queue_clear,
 };
 
 /* Look up what of the standard library the queues stand on. -1 with an exception set. */

@@ -152,10 +152,8 @@ RLock_acquire_restore(PyObject *object, PyObject *saved)
     PyObject *me = api->current();
     if (me == NULL || (count == -1 && PyErr_Occurred()))
         return NULL;
-    if (count < 1) {
-        PyErr_Format(PyExc_ValueError, "_acquire_restore() takes what _release_save() returned, not %R", saved);
-        return NULL;
-    }
+    if (count < 1)
+        return PyErr_Format(PyExc_ValueError, "_acquire_restore() takes what _release_save() returned, not %R", saved);
     if (rlock_take((RLock *)object, me, count, ROAMLET_NEVER, NULL) < 0)
         return NULL;
     Py_RETURN_NONE;
@@ -180,10 +178,8 @@ static PyObject *
 RLock_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     /* As threading's: a subclass's own __init__ may take what it likes. */
-    if (type == &RLock_Type && (PyTuple_GET_SIZE(args) > 0 || (kwargs != NULL && PyDict_GET_SIZE(kwargs) > 0))) {
-        PyErr_SetString(PyExc_TypeError, "RLock() takes no arguments");
-        return NULL;
-    }
+    if (type == &RLock_Type && (PyTuple_GET_SIZE(args) > 0 || (kwargs != NULL && PyDict_GET_SIZE(kwargs) > 0)))
+        return PyErr_Format(PyExc_TypeError, "RLock() takes no arguments");
     return type->tp_alloc(type, 0);
 }
 

@@ -102,18 +102,6 @@ Semaphore_exit(PyObject *object, PyObject *const *Py_UNUSED(args), Py_ssize_t Py
 }
 
 static PyObject *
-Semaphore_get_value(PyObject *object, void *Py_UNUSED(closure))
-{
-    return PyLong_FromSsize_t(((Semaphore *)object)->value);
-}
-
-static PyObject *
-BoundedSemaphore_get_initial(PyObject *object, void *Py_UNUSED(closure))
-{
-    return PyLong_FromSsize_t(((Semaphore *)object)->limit);
-}
-
-static PyObject *
 Semaphore_repr(PyObject *object)
 {
     Semaphore *self = (Semaphore *)object;
@@ -202,13 +190,13 @@ static PyMethodDef Semaphore_methods[] = {
 };
 
 static PyGetSetDef Semaphore_getset[] = {
-    {"_value", Semaphore_get_value, NULL, "How many may pass now.", NULL},
+    {"_value", get_size, NULL, "How many may pass now.", FIELD(Semaphore, value)},
     {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
 static PyGetSetDef BoundedSemaphore_getset[] = {
-    {"_initial_value", BoundedSemaphore_get_initial, NULL, "What it was made with.", NULL},
+    {"_initial_value", get_size, NULL, "What it was made with.", FIELD(Semaphore, limit)},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
@@ -232,10 +220,7 @@ static PyTypeObject Semaphore_Type = {
 static PyTypeObject BoundedSemaphore_Type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "roamlet.sync.BoundedSemaphore",
     .tp_doc = bounded_semaphore_doc,
-    .tp_basicsize = sizeof(Semaphore),
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE,
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
     .tp_base = &Semaphore_Type,
-    .tp_traverse = Semaphore_traverse,
-    .tp_clear = Semaphore_clear,
     .tp_getset = BoundedSemaphore_getset,
 };

@@ -64,8 +64,7 @@ simple_queue_wait(SimpleQueue *self, int64_t deadline, PyObject *const *operands
 static PyObject *
 item_missing(const char *name)
 {
-    PyErr_Format(PyExc_TypeError, "%s() missing 1 required argument: 'item'", name);
-    return NULL;
+    return PyErr_Format(PyExc_TypeError, "%s() missing 1 required argument: 'item'", name);
 }
 
 /* The one argument of a call that takes an item: borrowed, NULL with an exception set. */
@@ -153,10 +152,8 @@ SimpleQueue_qsize(PyObject *object, PyObject *Py_UNUSED(unused))
 static PyObject *
 SimpleQueue_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    if (type == &SimpleQueue_Type && (PyTuple_GET_SIZE(args) > 0 || (kwargs != NULL && PyDict_GET_SIZE(kwargs) > 0))) {
-        PyErr_SetString(PyExc_TypeError, "SimpleQueue() takes no arguments: it has no limit. Queue(maxsize) has one");
-        return NULL;
-    }
+    if (type == &SimpleQueue_Type && (PyTuple_GET_SIZE(args) > 0 || (kwargs != NULL && PyDict_GET_SIZE(kwargs) > 0)))
+        return PyErr_Format(PyExc_TypeError, "SimpleQueue() takes no arguments: it has no limit. Queue(maxsize) has one");
     return type->tp_alloc(type, 0);
 }
 

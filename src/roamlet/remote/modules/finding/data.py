@@ -126,26 +126,17 @@ def tree(location: Location) -> dict[str, int]:
     Remembered while the package's own directory stays as it is. Thread-safe.
     """
     places = tuple((place, stamp_of(place)) for place in location.search or ())
-    known = _trees.get(places)
-    if known is None:
-        known = {}
-        for place in location.search or ():
-            entries = _entries(place, []) if os.path.isdir(place) else _entries_in_archive(place, [])
-            for path, size in entries:
-                if not path.endswith(("/", *_CODE)) and not any(part.startswith(".") for part in path.split("/")):
-                    known.setdefault(path, size)
-        _trees.put(places, known)
-    return known
+    return _trees.of(places, lambda: _tree(location.search or ()))
 
 
-def trim() -> None:
-    """Forget which files lie in packages."""
-    _trees.clear()
-
-
-def renew() -> None:
-    """Make this usable in a forked process."""
-    _trees.renew()
+def _tree(places: Collection[str]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for place in places:
+        entries = _entries(place, []) if os.path.isdir(place) else _entries_in_archive(place, [])
+        for path, size in entries:
+            if not path.endswith(("/", *_CODE)) and not any(part.startswith(".") for part in path.split("/")):
+                found.setdefault(path, size)
+    return found
 
 
 def _place_of(name: str, has: Collection[str], policy: Modules) -> tuple[Location, list[str]] | None:
@@ -157,9 +148,8 @@ def _place_of(name: str, has: Collection[str], policy: Modules) -> tuple[Locatio
     if any(part in ("", ".", "..") or "\0" in part for part in parts) or package.partition(".")[0] in has:
         return None
     location = find(package)
-    if (
-        isinstance(location, Missing) and location.search is not None
-    ):  # a package that is an extension module has files, too
+    # A package that is an extension module has files, too.
+    if isinstance(location, Missing) and location.search is not None:
         location = Location(package, True, location.origin, None, location.search)
     if not isinstance(location, Location) or not location.is_package or policy.refusal(package):
         return None
@@ -178,18 +168,6 @@ def _files_in(place: str, parts: list[str]) -> list[tuple[str, int]]:
             return [(item.name, item.stat().st_size) for item in items if _is_text(item.name) and item.is_file()]
     except OSError:
         return []
-
-
-def read(path: str) -> bytes:
-    """What is in a file, be it in a zip archive. Raises OSError when it is not there."""
-    if os.path.isfile(path):
-        with open(path, "rb") as file:
-            return file.read()
-    place, _, name = path.rpartition("/")
-    data = _file_in(place, [name])
-    if data is None:
-        raise FileNotFoundError(2, "No such file, nor an archive that has it", path)
-    return data
 
 
 def _file_in(place: str, parts: list[str]) -> bytes | None:
@@ -216,9 +194,7 @@ def _file_in(place: str, parts: list[str]) -> bytes | None:
 
 
 def _listing(places: Collection[str], parts: list[str]) -> bytes | None:
-    """Paths, sizes and the folders left out, as roamlet.wire.modules.resources reads them; folders that several places
-    have are merged.
-    """
+    """Paths, sizes and the folders left out, as roamlet.wire.modules.resources reads them; merged where several places have one."""
     found: dict[str, int] = {}
     unlisted: list[str] = []
     is_there = False

@@ -96,14 +96,7 @@ def index(has: Collection[str], policy: Modules) -> tuple[bytes, set[str]]:
 
 def owners_of(top: str) -> list[tuple[str, str]]:
     """The metadata files that say who a top-level package belongs to: (name in a bundle, path), for those with a folder."""
-    key = tuple((entry, stamp_of(entry)) for entry in sys.path)
-    owners = _owners.get(key)
-    if owners is None:
-        try:
-            owners = {package: list(names) for package, names in importlib.metadata.packages_distributions().items()}
-        except Exception:  # as above
-            owners = {}
-        _owners.put(key, owners)
+    owners = _owners.of(tuple((entry, stamp_of(entry)) for entry in sys.path), _all_owners)
     found = []
     for name in owners.get(top, ()):
         try:
@@ -114,6 +107,13 @@ def owners_of(top: str) -> list[tuple[str, str]]:
             files = [file for file in ("METADATA", "entry_points.txt") if (folder / file).is_file()]
             found += [(f"@{normal(name)}/{file}", str(folder / file)) for file in files]
     return found
+
+
+def _all_owners() -> dict[str, list[str]]:
+    try:
+        return {package: list(names) for package, names in importlib.metadata.packages_distributions().items()}
+    except Exception:  # as above
+        return {}
 
 
 def places_of(top: str) -> list[tuple[str, bytes]]:
@@ -197,18 +197,6 @@ def normal(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def trim() -> None:
-    """Forget which package belongs to what."""
-    _tops.clear()
-    _owners.clear()
-
-
-def renew() -> None:
-    """Make this usable in a forked process."""
-    _tops.renew()
-    _owners.renew()
-
-
 def _may_travel(distribution: importlib.metadata.Distribution, has: Collection[str], policy: Modules) -> bool:
     tops = _tops_of(distribution)
     return any(not standard.stays_here(top) and top not in has and not policy.refusal(top) for top in tops)
@@ -216,22 +204,18 @@ def _may_travel(distribution: importlib.metadata.Distribution, has: Collection[s
 
 def _tops_of(distribution: importlib.metadata.Distribution) -> frozenset[str]:
     place = str(getattr(distribution, "_path", ""))
-    key = (place, stamp_of(place))
-    tops = _tops.get(key) if place else None
-    if tops is None:
-        tops = frozenset(_top_level(distribution))
-        if place:
-            _tops.put(key, tops)
-    return tops
+    if not place:
+        return _top_level(distribution)
+    return _tops.of((place, stamp_of(place)), lambda: _top_level(distribution))
 
 
-def _top_level(distribution: importlib.metadata.Distribution) -> set[str]:
+def _top_level(distribution: importlib.metadata.Distribution) -> frozenset[str]:
     declared = (distribution.read_text("top_level.txt") or "").split()
     if declared:
-        return set(declared)
+        return frozenset(declared)
     tops = set()
     for file in distribution.files or ():
         top = file.parts[0]
         if file.suffix == ".py" or (len(file.parts) > 1 and top.isidentifier()):
             tops.add(top.partition(".")[0])
-    return {top for top in tops if top.isidentifier() and top != "__pycache__"}
+    return frozenset(top for top in tops if top.isidentifier() and top != "__pycache__")

@@ -268,16 +268,6 @@ def size_of(stamp: Hashable) -> int:
     return int(stamp[1]) if isinstance(stamp, tuple) else 0
 
 
-def trim() -> None:
-    """Forget the listings of directories."""
-    _listings.clear()
-
-
-def renew() -> None:
-    """Make this usable in a forked process."""
-    _listings.renew()
-
-
 def _find_main() -> Location | Missing:
     """The main script under the name that it has on the target."""
     module, problem = main_script.script()

@@ -49,7 +49,7 @@ _APART = {
 }
 
 OWN = "roamlet"
-_COMMAND = "roamlet_command"  # the entry point of the command line, which is beside the package
+_BESIDE = ("roamlet_command", "roamlet_pytest")  # entry points, which are beside the package
 
 # What standard modules of one version or another try to import and hardly any machine has. (What they find missing
 # of each other is in sys.stdlib_module_names already.)
@@ -69,7 +69,7 @@ def is_standard(name: str) -> bool:
 def stays_here(name: str) -> bool:
     """True for what is never sent: Python's own modules, and roamlet's, in whose place the target has the payload."""
     top = name.partition(".")[0]
-    return top in sys.stdlib_module_names or top in (OWN, _COMMAND)
+    return top in sys.stdlib_module_names or top in (OWN, *_BESIDE)
 
 
 def tried_in_vain() -> Iterator[str]:

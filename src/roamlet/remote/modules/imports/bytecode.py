@@ -99,7 +99,7 @@ def imports(code: CodeType) -> Found:
     bodies: list[CodeType] = []
     functions: list[tuple[str, CodeType]] = []
     _sort_out(code, bodies, functions)
-    importing = [name for name, function in functions if any(map(_may_import, _with_nested(function)))]
+    importing = [name for name, function in functions if any(map(_may_import, with_nested(function)))]
     read: set[str] = set()
     for body in bodies:
         dead = _dead_ranges(body)
@@ -119,7 +119,7 @@ def imports(code: CodeType) -> Found:
         statements, named = (
             (found.at_import, found.named_at_import) if name in early else (found.inside, found.named_inside)
         )
-        for one in _with_nested(function):
+        for one in with_nested(function):
             _add_function(one, statements, named, found.files)
             _add_words(one, found)
             found.by_name = found.by_name or not _BY_NAME.isdisjoint(one.co_names)
@@ -156,7 +156,7 @@ def _is_metadata(one: Statement) -> bool:
 
 def words(code: CodeType) -> Iterator[str]:
     """The strings of this code and of what is defined in it that could name a module, a file or a folder."""
-    for one in _with_nested(code):
+    for one in with_nested(code):
         yield from _matching(_WORD, one)
 
 
@@ -177,7 +177,7 @@ def _within(offset: int, ranges: list[tuple[int, int]]) -> bool:
 
 def add_function(code: CodeType, found: Found) -> None:
     """Add the imports of one function and of the functions in it, all as `at_import`: it is about to be called."""
-    for one in _with_nested(code):
+    for one in with_nested(code):
         _add_function(one, found.at_import, found.named_at_import, found.files)
         _add_words(one, found)
     found.words.clear()  # of a function they are hints, and no two functions have the same
@@ -217,7 +217,7 @@ def _reached(read: set[str], functions: list[tuple[str, CodeType]]) -> frozenset
             continue
         reached.add(name)
         for function in by_name[name]:
-            for one in _with_nested(function):
+            for one in with_nested(function):
                 pending += [other for other in one.co_names if other in by_name and other not in reached]
     return frozenset(reached)
 
@@ -232,10 +232,11 @@ def _nested(code: CodeType) -> Iterator[CodeType]:
             yield constant
 
 
-def _with_nested(code: CodeType) -> Iterator[CodeType]:
+def with_nested(code: CodeType) -> Iterator[CodeType]:
+    """This code and that of all that is defined in it, at every depth."""
     yield code
     for one in _nested(code):
-        yield from _with_nested(one)
+        yield from with_nested(one)
 
 
 def _matching(pattern: re.Pattern[str], code: CodeType) -> Iterator[str]:

@@ -27,16 +27,12 @@ class Import:
 
 @dataclass(frozen=True, slots=True)
 class Imports:
-    """The imports of one module, each once, in the order in which they are written.
+    """The imports of one module, each once, in the order in which they are written: bytecode.Found with absolute names.
 
-    `at_import` runs when the module is imported, `inside` when its functions are called. `named_*` are names of modules that
-    the code may import by a string; `by_name` is true when it may also import what no constant of it names. `exported` are
-    names that a `from module import *` may hand out, `words` strings that could name a module or a file, `optional` strings
-    that may be top-level modules which it tries, `files` names of files that the code may read with importlib.resources or its
-    like, which `reads_files` says that it imports. `asks_metadata`: it asks importlib.metadata while it is imported;
-    `asks_metadata_inside`: a function of it does; `asks_all`: perhaps later, about all distributions; `asks_all_inside`: the
-    same where only a function imports it; `starts_processes`: it imports what starts Pythons; `knows_file`: it asks where its
-    file lies; `changes_path`: it adds to sys.path; `stars`: it executes a text that imports all that a module exports.
+    `files` are names of files that the code may read with importlib.resources or its like; `reads_files`: it imports one of those.
+    `asks_metadata`: it asks importlib.metadata while it is imported; `asks_metadata_inside`: a function of it does; `asks_all`:
+    perhaps later, about all distributions; `asks_all_inside`: the same where only a function imports it; `starts_processes`: it
+    imports what starts Pythons.
     """
 
     at_import: tuple[Import, ...] = ()
@@ -184,16 +180,6 @@ def _gives_processes(one: Import) -> bool:
     return one.base.partition(".")[0] == "multiprocessing" or (
         one.base.startswith("concurrent.futures") and one.names != ("ThreadPoolExecutor",)
     )
-
-
-def trim() -> None:
-    """Forget all scans."""
-    _known.clear()
-
-
-def renew() -> None:
-    """Make this usable in a forked process."""
-    _known.renew()
 
 
 def bytecode_of(location: Location) -> bytes | None:

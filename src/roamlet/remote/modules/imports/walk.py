@@ -33,7 +33,7 @@ from roamlet.remote.modules.finding.sources import (
     top_level_names,
 )
 from roamlet.remote.modules.imports import unimportable
-from roamlet.remote.modules.imports.order import units
+from roamlet.remote.modules.imports.order import reached, units
 from roamlet.remote.modules.imports.scan import Import, Imports, prefixes, scan
 from roamlet.remote.modules.native import extensions
 from roamlet.remote.modules.native.platforms import Platform
@@ -99,9 +99,8 @@ class Walk:
         self.pending: list[str] = []
         self.failing: set[str] = set()
         self.roots: set[str] = set()
-        self.changes_path = (
-            ""  # the module whose imports are followed, if it finds some of them by what it adds to sys.path
-        )
+        # The module whose imports are followed, if it finds some of them by what it adds to sys.path.
+        self.changes_path = ""
         self.largest_file = LARGEST_FILE
         self.most: float | None = None  # bytes of sources
         self.weight = 0
@@ -301,21 +300,19 @@ class Walk:
         if not isinstance(here, Location) or (listed := self.list_package(package, here)) is None:
             return
         for file in sorted(imports.files & listed.files.keys()):
-            path = listed.files[file]
-            stamp = stamp_of(path)
-            data = DataFile(f"{package}/{file}", path, (path, stamp))
-            if data not in self.result.files and size_of(stamp) <= self.largest_file:
-                self.result.files.append(data)
-                self.result.stamps[path] = stamp
+            self.add_file(f"{package}/{file}", listed.files[file], self.largest_file)
+
+    def add_file(self, name: str, path: str, largest: int) -> None:
+        stamp = stamp_of(path)
+        data = DataFile(name, path, (path, stamp))
+        if data not in self.result.files and size_of(stamp) <= largest:
+            self.result.files.append(data)
+            self.result.stamps[path] = stamp
 
     def add_metadata(self, top: str) -> None:
         """The metadata of the distributions that a package belongs to: code that asks for a version asks for its own first."""
         for name, path in distributions.owners_of(top):
-            stamp = stamp_of(path)
-            data = DataFile(name, path, (path, stamp))
-            if data not in self.result.files and size_of(stamp) <= LARGEST_FILE:
-                self.result.files.append(data)
-                self.result.stamps[path] = stamp
+            self.add_file(name, path, LARGEST_FILE)
         for name, place in distributions.places_of(top):
             self.result.files.append(Told(f"@{name}/@", "", place, place))
             self.result.absent[f"@{name}/{distributions.PRIVATE}"] = ""
@@ -365,13 +362,8 @@ class Walk:
             return
         for name in result.unimportable:
             result.absent[name] = unimportable.explain(name, result.unimportable, result.absent)
-        kept: set[str] = set()
-        pending = list(self.roots)
-        while pending:
-            name = pending.pop()
-            if name in self.edges and name not in kept and name not in result.unimportable:
-                kept.add(name)
-                pending += self.edges[name]
+        edges = {name: targets for name, targets in self.edges.items() if name not in result.unimportable}
+        kept = reached(edges, self.roots)
         self.edges = {name: targets for name, targets in self.edges.items() if name in kept}
         result.inside = [(name, imports) for name, imports in result.inside if name in kept]
 

@@ -41,11 +41,10 @@ class SharedObject:
 
     `needed` are the sonames that it needs, in order; `search` is its RUNPATH, or else its RPATH, as written. `versions` are
     pairs: the soname of a library, a version of its symbols that must be there ("libc.so.6", "GLIBC_2.28"). `machine` is
-    "x86_64" and so on, or "machine 123" for one that is not known here; `bits` is 32 or 64.
+    "x86_64" and so on, or "machine 123" for one that is not known here.
     """
 
     machine: str
-    bits: int
     soname: str
     needed: tuple[str, ...]
     search: tuple[str, ...]
@@ -86,7 +85,6 @@ class _Reader:
         search = entries.get(_RUNPATH, entries.get(_RPATH))
         return SharedObject(
             MACHINES.get(machine, f"machine {machine}"),
-            64 if self.wide else 32,
             self.string(entries[_SONAME]) if _SONAME in entries else "",
             tuple(self.string(value) for tag, value in self.dynamic if tag == _NEEDED),
             () if search is None else tuple(filter(None, self.string(search).split(":"))),

@@ -71,19 +71,19 @@ def named_in(native: Extension) -> frozenset[str]:
     Reads the whole file the first time, some 10 ms for 10 MB; thread-safe. What cannot be read names nothing.
     """
     file = native.files[-1]
-    known = _named.get((native.name, file.stamp))
-    if known is None:
-        package = native.name.partition(".")[0]
-        try:
-            data = Path(file.path).read_bytes()
-        except OSError:
-            data = b""
-        found = re.findall(re.escape(package.encode()) + rb"(?:\.[A-Za-z_]\w*)+", data, re.ASCII)
-        if b"__mypyc" in data:  # looked for apart, as this pattern begins at every word
-            found += re.findall(rb"\b\w+__mypyc\b", data, re.ASCII)
-        known = frozenset(name.decode("ascii") for name in found) - {native.name}
-        _named.put((native.name, file.stamp), known)
-    return known
+    return _named.of((native.name, file.stamp), lambda: _names_in(file.path, native.name))
+
+
+def _names_in(path: str, name: str) -> frozenset[str]:
+    try:
+        data = Path(path).read_bytes()
+    except OSError:
+        return frozenset()
+    package = name.partition(".")[0]
+    found = re.findall(re.escape(package.encode()) + rb"(?:\.[A-Za-z_]\w*)+", data, re.ASCII)
+    if b"__mypyc" in data:  # looked for apart, as this pattern begins at every word
+        found += re.findall(rb"\b\w+__mypyc\b", data, re.ASCII)
+    return frozenset(one.decode("ascii") for one in found) - {name}
 
 
 def refusal(name: str, path: str, problem: str) -> str:
@@ -97,26 +97,14 @@ def advice(package: str) -> str:
     return f". Install {package} on the target"
 
 
-def trim() -> None:
-    """Forget what ELF files contained."""
-    _read.clear()
-    _named.clear()
-    _since.clear()
-
-
-def renew() -> None:
-    """Make this usable in a forked process."""
-    _read.renew()
-    _named.renew()
-    _since.renew()
-
-
 def _problem(path: str, files: list[tuple[str, elf.SharedObject]], target: Platform) -> str:
     """Why these files cannot run on the target, both platforms named; empty when they can, as far as this can be known."""
     here = platforms.here()
     suffix = next(one for one in here.suffixes if path.endswith(one))
     needs = max((_glibc(one) for _, one in files), default=(0, 0))
-    oldest = _oldest(path) if suffix == ".abi3.so" else None
+    oldest = None
+    if suffix == ".abi3.so":
+        (oldest,) = _since.of((path, stamp_of(path)), lambda: (distributions.oldest_python(path),))
     fits = (
         suffix in target.suffixes
         and bool(target.triplet)
@@ -148,16 +136,6 @@ def _problem(path: str, files: list[tuple[str, elf.SharedObject]], target: Platf
         f": it is built for {here.implementation} {version} ({abi}) on {here.system} {', '.join(machines)} with {libc}, and the "
         f"target is {target}"
     )
-
-
-def _oldest(path: str) -> tuple[int, int] | None:
-    """See distributions.oldest_python; remembered until the file changes."""
-    key = (path, stamp_of(path))
-    known = _since.get(key)
-    if known is None:
-        known = (distributions.oldest_python(path),)
-        _since.put(key, known)
-    return known[0]
 
 
 def _is_for(one: elf.SharedObject, target: Platform) -> bool:
@@ -206,12 +184,7 @@ def _in_places(name: str, places: tuple[str, ...]) -> str | None:
 
 
 def _object(path: str) -> elf.SharedObject:
-    key = (path, stamp_of(path))
-    known = _read.get(key)
-    if known is None:
-        known = elf.read(path)
-        _read.put(key, known)
-    return known
+    return _read.of((path, stamp_of(path)), lambda: elf.read(path))
 
 
 def _stamp(files: tuple[SharedFile, ...]) -> Hashable:

@@ -92,16 +92,10 @@ def shared_file(path: str, soname: str = "") -> SharedFile:
     return SharedFile(number, path, identity[3], identity, soname)
 
 
-def trim() -> None:
-    """Forget what was compressed."""
-    _compressed.clear()
-
-
 def renew() -> None:
     """Make this usable in a forked process."""
     global _lock  # noqa: PLW0603 - the thread that held the old lock does not exist here
     _lock = threading.Lock()
-    _compressed.renew()
 
 
 def _identity(status: os.stat_result) -> _Identity:

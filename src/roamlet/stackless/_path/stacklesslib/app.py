@@ -39,6 +39,7 @@ class _Installed(dict[str, Any]):
 
 
 _installed = _Installed()
+_LOCKS = ("Event", "Lock", "RLock", "Condition", "Semaphore")
 
 
 def sleep(delay: float) -> None:
@@ -46,29 +47,16 @@ def sleep(delay: float) -> None:
     _installed["sleep"](delay)
 
 
-def Event() -> Any:
-    """An event for the mode that is installed."""
-    return _installed["Event"]()
+def _of_the_mode(name: str) -> Callable[[], Any]:
+    def make() -> Any:
+        return _installed[name]()
+
+    make.__name__ = make.__qualname__ = name
+    make.__doc__ = f"The {name} of the mode that is installed."
+    return make
 
 
-def Lock() -> Any:
-    """A lock for the mode that is installed."""
-    return _installed["Lock"]()
-
-
-def RLock() -> Any:
-    """A re-entrant lock for the mode that is installed."""
-    return _installed["RLock"]()
-
-
-def Condition() -> Any:
-    """A condition for the mode that is installed."""
-    return _installed["Condition"]()
-
-
-def Semaphore() -> Any:
-    """A semaphore for the mode that is installed."""
-    return _installed["Semaphore"]()
+Event, Lock, RLock, Condition, Semaphore = map(_of_the_mode, _LOCKS)
 
 
 class _EventQueue:
@@ -87,25 +75,11 @@ event_queue = _EventQueue()
 
 def install_vanilla() -> None:
     """Install the calls that block the thread: time.sleep() and the locks of threading. Events are not pumped."""
-    _installed.update(
-        sleep=time.sleep,
-        Event=threading.Event,
-        Lock=threading.Lock,
-        RLock=threading.RLock,
-        Condition=threading.Condition,
-        Semaphore=threading.Semaphore,
-        event_queue=events.DummyEventQueue(),
-    )
+    _installed.update({name: getattr(threading, name) for name in _LOCKS})
+    _installed.update(sleep=time.sleep, event_queue=events.DummyEventQueue())
 
 
 def install_stackless() -> None:
     """Give out what blocks the tasklet only."""
-    _installed.update(
-        sleep=_sleep_tasklet,
-        Event=locks.Event,
-        Lock=locks.Lock,
-        RLock=locks.RLock,
-        Condition=locks.Condition,
-        Semaphore=locks.Semaphore,
-        event_queue=events.event_queue,
-    )
+    _installed.update({name: getattr(locks, name) for name in _LOCKS})
+    _installed.update(sleep=_sleep_tasklet, event_queue=events.event_queue)

@@ -120,16 +120,8 @@ class Semaphore(sync.Semaphore):
         super().release(count)
 
 
-class BoundedSemaphore(sync.BoundedSemaphore):
+class BoundedSemaphore(Semaphore, sync.BoundedSemaphore):
     """roamlet.sync.BoundedSemaphore: ValueError for giving back more than was taken."""
-
-    def acquire(self, blocking: bool = True, timeout: float | None = None) -> bool:
-        """Take one, waiting at most `timeout` seconds; whether it was taken."""
-        return super().acquire(bool(blocking), _seconds(blocking, timeout))
-
-    def release(self, count: int = 1) -> None:
-        """Give back so many."""
-        super().release(count)
 
 
 class Condition(sync.Condition):

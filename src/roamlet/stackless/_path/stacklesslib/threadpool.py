@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from roamlet import TaskletExit, io
+from roamlet.core.os_threads import OSThread
 
 from .errors import CancelledError
 from .locks import released
@@ -27,7 +28,7 @@ class DummyThreadPool:
         """Start a thread."""
         before = None if self.stack_size is None else threading.stack_size(self.stack_size)
         try:
-            thread = threading.Thread(target=target)
+            thread = OSThread(target=target)
             thread.start()
             return thread
         finally:

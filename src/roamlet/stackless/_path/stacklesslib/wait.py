@@ -174,15 +174,8 @@ class WaitableTasklet(tasklet[...], WaitSite):
 class ValueTasklet(WaitableTasklet):
     """A WaitableTasklet that keeps what its function returned or raised."""
 
-    def __init__(
-        self,
-        func: Callable[..., object] | None = None,
-        args: Sequence[Any] | None = None,
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> None:
-        self._value: Any = None
-        self._error: BaseException | None = None
-        super().__init__(func, args, kwargs)
+    _value: Any = None
+    _error: BaseException | None = None
 
     def _run(self, func: Callable[..., object], args: Any, kwargs: Any) -> None:
         try:
